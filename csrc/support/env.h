@@ -1,0 +1,13 @@
+// The environment variables that are read: TILE_CACHE_DIR, TILE_DUMP, TILE_LOG, TILE_ISA, TILE_AUTOTUNE.
+#pragma once
+#include <cstdlib>
+#include <string>
+
+namespace tile {
+
+inline std::string environment(const char* name) {
+  const char* text = std::getenv(name);
+  return text ? text : "";
+}
+
+}  // namespace tile
