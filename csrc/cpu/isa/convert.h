@@ -16,6 +16,25 @@ TILE_INLINE Vec<T> to_float(Vec<IntOfSize<sizeof(T)>> x) {
 TILE_INLINE Vec<float> to_float(Vec<int32_t> x) { return to_float<float>(x); }
 TILE_INLINE Vec<double> to_float(Vec<int64_t> x) { return to_float<double>(x); }
 
+// One Vec<float> as two Vec<double> (low lanes, high lanes), and back, rounded to nearest even.
+template <class W>
+struct Pair {
+  W low, high;
+};
+TILE_INLINE Pair<Vec<double>> widen(Vec<float> x) {
+  using Half = Native<float, vector_bytes / 2>;
+  Half half[2];
+  __builtin_memcpy(half, &x.v, vector_bytes);
+  return {__builtin_convertvector(half[0], Native<double>), __builtin_convertvector(half[1], Native<double>)};
+}
+TILE_INLINE Vec<float> narrow(Pair<Vec<double>> x) {
+  using Half = Native<float, vector_bytes / 2>;
+  const Half half[2] = {__builtin_convertvector(x.low.v, Half), __builtin_convertvector(x.high.v, Half)};
+  Vec<float> r;
+  __builtin_memcpy(&r.v, half, vector_bytes);
+  return r;
+}
+
 // Truncating, of values known to fit.
 TILE_INLINE Vec<int32_t> to_int_unchecked(Vec<float> x) {
 #if TILE_VECTOR_BYTES == 64

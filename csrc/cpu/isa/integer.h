@@ -81,6 +81,12 @@ TILE_INLINE Vec<T> shift_right(Vec<T> x, Vec<T> count) {
   }
 }
 
+// By a constant, filling with zeros whatever the type.
+template <class T>
+TILE_INLINE Vec<T> shift_right_zeros(Vec<T> x, int n) {
+  return bit_cast<Vec<T>>(bit_cast<Vec<std::make_unsigned_t<T>>>(x) >> n);
+}
+
 // Floating division of the same family: floor(x/y), and the remainder with the divisor's sign.
 template <FloatVector V>
 TILE_INLINE V divide_floor(V a, V b) {

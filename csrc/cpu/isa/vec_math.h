@@ -85,6 +85,12 @@ TILE_INLINE V clear_sign(V x) {
   using B = typename V::Bits;
   return bit_cast<V>(bit_cast<B>(x) & ~bit_cast<B>(V(typename V::Element(-0.0))));
 }
+// Where the sign bit is set: -0 and NaN too.
+template <class V>
+TILE_INLINE typename V::MaskType sign_set(V x) {
+  using B = typename V::Bits;
+  return mask_cast<typename V::Element>(bit_cast<B>(x) < B(0));
+}
 // magnitude (whose own sign bit must be clear) with the sign bit of `sign`.
 template <class V>
 TILE_INLINE V with_sign(V magnitude, V sign) {
