@@ -66,8 +66,8 @@ TILE_INLINE HalfRegister to_f16(Vec<float> x) { return _mm256_cvtps_ph(x.v, _MM_
 #else
 typedef uint16_t HalfRegister __attribute__((vector_size(8)));
 TILE_INLINE Vec<int32_t> spread(HalfRegister h) {
-  const HalfRegister zero{};
-  return (Native<int32_t>)__builtin_shufflevector(h, zero, 0, 4, 1, 5, 2, 6, 3, 7);
+  const __m128i low = _mm_cvtsi64_si128(bit_cast<int64_t>(h));
+  return (Native<int32_t>)_mm_unpacklo_epi16(low, _mm_setzero_si128());
 }
 TILE_INLINE HalfRegister squeeze(Vec<int32_t> x) { return __builtin_convertvector(x.v, HalfRegister); }
 TILE_INLINE Vec<float> from_f16(HalfRegister h) { return from_f16_bits_portable(spread(h)); }

@@ -18,6 +18,7 @@
 
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #define TILE_INLINE inline __attribute__((always_inline))
 
