@@ -13,16 +13,10 @@
 #include <vector>
 
 #include "cpu/isa/probe.h"
+#include "cpu/machine_isas.h"
 
 namespace tile::cpu {
 namespace {
-
-std::vector<Isa> machine_isas() {
-  std::vector<Isa> isas;
-  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
-    if (supported(isa)) isas.push_back(isa);
-  return isas;
-}
 
 // |got - want| in units of the last place of T at want, denormals included.
 template <class T, class Wide>
