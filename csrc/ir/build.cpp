@@ -1,0 +1,63 @@
+// Op creation and the checks that every primitive shares.
+#include "ir/build.h"
+
+namespace tile {
+
+void infer_results(Function& function, Op& op) {
+  const Primitive& prim = *op.primitive;
+  if (prim.operands >= 0 && static_cast<int>(op.operands.size()) != prim.operands)
+    fail(op, ErrorKind::value, "takes ", prim.operands, " operands, got ", op.operands.size());
+  if (static_cast<int>(op.regions.size()) != prim.regions)
+    fail(op, ErrorKind::value, "takes ", prim.regions, " regions, got ", op.regions.size());
+  if (!op.results.empty()) return;
+  std::vector<Type> types = prim.infer(op);
+  const Type* subject = nullptr;  // what `dtypes` speaks of
+  for (const Value* operand : op.operands)
+    if (!subject && !operand->type.is_array()) subject = &operand->type;
+  if (!subject && !types.empty()) subject = &types[0];
+  if (subject && !prim.dtypes.has(subject->dtype))
+    fail(op, ErrorKind::type, "does not take ", subject->dtype, "; cast with astype() first");
+  for (Type& type : types) op.results.push_back(function.add_value(std::move(type), op.location, &op, op.parent));
+}
+
+void Builder::to_end(Block& block) {
+  block_ = &block;
+  position_ = SIZE_MAX;
+}
+void Builder::at(Block& block, size_t position) {
+  block_ = &block;
+  position_ = position;
+}
+size_t Builder::position() const { return position_ == SIZE_MAX ? block_->ops.size() : position_; }
+
+Op& Builder::create(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes) {
+  auto op = std::make_unique<Op>();
+  op->primitive = &primitive;
+  op->operands = std::move(operands);
+  op->attributes = std::move(attributes);
+  op->location = location;
+  return insert(std::move(op));
+}
+
+Op& Builder::insert(std::unique_ptr<Op> op) {
+  op->parent = block_;
+  infer_results(*function_, *op);
+  for (auto& region : op->regions) region->parent = op.get();
+  Op& inserted = *op;
+  if (position_ == SIZE_MAX)
+    block_->ops.push_back(std::move(op));
+  else
+    block_->ops.insert(block_->ops.begin() + static_cast<ptrdiff_t>(position_++), std::move(op));
+  return inserted;
+}
+
+Value* Builder::constant(const Constant& value) {
+  return emit("constant", {}, {{"dtype", value.dtype}, {"value", value.attribute()}});
+}
+
+Value* Builder::broadcast(Value* value, const Shape& shape) {
+  if (value->type.shape == shape) return value;
+  return emit("broadcast", {value}, {{"shape", shape}});
+}
+
+}  // namespace tile

@@ -1,0 +1,51 @@
+// Builder: creates ops at an insertion point, running the type rule of each primitive.
+#pragma once
+#include <initializer_list>
+#include <string_view>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace tile {
+
+class Builder {
+ public:
+  Builder(Function& function, Block& block) : function_(&function), block_(&block) {}
+
+  Function& function() const { return *function_; }
+  Block& block() const { return *block_; }
+  // New ops go to the end of `block`, or before ops[position] once at() was called.
+  void to_end(Block& block);
+  void at(Block& block, size_t position);
+  size_t position() const;
+
+  Location location;  // given to new ops
+
+  // An op without regions.
+  Op& create(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes = {});
+  Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes = {}) {
+    return create(primitive, std::move(operands), std::move(attributes)).result();
+  }
+  Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes = {}) {
+    return emit(primitive(name), std::move(operands), std::move(attributes));
+  }
+  // An op whose regions were filled elsewhere; infers its result types and inserts it.
+  Op& insert(std::unique_ptr<Op> op);
+
+  Value* constant(const Constant& value);
+  Value* constant(DType dtype, double value) { return constant(Constant::of(dtype, value)); }
+  Value* constant(DType dtype, int64_t value) { return constant(Constant::of(dtype, value)); }
+  Value* constant(DType dtype, int value) { return constant(Constant::of(dtype, value)); }
+  Value* broadcast(Value* value, const Shape& shape);  // itself where the shape is that already
+  Value* splat(const Constant& value, const Shape& shape) { return broadcast(constant(value), shape); }
+
+ private:
+  Function* function_;
+  Block* block_;
+  size_t position_ = SIZE_MAX;  // SIZE_MAX: the end
+};
+
+// Checks operand count and dtypes, then runs the type rule; fills op.results. Throws located errors.
+void infer_results(Function& function, Op& op);
+
+}  // namespace tile

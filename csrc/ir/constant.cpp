@@ -1,0 +1,102 @@
+// Rounding and wrapping of compile-time scalars.
+#include "ir/constant.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "support/error.h"
+
+namespace tile {
+namespace {
+
+// Nearest even with `mantissa` explicit bits and least normal exponent `least`; overflow above `largest`.
+double round_mantissa(double value, int mantissa, int least, double largest, bool has_infinity) {
+  if (value == 0 || !std::isfinite(value)) {
+    if (std::isinf(value) && !has_infinity) return std::nan("");
+    return value;
+  }
+  int exponent = std::max(std::ilogb(value), least);
+  double unit = std::ldexp(1.0, exponent - mantissa);
+  double rounded = std::nearbyint(value / unit) * unit;
+  if (std::abs(rounded) > largest)
+    return has_infinity ? std::copysign(std::numeric_limits<double>::infinity(), value) : std::nan("");
+  return rounded == 0 ? std::copysign(0.0, value) : rounded;
+}
+
+}  // namespace
+
+double round_to(DType dtype, double value) {
+  struct Format {
+    DType dtype;
+    int mantissa, least;
+    double largest;
+    bool has_infinity;
+  };
+  static constexpr Format formats[] = {{DType::f8e4m3, 3, -6, 448, false},
+                                       {DType::f8e5m2, 2, -14, 57344, true},
+                                       {DType::f16, 10, -14, 65504, true},
+                                       {DType::bf16, 7, -126, 3.3895313892515355e38, true},
+                                       {DType::tf32, 10, -126, 3.4011621342146535e38, true},
+                                       {DType::f32, 23, -126, 3.4028234663852886e38, true}};
+  for (const Format& f : formats)
+    if (f.dtype == dtype) return round_mantissa(value, f.mantissa, f.least, f.largest, f.has_infinity);
+  return value;
+}
+
+int64_t wrap_to(DType dtype, int64_t value) {
+  if (dtype == DType::boolean) return value != 0;
+  int unused = 64 - info(dtype).bits;
+  if (is_signed(dtype)) return static_cast<int64_t>(static_cast<uint64_t>(value) << unused) >> unused;
+  return static_cast<int64_t>(static_cast<uint64_t>(value) << unused >> unused);
+}
+
+Constant Constant::of(DType dtype, double value) {
+  Constant result{dtype, 0, 0};
+  if (is_floating(dtype)) {
+    result.floating = round_to(dtype, value);
+  } else if (dtype == DType::boolean) {
+    result.integer = value != 0;
+  } else {
+    // Saturates as every target's conversion does; NaN is 0.
+    double low = is_signed(dtype) ? -std::ldexp(1.0, info(dtype).bits - 1) : 0;
+    double high = std::ldexp(1.0, info(dtype).bits - (is_signed(dtype) ? 1 : 0));
+    if (std::isnan(value))
+      result.integer = 0;
+    else if (value <= low)
+      result.integer = is_signed(dtype) ? static_cast<int64_t>(low) : 0;
+    else if (value >= high)
+      result.integer = wrap_to(dtype, is_signed(dtype) ? static_cast<int64_t>((~0ull >> 1) >> (64 - info(dtype).bits)) : -1);
+    else
+      result.integer = value < 0 ? static_cast<int64_t>(value) : static_cast<int64_t>(static_cast<uint64_t>(value));
+  }
+  return result;
+}
+
+Constant Constant::of(DType dtype, int64_t value) {
+  if (is_floating(dtype)) return of(dtype, static_cast<double>(value));
+  return {dtype, 0, wrap_to(dtype, value)};
+}
+
+Constant Constant::of(DType dtype, const Attribute& value) {
+  if (auto* x = std::get_if<double>(&value)) return of(dtype, *x);
+  if (auto* x = std::get_if<int64_t>(&value)) return of(dtype, *x);
+  fail(ErrorKind::value, "a constant of ", dtype, " needs a number; got ", value);
+}
+
+Attribute Constant::attribute() const {
+  return is_floating(dtype) ? Attribute(floating) : Attribute(integer);
+}
+
+double Constant::as_double() const {
+  if (is_floating(dtype)) return floating;
+  return dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(integer)) : static_cast<double>(integer);
+}
+
+bool Constant::operator==(const Constant& other) const {
+  return dtype == other.dtype && integer == other.integer &&
+         (std::bit_cast<uint64_t>(floating) == std::bit_cast<uint64_t>(other.floating) ||
+          (std::isnan(floating) && std::isnan(other.floating)));
+}
+
+}  // namespace tile

@@ -1,0 +1,114 @@
+// The primitives the IR itself needs: constants, broadcast, structured control flow.
+#include "ir/op.h"
+
+namespace tile {
+namespace {
+
+std::vector<Type> infer_constant(const Op& op) { return {Type::tile(op.dtype("dtype"))}; }
+
+std::vector<Type> infer_broadcast(const Op& op) {
+  const Shape &from = op.type(0).shape, &to = op.integers("shape");
+  bool fits = from.empty() || from.size() == to.size();
+  for (size_t i = 0; fits && i < from.size(); ++i) fits = from[i] == to[i] || from[i] == 1;
+  if (!fits)
+    fail(op, ErrorKind::value, op.type(0), " does not broadcast to ", to,
+         "; ranks must be equal (or 0) and extents equal or 1");
+  return {Type::tile(op.type(0).dtype, to)};
+}
+
+std::vector<Type> types_of(const std::vector<Value*>& values, size_t from = 0) {
+  std::vector<Type> types;
+  for (size_t i = from; i < values.size(); ++i) types.push_back(values[i]->type);
+  return types;
+}
+
+void expect_types(const Op& op, const Op& terminator, const std::vector<Type>& expected) {
+  if (types_of(terminator.operands) != expected)
+    fail(op, ErrorKind::type, "its ", terminator.name(), " gives (", join(types_of(terminator.operands)),
+         ") but (", join(expected), ") is carried");
+}
+
+const Op& terminator_of(const Op& op, const Block& block) {
+  if (!block.terminator()) fail(op, ErrorKind::value, "a region must end in yield, break or continue");
+  return *block.terminator();
+}
+
+// operands: low, high, step, initial values…; region: (index, carried…) ending in yield.
+std::vector<Type> infer_for(const Op& op) {
+  if (op.operands.size() < 3) fail(op, ErrorKind::value, "takes low, high, step and initial values");
+  const Type& index = op.type(0);
+  if (!index.is_scalar() || !is_integer(index.dtype) || op.type(1) != index || op.type(2) != index)
+    fail(op, ErrorKind::type, "its bounds must be integer scalars of one dtype, got ", op.type(0), ", ", op.type(1),
+         " and ", op.type(2));
+  std::vector<Type> carried = types_of(op.operands, 3);
+  std::vector<Type> arguments = carried;
+  arguments.insert(arguments.begin(), index);
+  if (types_of(op.region().arguments) != arguments)
+    fail(op, ErrorKind::type, "its region takes (", join(types_of(op.region().arguments)), ") but is given (",
+         join(arguments), ")");
+  expect_types(op, terminator_of(op, op.region()), carried);
+  return carried;
+}
+
+// operands: initial values…; region: (carried…) ending in continue or break, which ifs inside may hold too.
+std::vector<Type> infer_loop(const Op& op) {
+  std::vector<Type> carried = types_of(op.operands);
+  if (types_of(op.region().arguments) != carried)
+    fail(op, ErrorKind::type, "its region takes (", join(types_of(op.region().arguments)), ") but is given (",
+         join(carried), ")");
+  const Op& end = terminator_of(op, op.region());
+  if (end.is("yield")) fail(op, ErrorKind::value, "its region must end in continue or break");
+  expect_types(op, end, carried);
+  return carried;
+}
+
+std::vector<Type> infer_if(const Op& op) {
+  if (!op.type(0).is_scalar() || op.type(0).dtype != DType::boolean)
+    fail(op, ErrorKind::type, "its condition must be a bool scalar, got ", op.type(0));
+  // A branch that leaves the loop gives no values: the other one says the types.
+  const Op *first = &terminator_of(op, op.region(0)), *second = &terminator_of(op, op.region(1));
+  if (!first->is("yield")) std::swap(first, second);
+  if (!first->is("yield")) return {};
+  std::vector<Type> types = types_of(first->operands);
+  if (second->is("yield")) expect_types(op, *second, types);
+  return types;
+}
+
+std::vector<Type> infer_nothing(const Op&) { return {}; }
+
+const Register constant_{{.name = "constant",
+                          .operands = 0,
+                          .infer = infer_constant,
+                          .doc = "A scalar known at compile time."}};
+const Register broadcast_{{.name = "broadcast",
+                           .operands = 1,
+                           .infer = infer_broadcast,
+                           .doc = "Repeats a scalar, or the axes of extent 1, to fill a shape."}};
+const Register for_{{.name = "for",
+                     .regions = 1,
+                     .infer = infer_for,
+                     .doc = "Counted loop over low <= index < high with carried values; step is positive."}};
+const Register loop_{{.name = "loop",
+                      .regions = 1,
+                      .infer = infer_loop,
+                      .doc = "Endless loop with carried values; break gives its results."}};
+const Register if_{{.name = "if",
+                    .operands = 1,
+                    .regions = 2,
+                    .infer = infer_if,
+                    .doc = "Runs one of two regions; each yields the results."}};
+const Register yield_{{.name = "yield",
+                       .traits = {.terminator = true},
+                       .infer = infer_nothing,
+                       .doc = "Ends a region with its values."}};
+const Register break_{{.name = "break",
+                       .traits = {.terminator = true},
+                       .infer = infer_nothing,
+                       .doc = "Leaves the innermost loop with its results."}};
+const Register continue_{{.name = "continue",
+                          .traits = {.terminator = true},
+                          .infer = infer_nothing,
+                          .doc = "Begins the next turn of the innermost loop with new carried values."}};
+
+}  // namespace
+}  // namespace tile

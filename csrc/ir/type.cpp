@@ -1,0 +1,23 @@
+// Printing of types and shapes.
+#include "ir/type.h"
+
+#include "support/text.h"
+
+namespace tile {
+
+int64_t element_count(const Shape& shape) {
+  int64_t count = 1;
+  for (int64_t extent : shape) count *= extent;
+  return count;
+}
+
+std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << '[' << join(shape, ",") << ']'; }
+
+std::ostream& operator<<(std::ostream& out, const Type& type) {
+  if (type.is_array()) return out << "array<" << type.dtype << ',' << type.array_rank << '>';
+  out << type.dtype;
+  if (!type.shape.empty()) out << type.shape;
+  return out;
+}
+
+}  // namespace tile
