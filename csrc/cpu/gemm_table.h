@@ -20,9 +20,9 @@ struct MatrixView {
 struct GemmKernels {
   DType compute;
   int element_bytes;
-  int mr, nr;  // rows of a panel of A, columns of a panel of B
-  int lanes;   // packing A may write that many elements beyond its panels
-  int kc;      // depth of a block in `blocked`
+  int mr, nr;                    // rows of a panel of A, columns of a panel of B
+  int lanes;                     // packing A may write that many elements beyond its panels
+  int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
 
   // A [m x k] to panels [m / mr][k][mr], B [k x n] to panels [n / nr][k][nr], short panels filled with zeros.
   // By dtype of the source; null where that dtype does not compute in this type.
@@ -40,18 +40,30 @@ struct GemmKernels {
   void (*direct)(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
                  bool accumulate);
 
-  // A whole loop over k in blocks of kc: B packed once as a strip (reusable for every block of rows with
-  // these columns), then A block by block into scratch. Rows around 120 to 192 and 256 columns keep A's block
+  // A whole loop over k with operands in memory, in two forms. `scratch` is as long as blocked_scratch_size
+  // or streamed_scratch_size says. blocked: B packed once by pack_strip, to be used for every block of rows
+  // with these columns; A block by block into scratch. 120 to 192 rows and 256 to 512 columns keep A's block
   // in L2 and a panel of B in L1.
   void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip);
   void (*blocked)(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c,
                   long ldc, bool accumulate, void* scratch);
+  // streamed: for few rows in all (up to 128), where B is used once: A packed once by pack_rows, to be used
+  // for every block of columns (256 of them are best); B piece by piece into scratch.
+  void (*pack_rows)(long m, long k, const MatrixView& a, DType dtype, void* rows);
+  void (*streamed)(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c,
+                   long ldc, bool accumulate, void* scratch);
 
   // Sizes in elements of the compute type.
   long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * k + lanes; }
   long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * k; }
   long strip_size(long k, long n) const { return packed_b_size(k, n); }
-  long scratch_size(long m, long k) const { return packed_a_size(m, k < kc ? k : kc); }
+  long blocked_scratch_size(long m, long k) const {
+    return packed_a_size(m, k < block_depth ? k : block_depth);
+  }
+  long rows_size(long m, long k) const { return packed_a_size(m, k); }
+  long streamed_scratch_size(long k, long n) const {
+    return packed_b_size(k < piece_depth ? k : piece_depth, n);
+  }
 };
 
 struct GemmTable {

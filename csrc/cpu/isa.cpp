@@ -1,16 +1,26 @@
 // Which instruction set runs: cpuid, TILE_ISA, ATEN_CPU_CAPABILITY.
 #include "cpu/isa.h"
 
+#include <cpuid.h>
+
 #include "support/env.h"
 #include "support/error.h"
 
 namespace tile::cpu {
 
+namespace {
+
+// __builtin_cpu_supports knows no f16c before clang 16.
+bool has_f16c() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+}  // namespace
+
 bool supported(Isa isa) {
   __builtin_cpu_init();
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
-                    __builtin_cpu_supports("bmi") && __builtin_cpu_supports("bmi2") &&
-                    __builtin_cpu_supports("f16c");
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && has_f16c();
   switch (isa) {
     case Isa::baseline:
       return true;

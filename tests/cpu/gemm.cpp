@@ -150,11 +150,18 @@ void multiply_all_ways(Isa isa, DType dtype, long m, long n, long k, std::mt1993
   check("direct", isa, dtype, a, b, ldc, c, accumulate);
 
   std::vector<T> strip(static_cast<size_t>(g.strip_size(k, n)), T(77)),
-      scratch(static_cast<size_t>(g.scratch_size(m, k)), T(77));
+      scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)), T(77));
   g.pack_strip(k, n, b.view, dtype, strip.data());
   fill_c(c);
   g.blocked(m, n, k, a.view, dtype, strip.data(), c.data(), ldc, accumulate, scratch.data());
   check("blocked", isa, dtype, a, b, ldc, c, accumulate);
+
+  std::vector<T> rows(static_cast<size_t>(g.rows_size(m, k)), T(77)),
+      piece(static_cast<size_t>(g.streamed_scratch_size(k, n)), T(77));
+  g.pack_rows(m, k, a.view, dtype, rows.data());
+  fill_c(c);
+  g.streamed(m, n, k, rows.data(), b.view, dtype, c.data(), ldc, accumulate, piece.data());
+  check("streamed", isa, dtype, a, b, ldc, c, accumulate);
 }
 
 const DType all_dtypes[] = {DType::boolean, DType::i8,   DType::i16, DType::i32,    DType::i64,    DType::u8,
@@ -234,7 +241,7 @@ TEST(Gemm, RealValues) {
   for (Isa isa : machine_isas()) {
     const GemmKernels& g = gemm_table(isa).f32;
     std::vector<float> strip(static_cast<size_t>(g.strip_size(k, n))),
-        scratch(static_cast<size_t>(g.scratch_size(m, k)));
+        scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)));
     g.pack_strip(k, n, {b.data(), n, 1}, DType::f32, strip.data());
     g.blocked(m, n, k, {a.data(), k, 1}, DType::f32, strip.data(), c.data(), n, false, scratch.data());
     for (long i = 0; i < m; ++i)
@@ -254,7 +261,7 @@ TEST(Gemm, NaNStaysInItsRowAndColumn) {
     std::vector<float> a(7 * 5, 1.f), b(5 * 9, 1.f), c(7 * 9);
     a[3 * 5 + 2] = nan;
     std::vector<float> strip(static_cast<size_t>(g.strip_size(5, 9)), nan),
-        scratch(static_cast<size_t>(g.scratch_size(7, 5)), nan);
+        scratch(static_cast<size_t>(g.blocked_scratch_size(7, 5)), nan);
     g.pack_strip(5, 9, {b.data(), 9, 1}, DType::f32, strip.data());
     g.blocked(7, 9, 5, {a.data(), 5, 1}, DType::f32, strip.data(), c.data(), 9, false, scratch.data());
     for (int i = 0; i < 63; ++i) EXPECT_EQ(std::isnan(c[i]), i / 9 == 3) << name(isa) << " " << i;

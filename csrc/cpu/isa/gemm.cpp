@@ -10,7 +10,7 @@ template <class T>
 constexpr int mr = KernelShape<T>::mr;
 template <class T>
 constexpr int nr = KernelShape<T>::nr;
-constexpr int block_depth = 256;
+constexpr int block_depth = 256, piece_depth = 128;
 
 template <class T>
 void packed(long m, long n, long k, const void* a, const void* b, void* c, long ldc, bool accumulate) {
@@ -40,7 +40,8 @@ constexpr GemmKernels kernels_of(DType compute) {
   k.mr = mr<T>;
   k.nr = nr<T>;
   k.lanes = Vec<T>::lanes;
-  k.kc = block_depth;
+  k.block_depth = block_depth;
+  k.piece_depth = piece_depth;
   k.packed = packed<T>;
   k.direct_a = direct_a<T>;
   k.direct = direct<T>;
@@ -98,30 +99,52 @@ MatrixView advance(const MatrixView& from, DType dtype, long elements) {
   return {offset<char>(from.data, elements * bytes[index(dtype)]), from.row_stride, from.column_stride};
 }
 
-// Blocks of depth kc follow each other, each packed as panels of its own.
+// body(first, depth) for k in blocks.
+template <class F>
+TILE_INLINE void each_block(long k, long block, F body) {
+  for (long at = 0; at < k; at += block) body(at, k - at < block ? k - at : block);
+}
+
+// Blocks of k follow each other, each packed as panels of its own.
 template <const GemmKernels& kernels, class T>
 void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip) {
-  for (long at = 0; at < k; at += block_depth) {
-    const long depth = k - at < block_depth ? k - at : block_depth;
+  each_block(k, block_depth, [&](long at, long depth) {
     kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride),
                                  static_cast<T*>(strip) + at * panels(n, nr<T>));
-  }
+  });
+}
+template <const GemmKernels& kernels, class T>
+void pack_rows(long m, long k, const MatrixView& a, DType dtype, void* rows) {
+  each_block(k, piece_depth, [&](long at, long depth) {
+    kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
+                                 static_cast<T*>(rows) + at * panels(m, mr<T>));
+  });
 }
 template <const GemmKernels& kernels, class T>
 void blocked(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c, long ldc,
              bool accumulate, void* scratch) {
   if (k == 0) packed<T>(m, n, 0, scratch, strip, c, ldc, accumulate);
-  for (long at = 0; at < k; at += block_depth) {
-    const long depth = k - at < block_depth ? k - at : block_depth;
+  each_block(k, block_depth, [&](long at, long depth) {
     kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride), scratch);
     packed<T>(m, n, depth, scratch, offset<T>(strip, at * panels(n, nr<T>)), c, ldc, accumulate || at > 0);
-  }
+  });
+}
+template <const GemmKernels& kernels, class T>
+void streamed(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c, long ldc,
+              bool accumulate, void* scratch) {
+  if (k == 0) packed<T>(m, n, 0, rows, scratch, c, ldc, accumulate);
+  each_block(k, piece_depth, [&](long at, long depth) {
+    kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride), scratch);
+    packed<T>(m, n, depth, offset<T>(rows, at * panels(m, mr<T>)), scratch, c, ldc, accumulate || at > 0);
+  });
 }
 template <const GemmKernels& kernels, class T>
 constexpr GemmKernels with_loops() {
   GemmKernels k = kernels;
   k.pack_strip = pack_strip<kernels, T>;
   k.blocked = blocked<kernels, T>;
+  k.pack_rows = pack_rows<kernels, T>;
+  k.streamed = streamed<kernels, T>;
   return k;
 }
 
