@@ -37,19 +37,33 @@ TILE_INLINE Vec<uint8_t> to_bytes(const Mask<T>* m) {
   }
 }
 
-// One byte for each lane of T at p.
+// As many bytes as T has lanes, each extended to a lane.
+template <class T>
+TILE_INLINE Native<IntOfSize<sizeof(T)>> spread_bytes(const char* p) {
+  using Wide = Native<IntOfSize<sizeof(T)>>;
+  Native<uint8_t, vector_bytes / sizeof(T)> narrow;
+  __builtin_memcpy(&narrow, p, sizeof narrow);
+#if TILE_VECTOR_BYTES == 64
+  if constexpr (sizeof(T) == 2) return (Wide)_mm512_cvtepi8_epi16((__m256i)narrow);
+  if constexpr (sizeof(T) == 4) return (Wide)_mm512_cvtepi8_epi32((__m128i)narrow);
+  if constexpr (sizeof(T) == 8) return (Wide)_mm512_cvtepi8_epi64(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
+#elif TILE_VECTOR_BYTES == 32
+  if constexpr (sizeof(T) == 2) return (Wide)_mm256_cvtepi8_epi16((__m128i)narrow);
+  if constexpr (sizeof(T) == 4) return (Wide)_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
+  if constexpr (sizeof(T) == 8) return (Wide)_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(bit_cast<int32_t>(narrow)));
+#else
+  return __builtin_convertvector(narrow, Wide);
+#endif
+}
+
+// Lanes whose byte is not zero.
 template <class T>
 TILE_INLINE Mask<T> from_bytes(const char* p) {
   using I = IntOfSize<sizeof(T)>;
-  Native<I> wide;
-  if constexpr (sizeof(T) == 1) {
-    __builtin_memcpy(&wide, p, sizeof wide);
-  } else {
-    Native<uint8_t, vector_bytes / sizeof(T)> narrow;
-    __builtin_memcpy(&narrow, p, sizeof narrow);
-    wide = __builtin_convertvector(narrow, Native<I>);
-  }
-  return mask_cast<T>(Vec<I>(wide) != Vec<I>(I(0)));
+  if constexpr (sizeof(T) == 1)
+    return Vec<T>::load(reinterpret_cast<const T*>(p)) != Vec<T>(T(0));
+  else
+    return mask_cast<T>(Vec<I>(spread_bytes<T>(p)) != Vec<I>(I(0)));
 }
 
 }  // namespace tile::cpu::TILE_ISA

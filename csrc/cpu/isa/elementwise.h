@@ -13,6 +13,7 @@ namespace {
 template <class Op, class T, int arity>
 void predicate_loop(const Operands& in, char* out, int64_t groups) {
   const char *x = in.at[0], *y = in.at[1];
+  const int64_t dx = in.step[0], dy = in.step[1];
   for (; groups > 0; --groups) {
     Mask<T> m[sizeof(T)];
 #pragma GCC unroll 8
@@ -21,8 +22,8 @@ void predicate_loop(const Operands& in, char* out, int64_t groups) {
       if constexpr (arity == 2) m[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u));
     }
     to_bytes(m).store(reinterpret_cast<uint8_t*>(out));
-    x += in.step[0];
-    y += in.step[1];
+    x += dx;
+    if constexpr (arity > 1) y += dy;
     out += vector_bytes;
   }
 }
@@ -31,14 +32,15 @@ template <class T>
 void where_loop(const Operands& in, char* out, int64_t groups) {
   constexpr int lanes = Vec<T>::lanes;
   const char *condition = in.at[0], *x = in.at[1], *y = in.at[2];
+  const int64_t dc = in.step[0], dx = in.step[1], dy = in.step[2];
   for (; groups > 0; --groups) {
     Vec<T> r[2];
     for (int u = 0; u < 2; ++u)
       r[u] = select(from_bytes<T>(condition + u * lanes), load_at<T>(x, u), load_at<T>(y, u));
     for (int u = 0; u < 2; ++u) r[u].store(reinterpret_cast<T*>(out) + u * lanes);
-    condition += in.step[0];
-    x += in.step[1];
-    y += in.step[2];
+    condition += dc;
+    x += dx;
+    y += dy;
     out += 2 * vector_bytes;
   }
 }
