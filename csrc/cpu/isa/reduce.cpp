@@ -131,10 +131,8 @@ TILE_INLINE T reduce_row(const T* x, int64_t n) {
     for (int k = 0; k < 4; ++k) acc[k] = Op::quick(acc[k], V::load(x + i + k * lanes));
   for (int k = 0; i + lanes <= n; i += lanes, ++k) acc[k] = Op::quick(acc[k], V::load(x + i));
   if (i < n) {
-    T last[lanes];
-    V(Op::start).store(last);
-    __builtin_memcpy(last, x + i, static_cast<unsigned long>(n - i) * sizeof(T));
-    acc[3] = Op::quick(acc[3], V::load(last));
+    const V last = select(V::iota() < V(static_cast<T>(n - i)), V::load(x + i, n - i), V(Op::start));
+    acc[3] = Op::quick(acc[3], last);
   }
   const V both = Op::quick(Op::quick(acc[0], acc[1]), Op::quick(acc[2], acc[3]));
   return reduce(both, [](T a, T b) { return static_cast<T>(Op::quick(a, b)); });
