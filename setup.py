@@ -45,6 +45,7 @@ class CMakeBuild(build_ext):
 
 setup(
     version=version(),
+    license="Apache-2.0",  # here, because setuptools before 77 refuses the text in pyproject.toml
     install_requires=[torch_requirement()],
     package_dir={"": "python"},
     packages=find_packages("python"),
