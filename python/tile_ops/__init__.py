@@ -51,4 +51,6 @@ def __dir__():
         for full in torch._C._dispatch_get_all_op_names()
         if full.startswith("tile::")
     }
-    return sorted({name for name in globals() if not name.startswith("_")} | operators | {"__version__"})
+    modules = {path.stem for path in _folder.glob("[a-z]*.py")}
+    own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
+    return sorted(own | modules | operators | {"__version__"})
