@@ -1,5 +1,6 @@
 """Configures, builds and installs into python/tile_ops: cmake/build.py FOLDER [CMake options]. Also used by setup.py."""
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -10,9 +11,14 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def tool(name: str) -> str:
-    """The program beside this Python (installed by pip), else the one on PATH."""
-    beside = pathlib.Path(sys.executable).parent / name
-    found = str(beside) if beside.exists() else shutil.which(name)
+    """The program of the PyPI package of that name, else the one on PATH."""
+    try:
+        module = importlib.import_module(name)
+        folder = getattr(module, "CMAKE_BIN_DIR", None) or getattr(module, "BIN_DIR", None)
+    except ImportError:
+        folder = None
+    found = shutil.which(name, path=folder) if folder else None
+    found = found or shutil.which(name)
     if not found:
         sys.exit(f"{name} is not installed; run `{sys.executable} -m pip install {name}`")
     return found
