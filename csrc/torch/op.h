@@ -1,6 +1,5 @@
 // Defines a torch operator: schema, shape rule, body and gradient, from which every dispatch key is registered.
 #pragma once
-#include <initializer_list>
 #include <memory>
 #include <type_traits>
 
@@ -14,6 +13,8 @@
 #define TILE_API
 #endif
 
+extern "C" int tile_ops_anchor();
+
 namespace tile {
 
 struct Op;
@@ -26,20 +27,24 @@ class TILE_API VmapCall {
   bool batched(std::string_view argument) const;   // has a batch extent (a list: at least one of its tensors)
   c10::IValue& operator[](std::string_view argument);
   // Each of these calls the operator and gives its results, with the batch extent in front.
-  Results leading(std::initializer_list<std::string> arguments);  // the arguments take the extent as one more leading one
-  Results fold(std::initializer_list<std::string> arguments);     // it is folded into extent 0 of arguments and results
-  Results loop();                                                 // one call for each sample
+  Results leading(const std::vector<std::string>& arguments);  // these take the extent as one more leading one
+  Results fold(const std::vector<std::string>& arguments);     // it is folded into extent 0 of these and of the results
+  Results loop();                                              // one call for each sample
+  // Whether one of these results is wanted, as output_mask says; without such an argument all are.
+  bool wanted(const std::vector<std::string>& results);
   // Calls the operator on the arguments as they now are (the author rewrote them).
   Results call();
 
  private:
   friend struct VmapKernel;
-  VmapCall(const Op& op, Values arguments) : op_(op), arguments_(std::move(arguments)) {}
+  VmapCall(const Op& op, Values arguments);
   size_t index(std::string_view argument) const;
+  bool only(const std::vector<std::string>& arguments) const;  // no other argument is batched
   const Op& op_;
   Values arguments_;
   std::vector<std::vector<bool>> batched_;  // one entry for each tensor of each argument
   c10::SymInt size_ = 0;
+  std::vector<int> list_sizes_;             // of the results of the last call; -1: a tensor
 };
 
 // A handle on an operator that was registered.  Methods that describe it return it, so that a definition is one
@@ -142,10 +147,9 @@ TILE_API std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.
 TILE_API std::vector<std::string> registered_operators();
 
-// Referred to by every file that includes this one: the linker keeps the library, whose initialisers register.
-TILE_API int anchor();
 namespace detail {
-[[maybe_unused]] inline const int keep_library = anchor();
-}
+// Referred to by every file that includes this one, so that no linker drops the library, whose initialisers register.
+[[maybe_unused]] inline const int keep_library = tile_ops_anchor();
+}  // namespace detail
 
 }  // namespace tile
