@@ -1,11 +1,13 @@
-// Element types of torch and of Tile IR, one for the other.
+// Tensors as the arguments of a launch, and element types of torch and of Tile IR, one for the other.
 #pragma once
+#include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 
 #include <array>
 #include <utility>
 
 #include "ir/dtype.h"
+#include "runtime/argument.h"
 #include "support/error.h"
 
 namespace tile {
@@ -43,3 +45,32 @@ inline at::ScalarType to_scalar_type(DType dtype) {
 }
 
 }  // namespace tile
+
+// In at, where a launch finds it by the tensor's namespace.
+namespace at {
+
+inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
+  using tile::ErrorKind;
+  if (!tensor.defined()) tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
+  if (tensor.layout() != kStrided)
+    tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()), "; convert it with to_dense()");
+  if (!tensor.is_cpu() && !tensor.is_cuda())
+    tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(), "; move it to cpu or cuda");
+  if (tensor.dim() > tile::max_array_rank)
+    tile::fail(ErrorKind::value, "a kernel cannot take a tensor of rank ", tensor.dim(), "; the most is ", tile::max_array_rank,
+               ", view it with fewer dimensions");
+  if (tensor.is_neg()) tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor with a lazy negation; call resolve_neg() first");
+  tile::ArrayArgument argument;
+  argument.dtype = tile::to_dtype(tensor.scalar_type());
+  argument.data = tensor.data_ptr();
+  argument.rank = static_cast<int>(tensor.dim());
+  argument.device = tensor.is_cuda() ? tile::DeviceKind::cuda : tile::DeviceKind::cpu;
+  argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
+  for (int i = 0; i < argument.rank; ++i) {
+    argument.sizes[i] = tensor.size(i);
+    argument.strides[i] = tensor.stride(i);
+  }
+  return argument;
+}
+
+}  // namespace at

@@ -22,7 +22,7 @@ struct GradientPlan {
 
 namespace {
 
-std::shared_ptr<const GradientPlan> match(const Op& op) {
+std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
   auto plan = std::make_shared<GradientPlan>();
   plan->made = definitions();
   plan->name = op.gradient;
@@ -98,15 +98,15 @@ IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(ten
 
 // What stays the same from one call of the node to the next; shared with the function that compiled autograd replays.
 struct NodeLayout {
-  std::shared_ptr<Op> op;
+  std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
   std::vector<int> argument_begin, result_begin;  // of the edges, of the incoming gradients
   std::vector<bool> argument_is_list, result_is_list;
 };
 
 // The whole backward, free of node state. `stack`: the gradient operator's arguments, gradients and mask left empty.
-ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& need, const ag::variable_list& incoming, Values stack) {
-  const Op& op = *layout.op;
+ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& need, const ag::variable_list& incoming, BoxedValues stack) {
+  const OperatorRecord& op = *layout.op;
   const GradientPlan& plan = *layout.plan;
   ag::variable_list result(need.size());
   bool any = false;
@@ -188,8 +188,8 @@ struct OperatorNode final : ag::Node {
     for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
     return list;
   }
-  Values saved_values() {
-    Values stack;
+  BoxedValues saved_values() {
+    BoxedValues stack;
     const auto& schema = layout.op->schema;
     for (const auto& [role, k] : layout.plan->inputs) {
       if (role == GradientPlan::Role::result)
@@ -227,7 +227,7 @@ struct OperatorNode final : ag::Node {
     saved.before(plain);
     saved.before(arguments);
     saved.before(results);
-    Values values = saved_values();
+    BoxedValues values = saved_values();
     std::vector<at::TypePtr> types;
     for (const IValue& value : values) types.push_back(value.isTensor() ? at::TypePtr(at::TensorType::get()) : value.type());
     const auto metadata =
@@ -267,7 +267,7 @@ struct MissingNode final : ag::Node {
   }
 };
 
-void refuse_forward_mode(const Op& op, at::ArrayRef<IValue> arguments) {
+void refuse_forward_mode(const OperatorRecord& op, at::ArrayRef<IValue> arguments) {
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const at::Tensor& tensor) {
       if (tensor.defined() && tensor._fw_grad(0).defined())
@@ -276,10 +276,10 @@ void refuse_forward_mode(const Op& op, at::ArrayRef<IValue> arguments) {
 }
 
 struct AutogradKernel final : c10::OperatorKernel {
-  explicit AutogradKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
+  explicit AutogradKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
 
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Values* stack) {
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, op->arguments);
     refuse_forward_mode(*op, arguments);
     bool need = false;
@@ -292,12 +292,12 @@ struct AutogradKernel final : c10::OperatorKernel {
   }
 
  private:
-  static void below(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Values* stack) {
+  static void below(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     at::AutoDispatchBelowADInplaceOrView guard;
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 
-  static void differentiate(const std::shared_ptr<Op>& target, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Values* stack) {
+  static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, target->arguments);
     Flat inputs;
     for (const IValue& value : arguments) inputs.add(value);
@@ -345,9 +345,9 @@ struct AutogradKernel final : c10::OperatorKernel {
 };
 
 struct MutatingAutogradKernel final : c10::OperatorKernel {
-  explicit MutatingAutogradKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Values* stack) {
+  explicit MutatingAutogradKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, op->arguments);
     refuse_forward_mode(*op, arguments);
     if (c10::GradMode::is_enabled())
@@ -364,13 +364,13 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
 
 }  // namespace
 
-std::shared_ptr<const GradientPlan> gradient_plan(Op& op) {
+std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op) {
   std::lock_guard lock(op.plan_mutex);
   if (!op.plan || op.plan->made != definitions()) op.plan = match(op);
   return op.plan;
 }
 
-torch::CppFunction autograd_kernel(std::shared_ptr<Op> op) {
+torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op) {
   return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op)) : boxed_kernel<AutogradKernel>(std::move(op));
 }
 

@@ -15,7 +15,7 @@
 
 namespace tile {
 
-using Values = std::vector<c10::IValue>;  // torch's stack: arguments, then results
+using BoxedValues = std::vector<c10::IValue>;  // torch's stack: arguments, then results
 
 // A C++ parameter type and the schema type it stands for; `concrete`: a second one, where no extent is symbolic (run).
 struct ParameterType {
@@ -23,7 +23,7 @@ struct ParameterType {
 };
 
 template <class T>
-struct Parameter {
+struct OpParameter {
   static_assert(sizeof(T) == 0,
                 "an operator's lambda takes at::Tensor, double, int64_t, c10::SymInt, bool, std::string, "
                 "at::ScalarType, at::Scalar, at::Device, std::array<bool, N>, std::vector of double, int64_t, "
@@ -31,61 +31,61 @@ struct Parameter {
 };
 
 template <>
-struct Parameter<at::Tensor> {
+struct OpParameter<at::Tensor> {
   static ParameterType type() { return {"at::Tensor", "Tensor", ""}; }
   static at::Tensor& from(c10::IValue& value) { return value.toTensor(); }
 };
 template <>
-struct Parameter<double> {
+struct OpParameter<double> {
   static ParameterType type() { return {"double", "float", ""}; }
   static double from(const c10::IValue& value) { return value.toDouble(); }
 };
 template <>
-struct Parameter<int64_t> {
+struct OpParameter<int64_t> {
   static ParameterType type() { return {"int64_t", "int", "SymInt"}; }
   static int64_t from(const c10::IValue& value) {
     return value.isInt() ? value.toInt() : value.toSymInt().guard_int(__FILE__, __LINE__);
   }
 };
 template <>
-struct Parameter<c10::SymInt> {
+struct OpParameter<c10::SymInt> {
   static ParameterType type() { return {"c10::SymInt", "SymInt", ""}; }
   static c10::SymInt from(const c10::IValue& value) { return value.toSymInt(); }
 };
 template <>
-struct Parameter<bool> {
+struct OpParameter<bool> {
   static ParameterType type() { return {"bool", "bool", ""}; }
   static bool from(const c10::IValue& value) { return value.toBool(); }
 };
 template <>
-struct Parameter<std::string> {
+struct OpParameter<std::string> {
   static ParameterType type() { return {"std::string", "str", ""}; }
   static const std::string& from(const c10::IValue& value) { return value.toStringRef(); }
 };
 template <>
-struct Parameter<std::string_view> : Parameter<std::string> {};
+struct OpParameter<std::string_view> : OpParameter<std::string> {};
 template <>
-struct Parameter<at::ScalarType> {
+struct OpParameter<at::ScalarType> {
   static ParameterType type() { return {"at::ScalarType", "ScalarType", ""}; }
   static at::ScalarType from(const c10::IValue& value) { return value.toScalarType(); }
 };
 template <>
-struct Parameter<at::Scalar> {
+struct OpParameter<at::Scalar> {
   static ParameterType type() { return {"at::Scalar", "Scalar", ""}; }
   static at::Scalar from(const c10::IValue& value) { return value.toScalar(); }
 };
 template <>
-struct Parameter<at::Device> {
+struct OpParameter<at::Device> {
   static ParameterType type() { return {"at::Device", "Device", ""}; }
   static at::Device from(const c10::IValue& value) { return value.toDevice(); }
 };
 template <>
-struct Parameter<std::vector<double>> {
+struct OpParameter<std::vector<double>> {
   static ParameterType type() { return {"std::vector<double>", "float[]", ""}; }
   static std::vector<double> from(const c10::IValue& value) { return value.toDoubleVector(); }
 };
 template <>
-struct Parameter<std::vector<int64_t>> {
+struct OpParameter<std::vector<int64_t>> {
   static ParameterType type() { return {"std::vector<int64_t>", "int[]", "SymInt[]"}; }
   static std::vector<int64_t> from(const c10::IValue& value) {
     if (value.isIntList()) return value.toIntVector();
@@ -95,12 +95,12 @@ struct Parameter<std::vector<int64_t>> {
   }
 };
 template <>
-struct Parameter<std::vector<c10::SymInt>> {
+struct OpParameter<std::vector<c10::SymInt>> {
   static ParameterType type() { return {"std::vector<c10::SymInt>", "SymInt[]", ""}; }
   static std::vector<c10::SymInt> from(const c10::IValue& value) { return value.toSymIntVector(); }
 };
 template <>
-struct Parameter<std::vector<bool>> {
+struct OpParameter<std::vector<bool>> {
   static ParameterType type() { return {"std::vector<bool>", "bool[]", ""}; }
   static std::vector<bool> from(const c10::IValue& value) {
     const c10::List<bool> list = value.toBoolList();
@@ -109,7 +109,7 @@ struct Parameter<std::vector<bool>> {
 };
 // A gradient operator's `bool[N] output_mask`.
 template <size_t N>
-struct Parameter<std::array<bool, N>> {
+struct OpParameter<std::array<bool, N>> {
   static ParameterType type() {
     const std::string n = std::to_string(N);
     return {"std::array<bool, " + n + ">", "bool[" + n + "]", ""};
@@ -123,12 +123,12 @@ struct Parameter<std::array<bool, N>> {
   }
 };
 template <>
-struct Parameter<std::vector<at::Tensor>> {
+struct OpParameter<std::vector<at::Tensor>> {
   static ParameterType type() { return {"std::vector<at::Tensor>", "Tensor[]", ""}; }
   static std::vector<at::Tensor> from(const c10::IValue& value) { return value.toTensorVector(); }
 };
 template <>
-struct Parameter<std::vector<std::optional<at::Tensor>>> {
+struct OpParameter<std::vector<std::optional<at::Tensor>>> {
   static ParameterType type() { return {"std::vector<std::optional<at::Tensor>>", "Tensor?[]", ""}; }
   static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value) {
     return value.toOptionalTensorVector();
@@ -136,28 +136,28 @@ struct Parameter<std::vector<std::optional<at::Tensor>>> {
 };
 // The ArrayRef forms convert from the vectors, which live until the lambda returns.
 template <>
-struct Parameter<at::IntArrayRef> : Parameter<std::vector<int64_t>> {};
+struct OpParameter<at::IntArrayRef> : OpParameter<std::vector<int64_t>> {};
 template <>
-struct Parameter<c10::SymIntArrayRef> : Parameter<std::vector<c10::SymInt>> {};
+struct OpParameter<c10::SymIntArrayRef> : OpParameter<std::vector<c10::SymInt>> {};
 template <>
-struct Parameter<at::TensorList> : Parameter<std::vector<at::Tensor>> {};
+struct OpParameter<at::TensorList> : OpParameter<std::vector<at::Tensor>> {};
 
 template <class T>
-struct Parameter<std::optional<T>> {
+struct OpParameter<std::optional<T>> {
   static ParameterType type() {
-    const ParameterType inner = Parameter<T>::type();
+    const ParameterType inner = OpParameter<T>::type();
     return {"std::optional<" + inner.cpp + ">", inner.schema + "?",
             inner.concrete.empty() ? "" : inner.concrete + "?"};
   }
   static std::optional<T> from(c10::IValue& value) {
     if (value.isNone() || (value.isTensor() && !value.toTensor().defined())) return std::nullopt;
-    return std::optional<T>(Parameter<T>::from(value));
+    return std::optional<T>(OpParameter<T>::from(value));
   }
 };
 
 // One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to `results`.
 struct BoxedFunction {
-  std::function<void(c10::IValue* values, Values& results)> call;
+  std::function<void(c10::IValue* values, BoxedValues& results)> call;
   bool typed = false;  // false: made by hand (bindings), reads what it wants; the lists below are empty
   std::vector<ParameterType> parameters;
   std::vector<std::string> results;  // schema types
@@ -165,7 +165,7 @@ struct BoxedFunction {
   explicit operator bool() const { return static_cast<bool>(call); }
 };
 
-namespace detail {
+namespace op_detail {
 
 template <class... P>
 struct Types {};
@@ -192,17 +192,17 @@ struct Results {
 template <>
 struct Results<at::Tensor> {
   static std::vector<std::string> types() { return {"Tensor"}; }
-  static void push(Values& stack, at::Tensor&& value) { stack.emplace_back(std::move(value)); }
+  static void push(BoxedValues& stack, at::Tensor&& value) { stack.emplace_back(std::move(value)); }
 };
 template <>
 struct Results<std::vector<at::Tensor>> {
   static std::vector<std::string> types() { return {"Tensor[]"}; }
-  static void push(Values& stack, std::vector<at::Tensor>&& value) { stack.emplace_back(std::move(value)); }
+  static void push(BoxedValues& stack, std::vector<at::Tensor>&& value) { stack.emplace_back(std::move(value)); }
 };
 template <class... T>
 struct Results<std::tuple<T...>> {
   static std::vector<std::string> types() { return {Results<T>::types().front()...}; }
-  static void push(Values& stack, std::tuple<T...>&& values) {
+  static void push(BoxedValues& stack, std::tuple<T...>&& values) {
     std::apply([&](auto&... value) { (Results<T>::push(stack, std::move(value)), ...); }, values);
   }
 };
@@ -213,27 +213,27 @@ template <class F, class R, class... P, size_t... I>
 BoxedFunction box(F function, Types<P...>, std::index_sequence<I...>) {
   BoxedFunction boxed;
   boxed.typed = true;
-  boxed.parameters = {Parameter<std::remove_cvref_t<P>>::type()...};
+  boxed.parameters = {OpParameter<std::remove_cvref_t<P>>::type()...};
   boxed.results = Results<R>::types();
   boxed.any_number = std::is_same_v<R, std::vector<at::Tensor>>;
   boxed.call = [function = std::move(function)]([[maybe_unused]] c10::IValue* values,
-                                                [[maybe_unused]] Values& results) {
+                                                [[maybe_unused]] BoxedValues& results) {
     if constexpr (std::is_void_v<R>)
-      function(Parameter<std::remove_cvref_t<P>>::from(values[I])...);
+      function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...);
     else
-      Results<R>::push(results, function(Parameter<std::remove_cvref_t<P>>::from(values[I])...));
+      Results<R>::push(results, function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...));
   };
   return boxed;
 }
 
-}  // namespace detail
+}  // namespace op_detail
 
 template <class F>
 BoxedFunction box(F function) {
-  using Signature = detail::Signature<F>;
+  using Signature = op_detail::Signature<F>;
   using Parameters = typename Signature::Parameters;
-  return [&]<class... P>(detail::Types<P...> types) {
-    return detail::box<F, typename Signature::Result>(std::move(function), types, std::index_sequence_for<P...>{});
+  return [&]<class... P>(op_detail::Types<P...> types) {
+    return op_detail::box<F, typename Signature::Result>(std::move(function), types, std::index_sequence_for<P...>{});
   }(Parameters{});
 }
 inline BoxedFunction box(BoxedFunction function) { return function; }

@@ -10,9 +10,9 @@ TORCH_API Tensor cached_cast(at::ScalarType to_type, const Tensor& arg, DeviceTy
 namespace tile {
 namespace {
 
-using Stack = Values;
+using Stack = BoxedValues;
 
-void require_one_device(const Op& op, const c10::IValue* values) {
+void require_one_device(const OperatorRecord& op, const c10::IValue* values) {
   std::optional<at::Device> device;
   size_t first = 0;
   for (size_t i = 0; i < op.arguments; ++i)
@@ -30,7 +30,7 @@ void require_one_device(const Op& op, const c10::IValue* values) {
 }
 
 // Calls a lambda that allocates; `count` results are appended to the stack.
-void allocate(const Body& body, const char* what, const BoxedFunction& function, size_t count, size_t base, Stack& stack) {
+void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count, size_t base, Stack& stack) {
   const size_t before = stack.size();
   function.call(stack.data() + base, stack);
   if (function.any_number) {
@@ -43,8 +43,8 @@ void allocate(const Body& body, const char* what, const BoxedFunction& function,
 }
 
 // The stack holds the arguments; the results are appended, those of a hidden twin included.
-void allocate_results(const Op& op, Stack& stack) {
-  const Body& body = *op.body;
+void allocate_results(const OperatorRecord& op, Stack& stack) {
+  const OperatorBody& body = *op.body;
   const size_t base = stack.size() - op.arguments;
   require_one_device(op, stack.data() + base);
   if (body.outputs) allocate(body, "outputs", body.outputs, body.results, base, stack);
@@ -52,10 +52,10 @@ void allocate_results(const Op& op, Stack& stack) {
 }
 
 struct RunKernel final : c10::OperatorKernel {
-  explicit RunKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
+  explicit RunKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
-    const Body& body = *op->body;
+    const OperatorBody& body = *op->body;
     const size_t base = stack->size() - op->arguments;
     guarded(body.name, [&] {
       require_usable(*op);
@@ -76,8 +76,8 @@ struct RunKernel final : c10::OperatorKernel {
 };
 
 struct MetaKernel final : c10::OperatorKernel {
-  explicit MetaKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
+  explicit MetaKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
     const size_t base = stack->size() - op->arguments;
     guarded(op->body->name, [&] {
@@ -90,8 +90,8 @@ struct MetaKernel final : c10::OperatorKernel {
 
 // Without this a saved tensor that an operator has written into goes unnoticed.
 struct VersionKernel final : c10::OperatorKernel {
-  explicit VersionKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
+  explicit VersionKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
     std::vector<at::Tensor> written;
     const auto arguments = torch::jit::last(*stack, op->arguments);
@@ -109,8 +109,8 @@ struct VersionKernel final : c10::OperatorKernel {
 };
 
 struct AutocastKernel final : c10::OperatorKernel {
-  AutocastKernel(std::shared_ptr<Op> operation, c10::DeviceType type) : op(std::move(operation)), device(type) {}
-  std::shared_ptr<Op> op;
+  AutocastKernel(std::shared_ptr<OperatorRecord> operation, c10::DeviceType type) : op(std::move(operation)), device(type) {}
+  std::shared_ptr<OperatorRecord> op;
   c10::DeviceType device;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
     const bool cpu = device == c10::kCPU;
@@ -150,8 +150,8 @@ void raise(const std::string& name, ErrorKind kind, const std::string& text) {
   throw c10::Error(here, full);
 }
 
-void require_usable(const Op& op) {
-  const Body& body = *op.body;
+void require_usable(const OperatorRecord& op) {
+  const OperatorBody& body = *op.body;
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {
     if (!given) fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
@@ -161,10 +161,10 @@ void require_usable(const Op& op) {
   need(body.saved == 0 || body.saved_outputs, "saved_outputs");
 }
 
-torch::CppFunction run_kernel(std::shared_ptr<Op> op) { return boxed_kernel<RunKernel>(std::move(op)); }
-torch::CppFunction meta_kernel(std::shared_ptr<Op> op) { return boxed_kernel<MetaKernel>(std::move(op)); }
-torch::CppFunction version_kernel(std::shared_ptr<Op> op) { return boxed_kernel<VersionKernel>(std::move(op)); }
-torch::CppFunction autocast_kernel(std::shared_ptr<Op> op, c10::DeviceType device) {
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<RunKernel>(std::move(op)); }
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<MetaKernel>(std::move(op)); }
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<VersionKernel>(std::move(op)); }
+torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device) {
   return boxed_kernel<AutocastKernel>(std::move(op), device);
 }
 torch::CppFunction broken_kernel(std::string name, ErrorKind kind, std::string error) {

@@ -11,7 +11,7 @@ namespace {
 // Never destroyed: the dispatcher may be gone before us.
 struct Registry {
   struct Entry {
-    std::shared_ptr<Op> op;  // null: a placeholder for a definition that failed
+    std::shared_ptr<OperatorRecord> op;  // null: a placeholder for a definition that failed
     std::unique_ptr<torch::Library> library;
   };
   std::mutex mutex;
@@ -26,7 +26,7 @@ Registry& registry() {
 std::atomic<uint64_t> definition_count{0};
 
 // Defines the operator's schema and a kernel for each key.
-void install(torch::Library& library, const std::shared_ptr<Op>& op) {
+void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
   library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
   op->handle = c10::Dispatcher::singleton().findSchemaOrThrow(op->name.c_str(), "");
   const std::string bare = op->name.substr(op->name.find("::") + 2);
@@ -69,7 +69,7 @@ Operator define(const std::string& text, Location where, bool replace) {
   std::lock_guard lock(all.mutex);
   ++definition_count;
   std::string name = text.substr(0, text.find('('));
-  auto body = std::make_shared<Body>();
+  auto body = std::make_shared<OperatorBody>();
   body->name = name;
   try {
     c10::FunctionSchema schema = parse_schema(text);
@@ -82,7 +82,7 @@ Operator define(const std::string& text, Location where, bool replace) {
     if (taken != all.entries.end() && taken->second.op && !replace)
       fail(ErrorKind::value, name, ": is registered already, as '", taken->second.op->schema, "' at ", taken->second.op->where,
            "; choose another name, or replace it with tile::redefine");
-    auto op = std::make_shared<Op>(std::move(schema), body, where);
+    auto op = std::make_shared<OperatorRecord>(std::move(schema), body, where);
     all.entries.erase(name);  // unregisters the old one
     std::erase_if(all.errors, [&](const auto& error) { return error.first == name; });
     auto library = make_library(name, where);
@@ -99,7 +99,7 @@ Operator define(const std::string& text, Location where, bool replace) {
     body->error = str(name, ": torch refuses the definition: ", error.what());
   }
   remember(name, body->error);
-  return Operator(std::make_shared<Op>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
+  return Operator(std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
 }
 
 AutocastPolicy autocast_policy(const std::string& name, const std::string& policy) {
@@ -111,7 +111,7 @@ AutocastPolicy autocast_policy(const std::string& name, const std::string& polic
 
 }  // namespace
 
-Op::Op(c10::FunctionSchema declared, std::shared_ptr<Body> functions, Location place)
+OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location place)
     : name(declared.name()), schema(std::move(declared)), where(place), body(std::move(functions)) {
   arguments = schema.arguments().size();
   results = schema.returns().size();
@@ -200,7 +200,7 @@ Operator& Operator::saves(std::string results) {
       returns.push_back(result);
     }
     op_->body->saved = extra.returns().size();
-    op_->saver = std::make_shared<Op>(c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
+    op_->saver = std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
     op_->saver->saving = true;
     op_->saver->gradient = op_->gradient;
     op_->saver->vmap = op_->vmap;
@@ -241,7 +241,7 @@ void Operator::check() const {
   require_usable(*op_);
   if (!op_->gradient.empty()) gradient_plan(op_->saver ? *op_->saver : *op_);
 }
-void Operator::call_boxed(Values& stack) const {
+void Operator::call_boxed(BoxedValues& stack) const {
   if (!op_->handle) raise(op_->body->name, op_->body->error_kind, op_->body->error);
   const auto& arguments = op_->schema.arguments();
   for (size_t i = 0; i < std::min(stack.size(), arguments.size()); ++i)
@@ -256,7 +256,7 @@ Operator redefine(const std::string& schema, Location where) { return define(sch
 
 std::vector<std::string> registration_errors() {
   std::vector<std::string> texts;
-  std::vector<std::shared_ptr<Op>> ops;
+  std::vector<std::shared_ptr<OperatorRecord>> ops;
   {
     std::lock_guard lock(registry().mutex);
     for (const auto& [name, text] : registry().errors) texts.push_back(text);

@@ -17,7 +17,7 @@ extern "C" int tile_ops_anchor();
 
 namespace tile {
 
-struct Op;
+struct OperatorRecord;
 
 // A call of an operator under vmap, for a rule of the author's own.  Batched tensors have the batch extent in front.
 class TILE_API VmapCall {
@@ -37,11 +37,11 @@ class TILE_API VmapCall {
 
  private:
   friend struct VmapKernel;
-  VmapCall(const Op& op, Values arguments);
+  VmapCall(const OperatorRecord& op, BoxedValues arguments);
   size_t index(std::string_view argument) const;
   bool only(const std::vector<std::string>& arguments) const;  // no other argument is batched
-  const Op& op_;
-  Values arguments_;
+  const OperatorRecord& op_;
+  BoxedValues arguments_;
   std::vector<std::vector<bool>> batched_;  // one entry for each tensor of each argument
   c10::SymInt size_ = 0;
   std::vector<int> list_sizes_;             // of the results of the last call; -1: a tensor
@@ -51,7 +51,7 @@ class TILE_API VmapCall {
 // expression; none of them throws: see registration_errors().
 class TILE_API Operator {
  public:
-  explicit Operator(std::shared_ptr<Op> op) : op_(std::move(op)) {}
+  explicit Operator(std::shared_ptr<OperatorRecord> op) : op_(std::move(op)) {}
 
   // Checks the arguments and allocates the results, also for meta tensors and symbolic extents.
   // Parameters: the schema's arguments.  Returns the results in order: a tensor, a tuple or a vector.
@@ -94,14 +94,14 @@ class TILE_API Operator {
   // Calls the operator from C++ through the dispatcher; trailing arguments may be left to their defaults.
   template <class R = at::Tensor, class... A>
   R call(A&&... arguments) const {
-    Values stack;
+    BoxedValues stack;
     stack.reserve(sizeof...(A) + 2);
     (stack.push_back(value(std::forward<A>(arguments))), ...);
     call_boxed(stack);
     return take<R>(stack);
   }
   // The arguments on the stack are replaced by the results.
-  void call_boxed(Values& stack) const;
+  void call_boxed(BoxedValues& stack) const;
 
   // As above, for functions made by hand from boxed values.
   Operator& set_outputs(BoxedFunction function);
@@ -120,7 +120,7 @@ class TILE_API Operator {
       return c10::IValue(std::forward<T>(argument));
   }
   template <class R>
-  static R take(Values& stack) {
+  static R take(BoxedValues& stack) {
     if constexpr (std::is_same_v<R, at::Tensor>) {
       TORCH_CHECK(stack.size() == 1, "the operator has ", stack.size(), " results; name their type: call<std::tuple<…>>");
       return std::move(stack[0]).toTensor();
@@ -132,7 +132,7 @@ class TILE_API Operator {
       }(std::make_index_sequence<std::tuple_size_v<R>>{});
     }
   }
-  std::shared_ptr<Op> op_;
+  std::shared_ptr<OperatorRecord> op_;
 };
 
 // Registers an operator: "ns::name(Tensor input, float scale=1.0) -> Tensor out".  A name may be taken once.
@@ -147,9 +147,9 @@ TILE_API std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.
 TILE_API std::vector<std::string> registered_operators();
 
-namespace detail {
+namespace op_detail {
 // Referred to by every file that includes this one, so that no linker drops the library, whose initialisers register.
 [[maybe_unused]] inline const int keep_library = tile_ops_anchor();
-}  // namespace detail
+}  // namespace op_detail
 
 }  // namespace tile

@@ -14,7 +14,7 @@ namespace tile {
 struct GradientPlan;
 
 // The author's functions; an operator that saves results shares them with its hidden twin.
-struct Body {
+struct OperatorBody {
   std::string name;   // of the operator that the user calls
   std::string error;  // why it cannot be used
   ErrorKind error_kind = ErrorKind::runtime;
@@ -24,17 +24,17 @@ struct Body {
 
 enum class AutocastPolicy { keep, lower, fp32 };
 
-struct Op {
-  Op(c10::FunctionSchema declared, std::shared_ptr<Body> functions, Location place);
+struct OperatorRecord {
+  OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location place);
   std::string name;
   c10::FunctionSchema schema;
   Location where;
-  std::shared_ptr<Body> body;
+  std::shared_ptr<OperatorBody> body;
   bool saving = false;         // the hidden twin: its results include the saved ones
   bool mutates = false;
   size_t arguments = 0, results = 0;
   std::optional<c10::OperatorHandle> handle;
-  std::shared_ptr<Op> saver;   // the hidden twin of this one
+  std::shared_ptr<OperatorRecord> saver;   // the hidden twin of this one
   std::string gradient;        // the operator's name; empty: none
   std::function<VmapCall::Results(VmapCall&)> vmap;
   AutocastPolicy autocast_cpu = AutocastPolicy::keep, autocast_cuda = AutocastPolicy::keep;
@@ -62,15 +62,15 @@ std::vector<Expected> expected_arguments(const c10::FunctionSchema& schema);
 std::vector<Expected> expected_results(const c10::FunctionSchema& schema, size_t from, size_t to);
 std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expected>& b);
 // Throw Error where they differ. `what`: the lambda; `concrete`: no extent is symbolic.
-void check_parameters(const Body& body, const char* what, const BoxedFunction& function,
+void check_parameters(const OperatorBody& body, const char* what, const BoxedFunction& function,
                       const std::vector<Expected>& expected, bool concrete);
-void check_results(const Body& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected);
+void check_results(const OperatorBody& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected);
 // Throws Error where a name is no argument, or one of `sums` no result.
-void check_names(const Op& op, const char* what, const std::vector<std::string>& arguments,
+void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& sums);
 
 // Throws why the operator cannot run, if so.
-void require_usable(const Op& op);
+void require_usable(const OperatorRecord& op);
 
 // Errors of ours become torch's exception classes here, with the operator's name in front.
 [[noreturn]] void raise(const std::string& name, ErrorKind kind, const std::string& text);
@@ -84,19 +84,19 @@ decltype(auto) guarded(const std::string& name, F function) {
 }
 
 // The match between an operator and its gradient operator; throws Error where there is none.
-std::shared_ptr<const GradientPlan> gradient_plan(Op& op);
+std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op);
 // Changes with every definition: plans older than it are matched again.
 uint64_t definitions();
 // The operator whose gradient `name` is, or "".
 std::string gradient_of(const std::string& name);
 
 // The kernels of each file, as functions for the dispatcher.
-torch::CppFunction run_kernel(std::shared_ptr<Op> op);        // CPU, CUDA
-torch::CppFunction meta_kernel(std::shared_ptr<Op> op);       // Meta
-torch::CppFunction autograd_kernel(std::shared_ptr<Op> op);   // Autograd
-torch::CppFunction version_kernel(std::shared_ptr<Op> op);    // ADInplaceOrView
-torch::CppFunction vmap_kernel(std::shared_ptr<Op> op);       // FuncTorchBatched
-torch::CppFunction autocast_kernel(std::shared_ptr<Op> op, c10::DeviceType device);
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);        // CPU, CUDA
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);       // Meta
+torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);   // Autograd
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);    // ADInplaceOrView
+torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);       // FuncTorchBatched
+torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device);
 torch::CppFunction broken_kernel(std::string name, ErrorKind kind, std::string error);
 
 template <class Kernel, class... A>

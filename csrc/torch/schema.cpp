@@ -84,7 +84,7 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   return *std::move(schema);
 }
 
-void check_parameters(const Body& body, const char* what, const BoxedFunction& function,
+void check_parameters(const OperatorBody& body, const char* what, const BoxedFunction& function,
                       const std::vector<Expected>& expected, bool concrete) {
   if (!function.typed) return;
   const auto declare = [&](const Expected& one) {
@@ -98,7 +98,7 @@ void check_parameters(const Body& body, const char* what, const BoxedFunction& f
       fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters[i].cpp, " as parameter ", i + 1, ", but '",
            expected[i].name, "' is ", expected[i].type, " in the schema; declare it ", declare(expected[i]));
 }
-void check_results(const Body& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected) {
+void check_results(const OperatorBody& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected) {
   if (expected.size() == 1 && expected[0].type == "Tensor[]") function.any_number = false;  // the vector is the result
   if (!function.typed || function.any_number) return;
   const auto types = [](const auto& list) { return list.empty() ? std::string("nothing") : join(list); };
@@ -124,7 +124,7 @@ std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expec
   return a;
 }
 
-void check_names(const Op& op, const char* what, const std::vector<std::string>& arguments, const std::vector<std::string>& sums) {
+void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments, const std::vector<std::string>& sums) {
   for (const std::string& argument : arguments)
     if (!op.schema.argumentIndexWithName(argument))
       fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is no argument; they are ", argument_names(op.schema));

@@ -8,7 +8,7 @@ namespace tile {
 namespace functorch = at::functorch;
 using Results = VmapCall::Results;
 
-VmapCall::VmapCall(const Op& op, Values arguments) : op_(op), arguments_(std::move(arguments)), batched_(op.arguments) {}
+VmapCall::VmapCall(const OperatorRecord& op, BoxedValues arguments) : op_(op), arguments_(std::move(arguments)), batched_(op.arguments) {}
 
 size_t VmapCall::index(std::string_view argument) const {
   if (const auto i = op_.schema.argumentIndexWithName(argument)) return *i;
@@ -34,7 +34,7 @@ bool VmapCall::wanted(const std::vector<std::string>& results) {
 }
 
 Results VmapCall::call() {
-  Values stack = arguments_;
+  BoxedValues stack = arguments_;
   op_.handle->callBoxed(stack);
   Results results;
   list_sizes_.clear();
@@ -96,7 +96,7 @@ Results VmapCall::fold(const std::vector<std::string>& arguments) {
 }
 
 Results VmapCall::loop() {
-  const Values all = arguments_;
+  const BoxedValues all = arguments_;
   const int64_t samples = size_.guard_int(__FILE__, __LINE__);
   std::vector<Results> parts;
   // An empty batch: one sample of zeros says what the results look like.
@@ -124,14 +124,14 @@ Results VmapCall::loop() {
 }
 
 struct VmapKernel final : c10::OperatorKernel {
-  explicit VmapKernel(std::shared_ptr<Op> operation) : op(std::move(operation)) {}
-  std::shared_ptr<Op> op;
+  explicit VmapKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
 
-  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Values* stack) {
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, BoxedValues* stack) {
     const int64_t level = functorch::maybeCurrentDynamicLayer()->layerId();
     c10::impl::ExcludeDispatchKeyGuard guard(c10::DispatchKey::FuncTorchBatched);
     const auto last = torch::jit::last(*stack, op->arguments);
-    VmapCall call(*op, Values(last.begin(), last.end()));
+    VmapCall call(*op, BoxedValues(last.begin(), last.end()));
     torch::jit::drop(*stack, op->arguments);
     std::optional<size_t> batched;
     for (size_t i = 0; i < op->arguments; ++i)
@@ -164,7 +164,7 @@ struct VmapKernel final : c10::OperatorKernel {
         fail(ErrorKind::value, op->name, ": vmap: '", argument.name(), "' is written for each sample of '", arguments[batched].name(),
              "', but has no batch extent; give it one (in_dims)");
   }
-  void push(const VmapCall& call, const Results& results, int64_t level, Values* stack) const {
+  void push(const VmapCall& call, const Results& results, int64_t level, BoxedValues* stack) const {
     const auto wrap = [&](const at::Tensor& tensor) {
       return tensor.defined() ? functorch::makeBatched(tensor, std::optional<int64_t>(0), level) : tensor;
     };
@@ -184,6 +184,6 @@ struct VmapKernel final : c10::OperatorKernel {
   }
 };
 
-torch::CppFunction vmap_kernel(std::shared_ptr<Op> op) { return boxed_kernel<VmapKernel>(std::move(op)); }
+torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<VmapKernel>(std::move(op)); }
 
 }  // namespace tile
