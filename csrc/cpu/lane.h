@@ -1,0 +1,23 @@
+// Lanes: the type an element has inside the CPU target. 16-bit and narrower floats are computed as f32.
+#pragma once
+#include "ir/dtype.h"
+
+namespace tile::cpu {
+
+enum class Lane : uint8_t { u8, i8, i16, i32, i64, u16, u32, u64, f32, f64 };  // bool is a u8 of 0 or 1
+inline constexpr int lane_count = 10;
+
+constexpr Lane lane_of(DType dtype) {
+  constexpr Lane lanes[dtype_count] = {Lane::u8,  Lane::i8,  Lane::i16, Lane::i32, Lane::i64, Lane::u8,
+                                       Lane::u16, Lane::u32, Lane::u64, Lane::f32, Lane::f32, Lane::f32,
+                                       Lane::f32, Lane::f32, Lane::f32, Lane::f64};
+  return lanes[static_cast<int>(dtype)];
+}
+constexpr int lane_bytes(Lane lane) {
+  constexpr int bytes[lane_count] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8};
+  return bytes[static_cast<int>(lane)];
+}
+// Memory holds the lanes themselves: a tile in memory may be read and written in place.
+constexpr bool stored_as_lane(DType dtype) { return info(dtype).bytes == lane_bytes(lane_of(dtype)) && dtype != DType::tf32; }
+
+}  // namespace tile::cpu

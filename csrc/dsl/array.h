@@ -1,0 +1,56 @@
+// Array: a kernel argument in memory. View: an array cut into tiles, which load and store move.
+#pragma once
+#include <initializer_list>
+
+#include "dsl/tile.h"
+
+namespace tile {
+
+class View;
+
+class Array {
+ public:
+  explicit Array(Value* value) : value_(value) {}
+
+  Value* value() const { return value_; }
+  DType dtype() const { return value_->type.dtype; }
+  int rank() const { return value_->type.array_rank; }
+  // Extent of an axis, i32; negative axes count from the end.
+  Tile dim(int axis, Location location = Location::current()) const;
+  // Elements between neighbours along an axis, i64.
+  Tile stride(int axis, Location location = Location::current()) const;
+  // Fixes the leading axes: q[{b, h}] of a 4-d array is a 2-d array.
+  Array operator[](std::initializer_list<Operand> indices) const;
+  // The part start <= index < stop of an axis; loads and stores clip at its ends.
+  Array slice(int axis, Operand start, Operand stop, Location location = Location::current()) const;
+  // The same memory with its axes in another order.
+  Array permute(std::vector<int> axes, Location location = Location::current()) const;
+  // Cut into tiles of `shape`, one extent an axis; tile i starts at i * step (default: the extent).
+  View tiled_view(Shape shape, Location location = Location::current()) const;
+  View tiled_view(Shape shape, Shape steps, Location location = Location::current()) const;
+
+ private:
+  Value* value_;
+};
+
+class View {
+ public:
+  View(Array array, Shape shape, Shape steps) : array_(array), shape_(std::move(shape)), steps_(std::move(steps)) {}
+
+  DType dtype() const { return array_.dtype(); }
+  const Shape& shape() const { return shape_; }
+  // Tiles along an axis, i32.
+  Tile num_tiles(int axis, Location location = Location::current()) const;
+  // The tile at an index; elements outside the array are `pad` (integer arrays: 0).
+  Tile load(std::initializer_list<Operand> index, double pad = 0, Location location = Location::current()) const;
+  // Writes a tile (cast to the array's dtype, broadcast to the view's shape); elements outside are dropped.
+  void store(std::initializer_list<Operand> index, Operand tile) const;
+
+ private:
+  std::vector<Value*> address(const char* operation, std::initializer_list<Operand> index, const Location& at) const;
+  Attributes attributes() const;
+  Array array_;
+  Shape shape_, steps_;
+};
+
+}  // namespace tile

@@ -1,0 +1,55 @@
+// Opening and closing traced loops and branches.
+#include "dsl/range.h"
+
+#include <exception>
+
+#include "dsl/tracer.h"
+
+namespace tile {
+
+Range::Range(Operand low, Operand high, Operand step, Location location) : location_(location) {
+  DType dtype = DType::i32;
+  for (const Operand* bound : {&low, &high, &step}) {
+    if (!bound->value) continue;
+    if (!bound->value->type.is_scalar() || !is_integer(bound->value->type.dtype))
+      fail(location, ErrorKind::type, "range: bounds must be integer scalars, got ", bound->value->type);
+    dtype = bound->value->type.dtype;
+  }
+  if (step.literal && step.literal->integer <= 0)
+    fail(location, ErrorKind::value, "range: the step must be positive, got ", step.literal->integer);
+  low_ = low.as(dtype, "range");
+  high_ = high.as(dtype, "range");
+  step_ = step.as(dtype, "range");
+}
+
+Range::~Range() {
+  if (!open_) return;
+  if (Tracer* tracer = Tracer::current_or_null())
+    tracer->abandon_loop(location_, std::uncaught_exceptions() > exceptions_);
+}
+
+Range::Iterator Range::begin() {
+  index_ = Tracer::current(location_).open_loop(low_, high_, step_, location_);
+  exceptions_ = std::uncaught_exceptions();
+  open_ = true;
+  return {*this};
+}
+
+bool Range::close() {
+  Tracer& tracer = Tracer::current(location_);
+  if (!tracer.close_loop()) {  // trace the body a second time, with a fresh index
+    index_ = tracer.loop_index();
+    return false;
+  }
+  open_ = false;
+  return true;
+}
+
+void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
+  if (!condition.value || !condition.value->type.is_scalar() || condition.value->type.dtype != DType::boolean)
+    fail(condition.location, ErrorKind::type, "when: the condition must be a bool scalar Tile, got ",
+         condition.value ? str(condition.value->type) : std::string("a plain C++ value"), "; use if for plain values");
+  Tracer::current(condition.location).branch(condition.value, then, otherwise, condition.location);
+}
+
+}  // namespace tile

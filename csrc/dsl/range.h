@@ -1,0 +1,46 @@
+// Traced control flow: for (Tile k : range(n)) and when(condition, then, otherwise).
+#pragma once
+#include <functional>
+
+#include "dsl/tile.h"
+
+namespace tile {
+
+// Iterates the body while tracing (twice: both traces must agree); the kernel gets one counted loop.
+class Range {
+ public:
+  Range(Operand low, Operand high, Operand step, Location location);
+  Range(const Range&) = delete;
+  ~Range();
+
+  struct End {};
+  struct Iterator {
+    Range& range;
+    bool done = false;
+    Tile operator*() const { return Tile(range.index_); }
+    Iterator& operator++() {
+      done = range.close();
+      return *this;
+    }
+    bool operator!=(End) const { return !done; }
+  };
+  Iterator begin();
+  End end() const { return {}; }
+
+ private:
+  bool close();
+  Value *low_, *high_, *step_, *index_ = nullptr;
+  Location location_;
+  int exceptions_ = 0;
+  bool open_ = false;
+};
+
+// 0 <= index < high, or low <= index < high by a positive step; i32, or i64 where a bound is.
+inline Range range(Operand high) { return Range(Operand(0, high.location), high, Operand(1, high.location), high.location); }
+inline Range range(Operand low, Operand high) { return Range(low, high, Operand(1, high.location), high.location); }
+inline Range range(Operand low, Operand high, Operand step) { return Range(low, high, step, high.location); }
+
+// Runs one of two bodies by a traced bool scalar; variables assigned in either are merged.
+void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});
+
+}  // namespace tile

@@ -1,0 +1,109 @@
+// Tile: the variable of the kernel language. Copying makes a new variable with the current value;
+// assigning gives this one a new value, so loops see which variables they carry.
+#pragma once
+#include <cstdint>
+#include <optional>
+#include <type_traits>
+
+#include "ir/constant.h"
+#include "ir/op.h"
+
+namespace tile {
+
+struct Operand;
+
+class Tile {
+ public:
+  // Without a value: using it before an assignment is an error.
+  Tile(Location location = Location::current());  // NOLINT: the default argument captures the user's line
+  explicit Tile(Value* value);
+  Tile(const Tile& other, Location location = Location::current());
+  // A scalar literal: int -> i32, double -> f32, bool -> bool.
+  Tile(int literal, Location location = Location::current());
+  Tile(double literal, Location location = Location::current());
+  Tile(bool literal, Location location = Location::current());
+  Tile& operator=(const Tile& other);
+  ~Tile() {}  // user-provided: an unused loop index then gives no warning
+
+  // A traced value has no C++ truth; use where() or when().
+  template <class T>
+    requires std::is_same_v<T, bool>
+  explicit operator T() const = delete;
+
+  Value* value(Location location = Location::current()) const;  // its current value; error: it has none
+  const Type& type() const { return value()->type; }
+  DType dtype() const { return type().dtype; }
+  const Shape& shape() const { return type().shape; }
+  int64_t shape(int axis) const;  // negative counts from the end
+  int rank() const { return type().rank(); }
+
+  // Defined by the primitives' own files.
+  Tile astype(DType dtype, Location location = Location::current()) const;
+  Tile bitcast(DType dtype, Location location = Location::current()) const;
+  Tile reshape(Shape shape, Location location = Location::current()) const;
+  Tile broadcast_to(Shape shape, Location location = Location::current()) const;
+  Tile expand_dims(int axis, Location location = Location::current()) const;
+  Tile permute(std::vector<int> axes, Location location = Location::current()) const;
+  Tile t(Location location = Location::current()) const;  // swaps the last two axes
+  Tile sum(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile prod(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile max(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile min(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile any(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile all(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile argmax(int axis, bool keepdims = false, Location location = Location::current()) const;
+  Tile argmin(int axis, bool keepdims = false, Location location = Location::current()) const;
+
+  Tile& operator+=(Operand other);
+  Tile& operator-=(Operand other);
+  Tile& operator*=(Operand other);
+  Tile& operator/=(Operand other);
+
+ private:
+  uint32_t variable_;
+  uint32_t trace_;  // the trace it belongs to; 0: none
+};
+
+// What every operation takes. The implicit conversion happens in the user's expression, so it records the
+// user's line; a literal keeps its value until it meets a tile and takes that tile's dtype.
+struct Operand {
+  Operand(const Tile& tile, Location location = Location::current());  // NOLINT
+  Operand(Value* value, Location location) : value(value), location(location) {}
+  Operand(bool literal, Location location = Location::current())  // NOLINT
+      : literal(Constant{DType::boolean, 0, literal}), location(location) {}
+  Operand(int literal, Location location = Location::current())  // NOLINT
+      : Operand(static_cast<int64_t>(literal), location) {}
+  Operand(long literal, Location location = Location::current())  // NOLINT
+      : literal(Constant{DType::i64, 0, literal}), location(location) {}
+  Operand(double literal, Location location = Location::current())  // NOLINT
+      : literal(Constant{DType::f64, literal, 0}), location(location) {}
+
+  Value* as(DType dtype, const char* operation) const;  // a literal takes `dtype`; a tile must have it
+  Value* any() const;                                   // a literal becomes i32, f32 or bool
+  std::optional<DType> dtype() const;                   // of a tile; a literal has none yet
+
+  Value* value = nullptr;
+  std::optional<Constant> literal;
+  Location location;
+};
+
+inline constexpr double inf = __builtin_inf();
+
+// Two or three operands brought to one dtype and one shape, by NumPy's broadcasting; errors name `operation`.
+struct Pair {
+  Value *x, *y;
+};
+Pair unify(const char* operation, const Operand& x, const Operand& y);
+Value* broadcast_to(const char* operation, Value* value, const Shape& shape, const Location& location);
+Shape broadcast_shape(const char* operation, const Type& x, const Type& y, const Location& location);
+
+// Creates the op in the current trace; the way every language function ends.
+Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes, const Location& location);
+inline Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes, const Location& location) {
+  return emit(primitive(name), std::move(operands), std::move(attributes), location);
+}
+
+// Of compile-time integers; cdiv() is the traced one.
+constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+
+}  // namespace tile

@@ -1,0 +1,93 @@
+// The tracer behind the language: variables, scopes, and loop-carried values found while the body runs.
+// SSA is built on the fly: entering a loop gives each variable touched there a provisional block argument,
+// and closing the loop keeps those that changed.
+#pragma once
+#include <exception>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "dsl/tile.h"
+#include "ir/build.h"
+
+namespace tile {
+
+class Tracer {
+ public:
+  explicit Tracer(std::string name);
+  ~Tracer();
+  Tracer(const Tracer&) = delete;
+
+  static Tracer& current(const Location& use);  // error: no trace is running
+  static Tracer* current_or_null();
+
+  Builder& builder() { return build_; }
+  Function& function() { return function_; }
+  uint32_t serial() const { return serial_; }
+
+  // Variables.
+  uint32_t new_variable(Value* value, const Location& location);
+  Value* read(uint32_t variable, uint32_t trace, const Location& use);
+  Value* touch(uint32_t variable);  // may be null: no value yet
+  void assign(uint32_t variable, uint32_t trace, Value* value, const Location& use);
+  Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes, const Location& at);
+  void check_visible(const Value* value, const char* what, const Location& use);
+
+  // Loops. open_loop returns the index; close_loop returns false when the body has to be traced once more.
+  Value* open_loop(Value* low, Value* high, Value* step, const Location& location);
+  bool close_loop();
+  Value* loop_index() const { return scopes_.back().index; }
+  void abandon_loop(const Location& location, bool unwinding);
+  void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,
+              const Location& location);
+
+  // An op with a combine region, traced from a function of two scalars.
+  Value* combine(const Primitive& primitive, Value* operand, const std::function<Tile(Tile, Tile)>& combine,
+                 Attributes attributes, const Location& location);
+
+  // Ends the trace: dominance and pending errors are checked, the function handed over.
+  Function finish();
+
+ private:
+  struct Variable {
+    Value* value;
+    int depth;
+    Location location;
+  };
+  struct Seen {
+    uint32_t variable;
+    Value *outer, *inner;
+  };
+  struct Scope {
+    std::unique_ptr<Block> block;  // null: the function's body
+    bool loop = false;
+    size_t first_variable = 0;
+    std::vector<Seen> seen;
+    // Of loops.
+    std::vector<Value*> bounds;
+    Value* index = nullptr;
+    Location location;
+    std::string first_trace;
+    int height = 1;  // loops nested inside, this one included
+  };
+  int depth() const { return static_cast<int>(scopes_.size()) - 1; }
+  Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
+  std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
+  void forget_locals(const Scope& scope);
+  std::string signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
+  void restart(Scope& scope);
+  void pop_scope();
+  void raise_pending();
+
+  Function function_;
+  Builder build_;
+  std::vector<Variable> variables_;
+  std::vector<Scope> scopes_;
+  std::string pending_;
+  uint32_t serial_;
+  Tracer* outer_;
+};
+
+}  // namespace tile

@@ -1,0 +1,16 @@
+// Exact evaluation of elementwise primitives on constants.
+#pragma once
+#include <optional>
+#include <span>
+#include <string_view>
+
+#include "ir/constant.h"
+
+namespace tile {
+
+using Fold = std::optional<Constant> (*)(std::span<const Constant> operands, DType result);
+
+// Of the row of elementwise.def with that name; null where targets may differ in the last bit.
+Fold fold_of(std::string_view name);
+
+}  // namespace tile

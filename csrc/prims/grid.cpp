@@ -1,0 +1,49 @@
+// Block index and count, extents and strides of arrays: scalars known at launch.
+#include "prims/grid.h"
+
+#include "dsl/array.h"
+#include "prims/axes.h"
+
+namespace tile {
+namespace {
+
+std::vector<Type> infer_grid(const Op& op) {
+  if (op.integer("axis") < 0 || op.integer("axis") > 2)
+    fail(op, ErrorKind::value, "axis is ", op.integer("axis"), "; it must be 0, 1 or 2");
+  return {Type::tile(DType::i32)};
+}
+void check_axis(const Op& op) {
+  if (!op.type(0).is_array() || op.integer("axis") < 0 || op.integer("axis") >= op.type(0).array_rank)
+    fail(op, ErrorKind::value, "axis ", op.integer("axis"), " is out of range for ", op.type(0));
+}
+std::vector<Type> infer_dim(const Op& op) {
+  check_axis(op);
+  return {Type::tile(DType::i32)};
+}
+std::vector<Type> infer_stride(const Op& op) {
+  check_axis(op);
+  return {Type::tile(DType::i64)};
+}
+
+const Register bid_{{.name = "bid", .operands = 0, .infer = infer_grid, .doc = "Index of this block along a grid axis."}};
+const Register num_blocks_{
+    {.name = "num_blocks", .operands = 0, .infer = infer_grid, .doc = "Number of blocks along a grid axis."}};
+const Register dim_{{.name = "dim", .operands = 1, .infer = infer_dim, .doc = "Extent of an array axis."}};
+const Register stride_{{.name = "stride",
+                        .operands = 1,
+                        .infer = infer_stride,
+                        .doc = "Elements between neighbours along an array axis."}};
+
+}  // namespace
+
+Tile bid(int axis, Location location) { return Tile(emit(bid_, {}, {{"axis", int64_t{axis}}}, location)); }
+Tile num_blocks(int axis, Location location) { return Tile(emit(num_blocks_, {}, {{"axis", int64_t{axis}}}, location)); }
+
+Tile Array::dim(int axis, Location location) const {
+  return Tile(emit(dim_, {value_}, {{"axis", normal_axis("dim", axis, value_->type, location)}}, location));
+}
+Tile Array::stride(int axis, Location location) const {
+  return Tile(emit(stride_, {value_}, {{"axis", normal_axis("stride", axis, value_->type, location)}}, location));
+}
+
+}  // namespace tile

@@ -1,0 +1,183 @@
+// load and store of tiles, gather and scatter of elements, atomic_add.
+#include "prims/memory.h"
+
+#include "dsl/tracer.h"
+#include "prims/axes.h"
+#include "prims/elementwise.h"
+
+namespace tile {
+namespace {
+
+void check_tile_address(const Op& op, size_t first_index, const Shape& shape) {
+  const Type& array = op.type(0);
+  size_t rank = static_cast<size_t>(array.is_array() ? array.array_rank : -1);
+  if (!array.is_array() || op.operands.size() - first_index != rank)
+    fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", array, "; give one an axis");
+  for (size_t i = first_index; i < op.operands.size(); ++i)
+    if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
+      fail(op, ErrorKind::type, "indices must be integer scalars, got ", op.type(i));
+  if (shape.size() != rank || op.integers("steps").size() != rank)
+    fail(op, ErrorKind::value, "a tile of shape ", shape, " does not fit ", array, "; give one extent an axis");
+}
+
+std::vector<Type> infer_load(const Op& op) {
+  const Shape& shape = op.integers("shape");
+  check_tile_address(op, 1, shape);
+  return {Type::tile(op.type(0).dtype, shape)};
+}
+std::vector<Type> infer_store(const Op& op) {
+  check_tile_address(op, 2, op.type(1).shape);
+  if (op.type(1).dtype != op.type(0).dtype)
+    fail(op, ErrorKind::type, "cannot store ", op.type(1), " into ", op.type(0), "; cast with astype()");
+  return {};
+}
+
+// operands: array, [value], one index tile an axis, [mask]
+const Shape& check_element_address(const Op& op, size_t first_index) {
+  size_t rank = static_cast<size_t>(op.type(0).array_rank);
+  size_t masked = op.operands.size() - first_index - rank;
+  if (!op.type(0).is_array() || masked > 1)
+    fail(op, ErrorKind::value, op.operands.size() - first_index, " index tiles for ", op.type(0), "; give one an axis");
+  const Shape& shape = op.type(op.operands.size() - 1).shape;
+  for (size_t i = first_index; i < op.operands.size(); ++i) {
+    bool mask = i == first_index + rank;
+    if (op.type(i).shape != shape || (mask ? op.type(i).dtype != DType::boolean : !is_integer(op.type(i).dtype)))
+      fail(op, ErrorKind::type, mask ? "the mask" : "an index tile", " is ", op.type(i), "; it must be ",
+           mask ? "bool" : "an integer tile", " of shape ", shape);
+  }
+  return shape;
+}
+std::vector<Type> infer_gather(const Op& op) { return {Type::tile(op.type(0).dtype, check_element_address(op, 1))}; }
+std::vector<Type> infer_scatter(const Op& op) {
+  const Shape& shape = check_element_address(op, 2);
+  if (op.type(1) != Type::tile(op.type(0).dtype, shape))
+    fail(op, ErrorKind::type, "cannot write ", op.type(1), " to elements ", shape, " of ", op.type(0));
+  return {};
+}
+
+const Register load_{{.name = "load",
+                      .traits = {.reads = true},
+                      .infer = infer_load,
+                      .doc = "The tile at an index of an array cut into tiles; elements outside are `pad`."}};
+const Register store_{{.name = "store",
+                       .traits = {.writes = true},
+                       .infer = infer_store,
+                       .doc = "Writes a tile at an index of an array cut into tiles; elements outside are dropped."}};
+const Register gather_{{.name = "gather",
+                        .traits = {.reads = true},
+                        .infer = infer_gather,
+                        .doc = "Elements of an array at index tiles; those outside or masked out are `pad`."}};
+const Register scatter_{{.name = "scatter",
+                         .traits = {.writes = true},
+                         .infer = infer_scatter,
+                         .doc = "Writes elements of an array at index tiles; those outside or masked out are dropped."}};
+const Register atomic_add_{{.name = "atomic_add",
+                            .traits = {.reads = true, .writes = true, .barrier = true},
+                            .dtypes = dtypes::numbers,
+                            .infer = infer_scatter,
+                            .doc = "Adds to elements of an array at index tiles, each addition at once."}};
+
+Attribute padding(DType dtype, double pad, const Location& at, const char* operation) {
+  if (is_floating(dtype)) return round_to(dtype, pad);
+  if (pad != 0)
+    fail(at, ErrorKind::value, operation, ": a ", dtype, " array is padded with 0, not ", show_double(pad));
+  return int64_t{0};
+}
+
+struct Elements {
+  std::vector<Value*> index;
+  Shape shape;
+};
+Elements element_index(const char* operation, Array array, std::initializer_list<Operand> index, const Location& at,
+                       Value* joined) {
+  if (static_cast<int>(index.size()) != array.rank())
+    fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
+         "; give one an axis");
+  Elements elements;
+  if (joined) elements.shape = joined->type.shape;
+  for (const Operand& each : index) {
+    elements.index.push_back(each.any());
+    elements.shape = broadcast_shape(operation, Type::tile(DType::i32, elements.shape), elements.index.back()->type, at);
+  }
+  for (Value*& each : elements.index) each = broadcast_to(operation, each, elements.shape, at);
+  return elements;
+}
+
+Tile gather_elements(Array array, std::initializer_list<Operand> index, Value* mask, double pad, const Location& at) {
+  Elements elements = element_index("gather", array, index, at, mask);
+  std::vector<Value*> operands{array.value()};
+  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
+  if (mask) operands.push_back(broadcast_to("gather", mask, elements.shape, at));
+  return Tile(emit(gather_, operands, {{"pad", padding(array.dtype(), pad, at, "gather")}}, at));
+}
+
+void write_elements(const Primitive& primitive, const char* operation, Array array,
+                    std::initializer_list<Operand> index, const Operand& value) {
+  const Location& at = value.location;
+  Value* scalar = value.literal ? value.as(array.dtype(), operation)
+                                : Tile(value.value).astype(array.dtype(), at).value(at);
+  Elements elements = element_index(operation, array, index, at, scalar);
+  std::vector<Value*> operands{array.value(), broadcast_to(operation, scalar, elements.shape, at)};
+  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
+  emit(primitive, operands, {}, at);
+}
+
+}  // namespace
+
+Tile gather(Array array, std::initializer_list<Operand> index, double pad, Location location) {
+  return gather_elements(array, index, nullptr, pad, location);
+}
+Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad, Location location) {
+  return gather_elements(array, index, mask.value(location), pad, location);
+}
+void scatter(Array array, std::initializer_list<Operand> index, Operand value) {
+  write_elements(scatter_, "scatter", array, index, value);
+}
+void atomic_add(Array array, std::initializer_list<Operand> index, Operand value) {
+  write_elements(atomic_add_, "atomic_add", array, index, value);
+}
+
+View Array::tiled_view(Shape shape, Location location) const { return tiled_view(shape, shape, location); }
+View Array::tiled_view(Shape shape, Shape steps, Location location) const {
+  for (const Shape* each : {&shape, &steps}) {
+    if (static_cast<int>(each->size()) != rank())
+      fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each, " for ", value_->type,
+           "; give one extent an axis");
+    for (int64_t extent : *each)
+      if (extent < 1)
+        fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each,
+             " has an extent below 1");
+  }
+  return View(*this, std::move(shape), std::move(steps));
+}
+
+Tile View::num_tiles(int axis, Location location) const {
+  int64_t normal = normal_axis("num_tiles", axis, array_.value()->type, location);
+  return cdiv(Operand(array_.dim(axis, location), location),
+              Operand(static_cast<long>(steps_[static_cast<size_t>(normal)]), location));
+}
+
+std::vector<Value*> View::address(const char* operation, std::initializer_list<Operand> index, const Location& at) const {
+  Tracer::current(at).check_visible(array_.value(), "this Array view", at);
+  if (index.size() != shape_.size())
+    fail(at, ErrorKind::value, operation, ": ", index.size(), " indices for a view of shape ", shape_,
+         "; give one an axis");
+  std::vector<Value*> operands{array_.value()};
+  for (const Operand& each : index) operands.push_back(each.any());
+  return operands;
+}
+
+Tile View::load(std::initializer_list<Operand> index, double pad, Location location) const {
+  return Tile(emit(load_, address("load", index, location),
+                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding(dtype(), pad, location, "load")}}, location));
+}
+
+void View::store(std::initializer_list<Operand> index, Operand tile) const {
+  const Location& at = tile.location;
+  std::vector<Value*> operands = address("store", index, at);
+  Value* value = tile.literal ? tile.as(dtype(), "store") : Tile(tile.value).astype(dtype(), at).value(at);
+  operands.insert(operands.begin() + 1, broadcast_to("store", value, shape_, at));
+  emit(store_, operands, {{"steps", steps_}}, at);
+}
+
+}  // namespace tile

@@ -1,0 +1,17 @@
+// Element-wise access to arrays at computed indices.
+#pragma once
+#include "dsl/array.h"
+
+namespace tile {
+
+// array[index[0], index[1], …] for every element of the (broadcast) integer index tiles; elements outside the
+// array, and those whose mask is false, are `pad`.
+Tile gather(Array array, std::initializer_list<Operand> index, double pad = 0, Location location = Location::current());
+Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad = 0,
+            Location location = Location::current());
+// Writes value[i] to array[index[0][i], …]; elements outside are dropped. Two equal indices: either value.
+void scatter(Array array, std::initializer_list<Operand> index, Operand value);
+// array[index…] += value, each element at once; the order of additions is free.
+void atomic_add(Array array, std::initializer_list<Operand> index, Operand value);
+
+}  // namespace tile

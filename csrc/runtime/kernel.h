@@ -1,0 +1,171 @@
+// Kernel: a function over arrays, tiles and constants, compiled once a key and launched over a grid.
+// The C++ type of a parameter says when it is known: Array and Tile at run time, anything else while tracing.
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <type_traits>
+
+#include "dsl/array.h"
+#include "dsl/tile.h"
+#include "ir/op.h"
+#include "runtime/argument.h"
+
+namespace tile {
+
+class Tracer;
+
+// Traces the body once; called only when a key is new.
+using TraceBody = std::function<void(Tracer&)>;
+
+class KernelBase {
+ public:
+  explicit KernelBase(const char* name, Location location);
+  KernelBase(const KernelBase&) = delete;
+  ~KernelBase();
+
+  const std::string& name() const { return name_; }
+  size_t compiled_count() const;      // kernels compiled so far, all keys
+  static size_t total_compiled();     // of every Kernel in the process
+
+ protected:
+  struct Call {
+    LaunchKey key;
+    std::vector<Argument> arguments;
+  };
+  void launch_call(Grid grid, Call& call, const TraceBody& body);
+  Function trace_call(const TraceBody& body) const;  // after no pass
+
+ private:
+  struct State;
+  std::string name_;
+  Location location_;
+  std::unique_ptr<State> state_;
+};
+
+// The function after tracing and each pass, for inspection and docs.
+std::string compiled_text(const Function& traced);
+
+// How an argument is passed. csrc/torch adds at::Tensor through the overload found by lookup of its namespace.
+inline const ArrayArgument& to_array_argument(const ArrayArgument& array) { return array; }
+
+namespace detail {
+
+Value* add_array_parameter(Tracer& tracer, const ArrayArgument& array);
+Value* add_scalar_parameter(Tracer& tracer, DType dtype);
+void key_of_array(LaunchKey& key, const ArrayArgument& array);
+
+template <class T>
+void key_of_constant(LaunchKey& key, const T& value) {
+  if constexpr (std::is_floating_point_v<T>) key.add(std::bit_cast<uint64_t>(static_cast<double>(value)));
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) key.add(static_cast<uint64_t>(value));
+  else if constexpr (std::is_convertible_v<const T&, std::string_view>) key.add_text(value);
+  else if constexpr (std::is_same_v<T, Shape>) {
+    key.add(value.size());
+    for (int64_t extent : value) key.add(static_cast<uint64_t>(extent));
+  } else if constexpr (std::is_pointer_v<T> && std::is_function_v<std::remove_pointer_t<T>>) {
+    key.add(reinterpret_cast<uint64_t>(value));
+  } else {
+    key_words(key, value);  // a user's type: found by lookup of its namespace
+  }
+}
+
+// How one parameter P of the kernel function is keyed, passed and bound while tracing.
+template <class P>
+struct Parameter {
+  using Bound = std::decay_t<P>;
+  template <class A>
+  static Bound convert(const A& argument) { return static_cast<Bound>(argument); }
+  static void pass(LaunchKey& key, std::vector<Argument>&, const Bound& value) { key_of_constant(key, value); }
+  static Bound bind(Tracer&, const Bound& value) { return value; }
+};
+template <>
+struct Parameter<Array> {
+  using Bound = ArrayArgument;
+  template <class A>
+  static Bound convert(const A& argument) { return to_array_argument(argument); }
+  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+    key_of_array(key, value);
+    arguments.emplace_back(value);
+  }
+  static Array bind(Tracer& tracer, const Bound& value) { return Array(add_array_parameter(tracer, value)); }
+};
+// An array that may be missing; whether it is there is known while tracing.
+template <>
+struct Parameter<std::optional<Array>> {
+  using Bound = std::optional<ArrayArgument>;
+  template <class A>
+  static Bound convert(const A& argument) {
+    if constexpr (requires { argument.has_value(); }) {
+      if (!argument.has_value()) return std::nullopt;
+      return to_array_argument(*argument);
+    } else if constexpr (std::is_same_v<A, std::nullopt_t>) {
+      return std::nullopt;
+    } else {
+      return to_array_argument(argument);
+    }
+  }
+  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+    key.add(value.has_value());
+    if (value) Parameter<Array>::pass(key, arguments, *value);
+  }
+  static std::optional<Array> bind(Tracer& tracer, const Bound& value) {
+    if (!value) return std::nullopt;
+    return Array(add_array_parameter(tracer, *value));
+  }
+};
+template <>
+struct Parameter<Tile> {
+  using Bound = ScalarArgument;
+  template <class A>
+  static Bound convert(const A& argument) { return scalar_argument(argument); }
+  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+    key.add(static_cast<uint64_t>(value.dtype));
+    arguments.emplace_back(value);
+  }
+  static Tile bind(Tracer& tracer, const Bound& value) { return Tile(add_scalar_parameter(tracer, value.dtype)); }
+};
+
+}  // namespace detail
+
+template <class... P>
+class Kernel : public KernelBase {
+ public:
+  Kernel(const char* name, void (*function)(P...), Location location = Location::current())
+      : KernelBase(name, location), function_(function) {}
+
+  // Compiles for these arguments if they are new, then runs every block of the grid: on the CPU before it
+  // returns. All arrays must be on one device. Errors carry the kernel author's file:line.
+  template <class... A>
+  void launch(Grid grid, const A&... arguments) {
+    static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
+    auto bound = std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    Call call;
+    std::apply([&](const auto&... each) { (detail::Parameter<P>::pass(call.key, call.arguments, each), ...); }, bound);
+    launch_call(grid, call, body(bound));
+  }
+
+  // The Tile IR that these arguments would compile, before any pass.
+  template <class... A>
+  Function trace(const A&... arguments) {
+    static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
+    auto bound = std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    return trace_call(body(bound));
+  }
+
+ private:
+  template <class Bound>
+  TraceBody body(const Bound& bound) {
+    return [this, &bound](Tracer& tracer) {
+      // Braces: parameters are bound from left to right.
+      std::apply([&](const auto&... each) {
+        auto values = std::tuple<decltype(detail::Parameter<P>::bind(tracer, each))...>{
+            detail::Parameter<P>::bind(tracer, each)...};
+        std::apply(function_, values);
+      }, bound);
+    };
+  }
+  void (*function_)(P...);
+};
+
+}  // namespace tile

@@ -1,0 +1,15 @@
+// What a kernel author includes: arrays, tiles, control flow and every primitive.
+#pragma once
+#include "dsl/array.h"
+#include "dsl/range.h"
+#include "dsl/tile.h"
+#include "prims/elementwise.h"
+#include "prims/grid.h"
+#include "prims/memory.h"
+#include "prims/mma.h"
+#include "prims/reduce.h"
+#include "prims/shape.h"
+
+namespace tile {
+using enum DType;  // f32, bf16, i32, … by their short names
+}
