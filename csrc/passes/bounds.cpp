@@ -60,6 +60,16 @@ void Linear::erase(const Value* value) {
 }
 
 Linear Bounds::extent(Value* array, int64_t axis) {
+  // Views have the extents of what they look at: `index` lost leading axes, `permute_array` moved them.
+  for (const Op* view = array->definition; view; view = array->definition) {
+    if (view->is("index"))
+      axis += static_cast<int64_t>(view->operands.size()) - 1;
+    else if (view->is("permute_array"))
+      axis = view->integers("axes").at(static_cast<size_t>(axis));
+    else if (!view->is("slice") || view->integer("axis") == axis)
+      break;
+    array = view->operands[0];
+  }
   for (size_t i = 0; i < extents_.size(); ++i)
     if (extents_[i].operands[0] == array && extents_[i].integer("axis") == axis) return {{{&extent_values_[i], 1}}, 0, 0};
   Op& op = extents_.emplace_back();

@@ -50,6 +50,21 @@ std::vector<std::optional<Linear>> Access::forms(const Op& op, Bounds& bounds) c
     rest.high -= shape[axis];
     forms.push_back(rest);  // index * step + shape <= extent
   }
+  // A view fixed at an index outside has nothing inside; of slices nothing is said.
+  for (Value* array = op.operands[0]; array->definition; array = array->definition->operands[0]) {
+    const Op& view = *array->definition;
+    if (view.is("permute_array")) continue;
+    if (!view.is("index")) return {std::nullopt};
+    for (size_t axis = 0; axis + 1 < view.operands.size(); ++axis) {
+      std::optional<Linear> index = bounds.linear(view.operands[axis + 1]);
+      forms.push_back(index);
+      if (!index) continue;
+      Linear rest = bounds.extent(view.operands[0], static_cast<int64_t>(axis));
+      rest.add(*index, -1);
+      --rest.low, --rest.high;
+      forms.push_back(rest);
+    }
+  }
   return forms;
 }
 

@@ -1,5 +1,5 @@
 // Comparisons that ranges decide become constants, divisions that leave no rest become simple, and loads and
-// stores that cannot cross an edge get in_bounds = 1.
+// stores that cannot cross an edge get in_bounds = 1. Loops that cannot run are dropped.
 #include "passes/bounds.h"
 #include "passes/comparisons.h"
 #include "passes/passes.h"
@@ -54,6 +54,7 @@ class Masks {
       Value* value = bounding(op, op.is("minimum"), bounds_);
       return value ? become(op, value) : Keep::yes;
     }
+    if (op.is("for")) return turns(op);
     if (const Access* access = find_access(op.name())) bound(op, *access);
     return Keep::yes;
   }
@@ -62,6 +63,14 @@ class Masks {
     std::optional<bool> outcome = decide(op, comparison, bounds_);
     if (!outcome) return Keep::yes;
     return become(op, rewrite_.build.splat(Constant::of(DType::boolean, int{*outcome}), op.type(0).shape));
+  }
+
+  // A loop that ends before it begins gives its initial values.
+  Keep turns(Op& op) {
+    std::optional<Linear> gap = bounds_.difference(op.operands[0], op.operands[1]);
+    if (!gap || !bounds_.nonnegative(*gap)) return Keep::yes;
+    for (size_t i = 0; i < op.results.size(); ++i) rewrite_.replace(op.results[i], op.operands[3 + i]);
+    return Keep::no;
   }
 
   void bound(Op& op, const Access& access) {

@@ -4,11 +4,11 @@
 //   for i in low..high { mask(i) }   becomes   for i in low..start        { mask(i) }  edge, if some mask ends there
 //                                              for i in start..stop       { true    }
 //                                              for i in stop..high        { mask(i) }  edge, if some mask begins there
+#include "ir/build.h"
+#include "ir/walk.h"
 #include "passes/bounds.h"
 #include "passes/comparisons.h"
 #include "passes/passes.h"
-#include "ir/build.h"
-#include "ir/walk.h"
 
 namespace tile {
 namespace {
@@ -109,15 +109,15 @@ class Splitter {
     Value *start = nullptr, *stop = nullptr, *guard = nullptr;
     auto join = [&](std::string_view name, Value* x, Value* y) { return x && x != y ? build.emit(name, {x, y}) : y; };
     for (const Condition& condition : conditions_) {
-      Value* rest = sum(build, condition, low->type.dtype);
       auto number = [&](int64_t value) { return build.constant(low->type.dtype, value); };
+      auto rest = [&](int64_t offset) { return sum(build, condition.rest, offset, low->type.dtype); };
       int64_t by = std::abs(condition.coefficient);
-      if (condition.coefficient < 0)  // rest - by * i >= 0 up to i = rest / by
-        stop = join("minimum", stop, build.emit("floordiv", {build.emit("add", {rest, number(by)}), number(by)}));
+      if (condition.coefficient < 0)  // rest - by * i >= 0 while i < (rest + by) / by
+        stop = join("minimum", stop, build.emit("floordiv", {rest(by), number(by)}));
       else if (condition.coefficient > 0)  // by * i + rest >= 0 from i = -rest / by, rounded up
-        start = join("maximum", start, build.emit("cdiv", {build.emit("neg", {rest}), number(by)}));
+        start = join("maximum", start, build.emit("cdiv", {build.emit("neg", {rest(0)}), number(by)}));
       else
-        guard = join("bitwise_and", guard, build.emit("ge", {rest, number(0)}));
+        guard = join("bitwise_and", guard, build.emit("ge", {rest(0), number(0)}));
     }
     std::vector<Value*> carried(loop->operands.begin() + 3, loop->operands.end());
     Value* at = low;
@@ -137,19 +137,23 @@ class Splitter {
     return build.position() - position;
   }
 
-  Value* sum(Builder& build, const Condition& condition, DType dtype) {
+  Value* sum(Builder& build, const Linear& form, int64_t offset, DType dtype) {
     Value* total = nullptr;
-    for (const Linear::Term& term : condition.rest.terms) {
+    for (const Linear::Term& term : form.terms) {
       Value* value = term.value;
       if (bounds_.is_extent(value)) {
         const Op& extent = *value->definition;
         value = build.emit(*extent.primitive, extent.operands, extent.attributes);
       }
       if (value->type.dtype != dtype) value = build.emit("astype", {value}, {{"dtype", dtype}});
-      if (term.coefficient != 1) value = build.emit("mul", {value, build.constant(dtype, term.coefficient)});
-      total = total ? build.emit("add", {total, value}) : value;
+      int64_t factor = std::abs(term.coefficient);
+      if (factor != 1) value = build.emit("mul", {value, build.constant(dtype, factor)});
+      if (total)
+        total = build.emit(term.coefficient < 0 ? "sub" : "add", {total, value});
+      else
+        total = term.coefficient < 0 ? build.emit("neg", {value}) : value;
     }
-    Value* constant = build.constant(dtype, condition.rest.low);
+    Value* constant = build.constant(dtype, form.low + offset);
     return total ? build.emit("add", {total, constant}) : constant;
   }
 
