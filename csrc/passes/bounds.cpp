@@ -79,6 +79,7 @@ Linear Bounds::extent(Value* array, int64_t axis) {
   Value& value = extent_values_.emplace_back();
   value.type = Type::tile(DType::i32);
   value.definition = &op;
+  op.results = {&value};
   return {{{&value, 1}}, 0, 0};
 }
 

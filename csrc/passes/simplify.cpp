@@ -138,18 +138,19 @@ Value* reshape_of_reshape(const Site& s) {
   Value* x = inner->operands[0];
   return x->type == s.type() ? x : s.build.emit("reshape", {x}, {{"shape", s.type().shape}});
 }
-Value* permute_identity(const Site& s) {
-  const auto& axes = s.op.integers("axes");
+bool in_order(const std::vector<int64_t>& axes) {
   for (size_t i = 0; i < axes.size(); ++i)
-    if (axes[i] != static_cast<int64_t>(i)) return nullptr;
-  return s.in(0);
+    if (axes[i] != static_cast<int64_t>(i)) return false;
+  return true;
 }
+Value* permute_identity(const Site& s) { return in_order(s.op.integers("axes")) ? s.in(0) : nullptr; }
 Value* permute_of_permute(const Site& s) {
   Op* inner = s.made_by(0, s.op.name());
   if (!inner) return nullptr;
   std::vector<int64_t> axes;
   for (int64_t axis : s.op.integers("axes")) axes.push_back(inner->integers("axes")[static_cast<size_t>(axis)]);
-  return s.build.emit(*s.op.primitive, {inner->operands[0]}, {{"axes", axes}});
+  Value* x = inner->operands[0];
+  return in_order(axes) ? x : s.build.emit(*s.op.primitive, {x}, {{"axes", axes}});
 }
 
 const struct {

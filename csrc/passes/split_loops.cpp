@@ -153,6 +153,7 @@ class Splitter {
       else
         total = term.coefficient < 0 ? build.emit("neg", {value}) : value;
     }
+    if (total && form.low + offset == 0) return total;
     Value* constant = build.constant(dtype, form.low + offset);
     return total ? build.emit("add", {total, constant}) : constant;
   }
