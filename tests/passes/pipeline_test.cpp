@@ -1,7 +1,5 @@
 // The pipeline as a whole: order-free traces, stages, names, and that running it again changes nothing.
-#include <array>
-
-#include "ir/walk.h"
+#include "ir/build.h"
 #include "pass_text.h"
 
 namespace tile {
