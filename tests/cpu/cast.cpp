@@ -40,7 +40,10 @@ TEST_P(Cast, EveryPair) {
           using To = decltype(to_type);
           for (double size : {3.0, 200.0, 1e5, 1e10, 1e20}) {
             // Integers of every size; of floats also what lies beyond the integers.
-            const double limit = std::is_integral_v<From> ? std::min(size, 0.9 * static_cast<double>(std::numeric_limits<From>::max())) : size;
+            const double limit =
+                std::is_integral_v<From>
+                    ? std::min(size, 0.9 * static_cast<double>(std::numeric_limits<From>::max()))
+                    : size;
             Values<From> values(std::is_signed_v<From> ? -limit : 0, limit, true);
             for (int64_t rows : row_counts)
               for (int64_t cols : column_counts)

@@ -64,10 +64,11 @@ uint8_t predicate(const Row& row, T x, T y) {
     return static_cast<uint8_t>(float_reference<T>(row.name, x, y, T(0)));
 }
 
-// One call; operand k repeats along columns where bit k is set, and along rows where bit k of `row_repeats` is.
+// One call; operand k repeats along columns where bit k is set, and along rows where bit k of `row_repeats`
+// is.
 template <class T, class Out, class Check>
-void run(const Row& row, ChunkFunction function, unsigned repeats, unsigned row_repeats, int64_t r, int64_t cols,
-         Values<T>& values, Check check) {
+void run(const Row& row, ChunkFunction function, unsigned repeats, unsigned row_repeats, int64_t r,
+         int64_t cols, Values<T>& values, Check check) {
   static Arena arenas[4];
   std::vector<Rows<T>> in;
   Chunk chunk{r, cols, nullptr, 0, {}, {}};
@@ -92,9 +93,9 @@ void run(const Row& row, ChunkFunction function, unsigned repeats, unsigned row_
       T x[3] = {};
       for (int k = 0; k < row.operands; ++k) x[k] = in[k].get(i, repeats >> k & 1 ? 0 : c);
       ASSERT_TRUE(check(out.get(i, c), x[0], x[1], x[2]))
-          << row.name << " lane " << static_cast<int>(sizeof(T)) << " repeats " << repeats << " at " << i << ", " << c
-          << " of " << r << " x " << cols << ": " << +x[0] << ", " << +x[1] << ", " << +x[2] << " gives "
-          << +out.get(i, c);
+          << row.name << " lane " << static_cast<int>(sizeof(T)) << " repeats " << repeats << " at " << i
+          << ", " << c << " of " << r << " x " << cols << ": " << +x[0] << ", " << +x[1] << ", " << +x[2]
+          << " gives " << +out.get(i, c);
     }
 }
 
@@ -135,7 +136,8 @@ TEST_P(Elementwise, EveryRowAndLane) {
   for (const Row& row : rows) {
     names.insert(row.name);
     for (int lane = 0; lane < lane_count; ++lane)
-      visit(static_cast<Lane>(lane), [&](auto t) { test_row<decltype(t)>(row, static_cast<Lane>(lane), from); });
+      visit(static_cast<Lane>(lane),
+            [&](auto t) { test_row<decltype(t)>(row, static_cast<Lane>(lane), from); });
   }
   for (const ElementwiseRow& row : from.elementwise)
     EXPECT_TRUE(names.count(row.name) || row.name == "where") << row.name << " has no test";
@@ -171,7 +173,8 @@ TEST_P(Elementwise, Where) {
               for (int64_t c = 0; c < cols; ++c) {
                 const bool yes = condition.get(i, width(0) == 1 ? 0 : c);
                 const char* want = yes ? x.at(i, width(1) == 1 ? 0 : c) : y.at(i, width(2) == 1 ? 0 : c);
-                ASSERT_EQ(std::memcmp(out.at(i, c), want, sizeof(T)), 0) << lane << " " << repeats << " " << cols;
+                ASSERT_EQ(std::memcmp(out.at(i, c), want, sizeof(T)), 0)
+                    << lane << " " << repeats << " " << cols;
               }
           }
     });
@@ -186,9 +189,11 @@ TEST_P(Elementwise, ResultMayReplaceAnOperand) {
       for (int64_t r = 0; r < 3; ++r)
         for (int64_t c = 0; c < cols; ++c) x.set(r, c, static_cast<float>(r * 1000 + c));
       const float one = 1;
-      row->variants[2]({3, cols, x.data, x.stride, {x.data, reinterpret_cast<const char*>(&one)}, {x.stride, 0}});
+      row->variants[2](
+          {3, cols, x.data, x.stride, {x.data, reinterpret_cast<const char*>(&one)}, {x.stride, 0}});
       for (int64_t r = 0; r < 3; ++r)
-        for (int64_t c = 0; c < cols; ++c) ASSERT_EQ(x.get(r, c), static_cast<float>(r * 1000 + c - 1)) << cols;
+        for (int64_t c = 0; c < cols; ++c)
+          ASSERT_EQ(x.get(r, c), static_cast<float>(r * 1000 + c - 1)) << cols;
     }
 }
 

@@ -27,16 +27,26 @@ inline const int64_t row_counts[] = {0, 1, 3};
 template <class F>
 auto visit(Lane lane, F f) {
   switch (lane) {
-    case Lane::u8: return f(uint8_t{});
-    case Lane::i8: return f(int8_t{});
-    case Lane::i16: return f(int16_t{});
-    case Lane::i32: return f(int32_t{});
-    case Lane::i64: return f(int64_t{});
-    case Lane::u16: return f(uint16_t{});
-    case Lane::u32: return f(uint32_t{});
-    case Lane::u64: return f(uint64_t{});
-    case Lane::f32: return f(float{});
-    default: return f(double{});
+    case Lane::u8:
+      return f(uint8_t{});
+    case Lane::i8:
+      return f(int8_t{});
+    case Lane::i16:
+      return f(int16_t{});
+    case Lane::i32:
+      return f(int32_t{});
+    case Lane::i64:
+      return f(int64_t{});
+    case Lane::u16:
+      return f(uint16_t{});
+    case Lane::u32:
+      return f(uint32_t{});
+    case Lane::u64:
+      return f(uint64_t{});
+    case Lane::f32:
+      return f(float{});
+    default:
+      return f(double{});
   }
 }
 
@@ -44,7 +54,8 @@ auto visit(Lane lane, F f) {
 class Arena {
  public:
   Arena() {
-    base_ = static_cast<char*>(mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<char*>(
+        mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + size, page, PROT_NONE);
   }
   ~Arena() { munmap(base_, size + page); }
@@ -104,11 +115,25 @@ template <class T>
 std::vector<T> special_values() {
   using L = std::numeric_limits<T>;
   if constexpr (std::is_floating_point_v<T>)
-    return {T(0), -T(0), T(1), T(-1), T(2.5), T(-0.5), L::infinity(), -L::infinity(), L::quiet_NaN(), L::max(),
-            L::lowest(), L::min(), L::denorm_min(), -L::denorm_min()};
+    return {
+        T(0),           -T(0),          T(1),     T(-1),       T(2.5),   T(-0.5),         L::infinity(),
+        -L::infinity(), L::quiet_NaN(), L::max(), L::lowest(), L::min(), L::denorm_min(), -L::denorm_min()};
   else
-    return {T(0), T(1), static_cast<T>(-1), T(2), static_cast<T>(-2), T(7), T(8), T(31), T(32), T(63), T(64),
-            L::max(), L::min(), static_cast<T>(L::max() - 1), static_cast<T>(L::min() + 1)};
+    return {T(0),
+            T(1),
+            static_cast<T>(-1),
+            T(2),
+            static_cast<T>(-2),
+            T(7),
+            T(8),
+            T(31),
+            T(32),
+            T(63),
+            T(64),
+            L::max(),
+            L::min(),
+            static_cast<T>(L::max() - 1),
+            static_cast<T>(L::min() + 1)};
 }
 
 // Values from [low, high] with, where asked for, a special one in three.
@@ -136,7 +161,8 @@ double ulps(T got, W want) {
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want) ? 0 : 1e30;
   if (got == static_cast<T>(want)) return 0;
   if (std::isinf(got) || std::isinf(static_cast<T>(want))) return 1e30;
-  const int exponent = std::max(want == 0 ? -100000 : std::ilogb(want), std::numeric_limits<T>::min_exponent - 1);
+  const int exponent =
+      std::max(want == 0 ? -100000 : std::ilogb(want), std::numeric_limits<T>::min_exponent - 1);
   return static_cast<double>(std::fabs(static_cast<W>(got) - want) /
                              std::ldexp(W(1), exponent - std::numeric_limits<T>::digits + 1));
 }

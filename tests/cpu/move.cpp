@@ -14,9 +14,9 @@ struct Layout {
   int64_t row, column;  // in elements
 };
 std::vector<Layout> layouts(int64_t rows, int64_t cols) {
-  return {{"dense", cols, 1},         {"rows apart", cols + 3, 1}, {"transposed", 1, rows + 2},
-          {"strided", 3 * cols, 3},   {"both", 2, 2 * rows + 1},   {"one row", 0, 1},
-          {"one column", 1, 0},       {"one element", 0, 0},       {"backwards", -cols, -1}};
+  return {{"dense", cols, 1},       {"rows apart", cols + 3, 1}, {"transposed", 1, rows + 2},
+          {"strided", 3 * cols, 3}, {"both", 2, 2 * rows + 1},   {"one row", 0, 1},
+          {"one column", 1, 0},     {"one element", 0, 0},       {"backwards", -cols, -1}};
 }
 const int64_t sizes[] = {0, 1, 2, 3, 7, 8, 9, 17, 33};
 
@@ -27,20 +27,28 @@ double decode(DType dtype, uint32_t bits) {
     const int exponent = static_cast<int>(bits >> mantissa_bits) & top;
     const uint32_t mantissa = bits & ((1u << mantissa_bits) - 1);
     const double sign = bits >> (exponent_bits + mantissa_bits) & 1 ? -1 : 1;
-    if (infinity && exponent == top) return mantissa ? std::nan("") : sign * std::numeric_limits<double>::infinity();
+    if (infinity && exponent == top)
+      return mantissa ? std::nan("") : sign * std::numeric_limits<double>::infinity();
     if (!infinity && exponent == top && mantissa == (1u << mantissa_bits) - 1) return std::nan("");
     const double whole = exponent == 0 ? mantissa : mantissa + (1u << mantissa_bits);
     return sign * std::ldexp(whole, std::max(exponent, 1) - bias - mantissa_bits);
   };
   switch (dtype) {
-    case DType::f8e4m3: return small(4, 3, false);
-    case DType::f8e5m2: return small(5, 2, true);
-    case DType::f16: return small(5, 10, true);
-    case DType::bf16: return small(8, 7, true);
-    default: return small(8, 23, true);
+    case DType::f8e4m3:
+      return small(4, 3, false);
+    case DType::f8e5m2:
+      return small(5, 2, true);
+    case DType::f16:
+      return small(5, 10, true);
+    case DType::bf16:
+      return small(8, 7, true);
+    default:
+      return small(8, 23, true);
   }
 }
-bool same(double a, double b) { return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b); }
+bool same(double a, double b) {
+  return std::isnan(a) ? std::isnan(b) : a == b && std::signbit(a) == std::signbit(b);
+}
 
 struct Case {
   DType dtype;
@@ -51,7 +59,9 @@ struct Case {
   int64_t row() const { return layout.row * bytes(); }
   int64_t column() const { return layout.column * bytes(); }
   // Of the lowest address, and the bytes in all.
-  int64_t first() const { return std::min<int64_t>(0, (rows - 1) * row()) + std::min<int64_t>(0, (cols - 1) * column()); }
+  int64_t first() const {
+    return std::min<int64_t>(0, (rows - 1) * row()) + std::min<int64_t>(0, (cols - 1) * column());
+  }
   int64_t span() const {
     return rows * cols == 0 ? 0 : std::abs((rows - 1) * row()) + std::abs((cols - 1) * column()) + bytes();
   }
@@ -77,7 +87,9 @@ TEST_P(Move, Load) {
     const char* origin = lowest - k.first();
     const int64_t lane_row = (k.cols + 1) * k.lane();
     char* out = lanes.last(k.rows == 0 ? 0 : (k.rows - 1) * lane_row + k.cols * k.lane());
-    tables(GetParam()).move.data[static_cast<int>(k.dtype)].load(origin, k.row(), k.column(), out, lane_row, k.rows, k.cols);
+    tables(GetParam())
+        .move.data[static_cast<int>(k.dtype)]
+        .load(origin, k.row(), k.column(), out, lane_row, k.rows, k.cols);
     for (int64_t r = 0; r < k.rows; ++r) {
       for (int64_t c = 0; c < k.cols; ++c) {
         const char* element = origin + r * k.row() + c * k.column();
@@ -90,11 +102,12 @@ TEST_P(Move, Load) {
         } else {
           right = std::memcmp(element, lane, static_cast<size_t>(k.lane())) == 0;
         }
-        ASSERT_TRUE(right) << info(k.dtype).name << " " << k.layout.name << " " << k.rows << " x " << k.cols << " at "
-                           << r << ", " << c;
+        ASSERT_TRUE(right) << info(k.dtype).name << " " << k.layout.name << " " << k.rows << " x " << k.cols
+                           << " at " << r << ", " << c;
       }
       if (r + 1 < k.rows) {
-        ASSERT_TRUE(poisoned(out + r * lane_row + k.cols * k.lane(), out + (r + 1) * lane_row)) << info(k.dtype).name;
+        ASSERT_TRUE(poisoned(out + r * lane_row + k.cols * k.lane(), out + (r + 1) * lane_row))
+            << info(k.dtype).name;
       }
     }
   });
@@ -104,7 +117,8 @@ TEST_P(Move, Store) {
   Arena memory, lanes;
   Values<float> values(-300, 300, true);
   each_case([&](const Case& k) {
-    if ((k.layout.row == 0 && k.rows > 1) || (k.layout.column == 0 && k.cols > 1)) return;  // elements overlap
+    if ((k.layout.row == 0 && k.rows > 1) || (k.layout.column == 0 && k.cols > 1))
+      return;  // elements overlap
     char* lowest = memory.last(k.span());
     char* origin = lowest - k.first();
     const int64_t lane_row = (k.cols + 1) * k.lane();
@@ -113,7 +127,9 @@ TEST_P(Move, Store) {
     random_bytes(in, lane_bytes, k.dtype);
     if (converts(k.dtype))
       for (int64_t i = 0; i + 4 <= lane_bytes; i += 4) write(in + i, values.next());
-    tables(GetParam()).move.data[static_cast<int>(k.dtype)].store(origin, k.row(), k.column(), in, lane_row, k.rows, k.cols);
+    tables(GetParam())
+        .move.data[static_cast<int>(k.dtype)]
+        .store(origin, k.row(), k.column(), in, lane_row, k.rows, k.cols);
     std::vector<bool> written(static_cast<size_t>(k.span()));
     for (int64_t r = 0; r < k.rows; ++r)
       for (int64_t c = 0; c < k.cols; ++c) {
@@ -128,8 +144,8 @@ TEST_P(Move, Store) {
         } else {
           right = std::memcmp(element, lane, static_cast<size_t>(k.lane())) == 0;
         }
-        ASSERT_TRUE(right) << info(k.dtype).name << " " << k.layout.name << " " << k.rows << " x " << k.cols << " at "
-                           << r << ", " << c;
+        ASSERT_TRUE(right) << info(k.dtype).name << " " << k.layout.name << " " << k.rows << " x " << k.cols
+                           << " at " << r << ", " << c;
       }
     for (int64_t b = 0; b < k.span(); ++b) {
       if (!written[static_cast<size_t>(b)]) {
@@ -177,9 +193,11 @@ TEST_P(Move, Fill) {
           const Constant want = Constant::of(dtype, value);
           for (int64_t i = 0; i < count; ++i) {
             if (is_floating(dtype))
-              ASSERT_TRUE(same(static_cast<double>(lanes[static_cast<size_t>(i)]), want.floating)) << info(dtype).name;
+              ASSERT_TRUE(same(static_cast<double>(lanes[static_cast<size_t>(i)]), want.floating))
+                  << info(dtype).name;
             else
-              ASSERT_EQ(lanes[static_cast<size_t>(i)], static_cast<T>(want.integer)) << info(dtype).name << value;
+              ASSERT_EQ(lanes[static_cast<size_t>(i)], static_cast<T>(want.integer))
+                  << info(dtype).name << value;
           }
         });
       }

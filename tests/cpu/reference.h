@@ -13,7 +13,8 @@ T floor_divide(T x, T y) {
   long double rest = std::fmod(x, y);
   if (rest != 0 && (rest < 0) != (y < 0)) rest += y;
   const long double quotient = (static_cast<long double>(x) - rest) / y;
-  if (std::isinf(y) && std::isfinite(x)) return x != 0 && (x < 0) != (y < 0) ? T(-1) : std::copysign(T(0), x / y);
+  if (std::isinf(y) && std::isfinite(x))
+    return x != 0 && (x < 0) != (y < 0) ? T(-1) : std::copysign(T(0), x / y);
   return quotient == 0 ? std::copysign(T(0), x / y) : static_cast<T>(std::nearbyint(quotient));
 }
 template <class T>
