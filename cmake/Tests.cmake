@@ -43,3 +43,11 @@ foreach(folder IN LISTS test_folders)
   endif()
   add_test(NAME ${folder} COMMAND test_${folder})
 endforeach()
+
+# The operators that the tests of csrc/torch load into Python.
+file(GLOB operator_sources CONFIGURE_DEPENDS tests/torch/library/*.cpp)
+add_library(tile_test_operators SHARED ${operator_sources})
+target_include_directories(tile_test_operators PRIVATE csrc)
+target_compile_options(tile_test_operators PRIVATE -O1)
+target_link_libraries(tile_test_operators PRIVATE tile_ops TileOps::torch)
+set_target_properties(tile_test_operators PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
