@@ -24,12 +24,12 @@ class Error : public std::runtime_error {
 // fail(kind, "matmul: ", …): no place in a kernel is to blame.
 template <class... A>
 [[noreturn]] void fail(ErrorKind kind, const A&... parts) {
-  throw Error(kind, str(parts...));
+  throw Error(kind, tile::str(parts...));
 }
 // fail(where, kind, …): prefixes the user's file:line.
 template <class... A>
 [[noreturn]] void fail(const Location& where, ErrorKind kind, const A&... parts) {
-  throw Error(kind, where.known() ? str(where, ": ", parts...) : str(parts...));
+  throw Error(kind, where.known() ? tile::str(where, ": ", parts...) : tile::str(parts...));
 }
 
 }  // namespace tile

@@ -1,0 +1,76 @@
+// Tensors as the arguments of a launch, and element types of torch and of Tile IR, one for the other.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <c10/core/ScalarType.h>
+
+#include <array>
+#include <utility>
+
+#include "ir/dtype.h"
+#include "runtime/argument.h"
+#include "support/error.h"
+
+namespace tile {
+
+inline constexpr std::array<std::pair<at::ScalarType, DType>, 15> scalar_type_table{{
+    {at::kBool, DType::boolean},
+    {at::kChar, DType::i8},
+    {at::kShort, DType::i16},
+    {at::kInt, DType::i32},
+    {at::kLong, DType::i64},
+    {at::kByte, DType::u8},
+    {at::kUInt16, DType::u16},
+    {at::kUInt32, DType::u32},
+    {at::kUInt64, DType::u64},
+    {at::kFloat8_e4m3fn, DType::f8e4m3},
+    {at::kFloat8_e5m2, DType::f8e5m2},
+    {at::kHalf, DType::f16},
+    {at::kBFloat16, DType::bf16},
+    {at::kFloat, DType::f32},
+    {at::kDouble, DType::f64},
+}};
+
+inline DType to_dtype(at::ScalarType type) {
+  for (const auto& [torch, ours] : scalar_type_table)
+    if (torch == type) return ours;
+  fail(ErrorKind::type, "a kernel cannot take a ", c10::toString(type),
+       " tensor; convert it to bool, an integer or a real floating dtype (complex: torch.view_as_real)");
+}
+
+// tf32 is not a dtype of memory, so no tensor has it.
+inline at::ScalarType to_scalar_type(DType dtype) {
+  for (const auto& [torch, ours] : scalar_type_table)
+    if (ours == dtype) return torch;
+  fail(ErrorKind::type, "no tensor has dtype ", dtype, "; use f32, which holds its values");
+}
+
+}  // namespace tile
+
+// In at, where a launch finds it by the tensor's namespace.
+namespace at {
+
+inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
+  using tile::ErrorKind;
+  if (!tensor.defined()) tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
+  if (tensor.layout() != kStrided)
+    tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()), "; convert it with to_dense()");
+  if (!tensor.is_cpu() && !tensor.is_cuda())
+    tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(), "; move it to cpu or cuda");
+  if (tensor.dim() > tile::max_array_rank)
+    tile::fail(ErrorKind::value, "a kernel cannot take a tensor of rank ", tensor.dim(), "; the most is ", tile::max_array_rank,
+               ", view it with fewer dimensions");
+  if (tensor.is_neg()) tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor with a lazy negation; call resolve_neg() first");
+  tile::ArrayArgument argument;
+  argument.dtype = tile::to_dtype(tensor.scalar_type());
+  argument.data = tensor.data_ptr();
+  argument.rank = static_cast<int>(tensor.dim());
+  argument.device = tensor.is_cuda() ? tile::DeviceKind::cuda : tile::DeviceKind::cpu;
+  argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
+  for (int i = 0; i < argument.rank; ++i) {
+    argument.sizes[i] = tensor.size(i);
+    argument.strides[i] = tensor.stride(i);
+  }
+  return argument;
+}
+
+}  // namespace at

@@ -1,0 +1,241 @@
+// Typed parameters of an operator's lambdas, read from the boxed arguments; the only templates of a registration.
+#pragma once
+#include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
+
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace tile {
+
+using BoxedValues = std::vector<c10::IValue>;  // torch's stack: arguments, then results
+
+// A C++ parameter type and the schema type it stands for; `concrete`: a second one, where no extent is symbolic (run).
+struct ParameterType {
+  std::string cpp, schema, concrete;
+};
+
+template <class T>
+struct OpParameter {
+  static_assert(sizeof(T) == 0,
+                "an operator's lambda takes at::Tensor, double, int64_t, c10::SymInt, bool, std::string, "
+                "at::ScalarType, at::Scalar, at::Device, std::array<bool, N>, std::vector of double, int64_t, "
+                "c10::SymInt, bool, at::Tensor, or std::optional of one of these");
+};
+
+template <>
+struct OpParameter<at::Tensor> {
+  static ParameterType type() { return {"at::Tensor", "Tensor", ""}; }
+  static at::Tensor& from(c10::IValue& value) { return value.toTensor(); }
+};
+template <>
+struct OpParameter<double> {
+  static ParameterType type() { return {"double", "float", ""}; }
+  static double from(const c10::IValue& value) { return value.toDouble(); }
+};
+template <>
+struct OpParameter<int64_t> {
+  static ParameterType type() { return {"int64_t", "int", "SymInt"}; }
+  static int64_t from(const c10::IValue& value) {
+    return value.isInt() ? value.toInt() : value.toSymInt().guard_int(__FILE__, __LINE__);
+  }
+};
+template <>
+struct OpParameter<c10::SymInt> {
+  static ParameterType type() { return {"c10::SymInt", "SymInt", ""}; }
+  static c10::SymInt from(const c10::IValue& value) { return value.toSymInt(); }
+};
+template <>
+struct OpParameter<bool> {
+  static ParameterType type() { return {"bool", "bool", ""}; }
+  static bool from(const c10::IValue& value) { return value.toBool(); }
+};
+template <>
+struct OpParameter<std::string> {
+  static ParameterType type() { return {"std::string", "str", ""}; }
+  static const std::string& from(const c10::IValue& value) { return value.toStringRef(); }
+};
+template <>
+struct OpParameter<std::string_view> : OpParameter<std::string> {};
+template <>
+struct OpParameter<at::ScalarType> {
+  static ParameterType type() { return {"at::ScalarType", "ScalarType", ""}; }
+  static at::ScalarType from(const c10::IValue& value) { return value.toScalarType(); }
+};
+template <>
+struct OpParameter<at::Scalar> {
+  static ParameterType type() { return {"at::Scalar", "Scalar", ""}; }
+  static at::Scalar from(const c10::IValue& value) { return value.toScalar(); }
+};
+template <>
+struct OpParameter<at::Device> {
+  static ParameterType type() { return {"at::Device", "Device", ""}; }
+  static at::Device from(const c10::IValue& value) { return value.toDevice(); }
+};
+template <>
+struct OpParameter<std::vector<double>> {
+  static ParameterType type() { return {"std::vector<double>", "float[]", ""}; }
+  static std::vector<double> from(const c10::IValue& value) { return value.toDoubleVector(); }
+};
+template <>
+struct OpParameter<std::vector<int64_t>> {
+  static ParameterType type() { return {"std::vector<int64_t>", "int[]", "SymInt[]"}; }
+  static std::vector<int64_t> from(const c10::IValue& value) {
+    if (value.isIntList()) return value.toIntVector();
+    std::vector<int64_t> sizes;
+    for (const c10::SymInt& size : value.toSymIntVector()) sizes.push_back(size.guard_int(__FILE__, __LINE__));
+    return sizes;
+  }
+};
+template <>
+struct OpParameter<std::vector<c10::SymInt>> {
+  static ParameterType type() { return {"std::vector<c10::SymInt>", "SymInt[]", ""}; }
+  static std::vector<c10::SymInt> from(const c10::IValue& value) { return value.toSymIntVector(); }
+};
+template <>
+struct OpParameter<std::vector<bool>> {
+  static ParameterType type() { return {"std::vector<bool>", "bool[]", ""}; }
+  static std::vector<bool> from(const c10::IValue& value) {
+    const c10::List<bool> list = value.toBoolList();
+    return {list.begin(), list.end()};
+  }
+};
+// A gradient operator's `bool[N] output_mask`.
+template <size_t N>
+struct OpParameter<std::array<bool, N>> {
+  static ParameterType type() {
+    const std::string n = std::to_string(N);
+    return {"std::array<bool, " + n + ">", "bool[" + n + "]", ""};
+  }
+  static std::array<bool, N> from(const c10::IValue& value) {
+    const c10::List<bool> list = value.toBoolList();
+    TORCH_CHECK_VALUE(list.size() == N, "expected ", N, " bools, got ", list.size());
+    std::array<bool, N> bits{};
+    for (size_t i = 0; i < N; ++i) bits[i] = list[i];
+    return bits;
+  }
+};
+template <>
+struct OpParameter<std::vector<at::Tensor>> {
+  static ParameterType type() { return {"std::vector<at::Tensor>", "Tensor[]", ""}; }
+  static std::vector<at::Tensor> from(const c10::IValue& value) { return value.toTensorVector(); }
+};
+template <>
+struct OpParameter<std::vector<std::optional<at::Tensor>>> {
+  static ParameterType type() { return {"std::vector<std::optional<at::Tensor>>", "Tensor?[]", ""}; }
+  static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value) {
+    return value.toOptionalTensorVector();
+  }
+};
+// The ArrayRef forms convert from the vectors, which live until the lambda returns.
+template <>
+struct OpParameter<at::IntArrayRef> : OpParameter<std::vector<int64_t>> {};
+template <>
+struct OpParameter<c10::SymIntArrayRef> : OpParameter<std::vector<c10::SymInt>> {};
+template <>
+struct OpParameter<at::TensorList> : OpParameter<std::vector<at::Tensor>> {};
+
+template <class T>
+struct OpParameter<std::optional<T>> {
+  static ParameterType type() {
+    const ParameterType inner = OpParameter<T>::type();
+    return {"std::optional<" + inner.cpp + ">", inner.schema + "?",
+            inner.concrete.empty() ? "" : inner.concrete + "?"};
+  }
+  static std::optional<T> from(c10::IValue& value) {
+    if (value.isNone() || (value.isTensor() && !value.toTensor().defined())) return std::nullopt;
+    return std::optional<T>(OpParameter<T>::from(value));
+  }
+};
+
+// One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to `results`.
+struct BoxedFunction {
+  std::function<void(c10::IValue* values, BoxedValues& results)> call;
+  bool typed = false;  // false: made by hand (bindings), reads what it wants; the lists below are empty
+  std::vector<ParameterType> parameters;
+  std::vector<std::string> results;  // schema types
+  bool any_number = false;           // returns a std::vector<at::Tensor>: as many results as it has elements
+  explicit operator bool() const { return static_cast<bool>(call); }
+};
+
+namespace op_detail {
+
+template <class... P>
+struct Types {};
+template <class F>
+struct Signature : Signature<decltype(&F::operator())> {};
+template <class R, class... P>
+struct Signature<R (*)(P...)> {
+  using Result = R;
+  using Parameters = Types<P...>;
+};
+template <class R, class... P>
+struct Signature<R (*)(P...) noexcept> : Signature<R (*)(P...)> {};
+template <class C, class R, class... P>
+struct Signature<R (C::*)(P...) const> : Signature<R (*)(P...)> {};
+template <class C, class R, class... P>
+struct Signature<R (C::*)(P...) const noexcept> : Signature<R (*)(P...)> {};
+
+// What a lambda returned, as boxed values.
+template <class T>
+struct Results {
+  static_assert(std::is_void_v<T>, "an operator's lambda returns at::Tensor, std::vector<at::Tensor>, std::tuple of these, or nothing");
+  static std::vector<std::string> types() { return {}; }
+};
+template <>
+struct Results<at::Tensor> {
+  static std::vector<std::string> types() { return {"Tensor"}; }
+  static void push(BoxedValues& stack, at::Tensor&& value) { stack.emplace_back(std::move(value)); }
+};
+template <>
+struct Results<std::vector<at::Tensor>> {
+  static std::vector<std::string> types() { return {"Tensor[]"}; }
+  static void push(BoxedValues& stack, std::vector<at::Tensor>&& value) { stack.emplace_back(std::move(value)); }
+};
+template <class... T>
+struct Results<std::tuple<T...>> {
+  static std::vector<std::string> types() { return {Results<T>::types().front()...}; }
+  static void push(BoxedValues& stack, std::tuple<T...>&& values) {
+    std::apply([&](auto&... value) { (Results<T>::push(stack, std::move(value)), ...); }, values);
+  }
+};
+template <class A, class B>
+struct Results<std::pair<A, B>> : Results<std::tuple<A, B>> {};
+
+template <class F, class R, class... P, size_t... I>
+BoxedFunction box(F function, Types<P...>, std::index_sequence<I...>) {
+  BoxedFunction boxed;
+  boxed.typed = true;
+  boxed.parameters = {OpParameter<std::remove_cvref_t<P>>::type()...};
+  boxed.results = Results<R>::types();
+  boxed.any_number = std::is_same_v<R, std::vector<at::Tensor>>;
+  boxed.call = [function = std::move(function)]([[maybe_unused]] c10::IValue* values,
+                                                [[maybe_unused]] BoxedValues& results) {
+    if constexpr (std::is_void_v<R>)
+      function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...);
+    else
+      Results<R>::push(results, function(OpParameter<std::remove_cvref_t<P>>::from(values[I])...));
+  };
+  return boxed;
+}
+
+}  // namespace op_detail
+
+template <class F>
+BoxedFunction box(F function) {
+  using Signature = op_detail::Signature<F>;
+  using Parameters = typename Signature::Parameters;
+  return [&]<class... P>(op_detail::Types<P...> types) {
+    return op_detail::box<F, typename Signature::Result>(std::move(function), types, std::index_sequence_for<P...>{});
+  }(Parameters{});
+}
+inline BoxedFunction box(BoxedFunction function) { return function; }
+
+}  // namespace tile

@@ -1,0 +1,174 @@
+// The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of written arguments.
+#include "torch/record.h"
+
+// Declared by hand: ATen/autocast_mode.h includes all of ATen.
+namespace at::autocast {
+TORCH_API at::ScalarType get_autocast_dtype(at::DeviceType device_type);
+TORCH_API Tensor cached_cast(at::ScalarType to_type, const Tensor& arg, DeviceType device_type);
+}  // namespace at::autocast
+
+namespace tile {
+namespace {
+
+using Stack = BoxedValues;
+
+void require_one_device(const OperatorRecord& op, const c10::IValue* values) {
+  std::optional<at::Device> device;
+  size_t first = 0;
+  for (size_t i = 0; i < op.arguments; ++i)
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      if (!device) {
+        device = tensor.device();
+        first = i;
+      } else if (tensor.device() != *device) {
+        const auto& arguments = op.schema.arguments();
+        fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device->str(), ", but '",
+             arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
+      }
+    });
+}
+
+// Calls a lambda that allocates; `count` results are appended to the stack.
+void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count, size_t base, Stack& stack) {
+  const size_t before = stack.size();
+  function.call(stack.data() + base, stack);
+  if (function.any_number) {
+    const std::vector<at::Tensor> tensors = stack.back().toTensorVector();
+    stack.pop_back();
+    for (const at::Tensor& tensor : tensors) stack.emplace_back(tensor);
+  }
+  if (stack.size() - before != count)
+    fail(ErrorKind::type, body.name, ": ", what, " returned ", stack.size() - before, " tensors, but the schema says ", count);
+}
+
+// The stack holds the arguments; the results are appended, those of a hidden twin included.
+void allocate_results(const OperatorRecord& op, Stack& stack) {
+  const OperatorBody& body = *op.body;
+  const size_t base = stack.size() - op.arguments;
+  require_one_device(op, stack.data() + base);
+  if (body.outputs) allocate(body, "outputs", body.outputs, body.results, base, stack);
+  if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
+}
+
+struct RunKernel final : c10::OperatorKernel {
+  explicit RunKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const OperatorBody& body = *op->body;
+    const size_t base = stack->size() - op->arguments;
+    guarded(body.name, [&] {
+      require_usable(*op);
+      // The current device is the arguments' (a CUDA stream belongs to one).
+      c10::OptionalDeviceGuard guard;
+      for (size_t i = 0; i < op->arguments && !guard.current_device(); ++i)
+        for_each_tensor((*stack)[base + i], [&](const at::Tensor& tensor) {
+          if (tensor.defined() && !tensor.is_cpu()) guard.reset_device(tensor.device());
+        });
+      allocate_results(*op, *stack);
+      if (!op->saving) stack->resize(stack->size() + body.saved, c10::IValue(at::Tensor()));
+      Stack nothing;
+      body.run.call(stack->data() + base, nothing);
+      if (!op->saving) stack->resize(stack->size() - body.saved);
+    });
+    stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
+  }
+};
+
+struct MetaKernel final : c10::OperatorKernel {
+  explicit MetaKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack* stack) {
+    const size_t base = stack->size() - op->arguments;
+    guarded(op->body->name, [&] {
+      require_usable(*op);
+      allocate_results(*op, *stack);
+    });
+    stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
+  }
+};
+
+// Without this a saved tensor that an operator has written into goes unnoticed.
+struct VersionKernel final : c10::OperatorKernel {
+  explicit VersionKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
+  std::shared_ptr<OperatorRecord> op;
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, Stack* stack) {
+    std::vector<at::Tensor> written;
+    const auto arguments = torch::jit::last(*stack, op->arguments);
+    for (size_t i = 0; i < op->arguments; ++i)
+      if (const c10::AliasInfo* alias = op->schema.arguments()[i].alias_info(); alias && alias->isWrite())
+        for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
+          if (tensor.defined()) written.push_back(tensor);
+        });
+    {
+      at::AutoDispatchBelowADInplaceOrView guard;
+      handle.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    }
+    for (const at::Tensor& tensor : written) torch::autograd::impl::bump_version(tensor);
+  }
+};
+
+struct AutocastKernel final : c10::OperatorKernel {
+  AutocastKernel(std::shared_ptr<OperatorRecord> operation, c10::DeviceType type) : op(std::move(operation)), device(type) {}
+  std::shared_ptr<OperatorRecord> op;
+  c10::DeviceType device;
+  void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
+    const bool cpu = device == c10::kCPU;
+    const AutocastPolicy policy = cpu ? op->autocast_cpu : op->autocast_cuda;
+    c10::impl::ExcludeDispatchKeyGuard guard(cpu ? c10::DispatchKey::AutocastCPU : c10::DispatchKey::AutocastCUDA);
+    if (policy != AutocastPolicy::keep) {
+      const at::ScalarType dtype =
+          policy == AutocastPolicy::lower ? at::autocast::get_autocast_dtype(device) : at::kFloat;
+      for (size_t i = stack->size() - op->arguments; i < stack->size(); ++i)
+        (*stack)[i] = map_tensors((*stack)[i], [&](const at::Tensor& tensor) {
+          return at::autocast::cached_cast(dtype, tensor, device);
+        });
+    }
+    handle.callBoxed(stack);
+  }
+};
+
+struct BrokenKernel final : c10::OperatorKernel {
+  BrokenKernel(std::string operation, ErrorKind error_kind, std::string text)
+      : name(std::move(operation)), error(std::move(text)), kind(error_kind) {}
+  std::string name, error;
+  ErrorKind kind;
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack*) { raise(name, kind, error); }
+};
+
+}  // namespace
+
+void raise(const std::string& name, ErrorKind kind, const std::string& text) {
+  const std::string full = text.starts_with(name + ": ") ? text : name + ": " + text;
+  const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
+  switch (kind) {
+    case ErrorKind::value: throw c10::ValueError(here, full);
+    case ErrorKind::type: throw c10::TypeError(here, full);
+    case ErrorKind::unsupported: throw c10::NotImplementedError(here, full);
+    case ErrorKind::runtime: break;
+  }
+  throw c10::Error(here, full);
+}
+
+void require_usable(const OperatorRecord& op) {
+  const OperatorBody& body = *op.body;
+  if (!body.error.empty()) throw Error(body.error_kind, body.error);
+  const auto need = [&](bool given, const char* what) {
+    if (!given) fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
+  };
+  need(static_cast<bool>(body.run), "run");
+  need(body.results == 0 || body.outputs, "outputs");
+  need(body.saved == 0 || body.saved_outputs, "saved_outputs");
+}
+
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<RunKernel>(std::move(op)); }
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<MetaKernel>(std::move(op)); }
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<VersionKernel>(std::move(op)); }
+torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device) {
+  return boxed_kernel<AutocastKernel>(std::move(op), device);
+}
+torch::CppFunction broken_kernel(std::string name, ErrorKind kind, std::string error) {
+  return boxed_kernel<BrokenKernel>(std::move(name), kind, std::move(error));
+}
+
+}  // namespace tile

@@ -1,0 +1,281 @@
+// The builder of operators: the registry, and a kernel for every dispatch key.
+#include <algorithm>
+#include <atomic>
+#include <map>
+
+#include "torch/record.h"
+
+namespace tile {
+namespace {
+
+// Never destroyed: the dispatcher may be gone before us.
+struct Registry {
+  struct Entry {
+    std::shared_ptr<OperatorRecord> op;  // null: a placeholder for a definition that failed
+    std::unique_ptr<torch::Library> library;
+  };
+  std::mutex mutex;
+  std::map<std::string, Entry> entries;
+  std::map<std::string, std::string> gradients;                // gradient operator -> operator
+  std::vector<std::pair<std::string, std::string>> errors;     // operator, text
+};
+Registry& registry() {
+  static auto* const instance = new Registry;
+  return *instance;
+}
+std::atomic<uint64_t> definition_count{0};
+
+// Defines the operator's schema and a kernel for each key.
+void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
+  library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+  op->handle = c10::Dispatcher::singleton().findSchemaOrThrow(op->name.c_str(), "");
+  const std::string bare = op->name.substr(op->name.find("::") + 2);
+  using Key = c10::DispatchKey;
+  const auto implement = [&](Key key, torch::CppFunction kernel) {
+    library.impl(bare.c_str(), torch::dispatch(key, std::move(kernel)));
+  };
+  implement(Key::CPU, run_kernel(op));
+  implement(Key::CUDA, run_kernel(op));
+  implement(Key::Meta, meta_kernel(op));
+  implement(Key::Autograd, autograd_kernel(op));
+  implement(Key::FuncTorchBatched, vmap_kernel(op));
+  implement(Key::AutocastCPU, autocast_kernel(op, c10::kCPU));
+  implement(Key::AutocastCUDA, autocast_kernel(op, c10::kCUDA));
+  if (op->mutates) implement(Key::ADInplaceOrView, version_kernel(op));
+}
+std::unique_ptr<torch::Library> make_library(const std::string& name, Location where) {
+  return std::make_unique<torch::Library>(torch::Library::FRAGMENT, name.substr(0, name.find("::")), std::nullopt,
+                                          where.file, where.line);
+}
+
+// A definition failed before there was a schema: where its name can be read, calls of it raise the error.
+void install_placeholder(const std::string& schema, Location where, const Error& error) {
+  const std::string name = schema.substr(0, schema.find('('));
+  const auto word = [](char c) { return c == '_' || c == ':' || std::isalnum(static_cast<unsigned char>(c)); };
+  const size_t colons = name.find("::");
+  if (colons == 0 || colons == std::string::npos || colons + 2 == name.size() || !std::all_of(name.begin(), name.end(), word)) return;
+  if (c10::Dispatcher::singleton().findSchema({name, ""})) return;
+  auto library = make_library(name, where);
+  library->def(c10::FunctionSchema(name, "", {}, {}, /*is_vararg=*/true, /*is_varret=*/true));
+  library->impl(name.substr(colons + 2).c_str(), torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
+                                                                 broken_kernel(name, error.kind(), error.what())));
+  registry().entries[name] = {nullptr, std::move(library)};
+}
+
+void remember(const std::string& name, const std::string& text) { registry().errors.emplace_back(name, text); }
+
+Operator define(const std::string& text, Location where, bool replace) {
+  Registry& all = registry();
+  std::lock_guard lock(all.mutex);
+  ++definition_count;
+  std::string name = text.substr(0, text.find('('));
+  auto body = std::make_shared<OperatorBody>();
+  body->name = name;
+  try {
+    c10::FunctionSchema schema = parse_schema(text);
+    name = body->name = schema.name();
+    body->results = schema.returns().size();
+    auto& dispatcher = c10::Dispatcher::singleton();
+    const auto taken = all.entries.find(name);
+    if (taken == all.entries.end() && dispatcher.findSchema({name, ""}))
+      fail(ErrorKind::value, name, ": is registered already, by other means than tile::op; choose another name");
+    if (taken != all.entries.end() && taken->second.op && !replace)
+      fail(ErrorKind::value, name, ": is registered already, as '", taken->second.op->schema, "' at ", taken->second.op->where,
+           "; choose another name, or replace it with tile::redefine");
+    auto op = std::make_shared<OperatorRecord>(std::move(schema), body, where);
+    all.entries.erase(name);  // unregisters the old one
+    std::erase_if(all.errors, [&](const auto& error) { return error.first == name; });
+    auto library = make_library(name, where);
+    install(*library, op);
+    all.entries[name] = {op, std::move(library)};
+    return Operator(std::move(op));
+  } catch (const Error& error) {
+    body->error = error.what();
+    body->error_kind = error.kind();
+    install_placeholder(text, where, error);
+  } catch (const c10::Error& error) {
+    body->error = str(name, ": torch refuses the definition: ", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    body->error = str(name, ": torch refuses the definition: ", error.what());
+  }
+  remember(name, body->error);
+  return Operator(std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
+}
+
+AutocastPolicy autocast_policy(const std::string& name, const std::string& policy) {
+  if (policy == "keep") return AutocastPolicy::keep;
+  if (policy == "lower") return AutocastPolicy::lower;
+  if (policy == "fp32") return AutocastPolicy::fp32;
+  fail(ErrorKind::value, name, ": autocast: unknown policy '", policy, R"('; it is "keep", "lower" or "fp32")");
+}
+
+}  // namespace
+
+OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location place)
+    : name(declared.name()), schema(std::move(declared)), where(place), body(std::move(functions)) {
+  arguments = schema.arguments().size();
+  results = schema.returns().size();
+  for (const c10::Argument& argument : schema.arguments()) mutates |= argument.alias_info() && argument.alias_info()->isWrite();
+}
+
+uint64_t definitions() { return definition_count; }
+std::string gradient_of(const std::string& name) {
+  std::lock_guard lock(registry().mutex);
+  const auto found = registry().gradients.find(name);
+  return found == registry().gradients.end() ? "" : found->second;
+}
+
+// Runs one step of a definition; what it throws is kept, the first error with the operator.
+template <class F>
+Operator& Operator::attempt(const F& step) {
+  std::lock_guard lock(registry().mutex);
+  try {
+    if (op_->body->error.empty()) step();
+  } catch (const Error& error) {
+    op_->body->error = error.what();
+    op_->body->error_kind = error.kind();
+    remember(op_->body->name, error.what());
+  } catch (const std::exception& error) {
+    op_->body->error = str(op_->body->name, ": torch refuses the definition: ", error.what());
+    remember(op_->body->name, op_->body->error);
+  }
+  return *this;
+}
+
+Operator& Operator::set_outputs(BoxedFunction function) {
+  return attempt([&] {
+    check_parameters(*op_->body, "outputs", function, expected_arguments(op_->schema), false);
+    check_results(*op_->body, "outputs", function, expected_results(op_->schema, 0, op_->results));
+    op_->body->outputs = std::move(function);
+  });
+}
+Operator& Operator::set_run(BoxedFunction function) {
+  return attempt([&] {
+    const c10::FunctionSchema& schema = op_->saver ? op_->saver->schema : op_->schema;
+    check_parameters(*op_->body, "run", function,
+                     expected_arguments(schema) + expected_results(schema, 0, schema.returns().size()), true);
+    check_results(*op_->body, "run", function, {});
+    op_->body->run = std::move(function);
+  });
+}
+Operator& Operator::set_saved_outputs(BoxedFunction function) {
+  return attempt([&] {
+    if (!op_->saver) fail(ErrorKind::value, op_->body->name, ": saved_outputs comes before saves; call saves(\"Tensor …\") first");
+    const c10::FunctionSchema& schema = op_->saver->schema;
+    std::vector<Expected> parameters = expected_arguments(schema);
+    if (function.parameters.size() > parameters.size()) parameters = parameters + expected_results(schema, 0, op_->results);
+    check_parameters(*op_->body, "saved_outputs", function, parameters, false);
+    check_results(*op_->body, "saved_outputs", function, expected_results(schema, op_->results, schema.returns().size()));
+    op_->body->saved_outputs = std::move(function);
+  });
+}
+Operator& Operator::grad(std::string name) {
+  return attempt([&] {
+    if (op_->mutates)
+      fail(ErrorKind::value, op_->body->name, ": writes into an argument, so it cannot have a gradient; remove grad(\"", name, "\")");
+    if (name.find("::") == std::string::npos)
+      fail(ErrorKind::value, op_->body->name, ": grad: '", name, "' has no namespace; write \"",
+           op_->name.substr(0, op_->name.find("::")), "::", name, "\"");
+    registry().gradients[name] = op_->name;
+    op_->gradient = name;
+    if (op_->saver) op_->saver->gradient = name;
+  });
+}
+Operator& Operator::saves(std::string results) {
+  return attempt([&] {
+    if (op_->mutates || op_->body->run)
+      fail(ErrorKind::value, op_->body->name, op_->mutates ? ": saves: writes into an argument, so it has no gradient to save for"
+                                                           : ": saves comes after run; put it before run, whose parameters it adds to");
+    const size_t colons = op_->name.find("::") + 2;
+    const std::string name = op_->name.substr(0, colons) + "_" + op_->name.substr(colons) + "_saving";
+    const c10::FunctionSchema extra = parse_schema(str(name, "() -> (", results, ")"));
+    std::vector<c10::Argument> returns;
+    for (size_t k = 0; k < op_->results; ++k) {
+      const c10::Argument& result = op_->schema.returns()[k];
+      returns.emplace_back(result_name(op_->schema, k), result.type(), result.real_type(), result.N());
+    }
+    for (const c10::Argument& result : extra.returns()) {
+      if (result.name().empty())
+        fail(ErrorKind::value, op_->body->name, ": saves: a result of '", results, "' has no name; write \"Tensor mean, Tensor rstd\"");
+      returns.push_back(result);
+    }
+    op_->body->saved = extra.returns().size();
+    op_->saver = std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
+    op_->saver->saving = true;
+    op_->saver->gradient = op_->gradient;
+    op_->saver->vmap = op_->vmap;
+    install(*registry().entries.at(op_->name).library, op_->saver);
+  });
+}
+namespace {
+template <class Rule>
+auto vmap_rule(std::vector<std::string> arguments, std::vector<std::string> sums, Rule rule) {
+  return [arguments = std::move(arguments), sums = std::move(sums), rule](VmapCall& call) {
+    return !sums.empty() && call.wanted(sums) ? call.loop() : (call.*rule)(arguments);
+  };
+}
+}  // namespace
+Operator& Operator::leading(std::vector<std::string> arguments, std::vector<std::string> sums) {
+  attempt([&] { check_names(*op_, "leading", arguments, sums); });
+  return vmap(vmap_rule(std::move(arguments), std::move(sums), &VmapCall::leading));
+}
+Operator& Operator::fold(std::vector<std::string> arguments, std::vector<std::string> sums) {
+  attempt([&] { check_names(*op_, "fold", arguments, sums); });
+  return vmap(vmap_rule(std::move(arguments), std::move(sums), &VmapCall::fold));
+}
+Operator& Operator::vmap(std::function<VmapCall::Results(VmapCall&)> rule) {
+  return attempt([&] {
+    op_->vmap = rule;
+    if (op_->saver) op_->saver->vmap = std::move(rule);
+  });
+}
+Operator& Operator::autocast(std::string cpu, std::string cuda) {
+  return attempt([&] {
+    op_->autocast_cpu = autocast_policy(op_->body->name, cpu);
+    op_->autocast_cuda = autocast_policy(op_->body->name, cuda);
+  });
+}
+
+const std::string& Operator::name() const { return op_->body->name; }
+void Operator::check() const {
+  require_usable(*op_);
+  if (!op_->gradient.empty()) gradient_plan(op_->saver ? *op_->saver : *op_);
+}
+void Operator::call_boxed(BoxedValues& stack) const {
+  if (!op_->handle) raise(op_->body->name, op_->body->error_kind, op_->body->error);
+  const auto& arguments = op_->schema.arguments();
+  for (size_t i = 0; i < std::min(stack.size(), arguments.size()); ++i)
+    if (const std::string type = stack[i].isInt() ? type_text(arguments[i]) : ""; type == "float" || type == "float?")
+      stack[i] = static_cast<double>(stack[i].toInt());
+  op_->schema.checkAndNormalizeInputs<c10::Type>(stack, {});
+  op_->handle->callBoxed(stack);
+}
+
+Operator op(const std::string& schema, Location where) { return define(schema, where, false); }
+Operator redefine(const std::string& schema, Location where) { return define(schema, where, true); }
+
+std::vector<std::string> registration_errors() {
+  std::vector<std::string> texts;
+  std::vector<std::shared_ptr<OperatorRecord>> ops;
+  {
+    std::lock_guard lock(registry().mutex);
+    for (const auto& [name, text] : registry().errors) texts.push_back(text);
+    for (const auto& [name, entry] : registry().entries)
+      if (entry.op && entry.op->body->error.empty()) ops.push_back(entry.op);
+  }
+  for (const auto& op : ops) try {
+      Operator(op).check();
+    } catch (const Error& error) {
+      texts.emplace_back(error.what());
+    }
+  return texts;
+}
+std::vector<std::string> registered_operators() {
+  std::lock_guard lock(registry().mutex);
+  std::vector<std::string> schemas;
+  for (const auto& [name, entry] : registry().entries)
+    if (entry.op) schemas.push_back(tile::str(entry.op->schema));
+  return schemas;
+}
+
+}  // namespace tile

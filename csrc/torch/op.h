@@ -1,0 +1,155 @@
+// Defines a torch operator: schema, shape rule, body and gradient, from which every dispatch key is registered.
+#pragma once
+#include <memory>
+#include <type_traits>
+
+#include "support/error.h"
+#include "support/location.h"
+#include "torch/convert.h"
+
+#if defined(__GNUC__)
+#define TILE_API __attribute__((visibility("default")))
+#else
+#define TILE_API
+#endif
+
+extern "C" int tile_ops_anchor();
+
+namespace tile {
+
+struct OperatorRecord;
+
+// A call of an operator under vmap, for a rule of the author's own.  Batched tensors have the batch extent in front.
+class TILE_API VmapCall {
+ public:
+  using Results = std::vector<at::Tensor>;
+  const c10::SymInt& size() const { return size_; }
+  bool batched(std::string_view argument) const;   // has a batch extent (a list: at least one of its tensors)
+  c10::IValue& operator[](std::string_view argument);
+  // Each of these calls the operator and gives its results, with the batch extent in front.
+  Results leading(const std::vector<std::string>& arguments);  // these take the extent as one more leading one
+  Results fold(const std::vector<std::string>& arguments);     // it is folded into extent 0 of these and of the results
+  Results loop();                                              // one call for each sample
+  // Whether one of these results is wanted, as output_mask says; without such an argument all are.
+  bool wanted(const std::vector<std::string>& results);
+  // Calls the operator on the arguments as they now are (the author rewrote them).
+  Results call();
+
+ private:
+  friend struct VmapKernel;
+  VmapCall(const OperatorRecord& op, BoxedValues arguments);
+  size_t index(std::string_view argument) const;
+  bool only(const std::vector<std::string>& arguments) const;  // no other argument is batched
+  const OperatorRecord& op_;
+  BoxedValues arguments_;
+  std::vector<std::vector<bool>> batched_;  // one entry for each tensor of each argument
+  c10::SymInt size_ = 0;
+  std::vector<int> list_sizes_;             // of the results of the last call; -1: a tensor
+};
+
+// A handle on an operator that was registered.  Methods that describe it return it, so that a definition is one
+// expression; none of them throws: see registration_errors().
+class TILE_API Operator {
+ public:
+  explicit Operator(std::shared_ptr<OperatorRecord> op) : op_(std::move(op)) {}
+
+  // Checks the arguments and allocates the results, also for meta tensors and symbolic extents.
+  // Parameters: the schema's arguments.  Returns the results in order: a tensor, a tuple or a vector.
+  template <class F>
+  Operator& outputs(F function) {
+    return set_outputs(box(std::move(function)));
+  }
+  // Fills the results on CPU and CUDA.  Parameters: the arguments, then the results (at::Tensor&), then the saved
+  // results.  A result that was not allocated is an undefined tensor (std::optional<at::Tensor>: empty).
+  template <class F>
+  Operator& run(F function) {
+    return set_run(box(std::move(function)));
+  }
+  // The operator that computes the gradient, its arguments and results matched by name.
+  Operator& grad(std::string name);
+  // Further results that only backward needs: "Tensor mean, Tensor rstd".  They are computed when a gradient is wanted.
+  Operator& saves(std::string results);
+  // Allocates them.  Parameters: the arguments, or the arguments and then the results.
+  template <class F>
+  Operator& saved_outputs(F function) {
+    return set_saved_outputs(box(std::move(function)));
+  }
+
+  // vmap: `arguments` take any leading extents.  Where a result of `sums` is wanted (it adds up over them) or another
+  // argument is batched, the samples are computed one by one, which is what an operator without any rule does.
+  Operator& leading(std::vector<std::string> arguments, std::vector<std::string> sums = {});
+  // vmap: the batch is folded into extent 0 of `arguments` and of all results.
+  Operator& fold(std::vector<std::string> arguments, std::vector<std::string> sums = {});
+  // vmap: a rule of the author's own.
+  Operator& vmap(std::function<VmapCall::Results(VmapCall&)> rule);
+
+  // "keep": as it is called; "lower": floating tensors become autocast's dtype; "fp32": float32.
+  Operator& autocast(std::string policy) { return autocast(policy, policy); }
+  Operator& autocast(std::string cpu, std::string cuda);
+
+  const std::string& name() const;
+  // Throws what is wrong with the definition, the match with its gradient operator included.
+  void check() const;
+
+  // Calls the operator from C++ through the dispatcher; trailing arguments may be left to their defaults.
+  template <class R = at::Tensor, class... A>
+  R call(A&&... arguments) const {
+    BoxedValues stack;
+    stack.reserve(sizeof...(A) + 2);
+    (stack.push_back(value(std::forward<A>(arguments))), ...);
+    call_boxed(stack);
+    return take<R>(stack);
+  }
+  // The arguments on the stack are replaced by the results.
+  void call_boxed(BoxedValues& stack) const;
+
+  // As above, for functions made by hand from boxed values.
+  Operator& set_outputs(BoxedFunction function);
+  Operator& set_saved_outputs(BoxedFunction function);
+  Operator& set_run(BoxedFunction function);
+
+ private:
+  template <class F>
+  Operator& attempt(const F& step);
+  static c10::IValue value(std::nullopt_t) { return {}; }
+  template <class T>
+  static c10::IValue value(T&& argument) {
+    if constexpr (std::is_integral_v<std::remove_cvref_t<T>> && !std::is_same_v<std::remove_cvref_t<T>, bool>)
+      return static_cast<int64_t>(argument);
+    else
+      return c10::IValue(std::forward<T>(argument));
+  }
+  template <class R>
+  static R take(BoxedValues& stack) {
+    if constexpr (std::is_same_v<R, at::Tensor>) {
+      TORCH_CHECK(stack.size() == 1, "the operator has ", stack.size(), " results; name their type: call<std::tuple<…>>");
+      return std::move(stack[0]).toTensor();
+    } else if constexpr (!std::is_void_v<R>) {
+      TORCH_CHECK(stack.size() == std::tuple_size_v<R>, "the operator has ", stack.size(), " results, not ",
+                  std::tuple_size_v<R>);
+      return [&]<size_t... I>(std::index_sequence<I...>) {
+        return R{std::move(stack[I]).to<std::tuple_element_t<I, R>>()...};
+      }(std::make_index_sequence<std::tuple_size_v<R>>{});
+    }
+  }
+  std::shared_ptr<OperatorRecord> op_;
+};
+
+// Registers an operator: "ns::name(Tensor input, float scale=1.0) -> Tensor out".  A name may be taken once.
+// Never throws, so that a static initialiser may call it: what is wrong is kept for registration_errors(), and every
+// use of the operator raises it.
+TILE_API Operator op(const std::string& schema, Location where = Location::current());
+// The same where the name may be taken: the new definition replaces the old one at once (notebooks).
+TILE_API Operator redefine(const std::string& schema, Location where = Location::current());
+
+// What went wrong in definitions so far, gradients that match no operator included; empty: all is well.
+TILE_API std::vector<std::string> registration_errors();
+// The schemas of the operators defined here, sorted.
+TILE_API std::vector<std::string> registered_operators();
+
+namespace op_detail {
+// Referred to by every file that includes this one, so that no linker drops the library, whose initialisers register.
+[[maybe_unused]] inline const int keep_library = tile_ops_anchor();
+}  // namespace op_detail
+
+}  // namespace tile

@@ -1,0 +1,142 @@
+// What a schema says: its text parsed, its names and types, and the lambdas of a definition checked against it.
+#include "torch/record.h"
+
+namespace tile {
+namespace {
+
+std::string first_line(std::string_view text) {
+  while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
+  text = text.substr(0, text.find('\n'));
+  while (!text.empty() && (text.back() == ':' || text.back() == ' ')) text.remove_suffix(1);
+  return std::string(text);
+}
+
+// The C++ parameter to declare for a schema type.
+std::string declaration(const std::string& type, bool concrete) {
+  if (type == "Tensor") return "const at::Tensor&";
+  if (type == "float") return "double";
+  if (type == "str") return "const std::string&";
+  if (type == "int" || (concrete && type == "SymInt")) return "int64_t";
+  if (type == "SymInt") return "c10::SymInt";
+  if (type == "ScalarType" || type == "Scalar" || type == "Device") return "at::" + type;
+  if (type == "Tensor[]") return "at::TensorList";
+  if (type == "Tensor?[]") return "const std::vector<std::optional<at::Tensor>>&";
+  if (type == "int[]" || (concrete && type == "SymInt[]")) return "at::IntArrayRef";
+  if (type == "SymInt[]") return "c10::SymIntArrayRef";
+  if (type == "float[]") return "const std::vector<double>&";
+  if (type == "bool[]") return "const std::vector<bool>&";
+  if (type.starts_with("bool[")) return "std::array<bool, " + type.substr(5, type.size() - 6) + ">";
+  if (type == "Tensor?") return "const std::optional<at::Tensor>&";
+  if (type == "SymInt[]?" && !concrete) return "std::optional<std::vector<c10::SymInt>>";
+  if (type == "int[]?" || type == "SymInt[]?") return "std::optional<std::vector<int64_t>>";
+  if (type == "Tensor[]?") return "std::optional<std::vector<at::Tensor>>";
+  if (type == "float[]?") return "std::optional<std::vector<double>>";
+  if (type == "str?") return "std::optional<std::string>";
+  if (type.ends_with('?')) return "std::optional<" + declaration(type.substr(0, type.size() - 1), concrete) + ">";
+  return type;
+}
+
+bool accepts(const ParameterType& parameter, const Expected& expected, bool concrete) {
+  return parameter.schema == expected.type || (concrete && parameter.concrete == expected.type) ||
+         (expected.type.starts_with("bool[") && parameter.schema == "bool[]") ||
+         (expected.result && expected.type == "Tensor" && parameter.schema == "Tensor?");
+}
+}  // namespace
+
+std::string result_name(const c10::FunctionSchema& schema, size_t k) {
+  const std::string& name = schema.returns()[k].name();
+  if (!name.empty()) return name;
+  return schema.returns().size() == 1 ? "out" : str("out", k);
+}
+std::string type_text(const c10::Argument& argument) {
+  std::string text = argument.real_type()->str();
+  if (text == "bool[]" && argument.N()) text = str("bool[", *argument.N(), "]");
+  return text;
+}
+std::string argument_names(const c10::FunctionSchema& schema) {
+  return join(schema.arguments(), ", ", [](const c10::Argument& argument) { return argument.name(); });
+}
+
+c10::FunctionSchema parse_schema(const std::string& text) {
+  constexpr const char* fix = "; write it as \"ns::name(Tensor input, float scale=1.0) -> Tensor out\"";
+  std::optional<c10::FunctionSchema> schema;
+  try {
+    schema = torch::jit::parseSchema(text, /*allow_typevars=*/false);
+  } catch (const c10::Error& error) {
+    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what_without_backtrace()), fix);
+  } catch (const std::exception& error) {
+    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
+  }
+  if (schema->name().find("::") == std::string::npos)
+    fail(ErrorKind::value, "op: the schema '", text, "' has no namespace", fix);
+  if (!schema->overload_name().empty())
+    fail(ErrorKind::value, schema->name(), ": has the overload name '", schema->overload_name(),
+         "', which is not supported; give each operator a name of its own");
+  bool writes = false;
+  for (const c10::Argument& argument : schema->arguments()) writes |= argument.alias_info() && argument.alias_info()->isWrite();
+  if (writes && !schema->returns().empty())
+    fail(ErrorKind::value, schema->name(), ": writes into an argument and has ", schema->returns().size(),
+         " results; an operator that writes returns ()");
+  for (size_t k = 0; k < schema->returns().size(); ++k)
+    if (const std::string type = type_text(schema->returns()[k]); type != "Tensor" && type != "Tensor[]")
+      fail(ErrorKind::type, schema->name(), ": result '", result_name(*schema, k), "' is ", type,
+           "; results are Tensor or Tensor[]");
+  return *std::move(schema);
+}
+
+void check_parameters(const OperatorBody& body, const char* what, const BoxedFunction& function,
+                      const std::vector<Expected>& expected, bool concrete) {
+  if (!function.typed) return;
+  const auto declare = [&](const Expected& one) {
+    return str(one.result && one.type == "Tensor" ? "at::Tensor&" : declaration(one.type, concrete), " ", one.name);
+  };
+  if (function.parameters.size() != expected.size())
+    fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters.size(), " parameters, but the schema gives it ",
+         expected.size(), "; declare it (", join(expected, ", ", declare), ")");
+  for (size_t i = 0; i < expected.size(); ++i)
+    if (!accepts(function.parameters[i], expected[i], concrete))
+      fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters[i].cpp, " as parameter ", i + 1, ", but '",
+           expected[i].name, "' is ", expected[i].type, " in the schema; declare it ", declare(expected[i]));
+}
+void check_results(const OperatorBody& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected) {
+  if (expected.size() == 1 && expected[0].type == "Tensor[]") function.any_number = false;  // the vector is the result
+  if (!function.typed || function.any_number) return;
+  const auto types = [](const auto& list) { return list.empty() ? std::string("nothing") : join(list); };
+  std::vector<std::string> wanted;
+  for (const Expected& one : expected) wanted.push_back(one.type);
+  if (function.results != wanted)
+    fail(ErrorKind::type, body.name, ": ", what, " returns ", types(function.results), ", but the schema says ", types(wanted),
+         "; return them in that order, more than one in a std::tuple");
+}
+
+std::vector<Expected> expected_arguments(const c10::FunctionSchema& schema) {
+  std::vector<Expected> list;
+  for (const c10::Argument& argument : schema.arguments()) list.push_back({argument.name(), type_text(argument), false});
+  return list;
+}
+std::vector<Expected> expected_results(const c10::FunctionSchema& schema, size_t from, size_t to) {
+  std::vector<Expected> list;
+  for (size_t k = from; k < to; ++k) list.push_back({result_name(schema, k), type_text(schema.returns()[k]), true});
+  return list;
+}
+std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expected>& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments, const std::vector<std::string>& sums) {
+  for (const std::string& argument : arguments)
+    if (!op.schema.argumentIndexWithName(argument))
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is no argument; they are ", argument_names(op.schema));
+  for (const std::string& sum : sums) {
+    bool found = false;
+    std::vector<std::string> names;
+    for (size_t k = 0; k < op.results; ++k) {
+      names.push_back(result_name(op.schema, k));
+      found |= names.back() == sum;
+    }
+    if (!found) fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is no result; they are ", join(names));
+  }
+}
+
+}  // namespace tile
