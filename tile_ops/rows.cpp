@@ -5,9 +5,9 @@
 
 namespace tile {
 
-Rows::Rows(std::initializer_list<ArrayArgument> arrays, uint32_t reduced) : views_(arrays) {
-  TILE_CHECK(arrays.size() <= most);
-  const ArrayArgument& whole = *arrays.begin();
+Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::move(arrays)) {
+  TILE_CHECK(views_.size() <= most);
+  const ArrayArgument whole = views_.front();
   std::vector<Axis> rows, columns;
   for (int i = 0; i < whole.rank; ++i) {
     empty_ |= whole.sizes[i] == 0;

@@ -1,7 +1,6 @@
 // Arrays of one shape seen as [slices, rows, columns]: how softmax and the norms walk tensors of any rank and strides.
 #pragma once
 #include <array>
-#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -13,7 +12,7 @@ class Rows {
  public:
   // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and gives the
   // order of the rows; where another's extent is 1 it stays in place. All have one rank.
-  Rows(std::initializer_list<ArrayArgument> arrays, uint32_t reduced);
+  Rows(std::vector<ArrayArgument> arrays, uint32_t reduced);
 
   bool empty() const { return empty_; }
   // False where the columns are no single axis in every array: the caller makes them contiguous.

@@ -62,7 +62,7 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
     }
     if (!input) mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known), ", output_mask");
     // An only result's gradient is always there.
-    const bool only = input->role == GradientPlan::Role::gradient && op.results == 1 && type == "Tensor";
+    const bool only = input->role == GradientPlan::Role::gradient && op.body->results == 1 && type == "Tensor";
     if (type != source && type != source + "?" && !only)
       mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '", source, " ", name, "'");
     plan->inputs.push_back(*input);
