@@ -47,11 +47,7 @@ const auto layer_norm =
         .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
                     const std::optional<at::Tensor>& bias, double) {
           check_norm_input(input, normalized_shape);
-          check_norm_parameter("weight", weight, input, normalized_shape, false);
-          check_norm_parameter("bias", bias, input, normalized_shape, false);
-          if (weight && bias && weight->scalar_type() != bias->scalar_type())
-            fail(ErrorKind::type, "'weight' is ", c10::toString(weight->scalar_type()), " and 'bias' ",
-                 c10::toString(bias->scalar_type()), "; convert one of them");
+          check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
           return at::empty_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>&,
@@ -83,11 +79,8 @@ const auto layer_norm_backward =
         .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef, const std::optional<at::Tensor>& weight,
                     const std::optional<at::Tensor>& bias, const at::Tensor&, const at::Tensor&,
                     std::array<bool, 3> output_mask) {
-          const auto like = [](bool wanted, const std::optional<at::Tensor>& parameter) {
-            return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
-          };
-          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(), like(output_mask[1], weight),
-                            like(output_mask[2], bias));
+          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(), parameter_gradient(output_mask[1], weight),
+                            parameter_gradient(output_mask[2], bias));
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
                 const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>&, const at::Tensor& mean,

@@ -114,17 +114,30 @@ void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_sh
          "; it must be the sizes of the last dimensions");
 }
 
-void check_norm_parameter(const char* name, const std::optional<at::Tensor>& parameter, const at::Tensor& input,
-                          c10::SymIntArrayRef normalized_shape, bool mixed) {
-  if (!parameter) return;
-  check_floating(name, *parameter);
-  if (!parameter->sym_sizes().equals(normalized_shape))
-    fail(ErrorKind::value, "'", name, "' has sizes ", parameter->sym_sizes(), ", but normalized_shape is ", normalized_shape,
-         "; they must be equal");
-  const at::ScalarType type = parameter->scalar_type(), own = input.scalar_type();
-  if (!mixed && type != own && !(type == at::kFloat && own != at::kDouble))
-    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), " and 'input' ", c10::toString(own), "; '", name,
-         "' must have the dtype of 'input', or be Float where that has 16 bits");
+void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what) {
+  if (!parameter.sym_sizes().equals(sizes))
+    fail(ErrorKind::value, "'", name, "' has sizes ", parameter.sym_sizes(), ", but ", what, " ", sizes, "; they must be equal");
+}
+
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                      c10::SymIntArrayRef sizes, const char* what) {
+  const auto check = [&](const char* name, const at::Tensor& parameter) {
+    check_floating(name, parameter);
+    check_sizes(name, parameter, sizes, what);
+    const at::ScalarType type = parameter.scalar_type(), own = input.scalar_type();
+    if (type != own && !(type == at::kFloat && own != at::kDouble))
+      fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), " and 'input' ", c10::toString(own), "; '", name,
+           "' must have the dtype of 'input', or be Float where that has 16 bits");
+  };
+  if (weight) check("weight", *weight);
+  if (bias) check("bias", *bias);
+  if (weight && bias && weight->scalar_type() != bias->scalar_type())
+    fail(ErrorKind::type, "'weight' is ", c10::toString(weight->scalar_type()), " and 'bias' ",
+         c10::toString(bias->scalar_type()), "; convert one of them");
+}
+
+at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter) {
+  return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
 }
 
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes) {

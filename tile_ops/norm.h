@@ -1,4 +1,4 @@
-// What layer_norm and rms_norm share: checks, tensors as rows, the gradient.
+// What the norms share: checks; of layer_norm and rms_norm also tensors as rows and the gradient.
 #pragma once
 #include <optional>
 #include <utility>
@@ -8,9 +8,12 @@
 namespace tile {
 
 void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_shape);
-// `mixed`: any floating dtype; else the input's, or Float where that has 16 bits.
-void check_norm_parameter(const char* name, const std::optional<at::Tensor>& parameter, const at::Tensor& input,
-                          c10::SymIntArrayRef normalized_shape, bool mixed);
+// Sizes are `sizes`, which `what` names. Dtypes: the input's, or Float where that has 16 bits; both the same.
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                      c10::SymIntArrayRef sizes, const char* what);
+void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what);
+// Allocates one where wanted; undefined otherwise.
+at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter);
 void check_floating(const char* name, const at::Tensor& tensor);
 
 // One value a row, with the input's rank.
@@ -56,11 +59,6 @@ void norm_backward(const NormBackward& call);
 inline Tile row_vector(const Array& vector, const Operand& column, int columns, int axis, DType dtype) {
   Tile v = vector.tiled_view({columns}).load({column}).astype(dtype);
   return axis ? v.expand_dims(0) : v.expand_dims(1);
-}
-// Kernel side: x where the tile is inside the row, else 0.
-inline Tile inside_row(const Tile& x, const Operand& column, int columns, int axis, const Tile& extent) {
-  Tile inside = arange(columns) + column * columns < extent;
-  return where(axis ? inside.expand_dims(0) : inside.expand_dims(1), x, 0);
 }
 
 }  // namespace tile

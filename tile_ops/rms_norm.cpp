@@ -46,7 +46,10 @@ const auto rms_norm =
         .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
                     std::optional<double>) {
           check_norm_input(input, normalized_shape);
-          check_norm_parameter("weight", weight, input, normalized_shape, true);
+          if (weight) {
+            check_floating("weight", *weight);
+            check_sizes("weight", *weight, normalized_shape, "normalized_shape is");
+          }
           return at::empty_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>&,
@@ -74,7 +77,7 @@ const auto rms_norm_backward =
         .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef, const std::optional<at::Tensor>& weight,
                     const at::Tensor&, std::array<bool, 2> output_mask) {
           return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(),
-                            output_mask[1] && weight ? at::empty_like(*weight, at::MemoryFormat::Contiguous) : at::Tensor());
+                            parameter_gradient(output_mask[1], weight));
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
                 const std::optional<at::Tensor>& weight, const at::Tensor& rstd, std::array<bool, 2>,

@@ -59,6 +59,25 @@ void Rows::seek(int64_t index) {
     views_[k].data = static_cast<char*>(data_[k]) + offsets[k] * info(views_[k].dtype).bytes;
 }
 
+bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
+  std::vector<int> axes;
+  const ArrayArgument whole = arrays.front();
+  for (int i = first; i < whole.rank; ++i)
+    if (whole.sizes[i] != 1) axes.push_back(i);
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return whole.strides[a] > whole.strides[b]; });
+  for (ArrayArgument& array : arrays) {
+    int64_t extent = 1, stride = 1;
+    for (size_t i = axes.size(); i-- > 0; extent *= array.sizes[axes[i]]) {
+      if (i + 1 == axes.size()) stride = array.strides[axes[i]];
+      else if (array.strides[axes[i]] != extent * stride) return false;
+    }
+    array.rank = first + 1;
+    array.sizes[first] = extent;
+    array.strides[first] = stride;
+  }
+  return true;
+}
+
 RowTile row_tile(int64_t columns, bool transposed) {
   if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
   if (columns <= 64) return {256, 64, true};

@@ -51,6 +51,9 @@ class Rows {
   bool empty_ = false, flat_ = true, transposed_ = false;
 };
 
+// Merges the axes of all arrays from `first` on into one; false where they are no single axis in each.
+bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
+
 // A tile of a row operator: `whole` where its columns hold the row, else the kernel walks them. The few choices here
 // bound the number of kernels; extents below the tile's cost nothing.
 struct RowTile {
@@ -79,6 +82,13 @@ class RowView {
   View view_;
   int axis_;
 };
+
+// x where the tile's columns are inside the row, else 0.
+inline Tile inside_row(const Tile& x, const Operand& column, int columns, int axis, const Tile& extent) {
+  Tile inside = arange(columns) + column * columns < extent;
+  return where(axis ? inside.expand_dims(0) : inside.expand_dims(1), x, 0);
+}
+
 
 // What a kernel computes in, and what it saves for backward: float64 for float64, else float32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
