@@ -41,7 +41,7 @@ def pytest_collection_modifyitems(config, items):
     # A C++ file is one run of its program, so its tests stay together.
     units = {}
     for item in items:
-        name = str(item.parent.program) + item.parent.nodeid if hasattr(item.parent, "program") else item.nodeid
+        name = item.parent.nodeid if hasattr(item.parent, "program") else item.nodeid
         units.setdefault(name, len(units))
         item.shard = units[name] % count
     config.hook.pytest_deselected(items=[item for item in items if item.shard != index])

@@ -17,22 +17,10 @@ def pytest_addoption(parser):
 
 
 def pytest_collect_file(file_path, parent):
-    if file_path.suffix != ".cpp" or parent.config.getoption("without_cpp"):
-        return None
-    if file_path.parent == ROOT / "tests" / "cpu" / "isa":
-        return IsaFile.from_parent(parent, path=file_path)
-    if file_path.parent.parent == ROOT / "tests":
-        return CppFile.from_parent(parent, path=file_path, program=f"test_{file_path.parent.name}")
+    inside = file_path.suffix == ".cpp" and file_path.parent.parent == ROOT / "tests"
+    if inside and not parent.config.getoption("without_cpp"):
+        return CppFile.from_parent(parent, path=file_path)
     return None
-
-
-def isa_levels() -> list[str]:
-    """The instruction sets of csrc/cpu/isa that this machine can run."""
-    cpuinfo = pathlib.Path("/proc/cpuinfo")
-    flags = set(cpuinfo.read_text().split()) if cpuinfo.exists() else set()
-    needs = {"baseline": set(), "avx2": {"avx2", "fma", "f16c"}}
-    needs["avx512"] = {"avx512f", "avx512bw", "avx512vl", "avx512dq"} | needs["avx2"]
-    return [level for level, need in needs.items() if need <= flags]
 
 
 def _run(program: pathlib.Path, *flags: str):
@@ -44,32 +32,13 @@ def _run(program: pathlib.Path, *flags: str):
         return (json.loads(report.read_text()) if report.exists() else None), done.returncode, done.stdout
 
 
-class IsaFile(pytest.Collector):
-    """A file of tests/cpu/isa: its cases once for each instruction set that is here."""
-
-    def __init__(self, *, path, **kwargs):
-        super().__init__(name=path.name, **kwargs)
-        self.path = path
-
-    @classmethod
-    def from_parent(cls, parent, path):
-        return super().from_parent(parent, path=path, nodeid=f"{parent.nodeid}/{path.name}")
-
-    def collect(self):
-        for level in isa_levels():
-            file = CppFile.from_parent(self.parent, path=self.path, program=f"test_isa_{level}")
-            file.level = level
-            yield from file.collect()
-
-
 class CppFile(pytest.File):
-    level = ""
     _listed = {}
 
-    def __init__(self, *, program, **kwargs):
+    def __init__(self, **kwargs):
         super().__init__(**kwargs)
         build = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
-        self.program = build / "tests" / program
+        self.program = build / "tests" / f"test_{self.path.parent.name}"
         self.results = None
 
     def collect(self):
@@ -83,8 +52,7 @@ class CppFile(pytest.File):
                 if pathlib.Path(case["file"]).name not in files:
                     raise self.CollectError(f"{case['file']}:{case['line']}: a test stands in a .cpp file, or it would not run")
                 if pathlib.Path(case["file"]).name == self.path.name:
-                    name = f"{suite['name']}.{case['name']}"
-                    yield CppTest.from_parent(self, name=f"{name}[{self.level}]" if self.level else name, case=name)
+                    yield CppTest.from_parent(self, name=f"{suite['name']}.{case['name']}")
 
     def result(self, name: str, wanted: list):
         """One run of the program serves all tests of the file that were selected."""
@@ -97,13 +65,9 @@ class CppFile(pytest.File):
 
 
 class CppTest(pytest.Item):
-    def __init__(self, *, case, **kwargs):
-        super().__init__(**kwargs)
-        self.case = case
-
     def runtest(self):
-        wanted = [item.case for item in self.session.items if item.parent is self.parent]
-        case = self.parent.result(self.case, wanted)
+        wanted = [item.name for item in self.session.items if item.parent is self.parent]
+        case = self.parent.result(self.name, wanted)
         if case is None or case["result"] != "COMPLETED":
             raise CppFailure(f"no result: {self.parent.program.name} ended with {self.parent.code}\n{self.parent.output[-4000:]}")
         if "failures" in case:

@@ -23,7 +23,7 @@ ARROWS = {
     "runtime": "dsl passes cpu cuda ir support",
     "torch": "runtime dsl passes cpu cuda ir support",
     "tile.h": "dsl prims ir support",
-    "tile": "tile.h torch dsl prims ir support",
+    "tile": "tile.h torch runtime dsl prims ir support",
 }
 # Tables of data that a target may read to attach its bodies.
 TABLES = re.compile(r"prims/\w+\.def")
