@@ -1,4 +1,5 @@
-// The Python module _C: what was built, and which operators are registered. The only file that includes Python.h.
+// The Python module _C: what was built, and which operators are registered. The only file that includes
+// Python.h.
 #include <Python.h>
 #include <torch/version.h>
 
@@ -36,12 +37,21 @@ PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORC
 
 PyMethodDef methods[] = {
     {"torch_version", torch_version, METH_NOARGS, "The version of torch that this was built for."},
-    {"operators", list_of<tile::registered_operators>, METH_NOARGS, "The schemas of the operators defined so far."},
+    {"operators", list_of<tile::registered_operators>, METH_NOARGS,
+     "The schemas of the operators defined so far."},
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
     {nullptr, nullptr, 0, nullptr},
 };
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", "The compiled part of tile_ops.", -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "_C",
+                      "The compiled part of tile_ops.",
+                      -1,
+                      methods,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 
