@@ -1,8 +1,12 @@
 // Runs a loop on torch's thread pool, so that kernels and torch's own operators share one.
 #include "torch/threads.h"
 
+#include <ATen/Parallel.h>
+
 #include <exception>
 #include <mutex>
+
+#include "cpu/parallel.h"
 
 // Exported by libtorch_cpu, unlike at::parallel_for not a template that needs -fopenmp. Its error code says
 // that the body threw, not what.
@@ -39,4 +43,16 @@ void parallel_for_of_torch(int64_t begin, int64_t end, int64_t grain, void (*bod
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
+namespace {
+
+[[maybe_unused]] const bool set = [] {
+  cpu::set_parallel_runtime(
+      {[](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
+         parallel_for_of_torch(0, count, 1, body, context);
+       },
+       [] { return at::in_parallel_region() ? 1 : at::get_num_threads(); }});
+  return true;
+}();
+
+}  // namespace
 }  // namespace tile
