@@ -252,7 +252,7 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
     raise_pending();
     Scope& inner = scopes_.back();
     for (const auto& [seen, last] : changed(inner)) {
-      auto at = std::find_if(merges.begin(), merges.end(), [&](const Merge& m) { return m.variable == seen.variable; });
+      auto at = std::find_if(merges.begin(), merges.end(), [&, id = seen.variable](const Merge& m) { return m.variable == id; });
       if (at == merges.end()) at = merges.insert(merges.end(), {seen.variable, seen.outer, {seen.outer, seen.outer}});
       at->ends[side] = last;
     }

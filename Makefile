@@ -1,0 +1,69 @@
+# Entry points: demo, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS.
+PYTHON ?= python3
+TORCH ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+VENV ?= .venv
+BUILD ?= build/dev
+
+PY := $(abspath $(VENV))/bin/python
+# A change of TORCH or of the list of tools installs again; anything else finds the stamp and goes on.
+STAMP := $(VENV)/.packages-$(shell printf '%s' '$(TORCH)' | cksum | cut -d' ' -f1)
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
+CONFIGURE := -G Ninja -DTILE_OPS_PYTHON_MODULE=AUTO $(CMAKE_FLAGS)
+
+.PHONY: build build-tests demo test quick test-long bench wheel offline offline-test format lint clean
+build: $(VENV)/.editable
+	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE)
+
+build-tests: $(VENV)/.editable
+	@cmake/system_packages.sh $(PY)
+	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE) -DTILE_OPS_TESTS=ON
+
+demo: build
+	@$(PY) examples/demo.py
+
+test: build-tests
+	@$(PY) -m pytest tests
+
+quick: build-tests
+	@$(PY) -m pytest tests -m "not slow"
+
+test-long: build-tests
+	@$(PY) -m pytest tests --long
+
+bench: build
+	@$(PY) benchmarks/run.py
+
+# Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build.
+wheel: $(STAMP)
+	@TILE_OPS_BUILD_DIR=$(abspath build/wheel) $(PY) -m pip wheel . --no-build-isolation --no-deps -w dist
+
+# For a machine that has torch, CMake and Ninja but no network: no .venv, the tree itself is the package.
+offline:
+	@cmake/system_packages.sh $(PYTHON) --optional
+	@$(PYTHON) cmake/build.py build/offline $(CONFIGURE) -DTILE_OPS_TESTS=AUTO
+
+# make offline-test SHARD=1/4
+SHARD ?= 1/1
+offline-test: offline
+	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=python $(PYTHON) -m pytest tests --shard $(SHARD)
+
+format:
+	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+
+lint:
+	@git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+
+clean:
+	rm -rf build dist python/tile_ops/lib python/tile_ops/include python/tile_ops/share python/tile_ops/*.so
+
+$(STAMP): tests/requirements.txt
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@$(PY) -m pip install -q $(TORCH) -r tests/requirements.txt
+	@touch $@
+
+# The tree itself, on the path of every Python of .venv: what `pip install -e .` does, without building.
+$(VENV)/.editable: $(STAMP)
+	@echo "$(abspath python)" > $$($(PY) -c "import sysconfig; print(sysconfig.get_path('purelib'))")/tile_ops_editable.pth
+	@touch $@

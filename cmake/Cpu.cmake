@@ -1,0 +1,30 @@
+# csrc/cpu: exact floating point everywhere, and csrc/cpu/isa once for each instruction set, in a namespace of its name.
+set(cpu_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set_property(SOURCE ${cpu_sources} APPEND PROPERTY COMPILE_OPTIONS ${cpu_options})
+
+set(isa_levels baseline)
+set(isa_flags_baseline "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND isa_levels avx2 avx512)
+  set(isa_flags_avx2 -mavx2 -mfma -mf16c)
+  set(isa_flags_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq -mfma -mf16c)
+endif()
+
+# Archives, because those stand behind all objects on a link line, lowest level first: of an inline function that several
+# files emit the linker keeps the first copy, which then is one that runs on every machine. Whole, for registrations.
+# isa_archives(NAME RESULT SOURCES…): RESULT is what a target links to have the sources at every level.
+function(isa_archives name result)
+  set(libraries "")
+  foreach(level IN LISTS isa_levels)
+    if(ARGN)
+      set(target ${name}_${level})
+      add_library(${target} STATIC ${ARGN})
+      target_include_directories(${target} PRIVATE csrc)
+      target_compile_definitions(${target} PRIVATE TILE_ISA=${level})
+      target_compile_options(${target} PRIVATE ${cpu_options} ${isa_flags_${level}})
+      list(APPEND libraries "-Wl,--whole-archive,$<TARGET_FILE:${target}>,--no-whole-archive" ${target})
+    endif()
+  endforeach()
+  set(${result} ${libraries} PARENT_SCOPE)
+endfunction()
+isa_archives(tile_cpu isa_libraries ${isa_sources})

@@ -1,0 +1,56 @@
+"""Tile kernels as torch operators: loads libtile_ops.so and forwards names to torch.ops.tile."""
+
+import importlib.util
+import pathlib
+
+import torch
+
+__version__ = "0.1.0"
+
+_folder = pathlib.Path(__file__).resolve().parent
+cmake_prefix_path = str(_folder / "share" / "cmake")
+
+
+def _check_torch(built: str, present: str) -> None:
+    if built.split(".")[:2] != present.split(".")[:2]:
+        built_minor = ".".join(built.split(".")[:2])
+        raise ImportError(
+            f"tile_ops {__version__} was built for torch {built_minor}, but torch {present} is installed; run "
+            f"`pip install 'torch=={built_minor}.*'`, or in the sources of tile_ops "
+            "`pip install --no-build-isolation --no-deps --force-reinstall .`"
+        )
+
+
+def _load() -> None:
+    library = _folder / "lib" / "libtile_ops.so"
+    if not library.exists():
+        raise ImportError(f"tile_ops {__version__} is not built: there is no {library}; run `make` in its sources")
+    _check_torch((_folder / "lib" / "torch_version.txt").read_text().strip(), str(torch.__version__))
+    torch.ops.load_library(str(library))
+
+
+_load()
+
+
+def __getattr__(name: str):
+    if name.startswith("_"):
+        raise AttributeError(f"module 'tile_ops' has no attribute {name!r}")
+    if importlib.util.find_spec(f"tile_ops.{name}"):
+        return importlib.import_module(f"tile_ops.{name}")
+    try:
+        value = getattr(torch.ops.tile, name)
+    except AttributeError:
+        raise AttributeError(f"module 'tile_ops' has no attribute {name!r}, and torch.ops.tile no such operator") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__():
+    operators = {
+        full.split("::")[1].split(".")[0]
+        for full in torch._C._dispatch_get_all_op_names()
+        if full.startswith("tile::")
+    }
+    modules = {path.stem for path in _folder.glob("[a-z]*.py")}
+    own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
+    return sorted(own | modules | operators | {"__version__"})

@@ -1,0 +1,101 @@
+"""Options of the suite (--shard, --long, --device, --seed), one seed for each test, seconds for each folder."""
+
+import collections
+import os
+import pathlib
+import random
+import re
+import zlib
+
+import pytest
+
+TESTS = pathlib.Path(__file__).parent
+pytest_plugins = ["googletest"]
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("tile_ops")
+    group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
+    group.addoption("--long", action="store_true", help="full counts of random cases (also TILE_LONG=1)")
+    group.addoption("--device", default="cpu", help="the torch device that operator tests use")
+    group.addoption("--seed", type=int, help="this seed for every test, instead of one made of the test's name")
+
+
+def pytest_configure(config):
+    match = re.fullmatch(r"([1-9]\d*)/([1-9]\d*)", config.getoption("shard"))
+    if not match or int(match[1]) > int(match[2]):
+        raise pytest.UsageError(f"--shard {config.getoption('shard')}: expected I/N with 1 <= I <= N, as in --shard 2/4")
+    config.shard = int(match[1]) - 1, int(match[2])
+    # C++ tests and programs that tests start read the variable.
+    if os.environ.get("TILE_LONG") == "1":
+        config.option.long = True
+    elif config.getoption("long"):
+        os.environ["TILE_LONG"] = "1"
+
+
+def pytest_collection_modifyitems(config, items):
+    """Deals the tests out like cards, so that neighbours, which cost about the same, go to different shards."""
+    index, count = config.shard
+    if count == 1:
+        return
+    # A C++ file is one run of its program, so its tests stay together.
+    units = {}
+    for item in items:
+        name = item.parent.nodeid if hasattr(item.parent, "program") else item.nodeid
+        units.setdefault(name, len(units))
+        item.shard = units[name] % count
+    config.hook.pytest_deselected(items=[item for item in items if item.shard != index])
+    items[:] = [item for item in items if item.shard == index]
+
+
+@pytest.fixture
+def device(pytestconfig):
+    """The device of the run: one switch moves the operator tests to a GPU."""
+    return pytestconfig.getoption("device")
+
+
+@pytest.fixture
+def long(pytestconfig):
+    """True under --long: tests with random cases then run their full number."""
+    return pytestconfig.getoption("long")
+
+
+@pytest.fixture
+def seed(request):
+    """The seed of this test: the same in every run and in every shard."""
+    given = request.config.getoption("seed")
+    return zlib.crc32(request.node.nodeid.encode()) if given is None else given
+
+
+@pytest.fixture(autouse=True)
+def _seeded(request, seed):
+    import torch
+
+    random.seed(seed)
+    torch.manual_seed(seed)
+    try:
+        import numpy
+
+        numpy.random.seed(seed)
+    except ImportError:
+        pass
+    request.node.add_report_section("call", "seed", f"--seed {seed}")
+
+
+_seconds = collections.Counter()
+_counts = collections.Counter()
+
+
+def pytest_runtest_logreport(report):
+    path = pathlib.PurePosixPath(report.nodeid.split("::")[0])
+    parts = path.parts[path.parts.index("tests") + 1 :] if "tests" in path.parts else path.parts
+    folder = parts[0] if len(parts) > 1 else "(tests)"
+    _seconds[folder] += report.duration
+    _counts[folder] += report.when == "call"
+
+
+def pytest_terminal_summary(terminalreporter):
+    if _seconds:
+        terminalreporter.section("seconds per folder")
+    for folder, seconds in _seconds.most_common():
+        terminalreporter.write_line(f"{seconds:8.1f} s {_counts[folder]:6d} tests  {folder}")

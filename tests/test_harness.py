@@ -1,0 +1,74 @@
+"""The harness itself: shards cover the suite once, seeds repeat, a failing or dying C++ test is reported."""
+
+import os
+import pathlib
+import random
+import re
+import subprocess
+import sys
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+
+
+def collected(*flags: str) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_layers.py", "tests/support", *flags]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    return re.findall(r"^\S+::.*$", done.stdout, re.MULTILINE)
+
+
+def test_shards_cover_the_suite_once():
+    whole = collected()
+    parts = [collected("--shard", f"{i}/3") for i in (1, 2, 3)]
+    assert len(whole) > 10 and sorted(sum(parts, [])) == sorted(whole)
+    assert all(parts)
+
+
+def test_shard_that_does_not_exist():
+    command = [sys.executable, "-m", "pytest", "tests/test_harness.py", "--shard", "4/3"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    assert "--shard 4/3: expected I/N with 1 <= I <= N, as in --shard 2/4" in done.stderr
+
+
+@pytest.mark.parametrize("turn", [0, 1])
+def test_every_test_starts_from_its_seed(turn, seed):
+    assert torch.initial_seed() == seed
+    drawn = random.random()
+    assert drawn == random.Random(seed).random()
+
+
+# Stands in for a GoogleTest program: lists two cases, then passes one and fails or dies at the other.
+PROGRAM = """#!{python}
+import json, pathlib, sys
+report = [a.split("json:")[1] for a in sys.argv if a.startswith("--gtest_output=json:")][0]
+cases = [{{"name": name, "file": "case.cpp", "line": 1, "result": "COMPLETED"}} for name in ("Good", "Bad")]
+if "--gtest_list_tests" not in sys.argv:
+    if {dies}:
+        sys.exit("killed")
+    cases[1]["failures"] = [{{"failure": "one is not two"}}]
+pathlib.Path(report).write_text(json.dumps({{"testsuites": [{{"name": "Case", "testsuite": cases}}]}}))
+"""
+
+
+@pytest.mark.parametrize("dies, failed, text", [(False, 1, "one is not two"), (True, 2, "test_case ended with 1")])
+def test_cpp_failures_are_failures(dies, failed, text, tmp_path):
+    # A tree of its own, with this harness in it.
+    for name in ("conftest.py", "googletest.py"):
+        (tmp_path / "tests").mkdir(exist_ok=True)
+        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["tests"]\n')
+    (tmp_path / "tests" / "case").mkdir()
+    (tmp_path / "tests" / "case" / "case.cpp").write_text("// a test\n")
+    program = tmp_path / "build" / "tests" / "test_case"
+    program.parent.mkdir(parents=True)
+    program.write_text(PROGRAM.format(python=sys.executable, dies=dies))
+    program.chmod(0o755)
+    environment = {**os.environ, "TILE_OPS_BUILD_DIR": str(tmp_path / "build")}
+    command = [sys.executable, "-m", "pytest", "tests"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, env=environment)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert f"{failed} failed" in done.stdout.splitlines()[-1]
+    assert text in done.stdout

@@ -1,0 +1,176 @@
+"""The structure of the sources: includes and imports go down only, files stay small, operators call no ATen compute."""
+
+import pathlib
+import re
+import subprocess
+
+import pytest
+import tile_ops
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+CSRC = ROOT / "csrc"
+
+# A folder of csrc may include what stands here, and itself.
+ARROWS = {
+    "support": "",
+    "ir": "support",
+    "dsl": "ir support",
+    "prims": "dsl ir support",
+    "passes": "ir support",
+    "cpu": "ir support",
+    "cuda": "ir support",
+    "runtime": "dsl passes cpu cuda ir support",
+    "torch": "runtime dsl passes cpu cuda ir support",
+    "tile.h": "dsl prims ir support",
+    "tile": "tile.h torch runtime dsl prims ir support",
+}
+# Tables of data that a target may read to attach its bodies.
+TABLES = re.compile(r"prims/\w+\.def")
+# Factories, views and copies: all of ATen that the library may call. Compute is written in our own language.
+ATEN = """
+    alias as_strided clone contiguous copy_ detach empty empty_like empty_permuted empty_strided expand expand_as flatten
+    full full_like movedim narrow new_empty new_empty_strided new_zeros ones permute randint reshape scalar_tensor select
+    slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like resize_ set_data
+""".split()
+# What an operator may include from ATen and c10.
+OPERATOR_INCLUDES = re.compile(r"(ATen/core/Tensor|ATen/ops/(%s)|c10/\w+/\w+)\.h" % "|".join(ATEN))
+
+SOURCES = [
+    path
+    for pattern in ("csrc", "tile_ops", "python", "tests", "benchmarks", "examples", "cmake")
+    for path in sorted((ROOT / pattern).rglob("*"))
+    if path.suffix in (".cpp", ".h", ".def", ".cuh", ".py")
+    and not {"include", "lib", "share", "__pycache__", "build"} & set(path.relative_to(ROOT).parts)
+]
+
+
+def includes(path: pathlib.Path, quotes: str) -> list[str]:
+    left, right = quotes
+    pattern = rf'^\s*#\s*include\s*{left}([^"<>]+){right}'
+    return re.findall(pattern, path.read_text(), re.MULTILINE)
+
+
+def relative(path: pathlib.Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+def layer(path: pathlib.PurePath) -> str:
+    return path.parts[0]
+
+
+def wrong_arrows(path: pathlib.PurePath, included: list[str]) -> list[str]:
+    """The includes of csrc/<path> that its layer does not allow."""
+    own = layer(path)
+    allowed = set(ARROWS.get(own, "").split()) | {own}
+    wrong = []
+    for name in included:
+        table = own in ("cpu", "cuda") and TABLES.fullmatch(name)
+        if not table and layer(pathlib.PurePath(name)) not in allowed:
+            wrong.append(f"csrc/{path} includes {name}")
+    return wrong
+
+
+def test_every_folder_of_csrc_has_a_layer():
+    assert {path.name for path in CSRC.iterdir()} <= set(ARROWS)
+
+
+def test_includes_of_csrc_go_down():
+    wrong = []
+    for path in SOURCES:
+        if CSRC in path.parents:
+            wrong += wrong_arrows(path.relative_to(CSRC), includes(path, '""'))
+    assert wrong == []
+
+
+@pytest.mark.parametrize(
+    "path, included, count",
+    [
+        ("ir/op.h", "support/error.h", 0),
+        ("ir/op.h", "dsl/tile.h", 1),
+        ("cpu/prims/elementwise.cpp", "prims/elementwise.def", 0),
+        ("cpu/prims/elementwise.cpp", "prims/elementwise.h", 1),
+        ("dsl/tile.h", "prims/elementwise.def", 1),
+        ("torch/op.h", "runtime/kernel.h", 0),
+        ("tile/op.h", "tile.h", 0),
+    ],
+)
+def test_the_check_itself(path, included, count):
+    assert len(wrong_arrows(pathlib.PurePath(path), [included])) == count
+
+
+def test_included_files_exist():
+    missing = []
+    for path in SOURCES:
+        for name in includes(path, '""'):
+            if not any((folder / name).exists() for folder in (CSRC, path.parent, ROOT / "tests")):
+                missing.append(f"{relative(path)} includes {name}")
+    assert missing == []
+
+
+def test_core_is_std_only():
+    wrong = []
+    for path in SOURCES:
+        inside = CSRC in path.parents and layer(path.relative_to(CSRC)) not in ("torch", "tile")
+        for name in includes(path, "<>") if inside else []:
+            if re.match(r"(torch|ATen|c10|pybind11|Python\.h|cuda)", name):
+                wrong.append(f"{relative(path)} includes <{name}>")
+    assert wrong == []
+
+
+def test_only_the_python_module_includes_python():
+    users = [relative(path) for path in SOURCES if {"Python.h", "torch/extension.h"} & set(includes(path, "<>"))]
+    assert users in ([], ["csrc/torch/module.cpp"])
+
+
+def test_no_header_of_ours_hides_one_of_torch():
+    # csrc stands before torch on the include path.
+    roots = [pathlib.Path(torch.__file__).parent / "include"]
+    roots.append(roots[0] / "torch/csrc/api/include")
+    headers = [path.relative_to(CSRC) for path in CSRC.rglob("*.h")]
+    assert [str(h) for h in headers if any((root / h).exists() for root in roots)] == []
+
+
+def test_csrc_torch_is_small():
+    assert len(list((CSRC / "torch").glob("*.cpp"))) <= 10
+
+
+def test_operators_include_the_operator_header_only():
+    wrong = []
+    for path in sorted((ROOT / "tile_ops").glob("*.*")):
+        own = [name for name in includes(path, '""') if name not in ("tile/op.h", "tile.h")]
+        wrong += [f"{relative(path)} includes {name}" for name in own if not (path.parent / name).exists()]
+        for name in includes(path, "<>"):
+            if "/" in name and not OPERATOR_INCLUDES.fullmatch(name):
+                wrong.append(f"{relative(path)} includes <{name}>")
+    assert wrong == []
+
+
+def test_library_calls_no_aten_compute_function():
+    # Functions and methods of at::Tensor alike end in at::_ops::<name>::call, a symbol that the library needs.
+    library = pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"
+    text = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True, check=True).stdout
+    called = set(re.findall(r"at::_ops::(\w+)::(?:call|redispatch)\(", text))
+    compute = {name for name in called if not any(name == a or name.startswith(a + "_") for a in ATEN)}
+    assert compute == set()
+
+
+def test_python_imports_go_down():
+    # The package imports torch and itself; tests and benchmarks are never imported by it.
+    wrong = []
+    for path in sorted((ROOT / "python").rglob("*.py")):
+        for name in re.findall(r"^\s*(?:from|import)\s+([\w.]+)", path.read_text(), re.MULTILINE):
+            if name.split(".")[0] in ("tests", "benchmarks", "examples", "numpy"):
+                wrong.append(f"{relative(path)} imports {name}")
+    assert wrong == []
+
+
+def test_files_are_short():
+    long = [f"{relative(path)}: {n} lines" for path in SOURCES if (n := len(path.read_text().splitlines())) > 400]
+    assert long == []
+
+
+def test_first_line_says_what_a_file_holds():
+    starts = {".py": ('"""', "#"), ".cpp": ("//",), ".h": ("//",), ".def": ("//",), ".cuh": ("//",)}
+    wrong = [relative(path) for path in SOURCES if not path.read_text().startswith(starts[path.suffix])]
+    assert wrong == []
