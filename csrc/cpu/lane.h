@@ -18,6 +18,8 @@ constexpr int lane_bytes(Lane lane) {
   return bytes[static_cast<int>(lane)];
 }
 // Memory holds the lanes themselves: a tile in memory may be read and written in place.
-constexpr bool stored_as_lane(DType dtype) { return info(dtype).bytes == lane_bytes(lane_of(dtype)) && dtype != DType::tf32; }
+constexpr bool stored_as_lane(DType dtype) {
+  return info(dtype).bytes == lane_bytes(lane_of(dtype)) && dtype != DType::tf32;
+}
 
 }  // namespace tile::cpu

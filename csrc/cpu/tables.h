@@ -3,12 +3,13 @@
 #include <cstdint>
 #include <string_view>
 
+#include "cpu/isa.h"
 #include "cpu/lane.h"
 
 namespace tile::cpu {
 
-// One call of an elementwise or reducing function: rows x cols lanes. Columns are adjacent in memory, rows are
-// row strides apart (bytes; 0 repeats a row). Buffers need no alignment and nothing past cols is touched.
+// One call of an elementwise or reducing function: rows x cols lanes. Columns are adjacent in memory, rows
+// are row strides apart (bytes; 0 repeats a row). Buffers need no alignment and nothing past cols is touched.
 struct Chunk {
   int64_t rows, cols;
   char* out;
@@ -28,26 +29,31 @@ struct ElementwiseRow {
 
 // Reductions of a chunk into an accumulator of the same lane type, which holds the identity at first.
 struct ReduceRow {
-  std::string_view name;     // reduce_sum, …
+  std::string_view name;  // reduce_sum, …
   Lane lane;
-  ChunkFunction columns;     // out[r] = out[r] (+) reduce(in[0][r, :]); out_row is the stride between accumulators
-  ChunkFunction rows;        // out[r, c] = out[r, c] (+) in[0][r, c]; out_row may be 0: all rows into one
+  ChunkFunction
+      columns;         // out[r] = out[r] (+) reduce(in[0][r, :]); out_row is the stride between accumulators
+  ChunkFunction rows;  // out[r, c] = out[r, c] (+) in[0][r, c]; out_row may be 0: all rows into one
   void (*identity)(char* out, int64_t count);
-  void (*weigh)(char* out, int64_t count, int64_t times);  // each lane as if combined with itself `times` times
+  void (*weigh)(char* out, int64_t count,
+                int64_t times);  // each lane as if combined with itself `times` times
 };
 
 // Moves between memory (any dtype, any byte strides) and lanes.
 struct MoveRow {
   DType dtype;  // in memory
   // lanes[r, c] = memory[r * row + c * column]; dense lanes with `lane_row` bytes between rows
-  void (*load)(const char* memory, int64_t row, int64_t column, char* lanes, int64_t lane_row, int64_t rows, int64_t cols);
-  void (*store)(char* memory, int64_t row, int64_t column, const char* lanes, int64_t lane_row, int64_t rows, int64_t cols);
-  void (*fill)(char* lanes, double value, int64_t count);      // of the lane type; integers from the double
-  ChunkFunction round;  // lanes rounded to dtype, for dtypes narrower than their lane (f16, bf16, tf32, f8); else null
+  void (*load)(const char* memory, int64_t row, int64_t column, char* lanes, int64_t lane_row, int64_t rows,
+               int64_t cols);
+  void (*store)(char* memory, int64_t row, int64_t column, const char* lanes, int64_t lane_row, int64_t rows,
+                int64_t cols);
+  void (*fill)(char* lanes, double value, int64_t count);  // of the lane type; integers from the double
+  ChunkFunction
+      round;  // lanes rounded to dtype, for dtypes narrower than their lane (f16, bf16, tf32, f8); else null
 };
 
 struct CastRow {
-  Lane from, to;          // astype between lanes; rounding to a narrower dtype is MoveRow::round
+  Lane from, to;              // astype between lanes; rounding to a narrower dtype is MoveRow::round
   ChunkFunction variants[2];  // [1]: the operand holds one lane a row
 };
 
@@ -62,16 +68,20 @@ struct Span {  // std::span without <span>: these headers are read by per-ISA fi
 struct Tables {
   Span<ElementwiseRow> elementwise;
   Span<ReduceRow> reduce;
-  Span<MoveRow> move;   // one a dtype, in the order of DType
-  Span<CastRow> cast;   // every pair of lanes
+  Span<MoveRow> move;  // one a dtype, in the order of DType
+  Span<CastRow> cast;  // every pair of lanes
 };
 
-const Tables& tables();  // of the instruction set chosen at start
+const Tables& tables();         // of the instruction set chosen at start
+const Tables& tables(Isa isa);  // which this machine need not have
 
-// Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs.
-const ElementwiseRow* find_elementwise(std::string_view name, Lane lane);
-const ReduceRow* find_reduce(std::string_view name, Lane lane);
-const CastRow& cast_row(Lane from, Lane to);
+// Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs. Rows beyond the
+// primitives: to_bool (x != 0, of any lane: astype to bool).
+const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
+// By the operand's dtype, which also tells bool from u8 (bitwise_not differs).
+const ElementwiseRow* find_elementwise(std::string_view name, DType dtype, const Tables& from = tables());
+const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
+const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());
 inline const MoveRow& move_row(DType dtype) { return tables().move.data[static_cast<int>(dtype)]; }
 
 }  // namespace tile::cpu

@@ -57,7 +57,14 @@ struct Show {
   std::ostream& out;
   void operator()(int64_t value) const { out << value; }
   void operator()(double value) const { out << show_double(value); }
-  void operator()(const std::string& value) const { out << '"' << value << '"'; }
+  void operator()(const std::string& value) const {
+    out << '"';
+    for (char c : value) {
+      if (c == '"' || c == '\\') out << '\\';
+      out << (c == '\n' ? "\\n" : std::string(1, c));
+    }
+    out << '"';
+  }
   void operator()(const std::vector<int64_t>& value) const { tile::operator<<(out, static_cast<const Shape&>(value)); }
   void operator()(DType value) const { out << value; }
 };

@@ -3,13 +3,12 @@
 
 namespace tile {
 
-void infer_results(Function& function, Op& op) {
+std::vector<Type> infer_types(const Op& op) {
   const Primitive& prim = *op.primitive;
   if (prim.operands >= 0 && static_cast<int>(op.operands.size()) != prim.operands)
     fail(op, ErrorKind::value, "takes ", prim.operands, " operands, got ", op.operands.size());
   if (static_cast<int>(op.regions.size()) != prim.regions)
     fail(op, ErrorKind::value, "takes ", prim.regions, " regions, got ", op.regions.size());
-  if (!op.results.empty()) return;
   std::vector<Type> types = prim.infer(op);
   const Type* subject = nullptr;  // what `dtypes` speaks of
   for (const Value* operand : op.operands)
@@ -17,7 +16,12 @@ void infer_results(Function& function, Op& op) {
   if (!subject && !types.empty()) subject = &types[0];
   if (subject && !prim.dtypes.has(subject->dtype))
     fail(op, ErrorKind::type, "does not take ", subject->dtype, "; cast with astype() first");
-  for (Type& type : types) op.results.push_back(function.add_value(std::move(type), op.location, &op, op.parent));
+  return types;
+}
+
+void infer_results(Function& function, Op& op) {
+  if (!op.results.empty()) return;
+  for (Type& type : infer_types(op)) op.results.push_back(function.add_value(std::move(type), op.location, &op, op.parent));
 }
 
 void Builder::to_end(Block& block) {

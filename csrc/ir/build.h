@@ -45,7 +45,9 @@ class Builder {
   size_t position_ = SIZE_MAX;  // SIZE_MAX: the end
 };
 
-// Checks operand count and dtypes, then runs the type rule; fills op.results. Throws located errors.
+// Checks operand count and dtypes, then runs the type rule. Throws located errors.
+std::vector<Type> infer_types(const Op& op);
+// Creates op.results by it, unless they exist.
 void infer_results(Function& function, Op& op);
 
 }  // namespace tile

@@ -117,7 +117,7 @@ std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant&
   {#NAME, [](std::span<const Constant> c, DType result) { return evaluate(LANE, result, __VA_ARGS__); }},
 #define ROW_EXACT_SWAPS(...) ROW_EXACT(__VA_ARGS__)
 #define ROW_ROUNDED(...)
-const struct {
+constexpr struct {  // a constant: other files' static initialisers read it
   std::string_view name;
   Fold fold;
 } folds[] = {

@@ -1,4 +1,6 @@
 // Reverse mode: the node of an operator, the match with its gradient operator by name, compiled autograd.
+#include <algorithm>
+
 #include "torch/record.h"
 
 namespace tile {
@@ -38,6 +40,9 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
   for (const c10::Argument& argument : op.schema.arguments()) known.push_back(argument.name());
   for (size_t k = 0; k < op.results; ++k) known.push_back(result_name(op.schema, k));
 
+  const auto incoming_count = std::count_if(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& argument) {
+    return std::find(known.begin(), known.begin() + op.results, argument.name()) != known.begin() + op.results;
+  });
   for (const c10::Argument& argument : schema.arguments()) {
     const std::string &name = argument.name(), type = type_text(argument);
     std::optional<GradientPlan::Input> input;
@@ -61,8 +66,8 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
       source = str("bool[", schema.returns().size(), "]");
     }
     if (!input) mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known), ", output_mask");
-    // An only result's gradient is always there.
-    const bool only = input->role == GradientPlan::Role::gradient && op.results == 1 && type == "Tensor";
+    // Where there is one incoming gradient, it is always there.
+    const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
     if (type != source && type != source + "?" && !only)
       mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '", source, " ", name, "'");
     plan->inputs.push_back(*input);

@@ -1,0 +1,251 @@
+// Grouping, and turning groups into units.
+#include "cpu/block_plan.h"
+
+#include <algorithm>
+
+#include "cpu/control.h"
+#include "cpu/scalar_unit.h"
+#include "cpu/sweep_build.h"
+#include "ir/walk.h"
+
+namespace tile::cpu {
+
+BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(block) {
+  find_needed();
+  plan();
+  find_last_uses();
+}
+
+BlockPlan::Kind BlockPlan::kind_of(const Op& op) const {
+  if (op.traits().terminator || op.is("constant")) return Kind::none;
+  if (const Lowering* lowering = find_lowering(lower_, op)) return lowering->cheap ? Kind::cheap : Kind::single;
+  if (!op.regions.empty()) return Kind::single;
+  if (in_sweep(op)) return Kind::sweep;
+  if (op.traits().elementwise) return Kind::cheap;  // of scalars
+  fail(op, ErrorKind::unsupported, "has no CPU implementation");
+}
+
+// The values an op's unit reads, those used in its regions included.
+std::vector<const Value*> BlockPlan::reads(const Op& op) const {
+  const Lowering* lowering = op.traits().terminator ? nullptr : find_lowering(lower_, op);
+  if (lowering && lowering->needs) return lowering->needs(lower_, op);
+  std::vector<const Value*> values(op.operands.begin(), op.operands.end());
+  for (const auto& region : op.regions)
+    walk(*region, [&](const Op& inner) { values.insert(values.end(), inner.operands.begin(), inner.operands.end()); });
+  return values;
+}
+
+// Some lowerings look through their operands: what nothing else needs is not computed.
+void BlockPlan::find_needed() {
+  std::unordered_set<const Value*> needed;
+  for (size_t i = block_.ops.size(); i-- > 0;) {
+    const Op& op = *block_.ops[i];
+    bool wanted = !op.traits().pure() || !op.regions.empty();
+    for (const Value* result : op.results) wanted |= needed.count(result) != 0;
+    if (!wanted) continue;
+    needed_.insert(&op);
+    for (const Value* operand : reads(op)) {
+      needed.insert(operand);
+      users_[operand].push_back(&op);
+    }
+  }
+}
+
+void BlockPlan::plan() {
+  // Ops that need no group first, so that sweeps are not split by them.
+  std::unordered_set<const Value*> late;
+  std::vector<const Op*> rest;
+  for (const auto& op : block_.ops) {
+    Kind kind = kind_of(*op);
+    if (kind == Kind::none || !needed_.count(op.get())) continue;
+    bool early = kind == Kind::cheap;
+    if (early)
+      for (const Value* operand : reads(*op)) early &= !late.count(operand);
+    if (early) {
+      early_.push_back(op.get());
+      continue;
+    }
+    for (const Value* result : op->results) late.insert(result);
+    rest.push_back(op.get());
+  }
+  for (const Op* op : rest) place(*op);
+}
+
+int BlockPlan::memory_bound(const Op& op) const {
+  Effects effects = effects_of(op);
+  if (!effects.any()) return 0;
+  int bound = barrier_ + 1;
+  auto after = [&](const std::unordered_map<const Value*, int>& last, const Value* array) {
+    auto at = last.find(array);
+    if (at != last.end()) bound = std::max(bound, at->second + 1);
+  };
+  for (const Value* array : effects.reads) after(last_writer_, array);
+  for (const Value* array : effects.writes) {
+    after(last_reader_, array);
+    auto at = last_writer_.find(array);
+    if (at != last_writer_.end()) bound = std::max(bound, at->second + (may_join(op, at->second) ? 0 : 1));
+  }
+  if (effects.barrier || effects.other) bound = std::max(bound, last_access_ + 1);
+  return bound;
+}
+
+// Two stores of one sweep run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index differs
+// by constants along some axis do not.
+bool BlockPlan::may_join(const Op& store, int group) const {
+  if (!groups_[static_cast<size_t>(group)].sweep || !in_sweep(store)) return false;
+  for (const Op* other : groups_[static_cast<size_t>(group)].ops) {
+    if (!other->traits().writes || root_array(other->operands[0]) != root_array(store.operands[0])) continue;
+    if (other->operands[0] != store.operands[0] || other->integers("steps") != store.integers("steps") ||
+        store.integers("steps") != store.type(1).shape)
+      return false;
+    bool apart = false;
+    for (size_t i = 2; i < store.operands.size(); ++i) {
+      auto a = constant_of(store.operands[i]), b = constant_of(other->operands[i]);
+      apart |= a && b && a->integer != b->integer;
+    }
+    if (!apart) return false;
+  }
+  return true;
+}
+
+void BlockPlan::note_memory(const Op& op, int group) {
+  Effects effects = effects_of(op);
+  if (!effects.any()) return;
+  for (const Value* array : effects.reads) last_reader_[array] = std::max(last_reader_[array], group);
+  for (const Value* array : effects.writes) last_writer_[array] = group;
+  if (effects.barrier || effects.other) barrier_ = group;
+  last_access_ = std::max(last_access_, group);
+}
+
+void BlockPlan::place(const Op& op) {
+  Kind kind = kind_of(op);
+  int bound = 0;
+  auto need = [&](const Value* value) {
+    auto at = places_.find(value);
+    if (at != places_.end()) bound = std::max(bound, at->second.group + (at->second.finished ? 1 : 0));
+  };
+  const std::vector<const Value*> operands = reads(op);
+  for (const Value* operand : operands) need(operand);
+  if (kind == Kind::cheap) {  // right behind the group its operands come from
+    int group = -1;
+    for (const Value* operand : operands)
+      if (auto at = places_.find(operand); at != places_.end()) group = std::max(group, at->second.group);
+    group_of_[&op] = group;
+    groups_[static_cast<size_t>(group)].after.push_back(&op);
+    for (const Value* result : op.results) places_[result] = {group, true};
+    return;
+  }
+  bound = std::max(bound, memory_bound(op));
+  int chosen = -1;
+  if (kind == Kind::sweep) {
+    const Shape& shape = sweep_shape(op);
+    for (int g = bound; g < static_cast<int>(groups_.size()) && chosen < 0; ++g)
+      if (groups_[static_cast<size_t>(g)].sweep && groups_[static_cast<size_t>(g)].shape == shape) chosen = g;
+    if (chosen < 0) {
+      chosen = static_cast<int>(groups_.size());
+      groups_.push_back({.sweep = true, .shape = shape, .ops = {}, .after = {}});
+    }
+  } else {
+    chosen = static_cast<int>(groups_.size());
+    groups_.push_back({.sweep = false, .shape = {}, .ops = {}, .after = {}});
+  }
+  groups_[static_cast<size_t>(chosen)].ops.push_back(&op);
+  group_of_[&op] = chosen;
+  bool inside = kind == Kind::sweep && op.traits().elementwise;
+  for (const Value* result : op.results) places_[result] = {chosen, !inside};
+  note_memory(op, chosen);
+}
+
+void BlockPlan::find_last_uses() {
+  const int end = static_cast<int>(groups_.size());
+  for (const auto& [value, users] : users_) {
+    int last = -1;
+    for (const Op* user : users) {
+      auto at = group_of_.find(user);
+      last = std::max(last, user->traits().terminator ? end : at != group_of_.end() ? at->second : -1);
+    }
+    const Value* owner = viewed(value);
+    auto [at, fresh] = last_use_.emplace(owner, last);
+    if (!fresh) at->second = std::max(at->second, last);
+  }
+  // Carried values exchange slots with the loop's, and single units may overwrite an operand: these need
+  // slots of exactly their size that serve nothing else.
+  for (const auto& [value, users] : users_) {
+    const Op* user = users[0];
+    bool alone = users.size() == 1 && !user->traits().terminator && kind_of(*user) == Kind::single;
+    if (alone || last_use_[viewed(value)] == end) lower_.dedicated_.insert(viewed(value));
+  }
+}
+
+void BlockPlan::emit_cheap(const Op& op, Units& units) {
+  std::unique_ptr<Unit> unit;
+  if (const Lowering* lowering = find_lowering(lower_, op))
+    unit = lowering->lower(lower_, op);
+  else
+    unit = scalar_unit(lower_, op);
+  if (unit) units.push_back(std::move(unit));
+}
+
+void BlockPlan::emit_group(size_t index, Units& units) {
+  const Group& group = groups_[index];
+  if (group.sweep) {
+    auto needed_outside = [&](const Value* value) {
+      for (const Op* user : users_[value])
+        if (std::find(group.ops.begin(), group.ops.end(), user) == group.ops.end()) return true;
+      return false;
+    };
+    auto unit = build_sweep(lower_, group.shape, group.ops, needed_outside, units);
+    units.push_back(std::move(unit));
+  } else {
+    const Op& op = *group.ops[0];
+    lower_.last_used_here_.clear();
+    for (const Value* operand : op.operands) {
+      const Value* owner = viewed(operand);
+      int times = static_cast<int>(std::count_if(op.operands.begin(), op.operands.end(),
+                                                 [&](const Value* other) { return viewed(other) == owner; }));
+      auto at = last_use_.find(owner);
+      // Only what this block made, or carries around its loop, may be overwritten.
+      if (times == 1 && at != last_use_.end() && at->second == static_cast<int>(index) && owner->owner == &block_ &&
+          unseen_after(owner, static_cast<int>(index)))
+        lower_.last_used_here_.insert(operand);
+    }
+    std::unique_ptr<Unit> unit;
+    if (const Lowering* lowering = find_lowering(lower_, op))
+      unit = lowering->lower(lower_, op);
+    else
+      unit = control_unit(lower_, op);
+    lower_.last_used_here_.clear();
+    if (unit) units.push_back(std::move(unit));
+  }
+  for (const Op* op : group.after) emit_cheap(*op, units);
+}
+
+bool BlockPlan::unseen_after(const Value* owner, int group) const {
+  for (const Op* op : groups_[static_cast<size_t>(group)].after)
+    for (const Value* operand : op->operands)
+      if (viewed(operand) == owner) return false;
+  return true;
+}
+
+// Slots whose last reader has run serve the next groups.
+void BlockPlan::release_after(size_t index) {
+  for (const auto& [owner, last] : last_use_) {
+    if (last != static_cast<int>(index) || owner->owner != &block_ || !owner->definition) continue;
+    auto at = lower_.slots_.find(owner);
+    if (at == lower_.slots_.end() || lower_.kept_slots_.count(at->second)) continue;
+    lower_.free_slots_.emplace(lower_.slot_bytes_[static_cast<size_t>(at->second)], at->second);
+  }
+}
+
+Units BlockPlan::units() {
+  Units units;
+  for (const Op* op : early_) emit_cheap(*op, units);
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    emit_group(i, units);
+    release_after(i);
+  }
+  if (const Op* end = block_.terminator()) units.push_back(terminator_unit(lower_, *end));
+  return units;
+}
+
+}  // namespace tile::cpu

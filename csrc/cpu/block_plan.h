@@ -1,0 +1,55 @@
+// Orders the ops of one block into groups: sweeps of one shape, and single units.
+#pragma once
+#include <unordered_map>
+#include <vector>
+
+#include "cpu/lower.h"
+
+namespace tile::cpu {
+
+class BlockPlan {
+ public:
+  BlockPlan(Lower& lower, const Block& block);
+  Units units();
+
+ private:
+  struct Group {
+    bool sweep = false;
+    Shape shape;
+    std::vector<const Op*> ops;    // one, unless a sweep
+    std::vector<const Op*> after;  // cheap ops on its results, in order
+  };
+  enum class Kind { cheap, sweep, single, none };
+  struct Place {
+    int group = -1;        // -1: before every group
+    bool finished = true;  // false: may be used inside the group that computes it
+  };
+  Kind kind_of(const Op& op) const;
+  std::vector<const Value*> reads(const Op& op) const;
+  void find_needed();
+  void plan();
+  void place(const Op& op);
+  int memory_bound(const Op& op) const;
+  void note_memory(const Op& op, int group);
+  bool may_join(const Op& store, int group) const;
+  void find_last_uses();
+  bool unseen_after(const Value* owner, int group) const;  // by the cheap ops behind that group
+  void emit_cheap(const Op& op, Units& units);
+  void emit_group(size_t index, Units& units);
+  std::unique_ptr<Unit> sweep(const Group& group, Units& before);
+  void release_after(size_t index);
+
+  Lower& lower_;
+  const Block& block_;
+  std::unordered_set<const Op*> needed_;
+  std::vector<const Op*> early_;
+  std::vector<Group> groups_;
+  std::unordered_map<const Value*, Place> places_;
+  std::unordered_map<const Value*, std::vector<const Op*>> users_;  // at this block's level
+  std::unordered_map<const Op*, int> group_of_;
+  std::unordered_map<const Value*, int> last_reader_, last_writer_;  // by root array
+  std::unordered_map<const Value*, int> last_use_;                   // group; of values that own a slot
+  int barrier_ = -1, last_access_ = -1;
+};
+
+}  // namespace tile::cpu

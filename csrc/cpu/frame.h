@@ -1,0 +1,118 @@
+// What a running block works on: tiles as descriptors, scalars, arrays, and the arena behind them.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "cpu/lane.h"
+#include "ir/type.h"
+
+namespace tile::cpu {
+
+inline constexpr int max_rank = 8;
+inline constexpr int64_t unlimited = INT64_MAX / 4;
+
+// A tile at run time. Along an axis only `extent` elements need exist: those beyond repeat the last one. So a
+// scalar fills any shape, and a tile past the edge of its array ends one padding element after the edge.
+// A tile may stay in memory, never copied: then elements outside [first, valid) are `pad`.
+struct TileRef {
+  char* data = nullptr;  // of element [0, 0, …]
+  DType dtype = DType::f32;
+  bool lanes = true;     // data holds lanes; false: elements of dtype as memory has them
+  double pad = 0;
+  int64_t extent[max_rank] = {};
+  int64_t stride[max_rank] = {};  // bytes
+  int64_t first[max_rank] = {};
+  int64_t valid[max_rank] = {};   // unlimited: all there
+
+  bool whole(int axis) const { return first[axis] <= 0 && valid[axis] >= extent[axis]; }
+};
+
+// An array argument, or a view of one.
+struct ArrayRef {
+  char* data = nullptr;
+  DType dtype = DType::f32;
+  int rank = 0;
+  int64_t size[max_rank] = {};
+  int64_t stride[max_rank] = {};  // bytes
+  int64_t first[max_rank] = {};   // elements before this index do not exist: left by slice()
+};
+
+union Scalar {
+  int64_t i = 0;
+  uint64_t u;
+  float f;
+  double d;
+  char bytes[8];
+};
+
+// Memory given out and taken back all at once.
+class Scratch {
+ public:
+  void reserve(size_t bytes);
+  char* take(size_t bytes);
+  size_t mark() const { return used_; }
+  void release(size_t mark) { used_ = mark; }
+
+ private:
+  struct Free { void operator()(char* p) const; };
+  std::vector<std::unique_ptr<char, Free>> spill_;  // of takes beyond what was reserved
+  std::unique_ptr<char, Free> memory_;
+  size_t capacity_ = 0, used_ = 0;
+};
+
+// The right operand of a blocked product, packed; kept while the next block wants the same.
+struct PackedStrip {
+  struct Key {
+    const void* data = nullptr;
+    int64_t k = 0, columns = 0;
+    long row_stride = 0, column_stride = 0;
+    DType dtype = DType::f32;
+    const void* loop = nullptr;
+    bool operator==(const Key&) const = default;
+  };
+  Key key;
+  void reserve(size_t bytes);
+  char* memory() const { return memory_.get(); }
+
+ private:
+  struct Free { void operator()(char* p) const; };
+  std::unique_ptr<char, Free> memory_;
+  size_t capacity_ = 0;
+};
+
+struct Frame {
+  std::vector<TileRef> tiles;
+  std::vector<Scalar> scalars;
+  std::vector<ArrayRef> arrays;
+  std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange theirs
+  Scratch scratch;
+  int64_t block[3] = {}, blocks[3] = {};
+  PackedStrip strip;
+};
+
+enum class Signal : uint8_t { next, leave_loop, next_turn };
+
+// One step of a compiled block.
+struct Unit {
+  virtual ~Unit() = default;
+  virtual Signal run(Frame& frame) const = 0;
+};
+using Units = std::vector<std::unique_ptr<Unit>>;
+
+inline Signal run_units(const Units& units, Frame& frame) {
+  for (const auto& unit : units)
+    if (Signal signal = unit->run(frame); signal != Signal::next) return signal;
+  return Signal::next;
+}
+
+// Helpers of units.
+int64_t dense_strides(const int64_t* extent, int rank, int64_t element, int64_t* stride);  // returns the bytes
+// The tile's elements [0, extents) as dense lanes at `to`; clamps and pads as the descriptor says.
+void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to);
+// A descriptor of dense lanes with these extents.
+TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents);
+// `from` itself where it already is lanes with at least those extents and no padding; else a copy in scratch.
+TileRef materialise(const TileRef& from, int rank, const int64_t* extents, Scratch& scratch);
+
+}  // namespace tile::cpu

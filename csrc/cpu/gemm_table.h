@@ -1,0 +1,81 @@
+// Matrix products of one instruction set as a table of functions: packing, micro-kernels, and a blocked
+// product over memory.
+//
+// A product runs in a compute type: f32 for every float up to 32 bits, f64, i32 for integers up to 32 bits,
+// i64 (both wrap). Operands are converted to it while they are packed; C is always of it, row-major with row
+// stride ldc, in elements.
+#pragma once
+#include "cpu/isa.h"
+#include "ir/dtype.h"
+
+namespace tile::cpu {
+
+// A matrix in memory, any strides (in elements, also negative or 0).
+struct MatrixView {
+  const void* data;
+  long row_stride;
+  long column_stride;
+};
+
+struct GemmKernels {
+  DType compute;
+  int element_bytes;
+  int mr, nr;                    // rows of a panel of A, columns of a panel of B
+  int lanes;                     // packing A may write that many elements beyond its panels
+  int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
+
+  // A [m x k] to panels [m / mr][k][mr], B [k x n] to panels [n / nr][k][nr], short panels filled with zeros.
+  // By dtype of the source; null where that dtype does not compute in this type.
+  using Pack = void (*)(long rows, long columns, const MatrixView& from, void* to);
+  Pack pack_a[dtype_count];
+  Pack pack_b[dtype_count];
+
+  // C = A B, or C += A B with accumulate; any m, n, k >= 0.
+  void (*packed)(long m, long n, long k, const void* packed_a, const void* packed_b, void* c, long ldc,
+                 bool accumulate);
+  // A row-major in the compute type, read in place.
+  void (*direct_a)(long m, long n, long k, const void* a, long lda, const void* packed_b, void* c, long ldc,
+                   bool accumulate);
+  // Both read in place, B row-major too.
+  void (*direct)(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
+                 bool accumulate);
+
+  // A whole loop over k with operands in memory, in two forms. `scratch` is as long as blocked_scratch_size
+  // or streamed_scratch_size says. blocked: B packed once by pack_strip, to be used for every block of rows
+  // with these columns; A block by block into scratch. 120 to 192 rows and 256 to 512 columns keep A's block
+  // in L2 and a panel of B in L1.
+  void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip);
+  void (*blocked)(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c,
+                  long ldc, bool accumulate, void* scratch);
+  // streamed: for few rows in all (up to 128), where B is used once: A packed once by pack_rows, to be used
+  // for every block of columns (256 of them are best); B piece by piece into scratch.
+  void (*pack_rows)(long m, long k, const MatrixView& a, DType dtype, void* rows);
+  void (*streamed)(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c,
+                   long ldc, bool accumulate, void* scratch);
+
+  // Sizes in elements of the compute type.
+  long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * k + lanes; }
+  long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * k; }
+  long strip_size(long k, long n) const { return packed_b_size(k, n); }
+  long blocked_scratch_size(long m, long k) const {
+    return packed_a_size(m, k < block_depth ? k : block_depth);
+  }
+  long rows_size(long m, long k) const { return packed_a_size(m, k); }
+  long streamed_scratch_size(long k, long n) const {
+    return packed_b_size(k < piece_depth ? k : piece_depth, n);
+  }
+};
+
+struct GemmTable {
+  GemmKernels f32, f64, i32, i64;
+  // The kernels that operands of a dtype compute with; every dtype has one.
+  const GemmKernels& of(DType dtype) const {
+    for (const GemmKernels* kernels : {&f32, &f64, &i32})
+      if (kernels->pack_a[static_cast<int>(dtype)]) return *kernels;
+    return i64;
+  }
+};
+
+TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table);
+
+}  // namespace tile::cpu

@@ -1,0 +1,119 @@
+// exp, exp2, expm1, sigmoid; each a template over a vector type. float <= 2.5 ulp, double lane by lane.
+#pragma once
+#include "cpu/isa/coefficients.h"
+#include "cpu/isa/vec_math.h"
+
+namespace tile::cpu::TILE_ISA {
+
+template <class V>
+constexpr bool in_double = std::is_same_v<typename V::Element, double>;
+
+// x = n ln 2 + r with n whole and |r| <= ln 2 / 2. n comes from adding 1.5 * 2^23 (plus a bias), whose low
+// bits then hold it.
+template <class V>
+struct Exponent {
+  typename V::Bits bits;  // low bits: n + bias
+  V n, r;
+};
+template <int bias, class V>
+TILE_INLINE Exponent<V> split_exponent(V x) {
+  const V magic(0x1.8p23f + bias);
+  const V t = fma(x, V(1.44269504f), magic), n = t - magic;
+  V r = fnma(n, V(0.693145752f), x);  // 15 bits: the product is exact
+  r = fnma(n, V(1.42860677e-6f), r);
+  return {bit_cast<typename V::Bits>(t), n, r};
+}
+// exp(r) - 1 on that interval.
+template <class V>
+TILE_INLINE V expm1_reduced(V r) {
+  return fma(polynomial(r, fitted::exp_tail), r * r, r);
+}
+// p 2^(n + shift) for e.bits = n + 254: in two factors, so that results down to the smallest denormal are
+// rounded once.
+template <class V>
+TILE_INLINE V scale_by_exponent(V p, typename V::Bits bits) {
+  const auto half = bits >> 1;
+  return (p * bit_cast<V>(half << 23)) * bit_cast<V>((bits - half) << 23);
+}
+
+// exp(x) 2^shift, every x: denormal results, 0, infinity, NaN.
+template <int shift, class V>
+TILE_INLINE V exp_shifted(V x) {
+  // The constant comes first: min and max return the second operand when it is NaN.
+  const auto e = split_exponent<254 + shift>(min(V(89.5f), max(V(-104.5f), x)));
+  return scale_by_exponent(expm1_reduced(e.r) + V(1.f), e.bits);
+}
+
+template <FloatVector V>
+TILE_INLINE V exp(V x) {
+  if constexpr (in_double<V>)
+    return map_lanes([](double a) { return __builtin_exp(a); }, x);
+  else
+    return exp_shifted<0>(x);
+}
+// exp of -87.33 <= x <= 88.37, or NaN.
+template <class V>
+TILE_INLINE V exp_normal(V x) {
+  const auto e = split_exponent<127>(x);
+  return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
+}
+// Cheaper: x below -87.33 gives 0, and x above 88.37 the value there. NaN stays.
+template <FloatVector V>
+TILE_INLINE V exp_fast(V x) {
+  if constexpr (in_double<V>) {
+    return exp(x);
+  } else {
+    return select(x < V(-87.33f), V(0.f), exp_normal(min(V(88.37f), x)));
+  }
+}
+// exp of x <= 0 (or NaN), denormal results included.
+template <FloatVector V>
+TILE_INLINE V exp_of_negative(V x) {
+  if constexpr (in_double<V>) {
+    return exp(x);
+  } else {
+    // The power of two is made 2^64 too large, so that it is a normal number, and multiplied down last.
+    const auto e = split_exponent<127 + 64>(max(V(-104.5f), x));
+    return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23) * V(0x1p-64f);
+  }
+}
+
+template <FloatVector V>
+TILE_INLINE V exp2(V x) {
+  if constexpr (in_double<V>) {
+    return map_lanes([](double a) { return __builtin_exp2(a); }, x);
+  } else {
+    const V magic(0x1.8p23f + 254), clamped = min(V(129.f), max(V(-151.f), x));
+    const V t = clamped + magic, r = (clamped - (t - magic)) * V(0.693147181f);
+    return scale_by_exponent(expm1_reduced(r) + V(1.f), bit_cast<typename V::Bits>(t));
+  }
+}
+
+template <FloatVector V>
+TILE_INLINE V expm1(V x) {
+  if constexpr (in_double<V>) {
+    return map_lanes([](double a) { return __builtin_expm1(a); }, x);
+  } else {
+    // 2^n (1 + m) - 1 = 2 (s m + (s - 1/2)), s = 2^(n-1), which does not overflow early.
+    const auto e = split_exponent<126>(min(V(88.9f), max(V(-20.f), x)));
+    const V s = bit_cast<V>(e.bits << 23), r = fma(expm1_reduced(e.r), s, s - V(0.5f));
+    return with_sign(clear_sign(r + r), x);
+  }
+}
+
+// 1 / (1 + exp(-x)). float has numerator and denominator multiplied by 2^-64, so that results down to the
+// smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes good what
+// rounding the sum lost.
+template <FloatVector V>
+TILE_INLINE V sigmoid(V x) {
+  if constexpr (in_double<V>) {
+    const V e = exp(-clear_sign(x)), sum = V(1.) + e, value = select(x < V(0.), e, V(1.)) / sum;
+    return fnma(value, (e - (sum - V(1.))) / sum, value);
+  } else {
+    const auto e = split_exponent<127 - 64>(max(V(-30.f), min(V(104.5f), -x)));
+    const V scaled = (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
+    return V(0x1p-64f) / (V(0x1p-64f) + scaled);
+  }
+}
+
+}  // namespace tile::cpu::TILE_ISA

@@ -1,0 +1,99 @@
+// The micro-kernel: a few rows by a few vectors of C, kept in registers while k runs.
+#pragma once
+#include "cpu/isa/vec_math.h"
+#include "cpu/isa/vec_memory.h"
+
+namespace tile::cpu::TILE_ISA {
+
+// Accumulators, operands and one broadcast must fit the registers: 16, or 32 with AVX-512.
+template <class T>
+struct KernelShape {
+  static constexpr bool emulated = std::is_same_v<T, int64_t>;  // its multiplication needs registers itself
+  static constexpr int mr = emulated ? 2 : vector_bytes == 64 ? 14 : vector_bytes == 32 ? 6 : 4;
+  static constexpr int vectors = 2;
+  static constexpr int nr = vectors * Vec<T>::lanes;
+};
+
+// C[rows x vectors] (+)= A B. Row r, depth k of A is at a[k mr + r] when packed, else at a[r lda + k]; row k
+// of B at b + k ldb. `last` is the number of columns of the last vector where partial. The unroll pragmas are
+// what keeps c in registers.
+template <class T, int rows, int vectors, bool partial, bool packed>
+TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, T* c, long ldc,
+                        bool accumulate, long last) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  V sum[rows][vectors];
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      const T* p = c + r * ldc + v * lanes;
+      sum[r][v] = !accumulate ? V(T(0)) : partial ? V::load(p, last) : V::load(p);
+    }
+  }
+  for (long k = 0; k < depth; ++k) {
+    V column[vectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v)
+      column[v] = partial ? V::load(b + v * lanes, last) : V::load(b + v * lanes);
+    b += ldb;
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+      const V row(packed ? a[r] : a[r * lda + k]);
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[r][v] = fma(row, column[v], sum[r][v]);
+    }
+    if (packed) a += KernelShape<T>::mr;
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < vectors; ++v) {
+      T* p = c + r * ldc + v * lanes;
+      if (partial)
+        sum[r][v].store(p, last);
+      else
+        sum[r][v].store(p);
+    }
+  }
+}
+
+// All rows of A against one panel of B: whole panels of mr rows, then 8, 4, 2, 1 of them.
+template <class T, int vectors, bool partial, bool packed>
+static void rows_times_panel(long m, long depth, const T* a, long lda, const T* b, long ldb, T* c, long ldc,
+                             bool accumulate, long last) {
+  constexpr int mr = KernelShape<T>::mr;
+  for (; m >= mr; m -= mr, a += mr * (packed ? depth : lda), c += mr * ldc)
+    kernel<T, mr, vectors, partial, packed>(depth, a, lda, b, ldb, c, ldc, accumulate, last);
+  const long next_row = packed ? 1 : lda;
+#define TILE_ROWS(rows)                                                                         \
+  if (rows < mr && m >= rows) {                                                                 \
+    kernel<T, rows, vectors, partial, packed>(depth, a, lda, b, ldb, c, ldc, accumulate, last); \
+    m -= rows, a += rows * next_row, c += rows * ldc;                                           \
+  }
+  if constexpr (mr > 8) {
+    TILE_ROWS(8)
+  }
+  if constexpr (mr > 4) {
+    TILE_ROWS(4)
+  }
+  if constexpr (mr > 2) {
+    TILE_ROWS(2)
+  }
+  TILE_ROWS(1)
+#undef TILE_ROWS
+}
+
+// B's panel p starts at b + p next_panel, its rows ldb apart.
+template <class T, bool packed>
+static void multiply(long m, long n, long depth, const T* a, long lda, const T* b, long ldb, long next_panel,
+                     T* c, long ldc, bool accumulate) {
+  constexpr int lanes = Vec<T>::lanes, vectors = KernelShape<T>::vectors, nr = KernelShape<T>::nr;
+  for (; n >= nr; n -= nr, b += next_panel, c += nr)
+    rows_times_panel<T, vectors, false, packed>(m, depth, a, lda, b, ldb, c, ldc, accumulate, lanes);
+  for (; n >= lanes; n -= lanes, b += lanes, c += lanes)
+    rows_times_panel<T, 1, false, packed>(m, depth, a, lda, b, ldb, c, ldc, accumulate, lanes);
+  if (n > 0) rows_times_panel<T, 1, true, packed>(m, depth, a, lda, b, ldb, c, ldc, accumulate, n);
+}
+
+}  // namespace tile::cpu::TILE_ISA

@@ -1,0 +1,79 @@
+// Packing of matrices into the panels that the micro-kernels read, converting to the compute type on the way.
+#pragma once
+#include "cpu/gemm_table.h"
+#include "cpu/isa/convert.h"
+#include "cpu/isa/transpose.h"
+
+namespace tile::cpu::TILE_ISA {
+
+// Vec<T> from contiguous S.
+template <class T, class S>
+TILE_INLINE Vec<T> load_as(const S* p, long n) {
+  constexpr int lanes = Vec<T>::lanes;
+  if constexpr (std::is_same_v<S, T>) {
+    return n >= lanes ? Vec<T>::load(p) : Vec<T>::load(p, n);
+  } else if constexpr (std::is_same_v<T, float> && (std::is_same_v<S, bf16> || std::is_same_v<S, f16>)) {
+    return n >= lanes ? load_half(p) : load_half(p, n);
+  } else {
+    T lane[lanes] = {};
+    for (int i = 0; i < lanes && i < n; ++i) lane[i] = cast<T>(p[i]);
+    return Vec<T>::load(lane);
+  }
+}
+
+// Panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o, i) at
+// o so + i si. A packs with outer = m, inner = k; B with outer = n, inner = k.
+template <class T, class S, int width>
+static void pack(long outer, long inner, const S* from, long so, long si, T* out) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  // A store of whole vectors may spill over into the next row of the panel, which is written after it; the
+  // last may write into the slack behind the panels. Where the width is whole vectors nothing spills.
+  constexpr bool spills = width % lanes != 0;
+  for (long o = 0; o < outer; o += width, out += width * inner) {
+    const long rows = outer - o < width ? outer - o : width;
+    const S* p = from + o * so;
+    long i = 0;
+    if (so == 1 && (!spills || width < lanes)) {
+      const long readable = outer - o;  // contiguous elements from p on
+      for (; i < inner; ++i, p += si) {
+#pragma GCC unroll 4
+        for (int v = 0; v < width; v += lanes) {
+          const V x = v < readable ? load_as<T>(p + v, readable - v) : V(T(0));
+          x.store(out + i * width + v);
+        }
+      }
+    } else if (si == 1 && (!spills || width < lanes)) {
+      for (; i < inner; i += lanes) {
+        const long columns = inner - i < lanes ? inner - i : lanes;
+        for (int v = 0; v < width; v += lanes) {
+          V r[lanes];
+#pragma GCC unroll 16
+          for (int q = 0; q < lanes; ++q)
+            r[q] = v + q < rows ? load_as<T>(p + (v + q) * so + i, columns) : V(T(0));
+          transpose(r);
+          if (columns == lanes) {
+#pragma GCC unroll 16
+            for (int q = 0; q < lanes; ++q) r[q].store(out + (i + q) * width + v);
+          } else {
+            for (int q = 0; q < columns; ++q) r[q].store(out + (i + q) * width + v);
+          }
+        }
+      }
+    } else {
+      for (; i < inner; ++i)
+        for (long q = 0; q < width; ++q) out[i * width + q] = q < rows ? cast<T>(p[q * so + i * si]) : T(0);
+    }
+  }
+}
+
+template <class T, class S, int mr>
+static void pack_a(long m, long k, const MatrixView& a, void* to) {
+  pack<T, S, mr>(m, k, static_cast<const S*>(a.data), a.row_stride, a.column_stride, static_cast<T*>(to));
+}
+template <class T, class S, int nr>
+static void pack_b(long k, long n, const MatrixView& b, void* to) {
+  pack<T, S, nr>(n, k, static_cast<const S*>(b.data), b.column_stride, b.row_stride, static_cast<T*>(to));
+}
+
+}  // namespace tile::cpu::TILE_ISA

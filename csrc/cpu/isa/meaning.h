@@ -1,0 +1,114 @@
+// What the names in the expressions of prims/elementwise.def mean for Vec, where vec_math.h and functions.h
+// do not say it already; and one function object a row.
+#pragma once
+#include "cpu/isa/functions.h"
+#include "cpu/isa/simd.h"
+
+namespace tile::cpu::TILE_ISA::meaning {
+
+// Objects, not functions: they hide the hardware's min and max, which argument lookup would find as well.
+struct Min {
+  template <class V>
+  TILE_INLINE V operator()(V x, V y) const {
+    return min_number(x, y);
+  }
+};
+struct Max {
+  template <class V>
+  TILE_INLINE V operator()(V x, V y) const {
+    return max_number(x, y);
+  }
+};
+inline constexpr Min min;
+inline constexpr Max max;
+
+template <class V>
+TILE_INLINE V bitwise_not(V x) {
+  return ~x;
+}
+template <class V>
+TILE_INLINE typename V::MaskType isinf(V x) {
+  return clear_sign(x) == V(static_cast<typename V::Element>(__builtin_inf()));
+}
+
+TILE_INLINE float remainder(float x, float y) { return __builtin_fmodf(x, y); }
+TILE_INLINE double remainder(double x, double y) { return __builtin_fmod(x, y); }
+
+// floor(x / y) of the exact quotient, which dividing first would round up to the next whole number at times.
+template <class T>
+TILE_INLINE T floor_quotient(T x, T y) {
+  if (y == 0) return x / y;
+  const T rest = remainder(x, y);
+  T quotient = (x - rest) / y;
+  if (rest != 0 && (rest < 0) != (y < 0)) quotient -= 1;
+  if (quotient == 0) return __builtin_copysign(T(0), x / y);
+  const T whole = static_cast<T>(__builtin_floor(quotient));
+  return quotient - whole > T(0.5) ? whole + 1 : whole;
+}
+template <class T>
+TILE_INLINE T floor_remainder(T x, T y) {
+  const T rest = remainder(x, y);
+  return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+template <class V>
+TILE_INLINE V floordiv(V x, V y) {
+  using T = typename V::Element;
+  if constexpr (std::is_integral_v<T>)
+    return divide_floor(x, y);
+  else
+    return map_lanes([](T a, T b) { return floor_quotient(a, b); }, x, y);
+}
+template <class V>
+TILE_INLINE V mod(V x, V y) {
+  using T = typename V::Element;
+  if constexpr (std::is_integral_v<T>)
+    return remainder_floor(x, y);
+  else
+    return map_lanes([](T a, T b) { return floor_remainder(a, b); }, x, y);
+}
+template <class V>
+TILE_INLINE V cdiv(V x, V y) {
+  return divide_ceil(x, y);
+}
+
+#define TILE_ROW1(name, expression)          \
+  struct name##_row {                        \
+    template <class V>                       \
+    TILE_INLINE auto operator()(V x) const { \
+      return expression;                     \
+    }                                        \
+  };
+#define TILE_ROW2(name, expression)               \
+  struct name##_row {                             \
+    template <class V>                            \
+    TILE_INLINE auto operator()(V x, V y) const { \
+      return expression;                          \
+    }                                             \
+  };
+#define TILE_ROW3(name, expression)                    \
+  struct name##_row {                                  \
+    template <class V>                                 \
+    TILE_INLINE auto operator()(V x, V y, V z) const { \
+      return expression;                               \
+    }                                                  \
+  };
+#define UNARY(name, dtypes, expression, ...) TILE_ROW1(name, expression)
+#define TEST(name, dtypes, expression, ...) TILE_ROW1(name, expression)
+#define BINARY(name, dtypes, expression, ...) TILE_ROW2(name, expression)
+#define PREDICATE(name, dtypes, expression, ...) TILE_ROW2(name, expression)
+#define TERNARY(name, dtypes, expression, ...) TILE_ROW3(name, expression)
+#include "prims/elementwise.def"
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef PREDICATE
+#undef TERNARY
+
+// Rows of a bool operand, which shares the lane of u8 but not the meaning.
+TILE_ROW1(to_bool, x != V(typename V::Element(0)))
+TILE_ROW1(bitwise_not_bool, x ^ V(typename V::Element(1)))
+#undef TILE_ROW1
+#undef TILE_ROW2
+#undef TILE_ROW3
+
+}  // namespace tile::cpu::TILE_ISA::meaning

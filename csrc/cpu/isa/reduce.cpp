@@ -1,0 +1,225 @@
+// Reductions of chunks: along columns with four accumulators in a fixed order, along rows by whole vectors.
+#include "cpu/isa/chunk.h"
+#include "cpu/isa/parts.h"
+
+namespace tile::cpu::TILE_ISA {
+namespace {
+
+template <class T>
+constexpr bool is_float = std::is_floating_point_v<T>;
+template <class T>
+constexpr T lowest = is_float<T>           ? static_cast<T>(-__builtin_inf())
+                     : std::is_signed_v<T> ? static_cast<T>(1ull << (sizeof(T) * 8 - 1))
+                                           : T(0);
+template <class T>
+constexpr T highest = is_float<T> ? static_cast<T>(__builtin_inf())
+                                  : static_cast<T>(~static_cast<uint64_t>(lowest<T>));
+template <class T>
+constexpr T nothing(T otherwise) {  // NaN, which every number replaces
+  if constexpr (is_float<T>) return static_cast<T>(__builtin_nan(""));
+  return otherwise;
+}
+
+// x combined with itself `times` times under the product, by squaring.
+template <class W>
+W power(W x, int64_t times) {
+  W result = 1;
+  for (; times > 0; times >>= 1, x *= x)
+    if (times & 1) result *= x;
+  return result;
+}
+
+// A reduction of T: `combine` is its meaning. `quick` is the same where the accumulator is no NaN, and starts
+// from `start`; `identity` is what accumulators hold at first.
+template <class T>
+struct Sum {
+  static constexpr T start = 0, identity = 0;
+  static constexpr bool skips_nan = false;
+  template <class V>
+  static TILE_INLINE V combine(V a, V x) {
+    return a + x;
+  }
+  template <class V>
+  static TILE_INLINE V quick(V a, V x) {
+    return a + x;
+  }
+  static T weigh(T x, int64_t times) {
+    if constexpr (is_float<T>)
+      return static_cast<T>(static_cast<double>(x) * static_cast<double>(times));
+    else
+      return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(times));
+  }
+};
+template <class T>
+struct Product {
+  static constexpr T start = 1, identity = 1;
+  static constexpr bool skips_nan = false;
+  template <class V>
+  static TILE_INLINE V combine(V a, V x) {
+    return a * x;
+  }
+  template <class V>
+  static TILE_INLINE V quick(V a, V x) {
+    return a * x;
+  }
+  static T weigh(T x, int64_t times) {
+    using W = std::conditional_t<is_float<T>, double, uint64_t>;
+    return static_cast<T>(power(static_cast<W>(x), times));
+  }
+};
+template <class T>
+struct Idempotent {
+  static constexpr bool skips_nan = is_float<T>;
+  static T weigh(T x, int64_t) { return x; }
+};
+template <class T>
+struct Max : Idempotent<T> {
+  static constexpr T start = lowest<T>, identity = nothing(start);
+  static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) { return max_number(a, x); }
+  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) { return max(x, a); }
+  static TILE_INLINE T combine(T a, T x) { return x != x || a > x ? a : x; }
+  static TILE_INLINE T quick(T a, T x) { return a > x ? a : x; }
+};
+template <class T>
+struct Min : Idempotent<T> {
+  static constexpr T start = highest<T>, identity = nothing(start);
+  static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) { return min_number(a, x); }
+  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) { return min(x, a); }
+  static TILE_INLINE T combine(T a, T x) { return x != x || a < x ? a : x; }
+  static TILE_INLINE T quick(T a, T x) { return a < x ? a : x; }
+};
+// Of bool lanes.
+template <class T>
+struct Any : Idempotent<T> {
+  static constexpr T start = 0, identity = 0;
+  template <class V>
+  static TILE_INLINE V combine(V a, V x) {
+    return a | x;
+  }
+  template <class V>
+  static TILE_INLINE V quick(V a, V x) {
+    return a | x;
+  }
+};
+template <class T>
+struct All : Idempotent<T> {
+  static constexpr T start = 1, identity = 1;
+  template <class V>
+  static TILE_INLINE V combine(V a, V x) {
+    return a & x;
+  }
+  template <class V>
+  static TILE_INLINE V quick(V a, V x) {
+    return a & x;
+  }
+};
+
+template <class T>
+bool all_nan(const T* x, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    if (x[i] == x[i]) return false;
+  return true;
+}
+
+template <class Op, class T>
+TILE_INLINE T reduce_row(const T* x, int64_t n) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  V acc[4] = {V(Op::start), V(Op::start), V(Op::start), V(Op::start)};
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int k = 0; k < 4; ++k) acc[k] = Op::quick(acc[k], V::load(x + i + k * lanes));
+  for (int k = 0; i + lanes <= n; i += lanes, ++k) acc[k] = Op::quick(acc[k], V::load(x + i));
+  if (i < n) {
+    const V last = select(V::iota() < V(static_cast<T>(n - i)), V::load(x + i, n - i), V(Op::start));
+    acc[3] = Op::quick(acc[3], last);
+  }
+  const V both = Op::quick(Op::quick(acc[0], acc[1]), Op::quick(acc[2], acc[3]));
+  return reduce(both, [](T a, T b) { return static_cast<T>(Op::quick(a, b)); });
+}
+
+template <class Op, class T>
+void columns(const Chunk& c) {
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]);
+    T* out = reinterpret_cast<T*>(c.out + r * c.out_row);
+    const T value = reduce_row<Op>(x, c.cols);
+    if constexpr (Op::skips_nan)
+      if (value == Op::start && all_nan(x, c.cols)) continue;
+    *out = static_cast<T>(Op::combine(*out, value));
+  }
+}
+
+template <class Op>
+struct Combine {
+  template <class V>
+  TILE_INLINE V operator()(V a, V x) const {
+    return Op::combine(a, x);
+  }
+};
+template <class Op, class T>
+constexpr GroupLoop combine_group = vector_group<Combine<Op>, T, 2, 2>;
+
+// `width` vectors of accumulators stay in registers while the rows pass.
+template <class Op, class T, int width>
+TILE_INLINE void rows_into_one(const Chunk& c, int64_t at) {
+  T* out = reinterpret_cast<T*>(c.out) + at;
+  Vec<T> acc[width];
+  for (int k = 0; k < width; ++k) acc[k] = Vec<T>::load(out + k * Vec<T>::lanes);
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]) + at;
+    for (int k = 0; k < width; ++k) acc[k] = Op::combine(acc[k], Vec<T>::load(x + k * Vec<T>::lanes));
+  }
+  for (int k = 0; k < width; ++k) acc[k].store(out + k * Vec<T>::lanes);
+}
+
+template <class Op, class T>
+void rows(const Chunk& c) {
+  if (c.out_row != 0 || c.rows <= 1) {
+    Chunk both = c;
+    both.in[1] = c.in[0];
+    both.in_row[1] = c.in_row[0];
+    both.in[0] = c.out;
+    both.in_row[0] = c.out_row;
+    run_chunk(both, combine_group<Op, T>, 0);
+    return;
+  }
+  constexpr int lanes = Vec<T>::lanes;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= c.cols; i += 4 * lanes) rows_into_one<Op, T, 4>(c, i);
+  for (; i + lanes <= c.cols; i += lanes) rows_into_one<Op, T, 1>(c, i);
+  for (; i < c.cols; ++i) {
+    T* out = reinterpret_cast<T*>(c.out) + i;
+    for (int64_t r = 0; r < c.rows; ++r)
+      *out = static_cast<T>(Op::combine(*out, reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0])[i]));
+  }
+}
+
+template <class Op, class T>
+void identity(char* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(out)[i] = Op::identity;
+}
+template <class Op, class T>
+void weigh(char* out, int64_t count, int64_t times) {
+  T* x = reinterpret_cast<T*>(out);
+  for (int64_t i = 0; i < count; ++i) x[i] = times == 0 ? Op::identity : Op::weigh(x[i], times);
+}
+
+template <template <class> class Op, class T>
+constexpr ReduceRow row(std::string_view name) {
+  return {name, lane_v<T>, columns<Op<T>, T>, rows<Op<T>, T>, identity<Op<T>, T>, weigh<Op<T>, T>};
+}
+#define TILE_ROWS(name, Op)                                                                            \
+  row<Op, float>(name), row<Op, double>(name), row<Op, int8_t>(name), row<Op, int16_t>(name),          \
+      row<Op, int32_t>(name), row<Op, int64_t>(name), row<Op, uint8_t>(name), row<Op, uint16_t>(name), \
+      row<Op, uint32_t>(name), row<Op, uint64_t>(name)
+constexpr ReduceRow table[] = {TILE_ROWS("reduce_sum", Sum),    TILE_ROWS("reduce_prod", Product),
+                               TILE_ROWS("reduce_max", Max),    TILE_ROWS("reduce_min", Min),
+                               row<Any, uint8_t>("reduce_any"), row<All, uint8_t>("reduce_all")};
+#undef TILE_ROWS
+
+}  // namespace
+
+extern const Span<ReduceRow> reduce_rows = {table, sizeof(table) / sizeof(ReduceRow)};
+
+}  // namespace tile::cpu::TILE_ISA

@@ -1,0 +1,184 @@
+// Places of values in the frame, slots, and the registry of lowerings.
+#include "cpu/lower.h"
+
+#include "cpu/block_plan.h"
+#include "cpu/tables.h"
+#include "ir/walk.h"
+
+namespace tile::cpu {
+namespace {
+
+std::multimap<std::string_view, Lowering>& registry() {
+  static auto& table = *new std::multimap<std::string_view, Lowering>;
+  return table;
+}
+
+template <class Map>
+int number(Map& map, const Value* value) {
+  return map.emplace(value, static_cast<int>(map.size())).first->second;
+}
+
+}  // namespace
+
+AddLowering::AddLowering(const Lowering& lowering) { registry().emplace(lowering.name, lowering); }
+
+const Lowering* find_lowering(const Lower& lower, const Op& op) {
+  auto [from, to] = registry().equal_range(op.name());
+  for (auto at = from; at != to; ++at)
+    if (!at->second.applies || at->second.applies(lower, op)) return &at->second;
+  return nullptr;
+}
+
+bool has_cpu_body(std::string_view name) {
+  if (registry().count(name)) return true;
+  static const std::string_view control[] = {"for", "loop", "if", "yield", "break", "continue", "constant", "store"};
+  if (std::find(std::begin(control), std::end(control), name) != std::end(control)) return true;
+  for (int lane = 0; lane < lane_count; ++lane)
+    if (find_elementwise(name, static_cast<Lane>(lane)) || find_reduce(name, static_cast<Lane>(lane))) return true;
+  return name == "astype";
+}
+
+void store_constant(Scalar& to, const Op& op) {
+  Constant constant = Constant::of(op.dtype("dtype"), *op.attributes.find("value"));
+  to.i = 0;
+  switch (lane_of(constant.dtype)) {
+    case Lane::f32: to.f = static_cast<float>(constant.floating); break;
+    case Lane::f64: to.d = constant.floating; break;
+    default: to.i = constant.integer;  // little endian: the low bytes are the narrower lanes
+  }
+}
+
+bool is_tile_view(const Op& op) {
+  if (op.is("broadcast") || op.is("permute")) return !op.type(0).is_scalar();
+  if (!op.is("reshape")) return false;
+  Shape from = op.type(0).shape, to = op.results[0]->type.shape;
+  std::erase(from, 1);
+  std::erase(to, 1);
+  return from == to;
+}
+
+const Value* viewed(const Value* value) {
+  while (value->definition && !value->type.is_array() && is_tile_view(*value->definition))
+    value = value->definition->operands[0];
+  return value;
+}
+
+Lower::Lower(const Function& function) : function_(function) {
+  walk(function.body(), [&](const Op& op) {
+    if (!op.traits().writes) return;
+    for (const Value* operand : op.operands)
+      if (operand->type.is_array()) written_.insert(root_array(operand));
+  });
+}
+
+Units Lower::body() {
+  for (const Value* argument : function_.body().arguments) argument->type.is_array() ? array(argument) : scalar(argument);
+  return block(function_.body());
+}
+
+Units Lower::block(const Block& block) { return BlockPlan(*this, block).units(); }
+
+int Lower::tile(const Value* value) { return number(tiles_, value); }
+int Lower::array(const Value* value) { return number(arrays_, value); }
+
+int Lower::scalar(const Value* value) {
+  auto [at, fresh] = scalars_.emplace(value, static_cast<int>(scalar_values_.size()));
+  if (fresh) {
+    scalar_values_.emplace_back();
+    if (value->definition && value->definition->is("constant")) store_constant(scalar_values_.back(), *value->definition);
+  }
+  return at->second;
+}
+
+bool Lower::is_written(const Value* array) const { return written_.count(root_array(array)) != 0; }
+
+int Lower::new_slot(const Type& type, size_t bytes) {
+  bytes = std::max(bytes, static_cast<size_t>(element_count(type.shape) * lane_bytes(lane_of(type.dtype))));
+  slot_bytes_.push_back((bytes + 63) / 64 * 64);
+  return static_cast<int>(slot_bytes_.size() - 1);
+}
+
+int Lower::slot(const Value* value) {
+  if (auto at = slots_.find(value); at != slots_.end()) return at->second;
+  int slot = -1;
+  auto bytes = static_cast<size_t>(element_count(value->type.shape) * lane_bytes(lane_of(value->type.dtype)));
+  auto free = free_slots_.lower_bound(bytes);
+  if (dedicated_.count(value)) {
+    slot = new_slot(value->type);
+    kept_slots_.insert(slot);
+  } else if (free != free_slots_.end() && free->first <= 4 * bytes + 4096) {
+    slot = free->second;
+    free_slots_.erase(free);
+  } else {
+    slot = new_slot(value->type);
+  }
+  return slots_[value] = slot;
+}
+
+int Lower::owned_slot(const Value* value) {
+  dedicated_.insert(value);
+  return slot(value);
+}
+
+int Lower::slot_or_none(const Value* value) const {
+  auto at = slots_.find(value);
+  return at == slots_.end() ? -1 : at->second;
+}
+
+bool Lower::exchangeable(int a, int b) const {
+  return slot_bytes_[static_cast<size_t>(a)] == slot_bytes_[static_cast<size_t>(b)] && kept_slots_.count(a) &&
+         kept_slots_.count(b);
+}
+
+bool Lower::take_over(const Op& op, size_t operand) {
+  const Value *from = op.operands[operand], *owner = viewed(from), *result = op.results[0];
+  auto at = slots_.find(owner);
+  // The buffer holds the operand as the result wants it only where no view changes the order.
+  if (owner != from || at == slots_.end() || !last_used_here_.count(from) || from->type != result->type ||
+      !kept_slots_.count(at->second))
+    return false;
+  slots_[result] = at->second;
+  return true;
+}
+
+TileAddress Lower::address(const Op& op, size_t first_index, const Shape& shape) {
+  TileAddress address;
+  address.array = array(op.operands[0]);
+  for (size_t i = first_index; i < op.operands.size(); ++i) address.index.push_back(index(op.operands[i]));
+  address.shape = shape;
+  address.steps = op.integers("steps");
+  if (op.has("pad")) address.pad = op.number("pad");
+  return address;
+}
+
+namespace {
+// A scalar seen as a tile of any shape.
+struct ScalarTile final : Unit {
+  int scalar, tile;
+  DType dtype;
+  Signal run(Frame& frame) const override {
+    TileRef& ref = frame.tiles[static_cast<size_t>(tile)];
+    ref = TileRef{};
+    ref.data = frame.scalars[static_cast<size_t>(scalar)].bytes;
+    ref.dtype = dtype;
+    for (int i = 0; i < max_rank; ++i) {
+      ref.extent[i] = 1;
+      ref.valid[i] = unlimited;
+    }
+    return Signal::next;
+  }
+};
+}  // namespace
+
+int Lower::input(const Value* value, Units& before) {
+  if (!value->type.is_scalar()) return tile(value);
+  auto unit = std::make_unique<ScalarTile>();
+  unit->scalar = scalar(value);
+  unit->tile = tile(value);
+  unit->dtype = value->type.dtype;
+  int id = unit->tile;
+  before.push_back(std::move(unit));
+  return id;
+}
+
+}  // namespace tile::cpu

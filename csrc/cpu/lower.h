@@ -1,0 +1,88 @@
+// From Tile IR to units: which ops share a sweep, where tiles live, what order things run in.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "cpu/address.h"
+#include "cpu/frame.h"
+#include "ir/op.h"
+
+namespace tile::cpu {
+
+class Lower;
+
+// How a primitive that is not elementwise, a reduction, a store or control flow becomes a unit.
+struct Lowering {
+  std::string_view name;
+  std::unique_ptr<Unit> (*lower)(Lower& lower, const Op& op);  // may return null: nothing to run
+  // Runs in no time and touches no slot: placed as early as its operands allow. `applies` may refuse an op.
+  bool cheap = false;
+  bool (*applies)(const Lower& lower, const Op& op) = nullptr;
+  // What it reads instead of the op's operands.
+  std::vector<const Value*> (*needs)(const Lower& lower, const Op& op) = nullptr;
+};
+// `static const AddLowering gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Several of one name are asked in
+// order of registration within a file; `applies` decides.
+struct AddLowering {
+  explicit AddLowering(const Lowering& lowering);
+};
+const Lowering* find_lowering(const Lower& lower, const Op& op);
+bool has_cpu_body(std::string_view primitive);  // some way to run it exists
+
+class Lower {
+ public:
+  explicit Lower(const Function& function);
+  Units body();
+
+  // Places of values in the frame.
+  int tile(const Value* value);
+  int scalar(const Value* value);
+  int array(const Value* value);
+  ScalarSlot index(const Value* value) { return {scalar(value), lane_of(value->type.dtype)}; }
+  int slot(const Value* value);                       // of a tile that is computed; made at first use
+  int new_slot(const Type& type, size_t bytes = 0);   // at least the type's lanes
+  int owned_slot(const Value* value);                 // one that serves this value alone
+  int slot_or_none(const Value* value) const;         // -1: it has none (a view, or memory)
+  void share_slot(const Value* value, const Value* with) { slots_[value] = owned_slot(with); }
+  bool exchangeable(int a, int b) const;
+  // The slot of `op`'s result: that of `operand`, whose content may be overwritten, where this is its last use.
+  bool take_over(const Op& op, size_t operand);
+  TileAddress address(const Op& op, size_t first_index, const Shape& shape);
+  bool is_written(const Value* array) const;          // the kernel stores into it somewhere
+  void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
+  Units block(const Block& block);                    // of a region
+  // A tile input for a unit: scalars get a descriptor too, made by a unit added in front.
+  int input(const Value* value, Units& before);
+
+  // What the frame of this program starts with.
+  size_t tile_count() const { return tiles_.size(); }
+  const std::vector<Scalar>& scalars() const { return scalar_values_; }
+  size_t array_count() const { return arrays_.size(); }
+  const std::vector<size_t>& slot_bytes() const { return slot_bytes_; }
+  size_t scratch_bytes() const { return scratch_bytes_; }
+
+ private:
+  friend class BlockPlan;
+  const Function& function_;
+  std::unordered_map<const Value*, int> tiles_, scalars_, arrays_, slots_;
+  std::vector<Scalar> scalar_values_;
+  std::vector<size_t> slot_bytes_;
+  std::multimap<size_t, int> free_slots_;
+  std::unordered_set<int> kept_slots_;               // never given to another value
+  std::unordered_set<const Value*> written_, dedicated_;
+  std::unordered_set<const Value*> last_used_here_;   // operands that the op being lowered may overwrite
+  size_t scratch_bytes_ = 0;
+};
+
+// Views of tiles that move nothing, so that liveness and slots follow them to what they show.
+bool is_tile_view(const Op& op);
+const Value* viewed(const Value* value);
+
+void store_constant(Scalar& to, const Op& constant);
+
+}  // namespace tile::cpu

@@ -1,0 +1,166 @@
+// A loop that is nothing but acc = mma(load, load, acc): one blocked product.
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "cpu/control.h"
+#include "cpu/lower.h"
+#include "cpu/product.h"
+#include "cpu/tables.h"
+
+namespace tile::cpu {
+namespace {
+
+// An operand of the mma: a load one of whose indices is the loop's.
+struct OperandLoad {
+  const Op* load;
+  bool transposed;  // the tile is the load's with its axes swapped
+  size_t k_index;   // which index is the loop's
+};
+struct Pattern {
+  const Op* mma;
+  OperandLoad a, b;
+};
+
+std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, const Block& body, bool k_is_column) {
+  OperandLoad found{nullptr, false, 0};
+  const Op* op = value->definition;
+  while (op && op->parent == &body && !op->is("load")) {
+    bool widens = op->is("astype") && op->results[0]->type.dtype == DType::f32 && lane_of(op->type(0).dtype) == Lane::f32;
+    if (op->is("permute")) found.transposed = !found.transposed;
+    else if (!widens) return std::nullopt;
+    op = op->operands[0]->definition;
+  }
+  if (!op || op->parent != &body || !op->is("load") || op->operands.size() != 3 || lower.is_written(op->operands[0]) ||
+      op->integers("steps") != op->integers("shape") || op->number("pad") != 0)
+    return std::nullopt;
+  found.load = op;
+  found.k_index = k_is_column != found.transposed ? 1 : 0;
+  const Value* index = body.arguments[0];
+  bool by_loop = op->operands[1 + found.k_index] == index && op->operands[2 - found.k_index] != index;
+  const Value* other = op->operands[2 - found.k_index];
+  // Everything but the index comes from outside the loop.
+  auto outside = [&](const Value* v) { return v->owner != &body || (v->definition && v->definition->is("constant")); };
+  if (!by_loop || !outside(other) || !outside(op->operands[0])) return std::nullopt;
+  return found;
+}
+
+std::optional<Pattern> match(const Lower& lower, const Op& op) {
+  const Block& body = op.region();
+  if (op.results.size() != 1 || op.results[0]->type.rank() != 2) return std::nullopt;
+  const Op* end = body.terminator();
+  const Op* mma = end->operands[0]->definition;
+  if (!mma || mma->parent != &body || !mma->is("mma") || mma->operands[2] != body.arguments[1] ||
+      mma->results[0]->type.dtype == DType::f16)
+    return std::nullopt;
+  auto a = operand_load(lower, mma->operands[0], body, true), b = operand_load(lower, mma->operands[1], body, false);
+  if (!a || !b) return std::nullopt;
+  for (const auto& inner : body.ops)  // nothing else
+    if (!inner->is("constant") && !inner->is("permute") && !inner->is("astype") && inner.get() != a->load &&
+        inner.get() != b->load && inner.get() != mma && inner.get() != end)
+      return std::nullopt;
+  return Pattern{mma, *a, *b};
+}
+
+struct GemmLoopUnit final : Unit {
+  ScalarSlot low, high, step;
+  TileAddress a, b;           // their loop index is a scalar of this unit, set to the first one
+  size_t a_k, b_k;
+  bool a_transposed, b_transposed;
+  int index, accumulator, to, slot;
+  int64_t m, n, block_k;
+  DType dtype;
+  const GemmKernels* kernels;
+  Units plain;                // for what the blocked product does not take: padding in front, a step
+
+  Signal run(Frame& frame) const override {
+    const int64_t first = integer(frame, low), turns = std::max<int64_t>(integer(frame, high) - first, 0);
+    TileRef x = whole(frame, a, a_k, first, turns), y = whole(frame, b, b_k, first, turns);
+    bool front = false;
+    for (int i = 0; i < 2; ++i) front |= x.first[i] > 0 || y.first[i] > 0;
+    if (front || integer(frame, step) != 1) return run_units(plain, frame);
+    auto there = [](const TileRef& tile, size_t axis, int64_t most) { return std::clamp<int64_t>(tile.valid[axis], 0, most); };
+    const int64_t depth = turns * block_k;
+    const int64_t k = std::min(there(x, a_k, depth), there(y, b_k, depth));
+    const int64_t rows = there(x, 1 - a_k, m), cols = there(y, 1 - b_k, n);
+    const TileRef& c = frame.tiles[static_cast<size_t>(accumulator)];
+    int64_t extents[2] = {std::min(m, std::max(c.extent[0], rows + (rows < m))),
+                          std::min(n, std::max(c.extent[1], cols + (cols < n)))};
+    size_t mark = frame.scratch.mark();
+    char* out = frame.slots[static_cast<size_t>(slot)];
+    bool add = begin_product(c, 2, extents, out, rows == extents[0] && cols == extents[1], frame);
+    if (rows > 0 && cols > 0) {
+      MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
+      const void* strip = packed_strip(frame, k, cols, right, y.dtype);
+      void* scratch = frame.scratch.take(static_cast<size_t>(kernels->scratch_size(rows, k) * kernels->element_bytes));
+      kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add, scratch);
+    }
+    frame.tiles[static_cast<size_t>(to)] = dense_lanes(out, dtype, 2, extents);
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+
+  // The descriptor of all turns' tiles side by side.
+  TileRef whole(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first, int64_t turns) const {
+    frame.scalars[static_cast<size_t>(index)].i = first;
+    TileRef tile = address.resolve(frame);
+    const ArrayRef& array = frame.arrays[static_cast<size_t>(address.array)];
+    int64_t left = array.size[k_axis] - first * block_k;
+    tile.valid[k_axis] = left >= turns * block_k ? unlimited : std::max<int64_t>(left, 0);
+    return tile;
+  }
+
+  static MatrixView view(const TileRef& tile, bool transposed) {
+    const long bytes = info(tile.dtype).bytes;
+    long rows = tile.stride[0] / bytes, cols = tile.stride[1] / bytes;
+    return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
+  }
+
+  // Blocks of one column of the grid share the packed strip; they follow each other.
+  const void* packed_strip(Frame& frame, int64_t k, int64_t cols, const MatrixView& from, DType from_dtype) const {
+    PackedStrip& strip = frame.strip;
+    PackedStrip::Key key{from.data, k, cols, from.row_stride, from.column_stride, from_dtype, this};
+    if (!(strip.key == key)) {
+      size_t bytes = static_cast<size_t>(kernels->strip_size(k, cols) * kernels->element_bytes);
+      strip.reserve(bytes);
+      kernels->pack_strip(k, cols, from, from_dtype, strip.memory());
+      strip.key = key;
+    }
+    return strip.memory();
+  }
+};
+
+bool applies(const Lower& lower, const Op& op) { return match(lower, op).has_value(); }
+
+std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
+  Pattern pattern = *match(lower, op);
+  auto unit = std::make_unique<GemmLoopUnit>();
+  const Block& body = op.region();
+  unit->low = lower.index(op.operands[0]);
+  unit->high = lower.index(op.operands[1]);
+  unit->step = lower.index(op.operands[2]);
+  unit->index = lower.scalar(body.arguments[0]);
+  unit->a = lower.address(*pattern.a.load, 1, pattern.a.load->integers("shape"));
+  unit->b = lower.address(*pattern.b.load, 1, pattern.b.load->integers("shape"));
+  unit->a_k = pattern.a.k_index;
+  unit->b_k = pattern.b.k_index;
+  unit->a_transposed = pattern.a.transposed;
+  unit->b_transposed = pattern.b.transposed;
+  const Shape &a_shape = pattern.mma->type(0).shape, &c_shape = pattern.mma->type(2).shape;
+  unit->m = c_shape[0];
+  unit->n = c_shape[1];
+  unit->block_k = a_shape[1];
+  unit->dtype = pattern.mma->type(2).dtype;
+  unit->kernels = &gemm_table().of(unit->dtype);
+  unit->plain.push_back(control_unit(lower, op));  // gives the result its place
+  unit->accumulator = lower.tile(op.operands[3]);
+  unit->to = lower.tile(op.results[0]);
+  unit->slot = lower.slot(op.results[0]);
+  lower.need_scratch(static_cast<size_t>(unit->kernels->scratch_size(unit->m, unit->kernels->kc) * 8 + 2 * unit->m * unit->n * 8) + 65536);
+  return unit;
+}
+
+const AddLowering gemm_loop_{{"for", lower_gemm_loop, false, applies}};
+
+}  // namespace
+}  // namespace tile::cpu

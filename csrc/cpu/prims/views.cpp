@@ -1,0 +1,221 @@
+// Units that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of lanes.
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/lower.h"
+#include "cpu/tables.h"
+
+namespace tile::cpu {
+namespace {
+
+TileRef of_scalar(const Scalar& scalar, DType dtype) {
+  TileRef ref;
+  ref.data = const_cast<char*>(scalar.bytes);
+  ref.dtype = dtype;
+  for (int i = 0; i < max_rank; ++i) {
+    ref.extent[i] = 1;
+    ref.valid[i] = unlimited;
+  }
+  return ref;
+}
+
+// A tile made from one tile or scalar without touching elements.
+struct ViewUnit : Unit {
+  int from = -1, scalar = -1, to = -1;
+  DType scalar_dtype = DType::f32;
+  void connect(Lower& lower, const Op& op) {
+    const Value* operand = op.operands[0];
+    if (operand->type.is_scalar()) {
+      scalar = lower.scalar(operand);
+      scalar_dtype = operand->type.dtype;
+    } else {
+      from = lower.tile(operand);
+    }
+    to = lower.tile(op.results[0]);
+  }
+  TileRef source(const Frame& frame) const {
+    return scalar >= 0 ? of_scalar(frame.scalars[static_cast<size_t>(scalar)], scalar_dtype)
+                       : frame.tiles[static_cast<size_t>(from)];
+  }
+};
+
+struct AxesUnit final : ViewUnit {
+  std::vector<int> axis;  // of the source, for each axis of the result; -1: a new one of extent 1
+  std::vector<int> gone;  // axes of extent 1 that the result lacks
+  std::vector<bool> grows;  // repeated to the result's extent
+  Signal run(Frame& frame) const override {
+    TileRef source = this->source(frame), view = source;
+    bool outside = false;
+    auto limited = [&](int i) { return source.valid[i] != unlimited || source.first[i] > 0; };
+    for (int i : gone) outside |= source.first[i] > 0 || source.valid[i] < 1;
+    for (size_t i = 0; i < axis.size(); ++i) {
+      bool fresh = axis[i] < 0;
+      int j = fresh ? 0 : axis[i];
+      view.extent[i] = fresh ? 1 : source.extent[j];
+      view.stride[i] = fresh ? 0 : source.stride[j];
+      view.first[i] = fresh ? 0 : source.first[j];
+      view.valid[i] = fresh ? unlimited : source.valid[j];
+      if (!fresh && grows[i] && limited(j)) {  // its only element is padding, or it is there
+        outside |= source.first[j] > 0 || source.valid[j] < 1;
+        view.extent[i] = 1;
+        view.first[i] = 0;
+        view.valid[i] = unlimited;
+      }
+      if (grows[i]) view.stride[i] = 0;
+    }
+    if (outside && !axis.empty()) view.valid[0] = 0;
+    frame.tiles[static_cast<size_t>(to)] = view;
+    return Signal::next;
+  }
+};
+
+std::unique_ptr<Unit> lower_broadcast(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<AxesUnit>();
+  unit->connect(lower, op);
+  const Shape &from = op.type(0).shape, &to = op.results[0]->type.shape;
+  for (size_t i = 0; i < to.size(); ++i) {
+    unit->axis.push_back(from.empty() ? -1 : static_cast<int>(i));
+    unit->grows.push_back(!from.empty() && from[i] != to[i]);
+  }
+  return unit;
+}
+
+std::unique_ptr<Unit> lower_permute(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<AxesUnit>();
+  unit->connect(lower, op);
+  for (int64_t axis : op.integers("axes")) unit->axis.push_back(static_cast<int>(axis));
+  unit->grows.assign(unit->axis.size(), false);
+  return unit;
+}
+
+bool is_unit_reshape(const Lower&, const Op& op) {
+  return !op.results[0]->type.is_scalar() && (op.type(0).is_scalar() || is_tile_view(op));
+}
+std::unique_ptr<Unit> lower_unit_reshape(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<AxesUnit>();
+  unit->connect(lower, op);
+  const Shape &from = op.type(0).shape, &to = op.results[0]->type.shape;
+  size_t at = 0;
+  auto skip_units = [&] {
+    for (; at < from.size() && from[at] == 1; ++at) unit->gone.push_back(static_cast<int>(at));
+  };
+  for (int64_t extent : to) {
+    if (extent != 1) {
+      skip_units();
+      unit->axis.push_back(static_cast<int>(at++));
+    } else {
+      unit->axis.push_back(-1);
+    }
+    unit->grows.push_back(false);
+  }
+  skip_units();
+  return unit;
+}
+
+struct LoadUnit final : Unit {
+  TileAddress address;
+  int to;
+  Signal run(Frame& frame) const override {
+    frame.tiles[static_cast<size_t>(to)] = address.resolve(frame);
+    return Signal::next;
+  }
+};
+bool stays_in_memory(const Lower& lower, const Op& op) {
+  return !op.results[0]->type.is_scalar() && !lower.is_written(op.operands[0]);
+}
+std::unique_ptr<Unit> lower_load(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<LoadUnit>();
+  unit->address = lower.address(op, 1, op.integers("shape"));
+  unit->to = lower.tile(op.results[0]);
+  return unit;
+}
+
+struct LoadCopyUnit final : Unit {
+  TileAddress address;
+  int to, slot, scalar;
+  DType dtype;
+  Signal run(Frame& frame) const override {
+    TileRef tile = address.resolve(frame);
+    const int rank = static_cast<int>(address.shape.size());
+    char* data = scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes : frame.slots[static_cast<size_t>(slot)];
+    int64_t extents[max_rank];
+    std::copy(tile.extent, tile.extent + max_rank, extents);
+    copy_lanes(tile, rank, extents, data);
+    if (scalar < 0) frame.tiles[static_cast<size_t>(to)] = dense_lanes(data, dtype, rank, extents);
+    return Signal::next;
+  }
+};
+std::unique_ptr<Unit> lower_load_copy(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<LoadCopyUnit>();
+  const Value* result = op.results[0];
+  unit->address = lower.address(op, 1, op.integers("shape"));
+  bool scalar = result->type.is_scalar();
+  unit->scalar = scalar ? lower.scalar(result) : -1;
+  unit->to = scalar ? -1 : lower.tile(result);
+  unit->slot = scalar ? -1 : lower.slot(result);
+  unit->dtype = result->type.dtype;
+  return unit;
+}
+
+// A narrow float in memory read as f32: its lanes are f32 already.
+const Op* memory_load(const Lower& lower, const Value* value);
+bool is_lane_cast(const Lower& lower, const Op& op) {
+  DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
+  return !op.type(0).is_scalar() && to == DType::f32 && from != DType::f32 && lane_of(from) == Lane::f32 &&
+         memory_load(lower, op.operands[0]);
+}
+const Op* memory_load(const Lower& lower, const Value* value) {
+  const Op* op = viewed(value)->definition;
+  while (op && op->is("astype") && is_lane_cast(lower, *op)) op = viewed(op->operands[0])->definition;
+  return op && op->is("load") && !lower.is_written(op->operands[0]) ? op : nullptr;
+}
+struct SameUnit final : ViewUnit {
+  Signal run(Frame& frame) const override {
+    frame.tiles[static_cast<size_t>(to)] = source(frame);
+    return Signal::next;
+  }
+};
+std::unique_ptr<Unit> lower_lane_cast(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<SameUnit>();
+  unit->connect(lower, op);
+  return unit;
+}
+
+struct ArangeUnit final : Unit {
+  std::vector<char> lanes;
+  TileRef tile;
+  int to;
+  Signal run(Frame& frame) const override {
+    frame.tiles[static_cast<size_t>(to)] = tile;
+    return Signal::next;
+  }
+};
+std::unique_ptr<Unit> lower_arange(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<ArangeUnit>();
+  const int64_t size = op.integer("size");
+  const DType dtype = op.dtype("dtype");
+  const int64_t bytes = lane_bytes(lane_of(dtype));
+  unit->lanes.resize(static_cast<size_t>(size * bytes));
+  for (int64_t i = 0; i < size; ++i) {
+    Constant element = Constant::of(dtype, i);
+    Scalar lane;
+    if (lane_of(dtype) == Lane::f32) lane.f = static_cast<float>(element.floating);
+    else if (lane_of(dtype) == Lane::f64) lane.d = element.floating;
+    else lane.i = element.integer;
+    std::memcpy(&unit->lanes[static_cast<size_t>(i * bytes)], lane.bytes, static_cast<size_t>(bytes));
+  }
+  unit->tile = dense_lanes(unit->lanes.data(), dtype, 1, &size);
+  unit->to = lower.tile(op.results[0]);
+  return unit;
+}
+
+const AddLowering broadcast_{{"broadcast", lower_broadcast, true}};
+const AddLowering permute_{{"permute", lower_permute, true}};
+const AddLowering reshape_{{"reshape", lower_unit_reshape, true, is_unit_reshape}};
+const AddLowering load_{{"load", lower_load, true, stays_in_memory}};
+const AddLowering load_copy_{{"load", lower_load_copy, false, [](const Lower& l, const Op& op) { return !stays_in_memory(l, op); }}};
+const AddLowering astype_{{"astype", lower_lane_cast, true, is_lane_cast}};
+const AddLowering arange_{{"arange", lower_arange, true}};
+
+}  // namespace
+}  // namespace tile::cpu

@@ -1,0 +1,63 @@
+// Operands of products.
+#include "cpu/product.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cpu/tables.h"
+
+namespace tile::cpu {
+
+Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
+  const DType dtype = tile.lanes && !stored_as_lane(tile.dtype) ? DType::f32 : tile.dtype;
+  const long bytes = tile.lanes ? lane_bytes(lane_of(tile.dtype)) : info(tile.dtype).bytes;
+  auto stride = [&](int axis) { return tile.extent[axis] == 1 && tile.valid[axis] == unlimited ? 0 : tile.stride[axis] / bytes; };
+  Matrix matrix{{tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
+  matrix.in_place = dtype == kernels.compute && matrix.view.column_stride == 1;
+  return matrix;
+}
+
+Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fill, Scratch& scratch) {
+  const int64_t full = shape[static_cast<size_t>(axis)];
+  const bool limited = tile.valid[axis] != unlimited || tile.first[axis] > 0;
+  if (limited && tile.first[axis] <= 0 && tile.pad == 0) return {std::clamp<int64_t>(tile.valid[axis], 0, full), true};
+  if (limited || (must_fill && tile.extent[axis] > 1 && tile.extent[axis] < full)) {
+    tile = materialise(tile, rank, shape.data(), scratch);
+    return {full, false};
+  }
+  // A single element repeats through a stride of 0.
+  return {tile.extent[axis] == 1 && must_fill ? full : std::min(tile.extent[axis], full), false};
+}
+
+bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers, Frame& frame) {
+  const int64_t element = lane_bytes(lane_of(accumulator.dtype));
+  int64_t count = 1;
+  bool single = true, same = accumulator.lanes && accumulator.data == out;
+  for (int i = 0; i < rank; ++i) {
+    count *= extents[i];
+    single &= accumulator.extent[i] == 1;
+    same &= accumulator.extent[i] == extents[i];
+  }
+  if (same) return true;
+  if (single && accumulator.lanes) {
+    static const char zeros[8] = {};
+    bool zero = std::memcmp(accumulator.data, zeros, static_cast<size_t>(element)) == 0;
+    if (zero && covers) return false;
+    if (zero) {
+      std::memset(out, 0, static_cast<size_t>(count * element));
+      return true;
+    }
+  }
+  if (accumulator.data == out) {  // other extents in the same buffer
+    size_t mark = frame.scratch.mark();
+    char* copy = frame.scratch.take(static_cast<size_t>(count * element));
+    copy_lanes(accumulator, rank, extents, copy);
+    std::memcpy(out, copy, static_cast<size_t>(count * element));
+    frame.scratch.release(mark);
+  } else {
+    copy_lanes(accumulator, rank, extents, out);
+  }
+  return true;
+}
+
+}  // namespace tile::cpu

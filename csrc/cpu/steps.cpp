@@ -1,0 +1,41 @@
+// Which table functions an elementwise op needs.
+#include "cpu/steps.h"
+
+namespace tile::cpu {
+namespace {
+
+// Rounding functions take no repeats: their operand is the step before.
+const ChunkFunction* rounding(DType dtype) {
+  const MoveRow& row = move_row(dtype);
+  return row.round ? &row.round : nullptr;
+}
+
+const ElementwiseRow& row_of(const Op& op, std::string_view name, Lane lane) {
+  const ElementwiseRow* row = find_elementwise(name, lane);
+  if (!row) fail(op, ErrorKind::unsupported, "has no CPU implementation for ", op.type(0).dtype);
+  return *row;
+}
+
+}  // namespace
+
+std::vector<StepFunction> step_functions(const Op& op) {
+  const DType from = op.type(op.is("where") ? 1 : 0).dtype, to = op.results[0]->type.dtype;
+  const Lane source = lane_of(from), target = lane_of(to);
+  std::vector<StepFunction> steps;
+  if (!op.is("astype")) {
+    steps.push_back({row_of(op, op.name(), source).variants, target});
+  } else if (to == DType::boolean && from != DType::boolean) {
+    steps.push_back({row_of(op, "to_bool", source).variants, target});
+  } else if (source != target) {
+    steps.push_back({cast_row(source, target).variants, target});
+  }
+  if (ends_in_rounding(op)) steps.push_back({rounding(to), target});
+  return steps;
+}
+
+bool ends_in_rounding(const Op& op) {
+  const DType to = op.results[0]->type.dtype;
+  return rounding(to) && (!op.is("astype") || op.type(0).dtype != to);
+}
+
+}  // namespace tile::cpu

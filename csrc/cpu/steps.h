@@ -1,0 +1,19 @@
+// The table functions that compute an elementwise op: one, or a cast and a rounding.
+#pragma once
+#include <vector>
+
+#include "cpu/tables.h"
+#include "ir/op.h"
+
+namespace tile::cpu {
+
+struct StepFunction {
+  const ChunkFunction* variants;  // by mask of operands that repeat
+  Lane result;
+};
+// In order; each after the first takes the result before it. Empty: the lanes are the operand's own.
+std::vector<StepFunction> step_functions(const Op& op);
+// Whether the last function of step_functions only rounds to the result's dtype, as a store to memory does too.
+bool ends_in_rounding(const Op& op);
+
+}  // namespace tile::cpu

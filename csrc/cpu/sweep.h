@@ -1,0 +1,50 @@
+// A sweep: a chain of elementwise steps over one tile shape, with the inputs it reads, the tiles and memory it
+// writes and the reductions it ends in, run over chunks that stay in the first-level cache.
+#pragma once
+#include <vector>
+
+#include "cpu/address.h"
+#include "cpu/frame.h"
+#include "cpu/tables.h"
+
+namespace tile::cpu {
+
+struct SweepStep {
+  const ChunkFunction* variants = nullptr;  // by the mask of operands that repeat along the columns
+  int arity = 1;
+  int in[3] = {};  // values of the sweep
+  int out = 0;
+};
+
+struct SweepOutput {
+  int value, tile, slot;
+  DType dtype;
+};
+struct SweepStore {
+  int value;
+  TileAddress address;
+};
+struct SweepReduction {
+  int value;
+  const ReduceRow* row;
+  std::vector<bool> reduced;  // by axis of the sweep's shape
+  DType dtype;
+  int tile = -1, slot = -1;
+  int scalar = -1;  // where all axes are reduced
+};
+
+// Values are numbered: inputs first, then one for each step's result.
+struct Sweep final : Unit {
+  Shape shape;
+  std::vector<int> inputs;  // tiles of the frame
+  std::vector<Lane> lanes;  // of each value
+  std::vector<SweepStep> steps;
+  std::vector<SweepOutput> outputs;
+  std::vector<SweepStore> stores;
+  std::vector<SweepReduction> reductions;
+
+  Signal run(Frame& frame) const override;
+  size_t scratch_bytes() const;  // what one run takes at most
+};
+
+}  // namespace tile::cpu

@@ -1,0 +1,220 @@
+// Extents, cursors and merging of axes.
+#include "cpu/sweep_space.h"
+
+#include <algorithm>
+#include <new>
+
+namespace tile::cpu {
+
+bool SweepSpace::prepare(const Sweep& sweep, Frame& frame) {
+  rank_ = static_cast<int>(sweep.shape.size());
+  inputs = take<Cursor>(sweep.inputs.size());
+  outputs = take<Cursor>(sweep.outputs.size());
+  stores = take<Cursor>(sweep.stores.size());
+  reductions = take<Accumulator>(sweep.reductions.size());
+  output_tiles = take<TileRef>(sweep.outputs.size());
+  sources_ = take<TileRef>(sweep.inputs.size());
+  targets_ = take<TileRef>(sweep.stores.size());
+  varies_ = take<uint32_t>(sweep.lanes.size());
+  if (!find_extents(sweep, frame)) return false;
+  place_inputs(sweep, frame);
+  place_results(sweep, frame);
+  collapse(sweep);
+  return true;
+}
+
+bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
+  std::fill(extent, extent + max_rank + 2, 1);
+  for (size_t k = 0; k < sweep.stores.size(); ++k) {
+    targets_[k] = sweep.stores[k].address.resolve(frame);
+    for (int i = 0; i < rank_; ++i)  // a store has no padding element
+      targets_[k].extent[i] = std::min(targets_[k].valid[i], sweep.shape[static_cast<size_t>(i)]);
+  }
+  for (size_t k = 0; k < sweep.inputs.size(); ++k) sources_[k] = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
+  if (sweep.outputs.empty() && sweep.reductions.empty()) {  // only what is stored has to be computed
+    bool any = false;
+    int64_t most[max_rank] = {};
+    for (size_t k = 0; k < sweep.stores.size(); ++k) {
+      bool empty = false;
+      for (int i = 0; i < rank_; ++i) empty |= targets_[k].extent[i] <= 0;
+      if (empty) continue;
+      any = true;
+      for (int i = 0; i < rank_; ++i) most[i] = std::max(most[i], targets_[k].extent[i]);
+    }
+    std::copy(most, most + rank_, extent);
+    return any;
+  }
+  for (int i = 0; i < rank_; ++i) {
+    for (size_t k = 0; k < sweep.inputs.size(); ++k) extent[i] = std::max(extent[i], sources_[k].extent[i]);
+    for (size_t k = 0; k < sweep.stores.size(); ++k) extent[i] = std::max(extent[i], targets_[k].extent[i]);
+    extent[i] = std::min(extent[i], sweep.shape[static_cast<size_t>(i)]);
+  }
+  return true;
+}
+
+namespace {
+SweepSpace::Cursor cursor_of(const TileRef& tile) {
+  SweepSpace::Cursor cursor{};
+  cursor.data = tile.data;
+  cursor.dtype = tile.dtype;
+  cursor.lanes = tile.lanes;
+  cursor.pad = tile.pad;
+  std::copy(tile.stride, tile.stride + max_rank, cursor.stride);
+  std::copy(tile.first, tile.first + max_rank, cursor.first);
+  std::copy(tile.valid, tile.valid + max_rank, cursor.valid);
+  return cursor;
+}
+}  // namespace
+
+void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
+  std::fill(varies_, varies_ + sweep.lanes.size(), 0u);
+  for (size_t k = 0; k < sweep.inputs.size(); ++k) {
+    TileRef& tile = sources_[k];
+    int64_t wanted[max_rank];
+    bool copy = false;
+    int64_t repeats = 1;
+    for (int i = 0; i < rank_; ++i) {
+      bool limited = tile.valid[i] != unlimited || tile.first[i] > 0;
+      bool varying = limited || tile.extent[i] > 1;
+      if (varying && extent[i] > 1) varies_[k] |= 1u << i;
+      wanted[i] = varying ? extent[i] : 1;
+      if (!varying) repeats *= extent[i];
+      copy |= varying && !limited && tile.extent[i] < extent[i];
+    }
+    // What repeats is converted once rather than at each repeat.
+    copy |= !tile.lanes && repeats > 1;
+    if (copy) tile = materialise(tile, rank_, wanted, frame.scratch);
+    inputs[k] = cursor_of(tile);
+    for (int i = 0; i < rank_; ++i) {
+      if (!(varies_[k] >> i & 1)) {
+        if (wanted[i] == 1 && extent[i] == 1 && (inputs[k].first[i] > 0 || inputs[k].valid[i] < 1)) inputs[k].outside = true;
+        inputs[k].stride[i] = 0;
+        inputs[k].first[i] = 0;
+        inputs[k].valid[i] = unlimited;
+      }
+    }
+  }
+  for (const SweepStep& step : sweep.steps)
+    for (int k = 0; k < step.arity; ++k) varies_[step.out] |= varies_[step.in[k]];
+}
+
+void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
+  auto extents_of = [&](int value, int64_t* extents) {
+    for (int i = 0; i < rank_; ++i) extents[i] = varies_[value] >> i & 1 ? extent[i] : 1;
+  };
+  for (size_t k = 0; k < sweep.outputs.size(); ++k) {
+    int64_t extents[max_rank];
+    extents_of(sweep.outputs[k].value, extents);
+    output_tiles[k] = dense_lanes(frame.slots[static_cast<size_t>(sweep.outputs[k].slot)], sweep.outputs[k].dtype, rank_, extents);
+    outputs[k] = cursor_of(output_tiles[k]);
+    for (int i = 0; i < rank_; ++i)
+      if (extents[i] == 1) outputs[k].stride[i] = 0;
+  }
+  for (size_t k = 0; k < sweep.stores.size(); ++k) {
+    stores[k] = cursor_of(targets_[k]);
+    for (int i = 0; i < rank_; ++i)
+      if (extent[i] == 1 && (stores[k].first[i] > 0 || stores[k].valid[i] < 1)) stores[k].outside = true;
+  }
+  for (size_t k = 0; k < sweep.reductions.size(); ++k) {
+    const SweepReduction& reduction = sweep.reductions[k];
+    Accumulator& into = reductions[k];
+    int64_t extents[max_rank], kept[max_rank];
+    extents_of(reduction.value, extents);
+    int axes = 0;
+    for (int i = 0; i < rank_; ++i)
+      if (!reduction.reduced[static_cast<size_t>(i)]) kept[axes++] = extents[i];
+    into.tile = dense_lanes(frame.slots[static_cast<size_t>(reduction.slot)], reduction.dtype, axes, kept);
+    into.cursor = cursor_of(into.tile);
+    into.count = 1;
+    std::fill(into.cursor.first, into.cursor.first + max_rank, 0);
+    std::fill(into.cursor.valid, into.cursor.valid + max_rank, unlimited);
+    for (int i = rank_ - 1; i >= 0; --i) {
+      bool reduced = reduction.reduced[static_cast<size_t>(i)];
+      if (!reduced) into.count *= kept[--axes];
+      into.cursor.stride[i] = reduced || extents[i] == 1 ? 0 : into.tile.stride[axes];
+      into.reduced[i] = reduced;
+      into.last[i] = extents[i] - 1;
+      into.weight[i] = reduced ? sweep.shape[static_cast<size_t>(i)] - extents[i] + 1 : 1;
+    }
+  }
+}
+
+// Axes of extent 1 go; neighbours merge where every participant steps through both as through one.
+void SweepSpace::collapse(const Sweep& sweep) {
+  int map[max_rank];  // axis of each dimension so far: the innermost of those merged
+  int64_t length[max_rank + 2];
+  int count = 0;
+  auto bounded = [](const Cursor& cursor, int i) { return cursor.first[i] > 0 || cursor.valid[i] != unlimited; };
+  auto merges = [&](int outer, int inner) {
+    auto even = [&](const Cursor& cursor) {
+      return cursor.stride[outer] == cursor.stride[inner] * extent[inner] && !bounded(cursor, outer) && !bounded(cursor, inner);
+    };
+    for (size_t k = 0; k < sweep.inputs.size(); ++k)
+      if (!even(inputs[k]) || (varies_[k] >> outer & 1) != (varies_[k] >> inner & 1)) return false;
+    for (size_t k = 0; k < sweep.outputs.size(); ++k)
+      if (!even(outputs[k])) return false;
+    for (size_t k = 0; k < sweep.stores.size(); ++k)
+      if (!even(stores[k])) return false;
+    for (size_t k = 0; k < sweep.reductions.size(); ++k) {
+      const Accumulator& into = reductions[k];
+      if (!even(into.cursor) || into.reduced[outer] != into.reduced[inner] || into.weight[outer] > 1 || into.weight[inner] > 1)
+        return false;
+    }
+    return true;
+  };
+  for (int i = 0; i < rank_; ++i) {
+    bool weighed = false;  // an axis that only weighs stays
+    for (size_t k = 0; k < sweep.reductions.size(); ++k) weighed |= reductions[k].weight[i] > 1;
+    if (extent[i] == 1 && !weighed) continue;
+    if (count && merges(map[count - 1], i)) {
+      length[count - 1] *= extent[i];
+      map[count - 1] = i;
+    } else {
+      map[count] = i;
+      length[count++] = extent[i];
+    }
+  }
+  // Rows and columns always exist.
+  const int lead = std::max(0, 2 - count);
+  dims = count + lead;
+  auto rearrange = [&](Cursor& cursor) {
+    int64_t stride[max_rank + 2], first[max_rank + 2], valid[max_rank + 2];
+    for (int d = 0; d < dims; ++d) {
+      bool real = d >= lead;
+      int axis = real ? map[d - lead] : 0;
+      stride[d] = real ? cursor.stride[axis] : 0;
+      first[d] = real ? cursor.first[axis] : 0;
+      valid[d] = real ? cursor.valid[axis] : unlimited;
+    }
+    std::copy(stride, stride + dims, cursor.stride);
+    std::copy(first, first + dims, cursor.first);
+    std::copy(valid, valid + dims, cursor.valid);
+  };
+  for (size_t k = 0; k < sweep.inputs.size(); ++k) rearrange(inputs[k]);
+  for (size_t k = 0; k < sweep.outputs.size(); ++k) rearrange(outputs[k]);
+  for (size_t k = 0; k < sweep.stores.size(); ++k) rearrange(stores[k]);
+  for (size_t k = 0; k < sweep.reductions.size(); ++k) {
+    Accumulator& into = reductions[k];
+    rearrange(into.cursor);
+    bool reduced[max_rank + 2];
+    int64_t last[max_rank + 2], weight[max_rank + 2];
+    for (int d = 0; d < dims; ++d) {
+      bool real = d >= lead;
+      int axis = real ? map[d - lead] : 0;
+      reduced[d] = real && into.reduced[axis];
+      weight[d] = real ? into.weight[axis] : 1;
+      last[d] = !real ? 0 : weight[d] > 1 ? into.last[axis] : length[d - lead] - 1;
+    }
+    std::copy(reduced, reduced + dims, into.reduced);
+    std::copy(last, last + dims, into.last);
+    std::copy(weight, weight + dims, into.weight);
+  }
+  for (size_t v = 0; v < sweep.lanes.size(); ++v) {
+    uint32_t by_dim = 0;
+    for (int d = lead; d < dims; ++d) by_dim |= (varies_[v] >> map[d - lead] & 1) << d;
+    varies_[v] = by_dim;
+  }
+  for (int d = 0; d < dims; ++d) extent[d] = d < lead ? 1 : length[d - lead];
+}
+
+}  // namespace tile::cpu

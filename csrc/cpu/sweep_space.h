@@ -1,0 +1,53 @@
+// The iteration space of one run of a sweep: extents found from what is there, axes merged where every
+// participant allows it, and a cursor a participant.
+#pragma once
+#include "cpu/frame.h"
+#include "cpu/sweep.h"
+
+namespace tile::cpu {
+
+class SweepSpace {
+ public:
+  struct Cursor {
+    char* data;
+    DType dtype;
+    bool lanes;
+    bool outside;  // nothing of it is there: an axis of extent 1 lies outside
+    double pad;
+    int64_t stride[max_rank], first[max_rank], valid[max_rank];
+  };
+  struct Accumulator {
+    Cursor cursor;
+    TileRef tile;
+    int64_t count;  // accumulators
+    bool reduced[max_rank];
+    int64_t last[max_rank];    // the index that stands for those not stored
+    int64_t weight[max_rank];  // and how many they are, itself included; 1 where the axis is kept
+  };
+
+  explicit SweepSpace(Scratch& scratch) : scratch_(scratch) {}
+  // false: there is nothing to do.
+  bool prepare(const Sweep& sweep, Frame& frame);
+  bool varies(size_t value, int dim) const { return varies_[value] >> dim & 1; }
+
+  int dims = 0;  // at least 2; the last two are rows and columns of chunks
+  int64_t extent[max_rank + 2];
+  Cursor *inputs, *outputs, *stores;
+  Accumulator* reductions;
+  TileRef* output_tiles;
+
+ private:
+  bool find_extents(const Sweep& sweep, Frame& frame);
+  void place_inputs(const Sweep& sweep, Frame& frame);
+  void place_results(const Sweep& sweep, Frame& frame);
+  void collapse(const Sweep& sweep);
+  template <class T>
+  T* take(size_t count) { return reinterpret_cast<T*>(scratch_.take(count * sizeof(T) + 1)); }
+
+  Scratch& scratch_;
+  TileRef *sources_, *targets_;  // of inputs and stores, by axis of the sweep's shape
+  uint32_t* varies_;             // by value: a bit an axis, then a bit a dimension
+  int rank_ = 0;
+};
+
+}  // namespace tile::cpu

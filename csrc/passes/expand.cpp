@@ -1,0 +1,28 @@
+// Replaces derived primitives by what they are made of, until only core ones are left.
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tile {
+
+bool expand(Function& function) {
+  bool changed = false;
+  for (int round = 0;; ++round) {
+    TILE_CHECK(round < 32, "a derived primitive expands into itself");
+    Rewriter rewrite(function);
+    rewrite.run(function.body(), [&](Op& op) {
+      if (op.primitive->core()) return Keep::yes;
+      std::vector<Value*> values = op.primitive->expand(rewrite.build, op);
+      TILE_CHECK(values.size() == op.results.size(), op.name(), " expands to ", values.size(), " values");
+      for (size_t i = 0; i < values.size(); ++i) {
+        TILE_CHECK(values[i]->type == op.results[i]->type, op.name(), " expands to ", values[i]->type, ", not ",
+                   op.results[i]->type);
+        rewrite.replace(op.results[i], values[i]);
+      }
+      return Keep::no;
+    });
+    if (!rewrite.changed) return changed;
+    changed = true;
+  }
+}
+
+}  // namespace tile

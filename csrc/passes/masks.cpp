@@ -1,0 +1,97 @@
+// Comparisons that ranges decide become constants, divisions that leave no rest become simple, and loads and
+// stores that cannot cross an edge get in_bounds = 1. Loops that cannot run are dropped.
+#include "passes/bounds.h"
+#include "passes/comparisons.h"
+#include "passes/passes.h"
+#include "passes/rewrite.h"
+
+namespace tile {
+namespace {
+
+std::optional<bool> decide(const Op& op, const Comparison& comparison, Bounds& bounds) {
+  std::optional<Linear> x = bounds.linear(op.operands[0]), y = bounds.linear(op.operands[1]);
+  if (!x || !y) {
+    if (!is_integer(op.type(0).dtype) || info(op.type(0).dtype).bits > 32) return std::nullopt;
+    Range a = bounds.facts().range(op.operands[0]), b = bounds.facts().range(op.operands[1]);
+    x = Linear{{}, a.low, a.high};
+    y = Linear{{}, b.low, b.high};
+  }
+  for (bool outcome : {true, false})
+    for (const Linear& form : comparison.forms(*x, *y, outcome))
+      if (bounds.nonnegative(form)) return outcome;
+  return std::nullopt;
+}
+
+bool known_divisor(const Op& op, Bounds& bounds) {
+  std::optional<Constant> by = constant_of(op.operands[1]);
+  return by && is_signed(by->dtype) && by->integer > 0 && bounds.facts().multiple_of(op.operands[0], by->integer);
+}
+
+// x where x never exceeds y (minimum) or never falls below it (maximum).
+Value* bounding(const Op& op, bool least, Bounds& bounds) {
+  for (size_t i : {0, 1}) {
+    std::optional<Linear> gap = bounds.difference(op.operands[least ? 1 - i : i], op.operands[least ? i : 1 - i]);
+    if (gap && bounds.nonnegative(*gap)) return op.operands[i];
+  }
+  return nullptr;
+}
+
+class Masks {
+ public:
+  explicit Masks(Function& function) : bounds_(function), rewrite_(function) {
+    rewrite_.run(function.body(), [&](Op& op) { return visit(op); });
+  }
+  bool changed() const { return rewrite_.changed; }
+
+ private:
+  Keep visit(Op& op) {
+    if (const Comparison* comparison = find_comparison(op.name())) return compare(op, *comparison);
+    if (op.is("cdiv") && known_divisor(op, bounds_))
+      return become(op, rewrite_.build.emit("floordiv", {op.operands[0], op.operands[1]}));
+    if (op.is("mod") && known_divisor(op, bounds_))
+      return become(op, rewrite_.build.splat(Constant::of(op.result()->type.dtype, 0), op.result()->type.shape));
+    if (op.is("minimum") || op.is("maximum")) {
+      Value* value = bounding(op, op.is("minimum"), bounds_);
+      return value ? become(op, value) : Keep::yes;
+    }
+    if (op.is("for")) return turns(op);
+    if (const Access* access = find_access(op.name())) bound(op, *access);
+    return Keep::yes;
+  }
+
+  Keep compare(Op& op, const Comparison& comparison) {
+    std::optional<bool> outcome = decide(op, comparison, bounds_);
+    if (!outcome) return Keep::yes;
+    return become(op, rewrite_.build.splat(Constant::of(DType::boolean, int{*outcome}), op.type(0).shape));
+  }
+
+  // A loop that ends before it begins gives its initial values.
+  Keep turns(Op& op) {
+    std::optional<Linear> gap = bounds_.difference(op.operands[0], op.operands[1]);
+    if (!gap || !bounds_.nonnegative(*gap)) return Keep::yes;
+    for (size_t i = 0; i < op.results.size(); ++i) rewrite_.replace(op.results[i], op.operands[3 + i]);
+    return Keep::no;
+  }
+
+  void bound(Op& op, const Access& access) {
+    if (op.has("in_bounds")) return;
+    for (const std::optional<Linear>& form : access.forms(op, bounds_))
+      if (!form || !bounds_.nonnegative(*form)) return;
+    op.attributes.set("in_bounds", int64_t{1});
+    rewrite_.changed = true;
+  }
+
+  Keep become(Op& op, Value* value) {
+    rewrite_.replace(op.result(), value);
+    return Keep::no;
+  }
+
+  Bounds bounds_;
+  Rewriter rewrite_;
+};
+
+}  // namespace
+
+bool simplify_masks(Function& function) { return Masks(function).changed(); }
+
+}  // namespace tile

@@ -1,0 +1,143 @@
+// The text form: what print() writes parse() reads, and bad text is an error with line and column.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "ir/build.h"
+#include "ir/print.h"
+
+namespace tile {
+namespace {
+
+constexpr std::string_view loops = R"(kernel loops(%0: array<f32,2>, %1: i32) {dim.0.1.divisor=16} {
+  %2: i32 = constant {dtype=i32, value=0}  // loops.cpp:3
+  %3: f32 = constant {dtype=f32, value=-inf}
+  %4: f32[1,8] = broadcast %3 {shape=[1,8]}  // loops.cpp:4
+  %5: bool = constant {dtype=bool, value=1}
+  %6: f32[1,8] = for %2, %1, %1, %4 (%7: i32, %8: f32[1,8]) {  // loops.cpp:5
+    %9: f32[1,8] = if %5 () {  // loops.cpp:6
+      yield %8
+    } () {
+      yield %4  // loops.cpp:9
+    }
+    yield %9  // loops.cpp:10
+  }
+  %10: i32, %11: f32[1,8] = loop %2, %6 (%12: i32, %13: f32[1,8]) {
+    if %5 () {
+      break %2, %13
+    } () {
+      yield
+    }
+    continue %12, %13
+  }
+}
+)";
+
+std::string error_of(std::string_view text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Parse, ReadsBackWhatPrintWrites) {
+  Function function = parse(loops);
+  EXPECT_EQ(print(function), loops);
+  EXPECT_EQ(print(parse(print(function, false))), print(function, false));
+}
+
+TEST(Parse, CommentsBecomeLocations) {
+  Function function = parse(loops);
+  const Op& loop = *function.body().ops[4];
+  EXPECT_EQ(str(loop.location), "loops.cpp:5");
+  EXPECT_FALSE(function.body().ops[1]->location.known());
+  EXPECT_EQ(str(loop.region().ops[0]->region(1).ops[0]->location), "loops.cpp:9");
+}
+
+TEST(Parse, LocationsDoNotChangeTheHash) {
+  Function function = parse(loops);
+  EXPECT_EQ(hash(function), hash(parse(print(function, false))));
+}
+
+TEST(Parse, EveryKindOfAttribute) {
+  std::string text =
+      "kernel k() {a=-3, b=0.1, c=1e+300, d=-0.0, e=nan, f=-inf, g=[], h=[1,-2], i=bf16, "
+      "j=\"a \\\"b\\\" \\\\ \\n\"} {\n}\n";
+  EXPECT_EQ(print(parse(text)), text);
+  EXPECT_EQ(std::get<std::string>(*parse(text).attributes().find("j")), "a \"b\" \\ \n");
+}
+
+TEST(Parse, AnyNamesAndSpacing) {
+  EXPECT_EQ(print(parse("kernel k ( %x : i32 )\n{ // a note\n %out : f32 = constant{ value = 1 , dtype = f32 } }")),
+            "kernel k(%0: i32) {\n  %1: f32 = constant {dtype=f32, value=1}\n}\n");
+}
+
+TEST(Parse, ErrorsNameLineAndColumn) {
+  EXPECT_EQ(error_of(""), "tile text 1:1: expected 'kernel', found the end of the text");
+  EXPECT_EQ(error_of("kernel k() {\n  %0: f32 = sine %1\n}"), "tile text 2:13: there is no primitive 'sine'");
+  EXPECT_EQ(error_of("kernel k() {\n  yield %7\n}"), "tile text 2:9: %7 is not defined here");
+  EXPECT_EQ(error_of("kernel k(%0: f33) {}"), "tile text 1:14: there is no dtype 'f33'");
+  EXPECT_EQ(error_of("kernel k(%0: f32[0]) {}"),
+            "tile text 1:14: f32[0] has an extent below 1 or too many elements");
+  EXPECT_EQ(error_of("kernel k(%0: array<f32,99>) {}"), "tile text 1:14: an array of rank 99; ranks are 0 to 64");
+  EXPECT_EQ(error_of("kernel k(%0: f32, %0: f32) {}"), "tile text 1:19: %0 is defined twice");
+  EXPECT_EQ(error_of("kernel k() {a=1, a=2} {}"), "tile text 1:18: attribute 'a' is given twice");
+  EXPECT_EQ(error_of("kernel k() {a=99999999999999999999x} {}"),
+            "tile text 1:15: expected a number, a dtype, a string or a list, found '99999999999999999999x'");
+  EXPECT_EQ(error_of("kernel k() {a=[1,9999999999999999999]} {}"),
+            "tile text 1:18: expected an integer of 64 bits, found '9999999999999999999'");
+  EXPECT_EQ(error_of("kernel k() {a=\"x} {}"), "tile text 1:21: this string has no closing '\"'");
+  EXPECT_EQ(error_of("kernel k() {\n"), "tile text 2:1: expected a name, found the end of the text");
+  EXPECT_EQ(error_of("kernel k() {} kernel"), "tile text 1:15: expected the end of the text after the kernel");
+}
+
+TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
+  EXPECT_EQ(error_of("kernel k() {\n  %0: f16 = constant {dtype=f32, value=0}\n}"),
+            "tile text 2:3: %0 is f32 by the type rule of constant, but the text says f16");
+  EXPECT_EQ(error_of("kernel k() {\n  constant {dtype=f32, value=0}\n}"),
+            "tile text 2:3: constant gives 1 results, but 0 are named");
+  EXPECT_EQ(error_of("kernel k() {\n  %0: f32 = broadcast {shape=[2]}\n}"),
+            "tile text 2:3: broadcast: takes 1 operands, got 0");
+  EXPECT_EQ(error_of("kernel k(%0: i32) {\n  %1: f32 = constant {value=0} // k.cpp:4\n}"),
+            "tile text 2:3: k.cpp:4: constant: attribute 'dtype' is missing");
+}
+
+TEST(Parse, NamesEndWithTheirRegion) {
+  EXPECT_EQ(error_of("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"
+                     "    yield\n  } () {\n    yield\n  }\n  for %x, %i, %i (%j: i32) {\n    yield\n  }\n}"),
+            "tile text 8:7: %x is not defined here");
+}
+
+TEST(Parse, DeepNestingIsAnError) {
+  std::string text = "kernel k(%c: bool) {\n";
+  for (int i = 0; i < 100000; ++i) text += "if %c () {";
+  EXPECT_EQ(error_of(text), "tile text 2:648: regions are nested deeper than 64");
+}
+
+// Damaged text is an Error or another function that prints and parses; it never crashes.
+TEST(Parse, SurvivesRandomDamage) {
+  std::mt19937 random(7);
+  const std::string pieces[] = {"%", "{", "}", "(", ")", "=", ",", "\"", "[", "]", "i32", "-", "9", ".", "\n", "//",
+                                "for", "yield", "array<", "broadcast", "constant", "\\", "e", "nan", "%99", "\0"};
+  for (int round = 0; round < 4000; ++round) {
+    std::string text(loops);
+    for (unsigned edits = 1 + random() % 4; edits-- > 0;) {
+      size_t at = random() % text.size();
+      switch (random() % 3) {
+        case 0: text.erase(at, 1 + random() % 12); break;
+        case 1: text.insert(at, pieces[random() % std::size(pieces)]); break;
+        case 2: text[at] = static_cast<char>(random() % 256); break;
+      }
+    }
+    try {
+      std::string printed = print(parse(text), false);
+      EXPECT_EQ(print(parse(printed), false), printed);
+    } catch (const Error&) {
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tile

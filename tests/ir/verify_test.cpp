@@ -1,0 +1,105 @@
+// What the verifier finds in broken functions, with the text it says.
+#include "ir/verify.h"
+
+#include <gtest/gtest.h>
+
+#include "ir/build.h"
+#include "ir/print.h"
+
+namespace tile {
+namespace {
+
+constexpr std::string_view prefix = "internal error after a pass, please report it: ";
+
+std::string verdict(const Function& function) {
+  try {
+    verify(function, "a pass");
+  } catch (const Error& error) {
+    std::string text = error.what();
+    size_t at = text.find(prefix);
+    return at == std::string::npos ? text : text.erase(at, prefix.size());
+  }
+  return "fine";
+}
+std::string parse_error(std::string_view text) {
+  try {
+    parse(text);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "fine";
+}
+
+Function sample() {
+  return parse(R"(kernel k(%0: i32, %1: bool) {
+  %2: i32 = constant {dtype=i32, value=4}  // k.cpp:2
+  %3: i32[8] = broadcast %2 {shape=[8]}  // k.cpp:3
+  %4: i32[8] = for %0, %2, %2, %3 (%5: i32, %6: i32[8]) {  // k.cpp:4
+    yield %6  // k.cpp:5
+  }
+})");
+}
+
+TEST(Verify, AcceptsASoundFunction) { EXPECT_EQ(verdict(sample()), "fine"); }
+
+TEST(Verify, OperandsMustBeDefinedAbove) {
+  Function function = sample();
+  auto& ops = function.body().ops;
+  std::swap(ops[0], ops[1]);
+  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: an operand of type i32 is not defined above it");
+}
+
+TEST(Verify, ValuesOfARegionStayInside) {
+  Function function = sample();
+  Op& loop = *function.body().ops[2];
+  Builder build(function, function.body());
+  build.broadcast(loop.region().arguments[0], {2});
+  EXPECT_EQ(verdict(function), "broadcast: an operand of type i32 is not defined above it");
+}
+
+TEST(Verify, OwnershipOfResultsAndArguments) {
+  Function function = sample();
+  function.body().ops[1]->results[0]->owner = nullptr;
+  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: a result is owned elsewhere");
+  function = sample();
+  function.body().ops[2]->region().arguments[0]->owner = &function.body();
+  EXPECT_EQ(verdict(function), "k.cpp:4: for: a block argument is owned elsewhere");
+  function = sample();
+  function.body().ops[1]->parent = nullptr;
+  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: its parent is not the block that holds it");
+}
+
+TEST(Verify, RegionsEndInOneTerminator) {
+  Function function = sample();
+  function.body().ops[2]->region().ops.clear();
+  EXPECT_EQ(verdict(function), "k.cpp:4: for: a region must end in yield, break or continue");
+  function = sample();
+  Builder build(function, function.body().ops[2]->region());
+  build.constant(DType::i32, 1);
+  EXPECT_EQ(verdict(function), "k.cpp:5: yield: it ends a region but does not stand at the end of one");
+}
+
+TEST(Verify, TypesAreThoseOfTheTypeRule) {
+  Function function = sample();
+  function.body().ops[1]->results[0]->type.shape = {9};
+  EXPECT_EQ(verdict(function), "k.cpp:3: broadcast: result 0 is i32[9]; its type rule gives i32[8]");
+  function = sample();
+  function.body().ops[2]->operands.pop_back();
+  EXPECT_EQ(verdict(function),
+            "k.cpp:4: for: k.cpp:4: for: its region takes (i32, i32[8]) but is given (i32)");
+}
+
+TEST(Verify, JumpsBelongToALoop) {
+  EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  for %0, %0, %0 (%1: i32) {\n    break\n  }\n}"),
+            "internal error after parse, please report it: break: there is no loop around it, or an op other than "
+            "if lies between");
+  EXPECT_EQ(parse_error("kernel k(%0: i32, %1: bool) {\n  %2: i32 = loop %0 (%3: i32) {\n    if %1 () {\n      break\n"
+                        "    } () {\n      yield\n    }\n    continue %0\n  }\n}"),
+            "internal error after parse, please report it: break: it gives 0 values; its loop carries 1");
+  EXPECT_EQ(parse_error("kernel k(%0: i32, %1: bool) {\n  %2: i32 = loop %0 (%3: i32) {\n    if %1 () {\n"
+                        "      continue %1\n    } () {\n      yield\n    }\n    break %0\n  }\n}"),
+            "internal error after parse, please report it: continue: value 0 is bool; its loop carries i32");
+}
+
+}  // namespace
+}  // namespace tile
