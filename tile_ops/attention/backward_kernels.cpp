@@ -20,9 +20,9 @@ class Gradients {
     Tile q, k, p, grad_score;
     std::optional<Tile> grad_out;
   };
-  At at(Tile i, Tile j, bool edge) const {
+  At at(Tile i, Tile j) const {
     At t{scores.query(i), scores.key(j), Tile(), Tile(), std::nullopt};
-    Tile s = scores.at(t.q, t.k, i, j, edge);
+    Tile s = scores.at(t.q, t.k, i, j);
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
     Tile lse = column(lse_.load({i}, inf));
     t.p = exp(s - where(lse == -inf, inf, lse));
@@ -76,8 +76,8 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
     for (Tile head : range(first_head, first_head + group)) {
       Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth);
       Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
-      auto add = [&](Tile i, bool edge) {
-        auto t = gradients.at(i, j, edge);
+      for (Tile i : scores.seeing_rows(j)) {
+        auto t = gradients.at(i, j);
         Tile grad_score = (t.grad_score * weight).astype(query.dtype());
         if (grad_value && t.grad_out) sum_value = mma(t.p.astype(value.dtype()).t(), *t.grad_out, sum_value);
         if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
@@ -85,10 +85,7 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
           View sum_query = (*sums)[{batch, head}].tiled_view(query_tile);
           sum_query.store({i, 0}, mma(grad_score, t.k, sum_query.load({i, 0})));
         }
-      };
-      Tile whole = scores.first_whole_row(j);
-      for (Tile i : range(scores.first_row(j), whole)) add(i, true);
-      for (Tile i : range(whole, row_tiles)) add(i, false);
+      }
     }
     if (grad_key) (*grad_key)[{batch, key_head}].tiled_view(key_tile).store({j, 0}, sum_key);
     if (grad_value) (*grad_value)[{batch, key_head}].tiled_view(key_tile).store({j, 0}, sum_value);
@@ -108,13 +105,10 @@ void backward_query(Array query, Array key, Array value, std::optional<Array> bi
   Tile weight = scale.astype(dtype), sum = zeros({rows, depth}, dtype);
   Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth);
   Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
-  auto add = [&](Tile j, bool edge) {
-    auto t = gradients.at(i, j, edge);
+  for (Tile j : scores.visible_keys(i)) {
+    auto t = gradients.at(i, j);
     sum = mma((t.grad_score * weight).astype(query.dtype()), t.k, sum);
-  };
-  Tile whole = scores.whole_keys(i);
-  for (Tile j : range(whole)) add(j, false);
-  for (Tile j : range(whole, scores.visible_keys(i))) add(j, true);
+  }
   grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
@@ -135,7 +129,7 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
       Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
-          sum += gradients.at(i, j, true).grad_score;
+          sum += gradients.at(i, j).grad_score;
     }
   sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
   sum = where(grad_bias.dim(3) == 1, sum.sum(1, true), sum);

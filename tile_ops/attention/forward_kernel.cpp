@@ -16,16 +16,13 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
 
   Tile q = scores.query(i);
   Tile top = full({rows, 1}, least, dtype), total = zeros({rows, 1}, dtype), sum = zeros({rows, depth}, dtype);
-  auto add = [&](Tile j, bool edge) {
-    Tile s = scores.at(q, scores.key(j), i, j, edge);
+  for (Tile j : scores.visible_keys(i)) {
+    Tile s = scores.at(q, scores.key(j), i, j);
     Tile new_top = max(top, s.max(1, true)), shrink = exp(top - new_top), p = exp(s - new_top);
     total = total * shrink + p.sum(1, true);
     sum = mma(p.astype(value.dtype()), values.load({j, 0}), sum * shrink);
     top = new_top;
-  };
-  Tile whole = scores.whole_keys(i);
-  for (Tile j : range(whole)) add(j, false);
-  for (Tile j : range(whole, scores.visible_keys(i))) add(j, true);
+  }
 
   Tile empty = total == 0.0;
   out[{batch, head}].tiled_view({rows, depth}).store({i, 0}, where(empty, 0.0, sum / total));

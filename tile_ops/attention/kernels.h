@@ -20,17 +20,12 @@ class Scores {
 
   Tile query(Tile i) const { return query_.load({i, 0}); }
   Tile key(Tile j) const { return key_.load({j, 0}); }
-  // scale * q k^T + bias; -inf where masked. `edge`: the tile may cross the diagonal or the last key.
-  Tile at(Tile q, Tile k, Tile i, Tile j, bool edge) const;
+  // scale * q k^T + bias; -inf where masked. The compiler keeps the masks out of tiles that see all keys.
+  Tile at(Tile q, Tile k, Tile i, Tile j) const;
 
-  Tile row_tiles() const { return query_.num_tiles(0); }
-  Tile key_tiles() const { return key_.num_tiles(0); }
-  // Key tiles that every query of tile i sees whole, and those that any of them sees at all.
-  Tile whole_keys(Tile i) const;
-  Tile visible_keys(Tile i) const;
-  // The first tile of queries of which any sees tile j, and the first of which all see it whole.
-  Tile first_row(Tile j) const;
-  Tile first_whole_row(Tile j) const;
+  // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile j.
+  Range visible_keys(Tile i) const { return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_)); }
+  Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
   View query_, key_;
