@@ -92,7 +92,7 @@ struct GemmLoopUnit final : Unit {
     if (rows > 0 && cols > 0) {
       MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
       const void* strip = packed_strip(frame, k, cols, right, y.dtype);
-      void* scratch = frame.scratch.take(static_cast<size_t>(kernels->scratch_size(rows, k) * kernels->element_bytes));
+      void* scratch = frame.scratch.take(static_cast<size_t>(kernels->blocked_scratch_size(rows, k) * kernels->element_bytes));
       kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add, scratch);
     }
     frame.tiles[static_cast<size_t>(to)] = dense_lanes(out, dtype, 2, extents);
@@ -156,7 +156,7 @@ std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
   unit->accumulator = lower.tile(op.operands[3]);
   unit->to = lower.tile(op.results[0]);
   unit->slot = lower.slot(op.results[0]);
-  lower.need_scratch(static_cast<size_t>(unit->kernels->scratch_size(unit->m, unit->kernels->kc) * 8 + 2 * unit->m * unit->n * 8) + 65536);
+  lower.need_scratch(static_cast<size_t>(unit->kernels->blocked_scratch_size(unit->m, unit->kernels->block_depth) * 8 + 2 * unit->m * unit->n * 8) + 65536);
   return unit;
 }
 

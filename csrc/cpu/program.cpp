@@ -1,0 +1,141 @@
+// Compiling a function into units, and running blocks on threads.
+#include "cpu/program.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+
+#include "cpu/lower.h"
+#include "cpu/parallel.h"
+#include "ir/walk.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr double serial_below = 32768;  // elements of work: waking threads costs more
+constexpr int pieces_a_thread = 16;     // handed out one by one, so that uneven blocks balance
+
+// Elements that the ops of a block touch; a loop counts as a few turns.
+double cost_of(const Block& block) {
+  double cost = 0;
+  for (const auto& op : block.ops) {
+    for (const Value* result : op->results) cost += static_cast<double>(element_count(result->type.shape));
+    if (op->is("mma")) cost += static_cast<double>(element_count(op->type(0).shape)) * static_cast<double>(op->type(1).shape.back()) / 8;
+    for (const auto& region : op->regions) cost += cost_of(*region) * (op->is("if") ? 1 : 8);
+  }
+  return cost;
+}
+
+// Memory that outlives launches: fresh pages would cost more than small kernels do.
+struct Arena {
+  char* data = nullptr;
+  size_t size = 0;
+  ~Arena() { std::free(data); }
+  char* at_least(size_t bytes) {
+    if (bytes > size) {
+      std::free(data);
+      size = (bytes + 4095) / 4096 * 4096;
+      data = static_cast<char*>(std::aligned_alloc(4096, size));
+      if (!data) {
+        size = 0;
+        throw std::bad_alloc();
+      }
+    }
+    return data;
+  }
+};
+
+}  // namespace
+
+struct Program::Thread {
+  Frame frame;
+  Arena arena;
+  bool busy = false;
+};
+
+Program::Program(Function function) : function_(std::move(function)) {
+  Lower lower(function_);
+  units_ = lower.body();
+  for (const Value* argument : function_.body().arguments) {
+    if (argument->type.is_array())
+      array_arguments_.push_back(lower.array(argument));
+    else
+      scalar_arguments_.push_back(lower.scalar(argument));
+  }
+  scalars_ = lower.scalars();
+  slot_bytes_ = lower.slot_bytes();
+  tiles_ = lower.tile_count();
+  arrays_ = lower.array_count();
+  scratch_bytes_ = lower.scratch_bytes();
+  block_cost_ = cost_of(function_.body());
+}
+Program::~Program() = default;
+
+void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {
+  frame.tiles.resize(tiles_);
+  frame.scalars = scalars_;
+  frame.arrays.resize(arrays_);
+  for (size_t i = 0; i < array_arguments_.size(); ++i) frame.arrays[static_cast<size_t>(array_arguments_[i])] = arrays[i];
+  for (size_t i = 0; i < scalar_arguments_.size(); ++i) frame.scalars[static_cast<size_t>(scalar_arguments_[i])] = scalars[i];
+  frame.slots.resize(slot_bytes_.size());
+  frame.scratch.reserve(scratch_bytes_);
+  frame.scratch.release(0);
+  frame.strip.key = {};
+}
+
+void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {
+  const int64_t total = blocks[0] * blocks[1] * blocks[2];
+  if (total <= 0) return;
+  size_t arena_bytes = 0;
+  for (size_t bytes : slot_bytes_) arena_bytes += bytes;
+  auto work = [&](auto next) {
+    static thread_local Thread kept;
+    Thread nested;  // a kernel launched while this thread runs another
+    Thread& thread = kept.busy ? nested : kept;
+    thread.busy = true;
+    struct Release {
+      bool& busy;
+      ~Release() { busy = false; }
+    } release{thread.busy};
+    Frame& frame = thread.frame;
+    prepare(frame, arrays, scalars);
+    char* slot = thread.arena.at_least(arena_bytes);
+    for (size_t i = 0; i < slot_bytes_.size(); ++i) {
+      frame.slots[i] = slot;
+      slot += slot_bytes_[i];
+    }
+    std::copy(blocks, blocks + 3, frame.blocks);
+    int64_t begin, end;
+    while (next(begin, end))
+      for (int64_t i = begin; i < end; ++i) {
+        frame.block[0] = i % blocks[0];
+        frame.block[1] = i / blocks[0] % blocks[1];
+        frame.block[2] = i / blocks[0] / blocks[1];
+        run_units(units_, frame);
+      }
+  };
+  const ParallelRuntime& runtime = parallel_runtime();
+  const int threads = runtime.threads();
+  if (threads <= 1 || total == 1 || static_cast<double>(total) * block_cost_ < serial_below) {
+    bool done = false;
+    work([&](int64_t& begin, int64_t& end) {
+      begin = 0;
+      end = total;
+      return !std::exchange(done, true);
+    });
+    return;
+  }
+  std::atomic<int64_t> taken{0};
+  const int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread));
+  auto body = [&](int64_t, int64_t) {
+    work([&](int64_t& begin, int64_t& end) {
+      begin = taken.fetch_add(piece);
+      end = std::min(begin + piece, total);
+      return begin < total;
+    });
+  };
+  runtime.run(
+      threads, [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(body)*>(context))(begin, end); }, &body);
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,30 @@
+// A kernel compiled for the CPU: units over a frame, run for every block of a grid.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "cpu/frame.h"
+#include "ir/op.h"
+
+namespace tile::cpu {
+
+class Program {
+ public:
+  explicit Program(Function function);  // after the passes
+  ~Program();
+  // Arguments in the order of the kernel's parameters, arrays and scalars apart; strides in bytes.
+  void run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
+
+ private:
+  struct Thread;
+  void prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
+  Function function_;
+  Units units_;
+  std::vector<Scalar> scalars_;
+  std::vector<int> array_arguments_, scalar_arguments_;  // places in the frame
+  std::vector<size_t> slot_bytes_;
+  size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0;
+  double block_cost_ = 0;  // elements worked on, roughly
+};
+
+}  // namespace tile::cpu

@@ -1,0 +1,136 @@
+// From a launch to a compiled program: key, table, trace, passes, target.
+#include "runtime/kernel.h"
+
+#include <atomic>
+#include <limits>
+#include <mutex>
+#include <shared_mutex>
+#include <unordered_map>
+
+#include "cpu/program.h"
+#include "dsl/tracer.h"
+#include "ir/verify.h"
+#include "passes/pipeline.h"
+
+namespace tile {
+namespace {
+
+std::atomic<size_t> compiled_in_all{0};
+
+struct KeyHash {
+  size_t operator()(const LaunchKey& key) const { return key.hash(); }
+};
+
+int64_t element_bytes(DType dtype) { return info(dtype).bytes; }
+
+}  // namespace
+
+// One entry a key; the first caller compiles, others of the same key wait for it.
+struct KernelBase::State {
+  struct Entry {
+    std::once_flag once;
+    std::unique_ptr<cpu::Program> program;
+  };
+  std::shared_mutex mutex;
+  std::unordered_map<LaunchKey, std::shared_ptr<Entry>, KeyHash> entries;
+  std::atomic<size_t> compiled{0};
+};
+
+KernelBase::KernelBase(const char* name, Location location)
+    : name_(name), location_(location), state_(std::make_unique<State>()) {}
+KernelBase::~KernelBase() = default;
+
+size_t KernelBase::compiled_count() const { return state_->compiled; }
+size_t KernelBase::total_compiled() { return compiled_in_all; }
+
+Function KernelBase::trace_call(const TraceBody& body) const {
+  Tracer tracer(name_);
+  body(tracer);
+  Function function = tracer.finish();
+  verify(function, "trace");
+  return function;
+}
+
+void KernelBase::launch_call(Grid grid, Call& call, const TraceBody& body) {
+  const int64_t blocks[3] = {grid.x, grid.y, grid.z};
+  for (int64_t count : blocks)
+    if (count < 0)
+      fail(location_, ErrorKind::value, "launch of ", name_, ": the grid is (", grid.x, ", ", grid.y, ", ", grid.z,
+           "); an axis must be at least 0");
+  constexpr int64_t most = std::numeric_limits<int32_t>::max();
+  if (grid.x > most || grid.y > most || grid.z > most)
+    fail(location_, ErrorKind::value, "launch of ", name_, ": the grid is (", grid.x, ", ", grid.y, ", ", grid.z,
+         "); an axis must be at most ", most);
+  std::vector<cpu::ArrayRef> arrays;
+  std::vector<cpu::Scalar> scalars;
+  const ArrayArgument* first = nullptr;
+  for (const Argument& argument : call.arguments) {
+    if (const auto* scalar = std::get_if<ScalarArgument>(&argument)) {
+      scalars.emplace_back().u = scalar->bits;
+      continue;
+    }
+    const auto& array = std::get<ArrayArgument>(argument);
+    if (first && (array.device != first->device || array.device_index != first->device_index))
+      fail(location_, ErrorKind::value, "launch of ", name_, ": its arrays are on different devices; move them to one");
+    first = &array;
+    if (array.device != DeviceKind::cpu)
+      fail(location_, ErrorKind::unsupported, "launch of ", name_, ": kernels run on CPU tensors only; move its arrays to the CPU");
+    cpu::ArrayRef& ref = arrays.emplace_back();
+    ref.data = static_cast<char*>(array.data);
+    ref.dtype = array.dtype;
+    ref.rank = array.rank;
+    for (int i = 0; i < array.rank; ++i) {
+      auto axis = static_cast<size_t>(i);
+      if (array.sizes[axis] > most)
+        fail(location_, ErrorKind::value, "launch of ", name_, ": an array extent is ", array.sizes[axis],
+             "; the most is ", most, ", view the array with more axes");
+      ref.size[i] = array.sizes[axis];
+      ref.stride[i] = array.strides[axis] * element_bytes(array.dtype);
+    }
+  }
+  std::shared_ptr<State::Entry> entry;
+  {
+    std::shared_lock lock(state_->mutex);
+    if (auto at = state_->entries.find(call.key); at != state_->entries.end()) entry = at->second;
+  }
+  if (!entry) {
+    std::unique_lock lock(state_->mutex);
+    std::shared_ptr<State::Entry>& place = state_->entries[call.key];
+    if (!place) place = std::make_shared<State::Entry>();
+    entry = place;
+  }
+  std::call_once(entry->once, [&] {
+    Function function = trace_call(body);
+    run_passes(function);
+    entry->program = std::make_unique<cpu::Program>(std::move(function));
+    ++state_->compiled;
+    ++compiled_in_all;
+  });
+  entry->program->run(blocks, arrays, scalars);
+}
+
+std::string compiled_text(const Function& traced) {
+  std::string text;
+  for (const Stage& stage : stages_of(traced)) text += str("// ", stage.pass, "\n", stage.text);
+  return text;
+}
+
+namespace detail {
+
+Value* add_array_parameter(Tracer& tracer, const ArrayArgument& array) {
+  Function& function = tracer.function();
+  return function.add_argument(function.body(), Type::array(array.dtype, array.rank), {});
+}
+Value* add_scalar_parameter(Tracer& tracer, DType dtype) {
+  Function& function = tracer.function();
+  return function.add_argument(function.body(), Type::tile(dtype), {});
+}
+
+// On the CPU extents and strides are known at run time; only what changes the traced code is in the key.
+void key_of_array(LaunchKey& key, const ArrayArgument& array) {
+  key.add(static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << 8 |
+          static_cast<uint64_t>(array.device) << 16);
+}
+
+}  // namespace detail
+}  // namespace tile
