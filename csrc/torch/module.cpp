@@ -6,6 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "cpu/lower.h"
+#include "ir/primitive.h"
+#include "runtime/text_kernel.h"
+#include "torch/args.h"
 #include "torch/op.h"
 
 namespace {
@@ -33,6 +39,63 @@ PyObject* list_of(PyObject*, PyObject*) {
     return nullptr;
   }
 }
+// Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
+PyObject* run_ir(PyObject*, PyObject* arguments) {
+  const char* text;
+  long long x, y, z;
+  PyObject* list;
+  int passes = 1;
+  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes)) return nullptr;
+  try {
+    std::vector<tile::Argument> launch;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      PyObject* item = PyList_GET_ITEM(list, i);
+      if (THPVariable_Check(item))
+        launch.emplace_back(to_array_argument(THPVariable_Unpack(item)));
+      else if (PyBool_Check(item))
+        launch.emplace_back(tile::scalar_argument(item == Py_True));
+      else if (PyLong_Check(item))
+        launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
+      else
+        launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
+    }
+    if (PyErr_Occurred()) return nullptr;
+    tile::TextKernel(text, passes).launch({x, y, z}, launch);
+    Py_RETURN_NONE;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+// The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high", "ulp", "cpu"}}.
+PyObject* primitives(PyObject*, PyObject*) {
+  PyObject* table = PyDict_New();
+  for (const tile::Primitive* primitive : tile::all_primitives()) {
+    PyObject* dtypes = PyList_New(0);
+    for (int i = 0; i < tile::dtype_count; ++i)
+      if (primitive->dtypes.has(static_cast<tile::DType>(i))) {
+        std::string name(tile::dtype_table[static_cast<size_t>(i)].name);
+        PyObject* text = PyUnicode_FromString(name.c_str());
+        PyList_Append(dtypes, text);
+        Py_DECREF(text);
+      }
+    std::string name(primitive->name), doc(primitive->doc), reference(primitive->test.reference);
+    PyObject* row = Py_BuildValue(
+        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O}", "doc", doc.c_str(), "operands", primitive->operands, "dtypes",
+        dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
+        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low, "high",
+        primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
+        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "infer", primitive->infer ? Py_True : Py_False);
+    if (!row || PyDict_SetItemString(table, name.c_str(), row) < 0) {
+      Py_XDECREF(row);
+      Py_DECREF(table);
+      return nullptr;
+    }
+    Py_DECREF(row);
+  }
+  return table;
+}
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
@@ -41,6 +104,8 @@ PyMethodDef methods[] = {
      "The schemas of the operators defined so far."},
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
+    {"run_ir", run_ir, METH_VARARGS, "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
+    {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef module = {PyModuleDef_HEAD_INIT,
