@@ -137,7 +137,7 @@ def test_csrc_torch_is_small():
 
 def test_operators_include_the_operator_header_only():
     wrong = []
-    for path in sorted((ROOT / "tile_ops").glob("*.*")):
+    for path in sorted((ROOT / "tile_ops").rglob("*.*")):
         own = [name for name in includes(path, '""') if name not in ("tile/op.h", "tile.h")]
         wrong += [f"{relative(path)} includes {name}" for name in own if not (path.parent / name).exists()]
         for name in includes(path, "<>"):

@@ -1,0 +1,234 @@
+// Attention and its gradient as operators: what they accept, what they allocate, which kernels run.
+#include <cmath>
+
+#include "kernels.h"
+#include "tile/op.h"
+
+namespace tile::attention {
+namespace {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+Kernel forward_kernel("attention_forward", forward);
+Kernel delta_kernel("attention_backward_delta", backward_delta);
+Kernel keys_kernel("attention_backward_keys", backward_keys);
+Kernel query_kernel("attention_backward_query", backward_query);
+Kernel bias_kernel("attention_backward_bias", backward_bias);
+
+constexpr int64_t most_depth = 256;
+
+// Queries, keys and head dim of a tile; few values, because each is another kernel.
+struct TileSize {
+  int rows, cols, depth;
+};
+int depth_bucket(int64_t depth) { return depth <= 128 ? 128 : 256; }
+TileSize forward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
+TileSize backward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
+// With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two of
+// seven products. A fixed number: results do not depend on the machine.
+constexpr int64_t enough_heads = 8;
+
+void check_tensor(const Tensor& tensor, const char* name) {
+  if (tensor.dim() != 4)
+    fail(ErrorKind::value, "'", name, "' has shape ", tensor.sym_sizes(), "; give it 4 dimensions, [batch, heads, length, head_dim]");
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kHalf && type != at::kBFloat16)
+    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), "; convert it to Half, BFloat16, Float or Double");
+}
+
+void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
+                  const std::string& causal_align) {
+  check_tensor(query, "query");
+  check_tensor(key, "key");
+  check_tensor(value, "value");
+  if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type())
+    fail(ErrorKind::type, "'query' is ", c10::toString(query.scalar_type()), ", 'key' ", c10::toString(key.scalar_type()),
+         " and 'value' ", c10::toString(value.scalar_type()), "; convert them to one dtype");
+  if (key.sym_size(0) != value.sym_size(0) || key.sym_size(1) != value.sym_size(1) || key.sym_size(2) != value.sym_size(2))
+    fail(ErrorKind::value, "'key' is ", key.sym_sizes(), " but 'value' ", value.sym_sizes(),
+         "; their batch, heads and length must be equal");
+  if (query.sym_size(0) != key.sym_size(0) || query.sym_size(3) != key.sym_size(3))
+    fail(ErrorKind::value, "'query' is ", query.sym_sizes(), " but 'key' ", key.sym_sizes(),
+         "; their batch and head_dim must be equal");
+  const c10::SymInt heads = query.sym_size(1), key_heads = key.sym_size(1);
+  if (key_heads == 0 ? heads != 0 : heads % key_heads != 0)
+    fail(ErrorKind::value, "'query' has ", heads, " heads but 'key' ", key_heads,
+         "; the heads of query must be a multiple of those of key");
+  for (const c10::SymInt& depth : {query.sym_size(3), value.sym_size(3)})
+    if (depth > most_depth)
+      fail(ErrorKind::unsupported, "head_dim is ", depth, " and the most is ", most_depth, "; split it over more heads");
+  if (causal_align != "bottom_right" && causal_align != "top_left")
+    fail(ErrorKind::value, "causal_align is '", causal_align, "'; give 'bottom_right' or 'top_left'");
+  if (!bias) return;
+  if (bias->scalar_type() != at::kBool && !at::isFloatingType(bias->scalar_type()))
+    fail(ErrorKind::type, "'attn_bias' is ", c10::toString(bias->scalar_type()),
+         "; give a bool mask (True attends) or floats to add to the scores");
+  const c10::SymInt scores[] = {query.sym_size(0), heads, query.sym_size(2), key.sym_size(2)};
+  bool fits = bias->dim() <= 4;
+  for (int64_t i = 1; fits && i <= bias->dim(); ++i) fits = bias->sym_size(-i) == 1 || bias->sym_size(-i) == scores[4 - i];
+  if (!fits)
+    fail(ErrorKind::value, "'attn_bias' is ", bias->sym_sizes(), ", which does not broadcast to the scores, ",
+         c10::SymIntArrayRef(scores, 4), "; every dimension must be equal or 1");
+}
+
+// Dense, its dimensions in memory as those of `like` are.
+Tensor empty_in_order(const Tensor& like, const std::vector<c10::SymInt>& sizes) {
+  const int rank = static_cast<int>(sizes.size());
+  const auto strides = like.sym_strides();
+  std::vector<int> order(sizes.size());  // outermost first
+  for (int i = 0; i < rank; ++i) {
+    int place = i;
+    for (int k = i; k-- > 0;) {
+      const c10::SymInt &outer = strides[order[k]], &inner = strides[i];
+      if (outer == 0 || inner == 0) continue;  // expanded: it does not say
+      if (outer >= inner) break;
+      place = k;
+    }
+    std::copy_backward(order.begin() + place, order.begin() + i, order.begin() + i + 1);
+    order[place] = i;
+  }
+  std::vector<c10::SymInt> dense(sizes.size());
+  c10::SymInt step = 1;
+  for (int k = rank; k-- > 0;) {
+    dense[order[k]] = step;
+    step = step * sizes[order[k]].max(1);
+  }
+  return at::empty_strided_symint(sizes, dense, like.options());
+}
+Tensor empty_in_order(const Tensor& like) { return empty_in_order(like, like.sym_sizes().vec()); }
+
+at::TensorOptions sum_options(const Tensor& query) {
+  return query.options().dtype(query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// What the kernels are told about a call.
+struct Problem {
+  Problem(const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal, const std::string& causal_align,
+          std::optional<double> given)
+      : batch(query.size(0)), heads(query.size(1)), rows(query.size(2)), key_heads(key.size(1)), keys(key.size(2)),
+        depth(std::max(query.size(3), value.size(3))),
+        group(static_cast<int>(heads / std::max<int64_t>(key_heads, 1))),
+        offset(static_cast<int>(!is_causal ? keys : causal_align == "top_left" ? 0 : keys - rows)),
+        scale(given.value_or(1 / std::sqrt(static_cast<double>(query.size(3))))) {}
+  int64_t batch, heads, rows, key_heads, keys, depth;
+  int group, offset;
+  double scale;
+};
+
+// [batch, heads, query, key] with stride 0 where it is broadcast.
+OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
+  if (!bias) return std::nullopt;
+  return bias->expand({p.batch, p.heads, p.rows, p.keys});
+}
+Tensor four_dimensions(Tensor bias) {
+  while (bias.dim() < 4) bias = bias.unsqueeze(0);
+  return bias;
+}
+OptionalTensor if_defined(const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+
+void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias, bool is_causal,
+                 const std::string& causal_align, std::optional<double> scale, Tensor& out, Tensor& lse) {
+  const Problem p(query, key, value, is_causal, causal_align, scale);
+  if (lse.numel() == 0) return;
+  const TileSize tile = forward_tile(p.depth);
+  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value, whole_bias(bias, p), out, lse,
+                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+}
+
+void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query, const Tensor& key,
+                  const Tensor& value, const Tensor& out, const Tensor& lse, const OptionalTensor& bias, bool is_causal,
+                  const std::string& causal_align, std::optional<double> scale, const std::array<bool, 4>&,
+                  Tensor& grad_query, Tensor& grad_key, Tensor& grad_value, Tensor& grad_bias) {
+  const Problem p(query, key, value, is_causal, causal_align, scale);
+  const OptionalTensor scores_bias = whole_bias(bias, p);
+  const TileSize tile = backward_tile(p.depth);
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const Tensor delta = at::empty(lse.sizes(), lse.options());
+  if (delta.numel()) delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, grad_lse, delta, tile.rows, tile.depth);
+
+  const bool for_keys = grad_key.defined() || grad_value.defined();
+  const bool one_pass = for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
+  if (for_keys && p.batch * p.key_heads > 0) {
+    OptionalTensor sums, result;
+    if (one_pass) result = grad_query;
+    if (one_pass && query.scalar_type() != lse.scalar_type()) sums = at::empty(query.sizes(), lse.options());
+    const int64_t span = one_pass ? key_tiles : 1;
+    if (const int64_t blocks = one_pass ? 1 : key_tiles)
+      keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta,
+                         if_defined(grad_key), if_defined(grad_value), result, sums, p.scale, p.offset, p.group,
+                         static_cast<int>(span), tile.rows, tile.cols, tile.depth);
+  }
+  if (grad_query.defined() && !one_pass && delta.numel())
+    query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta, grad_query,
+                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+  if (grad_bias.defined() && grad_bias.numel()) {
+    const Tensor sums = four_dimensions(grad_bias);
+    const int64_t tiles = ceil_div(sums.size(2), tile.rows) * ceil_div(sums.size(3), tile.cols);
+    bias_kernel.launch({tiles, sums.size(1), sums.size(0)}, query, key, value, *scores_bias, grad_out, lse, delta, sums,
+                       p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+  }
+}
+
+// The batch of vmap goes into the batch of attention; a bias first gets all four dimensions.
+VmapCall::Results fold_batch(VmapCall& call, std::vector<std::string> arguments) {
+  if (call["attn_bias"].isTensor()) {
+    const int64_t batched = call.batched("attn_bias");
+    Tensor bias = call["attn_bias"].toTensor();
+    while (bias.dim() < 4 + batched) bias = bias.unsqueeze(batched);
+    call["attn_bias"] = bias;
+    arguments.emplace_back("attn_bias");
+  }
+  return call.fold(arguments);
+}
+
+const auto attention_ =
+    op("tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool is_causal=False, "
+       "str causal_align=\"bottom_right\", float? scale=None) -> (Tensor out, Tensor lse)")
+        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias, bool,
+                    const std::string& causal_align, std::optional<double>) {
+          check_inputs(query, key, value, bias, causal_align);
+          std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
+          const c10::SymIntArrayRef rows(sizes.data(), 3);
+          Tensor lse = at::empty_symint(rows, sum_options(query));
+          sizes[3] = value.sym_size(3);
+          return std::tuple(empty_in_order(query, sizes), std::move(lse));
+        })
+        .run(run_forward)
+        .vmap([](VmapCall& call) { return fold_batch(call, {"query", "key", "value"}); })
+        .autocast("lower")
+        .grad("tile::attention_backward");
+
+const auto attention_backward_ =
+    op("tile::attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor query, Tensor key, Tensor value, Tensor out, "
+       "Tensor lse, *, Tensor? attn_bias, bool is_causal, str causal_align, float? scale, bool[4] output_mask) -> "
+       "(Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias)")
+        .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query, const Tensor& key,
+                    const Tensor& value, const Tensor& out, const Tensor& lse, const OptionalTensor& bias, bool,
+                    const std::string& causal_align, std::optional<double>, std::array<bool, 4> mask) {
+          check_inputs(query, key, value, bias, causal_align);
+          const auto check_gradient = [](const OptionalTensor& grad, const Tensor& of, const char* name) {
+            if (grad && (!grad->sym_sizes().equals(of.sym_sizes()) || grad->scalar_type() != of.scalar_type()))
+              fail(ErrorKind::value, "'grad_", name, "' is ", c10::toString(grad->scalar_type()), grad->sym_sizes(), " but '", name,
+                   "' ", c10::toString(of.scalar_type()), of.sym_sizes(), "; they must agree");
+          };
+          check_gradient(grad_out, out, "out");
+          check_gradient(grad_lse, lse, "lse");
+          if (mask[3] && (!bias || !bias->is_floating_point()))
+            fail(ErrorKind::value, "output_mask asks for the gradient of 'attn_bias', which is ",
+                 bias ? "a bool mask" : "not given", "; clear its bit");
+          const auto wanted = [&](bool want, const Tensor& of) { return want ? empty_in_order(of) : Tensor(); };
+          return std::tuple(wanted(mask[0], query), wanted(mask[1], key), wanted(mask[2], value),
+                            mask[3] ? empty_in_order(*bias) : Tensor());
+        })
+        .run(run_backward)
+        .vmap([](VmapCall& call) {
+          if (call.wanted({"grad_attn_bias"})) return call.loop();
+          std::vector<std::string> arguments{"query", "key", "value", "out", "lse"};
+          for (const char* gradient : {"grad_out", "grad_lse"})
+            if (call[gradient].isTensor()) arguments.emplace_back(gradient);
+          return fold_batch(call, arguments);
+        });
+
+}  // namespace
+}  // namespace tile::attention

@@ -1,0 +1,60 @@
+// Kernels of attention, forward and backward, and what they share: the scores of a tile of queries and keys.
+//
+// Arrays are [batch, heads, length, depth]; a tile is rows queries by cols keys. Query r attends to the keys
+// up to r + offset, so that one kernel serves both causal alignments and, with a large offset, no mask at all.
+#pragma once
+#include <optional>
+
+#include "tile.h"
+
+namespace tile::attention {
+
+// Sums of 16-bit floats are made in f32.
+inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+
+// The scores of one head of queries.
+class Scores {
+ public:
+  Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
+         Tile offset, int rows, int cols, int depth);
+
+  Tile query(Tile i) const { return query_.load({i, 0}); }
+  Tile key(Tile j) const { return key_.load({j, 0}); }
+  // scale * q k^T + bias; -inf where masked. The compiler keeps the masks out of tiles that see all keys.
+  Tile at(Tile q, Tile k, Tile i, Tile j) const;
+
+  // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile j.
+  Range visible_keys(Tile i) const { return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_)); }
+  Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
+
+ private:
+  View query_, key_;
+  std::optional<View> bias_;
+  Tile scale_, offset_, keys_;
+  int rows_, cols_;
+};
+
+void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Tile scale,
+             Tile offset, Tile group, int rows, int cols, int depth);
+
+// delta = sum(grad_out * out) - grad_lse: what a row's gradients of scores have in common.
+void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> grad_lse, Array delta, int rows,
+                    int depth);
+
+// A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query it
+// has every key of the head (span reaches them all) and so adds up that gradient too: in `partial`, or in place
+// where grad_query has the dtype of sums.
+void backward_keys(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
+                   Array lse, Array delta, std::optional<Array> grad_key, std::optional<Array> grad_value,
+                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset, Tile group,
+                   Tile span, int rows, int cols, int depth);
+
+void backward_query(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
+                    Array lse, Array delta, Array grad_query, Tile scale, Tile offset, Tile group, int rows, int cols,
+                    int depth);
+
+// The bias's gradient, summed over the axes where grad_bias has extent 1.
+void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array lse,
+                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth);
+
+}  // namespace tile::attention

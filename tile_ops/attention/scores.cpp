@@ -1,0 +1,29 @@
+// Scores of a tile of queries and keys, and their masks.
+#include "kernels.h"
+
+namespace tile::attention {
+
+Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
+               Tile offset, int rows, int cols, int depth)
+    : query_(query[{batch, head}].tiled_view({rows, depth})),
+      key_(key[{batch, head / group}].tiled_view({cols, depth})),
+      scale_(scale.astype(sum_dtype(query.dtype()))),
+      offset_(offset),
+      keys_(key.dim(2)),
+      rows_(rows),
+      cols_(cols) {
+  if (bias) bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
+}
+
+Tile Scores::at(Tile q, Tile k, Tile i, Tile j) const {
+  DType dtype = sum_dtype(q.dtype());
+  Tile s = mma(q, k.t(), zeros({rows_, cols_}, dtype)) * scale_;
+  if (bias_) {
+    Tile bias = bias_->load({i, j});
+    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(dtype);
+  }
+  Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}), col = j * cols_ + arange(cols_).reshape({1, cols_});
+  return where((col < keys_) & (col <= row + offset_), s, -inf);
+}
+
+}  // namespace tile::attention
