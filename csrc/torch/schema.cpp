@@ -184,7 +184,12 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
     const std::string &name = argument.name(), type = type_text(argument);
     std::optional<GradientPlan::Input> input;
     std::string source;  // its type
-    for (size_t i = 0; i < op.arguments; ++i)
+    // First: an operator that is itself a gradient has an argument of that name, which is another mask.
+    if (name == "output_mask") {
+      input = {GradientPlan::Role::mask, 0};
+      source = str("bool[", schema.returns().size(), "]");
+    }
+    for (size_t i = 0; i < op.arguments && !input; ++i)
       if (op.schema.arguments()[i].name() == name) {
         input = {GradientPlan::Role::argument, i};
         source = type_text(op.schema.arguments()[i]);
@@ -197,10 +202,6 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
         input = {GradientPlan::Role::gradient, k};
         source = source == "Tensor[]" ? "Tensor?[]" : "Tensor?";
       }
-    }
-    if (!input && name == "output_mask") {
-      input = {GradientPlan::Role::mask, 0};
-      source = str("bool[", schema.returns().size(), "]");
     }
     if (!input)
       mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known),
