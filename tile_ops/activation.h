@@ -61,8 +61,10 @@ inline Tile activation_gradient(Activation activation, Tile x, Tile grad) {
       return grad * (fma(t, 0.5, 0.5) + x * 0.5 * (1.0 - t * t) * slope);
     }
     case Activation::silu: {
-      Tile s = sigmoid(x);
-      return grad * s * fma(x, 1.0 - s, 1.0);
+      // sigmoid(x) and 1 - sigmoid(x), neither by a difference.
+      Tile e = exp(-abs(x)), large = 1.0 / (e + 1.0), small = e * large;
+      Tile s = where(x < 0, small, large), rest = where(x < 0, large, small);
+      return grad * s * fma(x, rest, 1.0);
     }
   }
   return grad;

@@ -43,7 +43,7 @@ void add_channels(Moments& group, const Tile& mean, const Tile& square, const Ti
                   const Tile& pixels, int extent, DType dtype) {
   Tile n = min(channels - tile * extent, extent).astype(dtype);
   Tile m = mean.sum(0) / n;
-  Tile d = inside_row(mean - m, tile, extent, 0, channels).reshape({extent});
+  Tile d = where(arange(extent) + tile * extent < channels, mean - m, 0);
   group.merge(n * pixels, m, square.sum(0) + (d * d).sum(0) * pixels);
 }
 
@@ -270,7 +270,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   Images images({out, input});
   const auto [channels, pixels] = images.tile;
-  const int64_t group = images.channels / groups;
+  const int group = static_cast<int>(images.channels / groups);
   const auto split_vector = [&](const Optional& vector) {
     return vector ? std::optional(grouped(*vector, 0, groups)) : std::nullopt;
   };
@@ -287,8 +287,8 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, options), squares = at::empty_like(means);
   moments.launch({split.blocks, images.tiles().y, images.images}, images[1], means, squares, static_cast<int>(split.tiles),
                  channels, pixels, images.axis);
-  merge.launch({groups, images.images}, grouped(means, 2, groups), grouped(squares, 2, groups), mean, rstd, images.pixels,
-               split.tiles * pixels, eps);
+  merge.launch({groups, images.images}, grouped(means, 2, groups), grouped(squares, 2, groups), mean, rstd,
+               static_cast<int>(images.pixels), static_cast<int>(split.tiles * pixels), eps);
   apply.launch(images.tiles(), images[1], mean, rstd, weight, bias, images[0], group, silu, channels, pixels, images.axis);
   images.finish();
 }
@@ -303,7 +303,7 @@ void backward(const at::Tensor& grad_out, const at::Tensor& input, int64_t group
   if (n) {
     Images images({grad_input.value_or(input), grad_out, input});
     const auto [channels, pixels] = images.tile;
-    const int64_t group = images.channels / groups;
+    const int group = static_cast<int>(images.channels / groups);
     const Parts split = images.split();
     const at::Tensor parts_w = at::empty({n, split.blocks, images.channels}, options), parts_b = at::empty_like(parts_w);
     const at::Tensor mean_w = at::empty_like(mean), mean_b = at::empty_like(mean);
@@ -311,7 +311,7 @@ void backward(const at::Tensor& grad_out, const at::Tensor& input, int64_t group
                 static_cast<int>(split.tiles), silu, channels, pixels, images.axis);
     merge_sums.launch({groups, n}, grouped(parts_w, 2, groups), grouped(parts_b, 2, groups),
                       weight ? std::optional(grouped(*weight, 0, groups)) : std::nullopt, mean_w, mean_b,
-                      grouped(sums_w, 1, groups), grouped(sums_b, 1, groups), images.pixels);
+                      grouped(sums_w, 1, groups), grouped(sums_b, 1, groups), static_cast<int>(images.pixels));
     if (grad_input) {
       apply_backward.launch(images.tiles(), images[1], images[2], mean, rstd, weight, bias, mean_w, mean_b, images[0], group,
                             silu, channels, pixels, images.axis);

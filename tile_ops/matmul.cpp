@@ -99,7 +99,7 @@ Tensor gradient_before(Activation activation, const Tensor& grad, const optional
   Tensor out = at::empty(grad.sizes(), grad.options().dtype(dtype));
   if (activation == Activation::none) return out.copy_(grad);
   if (grad.numel() == 0) return out;
-  const bool flat = grad.is_contiguous() && pre->is_contiguous();
+  const bool flat = grad.is_contiguous() && pre->is_contiguous() && grad.numel() <= max_extent;
   const auto cut = [flat](Tensor tensor) {
     if (flat) return tensor.view({1, 1, -1});
     while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
@@ -158,9 +158,12 @@ const auto matmul =
         .saved_outputs([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
                           const std::string& activation, const optional<Tensor>& residual, double alpha,
                           optional<at::ScalarType> out_dtype) {
+          // No narrower than the operands: a gradient needs what the rounding to out_dtype drops.
+          const at::ScalarType dtype =
+              c10::promoteTypes(input.scalar_type(), out_dtype.value_or(input.scalar_type()));
           return std::tuple(
               activation == "none" ? Tensor()
-                                   : result(input, other, bias, activation, residual, alpha, out_dtype),
+                                   : result(input, other, bias, activation, residual, alpha, dtype),
               residual ? at::zeros({}, residual->options()).expand_symint(residual->sym_sizes()) : Tensor());
         })
         .run([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,

@@ -48,6 +48,7 @@ struct Axis {
   bool summed;
 };
 
+bool too_long(int64_t size, int64_t other) { return size > max_extent / std::max<int64_t>(other, 1); }
 bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == inner * inner_size; }
 
 struct TileSize {
@@ -123,7 +124,8 @@ class Product {
   void join_axes() {
     for (size_t inner = axes_.size(); inner-- > 0;)
       for (size_t outer = inner; outer-- > 0;) {
-        if (axes_[outer].summed != axes_[inner].summed) continue;
+        if (axes_[outer].summed != axes_[inner].summed || too_long(axes_[outer].size, axes_[inner].size))
+          continue;
         if (!all_of([&](size_t, const Matrix& t) {
               return joins(t.strides[outer], t.strides[inner], axes_[inner].size);
             }))
@@ -138,6 +140,7 @@ class Product {
   void fold_axes() {
     for (size_t axis = axes_.size(); axis-- > 0;) {
       const int64_t size = axes_[axis].size;
+      if (too_long(size, std::max({m_, n_, k_}))) continue;
       const auto step = [axis](const Matrix& t) { return t.strides[axis]; };
       if (axes_[axis].summed) {
         Matrix &x = matrices_[X], &y = matrices_[Y];
@@ -232,9 +235,7 @@ class Product {
       add(kept[1]);
       if (which == X || which == Y) add(sum ? static_cast<int64_t>(*sum) : -1);
       sizes.append({rows, columns});
-      // Axes of extent 1 are given the strides of a dense tensor, so that they make no kernel of their own.
-      const int64_t column = columns == 1 && t.row != 1 ? 1 : t.column;
-      steps.append({rows == 1 ? std::max<int64_t>(columns, 2) : t.row, column});
+      steps.append({t.row, t.column});
       return t.view(sizes, steps);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);

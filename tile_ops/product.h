@@ -1,9 +1,14 @@
 // Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
 // gradients launch.
 #pragma once
+#include <limits>
+
 #include "activation.h"
 
 namespace tile {
+
+// What a launch takes as an extent of an array.
+inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
 
 struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none

@@ -25,7 +25,7 @@ const char* WholeOperand::lanes(Frame& frame) const {
   int64_t bytes = lane_bytes(lane_of(dtype));
   bool dense = true;
   for (int i = rank - 1; i >= 0; --i) {
-    dense &= shape[static_cast<size_t>(i)] == 1 || tile_ref.stride[i] == bytes;
+    dense &= shape[static_cast<size_t>(i)] == 1 || tile_ref.axes[i].stride == bytes;
     bytes *= shape[static_cast<size_t>(i)];
   }
   if (dense) return tile_ref.data;

@@ -1,6 +1,5 @@
-// Reverse mode: the node of an operator, the match with its gradient operator by name, compiled autograd.
-#include <algorithm>
-
+// Reverse mode: the node of an operator, its replay under compiled autograd, the errors where there is no
+// formula.
 #include "torch/record.h"
 
 namespace tile {
@@ -8,92 +7,7 @@ namespace tile {
 namespace ag = torch::autograd;
 using c10::IValue;
 
-// Which value each argument of the gradient operator gets, and which argument each of its results is the
-// gradient of.
-struct GradientPlan {
-  enum class Role { gradient, argument, result, mask };
-  struct Input {
-    Role role;
-    size_t index;
-    bool operator==(const Input&) const = default;
-  };
-  std::vector<Input> inputs;
-  std::vector<size_t> slots;
-  std::string name;
-  uint64_t made = 0;  // definitions() when it was matched
-};
-
 namespace {
-
-std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
-  auto plan = std::make_shared<GradientPlan>();
-  plan->made = definitions();
-  plan->name = op.gradient;
-  const std::string& forward = op.body->name;
-  const auto handle = c10::Dispatcher::singleton().findSchema({op.gradient, ""});
-  if (!handle)
-    fail(ErrorKind::runtime, forward, ": its gradient operator ", op.gradient,
-         " is not registered; define it with tile::op(\"", op.gradient, "(…) -> …\")");
-  const c10::FunctionSchema& schema = handle->schema();
-  const auto mismatch = [&](const auto&... parts) { fail(ErrorKind::type, op.gradient, ": ", parts...); };
-  std::vector<std::string> known;
-  for (size_t k = 0; k < op.results; ++k) known.push_back("grad_" + result_name(op.schema, k));
-  for (const c10::Argument& argument : op.schema.arguments()) known.push_back(argument.name());
-  for (size_t k = 0; k < op.results; ++k) known.push_back(result_name(op.schema, k));
-
-  const auto incoming_count =
-      std::count_if(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& argument) {
-        return std::find(known.begin(), known.begin() + op.results, argument.name()) !=
-               known.begin() + op.results;
-      });
-  for (const c10::Argument& argument : schema.arguments()) {
-    const std::string &name = argument.name(), type = type_text(argument);
-    std::optional<GradientPlan::Input> input;
-    std::string source;  // its type
-    for (size_t i = 0; i < op.arguments; ++i)
-      if (op.schema.arguments()[i].name() == name) {
-        input = {GradientPlan::Role::argument, i};
-        source = type_text(op.schema.arguments()[i]);
-      }
-    for (size_t k = 0; k < op.results && !input; ++k) {
-      const std::string result = result_name(op.schema, k);
-      source = type_text(op.schema.returns()[k]);
-      if (result == name) input = {GradientPlan::Role::result, k};
-      if ("grad_" + result == name) {
-        input = {GradientPlan::Role::gradient, k};
-        source = source == "Tensor[]" ? "Tensor?[]" : "Tensor?";
-      }
-    }
-    if (!input && name == "output_mask") {
-      input = {GradientPlan::Role::mask, 0};
-      source = str("bool[", schema.returns().size(), "]");
-    }
-    if (!input)
-      mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known),
-               ", output_mask");
-    // Where there is one incoming gradient, it is always there.
-    const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
-    if (type != source && type != source + "?" && !only)
-      mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '",
-               source, " ", name, "'");
-    plan->inputs.push_back(*input);
-  }
-  for (size_t k = 0; k < schema.returns().size(); ++k) {
-    const std::string name = result_name(schema, k);
-    std::optional<size_t> slot;
-    std::vector<std::string> names;
-    for (size_t i = 0; i < op.arguments; ++i) {
-      if (!type_text(op.schema.arguments()[i]).starts_with("Tensor")) continue;
-      names.push_back("grad_" + op.schema.arguments()[i].name());
-      if (names.back() == name) slot = i;
-    }
-    if (!slot)
-      mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ",
-               join(names));
-    plan->slots.push_back(*slot);
-  }
-  return plan;
-}
 
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
@@ -402,12 +316,6 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
 };
 
 }  // namespace
-
-std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op) {
-  std::lock_guard lock(op.plan_mutex);
-  if (!op.plan || op.plan->made != definitions()) op.plan = match(op);
-  return op.plan;
-}
 
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op) {
   return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op))

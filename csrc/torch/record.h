@@ -11,7 +11,20 @@
 
 namespace tile {
 
-struct GradientPlan;
+// Which value each argument of the gradient operator gets, and which argument each of its results is the
+// gradient of.
+struct GradientPlan {
+  enum class Role { gradient, argument, result, mask };
+  struct Input {
+    Role role;
+    size_t index;
+    bool operator==(const Input&) const = default;
+  };
+  std::vector<Input> inputs;
+  std::vector<size_t> slots;
+  std::string name;
+  uint64_t made = 0;  // definitions() when it was matched
+};
 
 // The author's functions; an operator that saves results shares them with its hidden twin.
 struct OperatorBody {

@@ -157,4 +157,85 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
   }
 }
 
+namespace {
+
+std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
+  auto plan = std::make_shared<GradientPlan>();
+  plan->made = definitions();
+  plan->name = op.gradient;
+  const std::string& forward = op.body->name;
+  const auto handle = c10::Dispatcher::singleton().findSchema({op.gradient, ""});
+  if (!handle)
+    fail(ErrorKind::runtime, forward, ": its gradient operator ", op.gradient,
+         " is not registered; define it with tile::op(\"", op.gradient, "(…) -> …\")");
+  const c10::FunctionSchema& schema = handle->schema();
+  const auto mismatch = [&](const auto&... parts) { fail(ErrorKind::type, op.gradient, ": ", parts...); };
+  std::vector<std::string> known;
+  for (size_t k = 0; k < op.results; ++k) known.push_back("grad_" + result_name(op.schema, k));
+  for (const c10::Argument& argument : op.schema.arguments()) known.push_back(argument.name());
+  for (size_t k = 0; k < op.results; ++k) known.push_back(result_name(op.schema, k));
+
+  const auto incoming_count =
+      std::count_if(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& argument) {
+        return std::find(known.begin(), known.begin() + op.results, argument.name()) !=
+               known.begin() + op.results;
+      });
+  for (const c10::Argument& argument : schema.arguments()) {
+    const std::string &name = argument.name(), type = type_text(argument);
+    std::optional<GradientPlan::Input> input;
+    std::string source;  // its type
+    // First: an operator that is itself a gradient has an argument of that name, which is another mask.
+    if (name == "output_mask") {
+      input = {GradientPlan::Role::mask, 0};
+      source = str("bool[", schema.returns().size(), "]");
+    }
+    for (size_t i = 0; i < op.arguments && !input; ++i)
+      if (op.schema.arguments()[i].name() == name) {
+        input = {GradientPlan::Role::argument, i};
+        source = type_text(op.schema.arguments()[i]);
+      }
+    for (size_t k = 0; k < op.results && !input; ++k) {
+      const std::string result = result_name(op.schema, k);
+      source = type_text(op.schema.returns()[k]);
+      if (result == name) input = {GradientPlan::Role::result, k};
+      if ("grad_" + result == name) {
+        input = {GradientPlan::Role::gradient, k};
+        source = source == "Tensor[]" ? "Tensor?[]" : "Tensor?";
+      }
+    }
+    if (!input)
+      mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known),
+               ", output_mask");
+    // Where there is one incoming gradient, it is always there.
+    const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
+    if (type != source && type != source + "?" && !only)
+      mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '",
+               source, " ", name, "'");
+    plan->inputs.push_back(*input);
+  }
+  for (size_t k = 0; k < schema.returns().size(); ++k) {
+    const std::string name = result_name(schema, k);
+    std::optional<size_t> slot;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < op.arguments; ++i) {
+      if (!type_text(op.schema.arguments()[i]).starts_with("Tensor")) continue;
+      names.push_back("grad_" + op.schema.arguments()[i].name());
+      if (names.back() == name) slot = i;
+    }
+    if (!slot)
+      mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ",
+               join(names));
+    plan->slots.push_back(*slot);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op) {
+  std::lock_guard lock(op.plan_mutex);
+  if (!op.plan || op.plan->made != definitions()) op.plan = match(op);
+  return op.plan;
+}
+
 }  // namespace tile

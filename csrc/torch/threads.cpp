@@ -1,8 +1,4 @@
-// Runs a loop on torch's thread pool, so that kernels and torch's own operators share one.
-#include "torch/threads.h"
-
-#include <ATen/Parallel.h>
-
+// Gives the CPU target torch's thread pool, so that kernels and torch's own operators share one.
 #include <exception>
 #include <mutex>
 
@@ -12,6 +8,10 @@
 // that the body threw, not what.
 extern "C" int32_t torch_parallel_for(int64_t begin, int64_t end, int64_t grain,
                                       void (*body)(int64_t, int64_t, void*), void* context);
+namespace at {
+int get_num_threads();
+bool in_parallel_region();
+}  // namespace at
 
 namespace tile {
 namespace {
@@ -33,26 +33,16 @@ void run_part(int64_t begin, int64_t end, void* context) {
   }
 }
 
-}  // namespace
-
-void parallel_for_of_torch(int64_t begin, int64_t end, int64_t grain, void (*body)(int64_t, int64_t, void*),
-                           void* context) {
-  if (begin >= end) return;
+void run(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
+  if (count <= 0) return;
   Loop loop{body, context, {}, {}};
-  torch_parallel_for(begin, end, grain, run_part, &loop);
+  torch_parallel_for(0, count, 1, run_part, &loop);
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
-namespace {
+int threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
-[[maybe_unused]] const bool set = [] {
-  cpu::set_parallel_runtime(
-      {[](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
-         parallel_for_of_torch(0, count, 1, body, context);
-       },
-       [] { return at::in_parallel_region() ? 1 : at::get_num_threads(); }});
-  return true;
-}();
+[[maybe_unused]] const bool given = (cpu::set_parallel_runtime({run, threads}), true);
 
 }  // namespace
 }  // namespace tile

@@ -89,8 +89,8 @@ inline __int128 integer_reference(std::string_view name, __int128 x, __int128 y,
   ROW(neg, -x);
   ROW(abs, x < 0 ? -x : x);
   ROW(bitwise_not, ~x);
-  ROW(bitwise_not_bool, x ^ 1);
   ROW(to_bool, x != 0);
+  ROW(logical_not, x == 0);
   ROW(add, x + y);
   ROW(sub, x - y);
   ROW(mul, static_cast<unsigned __int128>(x) * static_cast<unsigned __int128>(y));

@@ -1,6 +1,7 @@
 // Operators in a program without Python: calls, torch's exception classes, arguments of a launch, threads.
 #include "tile/op.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -8,7 +9,7 @@
 #include <set>
 #include <thread>
 
-#include "torch/threads.h"
+#include "cpu/parallel.h"
 
 namespace {
 
@@ -115,24 +116,39 @@ TEST(Arguments, RefuseWhatAKernelCannotRead) {
 }
 
 TEST(Threads, CoverTheRangeOnce) {
+  EXPECT_EQ(tile::cpu::parallel_runtime().threads(), at::get_num_threads());
   std::vector<std::atomic<int>> seen(10007);
-  tile::parallel_for_of_torch(
-      7, 10007, 16,
+  tile::cpu::parallel_runtime().run(
+      10007,
       [](int64_t begin, int64_t end, void* context) {
         for (int64_t i = begin; i < end; ++i) ++(*static_cast<std::vector<std::atomic<int>>*>(context))[i];
       },
       &seen);
-  for (size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], i >= 7) << i;
+  for (size_t i = 0; i < seen.size(); ++i) ASSERT_EQ(seen[i], 1) << i;
+}
+
+TEST(Threads, AreTorchs) {
+  std::mutex mutex;
+  std::set<std::thread::id> ids;
+  std::pair<std::mutex&, std::set<std::thread::id>&> context{mutex, ids};
+  at::set_num_threads(2);
+  tile::cpu::parallel_runtime().run(
+      2,
+      [](int64_t, int64_t, void* pointer) {
+        auto& [lock, set] = *static_cast<std::pair<std::mutex&, std::set<std::thread::id>&>*>(pointer);
+        std::lock_guard guard(lock);
+        set.insert(std::this_thread::get_id());
+        EXPECT_EQ(tile::cpu::parallel_runtime().threads(), 1);  // nested loops run on their caller
+      },
+      &context);
+  EXPECT_EQ(ids.size(), 2u);
 }
 
 TEST(Threads, RethrowWhatABodyThrows) {
-  const auto run = [] {
-    tile::parallel_for_of_torch(
-        0, 100, 1, [](int64_t, int64_t, void*) { tile::fail(tile::ErrorKind::value, "from a thread; stop"); },
-        nullptr);
-  };
   try {
-    run();
+    tile::cpu::parallel_runtime().run(
+        100, [](int64_t, int64_t, void*) { tile::fail(tile::ErrorKind::value, "from a thread; stop"); },
+        nullptr);
     FAIL();
   } catch (const tile::Error& error) {
     EXPECT_STREQ(error.what(), "from a thread; stop");
