@@ -52,7 +52,8 @@ const auto layer_norm =
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>&,
                           const std::optional<at::Tensor>&, double) {
-          return std::tuple(empty_statistics(input, normalized_shape.size()), empty_statistics(input, normalized_shape.size()));
+          const auto statistics = [&] { return empty_statistics(input, normalized_shape.size(), input.scalar_type()); };
+          return std::tuple(statistics(), statistics());
         })
         .run([](const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
                 const std::optional<at::Tensor>& bias, double eps, at::Tensor& out, const std::optional<at::Tensor>& mean,

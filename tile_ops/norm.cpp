@@ -17,7 +17,7 @@ struct BackwardTiles {
   BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& means, const Array& rstds,
                 const Operand& slice, int rows, int columns, int axis)
       : g(grad, slice, rows, columns, axis), x(input, slice, rows, columns, axis), rstd(rstds, slice, rows, 1, axis),
-        compute(compute_dtype(input.dtype())), axis(axis) {
+        compute(rstds.dtype()), axis(axis) {
     if (means) mean.emplace(*means, slice, rows, 1, axis);
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
@@ -140,10 +140,10 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
   return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
 }
 
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes) {
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, at::ScalarType type) {
   std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return at::empty_symint(sizes, input.options().dtype(compute_dtype(input.scalar_type())));
+  return at::empty_symint(sizes, input.options().dtype(compute_dtype(type)));
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {

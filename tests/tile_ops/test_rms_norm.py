@@ -101,11 +101,6 @@ def test_expanded():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weight_dtype", DTYPES)
 def test_mixed_dtypes(dtype, weight_dtype):
-    if dtype == torch.float64 and weight_dtype != torch.float64:
-        weight = torch.randn(40).to(weight_dtype).requires_grad_()
-        x = torch.randn(5, 40, dtype=dtype, requires_grad=True)
-        torch.testing.assert_close(op(x, (40,), weight, 1e-5), F.rms_norm(x, (40,), weight, 1e-5), rtol=1e-12, atol=1e-12)
-        return
     x = torch.randn(5, 40).to(dtype).requires_grad_()
     check_call(op, F.rms_norm, (x, (40,), torch.randn(40).to(weight_dtype).requires_grad_(), 1e-5))
 
