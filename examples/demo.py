@@ -5,10 +5,10 @@ import sys
 import time
 
 import operator_table
-from measure import start_warm
+import measure
 
 if __name__ == "__main__":
-    start_warm()
+    measure.start_warm()
 
 import compare
 import diffusion

@@ -8,6 +8,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "cpu/isa.h"
 #include "cpu/lower.h"
 #include "ir/primitive.h"
 #include "runtime/text_kernel.h"
@@ -96,10 +97,20 @@ PyObject* primitives(PyObject*, PyObject*) {
   }
   return table;
 }
+PyObject* isa(PyObject*, PyObject*) {
+  try {
+    const std::string name(tile::cpu::name(tile::cpu::active_isa()));
+    return PyUnicode_FromString(name.c_str());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
     {"torch_version", torch_version, METH_NOARGS, "The version of torch that this was built for."},
+    {"isa", isa, METH_NOARGS, "The instruction set that kernels run on: baseline, avx2 or avx512."},
     {"operators", list_of<tile::registered_operators>, METH_NOARGS,
      "The schemas of the operators defined so far."},
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
