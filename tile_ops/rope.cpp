@@ -24,30 +24,35 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 Kernel rows_at("rope_rows", rows_at_kernel);
 
 // Tensors arrive as pairs [b, h, 2, s, r/2] and the columns that pass through [b, h, s, rest], which may be
-// none. Block (h, i, b): `rows` positions of one of the `count` heads of query, or of one of key.
+// none; tables as [b, h, s, r/2], where heads of one group share theirs. Block (g, i, b): `rows` positions of
+// the heads of one group, the first `groups` of query, the others of key.
 void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
-                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin, Tile count,
-                 Tile direction, int rows, int columns) {
+                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin, Tile groups,
+                 Tile group_size, Tile direction, int rows, int columns) {
   DType compute = query.dtype() == f64 ? f64 : f32;
-  Tile i = bid(1), b = bid(2);
+  Tile i = bid(1), b = bid(2), size = group_size.astype(i32);
   Shape cut{rows, columns};
-  const auto rotate = [&](Tile h, Array in, Array in_rest, Array out, Array out_rest) {
-    View first = in[{b, h, 0}].tiled_view(cut), second = in[{b, h, 1}].tiled_view(cut);
-    View first_out = out[{b, h, 0}].tiled_view(cut), second_out = out[{b, h, 1}].tiled_view(cut);
-    for (Tile j : range(first.num_tiles(1))) {
-      Tile c = cos[{b, h}].tiled_view(cut).load({i, j}).astype(compute);
-      Tile s = sin[{b, h}].tiled_view(cut).load({i, j}).astype(compute) * direction.astype(compute);
-      Tile x = first.load({i, j}).astype(compute), y = second.load({i, j}).astype(compute);
-      first_out.store({i, j}, x * c - y * s);
-      second_out.store({i, j}, y * c + x * s);
+  const auto view = [&](Array array, Tile h, int half) { return array[{b, h, half}].tiled_view(cut); };
+  const auto rotate = [&](Tile group, Array in, Array in_rest, Array out, Array out_rest) {
+    Tile head = group * size, end = min(head + size, in.dim(1));
+    for (Tile j : range(cdiv(in.dim(4), columns))) {
+      Tile c = cos[{b, head}].tiled_view(cut).load({i, j}).astype(compute);
+      Tile s = sin[{b, head}].tiled_view(cut).load({i, j}).astype(compute) * direction.astype(compute);
+      Tile minus_s = -s;
+      for (Tile h : range(head, end)) {
+        Tile x = view(in, h, 0).load({i, j}).astype(compute), y = view(in, h, 1).load({i, j}).astype(compute);
+        view(out, h, 0).store({i, j}, fma(x, c, y * minus_s));
+        view(out, h, 1).store({i, j}, fma(y, c, x * s));
+      }
     }
-    View rest = in_rest[{b, h}].tiled_view(cut), rest_out = out_rest[{b, h}].tiled_view(cut);
-    for (Tile j : range(rest.num_tiles(1))) rest_out.store({i, j}, rest.load({i, j}));
+    for (Tile j : range(cdiv(in_rest.dim(3), columns)))
+      for (Tile h : range(head, end))
+        out_rest[{b, h}].tiled_view(cut).store({i, j}, in_rest[{b, h}].tiled_view(cut).load({i, j}));
   };
-  Tile h = bid(0), first_key = count.astype(i32);
+  Tile group = bid(0), first_key = groups.astype(i32);
   when(
-      h < first_key, [&] { rotate(h, query, query_rest, query_out, query_rest_out); },
-      [&] { rotate(h - first_key, key, key_rest, key_out, key_rest_out); });
+      group < first_key, [&] { rotate(group, query, query_rest, query_out, query_rest_out); },
+      [&] { rotate(group - first_key, key, key_rest, key_out, key_rest_out); });
 }
 Kernel rope_of("rope", rope_kernel);
 
@@ -154,7 +159,7 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
   const int64_t heads = std::max(x.size(1), y.size(1));
-  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 16384 / columns;
+  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 8192 / columns;
   const auto table = [&](const Tensor& t) {
     const Tensor wide = t.dim() == 2 ? t.unsqueeze(0) : t;
     if (t.size(-1) == rotary / 2) return wide;
@@ -171,12 +176,17 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
         .expand(by_position ? at::IntArrayRef{batch, length, heads, rotary / 2}
                             : at::IntArrayRef{batch, heads, length, rotary / 2});
   };
-  const auto outer = [&](const Tensor& t) { return t.size(1) == 0 ? 0 : by_position ? length : t.size(1); };
+  const int64_t blocks = ceil_div(by_position ? heads : length, rows) * batch;
+  // Heads of one block read the tables from cache; but there must be blocks for every thread.
+  const int64_t group = by_position ? 1 : std::clamp<int64_t>(blocks * heads / 32, 1, 8);
+  const auto groups = [&](const Tensor& t) {
+    return t.size(1) == 0 ? 0 : by_position ? length : ceil_div(t.size(1), group);
+  };
   const auto part = [&](const Tensor& t) { return turned(pairs(t, rotary, interleaved), 3); };
   const auto other = [&](const Tensor& t) { return turned(t.slice(3, rotary), 2); };
-  rope_of.launch({outer(x) + outer(y), ceil_div(by_position ? heads : length, rows), batch}, part(x),
+  rope_of.launch({groups(x) + groups(y), ceil_div(by_position ? heads : length, rows), batch}, part(x),
                  other(x), part(x_out), other(x_out), part(y), other(y), part(y_out), other(y_out),
-                 whole(tables.first), whole(tables.second), outer(x), direction, rows, columns);
+                 whole(tables.first), whole(tables.second), groups(x), group, direction, rows, columns);
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.
