@@ -22,7 +22,7 @@ constexpr int64_t most_depth = 256;
 struct TileSize {
   int rows, cols, depth;
 };
-int depth_bucket(int64_t depth) { return depth <= 128 ? 128 : 256; }
+int depth_bucket(int64_t depth) { return depth <= 64 ? 64 : depth <= 128 ? 128 : 256; }
 TileSize forward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
 TileSize backward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
 // With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two of
