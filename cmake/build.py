@@ -30,7 +30,8 @@ def build(folder: pathlib.Path, prefix: pathlib.Path, options: list[str]) -> Non
     configure = [cmake, "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
     configure += [f"-DTileOps_PYTHON={sys.executable}", "--log-level=WARNING", *options]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([cmake, "--build", str(folder), "-j", jobs], check=True)
+    tests = ["cpp_tests"] if any(option.startswith("-DTILE_OPS_TESTS") for option in options) else []
+    subprocess.run([cmake, "--build", str(folder), "-j", jobs, "--target", "all", *tests], check=True)
     subprocess.run([cmake, "--install", str(folder), "--prefix", str(prefix)], check=True, stdout=subprocess.DEVNULL)
 
 

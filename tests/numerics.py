@@ -8,6 +8,9 @@ import torch
 RESULT = (2, 1)
 GRADIENT = (3, 2)
 FLOAT64_RTOL = 1e-12
+# A gradient below so many eps of incoming gradient times arguments has cancelled (layer_norm of one or two columns): it is rounding noise in
+# every implementation, and ours must be as small.
+NOISE = 64
 
 
 def ulp(value, dtype):
@@ -31,10 +34,11 @@ def compare_specials(ours, expected, what):
         assert torch.equal(a, b), f"{what}: {int(a.sum())} values are {name}, expected {int(b.sum())}"
 
 
-def check(ours, theirs, reference, *, gradient=False, what="result"):
+def check(ours, theirs, reference, *, gradient=False, incoming=0.0, what="result"):
     """Asserts that `ours` obeys the rule.
 
-    ours, theirs: the same call by us and by torch, in one dtype; reference: by torch in float64.
+    ours, theirs: the same call by us and by torch, in one dtype; reference: by torch in float64; incoming: the largest
+    incoming gradient times the largest argument, where these are gradients.
     """
     assert ours.shape == theirs.shape, f"{what}: shape {tuple(ours.shape)}, expected {tuple(theirs.shape)}"
     assert ours.dtype == theirs.dtype, f"{what}: dtype {ours.dtype}, expected {theirs.dtype}"
@@ -45,7 +49,7 @@ def check(ours, theirs, reference, *, gradient=False, what="result"):
     compare_specials(ours, theirs, what)
     finite = torch.isfinite(theirs)
     if dtype == torch.float64:
-        error, allowed = largest((ours - theirs)[finite]), FLOAT64_RTOL * largest(theirs)
+        error, allowed = largest((ours - theirs)[finite]), FLOAT64_RTOL * max(largest(theirs), incoming)
     else:
         reference = reference.detach().double()
         # Where the narrow dtype overflows the reference does not: only values finite in both count.
@@ -54,6 +58,9 @@ def check(ours, theirs, reference, *, gradient=False, what="result"):
         error = largest((ours.double() - reference)[finite])
         own = largest((theirs.double() - reference)[finite])
         allowed = times * own + ulps * ulp(largest(reference[finite]), dtype)
+    noise = NOISE * torch.finfo(dtype).eps * incoming
+    if gradient and largest(theirs[finite]) <= noise:
+        allowed = noise
     assert error <= allowed, f"{what}: error {error:.3g} of {dtype}, allowed {allowed:.3g} (largest {largest(theirs):.3g})"
 
 
@@ -116,6 +123,7 @@ def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=
     wanted = [i for i, result in enumerate(calls[1][1]) if result.requires_grad]
     if grad_outputs is None:
         grad_outputs = [torch.randn_like(result) for result in calls[1][1]]
+    incoming = max(largest(grad_outputs[i]) for i in wanted) * max(1.0, *(largest(leaf) for leaf in leaves(args, kwargs)))
     gradients = []
     for inputs, results in calls:
         gradients.append(
@@ -131,4 +139,4 @@ def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=
             assert grads[0] is None or not grads[0].any(), f"{what}: gradient {i} should be None or zero"
             continue
         assert grads[0] is not None, f"{what}: gradient {i} is None"
-        check(*grads, gradient=True, what=f"{what}: gradient {i}")
+        check(*grads, gradient=True, incoming=incoming, what=f"{what}: gradient {i}")

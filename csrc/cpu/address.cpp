@@ -22,16 +22,17 @@ TileRef TileAddress::resolve(const Frame& frame) const {
   tile.lanes = stored_as_lane(from.dtype);
   tile.pad = pad;
   tile.data = from.data;
+  tile.rank = static_cast<int>(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {
     int64_t start = integer(frame, index[i]) * steps[i];
     int64_t left = from.size[i] - start;
     tile.data += start * from.stride[i];
-    tile.stride[i] = from.stride[i];
-    tile.first[i] = std::max<int64_t>(from.first[i] - start, 0);
-    tile.valid[i] = left >= shape[i] ? unlimited : std::max<int64_t>(left, 0);
-    tile.extent[i] = left >= shape[i] ? shape[i] : std::max<int64_t>(left, 0) + 1;
+    tile.axes[i].stride = from.stride[i];
+    tile.axes[i].first = std::max<int64_t>(from.first[i] - start, 0);
+    tile.axes[i].valid = left >= shape[i] ? unlimited : std::max<int64_t>(left, 0);
+    tile.axes[i].extent = left >= shape[i] ? shape[i] : std::max<int64_t>(left, 0) + 1;
     // Padding in front needs every element: the last one says nothing of it.
-    if (tile.first[i] > 0) tile.extent[i] = shape[i], tile.valid[i] = std::min(std::max<int64_t>(left, 0), shape[i]);
+    if (tile.axes[i].first > 0) tile.axes[i].extent = shape[i], tile.axes[i].valid = std::min(std::max<int64_t>(left, 0), shape[i]);
   }
   return tile;
 }

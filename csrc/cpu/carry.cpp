@@ -51,7 +51,7 @@ void Carry::run(Frame& frame) const {
     if (move.kind != TileMove::Kind::copy) continue;
     char* spare = frame.slots[static_cast<size_t>(move.from_slot)];
     int64_t extents[max_rank];
-    std::copy(refs[i].extent, refs[i].extent + max_rank, extents);
+    for (int a = 0; a < move.rank; ++a) extents[a] = refs[i].axes[a].extent;
     copy_lanes(refs[i], move.rank, extents, spare);
     refs[i] = dense_lanes(spare, refs[i].dtype, move.rank, extents);
   }

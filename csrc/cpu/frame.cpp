@@ -54,22 +54,16 @@ char* Scratch::take(size_t bytes) {
   return spill_.back().get();
 }
 
-int64_t dense_strides(const int64_t* extent, int rank, int64_t element, int64_t* stride) {
-  int64_t bytes = element;
-  for (int i = rank - 1; i >= 0; --i) {
-    stride[i] = bytes;
-    bytes *= extent[i];
-  }
-  return bytes;
-}
-
 TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents) {
   TileRef tile;
   tile.data = data;
   tile.dtype = dtype;
-  std::copy(extents, extents + rank, tile.extent);
-  std::fill(tile.valid, tile.valid + rank, unlimited);
-  dense_strides(extents, rank, lane_bytes(lane_of(dtype)), tile.stride);
+  tile.rank = rank;
+  int64_t bytes = lane_bytes(lane_of(dtype));
+  for (int i = rank - 1; i >= 0; --i) {
+    tile.axes[i] = {extents[i], bytes, 0, unlimited};
+    bytes *= extents[i];
+  }
   return tile;
 }
 
@@ -85,25 +79,25 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
     const char* data = from.data;
     bool inside = true;
     for (int i = 0; i < inner; ++i) {
-      bool limited = from.valid[i] != unlimited || from.first[i] > 0;
-      int64_t at = limited ? index[i] : std::min(index[i], from.extent[i] - 1);
-      inside &= at >= from.first[i] && at < from.valid[i];
-      data += at * from.stride[i];
+      bool limited = from.axes[i].valid != unlimited || from.axes[i].first > 0;
+      int64_t at = limited ? index[i] : std::min(index[i], from.axes[i].extent - 1);
+      inside &= at >= from.axes[i].first && at < from.axes[i].valid;
+      data += at * from.axes[i].stride;
     }
     // Columns: [0, low) and [high, cols) are padding; a clamped tile repeats its last column instead.
     int64_t low = 0, high = cols, repeat = 0;
     if (rank) {
-      if (from.valid[inner] != unlimited || from.first[inner] > 0) {
-        low = std::clamp<int64_t>(from.first[inner], 0, cols);
-        high = std::clamp<int64_t>(from.valid[inner], low, cols);
-      } else if (from.extent[inner] < cols) {
-        repeat = cols - from.extent[inner];
-        high = from.extent[inner];
+      if (from.axes[inner].valid != unlimited || from.axes[inner].first > 0) {
+        low = std::clamp<int64_t>(from.axes[inner].first, 0, cols);
+        high = std::clamp<int64_t>(from.axes[inner].valid, low, cols);
+      } else if (from.axes[inner].extent < cols) {
+        repeat = cols - from.axes[inner].extent;
+        high = from.axes[inner].extent;
       }
     }
     if (!inside) low = high = repeat = 0;
     if (high - low < cols && !repeat) move.fill(to, from.pad, cols);
-    int64_t step = rank ? from.stride[inner] : 0;
+    int64_t step = rank ? from.axes[inner].stride : 0;
     int64_t count = high - low;
     auto read = [&](const char* source, int64_t column, char* target, int64_t n) {
       if (from.lanes)
@@ -120,10 +114,10 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
 TileRef materialise(const TileRef& from, int rank, const int64_t* extents, Scratch& scratch) {
   bool ready = from.lanes;
   for (int i = 0; ready && i < rank; ++i)
-    ready = from.whole(i) && from.valid[i] >= extents[i] && (from.extent[i] >= extents[i]);
+    ready = from.whole(i) && from.axes[i].valid >= extents[i] && (from.axes[i].extent >= extents[i]);
   if (ready) {
     TileRef same = from;
-    std::copy(extents, extents + rank, same.extent);
+    for (int i = 0; i < rank; ++i) same.axes[i].extent = extents[i];
     return same;
   }
   int64_t bytes = lane_bytes(lane_of(from.dtype));

@@ -19,13 +19,29 @@ struct TileRef {
   char* data = nullptr;  // of element [0, 0, …]
   DType dtype = DType::f32;
   bool lanes = true;     // data holds lanes; false: elements of dtype as memory has them
+  int rank = 0;
   double pad = 0;
-  int64_t extent[max_rank] = {};
-  int64_t stride[max_rank] = {};  // bytes
-  int64_t first[max_rank] = {};
-  int64_t valid[max_rank] = {};   // unlimited: all there
+  struct Axis {
+    int64_t extent, stride, first, valid;  // stride in bytes; valid == unlimited: all there
+  };
+  Axis axes[max_rank];
 
-  bool whole(int axis) const { return first[axis] <= 0 && valid[axis] >= extent[axis]; }
+  TileRef() = default;
+  TileRef(const TileRef& other) { *this = other; }
+  TileRef& operator=(const TileRef& other) {  // descriptors are copied all the time: only the axes there are
+    data = other.data;
+    dtype = other.dtype;
+    lanes = other.lanes;
+    rank = other.rank;
+    pad = other.pad;
+    for (int i = 0; i < rank; ++i) axes[i] = other.axes[i];
+    return *this;
+  }
+  Axis& operator[](int axis) { return axes[axis]; }
+  const Axis& operator[](int axis) const { return axes[axis]; }
+  bool limited(int axis) const { return axes[axis].valid != unlimited || axes[axis].first > 0; }
+
+  bool whole(int axis) const { return axes[axis].first <= 0 && axes[axis].valid >= axes[axis].extent; }
 };
 
 // An array argument, or a view of one.
@@ -107,7 +123,6 @@ inline Signal run_units(const Units& units, Frame& frame) {
 }
 
 // Helpers of units.
-int64_t dense_strides(const int64_t* extent, int rank, int64_t element, int64_t* stride);  // returns the bytes
 // The tile's elements [0, extents) as dense lanes at `to`; clamps and pads as the descriptor says.
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to);
 // A descriptor of dense lanes with these extents.

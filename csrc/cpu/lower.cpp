@@ -152,7 +152,7 @@ TileAddress Lower::address(const Op& op, size_t first_index, const Shape& shape)
 }
 
 namespace {
-// A scalar seen as a tile of any shape.
+// A scalar seen as a tile of rank 0.
 struct ScalarTile final : Unit {
   int scalar, tile;
   DType dtype;
@@ -161,10 +161,6 @@ struct ScalarTile final : Unit {
     ref = TileRef{};
     ref.data = frame.scalars[static_cast<size_t>(scalar)].bytes;
     ref.dtype = dtype;
-    for (int i = 0; i < max_rank; ++i) {
-      ref.extent[i] = 1;
-      ref.valid[i] = unlimited;
-    }
     return Signal::next;
   }
 };

@@ -11,7 +11,7 @@ namespace tile::cpu {
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
   const DType dtype = tile.lanes && !stored_as_lane(tile.dtype) ? DType::f32 : tile.dtype;
   const long bytes = tile.lanes ? lane_bytes(lane_of(tile.dtype)) : info(tile.dtype).bytes;
-  auto stride = [&](int axis) { return tile.extent[axis] == 1 && tile.valid[axis] == unlimited ? 0 : tile.stride[axis] / bytes; };
+  auto stride = [&](int axis) { return tile.axes[axis].extent == 1 && tile.axes[axis].valid == unlimited ? 0 : tile.axes[axis].stride / bytes; };
   Matrix matrix{{tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
   matrix.in_place = dtype == kernels.compute && matrix.view.column_stride == 1;
   return matrix;
@@ -19,14 +19,14 @@ Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
 
 Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fill, Scratch& scratch) {
   const int64_t full = shape[static_cast<size_t>(axis)];
-  const bool limited = tile.valid[axis] != unlimited || tile.first[axis] > 0;
-  if (limited && tile.first[axis] <= 0 && tile.pad == 0) return {std::clamp<int64_t>(tile.valid[axis], 0, full), true};
-  if (limited || (must_fill && tile.extent[axis] > 1 && tile.extent[axis] < full)) {
+  const bool limited = tile.axes[axis].valid != unlimited || tile.axes[axis].first > 0;
+  if (limited && tile.axes[axis].first <= 0 && tile.pad == 0) return {std::clamp<int64_t>(tile.axes[axis].valid, 0, full), true};
+  if (limited || (must_fill && tile.axes[axis].extent > 1 && tile.axes[axis].extent < full)) {
     tile = materialise(tile, rank, shape.data(), scratch);
     return {full, false};
   }
   // A single element repeats through a stride of 0.
-  return {tile.extent[axis] == 1 && must_fill ? full : std::min(tile.extent[axis], full), false};
+  return {tile.axes[axis].extent == 1 && must_fill ? full : std::min(tile.axes[axis].extent, full), false};
 }
 
 bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers, Frame& frame) {
@@ -35,8 +35,8 @@ bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents,
   bool single = true, same = accumulator.lanes && accumulator.data == out;
   for (int i = 0; i < rank; ++i) {
     count *= extents[i];
-    single &= accumulator.extent[i] == 1;
-    same &= accumulator.extent[i] == extents[i];
+    single &= accumulator.axes[i].extent == 1;
+    same &= accumulator.axes[i].extent == extents[i];
   }
   if (same) return true;
   if (single && accumulator.lanes) {

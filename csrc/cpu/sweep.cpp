@@ -9,7 +9,8 @@
 namespace tile::cpu {
 namespace {
 
-constexpr int64_t chunk_lanes = 1024;
+// Intermediate results of a chunk share half of the first-level cache; calls cost too much on shorter chunks.
+constexpr int64_t cache_bytes = 16384, least_lanes = 512, most_lanes = 8192;
 
 DType lane_dtype(Lane lane) {
   constexpr DType dtypes[lane_count] = {DType::u8,  DType::i8,  DType::i16, DType::i32, DType::i64,
@@ -50,14 +51,10 @@ class Run {
   void take_buffers() {
     rows_dim_ = space_.dims - 2;
     cols_dim_ = space_.dims - 1;
-    cols_ = std::min(space_.extent[cols_dim_], chunk_lanes);
-    rows_ = std::clamp<int64_t>(chunk_lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
     buffers_ = take<char*>(values());
     at_ = take<Chunked>(values());
     direct_ = take<int>(values());
     for (size_t v = 0; v < values(); ++v) {
-      int64_t lanes = (varies(v, rows_dim_) ? rows_ : 1) * (varies(v, cols_dim_) ? cols_ : 1);
-      buffers_[v] = frame_.scratch.take(static_cast<size_t>(lanes * lane_bytes(sweep_.lanes[v])));
       direct_[v] = -1;
       at_[v] = {};
     }
@@ -70,7 +67,28 @@ class Run {
                       to.stride[cols_dim_] == lane_bytes(sweep_.lanes[value]);
       if (in_place) direct_[value] = static_cast<int>(k);
     }
+    const int64_t lanes = chunk_lanes();
+    cols_ = std::min(space_.extent[cols_dim_], lanes);
+    rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
+    for (size_t v = 0; v < values(); ++v) {
+      int64_t count = (varies(v, rows_dim_) ? rows_ : 1) * (varies(v, cols_dim_) ? cols_ : 1);
+      buffers_[v] = frame_.scratch.take(static_cast<size_t>(count * lane_bytes(sweep_.lanes[v])));
+    }
     expanded_ = frame_.scratch.take(static_cast<size_t>(rows_ * cols_ * 8));
+  }
+
+  // By the bytes a lane of what has to be kept between steps.
+  int64_t chunk_lanes() const {
+    int64_t bytes = 0;
+    for (size_t v = 0; v < values(); ++v) {
+      if (!varies(v, cols_dim_)) continue;
+      const int64_t element = lane_bytes(sweep_.lanes[v]);
+      bool kept = direct_[v] < 0;
+      if (v < sweep_.inputs.size()) kept = !space_.inputs[v].lanes || space_.inputs[v].stride[cols_dim_] != element;
+      for (const SweepOutput& output : sweep_.outputs) kept &= static_cast<size_t>(output.value) != v;
+      if (kept) bytes += element;
+    }
+    return bytes ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
   }
 
   void loop() {
@@ -313,7 +331,7 @@ Signal Sweep::run(Frame& frame) const {
 
 size_t Sweep::scratch_bytes() const {
   size_t elements = static_cast<size_t>(element_count(shape));
-  return inputs.size() * elements * 8 + (lanes.size() + 2) * (chunk_lanes * 8 + 128) +
+  return inputs.size() * elements * 8 + (lanes.size() + 2) * (most_lanes * 8 + 128) +
          (inputs.size() + outputs.size() + stores.size() + reductions.size() + 8) * 1024;
 }
 

@@ -28,7 +28,7 @@ bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
   for (size_t k = 0; k < sweep.stores.size(); ++k) {
     targets_[k] = sweep.stores[k].address.resolve(frame);
     for (int i = 0; i < rank_; ++i)  // a store has no padding element
-      targets_[k].extent[i] = std::min(targets_[k].valid[i], sweep.shape[static_cast<size_t>(i)]);
+      targets_[k].axes[i].extent = std::min(targets_[k].axes[i].valid, sweep.shape[static_cast<size_t>(i)]);
   }
   for (size_t k = 0; k < sweep.inputs.size(); ++k) sources_[k] = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
   if (sweep.outputs.empty() && sweep.reductions.empty()) {  // only what is stored has to be computed
@@ -36,17 +36,17 @@ bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
     int64_t most[max_rank] = {};
     for (size_t k = 0; k < sweep.stores.size(); ++k) {
       bool empty = false;
-      for (int i = 0; i < rank_; ++i) empty |= targets_[k].extent[i] <= 0;
+      for (int i = 0; i < rank_; ++i) empty |= targets_[k].axes[i].extent <= 0;
       if (empty) continue;
       any = true;
-      for (int i = 0; i < rank_; ++i) most[i] = std::max(most[i], targets_[k].extent[i]);
+      for (int i = 0; i < rank_; ++i) most[i] = std::max(most[i], targets_[k].axes[i].extent);
     }
     std::copy(most, most + rank_, extent);
     return any;
   }
   for (int i = 0; i < rank_; ++i) {
-    for (size_t k = 0; k < sweep.inputs.size(); ++k) extent[i] = std::max(extent[i], sources_[k].extent[i]);
-    for (size_t k = 0; k < sweep.stores.size(); ++k) extent[i] = std::max(extent[i], targets_[k].extent[i]);
+    for (size_t k = 0; k < sweep.inputs.size(); ++k) extent[i] = std::max(extent[i], sources_[k].axes[i].extent);
+    for (size_t k = 0; k < sweep.stores.size(); ++k) extent[i] = std::max(extent[i], targets_[k].axes[i].extent);
     extent[i] = std::min(extent[i], sweep.shape[static_cast<size_t>(i)]);
   }
   return true;
@@ -54,14 +54,17 @@ bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
 
 namespace {
 SweepSpace::Cursor cursor_of(const TileRef& tile) {
-  SweepSpace::Cursor cursor{};
+  SweepSpace::Cursor cursor;
+  cursor.outside = false;
   cursor.data = tile.data;
   cursor.dtype = tile.dtype;
   cursor.lanes = tile.lanes;
   cursor.pad = tile.pad;
-  std::copy(tile.stride, tile.stride + max_rank, cursor.stride);
-  std::copy(tile.first, tile.first + max_rank, cursor.first);
-  std::copy(tile.valid, tile.valid + max_rank, cursor.valid);
+  for (int i = 0; i < tile.rank; ++i) {
+    cursor.stride[i] = tile.axes[i].stride;
+    cursor.first[i] = tile.axes[i].first;
+    cursor.valid[i] = tile.axes[i].valid;
+  }
   return cursor;
 }
 }  // namespace
@@ -74,12 +77,12 @@ void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
     bool copy = false;
     int64_t repeats = 1;
     for (int i = 0; i < rank_; ++i) {
-      bool limited = tile.valid[i] != unlimited || tile.first[i] > 0;
-      bool varying = limited || tile.extent[i] > 1;
+      bool limited = tile.axes[i].valid != unlimited || tile.axes[i].first > 0;
+      bool varying = limited || tile.axes[i].extent > 1;
       if (varying && extent[i] > 1) varies_[k] |= 1u << i;
       wanted[i] = varying ? extent[i] : 1;
       if (!varying) repeats *= extent[i];
-      copy |= varying && !limited && tile.extent[i] < extent[i];
+      copy |= varying && !limited && tile.axes[i].extent < extent[i];
     }
     // What repeats is converted once rather than at each repeat.
     copy |= !tile.lanes && repeats > 1;
@@ -131,7 +134,7 @@ void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
     for (int i = rank_ - 1; i >= 0; --i) {
       bool reduced = reduction.reduced[static_cast<size_t>(i)];
       if (!reduced) into.count *= kept[--axes];
-      into.cursor.stride[i] = reduced || extents[i] == 1 ? 0 : into.tile.stride[axes];
+      into.cursor.stride[i] = reduced || extents[i] == 1 ? 0 : into.tile.axes[axes].stride;
       into.reduced[i] = reduced;
       into.last[i] = extents[i] - 1;
       into.weight[i] = reduced ? sweep.shape[static_cast<size_t>(i)] - extents[i] + 1 : 1;

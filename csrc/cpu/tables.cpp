@@ -68,11 +68,6 @@ const Tables& tables() {
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from) {
   return find(from.elementwise, name, lane);
 }
-const ElementwiseRow* find_elementwise(std::string_view name, DType dtype, const Tables& from) {
-  if (dtype == DType::boolean)
-    if (const ElementwiseRow* row = find(from.elementwise, std::string(name) + "_bool", Lane::u8)) return row;
-  return find(from.elementwise, name, lane_of(dtype));
-}
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from) {
   return find(from.reduce, name, lane);
 }

@@ -78,8 +78,6 @@ const Tables& tables(Isa isa);  // which this machine need not have
 // Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs. Rows beyond the
 // primitives: to_bool (x != 0, of any lane: astype to bool).
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
-// By the operand's dtype, which also tells bool from u8 (bitwise_not differs).
-const ElementwiseRow* find_elementwise(std::string_view name, DType dtype, const Tables& from = tables());
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
 const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());
 inline const MoveRow& move_row(DType dtype) { return tables().move.data[static_cast<int>(dtype)]; }

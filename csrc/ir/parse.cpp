@@ -201,9 +201,9 @@ class Parser {
                               " are named"));
     for (size_t i = 0; i < results.size(); ++i) {
       if (added.results[i]->type != results[i].type)
-        lex_.fail_at(results[i].position, str('%', results[i].name, " is ", added.results[i]->type,
-                                              " by the type rule of ", added.name(), ", but the text says ",
-                                              results[i].type));
+        lex_.fail_at(results[i].position,
+                     str('%', results[i].name, " is ", added.results[i]->type, " by the type rule of ",
+                         added.name(), ", but the text says ", results[i].type));
       define(results[i], added.results[i]);
     }
   }

@@ -22,8 +22,8 @@ class Verifier {
   template <class... A>
   [[noreturn]] void broken(const A&... parts) const {
     std::string where = op_ ? str(op_->name(), ": ", parts...) : str(parts...);
-    fail(op_ ? op_->location : Location{"", 0}, ErrorKind::runtime, "internal error after ", after_, ", please report it: ",
-         where);
+    fail(op_ ? op_->location : Location{"", 0}, ErrorKind::runtime, "internal error after ", after_,
+         ", please report it: ", where);
   }
   template <class... A>
   void check(bool holds, const A&... parts) const {
@@ -67,7 +67,8 @@ class Verifier {
 
   void terminator(const Op& op, const Op& end) const {
     bool leaves = end.is("break") || end.is("continue");
-    check(!leaves || op.is("if") || op.is("loop"), "its region ends in ", end.name(), "; only loop and if may");
+    check(!leaves || op.is("if") || op.is("loop"), "its region ends in ", end.name(),
+          "; only loop and if may");
     check(leaves || !op.is("loop"), "its region must end in continue or break");
   }
 
@@ -76,10 +77,11 @@ class Verifier {
     const Op* loop = op.parent->parent;
     while (loop && loop->is("if")) loop = loop->parent->parent;
     check(loop && loop->is("loop"), "there is no loop around it, or an op other than if lies between");
-    check(op.operands.size() == loop->operands.size(), "it gives ", op.operands.size(), " values; its loop carries ",
-          loop->operands.size());
+    check(op.operands.size() == loop->operands.size(), "it gives ", op.operands.size(),
+          " values; its loop carries ", loop->operands.size());
     for (size_t i = 0; i < op.operands.size(); ++i)
-      check(op.type(i) == loop->type(i), "value ", i, " is ", op.type(i), "; its loop carries ", loop->type(i));
+      check(op.type(i) == loop->type(i), "value ", i, " is ", op.type(i), "; its loop carries ",
+            loop->type(i));
   }
 
   void types(const Op& op) const {
@@ -89,12 +91,13 @@ class Verifier {
     } catch (const std::exception& error) {
       broken(error.what());
     }
-    check(inferred.size() == op.results.size(), "it has ", op.results.size(), " results; its type rule gives ",
-          inferred.size());
+    check(inferred.size() == op.results.size(), "it has ", op.results.size(),
+          " results; its type rule gives ", inferred.size());
     for (size_t i = 0; i < inferred.size(); ++i) {
-      check(inferred[i] == op.results[i]->type, "result ", i, " is ", op.results[i]->type, "; its type rule gives ",
-            inferred[i]);
-      for (int64_t extent : inferred[i].shape) check(extent >= 1, "result ", i, " is ", inferred[i], ", which is empty");
+      check(inferred[i] == op.results[i]->type, "result ", i, " is ", op.results[i]->type,
+            "; its type rule gives ", inferred[i]);
+      for (int64_t extent : inferred[i].shape)
+        check(extent >= 1, "result ", i, " is ", inferred[i], ", which is empty");
     }
   }
 

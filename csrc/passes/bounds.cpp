@@ -25,9 +25,9 @@ const struct {
   std::string_view primitive;
   Meaning meaning;
 } meanings[] = {
-    {"add", Meaning::sum},       {"sub", Meaning::difference}, {"neg", Meaning::negation},
-    {"mul", Meaning::product},   {"broadcast", Meaning::same}, {"reshape", Meaning::same},
-    {"permute", Meaning::same},  {"astype", Meaning::same},    {"arange", Meaning::count},
+    {"add", Meaning::sum},      {"sub", Meaning::difference}, {"neg", Meaning::negation},
+    {"mul", Meaning::product},  {"broadcast", Meaning::same}, {"reshape", Meaning::same},
+    {"permute", Meaning::same}, {"astype", Meaning::same},    {"arange", Meaning::count},
 };
 std::optional<Meaning> meaning_of(const Op& op) {
   for (const auto& row : meanings)
@@ -39,7 +39,8 @@ std::optional<Meaning> meaning_of(const Op& op) {
 
 void Linear::add(const Linear& other, int64_t factor) {
   for (const Term& term : other.terms) {
-    auto at = std::find_if(terms.begin(), terms.end(), [&](const Term& mine) { return mine.value == term.value; });
+    auto at =
+        std::find_if(terms.begin(), terms.end(), [&](const Term& mine) { return mine.value == term.value; });
     if (at == terms.end())
       terms.push_back({term.value, term.coefficient * factor});
     else if ((at->coefficient += term.coefficient * factor) == 0)
@@ -71,7 +72,8 @@ Linear Bounds::extent(Value* array, int64_t axis) {
     array = view->operands[0];
   }
   for (size_t i = 0; i < extents_.size(); ++i)
-    if (extents_[i].operands[0] == array && extents_[i].integer("axis") == axis) return {{{&extent_values_[i], 1}}, 0, 0};
+    if (extents_[i].operands[0] == array && extents_[i].integer("axis") == axis)
+      return {{{&extent_values_[i], 1}}, 0, 0};
   Op& op = extents_.emplace_back();
   op.primitive = &primitive("dim");
   op.operands = {array};
@@ -84,11 +86,13 @@ Linear Bounds::extent(Value* array, int64_t axis) {
 }
 
 bool Bounds::is_extent(const Value* value) const {
-  return std::any_of(extent_values_.begin(), extent_values_.end(), [&](const Value& each) { return &each == value; });
+  return std::any_of(extent_values_.begin(), extent_values_.end(),
+                     [&](const Value& each) { return &each == value; });
 }
 
 std::optional<Linear> Bounds::linear(Value* value) {
-  if (value->type.is_array() || (value->type.dtype != DType::i32 && value->type.dtype != DType::i64)) return std::nullopt;
+  if (value->type.is_array() || (value->type.dtype != DType::i32 && value->type.dtype != DType::i64))
+    return std::nullopt;
   Op* op = value->definition;
   auto opaque = [&]() -> std::optional<Linear> {
     if (value->type.is_scalar()) return Linear{{{value, 1}}, 0, 0};
@@ -112,9 +116,15 @@ std::optional<Linear> Bounds::linear(Value* value) {
   }
   Linear form;
   switch (*meaning) {
-    case Meaning::sum: form = x[0], form.add(x[1], 1); break;
-    case Meaning::difference: form = x[0], form.add(x[1], -1); break;
-    case Meaning::negation: form.add(x[0], -1); break;
+    case Meaning::sum:
+      form = x[0], form.add(x[1], 1);
+      break;
+    case Meaning::difference:
+      form = x[0], form.add(x[1], -1);
+      break;
+    case Meaning::negation:
+      form.add(x[0], -1);
+      break;
     case Meaning::product: {
       auto fixed = [](const Linear& each) { return each.terms.empty() && each.low == each.high; };
       if (!fixed(x[1])) std::swap(x[0], x[1]);
@@ -126,7 +136,9 @@ std::optional<Linear> Bounds::linear(Value* value) {
       if (info(op->type(0).dtype).bits > info(value->type.dtype).bits) return opaque();
       form = x[0];
       break;
-    case Meaning::count: form = {{}, 0, op->integer("size") - 1}; break;
+    case Meaning::count:
+      form = {{}, 0, op->integer("size") - 1};
+      break;
   }
   return reasonable(form) ? std::optional(form) : opaque();
 }
@@ -199,7 +211,8 @@ Bounds::Replacement Bounds::bound_below(const Linear::Term& term) {
     const Attribute* tiles = facts_.function().attributes().find(str("bid.", op->integer("axis"), ".tiles"));
     const auto* list = tiles ? std::get_if<std::vector<int64_t>>(tiles) : nullptr;
     const auto& parameters = facts_.function().body().arguments;
-    if (!list || list->size() != 3 || (*list)[0] < 0 || (*list)[0] >= static_cast<int64_t>(parameters.size())) return {};
+    if (!list || list->size() != 3 || (*list)[0] < 0 || (*list)[0] >= static_cast<int64_t>(parameters.size()))
+      return {};
     int64_t size = (*list)[2];
     if (size < 1 || term.coefficient % size != 0) return {};
     // size * bid <= extent - 1, and where size divides the extent, <= extent - size.

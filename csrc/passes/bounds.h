@@ -45,7 +45,7 @@ class Bounds {
   Replacement quotient_below(const Linear::Term& term, const Op& op, bool up);
 
   Facts facts_;
-  std::deque<Op> extents_;         // one op for each extent asked for, so that equal extents are one term
+  std::deque<Op> extents_;  // one op for each extent asked for, so that equal extents are one term
   std::deque<Value> extent_values_;
   int budget_ = 0;
 };

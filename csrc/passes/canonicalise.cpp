@@ -88,7 +88,8 @@ class Schedule {
     return !index || done_[*index];
   }
 
-  // Constants second; what exists already before what does not. Sources that differ only in such an order agree.
+  // Constants second; what exists already before what does not. Sources that differ only in such an order
+  // agree.
   void settle(Op& op) {
     if (!op.traits().commutative || op.operands.size() < 2) return;
     Value *&x = op.operands[0], *&y = op.operands[1];

@@ -25,7 +25,8 @@ std::vector<Linear> Comparison::forms(const Linear& x, const Linear& y, bool out
   if (sign == 0) {
     if (outcome != holds_if_equal) return {scaled(x, y, 1, 1), scaled(x, y, -1, 1)};
     Linear gap = scaled(x, y, 1, 0);
-    return gap.terms.empty() && gap.low == 0 && gap.high == 0 ? std::vector<Linear>{gap} : std::vector<Linear>{};
+    return gap.terms.empty() && gap.low == 0 && gap.high == 0 ? std::vector<Linear>{gap}
+                                                              : std::vector<Linear>{};
   }
   return {outcome ? scaled(x, y, sign, offset) : scaled(x, y, -sign, 1 - offset)};
 }

@@ -11,7 +11,7 @@ namespace tile {
 struct Comparison {
   std::string_view primitive;
   // x op y holds everywhere where sign * (x - y) - offset >= 0, and fails everywhere where the negation does.
-  int sign;            // 0: equality
+  int sign;  // 0: equality
   int offset;
   bool holds_if_equal;
 

@@ -27,7 +27,8 @@ struct Key {
   size_t memory;  // version of the array it reads; 0: reads none
   bool operator==(const Key& other) const {
     const Op &a = *op, &b = *other.op;
-    if (a.primitive != b.primitive || memory != other.memory || a.operands.size() != b.operands.size()) return false;
+    if (a.primitive != b.primitive || memory != other.memory || a.operands.size() != b.operands.size())
+      return false;
     if (first_two(a) != first_two(b)) return false;
     for (size_t i = 2; i < a.operands.size(); ++i)
       if (a.operands[i] != b.operands[i]) return false;
@@ -67,7 +68,8 @@ class Merger {
     size_t version = everything_;
     for (const Value* operand : op.operands)
       if (operand->type.is_array())
-        if (auto at = versions_.find(root_array(operand)); at != versions_.end()) version = std::max(version, at->second);
+        if (auto at = versions_.find(root_array(operand)); at != versions_.end())
+          version = std::max(version, at->second);
     return version;
   }
   void write(const Effects& effects) {

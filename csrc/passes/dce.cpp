@@ -96,9 +96,7 @@ class Liveness {
 
 class Sweeper {
  public:
-  explicit Sweeper(Function& function) : live_(function) {
-    sweep(function.body());
-  }
+  explicit Sweeper(Function& function) : live_(function) { sweep(function.body()); }
   bool changed = false;
 
  private:
@@ -142,7 +140,8 @@ class Sweeper {
       keep(op.operands, 0, mask);
       keep(op.region().arguments, 0, mask);
       walk(op.region(), [&](Op& inner) {
-        if ((inner.is("break") || inner.is("continue")) && loop_around(inner) == &op) keep(inner.operands, 0, mask);
+        if ((inner.is("break") || inner.is("continue")) && loop_around(inner) == &op)
+          keep(inner.operands, 0, mask);
       });
     }
     for (auto& region : op.regions)

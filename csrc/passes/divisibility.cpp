@@ -13,9 +13,7 @@ namespace {
 using Wide = __int128;
 constexpr int deepest = 256;  // of a chain of operands; beyond it nothing is known
 
-int64_t saturate(Wide value) {
-  return static_cast<int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX));
-}
+int64_t saturate(Wide value) { return static_cast<int64_t>(std::clamp<Wide>(value, INT64_MIN, INT64_MAX)); }
 Wide floor_divide(Wide x, Wide y) {
   Wide quotient = x / y;
   return x % y != 0 && (x < 0) != (y < 0) ? quotient - 1 : quotient;
@@ -92,8 +90,12 @@ Result maximum(const Op&, const Operands& x) {
 Result either(const Range& x, const Range& y, int64_t dx, int64_t dy) {
   return {std::min(x.low, y.low), std::max(x.high, y.high), gcd(dx, dy)};
 }
-Result where(const Op&, const Operands& x) { return either(x[1].range, x[2].range, x[1].divisor, x[2].divisor); }
-Result cat(const Op&, const Operands& x) { return either(x[0].range, x[1].range, x[0].divisor, x[1].divisor); }
+Result where(const Op&, const Operands& x) {
+  return either(x[1].range, x[2].range, x[1].divisor, x[2].divisor);
+}
+Result cat(const Op&, const Operands& x) {
+  return either(x[0].range, x[1].range, x[0].divisor, x[1].divisor);
+}
 Result bits_and(const Op& op, const Operands& x) {
   if (!is_signed(op.type(0).dtype) || (x[0].range.low < 0 && x[1].range.low < 0)) return anything();
   int64_t high = INT64_MAX;
@@ -107,7 +109,9 @@ Result shift_left(const Op&, const Operands& x) {
   return {x[0].range.low * by, x[0].range.high * by, x[0].divisor * by};
 }
 Result pass(const Op&, const Operands& x) { return {x[0].range.low, x[0].range.high, x[0].divisor}; }
-Result arange(const Op& op, const Operands&) { return {0, op.integer("size") - 1, op.integer("size") == 1 ? 0 : 1}; }
+Result arange(const Op& op, const Operands&) {
+  return {0, op.integer("size") - 1, op.integer("size") == 1 ? 0 : 1};
+}
 Result count(const Op&, const Operands&) { return {1, INT32_MAX, 1}; }
 Result block(const Op&, const Operands&) { return {0, INT32_MAX - 1, 1}; }
 Result extent(const Op&, const Operands&) { return {0, INT32_MAX, 1}; }
@@ -116,12 +120,30 @@ const struct {
   std::string_view primitive;
   Row row;
 } arithmetic[] = {
-    {"add", add},           {"sub", sub},         {"mul", mul},          {"neg", negative},
-    {"abs", absolute},      {"floordiv", floordiv}, {"cdiv", cdiv},      {"mod", mod},
-    {"minimum", minimum},   {"maximum", maximum}, {"where", where},      {"cat", cat},
-    {"bitwise_and", bits_and}, {"shift_left", shift_left}, {"astype", pass}, {"broadcast", pass},
-    {"reshape", pass},      {"permute", pass},    {"reduce_max", pass},  {"reduce_min", pass},
-    {"arange", arange},     {"bid", block},       {"num_blocks", count}, {"dim", extent},
+    {"add", add},
+    {"sub", sub},
+    {"mul", mul},
+    {"neg", negative},
+    {"abs", absolute},
+    {"floordiv", floordiv},
+    {"cdiv", cdiv},
+    {"mod", mod},
+    {"minimum", minimum},
+    {"maximum", maximum},
+    {"where", where},
+    {"cat", cat},
+    {"bitwise_and", bits_and},
+    {"shift_left", shift_left},
+    {"astype", pass},
+    {"broadcast", pass},
+    {"reshape", pass},
+    {"permute", pass},
+    {"reduce_max", pass},
+    {"reduce_min", pass},
+    {"arange", arange},
+    {"bid", block},
+    {"num_blocks", count},
+    {"dim", extent},
 };
 
 Row row_of(const Primitive& primitive) {
@@ -178,7 +200,9 @@ Facts::Known Facts::compute(const Value* value) {
     const auto& parameters = function_.body().arguments;
     auto at = std::find(parameters.begin(), parameters.end(), op->operands[0]);
     if (at != parameters.end()) {
-      auto fact = [&](std::string_view name) { return key("dim", at - parameters.begin(), op->integer("axis"), name); };
+      auto fact = [&](std::string_view name) {
+        return key("dim", at - parameters.begin(), op->integer("axis"), name);
+      };
       result = {fact("low").value_or(0), fact("high").value_or(INT32_MAX), fact("divisor").value_or(1)};
     }
   }
@@ -191,7 +215,9 @@ Facts::Known Facts::compute(const Value* value) {
   Wide divisor = result.divisor;
   if (wraps || divisor > INT64_MAX) {
     int power = 0;
-    while (power < info(value->type.dtype).bits - 2 && divisor != 0 && divisor % (Wide(1) << (power + 1)) == 0) ++power;
+    while (power < info(value->type.dtype).bits - 2 && divisor != 0 &&
+           divisor % (Wide(1) << (power + 1)) == 0)
+      ++power;
     divisor = Wide(1) << power;
   }
   known.divisor = divisor == 0 ? 1 : static_cast<int64_t>(divisor);
@@ -204,7 +230,8 @@ Facts::Known Facts::of_argument(const Value* value) {
   if (!op) {
     const auto& parameters = function_.body().arguments;
     int64_t at = std::find(parameters.begin(), parameters.end(), value) - parameters.begin();
-    return {{key("arg", at, -1, "low").value_or(nothing.range.low), key("arg", at, -1, "high").value_or(nothing.range.high)},
+    return {{key("arg", at, -1, "low").value_or(nothing.range.low),
+             key("arg", at, -1, "high").value_or(nothing.range.high)},
             key("arg", at, -1, "divisor").value_or(1)};
   }
   if (!op->is("for") || value != op->region().arguments[0]) return nothing;
@@ -213,9 +240,11 @@ Facts::Known Facts::of_argument(const Value* value) {
   return {{low.low, high.high - 1}, std::gcd(divisor(op->operands[0]), divisor(op->operands[2]))};
 }
 
-std::optional<int64_t> Facts::key(std::string_view subject, int64_t number, int64_t axis, std::string_view fact) const {
+std::optional<int64_t> Facts::key(std::string_view subject, int64_t number, int64_t axis,
+                                  std::string_view fact) const {
   if (function_.attributes().empty()) return std::nullopt;
-  std::string name = axis < 0 ? str(subject, '.', number, '.', fact) : str(subject, '.', number, '.', axis, '.', fact);
+  std::string name =
+      axis < 0 ? str(subject, '.', number, '.', fact) : str(subject, '.', number, '.', axis, '.', fact);
   const Attribute* found = function_.attributes().find(name);
   if (!found) return std::nullopt;
   if (auto* integer = std::get_if<int64_t>(found)) return *integer;

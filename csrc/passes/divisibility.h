@@ -25,7 +25,8 @@ class Facts {
   Range range(const Value* value);
   int64_t divisor(const Value* value);  // the largest known; 0: the value is 0
   bool multiple_of(const Value* value, int64_t k) { return divisor(value) % k == 0; }
-  std::optional<int64_t> key(std::string_view subject, int64_t number, int64_t axis, std::string_view fact) const;
+  std::optional<int64_t> key(std::string_view subject, int64_t number, int64_t axis,
+                             std::string_view fact) const;
   const Function& function() const { return function_; }
 
  private:

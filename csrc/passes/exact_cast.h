@@ -4,7 +4,7 @@
 
 namespace tile {
 
-bool cast_is_exact(DType from, DType to);                  // every value of `from` is one of `to`
-bool skips_cast(DType from, DType between, DType to);      // from -> between -> to equals from -> to
+bool cast_is_exact(DType from, DType to);              // every value of `from` is one of `to`
+bool skips_cast(DType from, DType between, DType to);  // from -> between -> to equals from -> to
 
 }  // namespace tile

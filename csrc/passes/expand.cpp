@@ -14,8 +14,8 @@ bool expand(Function& function) {
       std::vector<Value*> values = op.primitive->expand(rewrite.build, op);
       TILE_CHECK(values.size() == op.results.size(), op.name(), " expands to ", values.size(), " values");
       for (size_t i = 0; i < values.size(); ++i) {
-        TILE_CHECK(values[i]->type == op.results[i]->type, op.name(), " expands to ", values[i]->type, ", not ",
-                   op.results[i]->type);
+        TILE_CHECK(values[i]->type == op.results[i]->type, op.name(), " expands to ", values[i]->type,
+                   ", not ", op.results[i]->type);
         rewrite.replace(op.results[i], values[i]);
       }
       return Keep::no;

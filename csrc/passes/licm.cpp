@@ -1,7 +1,7 @@
 // Loop-invariant code motion: work whose operands do not change in a loop is done before it.
-// Loads move where the loop writes none of their array: they are padded, so they may run though the loop does not.
-// Constants and broadcasts move only with an op that needs them: inside they are free, outside they would
-// stay alive through the loop.
+// Loads move where the loop writes none of their array: they are padded, so they may run though the loop does
+// not. Constants and broadcasts move only with an op that needs them: inside they are free, outside they
+// would stay alive through the loop.
 #include <unordered_set>
 
 #include "ir/walk.h"
@@ -16,7 +16,8 @@ class Mover {
     bool changed = false;
     for (size_t i = 0; i < outer.ops.size(); ++i) {
       Op& op = *outer.ops[i];
-      for (auto& region : op.regions) changed |= block(*region);  // inner loops first: what leaves them may go on
+      for (auto& region : op.regions)
+        changed |= block(*region);  // inner loops first: what leaves them may go on
       if (!op.is("for") && !op.is("loop")) continue;
       std::vector<std::unique_ptr<Op>> moved = invariants(op);
       if (moved.empty()) continue;
@@ -67,11 +68,13 @@ class Mover {
     return moved;
   }
 
-  void take(const Op& op, const std::unordered_set<const Op*>& movable, std::unordered_set<const Op*>& leaving) {
+  void take(const Op& op, const std::unordered_set<const Op*>& movable,
+            std::unordered_set<const Op*>& leaving) {
     if (!leaving.insert(&op).second) return;
     auto needs = [&](const Op& each) {
       for (const Value* operand : each.operands)
-        if (operand->definition && movable.count(operand->definition)) take(*operand->definition, movable, leaving);
+        if (operand->definition && movable.count(operand->definition))
+          take(*operand->definition, movable, leaving);
     };
     needs(op);
     for (const auto& region : op.regions) walk(*region, needs);
@@ -85,7 +88,8 @@ class Mover {
     if (!effects.reads.empty() && (loop.barrier || loop.conflicts(effects))) return false;
     bool jumps = false;
     for (const auto& region : op.regions)
-      walk(*region, [&](const Op& each) { jumps |= each.is("break") || each.is("continue") || each.traits().impure; });
+      walk(*region,
+           [&](const Op& each) { jumps |= each.is("break") || each.is("continue") || each.traits().impure; });
     return !jumps;
   }
 };

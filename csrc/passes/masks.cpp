@@ -24,13 +24,15 @@ std::optional<bool> decide(const Op& op, const Comparison& comparison, Bounds& b
 
 bool known_divisor(const Op& op, Bounds& bounds) {
   std::optional<Constant> by = constant_of(op.operands[1]);
-  return by && is_signed(by->dtype) && by->integer > 0 && bounds.facts().multiple_of(op.operands[0], by->integer);
+  return by && is_signed(by->dtype) && by->integer > 0 &&
+         bounds.facts().multiple_of(op.operands[0], by->integer);
 }
 
 // x where x never exceeds y (minimum) or never falls below it (maximum).
 Value* bounding(const Op& op, bool least, Bounds& bounds) {
   for (size_t i : {0, 1}) {
-    std::optional<Linear> gap = bounds.difference(op.operands[least ? 1 - i : i], op.operands[least ? i : 1 - i]);
+    std::optional<Linear> gap =
+        bounds.difference(op.operands[least ? 1 - i : i], op.operands[least ? i : 1 - i]);
     if (gap && bounds.nonnegative(*gap)) return op.operands[i];
   }
   return nullptr;
@@ -49,7 +51,8 @@ class Masks {
     if (op.is("cdiv") && known_divisor(op, bounds_))
       return become(op, rewrite_.build.emit("floordiv", {op.operands[0], op.operands[1]}));
     if (op.is("mod") && known_divisor(op, bounds_))
-      return become(op, rewrite_.build.splat(Constant::of(op.result()->type.dtype, 0), op.result()->type.shape));
+      return become(op,
+                    rewrite_.build.splat(Constant::of(op.result()->type.dtype, 0), op.result()->type.shape));
     if (op.is("minimum") || op.is("maximum")) {
       Value* value = bounding(op, op.is("minimum"), bounds_);
       return value ? become(op, value) : Keep::yes;

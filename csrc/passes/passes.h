@@ -9,10 +9,11 @@ bool expand(Function& function);        // derived primitives become core ones
 bool canonicalise(Function& function);  // one order of ops, whatever the order of tracing
 bool fold(Function& function);          // arithmetic of constants
 bool simplify(Function& function);      // identities that are exact
-bool simplify_control(Function& function);  // known branches, loops of no or one turn, values carried unchanged
-bool cse(Function& function);           // equal pure ops and loads become one
-bool licm(Function& function);          // invariant ops leave their loop
-bool dce(Function& function);           // results, carried values and ops that nobody uses
+bool simplify_control(
+    Function& function);                  // known branches, loops of no or one turn, values carried unchanged
+bool cse(Function& function);             // equal pure ops and loads become one
+bool licm(Function& function);            // invariant ops leave their loop
+bool dce(Function& function);             // results, carried values and ops that nobody uses
 bool simplify_masks(Function& function);  // comparisons decided by ranges; accesses proven in bounds
 bool split_loops(Function& function, const PipelineOptions& options);  // masked turns get loops of their own
 

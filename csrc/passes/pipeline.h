@@ -9,10 +9,12 @@
 namespace tile {
 
 struct PipelineOptions {
-  bool split_tails = false;  // also give loops whose loads or stores may cross an edge a loop of their own for it
+  bool split_tails =
+      false;  // also give loops whose loads or stores may cross an edge a loop of their own for it
 };
 
-// Each pass returns whether it changed the function. TILE_DUMP=ir prints the text after each change to stderr.
+// Each pass returns whether it changed the function. TILE_DUMP=ir prints the text after each change to
+// stderr.
 void run_passes(Function& function, const PipelineOptions& options = {});
 
 // The text after each pass that changed something; the first is the function as it came.

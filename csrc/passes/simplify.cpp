@@ -42,7 +42,8 @@ Value* absorbs(const Site& s) {  // x op value = value, of integers and bools
 }
 Value* add_zero(const Site& s) {  // of floats only -0 leaves every x as it is: -0 + 0 is 0
   bool floating = is_floating(s.type().dtype);
-  return s.is(1, floating ? Constant::of(s.type().dtype, -0.0) : Constant::of(s.type().dtype, 0)) ? s.in(0) : nullptr;
+  return s.is(1, floating ? Constant::of(s.type().dtype, -0.0) : Constant::of(s.type().dtype, 0)) ? s.in(0)
+                                                                                                  : nullptr;
 }
 Value* all_ones(const Site& s, bool gives_x) {
   Constant ones = Constant::of(s.type().dtype, s.type().dtype == DType::boolean ? 1 : -1);
@@ -126,7 +127,8 @@ Value* cast_of_broadcast(const Site& s) {  // cast the smaller tile
 // Of a tile of one value, every shape operation is a broadcast of it.
 Value* of_splat(const Site& s) {
   Op* inner = s.made_by(0, "broadcast");
-  return inner && inner->type(0).is_scalar() ? s.build.broadcast(inner->operands[0], s.type().shape) : nullptr;
+  return inner && inner->type(0).is_scalar() ? s.build.broadcast(inner->operands[0], s.type().shape)
+                                             : nullptr;
 }
 Value* broadcast_of_broadcast(const Site& s) {
   Op* inner = s.made_by(0, "broadcast");
@@ -148,7 +150,8 @@ Value* permute_of_permute(const Site& s) {
   Op* inner = s.made_by(0, s.op.name());
   if (!inner) return nullptr;
   std::vector<int64_t> axes;
-  for (int64_t axis : s.op.integers("axes")) axes.push_back(inner->integers("axes")[static_cast<size_t>(axis)]);
+  for (int64_t axis : s.op.integers("axes"))
+    axes.push_back(inner->integers("axes")[static_cast<size_t>(axis)]);
   Value* x = inner->operands[0];
   return in_order(axes) ? x : s.build.emit(*s.op.primitive, {x}, {{"axes", axes}});
 }

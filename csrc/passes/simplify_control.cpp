@@ -36,10 +36,12 @@ class Control {
   Keep counted(Op& op) {
     std::optional<Constant> low = constant_of(op.operands[0]), high = constant_of(op.operands[1]),
                             step = constant_of(op.operands[2]);
-    if (op.operands[0] == op.operands[1] || (low && high && low->integer >= high->integer && is_signed(low->dtype)))
+    if (op.operands[0] == op.operands[1] ||
+        (low && high && low->integer >= high->integer && is_signed(low->dtype)))
       return become(op, {op.operands.begin() + 3, op.operands.end()});
     if (!low || !high || !step || !is_signed(low->dtype)) return Keep::yes;
-    uint64_t distance = static_cast<uint64_t>(high->integer) - static_cast<uint64_t>(low->integer);  // high > low
+    uint64_t distance =
+        static_cast<uint64_t>(high->integer) - static_cast<uint64_t>(low->integer);  // high > low
     bool one_turn = step->integer > 0 && distance <= static_cast<uint64_t>(step->integer);
     if (!one_turn) return Keep::yes;
     ValueMap map;
@@ -72,7 +74,8 @@ class Control {
     for (size_t i = 0; i + first < op.operands.size(); ++i) {
       Value *argument = op.region().arguments[index + i], *initial = op.operands[first + i];
       bool passes = true;
-      for (const Op* jump : ends_of(op)) passes &= jump->operands[i] == argument || jump->operands[i] == initial;
+      for (const Op* jump : ends_of(op))
+        passes &= jump->operands[i] == argument || jump->operands[i] == initial;
       if (!passes) continue;
       rewrite_.replace(argument, initial);
       rewrite_.replace(op.results[i], initial);

@@ -1,9 +1,11 @@
-// Gives the turns of a loop in which a mask cannot fire a loop of their own, without the mask: of a masked tail
-// all but the last turn, of a causal diagonal all turns before it. The others are marked edge = 1.
+// Gives the turns of a loop in which a mask cannot fire a loop of their own, without the mask: of a masked
+// tail all but the last turn, of a causal diagonal all turns before it. The others are marked edge = 1.
 //
-//   for i in low..high { mask(i) }   becomes   for i in low..start        { mask(i) }  edge, if some mask ends there
+//   for i in low..high { mask(i) }   becomes   for i in low..start        { mask(i) }  edge, if some mask
+//   ends there
 //                                              for i in start..stop       { true    }
-//                                              for i in stop..high        { mask(i) }  edge, if some mask begins there
+//                                              for i in stop..high        { mask(i) }  edge, if some mask
+//                                              begins there
 #include "ir/build.h"
 #include "ir/walk.h"
 #include "passes/bounds.h"
@@ -23,7 +25,8 @@ struct Condition {
 
 class Splitter {
  public:
-  Splitter(Function& function, const PipelineOptions& options) : function_(function), options_(options), bounds_(function) {}
+  Splitter(Function& function, const PipelineOptions& options)
+      : function_(function), options_(options), bounds_(function) {}
 
   bool block(Block& block) {
     bool changed = false;
@@ -50,7 +53,8 @@ class Splitter {
     walk(loop.region(), [&](const Op&) { ++count; });
     std::optional<Constant> step = constant_of(loop.operands[2]);
     DType dtype = loop.type(0).dtype;
-    if (!step || step->integer < 1 || (dtype != DType::i32 && dtype != DType::i64) || count > largest_body) return false;
+    if (!step || step->integer < 1 || (dtype != DType::i32 && dtype != DType::i64) || count > largest_body)
+      return false;
     step_ = step->integer;
     Value* index = loop.region().arguments[0];
     walk(loop.region(), [&](Op& op) {
@@ -107,7 +111,9 @@ class Splitter {
     build.location = loop->location;
     Value *low = loop->operands[0], *high = loop->operands[1];
     Value *start = nullptr, *stop = nullptr, *guard = nullptr;
-    auto join = [&](std::string_view name, Value* x, Value* y) { return x && x != y ? build.emit(name, {x, y}) : y; };
+    auto join = [&](std::string_view name, Value* x, Value* y) {
+      return x && x != y ? build.emit(name, {x, y}) : y;
+    };
     for (const Condition& condition : conditions_) {
       auto number = [&](int64_t value) { return build.constant(low->type.dtype, value); };
       auto rest = [&](int64_t offset) { return sum(build, condition.rest, offset, low->type.dtype); };
@@ -167,8 +173,8 @@ class Splitter {
     return build.emit("add", {low, build.emit("mul", {turns, step})});
   }
 
-  std::vector<Value*> part(Builder& build, const Op& loop, Value* low, Value* high, const std::vector<Value*>& carried,
-                           bool main) {
+  std::vector<Value*> part(Builder& build, const Op& loop, Value* low, Value* high,
+                           const std::vector<Value*>& carried, bool main) {
     Value* yes = main && !masks_.empty() ? build.constant(DType::boolean, 1) : nullptr;
     ValueMap map;
     std::unique_ptr<Op> copy = clone(loop, function_, map);

@@ -103,6 +103,8 @@ Tile where(Operand condition, Operand x, Operand y) {
   return Tile(emit(where_, {fit(mask), fit(pair.x), fit(pair.y)}, {}, condition.location));
 }
 
+Tile operator~(Operand x) { return x.dtype() == DType::boolean ? logical_not(x) : bitwise_not(x); }
+
 Tile operator/(Operand x, Operand y) {
   std::optional<DType> dtype = x.dtype() ? x.dtype() : y.dtype();
   return dtype && is_integer(*dtype) ? floordiv(x, y) : div(x, y);

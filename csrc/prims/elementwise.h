@@ -23,8 +23,8 @@ inline Tile min(Operand x, Operand y) { return minimum(x, y); }
 inline Tile max(Operand x, Operand y) { return maximum(x, y); }
 
 inline Tile operator-(Operand x) { return neg(x); }
-inline Tile operator~(Operand x) { return bitwise_not(x); }
-inline Tile operator!(Operand x) { return bitwise_not(x); }
+Tile operator~(Operand x);  // of bool: the logical not
+inline Tile operator!(Operand x) { return logical_not(x); }
 inline Tile operator+(Operand x, Operand y) { return add(x, y); }
 inline Tile operator-(Operand x, Operand y) { return sub(x, y); }
 inline Tile operator*(Operand x, Operand y) { return mul(x, y); }

@@ -2,15 +2,17 @@
 #include "runtime/kernel.h"
 
 #include <atomic>
-#include <limits>
 #include <mutex>
 #include <shared_mutex>
 #include <unordered_map>
 
 #include "cpu/program.h"
 #include "dsl/tracer.h"
+#include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
+#include "runtime/launch.h"
+#include "runtime/text_kernel.h"
 
 namespace tile {
 namespace {
@@ -20,8 +22,6 @@ std::atomic<size_t> compiled_in_all{0};
 struct KeyHash {
   size_t operator()(const LaunchKey& key) const { return key.hash(); }
 };
-
-int64_t element_bytes(DType dtype) { return info(dtype).bytes; }
 
 }  // namespace
 
@@ -52,42 +52,6 @@ Function KernelBase::trace_call(const TraceBody& body) const {
 }
 
 void KernelBase::launch_call(Grid grid, Call& call, const TraceBody& body) {
-  const int64_t blocks[3] = {grid.x, grid.y, grid.z};
-  for (int64_t count : blocks)
-    if (count < 0)
-      fail(location_, ErrorKind::value, "launch of ", name_, ": the grid is (", grid.x, ", ", grid.y, ", ", grid.z,
-           "); an axis must be at least 0");
-  constexpr int64_t most = std::numeric_limits<int32_t>::max();
-  if (grid.x > most || grid.y > most || grid.z > most)
-    fail(location_, ErrorKind::value, "launch of ", name_, ": the grid is (", grid.x, ", ", grid.y, ", ", grid.z,
-         "); an axis must be at most ", most);
-  std::vector<cpu::ArrayRef> arrays;
-  std::vector<cpu::Scalar> scalars;
-  const ArrayArgument* first = nullptr;
-  for (const Argument& argument : call.arguments) {
-    if (const auto* scalar = std::get_if<ScalarArgument>(&argument)) {
-      scalars.emplace_back().u = scalar->bits;
-      continue;
-    }
-    const auto& array = std::get<ArrayArgument>(argument);
-    if (first && (array.device != first->device || array.device_index != first->device_index))
-      fail(location_, ErrorKind::value, "launch of ", name_, ": its arrays are on different devices; move them to one");
-    first = &array;
-    if (array.device != DeviceKind::cpu)
-      fail(location_, ErrorKind::unsupported, "launch of ", name_, ": kernels run on CPU tensors only; move its arrays to the CPU");
-    cpu::ArrayRef& ref = arrays.emplace_back();
-    ref.data = static_cast<char*>(array.data);
-    ref.dtype = array.dtype;
-    ref.rank = array.rank;
-    for (int i = 0; i < array.rank; ++i) {
-      auto axis = static_cast<size_t>(i);
-      if (array.sizes[axis] > most)
-        fail(location_, ErrorKind::value, "launch of ", name_, ": an array extent is ", array.sizes[axis],
-             "; the most is ", most, ", view the array with more axes");
-      ref.size[i] = array.sizes[axis];
-      ref.stride[i] = array.strides[axis] * element_bytes(array.dtype);
-    }
-  }
   std::shared_ptr<State::Entry> entry;
   {
     std::shared_lock lock(state_->mutex);
@@ -106,7 +70,20 @@ void KernelBase::launch_call(Grid grid, Call& call, const TraceBody& body) {
     ++state_->compiled;
     ++compiled_in_all;
   });
-  entry->program->run(blocks, arrays, scalars);
+  run_program(*entry->program, name_, location_, grid, call.arguments);
+}
+
+TextKernel::TextKernel(std::string_view text, bool passes) {
+  Function function = parse(text);
+  verify(function, "parse");
+  name_ = function.name();
+  if (passes) run_passes(function);
+  program_ = std::make_unique<cpu::Program>(std::move(function));
+}
+TextKernel::~TextKernel() = default;
+
+void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
+  run_program(*program_, name_, {}, grid, arguments);
 }
 
 std::string compiled_text(const Function& traced) {

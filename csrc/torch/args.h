@@ -51,15 +51,20 @@ namespace at {
 
 inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   using tile::ErrorKind;
-  if (!tensor.defined()) tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
+  if (!tensor.defined())
+    tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
   if (tensor.layout() != kStrided)
-    tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()), "; convert it with to_dense()");
+    tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
+               "; convert it with to_dense()");
   if (!tensor.is_cpu() && !tensor.is_cuda())
-    tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(), "; move it to cpu or cuda");
+    tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(),
+               "; move it to cpu or cuda");
   if (tensor.dim() > tile::max_array_rank)
-    tile::fail(ErrorKind::value, "a kernel cannot take a tensor of rank ", tensor.dim(), "; the most is ", tile::max_array_rank,
-               ", view it with fewer dimensions");
-  if (tensor.is_neg()) tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor with a lazy negation; call resolve_neg() first");
+    tile::fail(ErrorKind::value, "a kernel cannot take a tensor of rank ", tensor.dim(), "; the most is ",
+               tile::max_array_rank, ", view it with fewer dimensions");
+  if (tensor.is_neg())
+    tile::fail(ErrorKind::unsupported,
+               "a kernel cannot take a tensor with a lazy negation; call resolve_neg() first");
   tile::ArrayArgument argument;
   argument.dtype = tile::to_dtype(tensor.scalar_type());
   argument.data = tensor.data_ptr();

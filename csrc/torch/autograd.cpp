@@ -1,6 +1,5 @@
-// Reverse mode: the node of an operator, the match with its gradient operator by name, compiled autograd.
-#include <algorithm>
-
+// Reverse mode: the node of an operator, its replay under compiled autograd, the errors where there is no
+// formula.
 #include "torch/record.h"
 
 namespace tile {
@@ -8,84 +7,7 @@ namespace tile {
 namespace ag = torch::autograd;
 using c10::IValue;
 
-// Which value each argument of the gradient operator gets, and which argument each of its results is the gradient of.
-struct GradientPlan {
-  enum class Role { gradient, argument, result, mask };
-  struct Input {
-    Role role;
-    size_t index;
-    bool operator==(const Input&) const = default;
-  };
-  std::vector<Input> inputs;
-  std::vector<size_t> slots;
-  std::string name;
-  uint64_t made = 0;  // definitions() when it was matched
-};
-
 namespace {
-
-std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
-  auto plan = std::make_shared<GradientPlan>();
-  plan->made = definitions();
-  plan->name = op.gradient;
-  const std::string& forward = op.body->name;
-  const auto handle = c10::Dispatcher::singleton().findSchema({op.gradient, ""});
-  if (!handle)
-    fail(ErrorKind::runtime, forward, ": its gradient operator ", op.gradient, " is not registered; define it with tile::op(\"",
-         op.gradient, "(…) -> …\")");
-  const c10::FunctionSchema& schema = handle->schema();
-  const auto mismatch = [&](const auto&... parts) { fail(ErrorKind::type, op.gradient, ": ", parts...); };
-  std::vector<std::string> known;
-  for (size_t k = 0; k < op.results; ++k) known.push_back("grad_" + result_name(op.schema, k));
-  for (const c10::Argument& argument : op.schema.arguments()) known.push_back(argument.name());
-  for (size_t k = 0; k < op.results; ++k) known.push_back(result_name(op.schema, k));
-
-  const auto incoming_count = std::count_if(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& argument) {
-    return std::find(known.begin(), known.begin() + op.results, argument.name()) != known.begin() + op.results;
-  });
-  for (const c10::Argument& argument : schema.arguments()) {
-    const std::string &name = argument.name(), type = type_text(argument);
-    std::optional<GradientPlan::Input> input;
-    std::string source;  // its type
-    for (size_t i = 0; i < op.arguments; ++i)
-      if (op.schema.arguments()[i].name() == name) {
-        input = {GradientPlan::Role::argument, i};
-        source = type_text(op.schema.arguments()[i]);
-      }
-    for (size_t k = 0; k < op.results && !input; ++k) {
-      const std::string result = result_name(op.schema, k);
-      source = type_text(op.schema.returns()[k]);
-      if (result == name) input = {GradientPlan::Role::result, k};
-      if ("grad_" + result == name) {
-        input = {GradientPlan::Role::gradient, k};
-        source = source == "Tensor[]" ? "Tensor?[]" : "Tensor?";
-      }
-    }
-    if (!input && name == "output_mask") {
-      input = {GradientPlan::Role::mask, 0};
-      source = str("bool[", schema.returns().size(), "]");
-    }
-    if (!input) mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known), ", output_mask");
-    // Where there is one incoming gradient, it is always there.
-    const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
-    if (type != source && type != source + "?" && !only)
-      mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '", source, " ", name, "'");
-    plan->inputs.push_back(*input);
-  }
-  for (size_t k = 0; k < schema.returns().size(); ++k) {
-    const std::string name = result_name(schema, k);
-    std::optional<size_t> slot;
-    std::vector<std::string> names;
-    for (size_t i = 0; i < op.arguments; ++i) {
-      if (!type_text(op.schema.arguments()[i]).starts_with("Tensor")) continue;
-      names.push_back("grad_" + op.schema.arguments()[i].name());
-      if (names.back() == name) slot = i;
-    }
-    if (!slot) mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ", join(names));
-    plan->slots.push_back(*slot);
-  }
-  return plan;
-}
 
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
@@ -101,7 +23,8 @@ struct Flat {
 
 IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
 
-// What stays the same from one call of the node to the next; shared with the function that compiled autograd replays.
+// What stays the same from one call of the node to the next; shared with the function that compiled autograd
+// replays.
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
@@ -109,8 +32,10 @@ struct NodeLayout {
   std::vector<bool> argument_is_list, result_is_list;
 };
 
-// The whole backward, free of node state. `stack`: the gradient operator's arguments, gradients and mask left empty.
-ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& need, const ag::variable_list& incoming, BoxedValues stack) {
+// The whole backward, free of node state. `stack`: the gradient operator's arguments, gradients and mask left
+// empty.
+ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& need,
+                           const ag::variable_list& incoming, BoxedValues stack) {
   const OperatorRecord& op = *layout.op;
   const GradientPlan& plan = *layout.plan;
   ag::variable_list result(need.size());
@@ -121,7 +46,9 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
   if (plan.made != definitions()) {
     const auto now = gradient_plan(*layout.op);
     if (now->inputs != plan.inputs || now->slots != plan.slots)
-      raise(op.body->name, ErrorKind::runtime, "its gradient operator " + plan.name + " was redefined with another schema between forward and backward; run forward again");
+      raise(op.body->name, ErrorKind::runtime,
+            "its gradient operator " + plan.name +
+                " was redefined with another schema between forward and backward; run forward again");
   }
   std::vector<bool> have(op.arguments), named(op.results);
   for (const auto& [role, k] : plan.inputs)
@@ -129,7 +56,8 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
   for (size_t k = 0; k < op.results; ++k)
     for (int i = layout.result_begin[k]; i < layout.result_begin[k + 1]; ++i)
       if (incoming[i].defined() && !named[k])
-        raise(op.body->name, ErrorKind::unsupported, "no gradient flows back through result '" + result_name(op.schema, k) + "'; detach it");
+        raise(op.body->name, ErrorKind::unsupported,
+              "no gradient flows back through result '" + result_name(op.schema, k) + "'; detach it");
   for (const size_t slot : plan.slots) have[slot] = true;
   const auto needed = [&](size_t i) {
     bool some = false;
@@ -138,7 +66,8 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
   };
   for (size_t i = 0; i < op.arguments; ++i)
     if (!have[i] && needed(i))
-      raise(op.body->name, ErrorKind::unsupported, "has no gradient for '" + op.schema.arguments()[i].name() + "', which requires grad; detach it");
+      raise(op.body->name, ErrorKind::unsupported,
+            "has no gradient for '" + op.schema.arguments()[i].name() + "', which requires grad; detach it");
 
   // Looked up each time: the gradient operator may have been redefined.
   const auto handle = c10::Dispatcher::singleton().findSchemaOrThrow(plan.name.c_str(), "");
@@ -148,7 +77,8 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       const int begin = layout.result_begin[k], end = layout.result_begin[k + 1];
       if (layout.result_is_list[k]) {
         std::vector<std::optional<at::Tensor>> list;
-        for (int i = begin; i < end; ++i) list.push_back(incoming[i].defined() ? std::optional(incoming[i]) : std::nullopt);
+        for (int i = begin; i < end; ++i)
+          list.push_back(incoming[i].defined() ? std::optional(incoming[i]) : std::nullopt);
         stack[a] = std::move(list);
       } else {
         stack[a] = optional(incoming[begin]);
@@ -172,8 +102,9 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
 
 struct OperatorNode final : ag::Node {
   NodeLayout layout;
-  std::vector<IValue> plain;                           // one for each argument that is no tensor
-  std::vector<ag::SavedVariable> arguments, results;   // flat; empty where the gradient does not name the value
+  std::vector<IValue> plain;  // one for each argument that is no tensor
+  std::vector<ag::SavedVariable> arguments,
+      results;  // flat; empty where the gradient does not name the value
   bool released = false;
 
   std::string name() const override { return layout.op->body->name + "Backward"; }
@@ -183,14 +114,16 @@ struct OperatorNode final : ag::Node {
     for (auto& saved : results) saved.reset_data();
     released = true;
   }
-  IValue unpack(size_t k, const std::vector<int>& begin, const std::vector<bool>& is_list, std::vector<ag::SavedVariable>& saved,
-                bool is_result, const std::string& type) {
+  IValue unpack(size_t k, const std::vector<int>& begin, const std::vector<bool>& is_list,
+                std::vector<ag::SavedVariable>& saved, bool is_result, const std::string& type) {
     std::vector<at::Tensor> tensors;
-    for (int i = begin[k]; i < begin[k + 1]; ++i) tensors.push_back(is_result ? saved[i].unpack(getptr()) : saved[i].unpack());
+    for (int i = begin[k]; i < begin[k + 1]; ++i)
+      tensors.push_back(is_result ? saved[i].unpack(getptr()) : saved[i].unpack());
     if (!is_list[k]) return optional(tensors.at(0));
     if (!type.starts_with("Tensor?")) return tensors;
     std::vector<std::optional<at::Tensor>> list;
-    for (const at::Tensor& tensor : tensors) list.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
+    for (const at::Tensor& tensor : tensors)
+      list.push_back(tensor.defined() ? std::optional(tensor) : std::nullopt);
     return list;
   }
   BoxedValues saved_values() {
@@ -198,13 +131,15 @@ struct OperatorNode final : ag::Node {
     const auto& schema = layout.op->schema;
     for (const auto& [role, k] : layout.plan->inputs) {
       if (role == GradientPlan::Role::result)
-        stack.push_back(unpack(k, layout.result_begin, layout.result_is_list, results, true, type_text(schema.returns()[k])));
+        stack.push_back(unpack(k, layout.result_begin, layout.result_is_list, results, true,
+                               type_text(schema.returns()[k])));
       else if (role != GradientPlan::Role::argument)
         stack.emplace_back();
       else if (layout.argument_begin[k] == layout.argument_begin[k + 1])
         stack.push_back(plain[k]);
       else
-        stack.push_back(unpack(k, layout.argument_begin, layout.argument_is_list, arguments, false, type_text(schema.arguments()[k])));
+        stack.push_back(unpack(k, layout.argument_begin, layout.argument_is_list, arguments, false,
+                               type_text(schema.arguments()[k])));
     }
     return stack;
   }
@@ -227,16 +162,18 @@ struct OperatorNode final : ag::Node {
     args.collect(arguments, false);
     args.collect(results, true);
   }
-  ag::variable_list apply_with_saved(const ag::variable_list& incoming, torch::dynamo::autograd::SwapSavedVariables& saved) override {
+  ag::variable_list apply_with_saved(const ag::variable_list& incoming,
+                                     torch::dynamo::autograd::SwapSavedVariables& saved) override {
     namespace dynamo = torch::dynamo::autograd;
     saved.before(plain);
     saved.before(arguments);
     saved.before(results);
     BoxedValues values = saved_values();
     std::vector<at::TypePtr> types;
-    for (const IValue& value : values) types.push_back(value.isTensor() ? at::TypePtr(at::TensorType::get()) : value.type());
-    const auto metadata =
-        dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>::pack(dynamo::get_input_metadata(next_edges()));
+    for (const IValue& value : values)
+      types.push_back(value.isTensor() ? at::TypePtr(at::TensorType::get()) : value.type());
+    const auto metadata = dynamo::IValuePacker<std::vector<std::optional<ag::InputMetadata>>>::pack(
+        dynamo::get_input_metadata(next_edges()));
     const auto& compiler = dynamo::getPyCompilerInterface();
     auto* py_compiler = saved.get_py_compiler();
     const auto function = compiler->bind_function(
@@ -245,7 +182,8 @@ struct OperatorNode final : ag::Node {
           return gradient(layout, need, grads, args);
         },
         types, /*is_custom_function=*/true, /*is_traceable=*/true);
-    auto outputs = compiler->call_function(py_compiler, "apply_functional", function, incoming, values, metadata);
+    auto outputs =
+        compiler->call_function(py_compiler, "apply_functional", function, incoming, values, metadata);
     saved.after(plain);
     saved.after(arguments);
     saved.after(results);
@@ -253,22 +191,26 @@ struct OperatorNode final : ag::Node {
   }
 };
 
-// Fails when it is reached, not when it is made: func.grad always differentiates with create_graph, so a gradient
-// operator sees arguments that require grad although nobody asked for a second derivative.
+// Fails when it is reached, not when it is made: func.grad always differentiates with create_graph, so a
+// gradient operator sees arguments that require grad although nobody asked for a second derivative.
 struct MissingNode final : ag::Node {
   explicit MissingNode(std::string operation) : operation_name(std::move(operation)) {}
   std::string operation_name;
   std::string name() const override { return operation_name + "Backward"; }
   ag::variable_list apply(ag::variable_list&&) override { fail_now(); }
   void compiled_args(torch::dynamo::autograd::CompiledNodeArgs&) const override { fail_now(); }
-  ag::variable_list apply_with_saved(const ag::variable_list&, torch::dynamo::autograd::SwapSavedVariables&) override { fail_now(); }
+  ag::variable_list apply_with_saved(const ag::variable_list&,
+                                     torch::dynamo::autograd::SwapSavedVariables&) override {
+    fail_now();
+  }
 
  private:
   [[noreturn]] void fail_now() const {
     const std::string forward = gradient_of(operation_name);
     raise(operation_name, ErrorKind::unsupported,
-          forward.empty() ? "has no gradient; define one and name it with .grad(\"" + operation_name + "_backward\")"
-                          : "double backward of " + forward + " is not implemented; differentiate it once only");
+          forward.empty()
+              ? "has no gradient; define one and name it with .grad(\"" + operation_name + "_backward\")"
+              : "double backward of " + forward + " is not implemented; differentiate it once only");
   }
 };
 
@@ -276,7 +218,8 @@ void refuse_forward_mode(const OperatorRecord& op, at::ArrayRef<IValue> argument
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const at::Tensor& tensor) {
       if (tensor.defined() && tensor._fw_grad(0).defined())
-        raise(op.body->name, ErrorKind::unsupported, "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
+        raise(op.body->name, ErrorKind::unsupported,
+              "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
     });
 }
 
@@ -290,7 +233,8 @@ struct AutogradKernel final : c10::OperatorKernel {
     bool need = false;
     if (c10::GradMode::is_enabled())
       for (const IValue& value : arguments)
-        for_each_tensor(value, [&](const at::Tensor& tensor) { need |= tensor.defined() && tensor.requires_grad(); });
+        for_each_tensor(
+            value, [&](const at::Tensor& tensor) { need |= tensor.defined() && tensor.requires_grad(); });
     if (!need) return below(handle, keys, stack);
     differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, keys, stack);
     stack->resize(stack->size() - (op->saver ? op->body->saved : 0));
@@ -302,7 +246,8 @@ struct AutogradKernel final : c10::OperatorKernel {
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   }
 
-  static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
+  static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle,
+                            c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, target->arguments);
     Flat inputs;
     for (const IValue& value : arguments) inputs.add(value);
@@ -323,7 +268,8 @@ struct AutogradKernel final : c10::OperatorKernel {
       for (const auto& [role, k] : node->layout.plan->inputs) {
         if (role != GradientPlan::Role::argument) continue;
         if (inputs.begin[k] == inputs.begin[k + 1]) node->plain[k] = arguments[k];
-        for (int i = inputs.begin[k]; i < inputs.begin[k + 1]; ++i) node->arguments[i] = ag::SavedVariable(inputs.tensors[i], false);
+        for (int i = inputs.begin[k]; i < inputs.begin[k + 1]; ++i)
+          node->arguments[i] = ag::SavedVariable(inputs.tensors[i], false);
       }
       node->layout.argument_begin = std::move(inputs.begin);
       node->layout.argument_is_list = std::move(inputs.is_list);
@@ -343,7 +289,8 @@ struct AutogradKernel final : c10::OperatorKernel {
     node->results.resize(outputs.tensors.size());
     for (const auto& [role, k] : node->layout.plan->inputs)
       if (role == GradientPlan::Role::result)
-        for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i) node->results[i] = ag::SavedVariable(outputs.tensors[i], true);
+        for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i)
+          node->results[i] = ag::SavedVariable(outputs.tensors[i], true);
     node->layout.result_begin = std::move(outputs.begin);
     node->layout.result_is_list = std::move(outputs.is_list);
   }
@@ -359,8 +306,9 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
       for (size_t i = 0; i < op->arguments; ++i)
         for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
           if (tensor.defined() && tensor.requires_grad())
-            raise(op->name, ErrorKind::runtime, "writes into its arguments and has no gradient, but '" + op->schema.arguments()[i].name() +
-                                                    "' requires grad; call it under torch.no_grad()");
+            raise(op->name, ErrorKind::runtime,
+                  "writes into its arguments and has no gradient, but '" + op->schema.arguments()[i].name() +
+                      "' requires grad; call it under torch.no_grad()");
         });
     at::AutoDispatchBelowAutograd guard;  // not below ADInplaceOrView: that kernel bumps the versions
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
@@ -369,14 +317,9 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
 
 }  // namespace
 
-std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op) {
-  std::lock_guard lock(op.plan_mutex);
-  if (!op.plan || op.plan->made != definitions()) op.plan = match(op);
-  return op.plan;
-}
-
 torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op) {
-  return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op)) : boxed_kernel<AutogradKernel>(std::move(op));
+  return op->mutates ? boxed_kernel<MutatingAutogradKernel>(std::move(op))
+                     : boxed_kernel<AutogradKernel>(std::move(op));
 }
 
 }  // namespace tile

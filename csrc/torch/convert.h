@@ -1,4 +1,5 @@
-// Typed parameters of an operator's lambdas, read from the boxed arguments; the only templates of a registration.
+// Typed parameters of an operator's lambdas, read from the boxed arguments; the only templates of a
+// registration.
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
@@ -17,17 +18,19 @@ namespace tile {
 
 using BoxedValues = std::vector<c10::IValue>;  // torch's stack: arguments, then results
 
-// A C++ parameter type and the schema type it stands for; `concrete`: a second one, where no extent is symbolic (run).
+// A C++ parameter type and the schema type it stands for; `concrete`: a second one, where no extent is
+// symbolic (run).
 struct ParameterType {
   std::string cpp, schema, concrete;
 };
 
 template <class T>
 struct OpParameter {
-  static_assert(sizeof(T) == 0,
-                "an operator's lambda takes at::Tensor, double, int64_t, c10::SymInt, bool, std::string, "
-                "at::ScalarType, at::Scalar, at::Device, std::array<bool, N>, std::vector of double, int64_t, "
-                "c10::SymInt, bool, at::Tensor, or std::optional of one of these");
+  static_assert(
+      sizeof(T) == 0,
+      "an operator's lambda takes at::Tensor, double, int64_t, c10::SymInt, bool, std::string, "
+      "at::ScalarType, at::Scalar, at::Device, std::array<bool, N>, std::vector of double, int64_t, "
+      "c10::SymInt, bool, at::Tensor, or std::optional of one of these");
 };
 
 template <>
@@ -90,7 +93,8 @@ struct OpParameter<std::vector<int64_t>> {
   static std::vector<int64_t> from(const c10::IValue& value) {
     if (value.isIntList()) return value.toIntVector();
     std::vector<int64_t> sizes;
-    for (const c10::SymInt& size : value.toSymIntVector()) sizes.push_back(size.guard_int(__FILE__, __LINE__));
+    for (const c10::SymInt& size : value.toSymIntVector())
+      sizes.push_back(size.guard_int(__FILE__, __LINE__));
     return sizes;
   }
 };
@@ -155,7 +159,8 @@ struct OpParameter<std::optional<T>> {
   }
 };
 
-// One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to `results`.
+// One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to
+// `results`.
 struct BoxedFunction {
   std::function<void(c10::IValue* values, BoxedValues& results)> call;
   bool typed = false;  // false: made by hand (bindings), reads what it wants; the lists below are empty
@@ -186,7 +191,9 @@ struct Signature<R (C::*)(P...) const noexcept> : Signature<R (*)(P...)> {};
 // What a lambda returned, as boxed values.
 template <class T>
 struct Results {
-  static_assert(std::is_void_v<T>, "an operator's lambda returns at::Tensor, std::vector<at::Tensor>, std::tuple of these, or nothing");
+  static_assert(
+      std::is_void_v<T>,
+      "an operator's lambda returns at::Tensor, std::vector<at::Tensor>, std::tuple of these, or nothing");
   static std::vector<std::string> types() { return {}; }
 };
 template <>
@@ -197,7 +204,9 @@ struct Results<at::Tensor> {
 template <>
 struct Results<std::vector<at::Tensor>> {
   static std::vector<std::string> types() { return {"Tensor[]"}; }
-  static void push(BoxedValues& stack, std::vector<at::Tensor>&& value) { stack.emplace_back(std::move(value)); }
+  static void push(BoxedValues& stack, std::vector<at::Tensor>&& value) {
+    stack.emplace_back(std::move(value));
+  }
 };
 template <class... T>
 struct Results<std::tuple<T...>> {
@@ -233,7 +242,8 @@ BoxedFunction box(F function) {
   using Signature = op_detail::Signature<F>;
   using Parameters = typename Signature::Parameters;
   return [&]<class... P>(op_detail::Types<P...> types) {
-    return op_detail::box<F, typename Signature::Result>(std::move(function), types, std::index_sequence_for<P...>{});
+    return op_detail::box<F, typename Signature::Result>(std::move(function), types,
+                                                         std::index_sequence_for<P...>{});
   }(Parameters{});
 }
 inline BoxedFunction box(BoxedFunction function) { return function; }

@@ -1,4 +1,5 @@
-// The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of written arguments.
+// The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
+// written arguments.
 #include "torch/record.h"
 
 // Declared by hand: ATen/autocast_mode.h includes all of ATen.
@@ -23,14 +24,15 @@ void require_one_device(const OperatorRecord& op, const c10::IValue* values) {
         first = i;
       } else if (tensor.device() != *device) {
         const auto& arguments = op.schema.arguments();
-        fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device->str(), ", but '",
-             arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
+        fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device->str(),
+             ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
       }
     });
 }
 
 // Calls a lambda that allocates; `count` results are appended to the stack.
-void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count, size_t base, Stack& stack) {
+void allocate(const OperatorBody& body, const char* what, const BoxedFunction& function, size_t count,
+              size_t base, Stack& stack) {
   const size_t before = stack.size();
   function.call(stack.data() + base, stack);
   if (function.any_number) {
@@ -39,7 +41,8 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
     for (const at::Tensor& tensor : tensors) stack.emplace_back(tensor);
   }
   if (stack.size() - before != count)
-    fail(ErrorKind::type, body.name, ": ", what, " returned ", stack.size() - before, " tensors, but the schema says ", count);
+    fail(ErrorKind::type, body.name, ": ", what, " returned ", stack.size() - before,
+         " tensors, but the schema says ", count);
 }
 
 // The stack holds the arguments; the results are appended, those of a hidden twin included.
@@ -109,13 +112,15 @@ struct VersionKernel final : c10::OperatorKernel {
 };
 
 struct AutocastKernel final : c10::OperatorKernel {
-  AutocastKernel(std::shared_ptr<OperatorRecord> operation, c10::DeviceType type) : op(std::move(operation)), device(type) {}
+  AutocastKernel(std::shared_ptr<OperatorRecord> operation, c10::DeviceType type)
+      : op(std::move(operation)), device(type) {}
   std::shared_ptr<OperatorRecord> op;
   c10::DeviceType device;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet, Stack* stack) {
     const bool cpu = device == c10::kCPU;
     const AutocastPolicy policy = cpu ? op->autocast_cpu : op->autocast_cuda;
-    c10::impl::ExcludeDispatchKeyGuard guard(cpu ? c10::DispatchKey::AutocastCPU : c10::DispatchKey::AutocastCUDA);
+    c10::impl::ExcludeDispatchKeyGuard guard(cpu ? c10::DispatchKey::AutocastCPU
+                                                 : c10::DispatchKey::AutocastCUDA);
     if (policy != AutocastPolicy::keep) {
       const at::ScalarType dtype =
           policy == AutocastPolicy::lower ? at::autocast::get_autocast_dtype(device) : at::kFloat;
@@ -128,24 +133,20 @@ struct AutocastKernel final : c10::OperatorKernel {
   }
 };
 
-struct BrokenKernel final : c10::OperatorKernel {
-  BrokenKernel(std::string operation, ErrorKind error_kind, std::string text)
-      : name(std::move(operation)), error(std::move(text)), kind(error_kind) {}
-  std::string name, error;
-  ErrorKind kind;
-  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, Stack*) { raise(name, kind, error); }
-};
-
 }  // namespace
 
 void raise(const std::string& name, ErrorKind kind, const std::string& text) {
   const std::string full = text.starts_with(name + ": ") ? text : name + ": " + text;
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (kind) {
-    case ErrorKind::value: throw c10::ValueError(here, full);
-    case ErrorKind::type: throw c10::TypeError(here, full);
-    case ErrorKind::unsupported: throw c10::NotImplementedError(here, full);
-    case ErrorKind::runtime: break;
+    case ErrorKind::value:
+      throw c10::ValueError(here, full);
+    case ErrorKind::type:
+      throw c10::TypeError(here, full);
+    case ErrorKind::unsupported:
+      throw c10::NotImplementedError(here, full);
+    case ErrorKind::runtime:
+      break;
   }
   throw c10::Error(here, full);
 }
@@ -154,21 +155,25 @@ void require_usable(const OperatorRecord& op) {
   const OperatorBody& body = *op.body;
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {
-    if (!given) fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
+    if (!given)
+      fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
   };
   need(static_cast<bool>(body.run), "run");
   need(body.results == 0 || body.outputs, "outputs");
   need(body.saved == 0 || body.saved_outputs, "saved_outputs");
 }
 
-torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<RunKernel>(std::move(op)); }
-torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<MetaKernel>(std::move(op)); }
-torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<VersionKernel>(std::move(op)); }
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op) {
+  return boxed_kernel<RunKernel>(std::move(op));
+}
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op) {
+  return boxed_kernel<MetaKernel>(std::move(op));
+}
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op) {
+  return boxed_kernel<VersionKernel>(std::move(op));
+}
 torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device) {
   return boxed_kernel<AutocastKernel>(std::move(op), device);
-}
-torch::CppFunction broken_kernel(std::string name, ErrorKind kind, std::string error) {
-  return boxed_kernel<BrokenKernel>(std::move(name), kind, std::move(error));
 }
 
 }  // namespace tile

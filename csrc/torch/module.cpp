@@ -1,10 +1,18 @@
-// The Python module _C: what was built, and which operators are registered. The only file that includes Python.h.
+// The Python module _C: what was built, and which operators are registered. The only file that includes
+// Python.h.
 #include <Python.h>
 #include <torch/version.h>
 
 #include <string>
 #include <vector>
 
+#include <torch/csrc/autograd/python_variable.h>
+
+#include "cpu/isa.h"
+#include "cpu/lower.h"
+#include "ir/primitive.h"
+#include "runtime/text_kernel.h"
+#include "torch/args.h"
 #include "torch/op.h"
 
 namespace {
@@ -32,16 +40,94 @@ PyObject* list_of(PyObject*, PyObject*) {
     return nullptr;
   }
 }
+// Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
+PyObject* run_ir(PyObject*, PyObject* arguments) {
+  const char* text;
+  long long x, y, z;
+  PyObject* list;
+  int passes = 1;
+  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes)) return nullptr;
+  try {
+    std::vector<tile::Argument> launch;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+      PyObject* item = PyList_GET_ITEM(list, i);
+      if (THPVariable_Check(item))
+        launch.emplace_back(to_array_argument(THPVariable_Unpack(item)));
+      else if (PyBool_Check(item))
+        launch.emplace_back(tile::scalar_argument(item == Py_True));
+      else if (PyLong_Check(item))
+        launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
+      else
+        launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
+    }
+    if (PyErr_Occurred()) return nullptr;
+    tile::TextKernel(text, passes).launch({x, y, z}, launch);
+    Py_RETURN_NONE;
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+// The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high", "ulp", "cpu"}}.
+PyObject* primitives(PyObject*, PyObject*) {
+  PyObject* table = PyDict_New();
+  for (const tile::Primitive* primitive : tile::all_primitives()) {
+    PyObject* dtypes = PyList_New(0);
+    for (int i = 0; i < tile::dtype_count; ++i)
+      if (primitive->dtypes.has(static_cast<tile::DType>(i))) {
+        std::string name(tile::dtype_table[static_cast<size_t>(i)].name);
+        PyObject* text = PyUnicode_FromString(name.c_str());
+        PyList_Append(dtypes, text);
+        Py_DECREF(text);
+      }
+    std::string name(primitive->name), doc(primitive->doc), reference(primitive->test.reference);
+    PyObject* row = Py_BuildValue(
+        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O}", "doc", doc.c_str(), "operands", primitive->operands, "dtypes",
+        dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
+        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low, "high",
+        primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
+        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "infer", primitive->infer ? Py_True : Py_False);
+    if (!row || PyDict_SetItemString(table, name.c_str(), row) < 0) {
+      Py_XDECREF(row);
+      Py_DECREF(table);
+      return nullptr;
+    }
+    Py_DECREF(row);
+  }
+  return table;
+}
+PyObject* isa(PyObject*, PyObject*) {
+  try {
+    const std::string name(tile::cpu::name(tile::cpu::active_isa()));
+    return PyUnicode_FromString(name.c_str());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
     {"torch_version", torch_version, METH_NOARGS, "The version of torch that this was built for."},
-    {"operators", list_of<tile::registered_operators>, METH_NOARGS, "The schemas of the operators defined so far."},
+    {"isa", isa, METH_NOARGS, "The instruction set that kernels run on: baseline, avx2 or avx512."},
+    {"operators", list_of<tile::registered_operators>, METH_NOARGS,
+     "The schemas of the operators defined so far."},
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
+    {"run_ir", run_ir, METH_VARARGS, "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
+    {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };
-PyModuleDef module = {PyModuleDef_HEAD_INIT, "_C", "The compiled part of tile_ops.", -1, methods, nullptr, nullptr, nullptr, nullptr};
+PyModuleDef module = {PyModuleDef_HEAD_INIT,
+                      "_C",
+                      "The compiled part of tile_ops.",
+                      -1,
+                      methods,
+                      nullptr,
+                      nullptr,
+                      nullptr,
+                      nullptr};
 
 }  // namespace
 

@@ -11,13 +11,13 @@ namespace {
 // Never destroyed: the dispatcher may be gone before us.
 struct Registry {
   struct Entry {
-    std::shared_ptr<OperatorRecord> op;  // null: a placeholder for a definition that failed
+    std::shared_ptr<OperatorRecord> op;
     std::unique_ptr<torch::Library> library;
   };
   std::mutex mutex;
   std::map<std::string, Entry> entries;
-  std::map<std::string, std::string> gradients;                // gradient operator -> operator
-  std::vector<std::pair<std::string, std::string>> errors;     // operator, text
+  std::map<std::string, std::string> gradients;             // gradient operator -> operator
+  std::vector<std::pair<std::string, std::string>> errors;  // operator, text
 };
 Registry& registry() {
   static auto* const instance = new Registry;
@@ -44,25 +44,16 @@ void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op)
   if (op->mutates) implement(Key::ADInplaceOrView, version_kernel(op));
 }
 std::unique_ptr<torch::Library> make_library(const std::string& name, Location where) {
-  return std::make_unique<torch::Library>(torch::Library::FRAGMENT, name.substr(0, name.find("::")), std::nullopt,
-                                          where.file, where.line);
+  return std::make_unique<torch::Library>(torch::Library::FRAGMENT, name.substr(0, name.find("::")),
+                                          std::nullopt, where.file, where.line);
 }
 
-// A definition failed before there was a schema: where its name can be read, calls of it raise the error.
-void install_placeholder(const std::string& schema, Location where, const Error& error) {
-  const std::string name = schema.substr(0, schema.find('('));
-  const auto word = [](char c) { return c == '_' || c == ':' || std::isalnum(static_cast<unsigned char>(c)); };
-  const size_t colons = name.find("::");
-  if (colons == 0 || colons == std::string::npos || colons + 2 == name.size() || !std::all_of(name.begin(), name.end(), word)) return;
-  if (c10::Dispatcher::singleton().findSchema({name, ""})) return;
-  auto library = make_library(name, where);
-  library->def(c10::FunctionSchema(name, "", {}, {}, /*is_vararg=*/true, /*is_varret=*/true));
-  library->impl(name.substr(colons + 2).c_str(), torch::dispatch(c10::DispatchKey::CompositeImplicitAutograd,
-                                                                 broken_kernel(name, error.kind(), error.what())));
-  registry().entries[name] = {nullptr, std::move(library)};
+// Kept for registration_errors(), and said at once: who loads a library of operators may never ask.
+void remember(const std::string& name, Location where, const std::string& text) {
+  const std::string full = tile::str(where, ": ", text);
+  registry().errors.emplace_back(name, full);
+  TORCH_WARN(full);
 }
-
-void remember(const std::string& name, const std::string& text) { registry().errors.emplace_back(name, text); }
 
 Operator define(const std::string& text, Location where, bool replace) {
   Registry& all = registry();
@@ -78,10 +69,11 @@ Operator define(const std::string& text, Location where, bool replace) {
     auto& dispatcher = c10::Dispatcher::singleton();
     const auto taken = all.entries.find(name);
     if (taken == all.entries.end() && dispatcher.findSchema({name, ""}))
-      fail(ErrorKind::value, name, ": is registered already, by other means than tile::op; choose another name");
-    if (taken != all.entries.end() && taken->second.op && !replace)
-      fail(ErrorKind::value, name, ": is registered already, as '", taken->second.op->schema, "' at ", taken->second.op->where,
-           "; choose another name, or replace it with tile::redefine");
+      fail(ErrorKind::value, name,
+           ": is registered already, by other means than tile::op; choose another name");
+    if (taken != all.entries.end() && !replace)
+      fail(ErrorKind::value, name, ": is registered already, as '", taken->second.op->schema, "' at ",
+           taken->second.op->where, "; choose another name, or replace it with tile::redefine");
     auto op = std::make_shared<OperatorRecord>(std::move(schema), body, where);
     all.entries.erase(name);  // unregisters the old one
     std::erase_if(all.errors, [&](const auto& error) { return error.first == name; });
@@ -92,30 +84,33 @@ Operator define(const std::string& text, Location where, bool replace) {
   } catch (const Error& error) {
     body->error = error.what();
     body->error_kind = error.kind();
-    install_placeholder(text, where, error);
   } catch (const c10::Error& error) {
     body->error = str(name, ": torch refuses the definition: ", error.what_without_backtrace());
   } catch (const std::exception& error) {
     body->error = str(name, ": torch refuses the definition: ", error.what());
   }
-  remember(name, body->error);
-  return Operator(std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
+  remember(name, where, body->error);
+  return Operator(
+      std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
 }
 
 AutocastPolicy autocast_policy(const std::string& name, const std::string& policy) {
   if (policy == "keep") return AutocastPolicy::keep;
   if (policy == "lower") return AutocastPolicy::lower;
   if (policy == "fp32") return AutocastPolicy::fp32;
-  fail(ErrorKind::value, name, ": autocast: unknown policy '", policy, R"('; it is "keep", "lower" or "fp32")");
+  fail(ErrorKind::value, name, ": autocast: unknown policy '", policy,
+       R"('; it is "keep", "lower" or "fp32")");
 }
 
 }  // namespace
 
-OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location place)
+OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions,
+                               Location place)
     : name(declared.name()), schema(std::move(declared)), where(place), body(std::move(functions)) {
   arguments = schema.arguments().size();
   results = schema.returns().size();
-  for (const c10::Argument& argument : schema.arguments()) mutates |= argument.alias_info() && argument.alias_info()->isWrite();
+  for (const c10::Argument& argument : schema.arguments())
+    mutates |= argument.alias_info() && argument.alias_info()->isWrite();
 }
 
 uint64_t definitions() { return definition_count; }
@@ -134,10 +129,10 @@ Operator& Operator::attempt(const F& step) {
   } catch (const Error& error) {
     op_->body->error = error.what();
     op_->body->error_kind = error.kind();
-    remember(op_->body->name, error.what());
+    remember(op_->body->name, op_->where, error.what());
   } catch (const std::exception& error) {
     op_->body->error = str(op_->body->name, ": torch refuses the definition: ", error.what());
-    remember(op_->body->name, op_->body->error);
+    remember(op_->body->name, op_->where, op_->body->error);
   }
   return *this;
 }
@@ -154,25 +149,32 @@ Operator& Operator::set_run(BoxedFunction function) {
     const c10::FunctionSchema& schema = op_->saver ? op_->saver->schema : op_->schema;
     check_parameters(*op_->body, "run", function,
                      expected_arguments(schema) + expected_results(schema, 0, schema.returns().size()), true);
-    check_results(*op_->body, "run", function, {});
+    if (!function.results.empty())
+      fail(ErrorKind::type, op_->body->name, ": run returns ", join(function.results),
+           ", but it fills the results that it is given; return nothing");
     op_->body->run = std::move(function);
   });
 }
 Operator& Operator::set_saved_outputs(BoxedFunction function) {
   return attempt([&] {
-    if (!op_->saver) fail(ErrorKind::value, op_->body->name, ": saved_outputs comes before saves; call saves(\"Tensor …\") first");
+    if (!op_->saver)
+      fail(ErrorKind::value, op_->body->name,
+           ": saved_outputs comes before saves; call saves(\"Tensor …\") first");
     const c10::FunctionSchema& schema = op_->saver->schema;
     std::vector<Expected> parameters = expected_arguments(schema);
-    if (function.parameters.size() > parameters.size()) parameters = parameters + expected_results(schema, 0, op_->results);
+    if (function.parameters.size() > parameters.size())
+      parameters = parameters + expected_results(schema, 0, op_->results);
     check_parameters(*op_->body, "saved_outputs", function, parameters, false);
-    check_results(*op_->body, "saved_outputs", function, expected_results(schema, op_->results, schema.returns().size()));
+    check_results(*op_->body, "saved_outputs", function,
+                  expected_results(schema, op_->results, schema.returns().size()));
     op_->body->saved_outputs = std::move(function);
   });
 }
 Operator& Operator::grad(std::string name) {
   return attempt([&] {
     if (op_->mutates)
-      fail(ErrorKind::value, op_->body->name, ": writes into an argument, so it cannot have a gradient; remove grad(\"", name, "\")");
+      fail(ErrorKind::value, op_->body->name,
+           ": writes into an argument, so it cannot have a gradient; remove grad(\"", name, "\")");
     if (name.find("::") == std::string::npos)
       fail(ErrorKind::value, op_->body->name, ": grad: '", name, "' has no namespace; write \"",
            op_->name.substr(0, op_->name.find("::")), "::", name, "\"");
@@ -184,8 +186,9 @@ Operator& Operator::grad(std::string name) {
 Operator& Operator::saves(std::string results) {
   return attempt([&] {
     if (op_->mutates || op_->body->run)
-      fail(ErrorKind::value, op_->body->name, op_->mutates ? ": saves: writes into an argument, so it has no gradient to save for"
-                                                           : ": saves comes after run; put it before run, whose parameters it adds to");
+      fail(ErrorKind::value, op_->body->name,
+           op_->mutates ? ": saves: writes into an argument, so it has no gradient to save for"
+                        : ": saves comes after run; put it before run, whose parameters it adds to");
     const size_t colons = op_->name.find("::") + 2;
     const std::string name = op_->name.substr(0, colons) + "_" + op_->name.substr(colons) + "_saving";
     const c10::FunctionSchema extra = parse_schema(str(name, "() -> (", results, ")"));
@@ -196,11 +199,13 @@ Operator& Operator::saves(std::string results) {
     }
     for (const c10::Argument& result : extra.returns()) {
       if (result.name().empty())
-        fail(ErrorKind::value, op_->body->name, ": saves: a result of '", results, "' has no name; write \"Tensor mean, Tensor rstd\"");
+        fail(ErrorKind::value, op_->body->name, ": saves: a result of '", results,
+             "' has no name; write \"Tensor mean, Tensor rstd\"");
       returns.push_back(result);
     }
     op_->body->saved = extra.returns().size();
-    op_->saver = std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
+    op_->saver = std::make_shared<OperatorRecord>(
+        c10::FunctionSchema(name, "", op_->schema.arguments(), returns), op_->body, op_->where);
     op_->saver->saving = true;
     op_->saver->gradient = op_->gradient;
     op_->saver->vmap = op_->vmap;
@@ -238,14 +243,19 @@ Operator& Operator::autocast(std::string cpu, std::string cuda) {
 
 const std::string& Operator::name() const { return op_->body->name; }
 void Operator::check() const {
-  require_usable(*op_);
-  if (!op_->gradient.empty()) gradient_plan(op_->saver ? *op_->saver : *op_);
+  try {
+    require_usable(*op_);
+    if (!op_->gradient.empty()) gradient_plan(op_->saver ? *op_->saver : *op_);
+  } catch (const Error& error) {
+    fail(op_->where, error.kind(), error.what());
+  }
 }
 void Operator::call_boxed(BoxedValues& stack) const {
   if (!op_->handle) raise(op_->body->name, op_->body->error_kind, op_->body->error);
   const auto& arguments = op_->schema.arguments();
   for (size_t i = 0; i < std::min(stack.size(), arguments.size()); ++i)
-    if (const std::string type = stack[i].isInt() ? type_text(arguments[i]) : ""; type == "float" || type == "float?")
+    if (const std::string type = stack[i].isInt() ? type_text(arguments[i]) : "";
+        type == "float" || type == "float?")
       stack[i] = static_cast<double>(stack[i].toInt());
   op_->schema.checkAndNormalizeInputs<c10::Type>(stack, {});
   op_->handle->callBoxed(stack);
@@ -261,7 +271,7 @@ std::vector<std::string> registration_errors() {
     std::lock_guard lock(registry().mutex);
     for (const auto& [name, text] : registry().errors) texts.push_back(text);
     for (const auto& [name, entry] : registry().entries)
-      if (entry.op && entry.op->body->error.empty()) ops.push_back(entry.op);
+      if (entry.op->body->error.empty()) ops.push_back(entry.op);
   }
   for (const auto& op : ops) try {
       Operator(op).check();
@@ -273,8 +283,7 @@ std::vector<std::string> registration_errors() {
 std::vector<std::string> registered_operators() {
   std::lock_guard lock(registry().mutex);
   std::vector<std::string> schemas;
-  for (const auto& [name, entry] : registry().entries)
-    if (entry.op) schemas.push_back(tile::str(entry.op->schema));
+  for (const auto& [name, entry] : registry().entries) schemas.push_back(tile::str(entry.op->schema));
   return schemas;
 }
 

@@ -1,4 +1,5 @@
-// Defines a torch operator: schema, shape rule, body and gradient, from which every dispatch key is registered.
+// Defines a torch operator: schema, shape rule, body and gradient, from which every dispatch key is
+// registered.
 #pragma once
 #include <memory>
 #include <type_traits>
@@ -7,29 +8,26 @@
 #include "support/location.h"
 #include "torch/convert.h"
 
-#if defined(__GNUC__)
-#define TILE_API __attribute__((visibility("default")))
-#else
-#define TILE_API
-#endif
-
 extern "C" int tile_ops_anchor();
 
 namespace tile {
 
 struct OperatorRecord;
 
-// A call of an operator under vmap, for a rule of the author's own.  Batched tensors have the batch extent in front.
-class TILE_API VmapCall {
+// A call of an operator under vmap, for a rule of the author's own.  Batched tensors have the batch extent in
+// front.
+class VmapCall {
  public:
   using Results = std::vector<at::Tensor>;
   const c10::SymInt& size() const { return size_; }
-  bool batched(std::string_view argument) const;   // has a batch extent (a list: at least one of its tensors)
+  bool batched(std::string_view argument) const;  // has a batch extent (a list: at least one of its tensors)
   c10::IValue& operator[](std::string_view argument);
   // Each of these calls the operator and gives its results, with the batch extent in front.
-  Results leading(const std::vector<std::string>& arguments);  // these take the extent as one more leading one
-  Results fold(const std::vector<std::string>& arguments);     // it is folded into extent 0 of these and of the results
-  Results loop();                                              // one call for each sample
+  Results leading(
+      const std::vector<std::string>& arguments);  // these take the extent as one more leading one
+  Results fold(
+      const std::vector<std::string>& arguments);  // it is folded into extent 0 of these and of the results
+  Results loop();                                  // one call for each sample
   // Whether one of these results is wanted, as output_mask says; without such an argument all are.
   bool wanted(const std::vector<std::string>& results);
   // Calls the operator on the arguments as they now are (the author rewrote them).
@@ -44,12 +42,12 @@ class TILE_API VmapCall {
   BoxedValues arguments_;
   std::vector<std::vector<bool>> batched_;  // one entry for each tensor of each argument
   c10::SymInt size_ = 0;
-  std::vector<int> list_sizes_;             // of the results of the last call; -1: a tensor
+  std::vector<int> list_sizes_;  // of the results of the last call; -1: a tensor
 };
 
-// A handle on an operator that was registered.  Methods that describe it return it, so that a definition is one
-// expression; none of them throws: see registration_errors().
-class TILE_API Operator {
+// A handle on an operator that was registered.  Methods that describe it return it, so that a definition is
+// one expression; none of them throws: see registration_errors().
+class Operator {
  public:
   explicit Operator(std::shared_ptr<OperatorRecord> op) : op_(std::move(op)) {}
 
@@ -59,15 +57,17 @@ class TILE_API Operator {
   Operator& outputs(F function) {
     return set_outputs(box(std::move(function)));
   }
-  // Fills the results on CPU and CUDA.  Parameters: the arguments, then the results (at::Tensor&), then the saved
-  // results.  A result that was not allocated is an undefined tensor (std::optional<at::Tensor>: empty).
+  // Fills the results on CPU and CUDA.  Parameters: the arguments, then the results (at::Tensor&), then the
+  // saved results.  A result that was not allocated is an undefined tensor (std::optional<at::Tensor>:
+  // empty).
   template <class F>
   Operator& run(F function) {
     return set_run(box(std::move(function)));
   }
   // The operator that computes the gradient, its arguments and results matched by name.
   Operator& grad(std::string name);
-  // Further results that only backward needs: "Tensor mean, Tensor rstd".  They are computed when a gradient is wanted.
+  // Further results that only backward needs: "Tensor mean, Tensor rstd".  They are computed when a gradient
+  // is wanted.
   Operator& saves(std::string results);
   // Allocates them.  Parameters: the arguments, or the arguments and then the results.
   template <class F>
@@ -75,8 +75,9 @@ class TILE_API Operator {
     return set_saved_outputs(box(std::move(function)));
   }
 
-  // vmap: `arguments` take any leading extents.  Where a result of `sums` is wanted (it adds up over them) or another
-  // argument is batched, the samples are computed one by one, which is what an operator without any rule does.
+  // vmap: `arguments` take any leading extents.  Where a result of `sums` is wanted (it adds up over them) or
+  // another argument is batched, the samples are computed one by one, which is what an operator without any
+  // rule does.
   Operator& leading(std::vector<std::string> arguments, std::vector<std::string> sums = {});
   // vmap: the batch is folded into extent 0 of `arguments` and of all results.
   Operator& fold(std::vector<std::string> arguments, std::vector<std::string> sums = {});
@@ -122,33 +123,36 @@ class TILE_API Operator {
   template <class R>
   static R take(BoxedValues& stack) {
     if constexpr (std::is_same_v<R, at::Tensor>) {
-      TORCH_CHECK(stack.size() == 1, "the operator has ", stack.size(), " results; name their type: call<std::tuple<…>>");
+      TORCH_CHECK(stack.size() == 1, "the operator has ", stack.size(),
+                  " results; name their type: call<std::tuple<…>>");
       return std::move(stack[0]).toTensor();
     } else if constexpr (!std::is_void_v<R>) {
       TORCH_CHECK(stack.size() == std::tuple_size_v<R>, "the operator has ", stack.size(), " results, not ",
                   std::tuple_size_v<R>);
       return [&]<size_t... I>(std::index_sequence<I...>) {
         return R{std::move(stack[I]).to<std::tuple_element_t<I, R>>()...};
-      }(std::make_index_sequence<std::tuple_size_v<R>>{});
+      }
+      (std::make_index_sequence<std::tuple_size_v<R>>{});
     }
   }
   std::shared_ptr<OperatorRecord> op_;
 };
 
 // Registers an operator: "ns::name(Tensor input, float scale=1.0) -> Tensor out".  A name may be taken once.
-// Never throws, so that a static initialiser may call it: what is wrong is kept for registration_errors(), and every
-// use of the operator raises it.
-TILE_API Operator op(const std::string& schema, Location where = Location::current());
+// Never throws, so that a static initialiser may call it: what is wrong is kept for registration_errors(),
+// and every use of the operator raises it.
+Operator op(const std::string& schema, Location where = Location::current());
 // The same where the name may be taken: the new definition replaces the old one at once (notebooks).
-TILE_API Operator redefine(const std::string& schema, Location where = Location::current());
+Operator redefine(const std::string& schema, Location where = Location::current());
 
 // What went wrong in definitions so far, gradients that match no operator included; empty: all is well.
-TILE_API std::vector<std::string> registration_errors();
+std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.
-TILE_API std::vector<std::string> registered_operators();
+std::vector<std::string> registered_operators();
 
 namespace op_detail {
-// Referred to by every file that includes this one, so that no linker drops the library, whose initialisers register.
+// Referred to by every file that includes this one, so that no linker drops the library, whose initialisers
+// register.
 [[maybe_unused]] inline const int keep_library = tile_ops_anchor();
 }  // namespace op_detail
 

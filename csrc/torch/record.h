@@ -11,7 +11,20 @@
 
 namespace tile {
 
-struct GradientPlan;
+// Which value each argument of the gradient operator gets, and which argument each of its results is the
+// gradient of.
+struct GradientPlan {
+  enum class Role { gradient, argument, result, mask };
+  struct Input {
+    Role role;
+    size_t index;
+    bool operator==(const Input&) const = default;
+  };
+  std::vector<Input> inputs;
+  std::vector<size_t> slots;
+  std::string name;
+  uint64_t made = 0;  // definitions() when it was matched
+};
 
 // The author's functions; an operator that saves results shares them with its hidden twin.
 struct OperatorBody {
@@ -30,12 +43,12 @@ struct OperatorRecord {
   c10::FunctionSchema schema;
   Location where;
   std::shared_ptr<OperatorBody> body;
-  bool saving = false;         // the hidden twin: its results include the saved ones
+  bool saving = false;  // the hidden twin: its results include the saved ones
   bool mutates = false;
   size_t arguments = 0, results = 0;
   std::optional<c10::OperatorHandle> handle;
-  std::shared_ptr<OperatorRecord> saver;   // the hidden twin of this one
-  std::string gradient;        // the operator's name; empty: none
+  std::shared_ptr<OperatorRecord> saver;  // the hidden twin of this one
+  std::string gradient;                   // the operator's name; empty: none
   std::function<VmapCall::Results(VmapCall&)> vmap;
   AutocastPolicy autocast_cpu = AutocastPolicy::keep, autocast_cuda = AutocastPolicy::keep;
 
@@ -64,7 +77,8 @@ std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expec
 // Throw Error where they differ. `what`: the lambda; `concrete`: no extent is symbolic.
 void check_parameters(const OperatorBody& body, const char* what, const BoxedFunction& function,
                       const std::vector<Expected>& expected, bool concrete);
-void check_results(const OperatorBody& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected);
+void check_results(const OperatorBody& body, const char* what, BoxedFunction& function,
+                   const std::vector<Expected>& expected);
 // Throws Error where a name is no argument, or one of `sums` no result.
 void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& sums);
@@ -91,20 +105,20 @@ uint64_t definitions();
 std::string gradient_of(const std::string& name);
 
 // The kernels of each file, as functions for the dispatcher.
-torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);        // CPU, CUDA
-torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);       // Meta
-torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);   // Autograd
-torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);    // ADInplaceOrView
-torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);       // FuncTorchBatched
+torch::CppFunction run_kernel(std::shared_ptr<OperatorRecord> op);       // CPU, CUDA
+torch::CppFunction meta_kernel(std::shared_ptr<OperatorRecord> op);      // Meta
+torch::CppFunction autograd_kernel(std::shared_ptr<OperatorRecord> op);  // Autograd
+torch::CppFunction version_kernel(std::shared_ptr<OperatorRecord> op);   // ADInplaceOrView
+torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op);      // FuncTorchBatched
 torch::CppFunction autocast_kernel(std::shared_ptr<OperatorRecord> op, c10::DeviceType device);
-torch::CppFunction broken_kernel(std::string name, ErrorKind kind, std::string error);
 
 template <class Kernel, class... A>
 torch::CppFunction boxed_kernel(A&&... arguments) {
   return torch::CppFunction::makeFromBoxedFunctor(std::make_unique<Kernel>(std::forward<A>(arguments)...));
 }
 
-// Calls f(tensor) for each tensor of a boxed value: itself, the elements of a list, undefined where an optional is None.
+// Calls f(tensor) for each tensor of a boxed value: itself, the elements of a list, undefined where an
+// optional is None.
 template <class F>
 void for_each_tensor(const c10::IValue& value, F f) {
   if (value.isTensor()) {

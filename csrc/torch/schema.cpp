@@ -1,12 +1,16 @@
-// What a schema says: its text parsed, its names and types, and the lambdas of a definition checked against it.
+// What a schema says: its text parsed, its names and types, and the lambdas of a definition checked against
+// it.
+#include <algorithm>
+
 #include "torch/record.h"
 
 namespace tile {
 namespace {
 
+// What torch says, without where in the text and without advice.
 std::string first_line(std::string_view text) {
   while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
-  text = text.substr(0, text.find('\n'));
+  text = text.substr(0, std::min(text.find('\n'), text.find(". ")));
   while (!text.empty() && (text.back() == ':' || text.back() == ' ')) text.remove_suffix(1);
   return std::string(text);
 }
@@ -32,7 +36,8 @@ std::string declaration(const std::string& type, bool concrete) {
   if (type == "Tensor[]?") return "std::optional<std::vector<at::Tensor>>";
   if (type == "float[]?") return "std::optional<std::vector<double>>";
   if (type == "str?") return "std::optional<std::string>";
-  if (type.ends_with('?')) return "std::optional<" + declaration(type.substr(0, type.size() - 1), concrete) + ">";
+  if (type.ends_with('?'))
+    return "std::optional<" + declaration(type.substr(0, type.size() - 1), concrete) + ">";
   return type;
 }
 
@@ -63,7 +68,8 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   try {
     schema = torch::jit::parseSchema(text, /*allow_typevars=*/false);
   } catch (const c10::Error& error) {
-    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what_without_backtrace()), fix);
+    fail(ErrorKind::value, "op: the schema '", text,
+         "' does not parse: ", first_line(error.what_without_backtrace()), fix);
   } catch (const std::exception& error) {
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
   }
@@ -73,7 +79,8 @@ c10::FunctionSchema parse_schema(const std::string& text) {
     fail(ErrorKind::value, schema->name(), ": has the overload name '", schema->overload_name(),
          "', which is not supported; give each operator a name of its own");
   bool writes = false;
-  for (const c10::Argument& argument : schema->arguments()) writes |= argument.alias_info() && argument.alias_info()->isWrite();
+  for (const c10::Argument& argument : schema->arguments())
+    writes |= argument.alias_info() && argument.alias_info()->isWrite();
   if (writes && !schema->returns().empty())
     fail(ErrorKind::value, schema->name(), ": writes into an argument and has ", schema->returns().size(),
          " results; an operator that writes returns ()");
@@ -88,35 +95,43 @@ void check_parameters(const OperatorBody& body, const char* what, const BoxedFun
                       const std::vector<Expected>& expected, bool concrete) {
   if (!function.typed) return;
   const auto declare = [&](const Expected& one) {
-    return str(one.result && one.type == "Tensor" ? "at::Tensor&" : declaration(one.type, concrete), " ", one.name);
+    return str(one.result && one.type == "Tensor" ? "at::Tensor&" : declaration(one.type, concrete), " ",
+               one.name);
   };
   if (function.parameters.size() != expected.size())
-    fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters.size(), " parameters, but the schema gives it ",
-         expected.size(), "; declare it (", join(expected, ", ", declare), ")");
+    fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters.size(),
+         " parameters, but the schema gives it ", expected.size(), "; declare it (",
+         join(expected, ", ", declare), ")");
   for (size_t i = 0; i < expected.size(); ++i)
     if (!accepts(function.parameters[i], expected[i], concrete))
-      fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters[i].cpp, " as parameter ", i + 1, ", but '",
-           expected[i].name, "' is ", expected[i].type, " in the schema; declare it ", declare(expected[i]));
+      fail(ErrorKind::type, body.name, ": ", what, " takes ", function.parameters[i].cpp, " as parameter ",
+           i + 1, ", but '", expected[i].name, "' is ", expected[i].type, " in the schema; declare it ",
+           declare(expected[i]));
 }
-void check_results(const OperatorBody& body, const char* what, BoxedFunction& function, const std::vector<Expected>& expected) {
-  if (expected.size() == 1 && expected[0].type == "Tensor[]") function.any_number = false;  // the vector is the result
+void check_results(const OperatorBody& body, const char* what, BoxedFunction& function,
+                   const std::vector<Expected>& expected) {
+  if (expected.size() == 1 && expected[0].type == "Tensor[]")
+    function.any_number = false;  // the vector is the result
   if (!function.typed || function.any_number) return;
   const auto types = [](const auto& list) { return list.empty() ? std::string("nothing") : join(list); };
   std::vector<std::string> wanted;
   for (const Expected& one : expected) wanted.push_back(one.type);
   if (function.results != wanted)
-    fail(ErrorKind::type, body.name, ": ", what, " returns ", types(function.results), ", but the schema says ", types(wanted),
+    fail(ErrorKind::type, body.name, ": ", what, " returns ", types(function.results),
+         ", but the schema says ", types(wanted),
          "; return them in that order, more than one in a std::tuple");
 }
 
 std::vector<Expected> expected_arguments(const c10::FunctionSchema& schema) {
   std::vector<Expected> list;
-  for (const c10::Argument& argument : schema.arguments()) list.push_back({argument.name(), type_text(argument), false});
+  for (const c10::Argument& argument : schema.arguments())
+    list.push_back({argument.name(), type_text(argument), false});
   return list;
 }
 std::vector<Expected> expected_results(const c10::FunctionSchema& schema, size_t from, size_t to) {
   std::vector<Expected> list;
-  for (size_t k = from; k < to; ++k) list.push_back({result_name(schema, k), type_text(schema.returns()[k]), true});
+  for (size_t k = from; k < to; ++k)
+    list.push_back({result_name(schema, k), type_text(schema.returns()[k]), true});
   return list;
 }
 std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expected>& b) {
@@ -124,10 +139,12 @@ std::vector<Expected> operator+(std::vector<Expected> a, const std::vector<Expec
   return a;
 }
 
-void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments, const std::vector<std::string>& sums) {
+void check_names(const OperatorRecord& op, const char* what, const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& sums) {
   for (const std::string& argument : arguments)
     if (!op.schema.argumentIndexWithName(argument))
-      fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is no argument; they are ", argument_names(op.schema));
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", argument, "' is no argument; they are ",
+           argument_names(op.schema));
   for (const std::string& sum : sums) {
     bool found = false;
     std::vector<std::string> names;
@@ -135,8 +152,90 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
       names.push_back(result_name(op.schema, k));
       found |= names.back() == sum;
     }
-    if (!found) fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is no result; they are ", join(names));
+    if (!found)
+      fail(ErrorKind::value, op.body->name, ": ", what, ": '", sum, "' is no result; they are ", join(names));
   }
+}
+
+namespace {
+
+std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
+  auto plan = std::make_shared<GradientPlan>();
+  plan->made = definitions();
+  plan->name = op.gradient;
+  const std::string& forward = op.body->name;
+  const auto handle = c10::Dispatcher::singleton().findSchema({op.gradient, ""});
+  if (!handle)
+    fail(ErrorKind::runtime, forward, ": its gradient operator ", op.gradient,
+         " is not registered; define it with tile::op(\"", op.gradient, "(…) -> …\")");
+  const c10::FunctionSchema& schema = handle->schema();
+  const auto mismatch = [&](const auto&... parts) { fail(ErrorKind::type, op.gradient, ": ", parts...); };
+  std::vector<std::string> known;
+  for (size_t k = 0; k < op.results; ++k) known.push_back("grad_" + result_name(op.schema, k));
+  for (const c10::Argument& argument : op.schema.arguments()) known.push_back(argument.name());
+  for (size_t k = 0; k < op.results; ++k) known.push_back(result_name(op.schema, k));
+
+  const auto incoming_count =
+      std::count_if(schema.arguments().begin(), schema.arguments().end(), [&](const c10::Argument& argument) {
+        return std::find(known.begin(), known.begin() + op.results, argument.name()) !=
+               known.begin() + op.results;
+      });
+  for (const c10::Argument& argument : schema.arguments()) {
+    const std::string &name = argument.name(), type = type_text(argument);
+    std::optional<GradientPlan::Input> input;
+    std::string source;  // its type
+    // First: an operator that is itself a gradient has an argument of that name, which is another mask.
+    if (name == "output_mask") {
+      input = {GradientPlan::Role::mask, 0};
+      source = str("bool[", schema.returns().size(), "]");
+    }
+    for (size_t i = 0; i < op.arguments && !input; ++i)
+      if (op.schema.arguments()[i].name() == name) {
+        input = {GradientPlan::Role::argument, i};
+        source = type_text(op.schema.arguments()[i]);
+      }
+    for (size_t k = 0; k < op.results && !input; ++k) {
+      const std::string result = result_name(op.schema, k);
+      source = type_text(op.schema.returns()[k]);
+      if (result == name) input = {GradientPlan::Role::result, k};
+      if ("grad_" + result == name) {
+        input = {GradientPlan::Role::gradient, k};
+        source = source == "Tensor[]" ? "Tensor?[]" : "Tensor?";
+      }
+    }
+    if (!input)
+      mismatch("argument '", name, "' is nothing of ", forward, "; the names it can have are ", join(known),
+               ", output_mask");
+    // Where there is one incoming gradient, it is always there.
+    const bool only = input->role == GradientPlan::Role::gradient && type == "Tensor" && incoming_count == 1;
+    if (type != source && type != source + "?" && !only)
+      mismatch("argument '", name, "' is ", type, ", but ", forward, " gives it ", source, "; write '",
+               source, " ", name, "'");
+    plan->inputs.push_back(*input);
+  }
+  for (size_t k = 0; k < schema.returns().size(); ++k) {
+    const std::string name = result_name(schema, k);
+    std::optional<size_t> slot;
+    std::vector<std::string> names;
+    for (size_t i = 0; i < op.arguments; ++i) {
+      if (!type_text(op.schema.arguments()[i]).starts_with("Tensor")) continue;
+      names.push_back("grad_" + op.schema.arguments()[i].name());
+      if (names.back() == name) slot = i;
+    }
+    if (!slot)
+      mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ",
+               join(names));
+    plan->slots.push_back(*slot);
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op) {
+  std::lock_guard lock(op.plan_mutex);
+  if (!op.plan || op.plan->made != definitions()) op.plan = match(op);
+  return op.plan;
 }
 
 }  // namespace tile

@@ -1,4 +1,5 @@
-// The dispatcher, autograd and functorch headers of torch (precompiled), and all that differs between its versions.
+// The dispatcher, autograd and functorch headers of torch (precompiled), and all that differs between its
+// versions.
 #pragma once
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/dispatch/Dispatcher.h>

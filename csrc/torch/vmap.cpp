@@ -8,11 +8,13 @@ namespace tile {
 namespace functorch = at::functorch;
 using Results = VmapCall::Results;
 
-VmapCall::VmapCall(const OperatorRecord& op, BoxedValues arguments) : op_(op), arguments_(std::move(arguments)), batched_(op.arguments) {}
+VmapCall::VmapCall(const OperatorRecord& op, BoxedValues arguments)
+    : op_(op), arguments_(std::move(arguments)), batched_(op.arguments) {}
 
 size_t VmapCall::index(std::string_view argument) const {
   if (const auto i = op_.schema.argumentIndexWithName(argument)) return *i;
-  fail(ErrorKind::value, op_.body->name, ": vmap: '", argument, "' is no argument; they are ", argument_names(op_.schema));
+  fail(ErrorKind::value, op_.body->name, ": vmap: '", argument, "' is no argument; they are ",
+       argument_names(op_.schema));
 }
 c10::IValue& VmapCall::operator[](std::string_view argument) { return arguments_[index(argument)]; }
 bool VmapCall::batched(std::string_view argument) const {
@@ -21,7 +23,9 @@ bool VmapCall::batched(std::string_view argument) const {
 }
 bool VmapCall::only(const std::vector<std::string>& arguments) const {
   for (const c10::Argument& argument : op_.schema.arguments())
-    if (batched(argument.name()) && std::find(arguments.begin(), arguments.end(), argument.name()) == arguments.end()) return false;
+    if (batched(argument.name()) &&
+        std::find(arguments.begin(), arguments.end(), argument.name()) == arguments.end())
+      return false;
   return true;
 }
 bool VmapCall::wanted(const std::vector<std::string>& results) {
@@ -29,7 +33,8 @@ bool VmapCall::wanted(const std::vector<std::string>& results) {
   if (!mask) return !results.empty();
   const c10::List<bool> bits = arguments_[*mask].toBoolList();
   for (size_t k = 0; k < op_.results && k < bits.size(); ++k)
-    if (bits[k] && std::find(results.begin(), results.end(), result_name(op_.schema, k)) != results.end()) return true;
+    if (bits[k] && std::find(results.begin(), results.end(), result_name(op_.schema, k)) != results.end())
+      return true;
   return false;
 }
 
@@ -161,8 +166,8 @@ struct VmapKernel final : c10::OperatorKernel {
     const auto& arguments = op->schema.arguments();
     for (const c10::Argument& argument : arguments)
       if (argument.alias_info() && argument.alias_info()->isWrite() && !call.batched(argument.name()))
-        fail(ErrorKind::value, op->name, ": vmap: '", argument.name(), "' is written for each sample of '", arguments[batched].name(),
-             "', but has no batch extent; give it one (in_dims)");
+        fail(ErrorKind::value, op->name, ": vmap: '", argument.name(), "' is written for each sample of '",
+             arguments[batched].name(), "', but has no batch extent; give it one (in_dims)");
   }
   void push(const VmapCall& call, const Results& results, int64_t level, BoxedValues* stack) const {
     const auto wrap = [&](const at::Tensor& tensor) {
@@ -171,7 +176,8 @@ struct VmapKernel final : c10::OperatorKernel {
     size_t k = 0, total = 0;
     for (const int count : call.list_sizes_) total += count < 0 ? 1 : count;
     if (call.list_sizes_.size() != op->results || total != results.size())
-      raise(op->body->name, ErrorKind::runtime, str("vmap: the rule returned ", results.size(), " tensors, but the operator has ", total));
+      raise(op->body->name, ErrorKind::runtime,
+            str("vmap: the rule returned ", results.size(), " tensors, but the operator has ", total));
     for (const int count : call.list_sizes_) {
       if (count < 0) {
         stack->emplace_back(wrap(results[k++]));
@@ -184,6 +190,8 @@ struct VmapKernel final : c10::OperatorKernel {
   }
 };
 
-torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op) { return boxed_kernel<VmapKernel>(std::move(op)); }
+torch::CppFunction vmap_kernel(std::shared_ptr<OperatorRecord> op) {
+  return boxed_kernel<VmapKernel>(std::move(op));
+}
 
 }  // namespace tile

@@ -31,6 +31,8 @@ def _load() -> None:
 
 _load()
 
+from .functional import linear, scaled_dot_product_attention  # noqa: E402, F401
+
 
 def __getattr__(name: str):
     if name.startswith("_"):

@@ -265,6 +265,41 @@ TEST(Functions, PowAndAtan2) {
       "atan2", doubles, u, v, [](long double a, long double b) { return std::atan2(a, b); }, 2);
 }
 
+bool equal_bits(float a, float b) {
+  return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
+}
+
+// Another vector type with the same operations gives the same bits: what the sweep assembler relies on.
+TEST(Functions, AnotherVectorTypeGivesTheSameBits) {
+  const auto x = samples<float>(100'003, 90'000);
+  std::vector<float> u, v;
+  pairs(u, v, 30'000);
+  for (Isa isa : machine_isas()) {
+    const ProbeTable& table = probe_table(isa);
+    std::vector<float> want(x.size()), got(x.size());
+    for (const auto& other : table.one_lane)
+      for (const auto& probe : table.unary_float) {
+        if (std::string(probe.name) != other.name) continue;
+        probe.run(x.data(), want.data(), static_cast<long>(x.size()));
+        other.run(x.data(), got.data(), static_cast<long>(x.size()));
+        for (size_t i = 0; i < x.size(); ++i)
+          ASSERT_TRUE(equal_bits(got[i], want[i]))
+              << probe.name << " on " << name(isa) << " of " << show(x[i]) << ": " << show(got[i]) << ", not "
+              << show(want[i]);
+      }
+    want.resize(u.size()), got.resize(u.size());
+    for (const auto& other : table.one_lane_binary)
+      for (const auto& probe : table.binary_float) {
+        if (std::string(probe.name) != other.name) continue;
+        probe.run(u.data(), v.data(), want.data(), static_cast<long>(u.size()));
+        other.run(u.data(), v.data(), got.data(), static_cast<long>(u.size()));
+        for (size_t i = 0; i < u.size(); ++i)
+          ASSERT_TRUE(equal_bits(got[i], want[i]))
+              << probe.name << " on " << name(isa) << " of " << show(u[i]) << ", " << show(v[i]);
+      }
+  }
+}
+
 template <class T>
 bool same(T a, T b) {
   return a == b || (std::isnan(a) && std::isnan(b));

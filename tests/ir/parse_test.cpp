@@ -70,8 +70,9 @@ TEST(Parse, EveryKindOfAttribute) {
 }
 
 TEST(Parse, AnyNamesAndSpacing) {
-  EXPECT_EQ(print(parse("kernel k ( %x : i32 )\n{ // a note\n %out : f32 = constant{ value = 1 , dtype = f32 } }")),
-            "kernel k(%0: i32) {\n  %1: f32 = constant {dtype=f32, value=1}\n}\n");
+  EXPECT_EQ(
+      print(parse("kernel k ( %x : i32 )\n{ // a note\n %out : f32 = constant{ value = 1 , dtype = f32 } }")),
+      "kernel k(%0: i32) {\n  %1: f32 = constant {dtype=f32, value=1}\n}\n");
 }
 
 TEST(Parse, ErrorsNameLineAndColumn) {
@@ -81,7 +82,8 @@ TEST(Parse, ErrorsNameLineAndColumn) {
   EXPECT_EQ(error_of("kernel k(%0: f33) {}"), "tile text 1:14: there is no dtype 'f33'");
   EXPECT_EQ(error_of("kernel k(%0: f32[0]) {}"),
             "tile text 1:14: f32[0] has an extent below 1 or too many elements");
-  EXPECT_EQ(error_of("kernel k(%0: array<f32,99>) {}"), "tile text 1:14: an array of rank 99; ranks are 0 to 64");
+  EXPECT_EQ(error_of("kernel k(%0: array<f32,99>) {}"),
+            "tile text 1:14: an array of rank 99; ranks are 0 to 64");
   EXPECT_EQ(error_of("kernel k(%0: f32, %0: f32) {}"), "tile text 1:19: %0 is defined twice");
   EXPECT_EQ(error_of("kernel k() {a=1, a=2} {}"), "tile text 1:18: attribute 'a' is given twice");
   EXPECT_EQ(error_of("kernel k() {a=99999999999999999999x} {}"),
@@ -90,7 +92,8 @@ TEST(Parse, ErrorsNameLineAndColumn) {
             "tile text 1:18: expected an integer of 64 bits, found '9999999999999999999'");
   EXPECT_EQ(error_of("kernel k() {a=\"x} {}"), "tile text 1:21: this string has no closing '\"'");
   EXPECT_EQ(error_of("kernel k() {\n"), "tile text 2:1: expected a name, found the end of the text");
-  EXPECT_EQ(error_of("kernel k() {} kernel"), "tile text 1:15: expected the end of the text after the kernel");
+  EXPECT_EQ(error_of("kernel k() {} kernel"),
+            "tile text 1:15: expected the end of the text after the kernel");
 }
 
 TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
@@ -105,9 +108,10 @@ TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
 }
 
 TEST(Parse, NamesEndWithTheirRegion) {
-  EXPECT_EQ(error_of("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"
-                     "    yield\n  } () {\n    yield\n  }\n  for %x, %i, %i (%j: i32) {\n    yield\n  }\n}"),
-            "tile text 8:7: %x is not defined here");
+  EXPECT_EQ(
+      error_of("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"
+               "    yield\n  } () {\n    yield\n  }\n  for %x, %i, %i (%j: i32) {\n    yield\n  }\n}"),
+      "tile text 8:7: %x is not defined here");
 }
 
 TEST(Parse, DeepNestingIsAnError) {
@@ -119,16 +123,23 @@ TEST(Parse, DeepNestingIsAnError) {
 // Damaged text is an Error or another function that prints and parses; it never crashes.
 TEST(Parse, SurvivesRandomDamage) {
   std::mt19937 random(7);
-  const std::string pieces[] = {"%", "{", "}", "(", ")", "=", ",", "\"", "[", "]", "i32", "-", "9", ".", "\n", "//",
-                                "for", "yield", "array<", "broadcast", "constant", "\\", "e", "nan", "%99", "\0"};
+  const std::string pieces[] = {"%",      "{",         "}",        "(",  ")", "=",   ",",   "\"",  "[",
+                                "]",      "i32",       "-",        "9",  ".", "\n",  "//",  "for", "yield",
+                                "array<", "broadcast", "constant", "\\", "e", "nan", "%99", "\0"};
   for (int round = 0; round < 4000; ++round) {
     std::string text(loops);
     for (unsigned edits = 1 + random() % 4; edits-- > 0;) {
       size_t at = random() % text.size();
       switch (random() % 3) {
-        case 0: text.erase(at, 1 + random() % 12); break;
-        case 1: text.insert(at, pieces[random() % std::size(pieces)]); break;
-        case 2: text[at] = static_cast<char>(random() % 256); break;
+        case 0:
+          text.erase(at, 1 + random() % 12);
+          break;
+        case 1:
+          text.insert(at, pieces[random() % std::size(pieces)]);
+          break;
+        case 2:
+          text[at] = static_cast<char>(random() % 256);
+          break;
       }
     }
     try {

@@ -113,14 +113,17 @@ TEST(Masks, LoopBounds) {
 
 // The grid covers %0 in tiles of 8 x 16, whose second extent is a multiple of 16.
 TEST(Masks, GridFacts) {
-  EXPECT_EQ(after("simplify_masks", R"(kernel k(%x: array<f32,2>) {bid.0.tiles=[0,0,8], bid.1.tiles=[0,1,16], dim.0.0.divisor=8, dim.0.1.divisor=16} {
+  EXPECT_EQ(
+      after(
+          "simplify_masks",
+          R"(kernel k(%x: array<f32,2>) {bid.0.tiles=[0,0,8], bid.1.tiles=[0,1,16], dim.0.0.divisor=8, dim.0.1.divisor=16} {
   %i: i32 = bid {axis=0}
   %j: i32 = bid {axis=1}
   %a: f32[8,16] = load %x, %i, %j {pad=0.0, shape=[8,16], steps=[8,16]}
   %b: f32[8,16] = load %x, %j, %i {pad=0.0, shape=[8,16], steps=[8,16]}
   store %x, %a, %i, %j {steps=[8,16]}
 })"),
-            R"(kernel k(%0: array<f32,2>) {bid.0.tiles=[0,0,8], bid.1.tiles=[0,1,16], dim.0.0.divisor=8, dim.0.1.divisor=16} {
+      R"(kernel k(%0: array<f32,2>) {bid.0.tiles=[0,0,8], bid.1.tiles=[0,1,16], dim.0.0.divisor=8, dim.0.1.divisor=16} {
   %1: i32 = bid {axis=0}
   %2: i32 = bid {axis=1}
   %3: f32[8,16] = load %0, %1, %2 {in_bounds=1, pad=0.0, shape=[8,16], steps=[8,16]}
@@ -131,7 +134,8 @@ TEST(Masks, GridFacts) {
 }
 
 TEST(Masks, ViewsNeedTheirIndexInside) {
-  EXPECT_EQ(after("simplify_masks", R"(kernel k(%x: array<f32,2>) {bid.0.tiles=[0,0,1], dim.0.1.divisor=4, dim.0.1.low=4} {
+  EXPECT_EQ(after("simplify_masks",
+                  R"(kernel k(%x: array<f32,2>) {bid.0.tiles=[0,0,1], dim.0.1.divisor=4, dim.0.1.low=4} {
   %0: i32 = constant {dtype=i32, value=0}
   %i: i32 = bid {axis=0}
   %j: i32 = bid {axis=1}

@@ -5,7 +5,8 @@
 namespace tile {
 namespace {
 
-constexpr std::string_view attention = R"(kernel attention(%q: array<bf16,2>, %k: array<bf16,2>, %o: array<f32,2>) {
+constexpr std::string_view attention =
+    R"(kernel attention(%q: array<bf16,2>, %k: array<bf16,2>, %o: array<f32,2>) {
   %i: i32 = bid {axis=0}
   %0: i32 = constant {dtype=i32, value=0}
   %1: i32 = constant {dtype=i32, value=1}
@@ -51,7 +52,8 @@ constexpr std::string_view attention = R"(kernel attention(%q: array<bf16,2>, %k
 )";
 
 TEST(Pipeline, CausalAttentionGetsALoopWithoutMasks) {
-  EXPECT_EQ(optimised(attention), R"(kernel attention(%0: array<bf16,2>, %1: array<bf16,2>, %2: array<f32,2>) {
+  EXPECT_EQ(optimised(attention),
+            R"(kernel attention(%0: array<bf16,2>, %1: array<bf16,2>, %2: array<f32,2>) {
   %3: i32 = dim %1 {axis=0}
   %4: i32 = constant {dtype=i32, value=32}
   %5: i32 = floordiv %3, %4
@@ -132,8 +134,8 @@ TEST(Pipeline, StagesNameThePassesThatChangedSomething) {
 TEST(Pipeline, OneHashForEveryOrderOfTracing) {
   Function other = parse(attention);
   auto& ops = other.body().ops;
-  std::swap(ops[1], ops[4]);    // constants in another order
-  std::swap(ops[9], ops[12]);   // pure ops that do not need each other
+  std::swap(ops[1], ops[4]);   // constants in another order
+  std::swap(ops[9], ops[12]);  // pure ops that do not need each other
   Function first = parse(attention);
   EXPECT_NE(hash(first), hash(other));
   run_pass("canonicalise", first);
@@ -147,7 +149,8 @@ TEST(Pipeline, UnknownPassesAreNamed) {
     run_pass("inline", function);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).substr(0, 60), "there is no pass 'inline'; the passes are expand, canonicali");
+    EXPECT_EQ(std::string(error.what()).substr(0, 60),
+              "there is no pass 'inline'; the passes are expand, canonicali");
   }
 }
 
@@ -156,17 +159,19 @@ std::vector<Type> infer_same(const Op& op) { return {op.type(0)}; }
 const Register twice_{{.name = "test_twice",
                        .operands = 1,
                        .infer = infer_same,
-                       .expand = [](Builder& build, const Op& op) {
-                         return std::vector<Value*>{build.emit("add", {op.operands[0], op.operands[0]})};
-                       },
+                       .expand =
+                           [](Builder& build, const Op& op) {
+                             return std::vector<Value*>{build.emit("add", {op.operands[0], op.operands[0]})};
+                           },
                        .doc = "x + x"}};
 const Register fourfold_{{.name = "test_fourfold",
                           .operands = 1,
                           .infer = infer_same,
-                          .expand = [](Builder& build, const Op& op) {
-                            Value* twice = build.emit("test_twice", {op.operands[0]});
-                            return std::vector<Value*>{build.emit("test_twice", {twice})};
-                          },
+                          .expand =
+                              [](Builder& build, const Op& op) {
+                                Value* twice = build.emit("test_twice", {op.operands[0]});
+                                return std::vector<Value*>{build.emit("test_twice", {twice})};
+                              },
                           .doc = "4 x"}};
 
 TEST(Expand, DerivedPrimitivesBecomeCoreOnes) {

@@ -13,32 +13,43 @@ constexpr int64_t width = 4;
 
 class Generator {
  public:
-  explicit Generator(unsigned seed) : random_(seed), function_("random"), build_(function_, function_.body()) {
+  explicit Generator(unsigned seed)
+      : random_(seed), function_("random"), build_(function_, function_.body()) {
     Block& body = function_.body();
-    for (int i = 0; i < 3; ++i) arrays_.push_back(function_.add_argument(body, Type::array(DType::f32, 1), {"", 0}));
-    for (int i = 0; i < 3; ++i) scalars_.push_back(function_.add_argument(body, Type::tile(DType::i32), {"", 0}));
+    for (int i = 0; i < 3; ++i)
+      arrays_.push_back(function_.add_argument(body, Type::array(DType::f32, 1), {"", 0}));
+    for (int i = 0; i < 3; ++i)
+      scalars_.push_back(function_.add_argument(body, Type::tile(DType::i32), {"", 0}));
     scalars_.push_back(build_.emit("bid", {}, {{"axis", int64_t{0}}}));
     for (Value* array : arrays_) scalars_.push_back(build_.emit("dim", {array}, {{"axis", int64_t{0}}}));
     Value* lanes = build_.emit("arange", {}, {{"dtype", DType::i32}, {"size", width}});
     indices_.push_back(lanes);
     tiles_.push_back(build_.emit("astype", {lanes}, {{"dtype", DType::f32}}));
     ops(8 + below(6), 0);
-    for (int i = 0; i < 2; ++i) store();
+    for (int i = 0; i < 3; ++i)
+      build_.create(primitive("store"),
+                    {arrays_[0], tiles_[tiles_.size() - 1 - below(std::min<size_t>(4, tiles_.size()))],
+                     build_.constant(DType::i32, i)},
+                    {{"steps", Shape{width}}});
   }
   Function take() { return std::move(function_); }
 
  private:
   size_t below(size_t n) { return random_() % n; }
   template <class T>
-  T& pick(std::vector<T>& list) { return list[below(list.size())]; }
-  std::string_view any(std::initializer_list<std::string_view> names) { return names.begin()[below(names.size())]; }
+  T& pick(std::vector<T>& list) {
+    return list[below(list.size())];
+  }
+  std::string_view any(std::initializer_list<std::string_view> names) {
+    return names.begin()[below(names.size())];
+  }
   Value* number() { return build_.constant(DType::i32, static_cast<int>(below(9)) - 3); }
   Value* wide(Value* value) { return build_.broadcast(value, {width}); }
   Value* scalar() { return below(4) ? pick(scalars_) : number(); }
 
   // index * a + lanes + offset, compared with a scalar.
   Value* mask() {
-    Value* x = pick(indices_);
+    Value* x = below(3) ? indices_.back() : pick(indices_);
     Value* y = wide(scalar());
     if (below(2)) std::swap(x, y);
     return build_.emit(any({"lt", "le", "gt", "ge", "lt", "ge", "eq", "ne"}), {x, y});
@@ -52,8 +63,12 @@ class Generator {
   }
   void op(int depth) {
     switch (below(depth < 3 ? 13 : 9)) {
-      case 0: scalars_.push_back(build_.emit(any({"add", "sub", "minimum", "maximum"}), {scalar(), scalar()})); break;
-      case 1: scalars_.push_back(build_.emit(any({"floordiv", "cdiv", "mod"}), {pick(scalars_), number()})); break;
+      case 0:
+        scalars_.push_back(build_.emit(any({"add", "sub", "minimum", "maximum"}), {scalar(), scalar()}));
+        break;
+      case 1:
+        scalars_.push_back(build_.emit(any({"floordiv", "cdiv", "mod"}), {pick(scalars_), number()}));
+        break;
       case 2: {
         Value* scaled = build_.emit("mul", {pick(scalars_), number()});
         indices_.push_back(build_.emit("add", {wide(scaled), pick(indices_)}));
@@ -61,18 +76,34 @@ class Generator {
         break;
       }
       case 3:
-        tiles_.push_back(build_.emit("load", {pick(arrays_), scalar()},
-                                     {{"pad", below(2) ? 0.0 : -1.5}, {"shape", Shape{width}}, {"steps", Shape{width}}}));
+        tiles_.push_back(
+            build_.emit("load", {pick(arrays_), scalar()},
+                        {{"pad", below(2) ? 0.0 : -1.5}, {"shape", Shape{width}}, {"steps", Shape{width}}}));
         break;
-      case 4: store(); break;
-      case 5: tiles_.push_back(build_.emit(any({"add", "sub", "mul", "minimum", "maximum"}), {pick(tiles_), pick(tiles_)})); break;
-      case 6: tiles_.push_back(build_.emit(any({"neg", "abs", "floor"}), {pick(tiles_)})); break;
+      case 4:
+        store();
+        break;
+      // No minimum or maximum: of 0 and -0 they may give either.
+      case 5:
+        tiles_.push_back(build_.emit(any({"add", "sub", "mul"}), {pick(tiles_), pick(tiles_)}));
+        break;
+      case 6:
+        tiles_.push_back(build_.emit(any({"neg", "abs", "floor"}), {pick(tiles_)}));
+        break;
       case 7:
-      case 8: tiles_.push_back(build_.emit("where", {masks(), pick(tiles_), pick(tiles_)})); break;
+      case 8:
+        tiles_.push_back(build_.emit("where", {masks(), pick(tiles_), pick(tiles_)}));
+        break;
       case 9:
-      case 10: counted(depth); break;
-      case 11: branch(depth); break;
-      case 12: endless(depth); break;
+      case 10:
+        counted(depth);
+        break;
+      case 11:
+        branch(depth);
+        break;
+      case 12:
+        endless(depth);
+        break;
     }
   }
   Value* masks() {
@@ -94,9 +125,7 @@ class Generator {
     scalars_ = scalars, indices_ = indices, tiles_ = tiles;
     return block;
   }
-  Op& place(std::unique_ptr<Op> op) {
-    return build_.insert(std::move(op));
-  }
+  Op& place(std::unique_ptr<Op> op) { return build_.insert(std::move(op)); }
   Type tile() const { return Type::tile(DType::f32, {width}); }
 
   void counted(int depth) {
@@ -113,8 +142,10 @@ class Generator {
       Value* scaled = build_.emit("mul", {index, number()});
       indices_.push_back(build_.emit("add", {wide(scaled), pick(indices_)}));
       for (int i = 0; i < 2; ++i) tiles_.push_back(block.arguments[static_cast<size_t>(1 + i)]);
-      ops(2 + below(5), depth + 1);
-      build_.create(primitive("yield"), {pick(tiles_), below(4) ? pick(tiles_) : block.arguments[2]});
+      ops(below(5), depth + 1);
+      Value* masked = build_.emit("where", {masks(), tiles_.back(), pick(tiles_)});
+      Value* sum = build_.emit("sub", {masked, block.arguments[1]});  // the order of turns shows
+      build_.create(primitive("yield"), {sum, below(4) ? pick(tiles_) : block.arguments[2]});
     }));
     Op& op = place(std::move(loop));
     tiles_.insert(tiles_.end(), op.results.begin(), op.results.end());
@@ -153,7 +184,8 @@ class Generator {
       place(std::move(leave));
       ops(1 + below(2), depth + 1);
       Value* next = build_.emit("add", {count, build_.constant(DType::i32, 1)});
-      build_.create(primitive("continue"), {next, pick(tiles_), below(3) ? block.arguments[2] : pick(tiles_)});
+      build_.create(primitive("continue"),
+                    {next, pick(tiles_), below(3) ? block.arguments[2] : pick(tiles_)});
     }));
     Op& op = place(std::move(loop));
     scalars_.push_back(op.results[0]);
@@ -170,7 +202,7 @@ std::vector<Elements> arguments(std::mt19937& random) {
   std::vector<Elements> list;
   for (int i = 0; i < 3; ++i) {
     Elements elements;
-    for (unsigned n = random() % 23; n-- > 0;)
+    for (unsigned n = (i == 0 ? 12 : 0) + random() % 23; n-- > 0;)
       elements.push_back(Constant::of(DType::f32, static_cast<double>(random() % 64) / 4 - 8));
     if (!elements.empty() && random() % 4 == 0) elements[0] = Constant::of(DType::f32, -0.0);
     list.push_back(elements);

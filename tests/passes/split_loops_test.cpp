@@ -247,7 +247,8 @@ TEST(SplitLoops, StepsAndBranches) {
 )");
 }
 
-// Where asked for, loads and stores that may cross an edge split the loop; a fixed row outside leaves all to the edge.
+// Where asked for, loads and stores that may cross an edge split the loop; a fixed row outside leaves all to
+// the edge.
 TEST(SplitLoops, Tails) {
   EXPECT_EQ(optimised(R"(kernel k(%x: array<f32,2>, %y: array<f32,1>) {
   %0: i32 = constant {dtype=i32, value=0}
@@ -262,7 +263,8 @@ TEST(SplitLoops, Tails) {
     store %y, %b, %i {steps=[8]}
     yield
   }
-})", {.split_tails = true}),
+})",
+                      {.split_tails = true}),
             R"(kernel k(%0: array<f32,2>, %1: array<f32,1>) {
   %2: i32 = constant {dtype=i32, value=0}
   %3: i32 = dim %0 {axis=0}

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
+from torch.autograd import grad
 from torch.library import opcheck
 from torch.utils._python_dispatch import TorchDispatchMode
-
-from test_autograd import close, data, grad, loss, rope
+from torch_rope import close, data, loss, rope
 
 
 def samples():

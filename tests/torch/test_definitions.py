@@ -1,10 +1,51 @@
-"""Definitions: argument types, exact error texts, errors of a body, redefinition, calls from C++."""
+"""Definitions: every type of argument, exact error texts, errors of a body, redefinition, calls from C++."""
+
+import re
 
 import pytest
 import torch
+from tile_ops import _C
 
+WRITE = 'write it as "ns::name(Tensor input, float scale=1.0) -> Tensor out"'
+ORDER = "return them in that order, more than one in a std::tuple"
 MISTAKES = {
-    "syntax": "",
+    "syntax": f"op: the schema 'tw::syntax(Tensor x -> Tensor' does not parse: expected ) but found 'arrow' here; {WRITE}",
+    "type": f"op: the schema 'tw::type(tensor x) -> Tensor' does not parse: unknown type specifier; {WRITE}",
+    "namespace": f"op: the schema 'scale(Tensor x) -> Tensor' has no namespace; {WRITE}",
+    "overload": "tw::f: has the overload name 'out', which is not supported; give each operator a name of its own",
+    "result": "tw::result: result 'out1' is int; results are Tensor or Tensor[]",
+    "writes": "tw::writes: writes into an argument and has 1 results; an operator that writes returns ()",
+    "twice": "tw::twice: is registered already, as 'tw::twice(Tensor x) -> Tensor' at wrong.cpp:LINE; "
+    "choose another name, or replace it with tile::redefine",
+    "torchs": "aten::relu: is registered already, by other means than tile::op; choose another name",
+    "count": "tw::count: outputs takes 1 parameters, but the schema gives it 2; declare it (const at::Tensor& x, double f)",
+    "parameter": "tw::parameter: outputs takes int64_t as parameter 2, but 'f' is float in the schema; declare it double f",
+    "symbolic": "tw::symbolic: outputs takes int64_t as parameter 2, but 'n' is SymInt in the schema; declare it c10::SymInt n",
+    "optional": "tw::optional: run takes double as parameter 2, but 'n' is SymInt[]? in the schema; "
+    "declare it std::optional<std::vector<int64_t>> n",
+    "mask": "tw::mask: outputs takes std::array<bool, 3> as parameter 2, but 'output_mask' is bool[2] in the schema; "
+    "declare it std::array<bool, 2> output_mask",
+    "returns": f"tw::returns: outputs returns Tensor, but the schema says Tensor, Tensor; {ORDER}",
+    "run_results": "tw::run_results: run takes double as parameter 2, but 'out' is Tensor in the schema; declare it at::Tensor& out",
+    "run_returns": "tw::run_returns: run returns Tensor, but it fills the results that it is given; return nothing",
+    "no_run": "tw::no_run: has no run; add .run(…) to its definition",
+    "no_outputs": "tw::no_outputs: has no outputs; add .outputs(…) to its definition",
+    "no_saved": "tw::no_saved: has no saved_outputs; add .saved_outputs(…) to its definition",
+    "late_saves": "tw::late_saves: saves comes after run; put it before run, whose parameters it adds to",
+    "early_saved": 'tw::early_saved: saved_outputs comes before saves; call saves("Tensor …") first',
+    "nameless": "tw::nameless: saves: a result of 'Tensor' has no name; write \"Tensor mean, Tensor rstd\"",
+    "grad_name": "tw::grad_name: grad: 'back' has no namespace; write \"tw::back\"",
+    "grad_writes": 'tw::grad_writes: writes into an argument, so it cannot have a gradient; remove grad("tw::back")',
+    "grad_missing": "tw::grad_missing: its gradient operator tw::nowhere is not registered; "
+    'define it with tile::op("tw::nowhere(…) -> …")',
+    "grad_argument": "tw::ga_back: argument 'z' is nothing of tw::ga; the names it can have are grad_out, x, out, output_mask",
+    "grad_type": "tw::gt_back: argument 'x' is int, but tw::gt gives it Tensor; write 'Tensor x'",
+    "grad_optional": "tw::go_back: argument 'grad_a' is Tensor, but tw::go gives it Tensor?; write 'Tensor? grad_a'",
+    "grad_result": "tw::gr_back: result 'out' is no gradient of tw::gr; the names it can have are grad_x",
+    "grad_mask": "tw::gm_back: argument 'output_mask' is bool[2], but tw::gm gives it bool[1]; write 'bool[1] output_mask'",
+    "autocast": 'tw::autocast: autocast: unknown policy \'half\'; it is "keep", "lower" or "fp32"',
+    "leading": "tw::leading: leading: 'y' is no argument; they are x",
+    "sums": "tw::sums: fold: 'z' is no result; they are out",
 }
 
 
@@ -12,12 +53,43 @@ def test_every_argument_type(ops):
     x = torch.zeros(2, 4)
     base = ops.every(x, 6)
     assert base.shape == (2, 6) and base[0, 0] == 1  # w[1]
+    extra = [torch.ones(3)]
     many = ops.every(
-        x, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], [torch.ones(3)], 2, [5, 3], True, 0.5, 7, "abc", [True, False], [20], None
+        x, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], extra, 2, [5, 3], True, 0.5, 7, "abc", [True, False], [20], None
     )
     assert many.shape == (3, 5, 2, 2, 6) and many.dtype == torch.float64
     assert many[0, 0, 0, 0, 0] == 1 + 1 + 3 + 100 + 10 + 0.5 + 7 + 3 + 2 + 20
-    assert ops.every(x, 6, device="meta").device.type == "meta"
+    assert torch.ops.tt.every.default._schema.arguments[1].name == "n"
+
+
+def test_nothing_is_wrong_with_what_is_right(ops):
+    assert not [text for text in _C.registration_errors() if "tt::" in text]
+    assert "tt::ex(Tensor x) -> Tensor y" in _C.operators()
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes(library, name):
+    text = library.mistake(name)
+    place, fact = re.fullmatch(r"(wrong\.cpp:\d+: )(.*)", text).groups()
+    assert re.sub(r"(wrong\.cpp:)\d+", r"\1LINE", fact) == MISTAKES[name]
+    assert text in _C.registration_errors()
+
+
+def test_a_mistake_is_raised_at_every_use(library):
+    library.mistake("returns")
+    for x in (torch.ones(1), torch.ones(1, requires_grad=True), torch.ones(1, device="meta")):
+        with pytest.raises(TypeError) as caught:
+            torch.ops.tw.returns(x)
+        assert str(caught.value) == MISTAKES["returns"]
+    library.mistake("grad_missing")
+    torch.ops.tw.grad_missing(torch.ones(1))
+    with pytest.raises(RuntimeError) as caught:
+        torch.ops.tw.grad_missing(torch.ones(1, requires_grad=True))
+    assert str(caught.value) == MISTAKES["grad_missing"]
+    assert library.mistake("number") is None
+    with pytest.raises(TypeError) as caught:
+        torch.ops.tw.number(torch.ones(1))
+    assert str(caught.value) == "tw::number: outputs returned 1 tensors, but the schema says 2"
 
 
 @pytest.mark.parametrize(
@@ -38,3 +110,35 @@ def test_devices_are_not_mixed(ops):
 
 def test_call_from_cpp(library):
     assert library.call() == "the operator has 2 results; name their type: call<std::tuple<…>>"
+
+
+def test_redefinition(library):
+    assert library.redefine_gradient("tr::f_backward(Tensor grad_out) -> Tensor grad_x", 10.0) is None
+    assert library.redefine("tr::f(Tensor x) -> Tensor", 1.0) is None
+    packet, overload = torch.ops.tr.f, torch.ops.tr.f.default
+    x = torch.ones(2, requires_grad=True)
+    assert packet(x)[0] == overload(x)[0] == 1
+    y = packet(x)
+    assert library.redefine("tr::f(Tensor x) -> Tensor", 2.0) is None
+    assert packet(x)[0] == overload(x)[0] == torch.ops.tr.f(x)[0] == 2
+    y.sum().backward()  # of the operator that is gone
+    assert x.grad[0] == 10
+    y = packet(x)
+    assert library.redefine_gradient("tr::f_backward(Tensor grad_out) -> Tensor grad_x", 20.0) is None
+    y.sum().backward()
+    assert x.grad[0] == 30
+    y = packet(x)
+    assert library.redefine_gradient("tr::f_backward(Tensor grad_out, Tensor x) -> Tensor grad_x", 40.0) is None
+    with pytest.raises(RuntimeError) as caught:
+        y.sum().backward()
+    assert str(caught.value) == (
+        "tr::f: its gradient operator tr::f_backward was redefined with another schema between forward and backward; run forward again"
+    )
+    packet(x).sum().backward()
+    assert x.grad[0] == 70
+    assert library.redefine("tr::f(Tensor x, int k=3) -> Tensor", 3.0) is None
+    assert packet(x.detach())[0] == torch.ops.tr.f(x.detach())[0] == 3
+    assert library.redefine("tr::f(Tensor x", 3.0).endswith(WRITE)
+    assert torch.ops.tr.f(x.detach())[0] == 3  # a definition that fails replaces nothing
+    assert library.redefine("tr::f(Tensor x) -> Tensor", 4.0) is None
+    assert not [text for text in _C.registration_errors() if "tr::f" in text]

@@ -3,8 +3,7 @@
 import pytest
 import torch
 from torch.func import grad, jacrev, vjp, vmap
-
-from test_autograd import DOUBLE, close, data, loss, rope
+from torch_rope import DOUBLE, close, data, loss, rope
 
 
 @pytest.fixture

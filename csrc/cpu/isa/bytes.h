@@ -46,11 +46,14 @@ TILE_INLINE Native<IntOfSize<sizeof(T)>> spread_bytes(const char* p) {
 #if TILE_VECTOR_BYTES == 64
   if constexpr (sizeof(T) == 2) return (Wide)_mm512_cvtepi8_epi16((__m256i)narrow);
   if constexpr (sizeof(T) == 4) return (Wide)_mm512_cvtepi8_epi32((__m128i)narrow);
-  if constexpr (sizeof(T) == 8) return (Wide)_mm512_cvtepi8_epi64(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
+  if constexpr (sizeof(T) == 8)
+    return (Wide)_mm512_cvtepi8_epi64(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
 #elif TILE_VECTOR_BYTES == 32
   if constexpr (sizeof(T) == 2) return (Wide)_mm256_cvtepi8_epi16((__m128i)narrow);
-  if constexpr (sizeof(T) == 4) return (Wide)_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
-  if constexpr (sizeof(T) == 8) return (Wide)_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(bit_cast<int32_t>(narrow)));
+  if constexpr (sizeof(T) == 4)
+    return (Wide)_mm256_cvtepi8_epi32(_mm_set_epi64x(0, bit_cast<int64_t>(narrow)));
+  if constexpr (sizeof(T) == 8)
+    return (Wide)_mm256_cvtepi8_epi64(_mm_cvtsi32_si128(bit_cast<int32_t>(narrow)));
 #else
   return __builtin_convertvector(narrow, Wide);
 #endif

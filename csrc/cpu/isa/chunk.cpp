@@ -50,7 +50,8 @@ TILE_INLINE void copy_few(char* to, const char* from, int64_t n) {
   if (n >= 2) return copy_ends<2>(to, from, n);
   if (n == 1) *to = *from;
 }
-// Zeros follow up to `padded`, whole vectors. They are also written as such: what follows then loads them sooner.
+// Zeros follow up to `padded`, whole vectors. They are also written as such: what follows then loads them
+// sooner.
 TILE_INLINE void copy_padded(char* to, int64_t padded, const char* from, int64_t n, int lane) {
   using V = Vec<int32_t>;
   for (int64_t i = 0; i < padded; i += vector_bytes) {

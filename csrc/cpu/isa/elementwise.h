@@ -102,17 +102,23 @@ TILE_DTYPE(uint32_t, u32)
 TILE_DTYPE(uint64_t, u64)
 #undef TILE_DTYPE
 
+// bool and u8 share a lane.
+template <class T>
+constexpr bool takes(DTypeSet set) {
+  return set.has(dtype_v<T>) || (std::is_same_v<T, uint8_t> && set.has(DType::boolean));
+}
+
 template <class T>
 constexpr ElementwiseRow elementwise_rows[] = {
 #define UNARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 1, traits, dtypes::set.has(dtype_v<T>)>(#name),
+  same_row<meaning::name##_row, T, 1, traits, takes<T>(dtypes::set)>(#name),
 #define BINARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 2, traits, dtypes::set.has(dtype_v<T>)>(#name),
+  same_row<meaning::name##_row, T, 2, traits, takes<T>(dtypes::set)>(#name),
 #define TERNARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 3, traits, dtypes::set.has(dtype_v<T>)>(#name),
-#define TEST(name, set, ...) predicate_row<meaning::name##_row, T, 1, dtypes::set.has(dtype_v<T>)>(#name),
+  same_row<meaning::name##_row, T, 3, traits, takes<T>(dtypes::set)>(#name),
+#define TEST(name, set, ...) predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
 #define PREDICATE(name, set, ...) \
-  predicate_row<meaning::name##_row, T, 2, dtypes::set.has(dtype_v<T>)>(#name),
+  predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
 #include "prims/elementwise.def"
 #undef UNARY
 #undef TEST
@@ -121,7 +127,6 @@ constexpr ElementwiseRow elementwise_rows[] = {
 #undef TERNARY
     row<where_group<T>>("where", lane_v<T>),
     predicate_row<meaning::to_bool_row, T, 1, true>("to_bool"),
-    same_row<meaning::bitwise_not_bool_row, T, 1, 2, std::is_same_v<T, uint8_t>>("bitwise_not_bool"),
 };
 template <class T>
 constexpr Span<ElementwiseRow> elementwise_span{elementwise_rows<T>,

@@ -1,4 +1,4 @@
-"""Fits the polynomials of the float vector functions and prints coefficients.h:  python fit_coefficients.py > coefficients.h
+"""Fits the polynomials of the float vector functions and prints coefficients.h:  python fit_coefficients.py | clang-format > coefficients.h
 
 Each fit is minimax in relative error by Lawson's iteration (least squares whose weights grow where the error is large). Coefficients are
 rounded to float from the lowest power up, the rest refitted after each, so that the printed ones are the ones that were fitted.

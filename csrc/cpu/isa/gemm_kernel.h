@@ -26,10 +26,7 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) {
-      const T* p = c + r * ldc + v * lanes;
-      sum[r][v] = !accumulate ? V(T(0)) : partial ? V::load(p, last) : V::load(p);
-    }
+    for (int v = 0; v < vectors; ++v) sum[r][v] = V(T(0));
   }
   for (long k = 0; k < depth; ++k) {
     V column[vectors];
@@ -50,6 +47,8 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       T* p = c + r * ldc + v * lanes;
+      // Added last: blocks of k then sum up apart, and the error grows with their length instead of with k.
+      if (accumulate) sum[r][v] = sum[r][v] + (partial ? V::load(p, last) : V::load(p));
       if (partial)
         sum[r][v].store(p, last);
       else

@@ -106,7 +106,6 @@ TILE_INLINE V cdiv(V x, V y) {
 
 // Rows of a bool operand, which shares the lane of u8 but not the meaning.
 TILE_ROW1(to_bool, x != V(typename V::Element(0)))
-TILE_ROW1(bitwise_not_bool, x ^ V(typename V::Element(1)))
 #undef TILE_ROW1
 #undef TILE_ROW2
 #undef TILE_ROW3

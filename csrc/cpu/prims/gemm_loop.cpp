@@ -77,15 +77,15 @@ struct GemmLoopUnit final : Unit {
     const int64_t first = integer(frame, low), turns = std::max<int64_t>(integer(frame, high) - first, 0);
     TileRef x = whole(frame, a, a_k, first, turns), y = whole(frame, b, b_k, first, turns);
     bool front = false;
-    for (int i = 0; i < 2; ++i) front |= x.first[i] > 0 || y.first[i] > 0;
+    for (int i = 0; i < 2; ++i) front |= x.axes[i].first > 0 || y.axes[i].first > 0;
     if (front || integer(frame, step) != 1) return run_units(plain, frame);
-    auto there = [](const TileRef& tile, size_t axis, int64_t most) { return std::clamp<int64_t>(tile.valid[axis], 0, most); };
+    auto there = [](const TileRef& tile, size_t axis, int64_t most) { return std::clamp<int64_t>(tile.axes[axis].valid, 0, most); };
     const int64_t depth = turns * block_k;
     const int64_t k = std::min(there(x, a_k, depth), there(y, b_k, depth));
     const int64_t rows = there(x, 1 - a_k, m), cols = there(y, 1 - b_k, n);
     const TileRef& c = frame.tiles[static_cast<size_t>(accumulator)];
-    int64_t extents[2] = {std::min(m, std::max(c.extent[0], rows + (rows < m))),
-                          std::min(n, std::max(c.extent[1], cols + (cols < n)))};
+    int64_t extents[2] = {std::min(m, std::max(c.axes[0].extent, rows + (rows < m))),
+                          std::min(n, std::max(c.axes[1].extent, cols + (cols < n)))};
     size_t mark = frame.scratch.mark();
     char* out = frame.slots[static_cast<size_t>(slot)];
     bool add = begin_product(c, 2, extents, out, rows == extents[0] && cols == extents[1], frame);
@@ -106,13 +106,13 @@ struct GemmLoopUnit final : Unit {
     TileRef tile = address.resolve(frame);
     const ArrayRef& array = frame.arrays[static_cast<size_t>(address.array)];
     int64_t left = array.size[k_axis] - first * block_k;
-    tile.valid[k_axis] = left >= turns * block_k ? unlimited : std::max<int64_t>(left, 0);
+    tile.axes[k_axis].valid = left >= turns * block_k ? unlimited : std::max<int64_t>(left, 0);
     return tile;
   }
 
   static MatrixView view(const TileRef& tile, bool transposed) {
     const long bytes = info(tile.dtype).bytes;
-    long rows = tile.stride[0] / bytes, cols = tile.stride[1] / bytes;
+    long rows = tile.axes[0].stride / bytes, cols = tile.axes[1].stride / bytes;
     return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
   }
 

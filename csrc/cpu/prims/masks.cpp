@@ -92,13 +92,11 @@ struct MaskUnit final : Unit {
     TileRef mask;
     mask.dtype = DType::boolean;
     mask.data = const_cast<char*>(ones_and_zeros.data()) + (size - before);
-    for (int i = 0; i < rank; ++i) {
-      mask.extent[i] = 1;
-      mask.valid[i] = unlimited;
-    }
+    mask.rank = rank;
+    for (int i = 0; i < rank; ++i) mask.axes[i] = {1, 0, 0, unlimited};
     bool stepped = before > 0 && before < size;
-    mask.extent[axis] = stepped ? before + 1 : 1;
-    mask.stride[axis] = stepped ? 1 : 0;
+    mask.axes[axis].extent = stepped ? before + 1 : 1;
+    mask.axes[axis].stride = stepped ? 1 : 0;
     frame.tiles[static_cast<size_t>(to)] = mask;
     return Signal::next;
   }

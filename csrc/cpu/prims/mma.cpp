@@ -22,20 +22,20 @@ struct MmaUnit final : Unit {
     Scratch& scratch = frame.scratch;
     // k: everything there, or zero from the shorter operand's end on.
     int64_t k = std::min(reach(x, rank, col, a_shape, true, scratch).real, reach(y, rank, row, b_shape, true, scratch).real);
-    Reach m = reach(x, rank, row, a_shape, c.extent[row] > x.extent[row], scratch);
-    Reach n = reach(y, rank, col, b_shape, c.extent[col] > y.extent[col], scratch);
+    Reach m = reach(x, rank, row, a_shape, c.axes[row].extent > x.axes[row].extent, scratch);
+    Reach n = reach(y, rank, col, b_shape, c.axes[col].extent > y.axes[col].extent, scratch);
     int64_t extents[max_rank];
     int64_t batch = 1;
     if (rank == 3) {
       for (TileRef* each : {&x, &y})
-        if (each->valid[0] != unlimited || each->first[0] > 0 || (each->extent[0] > 1 && each->extent[0] < a_shape[0]))
+        if (each->axes[0].valid != unlimited || each->axes[0].first > 0 || (each->axes[0].extent > 1 && each->axes[0].extent < a_shape[0]))
           *each = materialise(*each, rank, each == &x ? a_shape.data() : b_shape.data(), scratch);
       extents[0] = batch = c_shape[0];
     }
     // One more than the product's own rows where those after it are zero: the accumulator's remain there.
     auto extent = [&](const Reach& reach, int axis) {
       int64_t full = c_shape[static_cast<size_t>(axis)];
-      return std::min(full, std::max(c.extent[axis], reach.real + (reach.zeros && reach.real < full ? 1 : 0)));
+      return std::min(full, std::max(c.axes[axis].extent, reach.real + (reach.zeros && reach.real < full ? 1 : 0)));
     };
     extents[row] = extent(m, row);
     extents[col] = extent(n, col);
@@ -45,7 +45,7 @@ struct MmaUnit final : Unit {
     for (int64_t i = 0; i < batch; ++i) {
       Matrix left = matrix_of(x, row, *kernels), right = matrix_of(y, row, *kernels);
       auto shift = [&](Matrix& matrix, const TileRef& tile) {
-        int64_t step = rank == 3 && tile.extent[0] > 1 ? tile.stride[0] : 0;
+        int64_t step = rank == 3 && tile.axes[0].extent > 1 ? tile.axes[0].stride : 0;
         matrix.view.data = static_cast<const char*>(matrix.view.data) + i * step;
       };
       shift(left, x);

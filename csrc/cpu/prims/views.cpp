@@ -8,14 +8,11 @@
 namespace tile::cpu {
 namespace {
 
+// Of rank 0: views add axes that repeat it.
 TileRef of_scalar(const Scalar& scalar, DType dtype) {
   TileRef ref;
   ref.data = const_cast<char*>(scalar.bytes);
   ref.dtype = dtype;
-  for (int i = 0; i < max_rank; ++i) {
-    ref.extent[i] = 1;
-    ref.valid[i] = unlimited;
-  }
   return ref;
 }
 
@@ -44,27 +41,28 @@ struct AxesUnit final : ViewUnit {
   std::vector<int> gone;  // axes of extent 1 that the result lacks
   std::vector<bool> grows;  // repeated to the result's extent
   Signal run(Frame& frame) const override {
-    TileRef source = this->source(frame), view = source;
+    const TileRef source = this->source(frame);
+    TileRef& view = frame.tiles[static_cast<size_t>(to)];
+    view.data = source.data;
+    view.dtype = source.dtype;
+    view.lanes = source.lanes;
+    view.pad = source.pad;
+    view.rank = static_cast<int>(axis.size());
     bool outside = false;
-    auto limited = [&](int i) { return source.valid[i] != unlimited || source.first[i] > 0; };
-    for (int i : gone) outside |= source.first[i] > 0 || source.valid[i] < 1;
+    auto missing = [&](int i) { return source.axes[i].first > 0 || source.axes[i].valid < 1; };
+    for (int i : gone) outside |= missing(i);
     for (size_t i = 0; i < axis.size(); ++i) {
-      bool fresh = axis[i] < 0;
-      int j = fresh ? 0 : axis[i];
-      view.extent[i] = fresh ? 1 : source.extent[j];
-      view.stride[i] = fresh ? 0 : source.stride[j];
-      view.first[i] = fresh ? 0 : source.first[j];
-      view.valid[i] = fresh ? unlimited : source.valid[j];
-      if (!fresh && grows[i] && limited(j)) {  // its only element is padding, or it is there
-        outside |= source.first[j] > 0 || source.valid[j] < 1;
-        view.extent[i] = 1;
-        view.first[i] = 0;
-        view.valid[i] = unlimited;
+      const int j = axis[i];
+      if (j < 0 || (grows[i] && !source.limited(j))) {
+        view.axes[i] = {1, 0, 0, unlimited};
+      } else if (grows[i]) {  // its only element is padding, or it is there
+        outside |= missing(j);
+        view.axes[i] = {1, 0, 0, unlimited};
+      } else {
+        view.axes[i] = source.axes[j];
       }
-      if (grows[i]) view.stride[i] = 0;
     }
-    if (outside && !axis.empty()) view.valid[0] = 0;
-    frame.tiles[static_cast<size_t>(to)] = view;
+    if (outside && !axis.empty()) view.axes[0].valid = 0;
     return Signal::next;
   }
 };
@@ -139,7 +137,7 @@ struct LoadCopyUnit final : Unit {
     const int rank = static_cast<int>(address.shape.size());
     char* data = scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes : frame.slots[static_cast<size_t>(slot)];
     int64_t extents[max_rank];
-    std::copy(tile.extent, tile.extent + max_rank, extents);
+    for (int i = 0; i < rank; ++i) extents[i] = tile.axes[i].extent;
     copy_lanes(tile, rank, extents, data);
     if (scalar < 0) frame.tiles[static_cast<size_t>(to)] = dense_lanes(data, dtype, rank, extents);
     return Signal::next;

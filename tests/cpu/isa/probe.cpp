@@ -2,6 +2,7 @@
 #include "cpu/isa/probe.h"
 
 #include "cpu/isa/functions.h"
+#include "cpu/isa/lane.h"
 #include "cpu/isa/simd.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -100,6 +101,27 @@ const CastProbe casts[] = {
     CASTS_FROM("f8e4m3", f8e4m3), CASTS_FROM("f8e5m2", f8e5m2), CASTS_FROM("f16", f16),
     CASTS_FROM("bf16", bf16),     CASTS_FROM("f32", float),     CASTS_FROM("f64", double)};
 
+#define ONE_LANE(f)                                                                 \
+  {                                                                                 \
+#f, [](const float* x, float* out, long n) {                                      \
+      for (long i = 0; i < n; ++i) out[i] = f(lane::Lane<float>(x[i])).v;             \
+    } \
+  }
+const UnaryProbe<float> one_lane[] = {ONE_LANE(exp),  ONE_LANE(exp_fast),  ONE_LANE(exp_of_negative),
+                                      ONE_LANE(exp2), ONE_LANE(expm1),     ONE_LANE(sigmoid),
+                                      ONE_LANE(log),  ONE_LANE(log2),      ONE_LANE(log1p),
+                                      ONE_LANE(sin),  ONE_LANE(cos),       ONE_LANE(tan),
+                                      ONE_LANE(tanh), ONE_LANE(tanh_fast), ONE_LANE(sinh),
+                                      ONE_LANE(cosh), ONE_LANE(erf),       ONE_LANE(asin),
+                                      ONE_LANE(acos), ONE_LANE(atan),      ONE_LANE(rsqrt)};
+#define ONE_LANE_BINARY(f)                                                                               \
+  {                                                                                                      \
+#f, [](const float* x, const float* y, float* out, long n) {                                           \
+      for (long i = 0; i < n; ++i) out[i] = f(lane::Lane<float>(x[i]), lane::Lane<float>(y[i])).v;         \
+    } \
+  }
+const BinaryProbe<float> one_lane_binary[] = {ONE_LANE_BINARY(pow), ONE_LANE_BINARY(atan2)};
+
 template <class T>
 void partial(const T* x, T* out, long n) {
   Vec<T>::load(x, n).store(out, n);
@@ -125,6 +147,8 @@ extern const ProbeTable probe_table = {
     list(unary_double),
     list(binary_float),
     list(binary_double),
+    list(one_lane),
+    list(one_lane_binary),
     list(integer_probes<int8_t>),
     list(integer_probes<int16_t>),
     list(integer_probes<int32_t>),

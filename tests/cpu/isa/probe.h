@@ -38,6 +38,9 @@ struct ProbeTable {
   List<UnaryProbe<double>> unary_double;
   List<BinaryProbe<float>> binary_float;
   List<BinaryProbe<double>> binary_double;
+  // The same functions instantiated with another vector type (lane.h).
+  List<UnaryProbe<float>> one_lane;
+  List<BinaryProbe<float>> one_lane_binary;
   IntegerList<int8_t> i8;
   IntegerList<int16_t> i16;
   IntegerList<int32_t> i32;

@@ -16,7 +16,9 @@ using tile::Operator;
 
 Tensor same(const Tensor& x) { return x; }
 void fill(const Tensor&, Tensor&) {}
-Operator unary(const char* schema) { return op(schema).outputs(same).run(fill); }
+Operator unary(const char* schema, tile::Location where = tile::Location::current()) {
+  return op(schema, where).outputs(same).run(fill);
+}
 
 const std::map<std::string, Operator (*)()> mistakes{
     {"syntax", [] { return op("tw::syntax(Tensor x -> Tensor"); }},
@@ -25,36 +27,98 @@ const std::map<std::string, Operator (*)()> mistakes{
     {"overload", [] { return op("tw::f.out(Tensor x) -> Tensor"); }},
     {"result", [] { return op("tw::result(Tensor x) -> (Tensor, int)"); }},
     {"writes", [] { return op("tw::writes(Tensor(a!) x) -> Tensor"); }},
-    {"twice", [] { return unary("tw::twice(Tensor x) -> Tensor"), op("tw::twice(Tensor x, int k=3) -> Tensor"); }},
-    {"torchs", [] { return op("aten::add.Tensor(Tensor x) -> Tensor"), op("aten::relu(Tensor x) -> Tensor"); }},
+    {"twice",
+     [] { return unary("tw::twice(Tensor x) -> Tensor"), op("tw::twice(Tensor x, int k=3) -> Tensor"); }},
+    {"torchs",
+     [] { return op("aten::add.Tensor(Tensor x) -> Tensor"), op("aten::relu(Tensor x) -> Tensor"); }},
     {"count", [] { return op("tw::count(Tensor x, float f) -> Tensor").outputs(same); }},
-    {"parameter", [] { return op("tw::parameter(Tensor x, float f) -> Tensor").outputs([](const Tensor& x, int64_t) { return x; }); }},
-    {"symbolic", [] { return op("tw::symbolic(Tensor x, SymInt n) -> Tensor").outputs([](const Tensor& x, int64_t) { return x; }); }},
-    {"optional", [] { return op("tw::optional(Tensor x, SymInt[]? n) -> Tensor").run([](const Tensor&, double, Tensor&) {}); }},
-    {"mask", [] { return op("tw::mask(Tensor x, bool[2] output_mask) -> Tensor").outputs([](const Tensor& x, std::array<bool, 3>) { return x; }); }},
+    {"parameter",
+     [] {
+       return op("tw::parameter(Tensor x, float f) -> Tensor").outputs([](const Tensor& x, int64_t) {
+         return x;
+       });
+     }},
+    {"symbolic",
+     [] {
+       return op("tw::symbolic(Tensor x, SymInt n) -> Tensor").outputs([](const Tensor& x, int64_t) {
+         return x;
+       });
+     }},
+    {"optional",
+     [] {
+       return op("tw::optional(Tensor x, SymInt[]? n) -> Tensor").run([](const Tensor&, double, Tensor&) {});
+     }},
+    {"mask",
+     [] {
+       return op("tw::mask(Tensor x, bool[2] output_mask) -> Tensor")
+           .outputs([](const Tensor& x, std::array<bool, 3>) { return x; });
+     }},
     {"returns", [] { return op("tw::returns(Tensor x) -> (Tensor a, Tensor b)").outputs(same); }},
-    {"run_results", [] { return op("tw::run_results(Tensor x) -> Tensor").outputs(same).run([](const Tensor&, double) {}); }},
-    {"run_returns", [] { return op("tw::run_returns(Tensor x) -> Tensor").outputs(same).run([](const Tensor& x, Tensor&) { return x; }); }},
+    {"run_results",
+     [] {
+       return op("tw::run_results(Tensor x) -> Tensor").outputs(same).run([](const Tensor&, double) {});
+     }},
+    {"run_returns",
+     [] {
+       return op("tw::run_returns(Tensor x) -> Tensor").outputs(same).run([](const Tensor& x, Tensor&) {
+         return x;
+       });
+     }},
     {"no_run", [] { return op("tw::no_run(Tensor x) -> Tensor").outputs(same); }},
     {"no_outputs", [] { return op("tw::no_outputs(Tensor x) -> Tensor").run(fill); }},
-    {"no_saved", [] { return op("tw::no_saved(Tensor x) -> Tensor").outputs(same).saves("Tensor s").run([](const Tensor&, Tensor&, Tensor&) {}); }},
+    {"no_saved",
+     [] {
+       return op("tw::no_saved(Tensor x) -> Tensor")
+           .outputs(same)
+           .saves("Tensor s")
+           .run([](const Tensor&, Tensor&, Tensor&) {});
+     }},
     {"late_saves", [] { return unary("tw::late_saves(Tensor x) -> Tensor").saves("Tensor s"); }},
     {"early_saved", [] { return op("tw::early_saved(Tensor x) -> Tensor").saved_outputs(same); }},
     {"nameless", [] { return op("tw::nameless(Tensor x) -> Tensor").saves("Tensor"); }},
     {"grad_name", [] { return unary("tw::grad_name(Tensor x) -> Tensor").grad("back"); }},
     {"grad_writes", [] { return op("tw::grad_writes(Tensor(a!) x) -> ()").grad("tw::back"); }},
     {"grad_missing", [] { return unary("tw::grad_missing(Tensor x) -> Tensor").grad("tw::nowhere"); }},
-    {"grad_argument", [] { return op("tw::ga_back(Tensor grad_out, Tensor z) -> Tensor grad_x"), unary("tw::ga(Tensor x) -> Tensor").grad("tw::ga_back"); }},
-    {"grad_type", [] { return op("tw::gt_back(Tensor grad_a, int x) -> Tensor grad_x"),
-                              op("tw::gt(Tensor x) -> (Tensor a, Tensor b)").outputs([](const Tensor& x) { return std::tuple(x, x); })
-                                  .run([](const Tensor&, Tensor&, Tensor&) {}).grad("tw::gt_back"); }},
-    {"grad_result", [] { return op("tw::gr_back(Tensor grad_out) -> Tensor"), unary("tw::gr(Tensor x) -> Tensor").grad("tw::gr_back"); }},
-    {"grad_mask", [] { return op("tw::gm_back(Tensor grad_out, bool[2] output_mask) -> Tensor grad_x"), unary("tw::gm(Tensor x) -> Tensor").grad("tw::gm_back"); }},
+    {"grad_argument",
+     [] {
+       return op("tw::ga_back(Tensor grad_out, Tensor z) -> Tensor grad_x"),
+              unary("tw::ga(Tensor x) -> Tensor").grad("tw::ga_back");
+     }},
+    {"grad_type",
+     [] {
+       return op("tw::gt_back(Tensor grad_a, int x) -> Tensor grad_x"),
+              op("tw::gt(Tensor x) -> (Tensor a, Tensor b)")
+                  .outputs([](const Tensor& x) { return std::tuple(x, x); })
+                  .run([](const Tensor&, Tensor&, Tensor&) {})
+                  .grad("tw::gt_back");
+     }},
+    {"grad_optional",
+     [] {
+       return op("tw::go_back(Tensor grad_a, Tensor? grad_b) -> Tensor grad_x"),
+              op("tw::go(Tensor x) -> (Tensor a, Tensor b)")
+                  .outputs([](const Tensor& x) { return std::tuple(x, x); })
+                  .run([](const Tensor&, Tensor&, Tensor&) {})
+                  .grad("tw::go_back");
+     }},
+    {"grad_result",
+     [] {
+       return op("tw::gr_back(Tensor grad_out) -> Tensor"),
+              unary("tw::gr(Tensor x) -> Tensor").grad("tw::gr_back");
+     }},
+    {"grad_mask",
+     [] {
+       return op("tw::gm_back(Tensor grad_out, bool[2] output_mask) -> Tensor grad_x"),
+              unary("tw::gm(Tensor x) -> Tensor").grad("tw::gm_back");
+     }},
     {"autocast", [] { return unary("tw::autocast(Tensor x) -> Tensor").autocast("half"); }},
     {"leading", [] { return unary("tw::leading(Tensor x) -> Tensor").leading({"y"}); }},
     {"sums", [] { return unary("tw::sums(Tensor x) -> Tensor").fold({"x"}, {"z"}); }},
-    {"number", [] { return op("tw::number(Tensor x) -> (Tensor a, Tensor b)").outputs([](const Tensor& x) { return std::vector<Tensor>{x}; })
-                              .run([](const Tensor&, Tensor&, Tensor&) {}); }},
+    {"number",
+     [] {
+       return op("tw::number(Tensor x) -> (Tensor a, Tensor b)")
+           .outputs([](const Tensor& x) { return std::vector<Tensor>{x}; })
+           .run([](const Tensor&, Tensor&, Tensor&) {});
+     }},
 };
 
 int report(const std::exception& error, char* text, int size) {
@@ -66,7 +130,8 @@ int report(const std::exception& error, char* text, int size) {
 }  // namespace
 
 // Makes the mistake and writes what the operator's check() says; 0: nothing.
-extern "C" TILE_API int tile_test_mistake(const char* name, char* text, int size) {
+extern "C" __attribute__((visibility("default"))) int tile_test_mistake(const char* name, char* text,
+                                                                        int size) {
   try {
     mistakes.at(name)().check();
     return 0;
@@ -76,7 +141,8 @@ extern "C" TILE_API int tile_test_mistake(const char* name, char* text, int size
 }
 
 // (Re)defines tr::f to fill with a value.
-extern "C" TILE_API int tile_test_redefine(const char* schema, double value, char* text, int size) {
+extern "C" __attribute__((visibility("default"))) int tile_test_redefine(const char* schema, double value,
+                                                                         char* text, int size) {
   try {
     auto outputs = [](const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); };
     auto run = [value](const Tensor&, Tensor& out) { out.fill_(value); };
@@ -84,20 +150,28 @@ extern "C" TILE_API int tile_test_redefine(const char* schema, double value, cha
     if (std::string_view(schema).find("int k") == std::string_view::npos)
       f.outputs(outputs).run(run).grad("tr::f_backward");
     else
-      f.outputs([=](const Tensor& x, int64_t) { return outputs(x); }).run([=](const Tensor& x, int64_t, Tensor& out) { run(x, out); });
+      f.outputs([=](const Tensor& x, int64_t) {
+         return outputs(x);
+       }).run([=](const Tensor& x, int64_t, Tensor& out) { run(x, out); });
     f.check();
     return 0;
   } catch (const std::exception& error) {
     return report(error, text, size);
   }
 }
-extern "C" TILE_API int tile_test_redefine_gradient(const char* schema, double value, char* text, int size) {
+extern "C" __attribute__((visibility("default"))) int tile_test_redefine_gradient(const char* schema,
+                                                                                  double value, char* text,
+                                                                                  int size) {
   try {
     tile::Operator f = tile::redefine(schema);
     if (std::string_view(schema).find("Tensor x") == std::string_view::npos)
-      f.outputs([](const Tensor& g) { return at::empty_like(g); }).run([value](const Tensor& g, Tensor& out) { out.copy_(g * value); });
+      f.outputs([](const Tensor& g) { return at::empty_like(g); }).run([value](const Tensor& g, Tensor& out) {
+        out.copy_(g * value);
+      });
     else
-      f.outputs([](const Tensor& g, const Tensor&) { return at::empty_like(g); }).run([value](const Tensor& g, const Tensor&, Tensor& out) { out.copy_(g * value); });
+      f.outputs([](const Tensor& g, const Tensor&) {
+         return at::empty_like(g);
+       }).run([value](const Tensor& g, const Tensor&, Tensor& out) { out.copy_(g * value); });
     f.check();
     return 0;
   } catch (const std::exception& error) {
@@ -106,18 +180,23 @@ extern "C" TILE_API int tile_test_redefine_gradient(const char* schema, double v
 }
 
 // Calls operators from C++: defaults, conversions, several results.
-extern "C" TILE_API int tile_test_call(char* text, int size) {
+extern "C" __attribute__((visibility("default"))) int tile_test_call(char* text, int size) {
   try {
-    static const auto pair = op("tc::pair(Tensor x, float f=2, Tensor? t=None, str s=\"a\") -> (Tensor a, Tensor b)")
-        .outputs([](const Tensor& x, double, const std::optional<Tensor>&, const std::string&) { return std::tuple(at::empty_like(x), at::empty_like(x)); })
-        .run([](const Tensor& x, double f, const std::optional<Tensor>&, const std::string& s, Tensor& a, Tensor& b) {
-          a.copy_(x * f);
-          b.fill_(static_cast<double>(s.size()));
-        });
+    static const auto pair =
+        op("tc::pair(Tensor x, float f=2, Tensor? t=None, str s=\"a\") -> (Tensor a, Tensor b)")
+            .outputs([](const Tensor& x, double, const std::optional<Tensor>&, const std::string&) {
+              return std::tuple(at::empty_like(x), at::empty_like(x));
+            })
+            .run([](const Tensor& x, double f, const std::optional<Tensor>&, const std::string& s, Tensor& a,
+                    Tensor& b) {
+              a.copy_(x * f);
+              b.fill_(static_cast<double>(s.size()));
+            });
     const Tensor x = at::empty({2}).fill_(1);
     auto [a, b] = pair.call<std::tuple<Tensor, Tensor>>(x, 3, std::nullopt, "long");
     auto [c, d] = pair.call<std::tuple<Tensor, Tensor>>(x);
-    TORCH_CHECK(a.sum().item<double>() == 6 && b.sum().item<double>() == 8 && c.sum().item<double>() == 4 && d.sum().item<double>() == 2);
+    TORCH_CHECK(a.sum().item<double>() == 6 && b.sum().item<double>() == 8 && c.sum().item<double>() == 4 &&
+                d.sum().item<double>() == 2);
     pair.call(x);
     return 0;
   } catch (const std::exception& error) {

@@ -1,0 +1,97 @@
+"""make bench: times every case of cases.py against torch eager, prints the table and writes it into results/."""
+
+import argparse
+import math
+import pathlib
+import platform
+import re
+import sys
+
+import measure
+
+if __name__ == "__main__":
+    measure.start_warm()
+
+import cases
+import tile_ops
+import tile_ops._C
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEAD = ["case", "MB", "GF", "eager ms", "ours ms", "ratio", "ours GB/s", "ours GF/s", "wanted"]
+
+
+def cpu_name():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown CPU"
+
+
+def digits(value):
+    """Three significant digits, without an exponent."""
+    if value == 0:
+        return "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def wanted(case, ratio):
+    """The ratio that the project requires or aims at, and whether it is reached."""
+    goal = case.required if case.required is not None else case.target
+    if goal is None:
+        return ""
+    mark = "" if ratio >= goal else ", missed"
+    return f"{'required' if case.required is not None else 'target'} {goal:g}{mark}"
+
+
+def row(case, seconds):
+    rounds = dict(seconds=seconds, least=3, most=5) if case.long else dict(seconds=seconds)
+    times = measure.rounds_of({"eager": case.eager, "ours": case.ours}, **rounds)
+    eager, ours = times["eager"], times["ours"]
+    rates = [digits(case.bytes / ours / 1e9), digits(case.flops / ours / 1e9)]
+    amounts = [digits(case.bytes / 1e6), digits(case.flops / 1e9)]
+    return [case.name, *amounts, digits(1e3 * eager), digits(1e3 * ours), digits(eager / ours), *rates, wanted(case, eager / ours)]
+
+
+def header(seconds):
+    return [
+        f"# CPU, {tile_ops._C.isa()}",
+        "",
+        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, its kernels on"
+        f" {torch.backends.cpu.get_cpu_capability()}.",
+        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours."
+        " MB and GF: the least",
+        "that must be moved and computed. Made by `make bench`.",
+        "",
+        "| " + " | ".join(HEAD) + " |",
+        "|---" + "|---:" * (len(HEAD) - 2) + "|---|",
+    ]
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches; the results file stays as it is")
+    options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
+    options = options.parse_args()
+    sys.path.append(str(HERE.parent / "examples"))
+    import build
+
+    build.load()
+    torch.manual_seed(0)
+    lines = header(options.seconds)
+    print("\n".join(lines), flush=True)
+    for case in cases.all_cases(torch.ops.examples.vector_add):
+        if not re.search(options.only, case.name):
+            continue
+        lines.append("| " + " | ".join(row(case, options.seconds)) + " |")
+        print(lines[-1], flush=True)
+    if not options.only:
+        path = HERE / "results" / f"cpu-{tile_ops._C.isa()}.md"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(lines) + "\n")
+        print(f"written: {path.relative_to(HERE.parent)}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+// A kernel given as Tile IR text: for tests, and for front ends that have no C++ function.
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/argument.h"
+
+namespace tile {
+
+namespace cpu {
+class Program;
+}
+
+class TextKernel {
+ public:
+  // Errors: text that does not parse (line:column), a function that does not verify. `passes`: optimise it.
+  explicit TextKernel(std::string_view text, bool passes = true);
+  ~TextKernel();
+  // Arguments in the order of the text's parameters.
+  void launch(Grid grid, const std::vector<Argument>& arguments) const;
+
+ private:
+  std::string name_;
+  std::unique_ptr<cpu::Program> program_;
+};
+
+}  // namespace tile

@@ -1,0 +1,48 @@
+"""Builds examples/cpp as a user would, with find_package: build(folder, targets) gives the library's path."""
+
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import tile_ops
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "examples"
+
+
+def program(name: str) -> str:
+    beside = pathlib.Path(sys.executable).with_name(name)
+    return str(beside) if beside.exists() else name
+
+
+def run(*command) -> None:
+    done = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
+
+
+def build(folder=FOLDER, targets=("tile_examples", "train")) -> pathlib.Path:
+    """Configures once, builds what changed; raises RuntimeError with CMake's and the compiler's words."""
+    options = [f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"]
+    options += [f"-DCMAKE_MAKE_PROGRAM={program('ninja')}"]
+    if torch.version.cuda:
+        options.append("-DFIND_TORCH=OFF")
+    if shutil.which("ccache"):
+        options.append("-DCMAKE_CXX_COMPILER_LAUNCHER=ccache")
+    run(program("cmake"), "-S", ROOT / "examples" / "cpp", "-B", folder, "-G", "Ninja", *options)
+    run(program("cmake"), "--build", folder, "--target", *targets)
+    return pathlib.Path(folder) / "libtile_examples.so"
+
+
+def load() -> pathlib.Path:
+    """Builds the library and registers its operators: torch.ops.examples."""
+    library = build(targets=("tile_examples",))
+    torch.ops.load_library(str(library))
+    return library
+
+
+if __name__ == "__main__":
+    print(build(*sys.argv[1:2]))

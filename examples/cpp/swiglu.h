@@ -1,0 +1,7 @@
+// silu(gate) * up, elementwise, as one operator with a gradient.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+namespace examples {
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+}

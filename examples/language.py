@@ -1,0 +1,41 @@
+"""The language model's data, the text of this repository by characters, its loss, and text sampled from it."""
+
+import pathlib
+
+import torch
+import torch.nn.functional as F
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDERS = ("csrc", "tile_ops", "benchmarks", "docs", "examples")
+BATCH, LENGTH = 12, 128
+
+
+class Text:
+    """Tokens are characters."""
+
+    def __init__(self):
+        paths = [p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".cpp", ".h", ".md", ".py")]
+        text = "".join(path.read_text() for path in paths).encode("ascii", "ignore").decode()
+        self.characters = sorted(set(text))
+        number = {character: i for i, character in enumerate(self.characters)}
+        self.tokens = torch.tensor([number[character] for character in text])
+
+    def batch(self, step):
+        """Inputs and targets, [BATCH, LENGTH], the same for everyone who asks for this step."""
+        starts = torch.randint(len(self.tokens) - LENGTH, (BATCH,), generator=torch.Generator().manual_seed(step))
+        rows = torch.stack([self.tokens[start : start + LENGTH + 1] for start in starts.tolist()])
+        return rows[:, :-1], rows[:, 1:]
+
+    def loss(self, model, step):
+        inputs, targets = self.batch(step)
+        return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
+
+    @torch.no_grad()
+    def sample(self, model, start, count, temperature=0.6):
+        """`start` continued by `count` characters."""
+        generator = torch.Generator().manual_seed(0)
+        tokens = [self.characters.index(character) for character in start]
+        for _ in range(count):
+            logits = model(torch.tensor([tokens[-LENGTH:]]))[0, -1]
+            tokens.append(torch.multinomial((logits / temperature).softmax(0), 1, generator=generator).item())
+        return "".join(self.characters[token] for token in tokens)

@@ -1,0 +1,60 @@
+"""Functions in torch's conventions over the operators of torch.ops.tile."""
+
+import torch
+
+
+def linear(input, weight, bias=None, activation="none"):
+    """activation(input @ weight.T + bias), weight [out_features, in_features] as in torch.nn.functional.linear.
+
+    activation: "none", "relu", "gelu", "gelu_tanh" or "silu", computed while the product is in cache.
+    """
+    return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
+
+
+def _at_least_4d(tensor):
+    while tensor.dim() < 4:
+        tensor = tensor.unsqueeze(0)
+    return tensor
+
+
+def scaled_dot_product_attention(
+    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
+):
+    """torch.nn.functional.scaled_dot_product_attention: the same arguments, leading dimensions and alignment.
+
+    Tensors are [..., length, width]; leading dimensions broadcast, and with enable_gqa the one before `length` of
+    query may be a multiple of that of key and value. is_causal aligns at the top left. attn_mask is bool (True:
+    attend) or added to the scores. dropout_p > 0 raises NotImplementedError.
+    """
+    name = "scaled_dot_product_attention"
+    if dropout_p > 0:
+        raise NotImplementedError(f"{name}: dropout_p is {dropout_p}; only 0 is implemented")
+    if attn_mask is not None and is_causal:
+        raise ValueError(f"{name}: both attn_mask and is_causal=True are given; put the causal mask into attn_mask")
+    rank = max(query.dim(), key.dim(), value.dim())
+    for what, tensor in (("query", query), ("key", key), ("value", value)):
+        if tensor.dim() < 2:
+            raise ValueError(f"{name}: {what} has shape {tuple(tensor.shape)}; it must be [..., length, width]")
+
+    query, key, value = (_at_least_4d(tensor) for tensor in (query, key, value))
+    # Axes that must agree: all leading ones, or all but the heads.
+    own = 3 if enable_gqa else 2
+    leading = torch.broadcast_shapes(*(tensor.shape[:-own] for tensor in (query, key, value)))
+    query, key, value = (tensor.expand(*leading, *tensor.shape[-own:]) for tensor in (query, key, value))
+    batch = query.shape[:-3]
+    if attn_mask is not None:
+        attn_mask = _at_least_4d(attn_mask)
+        if len(batch) > 1:
+            attn_mask = attn_mask.expand(*batch, *attn_mask.shape[-3:]).flatten(0, -4)
+    out, _ = torch.ops.tile.attention(
+        *(tensor.flatten(0, -4) for tensor in (query, key, value)),
+        attn_bias=attn_mask,
+        is_causal=is_causal,
+        causal_align="top_left",
+        scale=scale,
+    )
+    if len(batch) > 1:
+        out = out.unflatten(0, batch)
+    while out.dim() > rank:
+        out = out.squeeze(0)
+    return out

@@ -1,0 +1,204 @@
+"""Modules over the operators: Linear, norms and attention load the state_dict of their torch twins."""
+
+import torch
+
+from .functional import linear
+
+__all__ = ["GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
+
+
+class Linear(torch.nn.Linear):
+    """torch.nn.Linear with an activation: "none", "relu", "gelu", "gelu_tanh" or "silu"."""
+
+    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None, *, activation="none"):
+        super().__init__(in_features, out_features, bias, device, dtype)
+        self.activation = activation
+
+    def forward(self, input):
+        return linear(input, self.weight, self.bias, self.activation)
+
+    def extra_repr(self):
+        return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class GroupNorm(torch.nn.GroupNorm):
+    """torch.nn.GroupNorm with an activation: "none" or "silu"."""
+
+    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, activation="none"):
+        super().__init__(num_groups, num_channels, eps, affine, device=device, dtype=dtype)
+        self.activation = activation
+
+    def forward(self, input):
+        return torch.ops.tile.group_norm(
+            input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
+        )
+
+    def extra_repr(self):
+        return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class LayerNorm(torch.nn.LayerNorm):
+    """torch.nn.LayerNorm."""
+
+    def forward(self, input):
+        return torch.ops.tile.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(torch.nn.RMSNorm):
+    """torch.nn.RMSNorm."""
+
+    def forward(self, input):
+        return torch.ops.tile.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class RotaryEmbedding(torch.nn.Module):
+    """Rotates query and key by their positions: angle = position * base ** (-2 i / rotary_dim) for pair i.
+
+    head_dim: the last extent of query and key. max_positions: how many positions the tables hold. rotary_dim: how
+    much of head_dim turns, all by default. interleaved: pairs are neighbours, instead of halves of the head dim.
+    The tables are float32 (float64 after .double()) whatever dtype the module is moved to.
+    """
+
+    def __init__(self, head_dim, max_positions, base=10000.0, rotary_dim=None, interleaved=False, device=None):
+        super().__init__()
+        self.head_dim = head_dim
+        self.max_positions = max_positions
+        self.base = base
+        self.rotary_dim = head_dim if rotary_dim is None else rotary_dim
+        self.interleaved = interleaved
+        if self.rotary_dim % 2 or not 0 < self.rotary_dim <= head_dim:
+            raise ValueError(
+                f"RotaryEmbedding: rotary_dim is {self.rotary_dim}; it must be even, above 0 and at most head_dim {head_dim}"
+            )
+        self._make_tables(device, torch.float32)
+
+    def _make_tables(self, device, dtype):
+        # In float64: a float32 angle is wrong by 1e-3 at position 10 000.
+        pair = torch.arange(0, self.rotary_dim, 2, device=device, dtype=torch.float64)
+        position = torch.arange(self.max_positions, device=device, dtype=torch.float64)
+        angle = position[:, None] * self.base ** (-pair / self.rotary_dim)
+        self.register_buffer("cos", angle.cos().to(dtype), persistent=False)
+        self.register_buffer("sin", angle.sin().to(dtype), persistent=False)
+
+    def _apply(self, fn, recurse=True):
+        before = self.cos.dtype
+        super()._apply(fn, recurse)
+        if self.cos.dtype != before:
+            wide = self.cos.dtype if self.cos.dtype == torch.float64 else torch.float32
+            self._make_tables(self.cos.device, wide)
+        return self
+
+    def forward(self, query, key, position_ids=None):
+        """query and key: [batch, heads, positions, head_dim]; position_ids: [positions] or [batch, positions]."""
+        cos, sin = self.cos, self.sin
+        if position_ids is None:
+            length = query.shape[-2]
+            if length > self.max_positions:
+                raise ValueError(
+                    f"RotaryEmbedding: {length} positions, but the tables hold {self.max_positions}; raise max_positions"
+                )
+            cos, sin = cos[:length], sin[:length]
+        return torch.ops.tile.rope(
+            query,
+            key,
+            cos,
+            sin,
+            interleaved=self.interleaved,
+            rotary_dim=self.rotary_dim,
+            position_ids=position_ids,
+        )
+
+    def extra_repr(self):
+        return (
+            f"{self.head_dim}, {self.max_positions}, base={self.base}, rotary_dim={self.rotary_dim}, "
+            f"interleaved={self.interleaved}"
+        )
+
+
+class MultiheadAttention(torch.nn.MultiheadAttention):
+    """torch.nn.MultiheadAttention without the weights: need_weights is False, and the second result None."""
+
+    def __init__(self, embed_dim, num_heads, *args, **kwargs):
+        super().__init__(embed_dim, num_heads, *args, **kwargs)
+        for given, what in ((self.bias_k is not None, "add_bias_kv"), (self.add_zero_attn, "add_zero_attn")):
+            if given:
+                raise NotImplementedError(f"MultiheadAttention: {what}=True is not implemented")
+
+    def _project(self, query, key, value):
+        bias = self.in_proj_bias
+        if self._qkv_same_embed_dim and query is key and key is value:
+            return linear(query, self.in_proj_weight, bias).chunk(3, -1)
+        weights = (
+            self.in_proj_weight.chunk(3)
+            if self._qkv_same_embed_dim
+            else (self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
+        )
+        biases = (None, None, None) if bias is None else bias.chunk(3)
+        return [linear(*each) for each in zip((query, key, value), weights, biases)]
+
+    def forward(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=False,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
+        """As torch's; masks are bool (True: not attended) or added to the scores. is_causal alone masks the future."""
+        if need_weights:
+            raise NotImplementedError(
+                "MultiheadAttention: need_weights=True is not implemented, the weights are never stored; pass need_weights=False"
+            )
+        if self.training and self.dropout > 0:
+            raise NotImplementedError(
+                f"MultiheadAttention: dropout {self.dropout} in training is not implemented; set dropout=0, or call eval()"
+            )
+        if query.dim() not in (2, 3) or {key.dim(), value.dim()} != {query.dim()}:
+            raise ValueError(
+                f"MultiheadAttention: query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
+                f"{tuple(value.shape)}; all must have 3 dimensions, or 2 without a batch"
+            )
+        single = query.dim() == 2
+        batch = 0 if single or self.batch_first else 1
+        same = query is key and key is value
+        if single:
+            query, key, value = (tensor.unsqueeze(0) for tensor in (query, key, value))
+            key_padding_mask = None if key_padding_mask is None else key_padding_mask.unsqueeze(0)
+        elif batch == 1:
+            query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))
+        if same:
+            key = value = query
+        mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
+        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for tensor in self._project(query, key, value)]
+        out, _ = torch.ops.tile.attention(
+            *heads, attn_bias=mask, is_causal=is_causal and attn_mask is None, causal_align="top_left"
+        )
+        out = linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
+        out = out.squeeze(0) if single else out.transpose(0, batch)
+        return out, None
+
+
+def _attention_bias(key_padding_mask, attn_mask, num_heads, query):
+    """Both masks as one attention bias, [N or 1, heads or 1, L or 1, S]: bool (True: attend) where both are bool."""
+    masks = []
+    if key_padding_mask is not None:
+        masks.append(key_padding_mask[:, None, None, :])
+    if attn_mask is not None:
+        if attn_mask.dim() not in (2, 3):
+            raise ValueError(
+                f"MultiheadAttention: attn_mask has shape {tuple(attn_mask.shape)}; it must be [L, S] or [N * num_heads, L, S]"
+            )
+        masks.append(attn_mask if attn_mask.dim() == 2 else attn_mask.unflatten(0, (-1, num_heads)))
+    if not masks:
+        return None
+    if all(mask.dtype == torch.bool for mask in masks):
+        excluded = masks[0] if len(masks) == 1 else masks[0] | masks[1]
+        return ~excluded
+    added = [
+        torch.zeros_like(mask, dtype=query.dtype).masked_fill(mask, -torch.inf) if mask.dtype == torch.bool else mask
+        for mask in masks
+    ]
+    return sum(added[1:], added[0])

@@ -1,0 +1,84 @@
+"""The demo's parts on a few steps: losses like plain torch's, an error where they are not, pictures, the table."""
+
+import pytest
+import torch
+
+
+@pytest.fixture(scope="module")
+def runs():
+    import demo
+
+    return demo.train_language(4)[1], demo.train_denoiser(4)
+
+
+def test_losses_are_those_of_plain_torch(runs):
+    import compare
+
+    for name, each in zip(("language model", "denoiser"), runs):
+        first, _ = compare.check(name, each["torch"].losses, each["tile"].losses)
+        assert first > 0, "both ran the same code"
+
+
+def test_a_difference_is_an_error():
+    import compare
+
+    theirs = [3.0 - 0.01 * i for i in range(60)]
+    assert compare.check("x", theirs, theirs) == (0, 0)
+    early = [value * (1.002 if i == 7 else 1) for i, value in enumerate(theirs)]
+    with pytest.raises(compare.LossesDiffer) as error:
+        compare.check("x", theirs, early)
+    assert str(error.value) == "x: one of the first 20 losses differs from plain torch's by 2.00e-03 relative; allowed is 1e-03"
+    late = [value * (1.03 if i > 30 else 1) for i, value in enumerate(theirs)]
+    with pytest.raises(compare.LossesDiffer) as error:
+        compare.check("x", theirs, late)
+    assert str(error.value) == "x: the final smoothed loss differs from plain torch's by 3.00e-02 relative; allowed is 2e-02"
+    with pytest.raises(compare.LossesDiffer):
+        compare.check("x", theirs, theirs[:30] + [float("nan")] * 30)
+
+
+def test_text_is_sampled_in_the_text_s_characters(runs):
+    import language
+
+    text = language.Text()
+    sample = text.sample(runs[0]["tile"].model, "// ", 5)
+    assert sample.startswith("// ") and len(sample) == 8 and set(sample) <= set(text.characters)
+
+
+def test_pictures(runs, tmp_path):
+    import charts
+    import diffusion
+    from PIL import Image
+
+    sampled = diffusion.sample(runs[1]["tile"].model, 3, turns=2)
+    assert torch.isfinite(sampled).all()
+    charts.gallery(tmp_path / "pictures.png", [diffusion.draw(4, torch.Generator().manual_seed(0)), sampled], scale=2, gap=1)
+    assert Image.open(tmp_path / "pictures.png").size == (4 * (2 * diffusion.SIZE + 1) + 1, 2 * (2 * diffusion.SIZE + 1) + 1)
+    charts.curves(tmp_path / "curves.png", "a title", {"a": [3.0, 2.0, 1.5], "b": [3.1, 2.0, 1.4]})
+    assert Image.open(tmp_path / "curves.png").size == (charts.WIDTH, charts.HEIGHT)
+
+
+def test_the_operator_table():
+    import operator_table
+
+    table, why = operator_table.measure_rows(seconds=0.0, compiled=False)
+    assert not why and len(table) == len(list(operator_table.rows()))
+    assert all(float(line[5]) < 1e-4 and line[3] == "-" for line in table)
+    assert len({len(line) for line in operator_table.text(table).splitlines()}) == 1
+
+
+def test_the_table_says_why_compile_did_not_run(monkeypatch):
+    import operator_table
+
+    def broken(*_, **__):
+        raise RuntimeError("no compiler\nand more")
+
+    monkeypatch.setattr(torch, "compile", broken)
+    table, why = operator_table.measure_rows(seconds=0.0)
+    assert why == "no compiler" and all(line[3] == "-" for line in table)
+
+
+def test_progress_is_silent_without_a_terminal(capsys):
+    import compare
+
+    compare.progress("x", 1, 2)
+    assert capsys.readouterr() == ("", "")

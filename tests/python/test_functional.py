@@ -1,0 +1,90 @@
+"""tile_ops.linear and tile_ops.scaled_dot_product_attention against torch.nn.functional."""
+
+import inspect
+
+import pytest
+import tile_ops
+import torch
+import torch.nn.functional as F
+from numerics import check_call
+from opinfo import DTYPES, check_samples
+
+sdpa = tile_ops.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_linear_opinfo(dtype):
+    assert check_samples(tile_ops.linear, "nn.functional.linear", dtype) > 0
+
+
+@pytest.mark.parametrize("activation, theirs", [("relu", torch.relu), ("gelu", F.gelu), ("silu", F.silu)])
+def test_linear_with_an_activation(activation, theirs):
+    args = torch.randn(3, 5, 8, requires_grad=True), torch.randn(6, 8, requires_grad=True), torch.randn(6, requires_grad=True)
+    check_call(lambda *a: tile_ops.linear(*a, activation), lambda *a: theirs(F.linear(*a)), args)
+
+
+def test_linear_keeps_the_layout_of_the_weight_gradient():
+    weight = torch.randn(6, 8, requires_grad=True)
+    tile_ops.linear(torch.randn(5, 8), weight).sum().backward()
+    assert weight.grad.is_contiguous()
+
+
+def test_signature_is_that_of_torch():
+    text = F.scaled_dot_product_attention.__doc__.split("\n")[0] or F.scaled_dot_product_attention.__doc__.split("\n")[1]
+    ours = str(inspect.signature(sdpa))[1:-1]
+    for parameter in ours.split(", "):
+        assert parameter in text
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_sdpa_opinfo(dtype):
+    accept = lambda sample: sample.kwargs.get("dropout_p", 0.0) == 0.0  # noqa: E731
+    assert check_samples(sdpa, "nn.functional.scaled_dot_product_attention", dtype, accept=accept) > 0
+
+
+@pytest.mark.parametrize(
+    "q, k, mask",
+    [
+        ((3, 8), (5, 8), None),
+        ((3, 8), (5, 8), (3, 5)),
+        ((4, 3, 8), (4, 5, 8), (4, 1, 5)),
+        ((2, 4, 3, 8), (2, 4, 5, 8), (2, 1, 3, 5)),
+        ((2, 3, 4, 3, 8), (2, 3, 4, 5, 8), None),
+        ((2, 3, 4, 3, 8), (2, 3, 4, 5, 8), (3, 5)),
+        ((2, 3, 4, 3, 8), (2, 3, 4, 5, 8), (2, 1, 4, 1, 5)),
+        ((4, 3, 8), (2, 4, 5, 8), None),
+        ((2, 1, 4, 3, 8), (1, 3, 1, 5, 8), None),
+    ],
+)
+@pytest.mark.parametrize("kind", ["bool", "added"])
+def test_sdpa_leading_dimensions(q, k, mask, kind):
+    args = [torch.randn(shape, requires_grad=True) for shape in (q, k, k)]
+    kwargs = {}
+    if mask:
+        kwargs["attn_mask"] = torch.rand(mask) > 0.4 if kind == "bool" else torch.randn(mask, requires_grad=True)
+    check_call(sdpa, F.scaled_dot_product_attention, args, kwargs)
+
+
+@pytest.mark.parametrize("leading", [(), (2,), (2, 3)])
+def test_sdpa_gqa(leading):
+    args = [torch.randn(*leading, heads, length, 8, requires_grad=True) for heads, length in ((6, 3), (2, 5), (2, 5))]
+    check_call(sdpa, F.scaled_dot_product_attention, args, {"enable_gqa": True, "is_causal": True, "scale": 0.3})
+
+
+@pytest.mark.parametrize(
+    "error, text, shapes, kwargs",
+    [
+        (NotImplementedError, "dropout_p is 0.5; only 0 is implemented", [(2, 4, 3, 8)] * 3, {"dropout_p": 0.5}),
+        (
+            ValueError,
+            "both attn_mask and is_causal=True are given; put the causal mask into attn_mask",
+            [(2, 4, 3, 8)] * 3,
+            {"attn_mask": torch.ones(3, 3), "is_causal": True},
+        ),
+        (ValueError, "key has shape (8,); it must be [..., length, width]", [(3, 8), (8,), (3, 8)], {}),
+    ],
+)
+def test_sdpa_errors(error, text, shapes, kwargs):
+    with pytest.raises(error) as raised:
+        sdpa(*(torch.randn(shape) for shape in shapes), **kwargs)
+    assert str(raised.value) == f"scaled_dot_product_attention: {text}"

@@ -1,0 +1,204 @@
+"""tile::matmul in every way torch can call an operator: opcheck, compile, export, autocast, torch.func; its errors."""
+
+import pytest
+import tile_ops  # noqa: F401
+import torch
+import torch.nn.functional as F
+from torch.library import opcheck
+
+matmul = torch.ops.tile.matmul
+
+
+@pytest.fixture
+def make(device):
+    def tensor(*shape, dtype=torch.float32, grad=True):
+        return torch.randn(*shape, dtype=torch.float32).to(device, dtype).requires_grad_(grad)
+
+    return tensor
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
+def test_opcheck(make, dtype):
+    x, y = make(2, 5, 7, dtype=dtype), make(7, 3, dtype=dtype)
+    opcheck(matmul, (x, y))
+    opcheck(matmul, (x.detach(), y))
+    opcheck(matmul, (x, make(3, 7, dtype=dtype).t()))
+    opcheck(matmul, (x.detach(), y.detach()), {"activation": "relu", "out_dtype": torch.float32})
+    kwargs = {"bias": make(3, dtype=dtype), "activation": "gelu", "residual": make(5, 1, dtype=dtype), "alpha": 0.5}
+    opcheck(matmul, (x, y), kwargs)
+    opcheck(matmul, (make(0, 7, dtype=dtype), y), {"bias": make(3, dtype=dtype)})
+
+
+def test_opcheck_of_the_gradient(make):
+    x, y, grad = make(2, 5, 7), make(7, 3), make(2, 5, 3)
+    opcheck(torch.ops.tile.matmul_backward, (grad, x, y, None, "none", 1.0, None, None, [True, True, False, False]))
+    pre = make(2, 5, 3, grad=False)
+    opcheck(torch.ops.tile.matmul_backward, (grad.detach(), x.detach(), y.detach(), make(3, grad=False), "silu", 0.5, pre, make(3, grad=False), [True] * 4))
+
+
+@pytest.mark.parametrize("activation", ["none", "gelu", "gelu_tanh", "silu"])
+def test_gradcheck(make, activation):
+    f64 = torch.float64
+    args = make(2, 3, 4, dtype=f64), make(4, 5, dtype=f64), make(5, dtype=f64), make(3, 1, dtype=f64)
+
+    def call(x, y, bias, residual):
+        return matmul(x, y, bias=bias, residual=residual, activation=activation, alpha=0.7)
+
+    assert torch.autograd.gradcheck(call, args, check_batched_grad=True)
+    if activation == "none":
+        assert torch.autograd.gradgradcheck(call, args, check_batched_grad=True)
+
+
+def test_gradgradcheck_of_broadcasts(make):
+    f64 = torch.float64
+    for x, y in [((3, 4), (2, 4, 2)), ((4,), (4, 2)), ((3, 4), (4,)), ((4,), (4,))]:
+        assert torch.autograd.gradgradcheck(matmul, (make(*x, dtype=f64), make(*y, dtype=f64)))
+
+
+def test_double_backward_with_activation_is_an_error(make):
+    x, y = make(3, 4), make(4, 2)
+    (grad,) = torch.autograd.grad(matmul(x, y, activation="gelu").sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError) as error:
+        grad.sum().backward()
+    assert str(error.value).splitlines()[0] == (
+        "tile::matmul_double_backward: double backward of tile::matmul with activation gelu is not implemented; "
+        "apply the activation outside of matmul"
+    )
+
+
+def test_forward_mode_is_an_error(make):
+    x = make(3, 4, grad=False)
+    with pytest.raises(NotImplementedError, match="tile::matmul: forward-mode derivatives are not implemented"):
+        torch.func.jvp(lambda t: matmul(t, t.t()), (x,), (x,))
+
+
+def mlp(x, w, bias, residual):
+    return matmul(matmul(x, w, bias=bias, activation="gelu"), w.t(), residual=residual)
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compile(make, backend):
+    torch._dynamo.reset()
+    compiled = torch.compile(mlp, fullgraph=True, dynamic=True, backend=backend)
+    for rows in (5, 9) if backend == "aot_eager" else (5,):
+        args = make(2, rows, 8), make(8, 6), make(6), make(2, rows, 8)
+        ours, expected = compiled(*args), mlp(*args)
+        torch.testing.assert_close(ours, expected)
+        grad = torch.randn_like(expected)
+        for a, b in zip(torch.autograd.grad(ours, args, grad), torch.autograd.grad(expected, args, grad)):
+            torch.testing.assert_close(a, b)
+
+
+def test_export(make):
+    class Module(torch.nn.Module):
+        def forward(self, x, w):
+            return matmul(x, w, activation="silu")
+
+    rows = torch.export.Dim("rows", min=2)
+    x, w = make(4, 8, grad=False), make(8, 6, grad=False)
+    program = torch.export.export(Module(), (x, w), dynamic_shapes=({0: rows}, {}))
+    x = make(11, 8, grad=False)
+    torch.testing.assert_close(program.module()(x, w), matmul(x, w, activation="silu"))
+
+
+def test_meta():
+    x, w = torch.empty(2, 5, 7, device="meta", dtype=torch.bfloat16), torch.empty(7, 3, device="meta", dtype=torch.bfloat16)
+    out = matmul(x, w, out_dtype=torch.float32)
+    assert (out.shape, out.dtype, out.device.type) == ((2, 5, 3), torch.float32, "meta")
+
+
+def test_autocast(make, device):
+    x, w, bias = make(5, 8), make(8, 6), make(6)
+    with torch.autocast(device, torch.bfloat16):
+        ours, theirs = matmul(x, w, bias=bias), F.linear(x, w.t(), bias)
+    assert ours.dtype == theirs.dtype == torch.bfloat16
+    for a, b in zip(torch.autograd.grad(ours.sum(), (x, w, bias)), torch.autograd.grad(theirs.sum(), (x, w, bias))):
+        assert a.dtype == b.dtype == torch.float32
+        torch.testing.assert_close(a, b, rtol=2e-2, atol=2e-2)
+
+
+def test_func(make):
+    x, w, bias = make(5, 8, grad=False), make(8, 6, grad=False), make(6, grad=False)
+
+    def ours(x, w, bias):
+        return matmul(x, w, bias=bias, activation="silu").sum()
+
+    def theirs(x, w, bias):
+        return F.silu(x @ w + bias).sum()
+
+    for a, b in zip(torch.func.grad(ours, (0, 1, 2))(x, w, bias), torch.func.grad(theirs, (0, 1, 2))(x, w, bias)):
+        torch.testing.assert_close(a, b)
+    torch.testing.assert_close(torch.func.jacrev(lambda t: matmul(t, w))(x), torch.func.jacrev(lambda t: t @ w)(x))
+
+
+@pytest.mark.parametrize("dims", [(0, None, None), (None, 0, None), (None, None, 0), (0, 0, 0), (1, 2, 1), (0, 0, None)])
+def test_vmap(make, dims):
+    samples = 3
+    shapes = [[4, 5, 8], [8, 6], [6]]
+    args = []
+    for shape, dim in zip(shapes, dims):
+        if dim is not None:
+            shape = shape[:dim] + [samples] + shape[dim:]
+        args.append(make(*shape, grad=False))
+
+    def ours(x, w, bias):
+        return matmul(x, w, bias=bias, residual=bias, activation="silu")
+
+    def theirs(x, w, bias):
+        return F.silu(x @ w + bias) + bias
+
+    torch.testing.assert_close(torch.vmap(ours, dims)(*args), torch.vmap(theirs, dims)(*args))
+    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args) for f in (ours, theirs)]
+    for a, b in zip(*grads):
+        torch.testing.assert_close(a, b)
+
+
+def test_vmap_of_vectors(make):
+    x, y = make(3, 8, grad=False), make(3, 8, grad=False)
+    torch.testing.assert_close(torch.vmap(matmul)(x, y), torch.vmap(torch.dot)(x, y))
+
+
+@pytest.mark.parametrize("make_grad", [lambda o: torch.ones(1).expand_as(o), lambda o: torch.randn(o.shape[::-1]).permute(2, 1, 0)])
+def test_incoming_gradients_of_any_layout(make, make_grad):
+    x, w, bias = make(2, 5, 8), make(8, 6), make(6)
+    for activation in ("none", "silu"):
+        ours = matmul(x, w, bias=bias, activation=activation)
+        theirs = x @ w + bias
+        theirs = F.silu(theirs) if activation == "silu" else theirs
+        grad = make_grad(theirs)
+        for a, b in zip(torch.autograd.grad(ours, (x, w, bias), grad), torch.autograd.grad(theirs, (x, w, bias), grad)):
+            torch.testing.assert_close(a, b)
+
+
+def test_threads_agree_bit_for_bit(make):
+    x, w, bias = make(300, 200), make(200, 280), make(280)
+    results, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            out = matmul(x, w, bias=bias, activation="gelu")
+            results.append((out.detach(), *torch.autograd.grad(out.sum(), (x, w, bias))))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize(
+    "error, text, call",
+    [
+        (ValueError, "cannot multiply input [2, 3] by other [4, 5]; the inner extents 3 and 4 differ", lambda t: matmul(t(2, 3), t(4, 5))),
+        (ValueError, "cannot multiply input [2, 1, 3] by other [4, 3, 5]; the batch extents 2 and 4 do not broadcast", lambda t: matmul(t(2, 1, 3), t(4, 3, 5))),
+        (ValueError, "other has no dimensions; both operands need at least one", lambda t: matmul(t(3), t(()))),
+        (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64", lambda t: matmul(t(2, 3).long(), t(3, 2).long())),
+        (TypeError, "input is float32 and other is float64; convert one with .to()", lambda t: matmul(t(2, 3), t(3, 2).double())),
+        (ValueError, "bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last", lambda t: matmul(t(2, 3), t(3, 2), bias=t(3))),
+        (ValueError, "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last", lambda t: matmul(t(2, 3), t(3, 2), residual=t(4, 2, 2))),
+        (TypeError, "bias is int32; it must be float16, bfloat16, float32 or float64", lambda t: matmul(t(2, 3), t(3, 2), bias=t(2).int())),
+        (TypeError, "out_dtype is int32; it must be float16, bfloat16, float32 or float64", lambda t: matmul(t(2, 3), t(3, 2), out_dtype=torch.int32)),
+        (ValueError, "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu", lambda t: matmul(t(2, 3), t(3, 2), activation="tanh")),
+    ],
+)
+def test_errors(error, text, call):
+    with pytest.raises(error) as raised:
+        call(torch.randn)
+    assert str(raised.value).splitlines()[0] == f"tile::matmul: {text}"

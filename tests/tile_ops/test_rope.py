@@ -1,0 +1,282 @@
+"""tile::rope against torch: forms, widths, layouts, positions, gradients, and every way torch can call it."""
+
+import pytest
+import tile_ops  # noqa: F401
+import torch
+from numerics import check_call
+from opinfo import DTYPES
+from torch.library import opcheck
+
+rope = torch.ops.tile.rope
+
+
+def turn(x, cos, sin, interleaved, rotary):
+    """x rotated as the formula says, in the dtype that torch promotes to, rounded once."""
+    part, rest = x[..., :rotary], x[..., rotary:]
+    first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+    turned = first * cos - second * sin, second * cos + first * sin
+    turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+    return torch.cat((turned.to(x.dtype), rest), -1)
+
+
+def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
+    rotary = query.shape[-1] if rotary_dim is None else rotary_dim
+    tables = []
+    for table in (cos, sin):
+        if table.shape[-1] == rotary:
+            table = table[..., ::2] if interleaved else table[..., : rotary // 2]
+        table = table if table.dim() == 3 else table[None]
+        if position_ids is not None:
+            ids = position_ids if position_ids.dim() == 2 else position_ids[None]
+            batch = max(table.shape[0], ids.shape[0])
+            table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
+        tables.append(table[:, None])
+    return tuple(turn(x, *tables, interleaved, rotary) for x in (query, key))
+
+
+@pytest.fixture(autouse=True)
+def poison():
+    """torch then fills fresh tensors with NaN, so that what a kernel leaves out shows."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None, device="cpu"):
+    shape = (positions, rotary // 2) if batch is None else (batch, positions, rotary // 2)
+    angle = torch.rand(shape, device=device) * 7
+    if width == rotary:
+        angle = angle.repeat_interleave(2, -1) if interleaved else torch.cat((angle, angle), -1)
+    return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+@pytest.fixture
+def make(device):
+    def tensor(*shape, dtype=torch.float32, grad=True):
+        return torch.randn(*shape, dtype=torch.float32).to(device, dtype).requires_grad_(grad)
+
+    return tensor
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("head_dim, rotary", [(2, 2), (8, 8), (8, 4), (64, 64), (80, 32), (96, 96), (128, 128), (256, 200), (320, 320), (6, 0)])
+def test_forms(make, device, dtype, interleaved, head_dim, rotary):
+    query, key = make(2, 4, 5, head_dim, dtype=dtype), make(2, 2, 5, head_dim, dtype=dtype)
+    for width in {rotary, rotary // 2}:
+        for table_dtype in {torch.float32, dtype}:
+            cos, sin = tables(5, width, rotary, interleaved, table_dtype, device=device)
+            kwargs = {"interleaved": interleaved, "rotary_dim": None if rotary == head_dim else rotary}
+            check_call(rope, reference, (query, key, cos, sin), kwargs, what=f"width {width} {table_dtype}")
+
+
+@pytest.mark.parametrize("batch, heads, key_heads, length", [(1, 1, 1, 1), (3, 5, 1, 7), (1, 2, 3, 600), (2, 8, 2, 257), (0, 2, 2, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 3, 0)])
+def test_sizes(make, batch, heads, key_heads, length):
+    cos, sin = tables(length, 8, 16)
+    check_call(rope, reference, (make(batch, heads, length, 16), make(batch, key_heads, length, 16), cos, sin))
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32, torch.bfloat16))
+def test_layouts(make, dtype):
+    """Outputs and gradients keep the order of strides."""
+    cos, sin = tables(6, 8, 16)
+    for name, query in [
+        ("positions before heads", make(2, 6, 4, 16, dtype=dtype, grad=False).transpose(1, 2)),
+        ("part of a projection", make(2, 6, 4, 48, dtype=dtype, grad=False).transpose(1, 2)[..., 16:32]),
+        ("head dim first", make(2, 4, 16, 6, dtype=dtype, grad=False).transpose(2, 3)),
+        ("every second", make(2, 4, 6, 32, dtype=dtype, grad=False)[..., ::2]),
+        ("expanded heads", make(2, 1, 6, 16, dtype=dtype, grad=False).expand(2, 4, 6, 16)),
+        ("expanded values", make(2, 4, 6, 1, dtype=dtype, grad=False).expand(2, 4, 6, 16)),
+    ]:
+        key = make(2, 6, 2, 16, dtype=dtype, grad=False).transpose(1, 2)
+        check_call(rope, reference, (query.requires_grad_(), key.requires_grad_(), cos, sin), what=name)
+        outs = rope(query, key, cos, sin)
+        for out, x in zip(outs, (query, key)):
+            assert out.stride() == torch.empty_like(x).stride(), name
+        for grad, x in zip(torch.autograd.grad(outs, (query, key), [torch.randn_like(out) for out in outs]), (query, key)):
+            assert grad.stride() == torch.empty_like(x).stride(), name
+
+
+@pytest.mark.parametrize("table_batch", [None, 1, 2])
+def test_tables_with_a_batch(make, table_batch):
+    cos, sin = tables(5, 8, 16, batch=table_batch)
+    check_call(rope, reference, (make(2, 3, 5, 16), make(2, 1, 5, 16), cos, sin))
+    check_call(rope, reference, (make(2, 3, 5, 16), make(2, 1, 5, 16), cos.transpose(-1, -2).contiguous().transpose(-1, -2), sin))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("index", [torch.int64, torch.int32])
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (2, 5)])
+@pytest.mark.parametrize("table_batch", [None, 2])
+def test_position_ids(make, device, dtype, index, shape, table_batch):
+    cos, sin = tables(11, 16, 16, interleaved=True, batch=table_batch, device=device)
+    ids = torch.randint(0, 11, shape, dtype=index, device=device)
+    args = make(2, 3, 5, 24, dtype=dtype), make(2, 1, 5, 24, dtype=dtype), cos, sin
+    check_call(rope, reference, args, {"interleaved": True, "rotary_dim": 16, "position_ids": ids})
+
+
+def test_one_gradient_of_the_two(make):
+    query, key = make(2, 4, 5, 16), make(2, 2, 5, 16)
+    cos, sin = tables(5, 8, 16)
+    outs, expected = rope(query, key, cos, sin), reference(query, key, cos, sin)
+    for i, x in ((0, query), (1, key)):
+        grad = torch.randn_like(outs[i])
+        ours = torch.autograd.grad(outs[i], x, grad, retain_graph=True)[0]
+        torch.testing.assert_close(ours, torch.autograd.grad(expected[i], x, grad, retain_graph=True)[0])
+    assert torch.autograd.grad(outs[0].sum(), key, allow_unused=True)[0] is None
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+def test_gradcheck(make, interleaved):
+    f64 = torch.float64
+    cos, sin = tables(3, 2, 4, dtype=f64)
+    ids = torch.tensor([[2, 0], [1, 1]])
+
+    def call(query, key):
+        return rope(query, key, cos, sin, interleaved=interleaved, rotary_dim=4, position_ids=ids)
+
+    args = make(2, 2, 2, 6, dtype=f64), make(2, 1, 2, 6, dtype=f64)
+    assert torch.autograd.gradcheck(call, args, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(call, args, check_batched_grad=True)
+
+
+def test_opcheck(make):
+    query, key = make(2, 6, 4, 16).transpose(1, 2), make(2, 6, 2, 16).transpose(1, 2)
+    cos, sin = tables(6, 8, 16)
+    opcheck(rope, (query, key, cos, sin))
+    opcheck(rope, (query.detach(), key.detach(), cos, sin), {"interleaved": True})
+    opcheck(rope, (query, key, *tables(9, 4, 4, batch=2)), {"rotary_dim": 4, "position_ids": torch.arange(6)})
+    opcheck(rope, (query[:0], key[:0], cos, sin))
+    opcheck(torch.ops.tile.rope_backward, (query, key, cos, sin, False, None, None, [True, True]))
+    opcheck(torch.ops.tile.rope_backward, (None, key, *tables(6, 4, 8), True, 8, torch.arange(6), [False, True]))
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_compile(make, backend):
+    torch._dynamo.reset()
+
+    def call(query, key, cos, sin):
+        return rope(query * 2, key, cos, sin, rotary_dim=8)
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=True, backend=backend)
+    for length in (5, 9) if backend == "aot_eager" else (5,):
+        args = make(2, 4, length, 16), make(2, 2, length, 16)
+        cos, sin = tables(length, 4, 8)
+        ours, expected = compiled(*args, cos, sin), call(*args, cos, sin)
+        torch.testing.assert_close(ours, expected)
+        grads = [torch.randn_like(out) for out in expected]
+        torch.testing.assert_close(torch.autograd.grad(ours, args, grads), torch.autograd.grad(expected, args, grads))
+
+
+def test_export(make):
+    class Module(torch.nn.Module):
+        def forward(self, query, key, cos, sin):
+            return rope(query, key, cos, sin)
+
+    length = torch.export.Dim("length", min=2)
+    args = make(2, 4, 5, 16, grad=False), make(2, 2, 5, 16, grad=False), *tables(5, 8, 16)
+    shapes = ({2: length}, {2: length}, {0: length}, {0: length})
+    program = torch.export.export(Module(), args, dynamic_shapes=shapes)
+    args = make(2, 4, 9, 16, grad=False), make(2, 2, 9, 16, grad=False), *tables(9, 8, 16)
+    torch.testing.assert_close(program.module()(*args), rope(*args))
+
+
+def test_autocast_keeps_the_dtype(make, device):
+    with torch.autocast(device, torch.bfloat16):
+        outs = rope(make(2, 4, 5, 16), make(2, 2, 5, 16, dtype=torch.float32), *tables(5, 8, 16))
+    assert [out.dtype for out in outs] == [torch.float32] * 2
+
+
+def test_func(make):
+    query, key = make(2, 4, 5, 16, grad=False), make(2, 2, 5, 16, grad=False)
+    cos, sin = tables(5, 8, 16)
+
+    def loss(function):
+        return lambda q, k: sum(out.square().sum() * (i + 1) for i, out in enumerate(function(q, k * k, cos, sin)))
+
+    torch.testing.assert_close(torch.func.grad(loss(rope), (0, 1))(query, key), torch.func.grad(loss(reference), (0, 1))(query, key))
+    small = query[:1, :1, :2, :4], key[:1, :1, :2, :4], cos[:2, :2], sin[:2, :2]
+    ours, theirs = (torch.func.jacrev(lambda q, f=f: f(q, *small[1:])[0])(small[0]) for f in (rope, reference))
+    torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("dims", [(0, 0, None, None), (0, None, None, None), (2, 1, None, None), (0, 0, 0, 0), (None, None, 0, 0)])
+@pytest.mark.parametrize("table_batch", [None, 2])
+def test_vmap(make, dims, table_batch):
+    samples, shapes = 3, [[2, 4, 5, 16], [2, 2, 5, 16]]
+    args = [make(*(s if d is None else s[:d] + [samples] + s[d:]), grad=False) for s, d in zip(shapes, dims)]
+    drawn = [tables(5, 8, 16, batch=table_batch) for _ in range(samples)]
+    args += [torch.stack([d[i] for d in drawn]) if dims[2] == 0 else drawn[0][i] for i in range(2)]
+    torch.testing.assert_close(torch.vmap(rope, dims)(*args), torch.vmap(reference, dims)(*args))
+
+    def total(function):
+        return torch.func.grad(lambda *a: sum(out.square().sum() for out in function(a[0], a[1] * 2, a[2], a[3])), (0, 1))
+
+    torch.testing.assert_close(torch.vmap(total(rope), dims)(*args), torch.vmap(total(reference), dims)(*args))
+
+
+def test_incoming_gradients_of_any_layout(make):
+    query, key = make(2, 4, 5, 16), make(2, 2, 5, 16)
+    cos, sin = tables(5, 8, 16)
+    for make_grad in (lambda out: torch.ones(1).expand_as(out), lambda out: torch.randn(out.shape[::-1]).permute(3, 2, 1, 0)):
+        outs, expected = rope(query, key, cos, sin), reference(query, key, cos, sin)
+        grads = [make_grad(out) for out in outs]
+        torch.testing.assert_close(torch.autograd.grad(outs, (query, key), grads), torch.autograd.grad(expected, (query, key), grads))
+
+
+def test_threads_agree_bit_for_bit(make):
+    args = make(2, 6, 700, 64, grad=False), make(2, 2, 700, 64, grad=False), *tables(700, 32, 64)
+    results, before = [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            results.append(rope(*args))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+def test_tables_have_no_gradient(make):
+    cos, sin = tables(5, 8, 16)
+    out, _ = rope(make(2, 4, 5, 16), make(2, 2, 5, 16), cos.requires_grad_(), sin)
+    with pytest.raises(NotImplementedError) as error:
+        out.sum().backward()
+    assert str(error.value).splitlines()[0] == "tile::rope: has no gradient for 'cos', which requires grad; detach it"
+
+
+Q, K, C = (2, 4, 5, 16), (2, 2, 5, 16), (5, 8)
+
+
+@pytest.mark.parametrize(
+    "error, text, shapes, kwargs",
+    [
+        (ValueError, "query has shape [4, 5, 16]; it must be [batch, heads, positions, head dim]", (Q[1:], K, C, C), {}),
+        (ValueError, "query [2, 4, 5, 16] and key [2, 2, 6, 16] differ; only their number of heads may", (Q, (2, 2, 6, 16), C, C), {}),
+        (ValueError, "rotary_dim is 7; it must be even and from 0 to the head dim 16", (Q, K, C, C), {"rotary_dim": 7}),
+        (ValueError, "rotary_dim is 18; it must be even and from 0 to the head dim 16", (Q, K, C, C), {"rotary_dim": 18}),
+        (ValueError, "cos is float32[5, 8] and sin is float32[5, 16]; they must be alike", (Q, K, C, (5, 16)), {}),
+        (ValueError, "cos and sin have width 6, but rotary_dim is 16; the width must be rotary_dim or half of it", (Q, K, (5, 6), (5, 6)), {}),
+        (ValueError, "cos and sin have 6 positions and query has 5; slice them, or pass position_ids", (Q, K, (6, 8), (6, 8)), {}),
+        (ValueError, "cos and sin have shape [3, 5, 8]; it must be [positions, width] or [batch, positions, width] with batch 2", (Q, K, (3, 5, 8), (3, 5, 8)), {}),
+        (TypeError, "position_ids is float32; it must be int64 or int32", (Q, K, C, C), {"position_ids": torch.zeros(5)}),
+        (ValueError, "position_ids has shape [4]; it must be [5] or [2, 5]", (Q, K, C, C), {"position_ids": torch.arange(4)}),
+        (ValueError, "position_ids[0, 4] is 5, but cos and sin have 5 positions", (Q, K, C, C), {"position_ids": torch.arange(1, 6)}),
+        (ValueError, "position_ids[1, 2] is -1, but cos and sin have 5 positions", (Q, K, C, C), {"position_ids": torch.tensor([[0] * 5, [0, 0, -1, 0, 0]])}),
+    ],
+)
+def test_errors(error, text, shapes, kwargs):
+    with pytest.raises(error) as raised:
+        rope(*(torch.randn(shape) for shape in shapes), **kwargs)
+    assert str(raised.value).splitlines()[0] == f"tile::rope: {text}"
+
+
+def test_dtype_errors():
+    query, key, cos = torch.randn(Q), torch.randn(K), torch.randn(C)
+    for text, args in [
+        ("query is int64; it must be float16, bfloat16, float32 or float64", (query.long(), key.long(), cos, cos)),
+        ("query is float32 and key is float64; convert one with .to()", (query, key.double(), cos, cos)),
+        ("cos and sin are float64; they must be float32 or bfloat16 as query is", (query.bfloat16(), key.bfloat16(), cos.double(), cos.double())),
+    ]:
+        with pytest.raises(TypeError) as raised:
+            rope(*args)
+        assert str(raised.value).splitlines()[0] == f"tile::rope: {text}"

@@ -1,0 +1,189 @@
+"""tile::softmax: numerics over dtypes, axes and strides, what it owes torch, errors."""
+
+import contract
+import pytest
+import tile_ops
+import torch
+from numerics import check, check_call
+from opinfo import DTYPES, check_samples
+
+op = torch.ops.tile.softmax
+backward = torch.ops.tile.softmax_backward
+
+
+def ours(input, dim, dtype=None):
+    return op(input, dim, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("variant", ["", "with_dtype"])
+def test_opinfo(dtype, variant):
+    check_samples(ours, "softmax", dtype, variant)
+
+
+SHAPES = [
+    ((), 0),
+    ((1,), 0),
+    ((7,), -1),
+    ((0, 5), 1),
+    ((5, 0), 1),
+    ((5, 0), 0),
+    ((3, 1), 1),
+    ((2, 63), 1),
+    ((3, 64), 1),
+    ((3, 65), 1),
+    ((33, 513), 1),
+    ((5, 4097), -1),
+    ((2, 16385), 1),
+    ((2, 40000), 1),
+    ((63, 2), 0),
+    ((300, 5), 0),
+    ((5, 300, 7), 1),
+    ((2, 65, 257), 1),
+    ((2, 3, 4, 5, 6), 2),
+    ((2, 3, 4, 5, 6), 0),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, dim", SHAPES)
+def test_shapes(shape, dim, dtype):
+    x = torch.randn(shape).mul(4).to(dtype).requires_grad_()
+    check_call(ours, torch.softmax, (x, dim))
+
+
+@pytest.mark.parametrize("dim", range(4))
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (0, 2, 3, 1), (2, 0, 3, 1), (1, 0, 2, 3)])
+def test_orders_of_axes(order, dim):
+    x = torch.randn(4, 5, 6, 70).permute(order).requires_grad_()
+    check_call(ours, torch.softmax, (x, dim))
+    assert op(x, dim).stride() == x.stride()
+
+
+@pytest.mark.parametrize("dim", range(5))
+def test_gaps_and_many_slices(dim):
+    # No two axes collapse into one, so the launch loops over the leading ones.
+    x = torch.randn(4, 6, 8, 10, 12)[1:3, ::2, 1:6, ::3, 2:9].requires_grad_()
+    check_call(ours, torch.softmax, (x, dim))
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2])
+def test_expanded(dim):
+    x = torch.randn(4, 1, 5).expand(4, 6, 5).requires_grad_()
+    check_call(ours, torch.softmax, (x, dim))
+
+
+@pytest.mark.parametrize("length", [5, 20000])
+@pytest.mark.parametrize("dim", [0, 1])
+def test_infinities_and_nan(length, dim):
+    x = torch.randn(6, length)
+    x[0, 1:] = -torch.inf
+    x[1] = -torch.inf
+    x[2, 3] = torch.inf
+    x[3, 4] = torch.nan
+    x[4, : length - 1] = -torch.inf
+    x[5] = 1e30
+    x = x if dim else x.t().contiguous()
+    check(op(x, dim), torch.softmax(x, dim), torch.softmax(x.double(), dim))
+
+
+@pytest.mark.parametrize("source", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("result", DTYPES)
+@pytest.mark.parametrize("shape, dim", [((3, 70), 1), ((70, 3), 0), ((2, 17000), 1)])
+def test_dtype_casts_first(source, result, shape, dim):
+    x = (torch.randn(shape) * 3).to(source)
+    y = op(x, dim, dtype=result)
+    reference = torch.softmax(x.to(result).double(), dim)
+    check(y, torch.softmax(x, dim, dtype=result), reference)
+
+
+def test_dtype_gradient_has_the_dtype_of_the_input():
+    x = torch.randn(3, 70, dtype=torch.bfloat16, requires_grad=True)
+    (grad,) = torch.autograd.grad(op(x, 1, dtype=torch.float32), x, torch.randn(3, 70))
+    assert grad.dtype == torch.bfloat16
+
+
+CASES = [
+    ((torch.randn(3, 5, dtype=torch.double),), {"dim": 1}),
+    ((torch.randn(3, 4, 5, dtype=torch.double),), {"dim": 1}),
+    ((torch.randn(4, 3, dtype=torch.double),), {"dim": -2}),
+]
+
+
+@pytest.mark.parametrize("args, kwargs", CASES)
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
+def test_contract(check, args, kwargs):
+    check(op, tuple(a.clone().requires_grad_() for a in args), kwargs)
+
+
+def test_inductor():
+    contract.compiles_with_inductor(op, (torch.randn(3, 5, dtype=torch.double, requires_grad=True),), {"dim": 1})
+
+
+def test_backward_is_an_operator():
+    y = torch.softmax(torch.randn(3, 5, dtype=torch.double), 1)
+    torch.library.opcheck(backward, (torch.randn(3, 5, dtype=torch.double), y, 1))
+
+
+def test_scalar_under_vmap():
+    x = torch.randn(4, dtype=torch.double)
+    assert torch.equal(torch.vmap(lambda t: op(t, 0))(x), torch.ones(4, dtype=torch.double))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_autocast_gives_the_dtype_of_torch(dtype):
+    x = torch.randn(3, 5, dtype=dtype)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert op(x, 1).dtype == torch.softmax(x, 1).dtype
+
+
+def test_double_backward_is_an_error():
+    x = torch.randn(3, 5, dtype=torch.double, requires_grad=True)
+    (grad,) = torch.autograd.grad(op(x, 1).square().sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError, match="tile::softmax"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize(
+    "call, kind, text",
+    [
+        (
+            lambda: op(torch.ones(3, 4), 2),
+            ValueError,
+            "tile::softmax: dim 2 is out of range for 'input' of rank 2; give one in [-2, 1]",
+        ),
+        (
+            lambda: op(torch.ones(()), 1),
+            ValueError,
+            "tile::softmax: dim 1 is out of range for 'input' of rank 0; give one in [-1, 0]",
+        ),
+        (
+            lambda: op(torch.ones(3, dtype=torch.int64), 0),
+            TypeError,
+            "tile::softmax: 'input' is Long; softmax is computed in Half, BFloat16, Float or Double, pass dtype=torch.float32",
+        ),
+        (
+            lambda: op(torch.ones(3), 0, dtype=torch.int32),
+            TypeError,
+            "tile::softmax: dtype is Int; softmax is computed in Half, BFloat16, Float or Double, pass one of these",
+        ),
+        (
+            lambda: op(torch.ones(3, dtype=torch.complex64), 0, dtype=torch.float32),
+            TypeError,
+            "tile::softmax: 'input' is ComplexFloat; pass a real tensor",
+        ),
+        (
+            lambda: backward(torch.ones(3, 4), torch.ones(3, 5), 1),
+            ValueError,
+            "tile::softmax_backward: 'grad_out' is Float[3, 4], but 'out' is Float[3, 5]; they must agree",
+        ),
+    ],
+)
+def test_errors(call, kind, text):
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value).splitlines()[0] == text
+
+
+def test_package_forwards_the_name():
+    assert tile_ops.softmax is op

@@ -1,0 +1,27 @@
+// What operators check of their arguments, and how the errors name it.
+#pragma once
+#include <c10/core/ScalarType.h>
+
+#include "tile/op.h"
+
+namespace tile {
+
+inline std::string dtype_name(at::ScalarType dtype) { return std::string(c10::getDtypeNames(dtype).first); }
+
+inline void require_floating(std::string_view argument, at::ScalarType dtype) {
+  if (dtype != at::kFloat && dtype != at::kDouble && dtype != at::kHalf && dtype != at::kBFloat16)
+    fail(ErrorKind::type, argument, " is ", dtype_name(dtype),
+         "; it must be float16, bfloat16, float32 or float64");
+}
+inline void require_floating(std::string_view argument, const at::Tensor& tensor) {
+  require_floating(argument, tensor.scalar_type());
+}
+
+inline void require_same_dtype(std::string_view first, const at::Tensor& x, std::string_view second,
+                               const at::Tensor& y) {
+  if (x.scalar_type() != y.scalar_type())
+    fail(ErrorKind::type, first, " is ", dtype_name(x.scalar_type()), " and ", second, " is ",
+         dtype_name(y.scalar_type()), "; convert one with .to()");
+}
+
+}  // namespace tile

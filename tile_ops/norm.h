@@ -1,0 +1,64 @@
+// What the norms share: checks; of layer_norm and rms_norm also tensors as rows and the gradient.
+#pragma once
+#include <optional>
+#include <utility>
+
+#include "rows.h"
+
+namespace tile {
+
+void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_shape);
+// Sizes are `sizes`, which `what` names. Dtypes: the input's, or Float where that has 16 bits; both the same.
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const at::Tensor& input,
+                      c10::SymIntArrayRef sizes, const char* what);
+void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what);
+// Allocates one where wanted; undefined otherwise.
+at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter);
+void check_floating(const char* name, const at::Tensor& tensor);
+
+// One value a row, with the input's rank, in the dtype that `type` is computed in.
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, at::ScalarType type);
+
+// A weight or bias as one axis.
+std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);
+
+// The last `axes` axes of tensors, the first of them the result, as columns; calls f(views, tile).
+// Where they are no single axis, f works on contiguous copies.
+template <class F>
+void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics, F f) {
+  const uint32_t reduced = ((1u << axes) - 1) << (tensors[0].dim() - axes);
+  const auto views = [&] {
+    std::vector<ArrayArgument> arrays;
+    for (const std::vector<at::Tensor>* list : {&std::as_const(tensors), &statistics})
+      for (const at::Tensor& tensor : *list) arrays.push_back(to_array_argument(tensor));
+    return Rows(arrays, reduced);
+  };
+  Rows rows = views();
+  if (rows.empty()) return;
+  const at::Tensor result = tensors[0];
+  if (!rows.flat()) {
+    tensors[0] = at::empty_like(result, at::MemoryFormat::Contiguous);
+    for (size_t i = 1; i < tensors.size(); ++i) tensors[i] = tensors[i].contiguous();
+    rows = views();
+  }
+  f(rows, row_tile(rows.columns(), rows.transposed()));
+  if (!tensors[0].is_same(result)) result.copy_(tensors[0]);
+}
+
+// What both gradients get; no mean: rms_norm.
+struct NormBackward {
+  at::Tensor grad_out, input;
+  size_t axes;
+  std::optional<at::Tensor> weight, mean;
+  at::Tensor rstd;
+  std::optional<at::Tensor> grad_input, grad_weight, grad_bias;
+};
+void norm_backward(const NormBackward& call);
+
+// Kernel side: columns of a weight or bias, as a row of the tile (a column where transposed).
+inline Tile row_vector(const Array& vector, const Operand& column, int columns, int axis, DType dtype) {
+  Tile v = vector.tiled_view({columns}).load({column}).astype(dtype);
+  return axis ? v.expand_dims(0) : v.expand_dims(1);
+}
+
+}  // namespace tile

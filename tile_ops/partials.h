@@ -1,0 +1,16 @@
+// Sums that many blocks add to: each block writes its part, a second kernel adds the parts in order. Deterministic.
+#pragma once
+#include "tile/op.h"
+
+namespace tile {
+
+// Blocks that walk `tiles` row tiles of one slice, and tiles a block; the same on every machine.
+struct Parts {
+  int64_t blocks, tiles;
+};
+Parts parts(int64_t tiles, int64_t slices);
+
+// out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements.
+void sum_parts(const at::Tensor& parts, const at::Tensor& out);
+
+}  // namespace tile

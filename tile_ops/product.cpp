@@ -1,0 +1,273 @@
+// The product kernel, and how operands of any rank and strides become what it takes.
+#include "product.h"
+
+#include <ATen/ops/ones.h>
+
+namespace tile {
+namespace {
+
+// Operands are [batch, batch, summed, m, k] and [batch, batch, summed, k, n], the rest [batch, batch, m, n];
+// a bias that is the same for all rows has one row.
+void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<Array> residual,
+                    std::optional<Array> pre, Array out, Tile alpha, Activation activation, bool scaled,
+                    int bm, int bn, int bk) {
+  DType compute = x.dtype() == f64 ? f64 : f32;
+  Tile i = bid(0), j = bid(1), batches = out.dim(1);
+  Tile b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
+  Tile acc = zeros({bm, bn}, compute);
+  for (Tile s : range(x.dim(2))) {
+    View left = x[{b0, b1, s}].tiled_view({bm, bk}), right = y[{b0, b1, s}].tiled_view({bk, bn});
+    for (Tile k : range(left.num_tiles(1))) acc = mma(left.load({i, k}), right.load({k, j}), acc);
+  }
+  if (scaled) acc *= alpha.astype(compute);
+  if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
+  acc = activate(activation, acc);
+  if (residual) acc += (*residual)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  out[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
+}
+Kernel product("matmul", product_kernel);
+
+using Extents = c10::SmallVector<int64_t, 6>;
+
+// One tensor of a product: strides over the product's axes (0: broadcast) and over its own two.
+struct Matrix {
+  at::Tensor tensor;
+  int64_t offset = 0;
+  Extents strides;
+  int64_t row = 0, column = 0;
+
+  bool used() const { return tensor.defined(); }
+  at::Tensor view(at::IntArrayRef sizes, at::IntArrayRef steps) const {
+    return tensor.as_strided(sizes, steps, offset);
+  }
+};
+
+struct Axis {
+  int64_t size;
+  bool summed;
+};
+
+bool too_long(int64_t size, int64_t other) { return size > max_extent / std::max<int64_t>(other, 1); }
+bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == inner * inner_size; }
+
+struct TileSize {
+  int m, n, k;
+};
+// Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
+// each thread.
+TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
+  if (m <= 16) return {16, 256, 256};
+  if (n <= 16) return {128, 16, 256};
+  if (ceil_div(m, 128) * ceil_div(n, 256) * batches < 8) return {64, 64, 256};
+  return {128, 256, 256};
+}
+
+class Product {
+ public:
+  Product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue)
+      : m_(x.size(-2)), n_(y.size(-1)), k_(x.size(-1)), epilogue_(epilogue) {
+    const std::array<at::Tensor, count> tensors{x, y, out, epilogue.bias, epilogue.residual, epilogue.pre};
+    const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
+    for (int64_t axis = -rank; axis < -2; ++axis) {
+      const auto size = [axis](const at::Tensor& t) { return t.dim() < -axis ? 1 : t.size(axis); };
+      const int64_t extent = size(x) == 1 ? size(y) : size(x);
+      if (extent != 1) axes_.push_back({extent, size(out) == 1});
+      for (size_t t = 0; t < count && extent != 1; ++t)
+        if (tensors[t].defined())
+          matrices_[t].strides.push_back(size(tensors[t]) == 1 ? 0 : tensors[t].stride(axis));
+    }
+    for (size_t t = 0; t < count; ++t) {
+      if (!tensors[t].defined()) continue;
+      // Rows and columns broadcast too.
+      const auto stride = [&](int64_t axis, int64_t extent) {
+        return tensors[t].dim() < -axis || tensors[t].size(axis) != extent ? 0 : tensors[t].stride(axis);
+      };
+      Matrix& matrix = matrices_[t];
+      matrix.tensor = tensors[t];
+      matrix.offset = tensors[t].storage_offset();
+      matrix.row = stride(-2, t == Y ? k_ : m_);
+      matrix.column = stride(-1, t == X ? k_ : n_);
+    }
+  }
+
+  void run() {
+    join_axes();
+    fold_axes();
+    if (summed() > 1) {
+      for (const size_t t : {X, Y}) make_dense(matrices_[t]);
+      join_axes();
+    }
+    swap_to_rows();
+    launch(0);
+  }
+
+ private:
+  enum : size_t { X, Y, Out, Bias, Residual, Pre, count };
+
+  template <class F>
+  bool all_of(F holds) const {
+    for (size_t t = 0; t < count; ++t)
+      if (matrices_[t].used() && !holds(t, matrices_[t])) return false;
+    return true;
+  }
+  size_t summed() const {
+    return static_cast<size_t>(std::count_if(axes_.begin(), axes_.end(), [](Axis a) { return a.summed; }));
+  }
+  void erase(size_t axis) {
+    axes_.erase(axes_.begin() + axis);
+    for (Matrix& matrix : matrices_)
+      if (matrix.used()) matrix.strides.erase(matrix.strides.begin() + axis);
+  }
+
+  // Two axes that every tensor steps through as one become one.
+  void join_axes() {
+    for (size_t inner = axes_.size(); inner-- > 0;)
+      for (size_t outer = inner; outer-- > 0;) {
+        if (axes_[outer].summed != axes_[inner].summed || too_long(axes_[outer].size, axes_[inner].size))
+          continue;
+        if (!all_of([&](size_t, const Matrix& t) {
+              return joins(t.strides[outer], t.strides[inner], axes_[inner].size);
+            }))
+          continue;
+        axes_[inner].size *= axes_[outer].size;
+        erase(outer);
+        --inner;
+      }
+  }
+
+  // Axes that can continue the rows, the columns or the inner extent do: fewer, larger products.
+  void fold_axes() {
+    for (size_t axis = axes_.size(); axis-- > 0;) {
+      const int64_t size = axes_[axis].size;
+      if (too_long(size, std::max({m_, n_, k_}))) continue;
+      const auto step = [axis](const Matrix& t) { return t.strides[axis]; };
+      if (axes_[axis].summed) {
+        Matrix &x = matrices_[X], &y = matrices_[Y];
+        if (k_ != 1 && !(joins(step(x), x.column, k_) && joins(step(y), y.row, k_))) continue;
+        if (k_ == 1) x.column = step(x), y.row = step(y);
+        k_ *= size;
+      } else if (step(matrices_[Y]) == 0 && all_of([&](size_t t, const Matrix& it) {
+                   return t == Y || m_ == 1 || joins(step(it), it.row, m_);
+                 })) {
+        for (size_t t = 0; t < count; ++t)
+          if (m_ == 1 && t != Y && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
+        m_ *= size;
+      } else if (step(matrices_[X]) == 0 && all_of([&](size_t t, const Matrix& it) {
+                   return t == X || n_ == 1 || joins(step(it), it.column, n_);
+                 })) {
+        for (size_t t = 0; t < count; ++t)
+          if (n_ == 1 && t != X && matrices_[t].used()) matrices_[t].column = step(matrices_[t]);
+        n_ *= size;
+      } else {
+        continue;
+      }
+      erase(axis);
+    }
+  }
+
+  // A copy in which all summed axes are one, for the rare operands in which they are not.
+  void make_dense(Matrix& t) {
+    Extents sizes, steps;
+    for (const bool summed : {false, true})
+      for (size_t axis = 0; axis < axes_.size(); ++axis)
+        if (axes_[axis].summed == summed) {
+          sizes.push_back(!summed && t.strides[axis] == 0 ? 1 : axes_[axis].size);
+          steps.push_back(t.strides[axis]);
+        }
+    const bool left = &t == &matrices_[X];
+    sizes.append({left ? m_ : k_, left ? k_ : n_});
+    steps.append({t.row, t.column});
+    t.tensor = t.view(sizes, steps).contiguous();
+    t.offset = t.tensor.storage_offset();
+    size_t at = 0;
+    for (const bool summed : {false, true})
+      for (size_t axis = 0; axis < axes_.size(); ++axis)
+        if (axes_[axis].summed == summed) {
+          if (t.strides[axis] != 0 || summed) t.strides[axis] = t.tensor.stride(at);
+          ++at;
+        }
+    t.row = t.tensor.stride(-2);
+    t.column = t.tensor.stride(-1);
+  }
+
+  // A result stored column by column is the transposed product, stored row by row.
+  void swap_to_rows() {
+    if (n_ == 1 || matrices_[Out].row != 1 || matrices_[Out].column == 1) return;
+    std::swap(matrices_[X], matrices_[Y]);
+    std::swap(m_, n_);
+    for (Matrix& t : matrices_) std::swap(t.row, t.column);
+  }
+
+  void launch(size_t first) {
+    Extents kept;
+    std::optional<size_t> sum;
+    for (size_t axis = first; axis < axes_.size(); ++axis)
+      if (axes_[axis].summed)
+        sum = axis;
+      else
+        kept.push_back(static_cast<int64_t>(axis));
+    if (kept.size() > 2) {  // one launch for each index of the outermost
+      const size_t axis = static_cast<size_t>(kept[0]);
+      std::swap(axes_[first], axes_[axis]);
+      for (Matrix& t : matrices_)
+        if (t.used()) std::swap(t.strides[first], t.strides[axis]);
+      for (int64_t index = 0; index < axes_[first].size; ++index) {
+        launch(first + 1);
+        for (Matrix& t : matrices_)
+          if (t.used()) t.offset += t.strides[first];
+      }
+      for (Matrix& t : matrices_)
+        if (t.used()) t.offset -= t.strides[first] * axes_[first].size;
+      return;
+    }
+    while (kept.size() < 2) kept.insert(kept.begin(), -1);
+    const auto size = [&](int64_t axis) { return axis < 0 ? 1 : axes_[static_cast<size_t>(axis)].size; };
+    const auto view = [&](size_t which, int64_t rows, int64_t columns) -> std::optional<at::Tensor> {
+      const Matrix& t = matrices_[which];
+      if (!t.used()) return std::nullopt;
+      Extents sizes, steps;
+      const auto add = [&](int64_t axis) {
+        sizes.push_back(size(axis));
+        steps.push_back(axis < 0 ? 0 : t.strides[static_cast<size_t>(axis)]);
+      };
+      add(kept[0]);
+      add(kept[1]);
+      if (which == X || which == Y) add(sum ? static_cast<int64_t>(*sum) : -1);
+      sizes.append({rows, columns});
+      steps.append({t.row, t.column});
+      return t.view(sizes, steps);
+    };
+    const int64_t batches = size(kept[0]) * size(kept[1]);
+    const TileSize tile = tile_size(m_, n_, batches);
+    product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), batches}, *view(X, m_, k_), *view(Y, k_, n_),
+                   view(Bias, m_, n_), view(Residual, m_, n_), view(Pre, m_, n_), *view(Out, m_, n_),
+                   epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, tile.m, tile.n, tile.k);
+  }
+
+  int64_t m_, n_, k_;
+  Epilogue epilogue_;
+  c10::SmallVector<Axis, 6> axes_;
+  std::array<Matrix, count> matrices_;
+};
+
+}  // namespace
+
+void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue) {
+  if (out.numel() != 0) Product(x, y, out, epilogue).run();
+}
+
+void sum_to(const at::Tensor& tensor, const at::Tensor& out) {
+  at::Tensor wide = out;
+  while (wide.dim() < tensor.dim()) wide = wide.unsqueeze(0);
+  const at::Tensor one = at::ones({1, 1}, tensor.options());
+  // Every axis but one is a batch axis here; those summed become the inner extent.
+  if (tensor.dim() == 0)
+    multiply(tensor.view({1, 1}), one, wide.view({1, 1}));
+  else if (wide.size(-1) == tensor.size(-1))
+    multiply(one, tensor.unsqueeze(-2), wide.unsqueeze(-2));
+  else
+    multiply(tensor.unsqueeze(-2), one.expand({tensor.size(-1), 1}), wide.unsqueeze(-2));
+}
+
+}  // namespace tile

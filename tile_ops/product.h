@@ -1,0 +1,28 @@
+// Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
+// gradients launch.
+#pragma once
+#include <limits>
+
+#include "activation.h"
+
+namespace tile {
+
+// What a launch takes as an extent of an array.
+inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
+
+struct Epilogue {
+  at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
+  double alpha = 1;
+  Activation activation = Activation::none;
+  at::Tensor pre = {};  // if defined: what enters the activation is written here
+};
+
+// out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n] and out [..., m,
+// n]; leading axes broadcast. An axis that is 1 in out but not in x @ y is summed, in one order whatever the
+// threads.
+void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue = {});
+
+// The sum of a tensor over the axes that are 1 in out, or missing in front of it.
+void sum_to(const at::Tensor& tensor, const at::Tensor& out);
+
+}  // namespace tile

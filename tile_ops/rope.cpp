@@ -1,0 +1,226 @@
+// tile::rope: rotary position embedding of query and key in one launch; its gradient turns the other way.
+#include "arguments.h"
+
+namespace {
+
+using at::Tensor;
+using std::optional;
+using namespace tile;  // NOLINT: an operator's file is written in the kernel language
+
+// Tensors arrive as pairs [b, h, 2, s, r/2] and the columns that pass through [b, h, s, rest], which may be
+// none. Block (h, i, b): `rows` positions of one head of query, or of key.
+void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
+                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin,
+                 std::optional<Array> positions, Tile direction, int rows, int columns) {
+  DType compute = query.dtype() == f64 ? f64 : f32;
+  Tile i = bid(1), b = bid(2), heads = query.dim(1);
+  Shape cut{rows, columns};
+  const auto table = [&](Array array, Tile j) {
+    if (!positions) return array[{b}].tiled_view(cut).load({i, j}).astype(compute);
+    Tile position = (*positions)[{b}].tiled_view({rows}).load({i}).reshape({rows, 1});
+    Tile column = arange(columns).reshape({1, columns}) + j * columns;
+    return gather(array[{b}], {position, column}, std::numeric_limits<double>::quiet_NaN()).astype(compute);
+  };
+  const auto rotate = [&](Tile h, Array in, Array in_rest, Array out, Array out_rest) {
+    View first = in[{b, h, 0}].tiled_view(cut), second = in[{b, h, 1}].tiled_view(cut);
+    View first_out = out[{b, h, 0}].tiled_view(cut), second_out = out[{b, h, 1}].tiled_view(cut);
+    for (Tile j : range(first.num_tiles(1))) {
+      Tile c = table(cos, j), s = table(sin, j) * direction.astype(compute);
+      Tile x = first.load({i, j}).astype(compute), y = second.load({i, j}).astype(compute);
+      first_out.store({i, j}, x * c - y * s);
+      second_out.store({i, j}, y * c + x * s);
+    }
+    View rest = in_rest[{b, h}].tiled_view(cut), rest_out = out_rest[{b, h}].tiled_view(cut);
+    for (Tile j : range(rest.num_tiles(1))) rest_out.store({i, j}, rest.load({i, j}));
+  };
+  Tile h = bid(0);
+  when(
+      h < heads, [&] { rotate(h, query, query_rest, query_out, query_rest_out); },
+      [&] { rotate(h - heads, key, key_rest, key_out, key_rest_out); });
+}
+Kernel rope_of("rope", rope_kernel);
+
+// The rotary dim, after everything that rope() demands of its arguments holds. `what`: the operands' names.
+c10::SymInt check(const char* const (&what)[2], const optional<Tensor>& query, const optional<Tensor>& key,
+                  const Tensor& cos, const Tensor& sin, const optional<c10::SymInt>& rotary_dim,
+                  const optional<Tensor>& position_ids) {
+  const Tensor& first = query ? *query : *key;
+  const char* first_name = query ? what[0] : what[1];
+  for (const auto& [name, tensor] : {std::pair(what[0], &query), std::pair(what[1], &key)}) {
+    if (!*tensor) continue;
+    require_floating(name, **tensor);
+    if ((*tensor)->dim() != 4)
+      fail(ErrorKind::value, name, " has shape ", (*tensor)->sym_sizes(),
+           "; it must be [batch, heads, positions, head dim]");
+    require_same_dtype(first_name, first, name, **tensor);
+  }
+  const c10::SymInt batch = first.sym_size(0), length = first.sym_size(2), width = first.sym_size(3);
+  if (query && key && (key->sym_size(0) != batch || key->sym_size(2) != length || key->sym_size(3) != width))
+    fail(ErrorKind::value, what[0], " ", query->sym_sizes(), " and ", what[1], " ", key->sym_sizes(),
+         " differ; only their number of heads may");
+  const c10::SymInt rotary = rotary_dim.value_or(width);
+  if (rotary < 0 || rotary > width || rotary % 2 != 0)
+    fail(ErrorKind::value, "rotary_dim is ", rotary, "; it must be even and from 0 to the head dim ", width);
+  if (cos.sym_sizes() != sin.sym_sizes() || cos.scalar_type() != sin.scalar_type())
+    fail(ErrorKind::value, "cos is ", dtype_name(cos.scalar_type()), cos.sym_sizes(), " and sin is ",
+         dtype_name(sin.scalar_type()), sin.sym_sizes(), "; they must be alike");
+  if (cos.scalar_type() != at::kFloat && cos.scalar_type() != first.scalar_type())
+    fail(ErrorKind::type, "cos and sin are ", dtype_name(cos.scalar_type()), "; they must be float32 or ",
+         dtype_name(first.scalar_type()), " as ", first_name, " is");
+  const auto fits_batch = [&](const Tensor& tensor, int64_t rank) {
+    return tensor.dim() == rank ||
+           (tensor.dim() == rank + 1 && (tensor.sym_size(0) == 1 || tensor.sym_size(0) == batch));
+  };
+  if (!fits_batch(cos, 2))
+    fail(ErrorKind::value, "cos and sin have shape ", cos.sym_sizes(),
+         "; it must be [positions, width] or [batch, positions, width] with batch ", batch);
+  if (cos.sym_size(-1) != rotary && cos.sym_size(-1) * 2 != rotary)
+    fail(ErrorKind::value, "cos and sin have width ", cos.sym_size(-1), ", but rotary_dim is ", rotary,
+         "; the width must be rotary_dim or half of it");
+  if (!position_ids) {
+    if (cos.sym_size(-2) != length)
+      fail(ErrorKind::value, "cos and sin have ", cos.sym_size(-2), " positions and ", first_name, " has ",
+           length, "; slice them, or pass position_ids");
+    return rotary;
+  }
+  if (position_ids->scalar_type() != at::kLong && position_ids->scalar_type() != at::kInt)
+    fail(ErrorKind::type, "position_ids is ", dtype_name(position_ids->scalar_type()),
+         "; it must be int64 or int32");
+  if (!fits_batch(*position_ids, 1) || position_ids->sym_size(-1) != length)
+    fail(ErrorKind::value, "position_ids has shape ", position_ids->sym_sizes(), "; it must be [", length,
+         "] or [", batch, ", ", length, "]");
+  return rotary;
+}
+
+// On the CPU the values are at hand; elsewhere a position outside the table gives NaN.
+template <class T>
+void check_positions(const Tensor& ids, int64_t table) {
+  const auto ids_at = ids.accessor<T, 2>();
+  for (int64_t b = 0; b < ids.size(0); ++b)
+    for (int64_t s = 0; s < ids.size(1); ++s)
+      if (ids_at[b][s] < 0 || ids_at[b][s] >= table)
+        fail(ErrorKind::value, "position_ids[", b, ", ", s, "] is ", ids_at[b][s], ", but cos and sin have ",
+             table, " positions");
+}
+
+// The two tensors of a pair behind each other, and what is left of the head dim.
+Tensor pairs(const Tensor& x, int64_t rotary, bool interleaved) {
+  const int64_t step = x.stride(3);
+  return x.as_strided({x.size(0), x.size(1), 2, x.size(2), rotary / 2},
+                      {x.stride(0), x.stride(1), interleaved ? step : step * (rotary / 2), x.stride(2),
+                       interleaved ? 2 * step : step},
+                      x.storage_offset());
+}
+Tensor rest(const Tensor& x, int64_t rotary) { return x.slice(3, rotary); }
+
+// Rotates what is there of query and key; direction -1 turns back.
+void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos, const Tensor& sin,
+            bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
+            double direction, const Tensor& query_out, const Tensor& key_out) {
+  const bool some = query_out.defined() && query_out.numel() > 0,
+             others = key_out.defined() && key_out.numel() > 0;
+  if (!some && !others) return;
+  // What is missing is no heads of the other.
+  const auto no_heads = [](const Tensor& t) { return t.slice(1, 0, 0); };
+  const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
+  const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
+  const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
+  const auto table = [&](Tensor t) {
+    if (t.dim() == 2) t = t.unsqueeze(0);
+    t = t.expand({batch, t.size(1), t.size(2)});
+    if (t.size(2) == rotary / 2) return t;
+    return interleaved ? t.slice(2, 0, rotary, 2) : t.slice(2, 0, rotary / 2);
+  };
+  optional<Tensor> positions;
+  if (position_ids) {
+    const Tensor ids = position_ids->dim() == 1 ? position_ids->unsqueeze(0) : *position_ids;
+    if (ids.is_cpu())
+      ids.scalar_type() == at::kInt ? check_positions<int>(ids, cos.size(-2))
+                                    : check_positions<int64_t>(ids, cos.size(-2));
+    positions = ids.expand({batch, length});
+  }
+  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 16384 / columns;
+  rope_of.launch({x.size(1) + y.size(1), ceil_div(length, rows), batch}, pairs(x, rotary, interleaved),
+                 rest(x, rotary), pairs(x_out, rotary, interleaved), rest(x_out, rotary),
+                 pairs(y, rotary, interleaved), rest(y, rotary), pairs(y_out, rotary, interleaved),
+                 rest(y_out, rotary), table(cos), table(sin), positions, direction, rows, columns);
+}
+
+// The two operands and the positions grow by the batch; tables that are the same for all samples stay.
+VmapCall::Results batched(VmapCall& call, std::vector<std::string> names) {
+  const auto rank = [&](const char* name) {
+    return call[name].isTensor() ? call[name].toTensor().dim() - (call.batched(name) ? 1 : 0) : 0;
+  };
+  for (const char* name : {"cos", "sin", "position_ids"}) {
+    const bool shared = rank(name) == (name[0] == 'p' ? 1 : 2);
+    if (shared && call.batched(name)) return call.loop();
+    if (!shared && rank(name) > 0) names.emplace_back(name);
+  }
+  return call.fold(names);
+}
+
+const auto rope =
+    op("tile::rope(Tensor query, Tensor key, Tensor cos, Tensor sin, *, bool interleaved=False, SymInt? "
+       "rotary_dim=None, "
+       "Tensor? position_ids=None) -> (Tensor query_out, Tensor key_out)")
+        .outputs([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin, bool,
+                    const optional<c10::SymInt>& rotary_dim, const optional<Tensor>& position_ids) {
+          check({"query", "key"}, query, key, cos, sin, rotary_dim, position_ids);
+          return std::tuple(at::empty_like(query), at::empty_like(key));
+        })
+        .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
+                bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
+                Tensor& query_out, Tensor& key_out) {
+          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query_out, key_out);
+        })
+        .grad("tile::rope_backward")
+        .vmap([](VmapCall& call) {
+          return batched(call, {"query", "key"});
+        });
+
+// A rotation is linear and orthogonal, so that neither query nor key is kept: gradients have the layout of
+// what comes in.
+const auto rope_backward =
+    op("tile::rope_backward(Tensor? grad_query_out, Tensor? grad_key_out, Tensor cos, Tensor sin, bool "
+       "interleaved, "
+       "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_query, Tensor "
+       "grad_key)")
+        .outputs([](const optional<Tensor>& grad_query, const optional<Tensor>& grad_key, const Tensor&,
+                    const Tensor&, bool, const optional<c10::SymInt>&, const optional<Tensor>&,
+                    std::array<bool, 2> wanted) {
+          return std::tuple(wanted[0] && grad_query ? at::empty_like(*grad_query) : Tensor(),
+                            wanted[1] && grad_key ? at::empty_like(*grad_key) : Tensor());
+        })
+        .run([](const optional<Tensor>& grad_query_out, const optional<Tensor>& grad_key_out,
+                const Tensor& cos, const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,
+                const optional<Tensor>& position_ids, std::array<bool, 2>, Tensor& grad_query,
+                Tensor& grad_key) {
+          rotate(grad_query_out, grad_key_out, cos, sin, interleaved, rotary_dim, position_ids, -1,
+                 grad_query, grad_key);
+        })
+        .grad("tile::rope_double_backward")
+        .vmap([](VmapCall& call) {
+          return batched(call, {"grad_query_out", "grad_key_out"});
+        });
+
+const auto rope_double_backward =
+    op("tile::rope_double_backward(Tensor? grad_grad_query, Tensor? grad_grad_key, Tensor cos, Tensor sin, "
+       "bool interleaved, "
+       "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_grad_query_out, "
+       "Tensor grad_grad_key_out)")
+        .outputs([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor&, const Tensor&,
+                    bool, const optional<c10::SymInt>&, const optional<Tensor>&, std::array<bool, 2> wanted) {
+          return std::tuple(wanted[0] && query ? at::empty_like(*query) : Tensor(),
+                            wanted[1] && key ? at::empty_like(*key) : Tensor());
+        })
+        .run([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos,
+                const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,
+                const optional<Tensor>& position_ids, std::array<bool, 2>, Tensor& query_out,
+                Tensor& key_out) {
+          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query_out, key_out);
+        })
+        .vmap([](VmapCall& call) {
+          return batched(call, {"grad_grad_query", "grad_grad_key"});
+        });
+
+}  // namespace

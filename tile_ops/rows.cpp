@@ -1,0 +1,89 @@
+// Collapsing the axes of several arrays into slices, rows and columns.
+#include "rows.h"
+
+#include <algorithm>
+
+namespace tile {
+
+Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::move(arrays)) {
+  TILE_CHECK(views_.size() <= most);
+  const ArrayArgument whole = views_.front();
+  std::vector<Axis> rows, columns;
+  for (int i = 0; i < whole.rank; ++i) {
+    empty_ |= whole.sizes[i] == 0;
+    if (whole.sizes[i] == 1) continue;
+    Axis axis{whole.sizes[i], {}};
+    for (size_t k = 0; k < views_.size(); ++k) axis.strides[k] = views_[k].sizes[i] == 1 ? 0 : views_[k].strides[i];
+    (reduced >> i & 1 ? columns : rows).push_back(axis);
+  }
+  std::stable_sort(rows.begin(), rows.end(), [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
+  merge(rows);
+  merge(columns);
+  flat_ = columns.size() < 2;
+  const Axis one{1, {}};
+  const Axis column = columns.empty() ? one : columns.back();
+  const Axis row = rows.empty() ? one : rows.back();
+  const Axis slice = rows.size() < 2 ? one : rows[rows.size() - 2];
+  transposed_ = !rows.empty() && !columns.empty() && row.strides[0] < column.strides[0];
+  if (rows.size() > 2) leading_.assign(rows.begin(), rows.end() - 2);
+  for (const Axis& axis : leading_) count_ *= axis.extent;
+  for (size_t k = 0; k < views_.size(); ++k) {
+    ArrayArgument& view = views_[k];
+    bool narrow = true;
+    for (int i = 0; i < view.rank; ++i) narrow &= !(reduced >> i & 1) || view.sizes[i] == 1;
+    data_.push_back(view.data);
+    view.rank = 3;
+    view.sizes = {slice.extent, row.extent, narrow ? 1 : column.extent};
+    // The stride of a lone column is 1, so that a row of statistics looks like any other.
+    view.strides = {slice.strides[k], row.strides[k], narrow || column.extent == 1 ? 1 : column.strides[k]};
+  }
+}
+
+void Rows::merge(std::vector<Axis>& axes) const {
+  std::vector<Axis> merged;
+  for (const Axis& axis : axes) {
+    bool joined = !merged.empty();
+    for (size_t k = 0; joined && k < views_.size(); ++k)
+      joined = merged.back().strides[k] == axis.extent * axis.strides[k];
+    if (joined) merged.back() = {merged.back().extent * axis.extent, axis.strides};
+    else merged.push_back(axis);
+  }
+  axes = std::move(merged);
+}
+
+void Rows::seek(int64_t index) {
+  std::array<int64_t, most> offsets{};
+  for (size_t i = leading_.size(); i-- > 0; index /= leading_[i].extent)
+    for (size_t k = 0; k < views_.size(); ++k) offsets[k] += index % leading_[i].extent * leading_[i].strides[k];
+  for (size_t k = 0; k < views_.size(); ++k)
+    views_[k].data = static_cast<char*>(data_[k]) + offsets[k] * info(views_[k].dtype).bytes;
+}
+
+bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
+  std::vector<int> axes;
+  const ArrayArgument whole = arrays.front();
+  for (int i = first; i < whole.rank; ++i)
+    if (whole.sizes[i] != 1) axes.push_back(i);
+  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return whole.strides[a] > whole.strides[b]; });
+  for (ArrayArgument& array : arrays) {
+    int64_t extent = 1, stride = 1;
+    for (size_t i = axes.size(); i-- > 0; extent *= array.sizes[axes[i]]) {
+      if (i + 1 == axes.size()) stride = array.strides[axes[i]];
+      else if (array.strides[axes[i]] != extent * stride) return false;
+    }
+    array.rank = first + 1;
+    array.sizes[first] = extent;
+    array.strides[first] = stride;
+  }
+  return true;
+}
+
+RowTile row_tile(int64_t columns, bool transposed) {
+  if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
+  if (columns <= 64) return {256, 64, true};
+  if (columns <= 512) return {32, 512, true};
+  if (columns <= 16384) return {4, 16384, true};
+  return {4, 4096, false};
+}
+
+}  // namespace tile

@@ -1,0 +1,97 @@
+// Arrays of one shape seen as [slices, rows, columns]: how softmax and the norms walk tensors of any rank and strides.
+#pragma once
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "tile/op.h"
+
+namespace tile {
+
+class Rows {
+ public:
+  // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and gives the
+  // order of the rows; where another's extent is 1 it stays in place. All have one rank.
+  Rows(std::vector<ArrayArgument> arrays, uint32_t reduced);
+
+  bool empty() const { return empty_; }
+  // False where the columns are no single axis in every array: the caller makes them contiguous.
+  bool flat() const { return flat_; }
+  // Rows are closer in memory than columns.
+  bool transposed() const { return transposed_; }
+  int64_t slices() const { return view(0).sizes[0]; }
+  int64_t rows() const { return view(0).sizes[1]; }
+  int64_t columns() const { return view(0).sizes[2]; }
+  // How often each() calls.
+  int64_t count() const { return count_; }
+
+  // Calls f(i) for the leading axes that a view of rank 3 cannot hold; view(k) is then array k's part i.
+  template <class F>
+  void each(F f) {
+    for (int64_t i = 0; i < count_; ++i) {
+      seek(i);
+      f(i);
+    }
+  }
+  const ArrayArgument& view(size_t k) const { return views_[k]; }
+
+ private:
+  static constexpr size_t most = 6;
+  struct Axis {
+    int64_t extent;
+    std::array<int64_t, most> strides;
+  };
+  void merge(std::vector<Axis>& axes) const;
+  void seek(int64_t index);
+
+  std::vector<ArrayArgument> views_;
+  std::vector<void*> data_;
+  std::vector<Axis> leading_;
+  int64_t count_ = 1;
+  bool empty_ = false, flat_ = true, transposed_ = false;
+};
+
+// Merges the axes of all arrays from `first` on into one; false where they are no single axis in each.
+bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
+
+// A tile of a row operator: `whole` where its columns hold the row, else the kernel walks them. The few choices here
+// bound the number of kernels; extents below the tile's cost nothing.
+struct RowTile {
+  int rows, columns;
+  bool whole;
+};
+RowTile row_tile(int64_t columns, bool transposed = false);
+
+// A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where transposed:
+// `axis` is that of the columns.
+class RowView {
+ public:
+  RowView(const Array& array, Operand slice, int rows, int columns, int axis)
+      : view_(axis ? array[{slice}].tiled_view({rows, columns})
+                   : array[{slice}].permute({1, 0}).tiled_view({columns, rows})),
+        axis_(axis) {}
+  Tile load(const Tile& row, Operand column, double pad = 0) const {
+    return axis_ ? view_.load({row, column}, pad) : view_.load({column, row}, pad);
+  }
+  void store(const Tile& row, Operand column, Operand value) const {
+    axis_ ? view_.store({row, column}, value) : view_.store({column, row}, value);
+  }
+  Tile steps() const { return view_.num_tiles(axis_); }
+
+ private:
+  View view_;
+  int axis_;
+};
+
+// x where the tile's columns are inside the row, else 0.
+inline Tile inside_row(const Tile& x, const Operand& column, int columns, int axis, const Tile& extent) {
+  Tile inside = arange(columns) + column * columns < extent;
+  return where(axis ? inside.expand_dims(0) : inside.expand_dims(1), x, 0);
+}
+
+
+// What a kernel computes in, and what it saves for backward: float64 for float64, else float32.
+inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
+inline at::ScalarType compute_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+
+}  // namespace tile

@@ -1,0 +1,123 @@
+// softmax over one axis of any stride, and its gradient.
+#include "rows.h"
+
+namespace tile {
+namespace {
+
+// The input in the result's dtype, so rounded, then in the dtype of computing; padding is -inf.
+Tile logits(const RowView& x, const Array& array, const Tile& row, Operand column, DType result, int columns, int axis) {
+  const DType dtype = array.dtype(), compute = compute_dtype(result);
+  if (is_floating(dtype)) return x.load(row, column, -inf).astype(result).astype(compute);
+  Tile in_row = arange(columns) + column * columns < array.dim(2);
+  return where(axis ? in_row.expand_dims(0) : in_row.expand_dims(1),
+               x.load(row, column).astype(result).astype(compute), -inf);
+}
+
+void softmax_kernel(Array x, Array y, int rows, int columns, bool whole, int axis) {
+  Tile row = bid(0);
+  RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
+  DType result = y.dtype();
+  if (whole) {
+    Tile v = logits(in, x, row, 0, result, columns, axis);
+    Tile e = exp(v - v.max(axis, true));
+    out.store(row, 0, e * (1 / e.sum(axis, true)));
+    return;
+  }
+  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
+  Tile top = full(one, -inf, compute_dtype(result));
+  for (Tile k : range(in.steps())) top = max(top, logits(in, x, row, k, result, columns, axis).max(axis, true));
+  Tile total = zeros(one, compute_dtype(result));
+  for (Tile k : range(in.steps())) total += exp(logits(in, x, row, k, result, columns, axis) - top).sum(axis, true);
+  Tile scale = 1 / total;
+  for (Tile k : range(in.steps()))
+    out.store(row, k, exp(logits(in, x, row, k, result, columns, axis) - top) * scale);
+}
+
+void softmax_backward_kernel(Array g, Array y, Array dx, int rows, int columns, bool whole, int axis) {
+  Tile row = bid(0);
+  RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis), result(dx, bid(1), rows, columns, axis);
+  DType compute = compute_dtype(y.dtype());
+  if (whole) {
+    Tile dy = grad.load(row, 0).astype(compute), p = out.load(row, 0).astype(compute);
+    result.store(row, 0, (dy - (dy * p).sum(axis, true)) * p);
+    return;
+  }
+  Tile dot = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
+  for (Tile k : range(out.steps()))
+    dot += (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
+  for (Tile k : range(out.steps()))
+    result.store(row, k, (grad.load(row, k).astype(compute) - dot) * out.load(row, k).astype(compute));
+}
+
+Kernel softmax_forward("softmax", softmax_kernel);
+Kernel softmax_backward("softmax_backward", softmax_backward_kernel);
+
+// Axis as a bit; a scalar has one axis.
+uint32_t axis_bit(const at::Tensor& tensor, int64_t dim) {
+  return 1u << (dim < 0 ? dim + std::max<int64_t>(tensor.dim(), 1) : dim);
+}
+
+void check_dim(const at::Tensor& tensor, const char* name, int64_t dim) {
+  const int64_t rank = std::max<int64_t>(tensor.dim(), 1);
+  if (dim < -rank || dim >= rank)
+    fail(ErrorKind::value, "dim ", dim, " is out of range for '", name, "' of rank ", tensor.dim(), "; give one in [", -rank, ", ",
+         rank - 1, "]");
+}
+
+// An extra leading axis moves a dim that counts from the front; a scalar has no place for it.
+VmapCall::Results batched(VmapCall& call, const std::string& first, std::vector<std::string> arguments) {
+  const bool scalar = call[first].toTensor().dim() == (call.batched(first) ? 1 : 0);
+  const int64_t dim = call["dim"].toInt();
+  if (scalar) return call.loop();
+  if (dim >= 0) call["dim"] = dim + 1;
+  return call.leading(arguments);
+}
+
+const auto softmax_ =
+    op("tile::softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
+        .outputs([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType> dtype) {
+          check_dim(input, "input", dim);
+          const at::ScalarType type = dtype.value_or(input.scalar_type());
+          if (!at::isFloatingType(type) || to_dtype(type) == DType::f8e4m3 || to_dtype(type) == DType::f8e5m2)
+            fail(ErrorKind::type, dtype ? "dtype" : "'input'", " is ", c10::toString(type),
+                 "; softmax is computed in Half, BFloat16, Float or Double, ",
+                 dtype ? "pass one of these" : "pass dtype=torch.float32");
+          if (at::isComplexType(input.scalar_type()))
+            fail(ErrorKind::type, "'input' is ", c10::toString(input.scalar_type()), "; pass a real tensor");
+          return at::empty_like(input, input.options().dtype(type));
+        })
+        .run([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType>, at::Tensor& out) {
+          Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
+          if (rows.empty()) return;
+          const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          rows.each([&](int64_t) {
+            softmax_forward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(0),
+                                   tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+          });
+        })
+        .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
+        .autocast("keep", "fp32")
+        .grad("tile::softmax_backward");
+
+const auto softmax_backward_ =
+    op("tile::softmax_backward(Tensor grad_out, Tensor out, int dim) -> Tensor grad_input")
+        .outputs([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim) {
+          check_dim(out, "out", dim);
+          if (!grad_out.sym_sizes().equals(out.sym_sizes()) || grad_out.scalar_type() != out.scalar_type())
+            fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()), grad_out.sym_sizes(), ", but 'out' is ",
+                 c10::toString(out.scalar_type()), out.sym_sizes(), "; they must agree");
+          return at::empty_like(out);
+        })
+        .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
+          Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)}, axis_bit(out, dim));
+          if (rows.empty()) return;
+          const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          rows.each([&](int64_t) {
+            softmax_backward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(2),
+                                    rows.view(0), tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+          });
+        })
+        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
+
+}  // namespace
+}  // namespace tile
