@@ -70,6 +70,16 @@ TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents) {
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to) {
   const MoveRow& move = move_row(from.dtype);
   const int64_t element = lane_bytes(lane_of(from.dtype));
+  // Dense already: lines of one column would be copied one by one.
+  int64_t bytes = element;
+  bool dense = from.lanes;
+  for (int i = rank; i-- > 0 && dense; bytes *= extents[i])
+    dense = from.axes[i].valid == unlimited && from.axes[i].first <= 0 && from.axes[i].extent == extents[i] &&
+            (extents[i] == 1 || from.axes[i].stride == bytes);
+  if (dense) {
+    std::memcpy(to, from.data, static_cast<size_t>(bytes));
+    return;
+  }
   const int inner = rank - 1;
   const int64_t cols = rank ? extents[inner] : 1;
   int64_t index[max_rank] = {};

@@ -18,13 +18,14 @@ Kernel bias_kernel("attention_backward_bias", backward_bias);
 
 constexpr int64_t most_depth = 256;
 
-// Queries, keys and head dim of a tile; few values, because each is another kernel.
+// Queries, keys and head dim of a tile. Few values, because each is another kernel; 64 is a bucket of its own,
+// because tiles without padding are faster.
 struct TileSize {
   int rows, cols, depth;
 };
-int depth_bucket(int64_t depth) { return depth <= 128 ? 128 : 256; }
-TileSize forward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
-TileSize backward_tile(int64_t depth) { return {64, 64, depth_bucket(depth)}; }
+TileSize tile_size(int64_t depth, int64_t least) {
+  return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
+}
 // With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two of
 // seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
@@ -131,7 +132,7 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
                  const std::string& causal_align, std::optional<double> scale, Tensor& out, Tensor& lse) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   if (lse.numel() == 0) return;
-  const TileSize tile = forward_tile(p.depth);
+  const TileSize tile = tile_size(p.depth, 64);
   forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value, whole_bias(bias, p), out, lse,
                         p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
 }
@@ -142,13 +143,13 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
                   Tensor& grad_query, Tensor& grad_key, Tensor& grad_value, Tensor& grad_bias) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   const OptionalTensor scores_bias = whole_bias(bias, p);
-  const TileSize tile = backward_tile(p.depth);
-  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const Tensor delta = at::empty(lse.sizes(), lse.options());
-  if (delta.numel()) delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, grad_lse, delta, tile.rows, tile.depth);
-
   const bool for_keys = grad_key.defined() || grad_value.defined();
   const bool one_pass = for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
+  const TileSize tile = tile_size(p.depth, one_pass ? 64 : 128);
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const Tensor delta = at::empty(lse.sizes(), lse.options());
+  if (delta.numel()) delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, grad_lse, delta, tile.rows, static_cast<int>(most_depth));
+
   if (for_keys && p.batch * p.key_heads > 0) {
     OptionalTensor sums, result;
     if (one_pass) result = grad_query;

@@ -19,15 +19,24 @@ class Scores {
          Tile offset, int rows, int cols, int depth);
 
   Tile query(Tile i) const { return query_.load({i, 0}); }
+  // Times scale where that loses nothing, so that the scores need no product of their own.
+  Tile scaled_query(Tile i) const { return scales_query() ? query(i) * scale_ : query(i); }
   Tile key(Tile j) const { return key_.load({j, 0}); }
   // scale * q k^T + bias; -inf where masked. The compiler keeps the masks out of tiles that see all keys.
-  Tile at(Tile q, Tile k, Tile i, Tile j) const;
+  Tile at(Tile q, Tile k, Tile i, Tile j) const { return masked(mma(q, k.t(), zero()) * scale_, i, j); }
+  // The same of a scaled query.
+  Tile at_scaled(Tile q, Tile k, Tile i, Tile j) const {
+    return scales_query() ? masked(mma(q, k.t(), zero()), i, j) : at(q, k, i, j);
+  }
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile j.
   Range visible_keys(Tile i) const { return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_)); }
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
+  bool scales_query() const { return query_.dtype() == scale_.dtype(); }
+  Tile zero() const { return zeros({rows_, cols_}, scale_.dtype()); }
+  Tile masked(Tile s, Tile i, Tile j) const;
   View query_, key_;
   std::optional<View> bias_;
   Tile scale_, offset_, keys_;

@@ -15,12 +15,10 @@ Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile ba
   if (bias) bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
 }
 
-Tile Scores::at(Tile q, Tile k, Tile i, Tile j) const {
-  DType dtype = sum_dtype(q.dtype());
-  Tile s = mma(q, k.t(), zeros({rows_, cols_}, dtype)) * scale_;
+Tile Scores::masked(Tile s, Tile i, Tile j) const {
   if (bias_) {
     Tile bias = bias_->load({i, j});
-    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(dtype);
+    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(s.dtype());
   }
   Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}), col = j * cols_ + arange(cols_).reshape({1, cols_});
   return where((col < keys_) & (col <= row + offset_), s, -inf);
