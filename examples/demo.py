@@ -25,7 +25,7 @@ def report(name, runs):
     print(f"  first {compare.FIRST} losses differ by at most {first:.1e} relative (allowed {compare.FIRST_TOLERANCE:.0e}),")
     print(f"  the final smoothed loss by {last:.1e} (allowed {compare.LAST_TOLERANCE:.0e})")
     print(f"  {len(ours)} steps: {runs['tile'].seconds:.1f} s on our operators, {runs['torch'].seconds:.1f} s in plain torch")
-    return {f"plain torch": theirs, "tile_ops": ours}
+    return {"plain torch": theirs, "tile_ops": ours}
 
 
 def train_language(steps):
@@ -43,10 +43,10 @@ def main():
 
     start = time.perf_counter()
     OUTPUT.mkdir(exist_ok=True)
-    text, runs = train_language(140)
+    text, runs = train_language(180)
     curves = report("language model", runs)
     charts.curves(OUTPUT / "language_loss.png", "language model: loss", curves)
-    print("  it writes:", repr(text.sample(runs["tile"].model, "// ", 160)))
+    print("  it writes:", *text.sample(runs["tile"].model, "// ", 200).splitlines(), sep="\n    ")
 
     runs = train_denoiser(220)
     curves = report("denoiser", runs)
