@@ -4,18 +4,21 @@ import pathlib
 import sys
 import time
 
-import operator_table
-import measure
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "output"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import measure  # noqa: E402
 
 if __name__ == "__main__":
-    measure.start_warm()
+    measure.start_warm()  # before torch is imported
 
-import compare
-import diffusion
-import language
-from models import Denoiser, Llama
+import torch  # noqa: E402
 
-OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "output"
+import compare  # noqa: E402
+import diffusion  # noqa: E402
+import language  # noqa: E402
+import operator_table  # noqa: E402
+from models import Denoiser, Llama  # noqa: E402
 
 
 def report(name, runs):
@@ -51,8 +54,6 @@ def main():
     runs = train_denoiser(220)
     curves = report("denoiser", runs)
     charts.curves(OUTPUT / "denoiser_loss.png", "denoiser: loss", curves)
-    import torch
-
     drawn = diffusion.draw(10, torch.Generator().manual_seed(2))
     charts.gallery(OUTPUT / "pictures.png", [drawn, diffusion.sample(runs["tile"].model, 10)])
 
