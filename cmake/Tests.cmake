@@ -35,7 +35,7 @@ foreach(folder IN LISTS test_folders)
   endforeach()
   target_link_libraries(test_${folder} PRIVATE ${isa_test_libraries})
   # Folders that mirror std-only code link the core alone; the others run against the library that is shipped.
-  if(folder MATCHES "^(torch|ops)$")
+  if(folder MATCHES "^(torch|tile_ops)$")
     target_link_libraries(test_${folder} PRIVATE tile_ops TileOps::torch)
     target_link_options(test_${folder} PRIVATE -Wl,--no-as-needed -Wl,--allow-shlib-undefined)
   else()

@@ -41,3 +41,6 @@ target_include_directories(
   TileOps::torch SYSTEM INTERFACE "${torch_root}/include" "${torch_root}/include/torch/csrc/api/include")
 target_link_libraries(TileOps::torch INTERFACE "${torch_root}/lib/libtorch_cpu.so" "${torch_root}/lib/libc10.so")
 target_compile_features(TileOps::torch INTERFACE cxx_std_20)
+# Where a compiler comes with a static C++ library only, each library of ours holds a copy: two that are visible
+# mix with torch's own and crash.
+target_link_options(TileOps::torch INTERFACE "$<$<PLATFORM_ID:Linux>:LINKER:--exclude-libs,libstdc++.a>")

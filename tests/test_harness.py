@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
 def collected(*flags: str) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_layers.py", "tests/support", *flags]
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_project.py", "tests/support", *flags]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     return re.findall(r"^\S+::.*$", done.stdout, re.MULTILINE)
 

@@ -76,3 +76,9 @@ def test_cmake_prefix_path():
     assert (pathlib.Path(tile_ops.cmake_prefix_path) / "TileOps" / "TileOpsConfig.cmake").exists()
     assert tile_ops.__version__ == re.search(r'__version__ = "(.*)"', pathlib.Path(tile_ops.__file__).read_text())[1]
     assert torch.ops.tile is not None
+
+
+def test_every_operator_of_the_library_is_registered():
+    from tile_ops import _C
+
+    assert _C.registration_errors() == []

@@ -76,7 +76,7 @@ Value* undone(const Site& s) {  // f(f(x)) = x
   Op* inner = s.made_by(0, name);
   return inner ? inner->operands[0] : nullptr;
 }
-constexpr char neg[] = "neg", bitwise_not[] = "bitwise_not";
+constexpr char neg[] = "neg", bitwise_not[] = "bitwise_not", logical_not[] = "logical_not";
 
 template <const char* name>
 Value* abs_of(const Site& s) {
@@ -99,13 +99,13 @@ Value* subtract_negated(const Site& s) {
 Value* where_known(const Site& s) { return s.is(0, 1) ? s.in(1) : s.is(0, int64_t{0}) ? s.in(2) : nullptr; }
 Value* where_same(const Site& s) { return s.in(1) == s.in(2) ? s.in(1) : nullptr; }
 Value* where_not(const Site& s) {
-  Op* inner = s.made_by(0, bitwise_not);
+  Op* inner = s.made_by(0, logical_not);
   return inner ? s.build.emit("where", {inner->operands[0], s.in(2), s.in(1)}) : nullptr;
 }
 Value* where_bools(const Site& s) {
   if (s.type().dtype != DType::boolean) return nullptr;
   if (s.is(1, 1) && s.is(2, int64_t{0})) return s.in(0);
-  if (s.is(1, int64_t{0}) && s.is(2, 1)) return s.build.emit("bitwise_not", {s.in(0)});
+  if (s.is(1, int64_t{0}) && s.is(2, 1)) return s.build.emit("logical_not", {s.in(0)});
   return nullptr;
 }
 
@@ -186,6 +186,7 @@ const struct {
     {"bitwise_xor", right_is<0>},
     {"bitwise_xor", same_integers<0>},
     {"bitwise_not", undone<bitwise_not>},
+    {"logical_not", undone<logical_not>},
     {"neg", undone<neg>},
     {"abs", abs_twice},
     {"abs", abs_of<neg>},

@@ -93,9 +93,9 @@ TEST(Simplify, Where) {
   %0: f32 = where %true, %x, %y
   %1: f32 = where %false, %0, %y
   %2: f32 = where %c, %1, %1
-  %3: bool = bitwise_not %c
+  %3: bool = logical_not %c
   %4: f32 = where %3, %0, %2
-  %5: bool = bitwise_not %3
+  %5: bool = logical_not %3
   %6: bool = where %5, %true, %false
   %7: bool = bitwise_and %6, %true
   %8: f32 = where %7, %x, %4
@@ -103,7 +103,7 @@ TEST(Simplify, Where) {
             R"(kernel k(%0: bool, %1: f32, %2: f32) {
   %3: bool = constant {dtype=bool, value=1}
   %4: bool = constant {dtype=bool, value=0}
-  %5: bool = bitwise_not %0
+  %5: bool = logical_not %0
   %6: f32 = where %0, %2, %1
   %7: f32 = where %0, %1, %6
 }
