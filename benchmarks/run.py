@@ -60,9 +60,8 @@ def header(seconds):
         "",
         f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
-        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours."
-        " MB and GF: the least",
-        "that must be moved and computed. Made by `make bench`.",
+        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours.",
+        "MB and GF: the least that must be moved and computed. Made by `make bench`.",
         "",
         "| " + " | ".join(HEAD) + " |",
         "|---" + "|---:" * (len(HEAD) - 2) + "|---|",
