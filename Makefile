@@ -1,4 +1,4 @@
-# Entry points: demo, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS.
+# Entry points: demo, examples, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -12,7 +12,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
 CONFIGURE := -G Ninja -DTILE_OPS_PYTHON_MODULE=AUTO $(CMAKE_FLAGS)
 
-.PHONY: build build-tests demo test quick test-long bench wheel offline offline-test format lint clean
+.PHONY: build build-tests demo examples test quick test-long bench wheel offline offline-test format lint clean
 build: $(VENV)/.editable
 	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE)
 
@@ -32,6 +32,10 @@ quick: build-tests
 test-long: build-tests
 	@$(PY) -m pytest tests --long
 
+# A C++ library of kernels and a program that trains with them, in build/dev/examples.
+examples: build
+	@$(PY) examples/build_cpp.py
+
 bench: build
 	@$(PY) benchmarks/run.py
 
@@ -47,7 +51,7 @@ offline:
 # make offline-test SHARD=1/4
 SHARD ?= 1/1
 offline-test: offline
-	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=python $(PYTHON) -m pytest tests --shard $(SHARD)
+	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=$(abspath python) $(PYTHON) -m pytest tests --shard $(SHARD)
 
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i

@@ -60,9 +60,8 @@ def header(seconds):
         "",
         f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
-        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours."
-        " MB and GF: the least",
-        "that must be moved and computed. Made by `make bench`.",
+        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours.",
+        "MB and GF: the least that must be moved and computed. Made by `make bench`.",
         "",
         "| " + " | ".join(HEAD) + " |",
         "|---" + "|---:" * (len(HEAD) - 2) + "|---|",
@@ -75,9 +74,9 @@ def main():
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options = options.parse_args()
     sys.path.append(str(HERE.parent / "examples"))
-    import build
+    import build_cpp
 
-    build.load()
+    build_cpp.load()
     torch.manual_seed(0)
     lines = header(options.seconds)
     print("\n".join(lines), flush=True)

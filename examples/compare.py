@@ -6,6 +6,8 @@ import time
 
 import torch
 
+from models import Tile, Torch
+
 FIRST, FIRST_TOLERANCE = 20, 1e-3  # each of the first losses, relative
 LAST, LAST_TOLERANCE = 20, 2e-2    # the mean of the last losses, relative
 
@@ -36,8 +38,6 @@ def train_both(name, make, loss_of, steps, rate):
 
     make(ops) builds the model; loss_of(model, step) is its loss on the batch of that step.
     """
-    from models import Tile, Torch
-
     torch.manual_seed(0)
     runs = {"torch": Run(make(Torch)), "tile": Run(make(Tile))}
     runs["tile"].model.load_state_dict(runs["torch"].model.state_dict())

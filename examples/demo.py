@@ -4,18 +4,21 @@ import pathlib
 import sys
 import time
 
-import operator_table
-import measure
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+OUTPUT = ROOT / "output"
+sys.path.insert(0, str(ROOT / "benchmarks"))
+import measure  # noqa: E402
 
 if __name__ == "__main__":
-    measure.start_warm()
+    measure.start_warm()  # before torch is imported
 
-import compare
-import diffusion
-import language
-from models import Denoiser, Llama
+import torch  # noqa: E402
 
-OUTPUT = pathlib.Path(__file__).resolve().parent.parent / "output"
+import compare  # noqa: E402
+import diffusion  # noqa: E402
+import language  # noqa: E402
+import operator_table  # noqa: E402
+from models import Denoiser, Llama  # noqa: E402
 
 
 def report(name, runs):
@@ -25,7 +28,7 @@ def report(name, runs):
     print(f"  first {compare.FIRST} losses differ by at most {first:.1e} relative (allowed {compare.FIRST_TOLERANCE:.0e}),")
     print(f"  the final smoothed loss by {last:.1e} (allowed {compare.LAST_TOLERANCE:.0e})")
     print(f"  {len(ours)} steps: {runs['tile'].seconds:.1f} s on our operators, {runs['torch'].seconds:.1f} s in plain torch")
-    return {f"plain torch": theirs, "tile_ops": ours}
+    return {"plain torch": theirs, "tile_ops": ours}
 
 
 def train_language(steps):
@@ -43,16 +46,14 @@ def main():
 
     start = time.perf_counter()
     OUTPUT.mkdir(exist_ok=True)
-    text, runs = train_language(140)
+    text, runs = train_language(180)
     curves = report("language model", runs)
     charts.curves(OUTPUT / "language_loss.png", "language model: loss", curves)
-    print("  it writes:", repr(text.sample(runs["tile"].model, "// ", 160)))
+    print("  it writes:", *text.sample(runs["tile"].model, "// ", 200).splitlines(), sep="\n    ")
 
     runs = train_denoiser(220)
     curves = report("denoiser", runs)
     charts.curves(OUTPUT / "denoiser_loss.png", "denoiser: loss", curves)
-    import torch
-
     drawn = diffusion.draw(10, torch.Generator().manual_seed(2))
     charts.gallery(OUTPUT / "pictures.png", [drawn, diffusion.sample(runs["tile"].model, 10)])
 

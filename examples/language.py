@@ -1,6 +1,7 @@
 """The language model's data, the text of this repository by characters, its loss, and text sampled from it."""
 
 import pathlib
+import re
 
 import torch
 import torch.nn.functional as F
@@ -16,6 +17,7 @@ class Text:
     def __init__(self):
         paths = [p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".cpp", ".h", ".md", ".py")]
         text = "".join(path.read_text() for path in paths).encode("ascii", "ignore").decode()
+        text = re.sub(" +", " ", text)  # much of it is indentation
         self.characters = sorted(set(text))
         number = {character: i for i, character in enumerate(self.characters)}
         self.tokens = torch.tensor([number[character] for character in text])
@@ -31,7 +33,7 @@ class Text:
         return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
     @torch.no_grad()
-    def sample(self, model, start, count, temperature=0.6):
+    def sample(self, model, start, count, temperature=0.7):
         """`start` continued by `count` characters."""
         generator = torch.Generator().manual_seed(0)
         tokens = [self.characters.index(character) for character in start]

@@ -146,7 +146,7 @@ class AttentionBlock(torch.nn.Module):
 class Denoiser(torch.nn.Module):
     """Predicts the noise in a picture [batch, 1, height, width] at a time in [0, 1]."""
 
-    def __init__(self, ops, channels=32, groups=8, heads=2):
+    def __init__(self, ops, channels=32, groups=4, heads=2):
         super().__init__()
         self.ops, self.channels = ops, channels
         self.enter = torch.nn.Conv2d(1, channels, 3, padding=1)

@@ -7,36 +7,52 @@ using at::Tensor;
 using std::optional;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-// Tensors arrive as pairs [b, h, 2, s, r/2] and the columns that pass through [b, h, s, rest], which may be
-// none. Block (h, i, b): `rows` positions of one head of query, or of key.
-void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
-                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin,
-                 std::optional<Array> positions, Tile direction, int rows, int columns) {
-  DType compute = query.dtype() == f64 ? f64 : f32;
-  Tile i = bid(1), b = bid(2), heads = query.dim(1);
-  Shape cut{rows, columns};
-  const auto table = [&](Array array, Tile j) {
-    if (!positions) return array[{b}].tiled_view(cut).load({i, j}).astype(compute);
-    Tile position = (*positions)[{b}].tiled_view({rows}).load({i}).reshape({rows, 1});
-    Tile column = arange(columns).reshape({1, columns}) + j * columns;
-    return gather(array[{b}], {position, column}, std::numeric_limits<double>::quiet_NaN()).astype(compute);
-  };
-  const auto rotate = [&](Tile h, Array in, Array in_rest, Array out, Array out_rest) {
-    View first = in[{b, h, 0}].tiled_view(cut), second = in[{b, h, 1}].tiled_view(cut);
-    View first_out = out[{b, h, 0}].tiled_view(cut), second_out = out[{b, h, 1}].tiled_view(cut);
-    for (Tile j : range(first.num_tiles(1))) {
-      Tile c = table(cos, j), s = table(sin, j) * direction.astype(compute);
-      Tile x = first.load({i, j}).astype(compute), y = second.load({i, j}).astype(compute);
-      first_out.store({i, j}, x * c - y * s);
-      second_out.store({i, j}, y * c + x * s);
+// The rows of both tables at some positions, once for all heads; NaN where there is no such row.
+void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array sin_out, int rows,
+                    int columns) {
+  Tile i = bid(0), b = bid(1);
+  Shape cut{1, columns};
+  for (Tile s : range(i * rows, min(i * rows + rows, positions.dim(1)))) {
+    Tile position = positions[{b}].tiled_view({1}).load({s}).reshape(Shape{});
+    for (const auto& [from, to] : {std::pair(cos, cos_out), std::pair(sin, sin_out)}) {
+      View in = from[{b}].tiled_view(cut), out = to[{b}].tiled_view(cut);
+      for (Tile j : range(in.num_tiles(1)))
+        out.store({s, j}, in.load({position, j}, std::numeric_limits<double>::quiet_NaN()));
     }
-    View rest = in_rest[{b, h}].tiled_view(cut), rest_out = out_rest[{b, h}].tiled_view(cut);
-    for (Tile j : range(rest.num_tiles(1))) rest_out.store({i, j}, rest.load({i, j}));
+  }
+}
+Kernel rows_at("rope_rows", rows_at_kernel);
+
+// Tensors arrive as pairs [b, h, 2, s, r/2] and the columns that pass through [b, h, s, rest], which may be
+// none; tables as [b, h, s, r/2], where heads of one group share theirs. Block (g, i, b): `rows` positions of
+// the heads of one group, the first `groups` of query, the others of key.
+void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
+                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin, Tile groups,
+                 Tile group_size, Tile direction, int rows, int columns) {
+  DType compute = query.dtype() == f64 ? f64 : f32;
+  Tile i = bid(1), b = bid(2), size = group_size.astype(i32);
+  Shape cut{rows, columns};
+  const auto view = [&](Array array, Tile h, int half) { return array[{b, h, half}].tiled_view(cut); };
+  const auto rotate = [&](Tile group, Array in, Array in_rest, Array out, Array out_rest) {
+    Tile head = group * size, end = min(head + size, in.dim(1));
+    for (Tile j : range(cdiv(in.dim(4), columns))) {
+      Tile c = cos[{b, head}].tiled_view(cut).load({i, j}).astype(compute);
+      Tile s = sin[{b, head}].tiled_view(cut).load({i, j}).astype(compute) * direction.astype(compute);
+      Tile minus_s = -s;
+      for (Tile h : range(head, end)) {
+        Tile x = view(in, h, 0).load({i, j}).astype(compute), y = view(in, h, 1).load({i, j}).astype(compute);
+        view(out, h, 0).store({i, j}, fma(x, c, y * minus_s));
+        view(out, h, 1).store({i, j}, fma(y, c, x * s));
+      }
+    }
+    for (Tile j : range(cdiv(in_rest.dim(3), columns)))
+      for (Tile h : range(head, end))
+        out_rest[{b, h}].tiled_view(cut).store({i, j}, in_rest[{b, h}].tiled_view(cut).load({i, j}));
   };
-  Tile h = bid(0);
+  Tile group = bid(0), first_key = groups.astype(i32);
   when(
-      h < heads, [&] { rotate(h, query, query_rest, query_out, query_rest_out); },
-      [&] { rotate(h - heads, key, key_rest, key_out, key_rest_out); });
+      group < first_key, [&] { rotate(group, query, query_rest, query_out, query_rest_out); },
+      [&] { rotate(group - first_key, key, key_rest, key_out, key_rest_out); });
 }
 Kernel rope_of("rope", rope_kernel);
 
@@ -103,7 +119,7 @@ void check_positions(const Tensor& ids, int64_t table) {
              table, " positions");
 }
 
-// The two tensors of a pair behind each other, and what is left of the head dim.
+// The two halves of all pairs, one behind the other.
 Tensor pairs(const Tensor& x, int64_t rotary, bool interleaved) {
   const int64_t step = x.stride(3);
   return x.as_strided({x.size(0), x.size(1), 2, x.size(2), rotary / 2},
@@ -111,7 +127,24 @@ Tensor pairs(const Tensor& x, int64_t rotary, bool interleaved) {
                        interleaved ? 2 * step : step},
                       x.storage_offset());
 }
-Tensor rest(const Tensor& x, int64_t rotary) { return x.slice(3, rotary); }
+
+std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& cos, const Tensor& sin,
+                                    int columns) {
+  Tensor ids = position_ids.dim() == 1 ? position_ids.unsqueeze(0) : position_ids;
+  if (ids.is_cpu())
+    ids.scalar_type() == at::kInt ? check_positions<int>(ids, cos.size(1))
+                                  : check_positions<int64_t>(ids, cos.size(1));
+  const int64_t batch = std::max(ids.size(0), cos.size(0)), length = ids.size(1);
+  const auto expanded = [batch](const Tensor& t) {
+    return t.dim() == 2 ? t.expand({batch, -1}) : t.expand({batch, -1, -1});
+  };
+  const auto fresh = [&] { return at::empty({batch, length, cos.size(2)}, cos.options()); };
+  std::pair tables{fresh(), fresh()};
+  constexpr int rows = 32;
+  rows_at.launch({ceil_div(length, rows), batch}, expanded(cos), expanded(sin), expanded(ids), tables.first,
+                 tables.second, rows, columns);
+  return tables;
+}
 
 // Rotates what is there of query and key; direction -1 turns back.
 void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos, const Tensor& sin,
@@ -125,25 +158,35 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
-  const auto table = [&](Tensor t) {
-    if (t.dim() == 2) t = t.unsqueeze(0);
-    t = t.expand({batch, t.size(1), t.size(2)});
-    if (t.size(2) == rotary / 2) return t;
-    return interleaved ? t.slice(2, 0, rotary, 2) : t.slice(2, 0, rotary / 2);
+  const int64_t heads = std::max(x.size(1), y.size(1));
+  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 8192 / columns;
+  const auto table = [&](const Tensor& t) {
+    const Tensor wide = t.dim() == 2 ? t.unsqueeze(0) : t;
+    if (t.size(-1) == rotary / 2) return wide;
+    return interleaved ? wide.slice(2, 0, rotary, 2) : wide.slice(2, 0, rotary / 2);
   };
-  optional<Tensor> positions;
-  if (position_ids) {
-    const Tensor ids = position_ids->dim() == 1 ? position_ids->unsqueeze(0) : *position_ids;
-    if (ids.is_cpu())
-      ids.scalar_type() == at::kInt ? check_positions<int>(ids, cos.size(-2))
-                                    : check_positions<int64_t>(ids, cos.size(-2));
-    positions = ids.expand({batch, length});
-  }
-  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 16384 / columns;
-  rope_of.launch({x.size(1) + y.size(1), ceil_div(length, rows), batch}, pairs(x, rotary, interleaved),
-                 rest(x, rotary), pairs(x_out, rotary, interleaved), rest(x_out, rotary),
-                 pairs(y, rotary, interleaved), rest(y, rotary), pairs(y_out, rotary, interleaved),
-                 rest(y_out, rotary), table(cos), table(sin), positions, direction, rows, columns);
+  std::pair tables{table(cos), table(sin)};
+  if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
+
+  // Few positions, as when a model generates: the rows of a block are then heads.
+  const bool by_position = length < heads;
+  const auto turned = [&](const Tensor& t, int64_t axis) { return by_position ? t.transpose(1, axis) : t; };
+  const auto whole = [&](const Tensor& t) {
+    return t.unsqueeze(by_position ? 2 : 1)
+        .expand(by_position ? at::IntArrayRef{batch, length, heads, rotary / 2}
+                            : at::IntArrayRef{batch, heads, length, rotary / 2});
+  };
+  const int64_t blocks = ceil_div(by_position ? heads : length, rows) * batch;
+  // Heads of one block read the tables from cache; but there must be blocks for every thread.
+  const int64_t group = by_position ? 1 : std::clamp<int64_t>(blocks * heads / 32, 1, 8);
+  const auto groups = [&](const Tensor& t) {
+    return t.size(1) == 0 ? 0 : by_position ? length : ceil_div(t.size(1), group);
+  };
+  const auto part = [&](const Tensor& t) { return turned(pairs(t, rotary, interleaved), 3); };
+  const auto other = [&](const Tensor& t) { return turned(t.slice(3, rotary), 2); };
+  rope_of.launch({groups(x) + groups(y), ceil_div(by_position ? heads : length, rows), batch}, part(x),
+                 other(x), part(x_out), other(x_out), part(y), other(y), part(y_out), other(y_out),
+                 whole(tables.first), whole(tables.second), groups(x), group, direction, rows, columns);
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.

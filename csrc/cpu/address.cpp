@@ -21,6 +21,7 @@ TileRef TileAddress::resolve(const Frame& frame) const {
   tile.dtype = from.dtype;
   tile.lanes = stored_as_lane(from.dtype);
   tile.pad = pad;
+  tile.streams = from.streams;
   tile.data = from.data;
   tile.rank = static_cast<int>(shape.size());
   for (size_t i = 0; i < shape.size(); ++i) {

@@ -19,6 +19,7 @@ struct TileRef {
   char* data = nullptr;  // of element [0, 0, …]
   DType dtype = DType::f32;
   bool lanes = true;     // data holds lanes; false: elements of dtype as memory has them
+  bool streams = false;  // of a store: its array is written past the caches
   int rank = 0;
   double pad = 0;
   struct Axis {
@@ -32,6 +33,7 @@ struct TileRef {
     data = other.data;
     dtype = other.dtype;
     lanes = other.lanes;
+    streams = other.streams;
     rank = other.rank;
     pad = other.pad;
     for (int i = 0; i < rank; ++i) axes[i] = other.axes[i];
@@ -52,6 +54,7 @@ struct ArrayRef {
   int64_t size[max_rank] = {};
   int64_t stride[max_rank] = {};  // bytes
   int64_t first[max_rank] = {};   // elements before this index do not exist: left by slice()
+  bool streams = false;           // too large to stay in a cache when written
 };
 
 union Scalar {

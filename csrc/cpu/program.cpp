@@ -7,6 +7,7 @@
 
 #include "cpu/lower.h"
 #include "cpu/parallel.h"
+#include "cpu/stream.h"
 #include "ir/walk.h"
 
 namespace tile::cpu {
@@ -113,6 +114,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         frame.block[2] = i / blocks[0] / blocks[1];
         run_units(units_, frame);
       }
+    stream_table().finish();
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();

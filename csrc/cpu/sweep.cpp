@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cpu/stream.h"
 #include "cpu/sweep_space.h"
 
 namespace tile::cpu {
@@ -62,11 +63,18 @@ class Run {
     for (size_t k = 0; k < sweep_.stores.size(); ++k) {
       const Cursor& to = space_.stores[k];
       auto value = static_cast<size_t>(sweep_.stores[k].value);
-      bool in_place = value >= sweep_.inputs.size() && to.lanes && direct_[value] < 0 && varies(value, cols_dim_) &&
+      bool in_place = value >= sweep_.inputs.size() && to.lanes && !to.streams && direct_[value] < 0 && varies(value, cols_dim_) &&
                       (varies(value, rows_dim_) || space_.extent[rows_dim_] == 1) &&
                       to.stride[cols_dim_] == lane_bytes(sweep_.lanes[value]);
       if (in_place) direct_[value] = static_cast<int>(k);
     }
+    // Chunks end where an array does, so that all but the last are read and written in place.
+    edge_ = space_.extent[cols_dim_];
+    auto limit = [&](const Cursor& cursor) {
+      if (cursor.valid[cols_dim_] > 0) edge_ = std::min(edge_, cursor.valid[cols_dim_]);
+    };
+    for (size_t v = 0; v < sweep_.inputs.size(); ++v) limit(space_.inputs[v]);
+    for (size_t k = 0; k < sweep_.stores.size(); ++k) limit(space_.stores[k]);
     const int64_t lanes = chunk_lanes();
     cols_ = std::min(space_.extent[cols_dim_], lanes);
     rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
@@ -75,6 +83,7 @@ class Run {
       buffers_[v] = frame_.scratch.take(static_cast<size_t>(count * lane_bytes(sweep_.lanes[v])));
     }
     expanded_ = frame_.scratch.take(static_cast<size_t>(rows_ * cols_ * 8));
+    converted_ = frame_.scratch.take(static_cast<size_t>(cols_ * 8));
   }
 
   // By the bytes a lane of what has to be kept between steps.
@@ -98,8 +107,10 @@ class Run {
     for (int d = 0; d < outers; ++d) turns *= space_.extent[d];
     for (int64_t turn = 0; turn < turns; ++turn) {
       for (int64_t r = 0; r < space_.extent[rows_dim_]; r += rows_)
-        for (int64_t c = 0; c < space_.extent[cols_dim_]; c += cols_)
-          chunk(outer, r, std::min(rows_, space_.extent[rows_dim_] - r), c, std::min(cols_, space_.extent[cols_dim_] - c));
+        for (int64_t c = 0, count; c < space_.extent[cols_dim_]; c += count) {
+          count = std::min(cols_, (c < edge_ ? edge_ : space_.extent[cols_dim_]) - c);
+          chunk(outer, r, std::min(rows_, space_.extent[rows_dim_] - r), c, count);
+        }
       for (int d = outers - 1; d >= 0 && ++outer[d] == space_.extent[d]; --d) outer[d] = 0;
     }
   }
@@ -215,9 +226,22 @@ class Run {
     if (down.low >= down.high || across.low >= across.high) return;
     Chunked from = expand(v, rows, cols);
     const int64_t element = lane_bytes(sweep_.lanes[v]), row = to.stride[rows_dim_], column = to.stride[cols_dim_];
-    move_row(to.dtype).store(data + down.low * row + across.low * column, row, column,
-                             from.data + down.low * from.row + across.low * element, from.row, down.high - down.low,
-                             across.high - across.low);
+    char* first = data + down.low * row + across.low * column;
+    const char* lanes = from.data + down.low * from.row + across.low * element;
+    const int64_t height = down.high - down.low, width = across.high - across.low;
+    const int64_t bytes = info(to.dtype).bytes;
+    if (!to.streams || column != bytes || width * bytes < 256) {
+      move_row(to.dtype).store(first, row, column, lanes, from.row, height, width);
+      return;
+    }
+    for (int64_t i = 0; i < height; ++i) {
+      const char* line = lanes + i * from.row;
+      if (!to.lanes) {  // converted first, in cache
+        move_row(to.dtype).store(converted_, width * bytes, bytes, line, from.row, 1, width);
+        line = converted_;
+      }
+      stream_table().write(first + i * row, line, width * bytes);
+    }
   }
 
   // Outputs that are inputs, or second outputs of a value, are copied; others were computed in place.
@@ -316,10 +340,11 @@ class Run {
   SweepSpace space_;
   int rows_dim_ = 0, cols_dim_ = 0;
   int64_t rows_ = 1, cols_ = 1;
+  int64_t edge_ = 0;  // columns from here on are padding of some participant
   char** buffers_ = nullptr;
   Chunked* at_ = nullptr;
   int* direct_ = nullptr;  // by value: the store it is computed into, or -1
-  char* expanded_ = nullptr;
+  char *expanded_ = nullptr, *converted_ = nullptr;
 };
 
 }  // namespace
@@ -331,7 +356,7 @@ Signal Sweep::run(Frame& frame) const {
 
 size_t Sweep::scratch_bytes() const {
   size_t elements = static_cast<size_t>(element_count(shape));
-  return inputs.size() * elements * 8 + (lanes.size() + 2) * (most_lanes * 8 + 128) +
+  return inputs.size() * elements * 8 + (lanes.size() + 3) * (most_lanes * 8 + 128) +
          (inputs.size() + outputs.size() + stores.size() + reductions.size() + 8) * 1024;
 }
 

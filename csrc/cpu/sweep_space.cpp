@@ -59,6 +59,7 @@ SweepSpace::Cursor cursor_of(const TileRef& tile) {
   cursor.data = tile.data;
   cursor.dtype = tile.dtype;
   cursor.lanes = tile.lanes;
+  cursor.streams = tile.streams;
   cursor.pad = tile.pad;
   for (int i = 0; i < tile.rank; ++i) {
     cursor.stride[i] = tile.axes[i].stride;

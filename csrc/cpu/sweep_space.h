@@ -12,6 +12,7 @@ class SweepSpace {
     char* data;
     DType dtype;
     bool lanes;
+    bool streams;
     bool outside;  // nothing of it is there: an axis of extent 1 lies outside
     double pad;
     int64_t stride[max_rank], first[max_rank], valid[max_rank];

@@ -1,6 +1,8 @@
 // Checks what a launch was given and hands it to the program.
 #include "runtime/launch.h"
 
+#include "cpu/stream.h"
+
 #include <limits>
 
 namespace tile {
@@ -34,14 +36,17 @@ void run_program(const cpu::Program& program, const std::string& name, const Loc
     ref.data = static_cast<char*>(array.data);
     ref.dtype = array.dtype;
     ref.rank = array.rank;
+    int64_t bytes = info(array.dtype).bytes;
     for (int i = 0; i < array.rank; ++i) {
       auto axis = static_cast<size_t>(i);
       if (array.sizes[axis] > most)
         fail(where, ErrorKind::value, "launch of ", name, ": an array extent is ", array.sizes[axis],
              "; the most is ", most, ", view the array with more axes");
       ref.size[i] = array.sizes[axis];
+      bytes *= array.sizes[axis];
       ref.stride[i] = array.strides[axis] * info(array.dtype).bytes;
     }
+    ref.streams = bytes >= cpu::stream_from_bytes;
   }
   program.run(blocks, arrays, scalars);
 }

@@ -30,16 +30,10 @@ def test_linear_keeps_the_layout_of_the_weight_gradient():
 
 
 def test_signature_is_that_of_torch():
-    text = F.scaled_dot_product_attention.__doc__.split("\n")[0] or F.scaled_dot_product_attention.__doc__.split("\n")[1]
-    ours = str(inspect.signature(sdpa))[1:-1]
-    for parameter in ours.split(", "):
-        assert parameter in text
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_sdpa_opinfo(dtype):
-    accept = lambda sample: sample.kwargs.get("dropout_p", 0.0) == 0.0  # noqa: E731
-    assert check_samples(sdpa, "nn.functional.scaled_dot_product_attention", dtype, accept=accept) > 0
+    # A built-in: its signature stands in its documentation, over several lines.
+    text = "".join(F.scaled_dot_product_attention.__doc__.split("->")[0].split())
+    ours = str(inspect.signature(sdpa)).replace(" ", "")
+    assert text == "scaled_dot_product_attention" + ours
 
 
 @pytest.mark.parametrize(

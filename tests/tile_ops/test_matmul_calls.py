@@ -139,7 +139,7 @@ def test_vmap(make, dims):
     for shape, dim in zip(shapes, dims):
         if dim is not None:
             shape = shape[:dim] + [samples] + shape[dim:]
-        args.append(make(*shape, grad=False))
+        args.append(make(*shape, dtype=torch.float64, grad=False))
 
     def ours(x, w, bias):
         return matmul(x, w, bias=bias, residual=bias, activation="silu")

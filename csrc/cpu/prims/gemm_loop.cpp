@@ -91,9 +91,13 @@ struct GemmLoopUnit final : Unit {
     bool add = begin_product(c, 2, extents, out, rows == extents[0] && cols == extents[1], frame);
     if (rows > 0 && cols > 0) {
       MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
-      const void* strip = packed_strip(frame, k, cols, right, y.dtype);
-      void* scratch = frame.scratch.take(static_cast<size_t>(kernels->blocked_scratch_size(rows, k) * kernels->element_bytes));
-      kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add, scratch);
+      // With all rows in one block nothing else uses these columns: they are packed piece by piece.
+      if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
+        streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
+      } else {
+        const void* strip = packed_strip(frame, k, cols, right, y.dtype);
+        kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add, take(frame, kernels->blocked_scratch_size(rows, k)));
+      }
     }
     frame.tiles[static_cast<size_t>(to)] = dense_lanes(out, dtype, 2, extents);
     frame.scratch.release(mark);
@@ -114,6 +118,27 @@ struct GemmLoopUnit final : Unit {
     const long bytes = info(tile.dtype).bytes;
     long rows = tile.axes[0].stride / bytes, cols = tile.axes[1].stride / bytes;
     return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
+  }
+
+  void* take(Frame& frame, int64_t elements) const {
+    return frame.scratch.take(static_cast<size_t>(elements * kernels->element_bytes));
+  }
+
+  void streamed(Frame& frame, int64_t rows, int64_t cols, int64_t k, MatrixView left, DType left_dtype, MatrixView right,
+                DType right_dtype, void* out, long row_stride, bool add) const {
+    const int64_t piece = kernels->piece_depth;
+    void* packed = take(frame, kernels->rows_size(rows, piece));
+    void* scratch = take(frame, kernels->streamed_scratch_size(piece, cols));
+    auto advance = [](MatrixView& view, long elements, DType dtype) {
+      view.data = static_cast<const char*>(view.data) + elements * info(dtype).bytes;
+    };
+    for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += piece) {
+      const int64_t depth = std::min(piece, k - at);
+      kernels->pack_rows(rows, depth, left, left_dtype, packed);
+      kernels->streamed(rows, cols, depth, packed, right, right_dtype, out, row_stride, add || at > 0, scratch);
+      advance(left, piece * left.column_stride, left_dtype);
+      advance(right, piece * right.row_stride, right_dtype);
+    }
   }
 
   // Blocks of one column of the grid share the packed strip; they follow each other.
@@ -156,7 +181,11 @@ std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
   unit->accumulator = lower.tile(op.operands[3]);
   unit->to = lower.tile(op.results[0]);
   unit->slot = lower.slot(op.results[0]);
-  lower.need_scratch(static_cast<size_t>(unit->kernels->blocked_scratch_size(unit->m, unit->kernels->block_depth) * 8 + 2 * unit->m * unit->n * 8) + 65536);
+  const GemmKernels& kernels = *unit->kernels;
+  const int64_t packed = std::max(kernels.blocked_scratch_size(unit->m, kernels.block_depth),
+                                  kernels.rows_size(unit->m, kernels.piece_depth) +
+                                      kernels.streamed_scratch_size(kernels.piece_depth, unit->n));
+  lower.need_scratch(static_cast<size_t>(packed * 8 + 2 * unit->m * unit->n * 8) + 65536);
   return unit;
 }
 

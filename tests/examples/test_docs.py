@@ -1,0 +1,41 @@
+"""Pages that are made by scripts are current; the README's example in Python runs."""
+
+import importlib.util
+import pathlib
+import re
+
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+def script(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_stages_of_the_compiler_are_current(examples):
+    page = ROOT / "docs" / "how_the_compiler_works.md"
+    assert script(ROOT / "docs" / "make_stages.py").updated(page.read_text()) == page.read_text(), "run docs/make_stages.py"
+
+
+def test_the_table_of_the_readme_is_current():
+    page = ROOT / "README.md"
+    made = script(ROOT / "benchmarks" / "readme_table.py").updated(page.read_text())
+    assert made == page.read_text(), "run benchmarks/readme_table.py"
+
+
+def test_every_row_of_the_readme_is_a_case():
+    # A name that no case has would silently be missing from the table.
+    module = script(ROOT / "benchmarks" / "readme_table.py")
+    names = {name for path in module.RESULTS.glob("cpu-*.md") for name in module.read(path)}
+    assert not names or set(module.ROWS) <= names
+
+
+def test_examples_in_pages_run(examples):
+    library = str(examples / "libtile_examples.so")
+    for name in ("README.md", "docs/getting_started.md", "docs/writing_an_operator.md"):
+        for text in re.findall(r"^```py\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL):
+            exec(text.replace("build/dev/examples/libtile_examples.so", library), {"torch": torch})
