@@ -78,7 +78,7 @@ void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bia
     Tile shift = -(scale * group.mean);
     if (bias) shift += at.load((*bias)[{g}], i);
     for (Tile k : range(in.steps())) {
-      Tile z = in.load(i, k).astype(at.dtype) * scale + shift;
+      Tile z = fma(in.load(i, k).astype(at.dtype), scale, shift);
       out.store(i, k, silu ? z * sigmoid(z) : z);
     }
   }
@@ -142,7 +142,7 @@ void apply_kernel(Array x, Array mean, Array rstd, std::optional<Array> weight, 
   Channels c(mean, rstd, weight, bias, bid(2), bid(1), group, {channels, pixels, axis, compute_dtype(x.dtype())});
   Tile scale = c.weight ? c.rstd * *c.weight : c.rstd;
   Tile shift = c.bias ? *c.bias - c.mean * scale : -(c.mean * scale);
-  Tile z = RowView(x, bid(2), channels, pixels, axis).load(bid(1), bid(0)).astype(c.at.dtype) * scale + shift;
+  Tile z = fma(RowView(x, bid(2), channels, pixels, axis).load(bid(1), bid(0)).astype(c.at.dtype), scale, shift);
   RowView(y, bid(2), channels, pixels, axis).store(bid(1), bid(0), silu ? z * sigmoid(z) : z);
 }
 

@@ -52,7 +52,7 @@ const auto layer_norm =
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>&,
                           const std::optional<at::Tensor>&, double) {
-          const auto statistics = [&] { return empty_statistics(input, normalized_shape.size(), input.scalar_type()); };
+          const auto statistics = [&] { return empty_statistics(input, normalized_shape.size()); };
           return std::tuple(statistics(), statistics());
         })
         .run([](const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,

@@ -16,8 +16,8 @@ void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArray
 at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter);
 void check_floating(const char* name, const at::Tensor& tensor);
 
-// One value a row, with the input's rank, in the dtype that `type` is computed in.
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes, at::ScalarType type);
+// One value a row, with the input's rank.
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes);
 
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);

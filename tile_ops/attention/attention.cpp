@@ -26,6 +26,11 @@ struct TileSize {
 TileSize tile_size(int64_t depth, int64_t least) {
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
 }
+// On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
+DType operand_dtype(const Tensor& query) {
+  const DType dtype = to_dtype(query.scalar_type());
+  return query.is_cpu() ? sum_dtype(dtype) : dtype;
+}
 // With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two of
 // seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
@@ -134,7 +139,7 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(p.depth, 64);
   forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value, whole_bias(bias, p), out, lse,
-                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
 }
 
 void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query, const Tensor& key,
@@ -158,16 +163,16 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
     if (const int64_t blocks = one_pass ? 1 : key_tiles)
       keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta,
                          if_defined(grad_key), if_defined(grad_value), result, sums, p.scale, p.offset, p.group,
-                         static_cast<int>(span), tile.rows, tile.cols, tile.depth);
+                         static_cast<int>(span), tile.rows, tile.cols, tile.depth, operand_dtype(query));
   }
   if (grad_query.defined() && !one_pass && delta.numel())
     query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta, grad_query,
-                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
   if (grad_bias.defined() && grad_bias.numel()) {
     const Tensor sums = four_dimensions(grad_bias);
     const int64_t tiles = ceil_div(sums.size(2), tile.rows) * ceil_div(sums.size(3), tile.cols);
     bias_kernel.launch({tiles, sums.size(1), sums.size(0)}, query, key, value, *scores_bias, grad_out, lse, delta, sums,
-                       p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth);
+                       p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
   }
 }
 

@@ -8,11 +8,12 @@ namespace {
 class Gradients {
  public:
   Gradients(Scores scores, Array value, const std::optional<Array>& grad_out, Array lse, Array delta, Tile batch,
-            Tile head, Tile group, int rows, int cols, int depth)
+            Tile head, Tile group, int rows, int cols, int depth, DType operand)
       : scores(scores),
         value_(value[{batch, head / group}].tiled_view({cols, depth})),
         lse_(lse[{batch, head}].tiled_view({rows})),
-        delta_(delta[{batch, head}].tiled_view({rows})) {
+        delta_(delta[{batch, head}].tiled_view({rows})),
+        operand_(operand) {
     if (grad_out) grad_out_ = (*grad_out)[{batch, head}].tiled_view({rows, depth});
   }
 
@@ -28,8 +29,8 @@ class Gradients {
     t.p = exp(s - where(lse == -inf, inf, lse));
     Tile grad_p = zeros(s.shape(), s.dtype());
     if (grad_out_) {
-      t.grad_out = grad_out_->load({i, 0});
-      grad_p = mma(*t.grad_out, value_.load({j, 0}).t(), grad_p);
+      t.grad_out = grad_out_->load({i, 0}).astype(operand_);
+      grad_p = mma(*t.grad_out, value_.load({j, 0}).astype(operand_).t(), grad_p);
     }
     t.grad_score = t.p * (grad_p - column(delta_.load({i})));
     return t;
@@ -41,6 +42,7 @@ class Gradients {
   static Tile column(Tile t) { return t.reshape({t.shape(0), 1}); }
   View value_, lse_, delta_;
   std::optional<View> grad_out_;
+  DType operand_;
 };
 
 }  // namespace
@@ -59,7 +61,7 @@ void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Arra
 void backward_keys(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
                    Array lse, Array delta, std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset, Tile group,
-                   Tile span, int rows, int cols, int depth) {
+                   Tile span, int rows, int cols, int depth, DType operand) {
   Tile key_head = bid(1), batch = bid(2), first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
   Tile weight = scale.astype(dtype);
@@ -74,12 +76,12 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
   for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
-      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth);
-      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
+      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
+      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
       for (Tile i : scores.seeing_rows(j)) {
         auto t = gradients.at(i, j);
-        Tile grad_score = (t.grad_score * weight).astype(query.dtype());
-        if (grad_value && t.grad_out) sum_value = mma(t.p.astype(value.dtype()).t(), *t.grad_out, sum_value);
+        Tile grad_score = (t.grad_score * weight).astype(operand);
+        if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
         if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
         if (sums) {
           View sum_query = (*sums)[{batch, head}].tiled_view(query_tile);
@@ -99,21 +101,21 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
                     Array lse, Array delta, Array grad_query, Tile scale, Tile offset, Tile group, int rows, int cols,
-                    int depth) {
+                    int depth, DType operand) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);
   DType dtype = sum_dtype(query.dtype());
   Tile weight = scale.astype(dtype), sum = zeros({rows, depth}, dtype);
-  Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth);
-  Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
+  Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
+  Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
   for (Tile j : scores.visible_keys(i)) {
     auto t = gradients.at(i, j);
-    sum = mma((t.grad_score * weight).astype(query.dtype()), t.k, sum);
+    sum = mma((t.grad_score * weight).astype(operand), t.k, sum);
   }
   grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array lse,
-                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth) {
+                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand) {
   // bid(0) counts the tiles of one head's bias. Along each axis a block has its own index, or all of them.
   Tile bias_cols = cdiv(grad_bias.dim(3), cols), row_tile = bid(0) / bias_cols, key_tile = bid(0) % bias_cols;
   Tile row_tiles = cdiv(query.dim(2), rows), key_tiles = cdiv(key.dim(2), cols);
@@ -125,8 +127,8 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
   Tile sum = zeros({rows, cols}, dtype);
   for (Tile batch : all_or_one(grad_bias.dim(0), query.dim(0), bid(2)))
     for (Tile head : all_or_one(grad_bias.dim(1), query.dim(1), bid(1))) {
-      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth);
-      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth);
+      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
+      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
           sum += gradients.at(i, j).grad_score;

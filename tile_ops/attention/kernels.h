@@ -2,6 +2,7 @@
 //
 // Arrays are [batch, heads, length, depth]; a tile is rows queries by cols keys. Query r attends to the keys
 // up to r + offset, so that one kernel serves both causal alignments and, with a large offset, no mask at all.
+// `operand` is the dtype of what the products multiply: the arrays' own, or that of sums, which rounds nothing.
 #pragma once
 #include <optional>
 
@@ -16,35 +17,27 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 class Scores {
  public:
   Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
-         Tile offset, int rows, int cols, int depth);
+         Tile offset, int rows, int cols, int depth, DType operand);
 
-  Tile query(Tile i) const { return query_.load({i, 0}); }
-  // Times scale where that loses nothing, so that the scores need no product of their own.
-  Tile scaled_query(Tile i) const { return scales_query() ? query(i) * scale_ : query(i); }
-  Tile key(Tile j) const { return key_.load({j, 0}); }
+  Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
+  Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
   // scale * q k^T + bias; -inf where masked. The compiler keeps the masks out of tiles that see all keys.
-  Tile at(Tile q, Tile k, Tile i, Tile j) const { return masked(mma(q, k.t(), zero()) * scale_, i, j); }
-  // The same of a scaled query.
-  Tile at_scaled(Tile q, Tile k, Tile i, Tile j) const {
-    return scales_query() ? masked(mma(q, k.t(), zero()), i, j) : at(q, k, i, j);
-  }
+  Tile at(Tile q, Tile k, Tile i, Tile j) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile j.
   Range visible_keys(Tile i) const { return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_)); }
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
-  bool scales_query() const { return query_.dtype() == scale_.dtype(); }
-  Tile zero() const { return zeros({rows_, cols_}, scale_.dtype()); }
-  Tile masked(Tile s, Tile i, Tile j) const;
   View query_, key_;
   std::optional<View> bias_;
   Tile scale_, offset_, keys_;
   int rows_, cols_;
+  DType operand_;
 };
 
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Tile scale,
-             Tile offset, Tile group, int rows, int cols, int depth);
+             Tile offset, Tile group, int rows, int cols, int depth, DType operand);
 
 // delta = sum(grad_out * out) - grad_lse: what a row's gradients of scores have in common.
 void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> grad_lse, Array delta, int rows,
@@ -56,14 +49,14 @@ void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Arra
 void backward_keys(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
                    Array lse, Array delta, std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset, Tile group,
-                   Tile span, int rows, int cols, int depth);
+                   Tile span, int rows, int cols, int depth, DType operand);
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
                     Array lse, Array delta, Array grad_query, Tile scale, Tile offset, Tile group, int rows, int cols,
-                    int depth);
+                    int depth, DType operand);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array lse,
-                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth);
+                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
 
 }  // namespace tile::attention

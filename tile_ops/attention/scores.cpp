@@ -4,21 +4,24 @@
 namespace tile::attention {
 
 Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
-               Tile offset, int rows, int cols, int depth)
+               Tile offset, int rows, int cols, int depth, DType operand)
     : query_(query[{batch, head}].tiled_view({rows, depth})),
       key_(key[{batch, head / group}].tiled_view({cols, depth})),
       scale_(scale.astype(sum_dtype(query.dtype()))),
       offset_(offset),
       keys_(key.dim(2)),
       rows_(rows),
-      cols_(cols) {
+      cols_(cols),
+      operand_(operand) {
   if (bias) bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
 }
 
-Tile Scores::masked(Tile s, Tile i, Tile j) const {
+Tile Scores::at(Tile q, Tile k, Tile i, Tile j) const {
+  DType dtype = scale_.dtype();
+  Tile s = mma(q, k.t(), zeros({rows_, cols_}, dtype)) * scale_;
   if (bias_) {
     Tile bias = bias_->load({i, j});
-    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(s.dtype());
+    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(dtype);
   }
   Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}), col = j * cols_ + arange(cols_).reshape({1, cols_});
   return where((col < keys_) & (col <= row + offset_), s, -inf);
