@@ -5,13 +5,16 @@
 namespace tile {
 namespace {
 
-// Statistics of two parts, of `count` and `n` values, become those of both (Chan); exact for large means.
+// Statistics of two parts, of `count` and `n` values, become those of both (Chan). A mean is the sum of two tiles, the
+// second what rounding took from the first: a mean of thousands of deviations would else be off by a part of one.
 struct Moments {
-  Tile count, mean, square;
-  void merge(const Tile& n, const Tile& m, const Tile& q) {
-    Tile total = count + n, delta = m - mean;
-    mean += delta * (n / total);
-    square += q + delta * delta * (count * n / total);
+  Tile count, mean, low, square;
+  void merge(const Tile& n, const Tile& m, const Tile& l, const Tile& q) {
+    Tile total = count + n, part = n / total, delta = (m - mean) + (l - low);
+    square += q + delta * delta * (count * part);
+    Tile step = (m - mean) * part, next = mean + step;
+    low += (l - low) * part + (step - (next - mean));
+    mean = next;
     count = total;
   }
 };
@@ -28,23 +31,25 @@ struct Layout {
 
 // Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1.
 Moments channel_moments(const RowView& x, const Tile& tile, Operand low, Operand high, const Tile& pixels, Layout at) {
-  Moments all{zeros({}, at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype)};
+  Moments all{zeros({}, at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype)};
   for (Tile k : range(low, high)) {
     Tile v = x.load(tile, k).astype(at.dtype), n = min(pixels - k * at.pixels, at.pixels).astype(at.dtype);
     Tile m = v.sum(at.axis, true) / n;
     Tile d = inside_row(v - m, k, at.pixels, at.axis, pixels);
-    all.merge(n, m, (d * d).sum(at.axis, true));
+    Tile l = d.sum(at.axis, true) / n;
+    all.merge(n, m, l, (d * d).sum(at.axis, true) - l * l * n);
   }
   return all;
 }
 
 // Adds a tile of channels, of `pixels` values each, to the statistics of their group; channels past the end are 0.
-void add_channels(Moments& group, const Tile& mean, const Tile& square, const Tile& tile, const Tile& channels,
+void add_channels(Moments& group, const Tile& mean, const Tile& low, const Tile& square, const Tile& tile, const Tile& channels,
                   const Tile& pixels, int extent, DType dtype) {
   Tile n = min(channels - tile * extent, extent).astype(dtype);
   Tile m = mean.sum(0) / n;
-  Tile d = where(arange(extent) + tile * extent < channels, mean - m, 0);
-  group.merge(n * pixels, m, square.sum(0) + (d * d).sum(0) * pixels);
+  Tile d = where(arange(extent) + tile * extent < channels, (mean - m) + low, 0);
+  Tile l = d.sum(0) / n;
+  group.merge(n * pixels, m, l, square.sum(0) + ((d * d).sum(0) - l * l * n) * pixels);
 }
 
 void put(const Array& array, const Tile& n, const Tile& g, const Tile& value) {
@@ -64,21 +69,21 @@ void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bia
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
   Array image = x[{n}], result = y[{n}];
   RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
-  Moments group{zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype)};
+  Moments group{zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype)};
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Moments each = channel_moments(in, i, 0, in.steps(), extent, at);
-    add_channels(group, each.mean.reshape({channels}), each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype),
+    add_channels(group, each.mean.reshape({channels}), each.low.reshape({channels}), each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype),
                  channels, at.dtype);
   }
   Tile r = 1 / sqrt(group.square / group.count + eps.astype(at.dtype));
-  if (mean) put(*mean, n, g, group.mean);
+  if (mean) put(*mean, n, g, group.mean + group.low);
   if (rstd) put(*rstd, n, g, r);
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
-    Tile shift = -(scale * group.mean);
+    Tile shift = -(group.low * scale);
     if (bias) shift += at.load((*bias)[{g}], i);
     for (Tile k : range(in.steps())) {
-      Tile z = fma(in.load(i, k).astype(at.dtype), scale, shift);
+      Tile z = (in.load(i, k).astype(at.dtype) - group.mean) * scale + shift;
       out.store(i, k, silu ? z * sigmoid(z) : z);
     }
   }
@@ -90,15 +95,18 @@ void moments_kernel(Array x, Array means, Array squares, Tile tiles, int channel
   RowView in(x, bid(2), channels, pixels, axis);
   Tile low = bid(0) * tiles;
   Moments all = channel_moments(in, bid(1), low, min(low + tiles, in.steps()), x.dim(2), at);
-  means[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.mean.reshape({1, channels}));
+  means[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, (all.mean + all.low).reshape({1, channels}));
   squares[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.square.reshape({1, channels}));
 }
 
 constexpr int merged_parts = 64, merged_channels = 64;
 
 // Channels of a group in all parts, from an array [N, parts, G, C / G].
+View parts_view(const Array& parts, const Tile& n, const Tile& g, int rows) {
+  return parts.permute({0, 2, 1, 3})[{n, g}].tiled_view({rows, merged_channels});
+}
 Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i) {
-  return parts.permute({0, 2, 1, 3})[{n, g}].tiled_view({merged_parts, merged_channels}).load({0, i});
+  return parts_view(parts, n, g, merged_parts).load({0, i});
 }
 
 // Merges the parts of a group's channels; a part has `span` pixels, the last one what is left.
@@ -107,15 +115,17 @@ void merge_kernel(Array means, Array squares, Array mean, Array rstd, Tile pixel
   Tile g = bid(0), n = bid(1), channels = means.dim(3);
   Tile all = pixels.astype(dtype);
   Tile count = max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).expand_dims(1);
-  Moments group{zeros({}, dtype), zeros({}, dtype), zeros({}, dtype)};
+  Moments group{zeros({}, dtype), zeros({}, dtype), zeros({}, dtype), zeros({}, dtype)};
   for (Tile i : range(cdiv(channels, merged_channels))) {
     Tile m = load_parts(means, n, g, i);
-    Tile center = (m * count).sum(0, true) / all;
+    // Around the first part: the sum of means themselves would round in units of a large one.
+    Tile pivot = parts_view(means, n, g, 1).load({0, i});
+    Tile center = pivot + ((m - pivot) * count).sum(0, true) / all;
     Tile d = m - center;
     Tile square = load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0);
-    add_channels(group, center.reshape({merged_channels}), square, i, channels, all, merged_channels, dtype);
+    add_channels(group, center.reshape({merged_channels}), zeros({merged_channels}, dtype), square, i, channels, all, merged_channels, dtype);
   }
-  put(mean, n, g, group.mean);
+  put(mean, n, g, group.mean + group.low);
   put(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
 }
 
@@ -141,8 +151,9 @@ void apply_kernel(Array x, Array mean, Array rstd, std::optional<Array> weight, 
                   bool silu, int channels, int pixels, int axis) {
   Channels c(mean, rstd, weight, bias, bid(2), bid(1), group, {channels, pixels, axis, compute_dtype(x.dtype())});
   Tile scale = c.weight ? c.rstd * *c.weight : c.rstd;
-  Tile shift = c.bias ? *c.bias - c.mean * scale : -(c.mean * scale);
-  Tile z = fma(RowView(x, bid(2), channels, pixels, axis).load(bid(1), bid(0)).astype(c.at.dtype), scale, shift);
+  // The mean goes first: a shift of bias - mean * scale would round in units of a large mean.
+  Tile z = (RowView(x, bid(2), channels, pixels, axis).load(bid(1), bid(0)).astype(c.at.dtype) - c.mean) * scale;
+  if (c.bias) z += *c.bias;
   RowView(y, bid(2), channels, pixels, axis).store(bid(1), bid(0), silu ? z * sigmoid(z) : z);
 }
 
@@ -150,7 +161,7 @@ void apply_kernel(Array x, Array mean, Array rstd, std::optional<Array> weight, 
 Tile grad_affine(const Tile& grad, const Tile& xhat, const Channels& c, bool silu) {
   if (!silu) return grad;
   Tile z = affine(xhat, c.weight, c.bias);
-  Tile s = sigmoid(z);
+  Tile s = 1 / (1 + exp(-z));  // an ulp better than sigmoid(): a sum over pixels collects it
   return grad * (s * (1 + z * (1 - s)));
 }
 
@@ -197,9 +208,10 @@ void apply_backward_kernel(Array g, Array x, Array mean, Array rstd, std::option
   Channels c(mean, rstd, weight, bias, n, tile, group, {channels, pixels, axis, compute_dtype(x.dtype())});
   Tile xhat = (RowView(x, n, channels, pixels, axis).load(tile, k).astype(c.at.dtype) - c.mean) * c.rstd;
   Tile dz = grad_affine(RowView(g, n, channels, pixels, axis).load(tile, k).astype(c.at.dtype), xhat, c, silu);
-  Tile scale = c.weight ? c.rstd * *c.weight : c.rstd;
-  Tile shift = c.rstd * c.each(mean_b, n, tile, group), slope = c.rstd * c.each(mean_w, n, tile, group);
-  RowView(dx, n, channels, pixels, axis).store(tile, k, dz * scale - (xhat * slope + shift));
+  // The means are taken off before rstd multiplies: it is large where a group is nearly constant.
+  Tile wdz = c.weight ? dz * *c.weight : dz;
+  Tile dv = wdz - c.each(mean_b, n, tile, group) - xhat * c.each(mean_w, n, tile, group);
+  RowView(dx, n, channels, pixels, axis).store(tile, k, dv * c.rstd);
 }
 
 Kernel fused("group_norm", fused_kernel);

@@ -140,10 +140,10 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
   return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
 }
 
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes) {
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
   std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return at::empty_symint(sizes, input.options().dtype(compute_dtype(input.scalar_type())));
+  return at::empty_symint(sizes, input.options().dtype(wide ? at::kDouble : compute_dtype(input.scalar_type())));
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {

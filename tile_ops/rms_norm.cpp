@@ -9,7 +9,7 @@ namespace {
 
 void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps, int rows,
                      int columns, bool whole, int axis) {
-  DType compute = compute_dtype(x.dtype());
+  DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   Tile row = bid(0);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   auto squares = [&](const Tile& k) {
@@ -53,8 +53,8 @@ const auto rms_norm =
           return at::empty_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                          const std::optional<at::Tensor>&, std::optional<double>) {
-          return empty_statistics(input, normalized_shape.size());
+                          const std::optional<at::Tensor>& weight, std::optional<double>) {
+          return empty_statistics(input, normalized_shape.size(), weight && weight->scalar_type() == at::kDouble);
         })
         .run([](const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
                 std::optional<double> eps, at::Tensor& out, const std::optional<at::Tensor>& rstd) {

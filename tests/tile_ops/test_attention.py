@@ -56,7 +56,7 @@ def test_heads(batch, heads, key_heads, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("depth, value_depth", [(8, 72), (72, 8), (64, 130), (200, 1)])
 def test_value_depth(depth, value_depth, dtype):
-    check(inputs(2, 2, 1, 33, 70, depth, value_depth, dtype=dtype))
+    check(inputs(3, 2, 1, 33, 70, depth, value_depth, dtype=dtype))
 
 
 MASKS = [

@@ -3,6 +3,8 @@
 import functools
 
 import contract
+import math
+
 import pytest
 import tile_ops  # noqa: F401
 import torch
@@ -14,7 +16,14 @@ op = torch.ops.tile.group_norm
 
 
 def theirs(input, num_groups, weight=None, bias=None, eps=1e-5, *, activation="none"):
-    out = F.group_norm(input, num_groups, weight, bias, eps)
+    own = bias if weight is not None else None  # torch's backward crashes on a bias alone
+    if input.dim() > 1 and input.numel() == input.shape[0] * num_groups:  # F.group_norm refuses one value a group
+        shape = *input.shape[:2], math.prod(input.shape[2:]), num_groups
+        out = torch.native_group_norm(input.contiguous(), weight, own, *shape, eps)[0]
+    else:
+        out = F.group_norm(input, num_groups, weight, own, eps)
+    if bias is not None and own is None:
+        out = out + bias.to(out.dtype).view(-1, *[1] * (input.dim() - 2))
     return F.silu(out) if activation == "silu" else out
 
 
@@ -56,6 +65,10 @@ def test_shapes(shape, groups, activation, dtype):
     orders = [x] + ([x.contiguous(memory_format=FORMATS[x.dim()])] if x.dim() in FORMATS else [])
     for x in orders:
         x = x.detach().requires_grad_()
+        if not x.numel():  # torch gives NaN for the parameters where the pixels are none: a sum of nothing is 0
+            grads = torch.autograd.grad(op(x, groups, weight, bias, activation=activation).sum(), (x, weight, bias))
+            assert [g.shape for g in grads] == [x.shape, weight.shape, bias.shape] and not any(g.any() for g in grads)
+            continue
         check_call(op, theirs, (x, groups, weight, bias), {"activation": activation}, what=str(x.stride()))
         out = op(x, groups, weight, bias, activation=activation)
         assert out.stride() == torch.empty_like(x).stride()
@@ -65,7 +78,7 @@ def test_shapes(shape, groups, activation, dtype):
 
 @pytest.mark.parametrize("affine", ["", "w", "b"])
 @pytest.mark.parametrize("activation", ["none", "silu"])
-@pytest.mark.parametrize("shape", [(2, 6, 5, 7), (1, 6, 200, 101)])
+@pytest.mark.parametrize("shape", [(6, 6, 5, 7), (1, 6, 200, 101)])
 def test_without_parameters(shape, activation, affine):
     for memory_format in (torch.contiguous_format, torch.channels_last):
         x = torch.randn(shape).contiguous(memory_format=memory_format).requires_grad_()
