@@ -28,9 +28,8 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
     Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
     if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
-    Tile shift = -(center * scale);
     auto store = [&](const Operand& k) {
-      Tile v = fma(load(k), scale, shift);
+      Tile v = (load(k) - center) * scale;
       auto vector = [&](const Array& of_columns) { return row_vector(of_columns, k, columns, axis, compute); };
       if (weight && bias) v = fma(v, vector(*weight), vector(*bias));
       else if (weight) v *= vector(*weight);
