@@ -34,7 +34,7 @@ test-long: build-tests
 
 # A C++ library of kernels and a program that trains with them, in build/dev/examples.
 examples: build
-	@$(PY) examples/build.py
+	@$(PY) examples/build_cpp.py
 
 bench: build
 	@$(PY) benchmarks/run.py
@@ -51,7 +51,7 @@ offline:
 # make offline-test SHARD=1/4
 SHARD ?= 1/1
 offline-test: offline
-	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=python $(PYTHON) -m pytest tests --shard $(SHARD)
+	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=$(abspath python) $(PYTHON) -m pytest tests --shard $(SHARD)
 
 format:
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i

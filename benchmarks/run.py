@@ -74,9 +74,9 @@ def main():
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options = options.parse_args()
     sys.path.append(str(HERE.parent / "examples"))
-    import build
+    import build_cpp
 
-    build.load()
+    build_cpp.load()
     torch.manual_seed(0)
     lines = header(options.seconds)
     print("\n".join(lines), flush=True)

@@ -12,8 +12,8 @@ BEGIN, END = "<!-- docs/make_stages.py -->\n", "<!-- end of the stages -->\n"
 RUN = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import build, torch
-build.load()
+import build_cpp, torch
+build_cpp.load()
 torch.ops.examples.causal_sum(torch.ones(2, 2))
 """
 WHAT = {

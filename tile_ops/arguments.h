@@ -1,4 +1,4 @@
-// What operators check of their arguments, and how the errors name it.
+// What operators check of their arguments, how the errors name it, and tensors seen with other strides.
 #pragma once
 #include <c10/core/ScalarType.h>
 
@@ -22,6 +22,17 @@ inline void require_same_dtype(std::string_view first, const at::Tensor& x, std:
   if (x.scalar_type() != y.scalar_type())
     fail(ErrorKind::type, first, " is ", dtype_name(x.scalar_type()), " and ", second, " is ",
          dtype_name(y.scalar_type()), "; convert one with .to()");
+}
+
+// as_strided without the price of a tensor: `offset` elements after the first.
+inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
+                             int64_t offset = 0) {
+  ArrayArgument array = at::to_array_argument(tensor);
+  array.data = static_cast<char*>(array.data) + offset * static_cast<int64_t>(tensor.element_size());
+  array.rank = static_cast<int>(sizes.size());
+  std::copy(sizes.begin(), sizes.end(), array.sizes.begin());
+  std::copy(strides.begin(), strides.end(), array.strides.begin());
+  return array;
 }
 
 }  // namespace tile

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/ones.h>
 
+#include "arguments.h"
+
 namespace tile {
 namespace {
 
@@ -33,14 +35,11 @@ using Extents = c10::SmallVector<int64_t, 6>;
 // One tensor of a product: strides over the product's axes (0: broadcast) and over its own two.
 struct Matrix {
   at::Tensor tensor;
-  int64_t offset = 0;
+  int64_t offset = 0;  // in elements, from the tensor's first
   Extents strides;
   int64_t row = 0, column = 0;
 
   bool used() const { return tensor.defined(); }
-  at::Tensor view(at::IntArrayRef sizes, at::IntArrayRef steps) const {
-    return tensor.as_strided(sizes, steps, offset);
-  }
 };
 
 struct Axis {
@@ -85,7 +84,6 @@ class Product {
       };
       Matrix& matrix = matrices_[t];
       matrix.tensor = tensors[t];
-      matrix.offset = tensors[t].storage_offset();
       matrix.row = stride(-2, t == Y ? k_ : m_);
       matrix.column = stride(-1, t == X ? k_ : n_);
     }
@@ -178,8 +176,7 @@ class Product {
     const bool left = &t == &matrices_[X];
     sizes.append({left ? m_ : k_, left ? k_ : n_});
     steps.append({t.row, t.column});
-    t.tensor = t.view(sizes, steps).contiguous();
-    t.offset = t.tensor.storage_offset();
+    t.tensor = t.tensor.as_strided(sizes, steps, t.tensor.storage_offset()).contiguous();
     size_t at = 0;
     for (const bool summed : {false, true})
       for (size_t axis = 0; axis < axes_.size(); ++axis)
@@ -223,7 +220,7 @@ class Product {
     }
     while (kept.size() < 2) kept.insert(kept.begin(), -1);
     const auto size = [&](int64_t axis) { return axis < 0 ? 1 : axes_[static_cast<size_t>(axis)].size; };
-    const auto view = [&](size_t which, int64_t rows, int64_t columns) -> std::optional<at::Tensor> {
+    const auto view = [&](size_t which, int64_t rows, int64_t columns) -> std::optional<ArrayArgument> {
       const Matrix& t = matrices_[which];
       if (!t.used()) return std::nullopt;
       Extents sizes, steps;
@@ -236,7 +233,7 @@ class Product {
       if (which == X || which == Y) add(sum ? static_cast<int64_t>(*sum) : -1);
       sizes.append({rows, columns});
       steps.append({t.row, t.column});
-      return t.view(sizes, steps);
+      return strided(t.tensor, sizes, steps, t.offset);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
     const TileSize tile = tile_size(m_, n_, batches);

@@ -23,36 +23,31 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 }
 Kernel rows_at("rope_rows", rows_at_kernel);
 
-// Tensors arrive as pairs [b, h, 2, s, r/2] and the columns that pass through [b, h, s, rest], which may be
-// none; tables as [b, h, s, r/2], where heads of one group share theirs. Block (g, i, b): `rows` positions of
-// the heads of one group, the first `groups` of query, the others of key.
+// Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through [b, h, s, rest], which may be
+// none; tables as [b, 1, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of
+// them of query, the others of key.
 void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
                  Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin, Tile groups,
-                 Tile group_size, Tile direction, int rows, int columns) {
+                 Tile direction, int heads, int rows, int columns) {
   DType compute = query.dtype() == f64 ? f64 : f32;
-  Tile i = bid(1), b = bid(2), size = group_size.astype(i32);
-  Shape cut{rows, columns};
-  const auto view = [&](Array array, Tile h, int half) { return array[{b, h, half}].tiled_view(cut); };
-  const auto rotate = [&](Tile group, Array in, Array in_rest, Array out, Array out_rest) {
-    Tile head = group * size, end = min(head + size, in.dim(1));
+  Tile i = bid(1), b = bid(2);
+  Shape cut{heads, rows, columns}, table_cut{1, rows, columns};
+  const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
+  const auto rotate = [&](Tile g, Array in, Array in_rest, Array out, Array out_rest) {
     for (Tile j : range(cdiv(in.dim(4), columns))) {
-      Tile c = cos[{b, head}].tiled_view(cut).load({i, j}).astype(compute);
-      Tile s = sin[{b, head}].tiled_view(cut).load({i, j}).astype(compute) * direction.astype(compute);
-      Tile minus_s = -s;
-      for (Tile h : range(head, end)) {
-        Tile x = view(in, h, 0).load({i, j}).astype(compute), y = view(in, h, 1).load({i, j}).astype(compute);
-        view(out, h, 0).store({i, j}, fma(x, c, y * minus_s));
-        view(out, h, 1).store({i, j}, fma(y, c, x * s));
-      }
+      Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+      Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute) * direction.astype(compute);
+      Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
+      half(out, 0).store({g, i, j}, fma(x, c, y * -s));
+      half(out, 1).store({g, i, j}, fma(y, c, x * s));
     }
     for (Tile j : range(cdiv(in_rest.dim(3), columns)))
-      for (Tile h : range(head, end))
-        out_rest[{b, h}].tiled_view(cut).store({i, j}, in_rest[{b, h}].tiled_view(cut).load({i, j}));
+      out_rest[{b}].tiled_view(cut).store({g, i, j}, in_rest[{b}].tiled_view(cut).load({g, i, j}));
   };
-  Tile group = bid(0), first_key = groups.astype(i32);
+  Tile g = bid(0), first_key = groups.astype(i32);
   when(
-      group < first_key, [&] { rotate(group, query, query_rest, query_out, query_rest_out); },
-      [&] { rotate(group - first_key, key, key_rest, key_out, key_rest_out); });
+      g < first_key, [&] { rotate(g, query, query_rest, query_out, query_rest_out); },
+      [&] { rotate(g - first_key, key, key_rest, key_out, key_rest_out); });
 }
 Kernel rope_of("rope", rope_kernel);
 
@@ -120,12 +115,15 @@ void check_positions(const Tensor& ids, int64_t table) {
 }
 
 // The two halves of all pairs, one behind the other.
-Tensor pairs(const Tensor& x, int64_t rotary, bool interleaved) {
-  const int64_t step = x.stride(3);
-  return x.as_strided({x.size(0), x.size(1), 2, x.size(2), rotary / 2},
-                      {x.stride(0), x.stride(1), interleaved ? step : step * (rotary / 2), x.stride(2),
-                       interleaved ? 2 * step : step},
-                      x.storage_offset());
+ArrayArgument pairs(const Tensor& x, int64_t rotary, bool interleaved) {
+  const int64_t half = rotary / 2, step = x.stride(3);
+  return strided(x, {x.size(0), 2, x.size(1), x.size(2), half},
+                 {x.stride(0), interleaved ? step : step * half, x.stride(1), x.stride(2),
+                  interleaved ? 2 * step : step});
+}
+// What is left of the head dim.
+ArrayArgument rest(const Tensor& x, int64_t rotary) {
+  return strided(x, {x.size(0), x.size(1), x.size(2), x.size(3) - rotary}, x.strides(), rotary * x.stride(3));
 }
 
 std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& cos, const Tensor& sin,
@@ -158,35 +156,21 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
-  const int64_t heads = std::max(x.size(1), y.size(1));
-  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 8192 / columns;
-  const auto table = [&](const Tensor& t) {
-    const Tensor wide = t.dim() == 2 ? t.unsqueeze(0) : t;
-    if (t.size(-1) == rotary / 2) return wide;
-    return interleaved ? wide.slice(2, 0, rotary, 2) : wide.slice(2, 0, rotary / 2);
-  };
-  std::pair tables{table(cos), table(sin)};
+  constexpr int heads = 16;
+  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = 4096 / columns;
+  std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
-
-  // Few positions, as when a model generates: the rows of a block are then heads.
-  const bool by_position = length < heads;
-  const auto turned = [&](const Tensor& t, int64_t axis) { return by_position ? t.transpose(1, axis) : t; };
-  const auto whole = [&](const Tensor& t) {
-    return t.unsqueeze(by_position ? 2 : 1)
-        .expand(by_position ? at::IntArrayRef{batch, length, heads, rotary / 2}
-                            : at::IntArrayRef{batch, heads, length, rotary / 2});
+  const auto table = [&](const Tensor& t) {
+    const int64_t step = interleaved && t.size(2) == rotary ? 2 : 1;
+    return strided(t, {batch, 1, length, rotary / 2},
+                   {t.size(0) == 1 ? 0 : t.stride(0), 0, t.stride(1), t.stride(2) * step});
   };
-  const int64_t blocks = ceil_div(by_position ? heads : length, rows) * batch;
-  // Heads of one block read the tables from cache; but there must be blocks for every thread.
-  const int64_t group = by_position ? 1 : std::clamp<int64_t>(blocks * heads / 32, 1, 8);
-  const auto groups = [&](const Tensor& t) {
-    return t.size(1) == 0 ? 0 : by_position ? length : ceil_div(t.size(1), group);
-  };
-  const auto part = [&](const Tensor& t) { return turned(pairs(t, rotary, interleaved), 3); };
-  const auto other = [&](const Tensor& t) { return turned(t.slice(3, rotary), 2); };
-  rope_of.launch({groups(x) + groups(y), ceil_div(by_position ? heads : length, rows), batch}, part(x),
-                 other(x), part(x_out), other(x_out), part(y), other(y), part(y_out), other(y_out),
-                 whole(tables.first), whole(tables.second), groups(x), group, direction, rows, columns);
+  const int64_t groups = ceil_div(x.size(1), heads);
+  rope_of.launch({groups + ceil_div(y.size(1), heads), ceil_div(length, rows), batch},
+                 pairs(x, rotary, interleaved), rest(x, rotary), pairs(x_out, rotary, interleaved),
+                 rest(x_out, rotary), pairs(y, rotary, interleaved), rest(y, rotary),
+                 pairs(y_out, rotary, interleaved), rest(y_out, rotary), table(tables.first),
+                 table(tables.second), groups, direction, heads, rows, columns);
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.

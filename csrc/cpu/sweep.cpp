@@ -75,6 +75,14 @@ class Run {
     };
     for (size_t v = 0; v < sweep_.inputs.size(); ++v) limit(space_.inputs[v]);
     for (size_t k = 0; k < sweep_.stores.size(); ++k) limit(space_.stores[k]);
+    // Lanes in place wherever the sweep goes: all that a chunk needs is their address.
+    simple_ = take<bool>(values());
+    for (size_t v = 0; v < sweep_.inputs.size(); ++v) {
+      const Cursor& from = space_.inputs[v];
+      simple_[v] = from.lanes && !from.outside &&
+                   (from.stride[cols_dim_] == lane_bytes(sweep_.lanes[v]) || !varies(v, cols_dim_));
+      for (int d = 0; d < space_.dims; ++d) simple_[v] &= from.first[d] <= 0 && from.valid[d] >= space_.extent[d];
+    }
     const int64_t lanes = chunk_lanes();
     cols_ = std::min(space_.extent[cols_dim_], lanes);
     rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
@@ -106,6 +114,10 @@ class Run {
     int64_t turns = 1;
     for (int d = 0; d < outers; ++d) turns *= space_.extent[d];
     for (int64_t turn = 0; turn < turns; ++turn) {
+      for (size_t v = 0; v < sweep_.inputs.size(); ++v) enter(space_.inputs[v], outer);
+      for (size_t k = 0; k < sweep_.outputs.size(); ++k) enter(space_.outputs[k], outer);
+      for (size_t k = 0; k < sweep_.stores.size(); ++k) enter(space_.stores[k], outer);
+      for (size_t k = 0; k < sweep_.reductions.size(); ++k) enter(space_.reductions[k].cursor, outer);
       for (int64_t r = 0; r < space_.extent[rows_dim_]; r += rows_)
         for (int64_t c = 0, count; c < space_.extent[cols_dim_]; c += count) {
           count = std::min(cols_, (c < edge_ ? edge_ : space_.extent[cols_dim_]) - c);
@@ -125,39 +137,45 @@ class Run {
     return {low, std::clamp<int64_t>(cursor.valid[dim] - start, low, count)};
   }
 
-  char* locate(const Cursor& cursor, const int64_t* outer, int64_t r, int64_t c, bool& within) const {
-    char* data = cursor.data;
-    within = !cursor.outside;
+  // Where a cursor stands at the start of rows and columns, for one index of the outer dimensions.
+  void enter(Cursor& cursor, const int64_t* outer) const {
+    cursor.line = cursor.data;
+    cursor.within = !cursor.outside;
     for (int d = 0; d < space_.dims - 2; ++d) {
-      within &= outer[d] >= cursor.first[d] && outer[d] < cursor.valid[d];
-      data += outer[d] * cursor.stride[d];
+      cursor.within &= outer[d] >= cursor.first[d] && outer[d] < cursor.valid[d];
+      cursor.line += outer[d] * cursor.stride[d];
     }
-    return data + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
+  }
+  char* locate(const Cursor& cursor, int64_t r, int64_t c) const {
+    return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
   }
 
   void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
-    for (size_t v = 0; v < sweep_.inputs.size(); ++v) read(v, outer, r, rows, c, cols);
+    for (size_t v = 0; v < sweep_.inputs.size(); ++v) read(v, r, rows, c, cols);
     for (const SweepOutput& output : sweep_.outputs) {
       auto v = static_cast<size_t>(output.value);
       if (v < sweep_.inputs.size()) continue;
-      bool within;
       const Cursor& to = space_.outputs[static_cast<size_t>(&output - sweep_.outputs.data())];
-      at_[v] = {locate(to, outer, r, c, within), to.stride[rows_dim_]};
+      at_[v] = {locate(to, r, c), to.stride[rows_dim_]};
     }
-    for (const SweepStep& step : sweep_.steps) compute(step, outer, r, rows, c, cols);
-    for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, outer, r, rows, c, cols);
+    for (const SweepStep& step : sweep_.steps) compute(step, r, rows, c, cols);
+    for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
     for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);
-    for (size_t k = 0; k < sweep_.outputs.size(); ++k) copy_output(k, outer, r, rows, c, cols);
+    for (size_t k = 0; k < sweep_.outputs.size(); ++k) copy_output(k, r, rows, c, cols);
     for (size_t v = sweep_.inputs.size(); v < values(); ++v) at_[v].data = nullptr;
   }
 
-  void read(size_t v, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  void read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) {
     const Cursor& from = space_.inputs[v];
+    if (simple_[v]) {
+      at_[v] = {locate(from, r, c), from.stride[rows_dim_]};
+      return;
+    }
     const int64_t element = lane_bytes(sweep_.lanes[v]);
     if (!varies(v, rows_dim_)) rows = 1;
     if (!varies(v, cols_dim_)) cols = 1;
-    bool within;
-    char* data = locate(from, outer, r, c, within);
+    char* data = locate(from, r, c);
+    const bool within = from.within;
     Part down = inside(from, rows_dim_, r, rows), across = inside(from, cols_dim_, c, cols);
     if (rows == 1 && !varies(v, rows_dim_)) down = {0, 1};
     if (cols == 1 && !varies(v, cols_dim_)) across = {0, 1};
@@ -176,7 +194,7 @@ class Run {
               buffers_[v] + down.low * line + across.low * element, line, down.high - down.low, across.high - across.low);
   }
 
-  void compute(const SweepStep& step, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  void compute(const SweepStep& step, int64_t r, int64_t rows, int64_t c, int64_t cols) {
     auto out = static_cast<size_t>(step.out);
     const int64_t element = lane_bytes(sweep_.lanes[out]);
     const bool down = varies(out, rows_dim_), across = varies(out, cols_dim_);
@@ -186,9 +204,8 @@ class Run {
       at_[out] = {buffers_[out], down ? cols * element : 0};
       if (direct_[out] >= 0) {
         const Cursor& to = space_.stores[static_cast<size_t>(direct_[out])];
-        bool within;
-        char* data = locate(to, outer, r, c, within);
-        if (within && inside(to, rows_dim_, r, rows).all(rows) && inside(to, cols_dim_, c, cols).all(cols))
+        char* data = locate(to, r, c);
+        if (to.within && inside(to, rows_dim_, r, rows).all(rows) && inside(to, cols_dim_, c, cols).all(cols))
           at_[out] = {data, to.stride[rows_dim_]};
       }
     }
@@ -216,12 +233,11 @@ class Run {
     return {expanded_, varies(v, rows_dim_) ? cols * element : 0};
   }
 
-  void write(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  void write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
     const Cursor& to = space_.stores[k];
     auto v = static_cast<size_t>(sweep_.stores[k].value);
-    bool within;
-    char* data = locate(to, outer, r, c, within);
-    if (!within || at_[v].data == data) return;
+    char* data = locate(to, r, c);
+    if (!to.within || at_[v].data == data) return;
     Part down = inside(to, rows_dim_, r, rows), across = inside(to, cols_dim_, c, cols);
     if (down.low >= down.high || across.low >= across.high) return;
     Chunked from = expand(v, rows, cols);
@@ -245,11 +261,10 @@ class Run {
   }
 
   // Outputs that are inputs, or second outputs of a value, are copied; others were computed in place.
-  void copy_output(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  void copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
     const Cursor& to = space_.outputs[k];
     auto v = static_cast<size_t>(sweep_.outputs[k].value);
-    bool within;
-    char* data = locate(to, outer, r, c, within);
+    char* data = locate(to, r, c);
     if (data == at_[v].data) return;
     Chunk call{varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1, data, to.stride[rows_dim_],
                {at_[v].data}, {at_[v].row}};
@@ -275,8 +290,7 @@ class Run {
     if ((!down && r > 0) || (!across && c > 0)) return;
     if (!down) rows = 1;
     if (!across) cols = 1;
-    bool within;
-    char* to = locate(into.cursor, outer, r, c, within);
+    char* to = locate(into.cursor, r, c);
     const int64_t element = lane_bytes(sweep_.lanes[v]);
     // The last row and column may weigh more than the others: up to four pieces.
     int64_t heavy_rows = into.weight[rows_dim_] > 1 && r + rows > into.last[rows_dim_] ? 1 : 0;
@@ -343,6 +357,7 @@ class Run {
   int64_t edge_ = 0;  // columns from here on are padding of some participant
   char** buffers_ = nullptr;
   Chunked* at_ = nullptr;
+  bool* simple_ = nullptr;  // by input
   int* direct_ = nullptr;  // by value: the store it is computed into, or -1
   char *expanded_ = nullptr, *converted_ = nullptr;
 };

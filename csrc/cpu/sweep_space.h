@@ -16,6 +16,8 @@ class SweepSpace {
     bool outside;  // nothing of it is there: an axis of extent 1 lies outside
     double pad;
     int64_t stride[max_rank], first[max_rank], valid[max_rank];
+    char* line;   // while running: where rows and columns start,
+    bool within;  // and whether they are there at all
   };
   struct Accumulator {
     Cursor cursor;

@@ -12,6 +12,6 @@ sys.path += [str(ROOT / "examples"), str(ROOT / "benchmarks")]
 @pytest.fixture(scope="session")
 def examples():
     """The folder where examples/cpp is built."""
-    import build
+    import build_cpp
 
-    return build.build().parent
+    return build_cpp.build().parent

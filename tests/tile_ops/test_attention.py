@@ -117,9 +117,10 @@ def test_rows_that_attend_to_nothing(dtype):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_most_negative_float_is_no_mask(dtype):
     # A row of them is a row of equal scores, as in torch.
-    args = inputs(1, 2, 2, 20, 70, 16, dtype=dtype)
+    args = inputs(1, 2, 2, 20, 70, 16, dtype=dtype, requires_grad=False)
     bias = torch.zeros(20, 70, dtype=dtype)
     bias[2:7] = bias[:, 5:9] = torch.finfo(dtype).min
+    # Without gradients: torch's have the logarithm lost in lse, and so probabilities of 1.
     check(args, attn_bias=bias)
 
 

@@ -40,9 +40,9 @@ def test_opcheck_of_the_gradient_operator():
     (q, k, v), _ = call("plain", torch.float32)
     q, k, v = q.detach(), k.detach(), v.detach()
     bias = torch.randn(9, 11)
-    out, lse = attention(q, k, v, attn_bias=bias)
+    out, lse, *saved = torch.ops.tile._attention_saving(q, k, v, attn_bias=bias)
     options = {"attn_bias": bias, "is_causal": False, "causal_align": "bottom_right", "scale": None}
-    args = torch.randn_like(out), torch.randn_like(lse), q, k, v, out, lse
+    args = torch.randn_like(out), torch.randn_like(lse), q, k, v, out, *saved
     torch.library.opcheck(torch.ops.tile.attention_backward.default, args, {**options, "output_mask": [True] * 4})
 
 
@@ -252,13 +252,13 @@ def test_errors(args, kwargs, error, text):
 
 
 def test_errors_of_the_gradient_operator():
-    out, lse = attention(Q, K, K)
+    out, _, *saved = torch.ops.tile._attention_saving(Q, K, K)
     options = {"attn_bias": None, "is_causal": False, "causal_align": "bottom_right", "scale": None}
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, lse, **options, output_mask=[True] * 3 + [False])
+        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options, output_mask=[True] * 3 + [False])
     text = "tile::attention_backward: 'grad_out' is Float[1, 4, 5, 8] but 'out' Float[2, 4, 5, 8]; they must agree"
     assert str(raised.value).split("\n")[0] == text
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out, None, Q, K, K, out, lse, **options, output_mask=[True] * 4)
+        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options, output_mask=[True] * 4)
     text = "tile::attention_backward: output_mask asks for the gradient of 'attn_bias', which is not given; clear its bit"
     assert str(raised.value).split("\n")[0] == text

@@ -15,11 +15,12 @@ Kernel delta_kernel("attention_backward_delta", backward_delta);
 Kernel keys_kernel("attention_backward_keys", backward_keys);
 Kernel query_kernel("attention_backward_query", backward_query);
 Kernel bias_kernel("attention_backward_bias", backward_bias);
+Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
 
 constexpr int64_t most_depth = 256;
 
-// Queries, keys and head dim of a tile. Few values, because each is another kernel; 64 is a bucket of its own,
-// because tiles without padding are faster.
+// Queries, keys and head dim of a tile. Few values, because each is another kernel; 64 is a bucket of its
+// own, because tiles without padding are faster.
 struct TileSize {
   int rows, cols, depth;
 };
@@ -31,16 +32,18 @@ DType operand_dtype(const Tensor& query) {
   const DType dtype = to_dtype(query.scalar_type());
   return query.is_cpu() ? sum_dtype(dtype) : dtype;
 }
-// With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two of
-// seven products. A fixed number: results do not depend on the machine.
+// With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two
+// of seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
 
 void check_tensor(const Tensor& tensor, const char* name) {
   if (tensor.dim() != 4)
-    fail(ErrorKind::value, "'", name, "' has shape ", tensor.sym_sizes(), "; give it 4 dimensions, [batch, heads, length, head_dim]");
+    fail(ErrorKind::value, "'", name, "' has shape ", tensor.sym_sizes(),
+         "; give it 4 dimensions, [batch, heads, length, head_dim]");
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble && type != at::kHalf && type != at::kBFloat16)
-    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), "; convert it to Half, BFloat16, Float or Double");
+    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type),
+         "; convert it to Half, BFloat16, Float or Double");
 }
 
 void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
@@ -49,9 +52,11 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
   check_tensor(key, "key");
   check_tensor(value, "value");
   if (key.scalar_type() != query.scalar_type() || value.scalar_type() != query.scalar_type())
-    fail(ErrorKind::type, "'query' is ", c10::toString(query.scalar_type()), ", 'key' ", c10::toString(key.scalar_type()),
-         " and 'value' ", c10::toString(value.scalar_type()), "; convert them to one dtype");
-  if (key.sym_size(0) != value.sym_size(0) || key.sym_size(1) != value.sym_size(1) || key.sym_size(2) != value.sym_size(2))
+    fail(ErrorKind::type, "'query' is ", c10::toString(query.scalar_type()), ", 'key' ",
+         c10::toString(key.scalar_type()), " and 'value' ", c10::toString(value.scalar_type()),
+         "; convert them to one dtype");
+  if (key.sym_size(0) != value.sym_size(0) || key.sym_size(1) != value.sym_size(1) ||
+      key.sym_size(2) != value.sym_size(2))
     fail(ErrorKind::value, "'key' is ", key.sym_sizes(), " but 'value' ", value.sym_sizes(),
          "; their batch, heads and length must be equal");
   if (query.sym_size(0) != key.sym_size(0) || query.sym_size(3) != key.sym_size(3))
@@ -63,7 +68,8 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
          "; the heads of query must be a multiple of those of key");
   for (const c10::SymInt& depth : {query.sym_size(3), value.sym_size(3)})
     if (depth > most_depth)
-      fail(ErrorKind::unsupported, "head_dim is ", depth, " and the most is ", most_depth, "; split it over more heads");
+      fail(ErrorKind::unsupported, "head_dim is ", depth, " and the most is ", most_depth,
+           "; split it over more heads");
   if (causal_align != "bottom_right" && causal_align != "top_left")
     fail(ErrorKind::value, "causal_align is '", causal_align, "'; give 'bottom_right' or 'top_left'");
   if (!bias) return;
@@ -72,7 +78,8 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
          "; give a bool mask (True attends) or floats to add to the scores");
   const c10::SymInt scores[] = {query.sym_size(0), heads, query.sym_size(2), key.sym_size(2)};
   bool fits = bias->dim() <= 4;
-  for (int64_t i = 1; fits && i <= bias->dim(); ++i) fits = bias->sym_size(-i) == 1 || bias->sym_size(-i) == scores[4 - i];
+  for (int64_t i = 1; fits && i <= bias->dim(); ++i)
+    fits = bias->sym_size(-i) == 1 || bias->sym_size(-i) == scores[4 - i];
   if (!fits)
     fail(ErrorKind::value, "'attn_bias' is ", bias->sym_sizes(), ", which does not broadcast to the scores, ",
          c10::SymIntArrayRef(scores, 4), "; every dimension must be equal or 1");
@@ -110,12 +117,18 @@ at::TensorOptions sum_options(const Tensor& query) {
 
 // What the kernels are told about a call.
 struct Problem {
-  Problem(const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal, const std::string& causal_align,
-          std::optional<double> given)
-      : batch(query.size(0)), heads(query.size(1)), rows(query.size(2)), key_heads(key.size(1)), keys(key.size(2)),
+  Problem(const Tensor& query, const Tensor& key, const Tensor& value, bool is_causal,
+          const std::string& causal_align, std::optional<double> given)
+      : batch(query.size(0)),
+        heads(query.size(1)),
+        rows(query.size(2)),
+        key_heads(key.size(1)),
+        keys(key.size(2)),
         depth(std::max(query.size(3), value.size(3))),
         group(static_cast<int>(heads / std::max<int64_t>(key_heads, 1))),
-        offset(static_cast<int>(!is_causal ? keys : causal_align == "top_left" ? 0 : keys - rows)),
+        offset(static_cast<int>(!is_causal                   ? keys
+                                : causal_align == "top_left" ? 0
+                                                             : keys - rows)),
         scale(given.value_or(1 / std::sqrt(static_cast<double>(query.size(3))))) {}
   int64_t batch, heads, rows, key_heads, keys, depth;
   int group, offset;
@@ -131,48 +144,69 @@ Tensor four_dimensions(Tensor bias) {
   while (bias.dim() < 4) bias = bias.unsqueeze(0);
   return bias;
 }
-OptionalTensor if_defined(const Tensor& tensor) { return tensor.defined() ? OptionalTensor(tensor) : std::nullopt; }
+OptionalTensor if_any(const OptionalTensor& tensor) {
+  return tensor && tensor->numel() ? tensor : std::nullopt;
+}
+OptionalTensor if_defined(const Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+}
 
-void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias, bool is_causal,
-                 const std::string& causal_align, std::optional<double> scale, Tensor& out, Tensor& lse) {
+// Saved results that nobody asked for are written all the same, so that there is one kernel; but not the
+// large one.
+void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
+                 bool is_causal, const std::string& causal_align, std::optional<double> scale, Tensor& out,
+                 Tensor& lse, const OptionalTensor& top, const OptionalTensor& weight,
+                 const OptionalTensor& residual) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(p.depth, 64);
-  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value, whole_bias(bias, p), out, lse,
-                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
+  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value,
+                        whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
+                        weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), p.scale,
+                        p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
 }
 
-void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query, const Tensor& key,
-                  const Tensor& value, const Tensor& out, const Tensor& lse, const OptionalTensor& bias, bool is_causal,
+void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
+                  const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
+                  const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, bool is_causal,
                   const std::string& causal_align, std::optional<double> scale, const std::array<bool, 4>&,
                   Tensor& grad_query, Tensor& grad_key, Tensor& grad_value, Tensor& grad_bias) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   const OptionalTensor scores_bias = whole_bias(bias, p);
   const bool for_keys = grad_key.defined() || grad_value.defined();
-  const bool one_pass = for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
+  const bool one_pass =
+      for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
   const TileSize tile = tile_size(p.depth, one_pass ? 64 : 128);
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const Tensor delta = at::empty(lse.sizes(), lse.options());
-  if (delta.numel()) delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, grad_lse, delta, tile.rows, static_cast<int>(most_depth));
+  const Tensor delta = at::empty(top.sizes(), top.options());
+  if (delta.numel())
+    delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, if_any(residual), grad_lse, delta,
+                        tile.rows, static_cast<int>(most_depth));
 
   if (for_keys && p.batch * p.key_heads > 0) {
     OptionalTensor sums, result;
     if (one_pass) result = grad_query;
-    if (one_pass && query.scalar_type() != lse.scalar_type()) sums = at::empty(query.sizes(), lse.options());
+    if (one_pass && query.scalar_type() != top.scalar_type()) sums = at::empty(query.sizes(), top.options());
     const int64_t span = one_pass ? key_tiles : 1;
     if (const int64_t blocks = one_pass ? 1 : key_tiles)
-      keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta,
-                         if_defined(grad_key), if_defined(grad_value), result, sums, p.scale, p.offset, p.group,
-                         static_cast<int>(span), tile.rows, tile.cols, tile.depth, operand_dtype(query));
+      keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, grad_out, top,
+                         weight, delta, if_defined(grad_key), if_defined(grad_value), result, sums, p.scale,
+                         p.offset, p.group, static_cast<int>(span), tile.rows, tile.cols, tile.depth,
+                         operand_dtype(query));
   }
   if (grad_query.defined() && !one_pass && delta.numel())
-    query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, grad_out, lse, delta, grad_query,
-                        p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
+    query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, grad_out, top, weight,
+                        delta, grad_query, p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth,
+                        operand_dtype(query));
   if (grad_bias.defined() && grad_bias.numel()) {
     const Tensor sums = four_dimensions(grad_bias);
-    const int64_t tiles = ceil_div(sums.size(2), tile.rows) * ceil_div(sums.size(3), tile.cols);
-    bias_kernel.launch({tiles, sums.size(1), sums.size(0)}, query, key, value, *scores_bias, grad_out, lse, delta, sums,
-                       p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
+    const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
+    if (bias_cols == 1 && p.keys != 1)
+      row_bias_kernel.launch({bias_tiles, sums.size(1), sums.size(0)}, grad_lse, weight, sums, tile.rows);
+    else
+      bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)}, query,
+                         key, value, *scores_bias, grad_out, top, weight, delta, sums, p.scale, p.offset,
+                         p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
   }
 }
 
@@ -189,10 +223,11 @@ VmapCall::Results fold_batch(VmapCall& call, std::vector<std::string> arguments)
 }
 
 const auto attention_ =
-    op("tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool is_causal=False, "
+    op("tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool "
+       "is_causal=False, "
        "str causal_align=\"bottom_right\", float? scale=None) -> (Tensor out, Tensor lse)")
-        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias, bool,
-                    const std::string& causal_align, std::optional<double>) {
+        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias,
+                    bool, const std::string& causal_align, std::optional<double>) {
           check_inputs(query, key, value, bias, causal_align);
           std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
           const c10::SymIntArrayRef rows(sizes.data(), 3);
@@ -200,37 +235,54 @@ const auto attention_ =
           sizes[3] = value.sym_size(3);
           return std::tuple(empty_in_order(query, sizes), std::move(lse));
         })
+        .saves("Tensor top, Tensor weight, Tensor residual")
+        .saved_outputs([](const Tensor&, const Tensor&, const Tensor&, const OptionalTensor&, bool,
+                          const std::string&, std::optional<double>, const Tensor& out, const Tensor& lse) {
+          // Empty where out is not rounded.
+          std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
+          if (out.scalar_type() == lse.scalar_type()) sizes[3] = 0;
+          return std::tuple(at::empty_like(lse), at::empty_like(lse), empty_in_order(out, sizes));
+        })
         .run(run_forward)
-        .vmap([](VmapCall& call) { return fold_batch(call, {"query", "key", "value"}); })
+        .vmap([](VmapCall& call) {
+          return fold_batch(call, {"query", "key", "value"});
+        })
         .autocast("lower")
         .grad("tile::attention_backward");
 
 const auto attention_backward_ =
-    op("tile::attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor query, Tensor key, Tensor value, Tensor out, "
-       "Tensor lse, *, Tensor? attn_bias, bool is_causal, str causal_align, float? scale, bool[4] output_mask) -> "
+    op("tile::attention_backward(Tensor? grad_out, Tensor? grad_lse, Tensor query, Tensor key, Tensor value, "
+       "Tensor out, "
+       "Tensor top, Tensor weight, Tensor residual, *, Tensor? attn_bias, bool is_causal, str causal_align, "
+       "float? scale, bool[4] output_mask) -> "
        "(Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias)")
-        .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query, const Tensor& key,
-                    const Tensor& value, const Tensor& out, const Tensor& lse, const OptionalTensor& bias, bool,
+        .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
+                    const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
+                    const Tensor&, const Tensor&, const OptionalTensor& bias, bool,
                     const std::string& causal_align, std::optional<double>, std::array<bool, 4> mask) {
           check_inputs(query, key, value, bias, causal_align);
           const auto check_gradient = [](const OptionalTensor& grad, const Tensor& of, const char* name) {
-            if (grad && (!grad->sym_sizes().equals(of.sym_sizes()) || grad->scalar_type() != of.scalar_type()))
-              fail(ErrorKind::value, "'grad_", name, "' is ", c10::toString(grad->scalar_type()), grad->sym_sizes(), " but '", name,
-                   "' ", c10::toString(of.scalar_type()), of.sym_sizes(), "; they must agree");
+            if (grad &&
+                (!grad->sym_sizes().equals(of.sym_sizes()) || grad->scalar_type() != of.scalar_type()))
+              fail(ErrorKind::value, "'grad_", name, "' is ", c10::toString(grad->scalar_type()),
+                   grad->sym_sizes(), " but '", name, "' ", c10::toString(of.scalar_type()), of.sym_sizes(),
+                   "; they must agree");
           };
           check_gradient(grad_out, out, "out");
-          check_gradient(grad_lse, lse, "lse");
+          check_gradient(grad_lse, top, "lse");
           if (mask[3] && (!bias || !bias->is_floating_point()))
             fail(ErrorKind::value, "output_mask asks for the gradient of 'attn_bias', which is ",
                  bias ? "a bool mask" : "not given", "; clear its bit");
-          const auto wanted = [&](bool want, const Tensor& of) { return want ? empty_in_order(of) : Tensor(); };
+          const auto wanted = [&](bool want, const Tensor& of) {
+            return want ? empty_in_order(of) : Tensor();
+          };
           return std::tuple(wanted(mask[0], query), wanted(mask[1], key), wanted(mask[2], value),
                             mask[3] ? empty_in_order(*bias) : Tensor());
         })
         .run(run_backward)
         .vmap([](VmapCall& call) {
           if (call.wanted({"grad_attn_bias"})) return call.loop();
-          std::vector<std::string> arguments{"query", "key", "value", "out", "lse"};
+          std::vector<std::string> arguments{"query", "key", "value", "out", "top", "weight", "residual"};
           for (const char* gradient : {"grad_out", "grad_lse"})
             if (call[gradient].isTensor()) arguments.emplace_back(gradient);
           return fold_batch(call, arguments);

@@ -1,4 +1,5 @@
-// Gradients of attention. The probabilities are computed again from the saved log-sum; nothing is added atomically.
+// Gradients of attention. The probabilities are computed again from each row's saved maximum and sum; nothing
+// is added atomically.
 #include "kernels.h"
 
 namespace tile::attention {
@@ -7,11 +8,12 @@ namespace {
 // What the three kernels compute for a tile of one head: probabilities and gradients of scores.
 class Gradients {
  public:
-  Gradients(Scores scores, Array value, const std::optional<Array>& grad_out, Array lse, Array delta, Tile batch,
-            Tile head, Tile group, int rows, int cols, int depth, DType operand)
+  Gradients(Scores scores, Array value, const std::optional<Array>& grad_out, Array top, Array weight,
+            Array delta, Tile batch, Tile head, Tile group, int rows, int cols, int depth, DType operand)
       : scores(scores),
         value_(value[{batch, head / group}].tiled_view({cols, depth})),
-        lse_(lse[{batch, head}].tiled_view({rows})),
+        top_(top[{batch, head}].tiled_view({rows})),
+        weight_(weight[{batch, head}].tiled_view({rows})),
         delta_(delta[{batch, head}].tiled_view({rows})),
         operand_(operand) {
     if (grad_out) grad_out_ = (*grad_out)[{batch, head}].tiled_view({rows, depth});
@@ -23,10 +25,9 @@ class Gradients {
   };
   At at(Tile i, Tile j) const {
     At t{scores.query(i), scores.key(j), Tile(), Tile(), std::nullopt};
-    Tile s = scores.at(t.q, t.k, i, j);
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
-    Tile lse = column(lse_.load({i}, inf));
-    t.p = exp(s - where(lse == -inf, inf, lse));
+    Tile s = scores.at(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j);
+    t.p = exp(s) * column(weight_.load({i}));
     Tile grad_p = zeros(s.shape(), s.dtype());
     if (grad_out_) {
       t.grad_out = grad_out_->load({i, 0}).astype(operand_);
@@ -40,31 +41,43 @@ class Gradients {
 
  private:
   static Tile column(Tile t) { return t.reshape({t.shape(0), 1}); }
-  View value_, lse_, delta_;
+  View value_, top_, weight_, delta_;
   std::optional<View> grad_out_;
   DType operand_;
 };
 
+// Along an axis of the bias a block has its own index, or all of them.
+Range all_or_one(Tile own, Tile whole, Tile index) {
+  Tile one = own == whole;
+  return range(where(one, index, 0), where(one, index + 1, whole));
+}
+
 }  // namespace
 
-void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> grad_lse, Array delta, int rows,
-                    int depth) {
+void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                    std::optional<Array> grad_lse, Array delta, int rows, int depth) {
   Tile i = bid(0), head = bid(1), batch = bid(2);
   DType dtype = delta.dtype();
-  auto rows_of = [&](Array array) { return array[{batch, head}].tiled_view({rows, depth}).load({i, 0}).astype(dtype); };
+  auto rows_of = [&](Array array) {
+    return array[{batch, head}].tiled_view({rows, depth}).load({i, 0}).astype(dtype);
+  };
   Tile sum = zeros({rows}, dtype);
-  if (grad_out) sum = (rows_of(*grad_out) * rows_of(out)).sum(1);
+  if (grad_out) {
+    Tile whole = residual ? rows_of(out) + rows_of(*residual) : rows_of(out);
+    sum = (rows_of(*grad_out) * whole).sum(1);
+  }
   if (grad_lse) sum -= (*grad_lse)[{batch, head}].tiled_view({rows}).load({i}).astype(dtype);
   delta[{batch, head}].tiled_view({rows}).store({i}, sum);
 }
 
-void backward_keys(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
-                   Array lse, Array delta, std::optional<Array> grad_key, std::optional<Array> grad_value,
-                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset, Tile group,
-                   Tile span, int rows, int cols, int depth, DType operand) {
+void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
+                   std::optional<Array> grad_out, Array top, Array weight, Array delta,
+                   std::optional<Array> grad_key, std::optional<Array> grad_value,
+                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
+                   Tile group, Tile span, int rows, int cols, int depth, DType operand) {
   Tile key_head = bid(1), batch = bid(2), first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
-  Tile weight = scale.astype(dtype);
+  Tile factor = scale.astype(dtype);
   Shape query_tile{rows, depth}, key_tile{cols, depth};
   std::optional<Array> sums = partial ? partial : grad_query;
   Tile row_tiles = query[{batch, first_head}].tiled_view(query_tile).num_tiles(0);
@@ -77,10 +90,11 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
       Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
+      Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
+                          operand);
       for (Tile i : scores.seeing_rows(j)) {
         auto t = gradients.at(i, j);
-        Tile grad_score = (t.grad_score * weight).astype(operand);
+        Tile grad_score = (t.grad_score * factor).astype(operand);
         if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
         if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
         if (sums) {
@@ -95,40 +109,40 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
   if (partial)
     for (Tile head : range(first_head, first_head + group))
       for (Tile i : range(row_tiles))
-        (*grad_query)[{batch, head}].tiled_view(query_tile).store(
-            {i, 0}, (*partial)[{batch, head}].tiled_view(query_tile).load({i, 0}));
+        (*grad_query)[{batch, head}]
+            .tiled_view(query_tile)
+            .store({i, 0}, (*partial)[{batch, head}].tiled_view(query_tile).load({i, 0}));
 }
 
-void backward_query(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
-                    Array lse, Array delta, Array grad_query, Tile scale, Tile offset, Tile group, int rows, int cols,
-                    int depth, DType operand) {
+void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
+                    std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
+                    Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);
   DType dtype = sum_dtype(query.dtype());
-  Tile weight = scale.astype(dtype), sum = zeros({rows, depth}, dtype);
+  Tile factor = scale.astype(dtype), sum = zeros({rows, depth}, dtype);
   Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-  Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
+  Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
+                      operand);
   for (Tile j : scores.visible_keys(i)) {
     auto t = gradients.at(i, j);
-    sum = mma((t.grad_score * weight).astype(operand), t.k, sum);
+    sum = mma((t.grad_score * factor).astype(operand), t.k, sum);
   }
   grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
-void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array lse,
-                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand) {
-  // bid(0) counts the tiles of one head's bias. Along each axis a block has its own index, or all of them.
+void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
+                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows,
+                   int cols, int depth, DType operand) {
+  // bid(0) counts the tiles of one head's bias.
   Tile bias_cols = cdiv(grad_bias.dim(3), cols), row_tile = bid(0) / bias_cols, key_tile = bid(0) % bias_cols;
   Tile row_tiles = cdiv(query.dim(2), rows), key_tiles = cdiv(key.dim(2), cols);
-  auto all_or_one = [](Tile own, Tile whole, Tile index) {
-    Tile one = own == whole;
-    return range(where(one, index, 0), where(one, index + 1, whole));
-  };
   DType dtype = sum_dtype(query.dtype());
   Tile sum = zeros({rows, cols}, dtype);
   for (Tile batch : all_or_one(grad_bias.dim(0), query.dim(0), bid(2)))
     for (Tile head : all_or_one(grad_bias.dim(1), query.dim(1), bid(1))) {
       Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-      Gradients gradients(scores, value, grad_out, lse, delta, batch, head, group, rows, cols, depth, operand);
+      Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
+                          operand);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
           sum += gradients.at(i, j).grad_score;
@@ -137,6 +151,22 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
   sum = where(grad_bias.dim(3) == 1, sum.sum(1, true), sum);
   // What was summed over rows or columns is the same in all of them, and clipped to the first.
   grad_bias[{bid(2), bid(1)}].tiled_view({rows, cols}).store({row_tile, key_tile}, sum);
+}
+
+void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_bias, int rows) {
+  Tile tile = bid(0), row_tiles = cdiv(weight.dim(2), rows);
+  DType dtype = weight.dtype();
+  Tile sum = zeros({rows}, dtype);
+  if (grad_lse)
+    for (Tile batch : all_or_one(grad_bias.dim(0), weight.dim(0), bid(2)))
+      for (Tile head : all_or_one(grad_bias.dim(1), weight.dim(1), bid(1))) {
+        View gradients = (*grad_lse)[{batch, head}].tiled_view({rows});
+        View weights = weight[{batch, head}].tiled_view({rows});
+        for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, tile))
+          sum += where(weights.load({i}) == 0.0, 0.0, gradients.load({i}).astype(dtype));
+      }
+  sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
+  grad_bias[{bid(2), bid(1)}].tiled_view({rows, 1}).store({tile, 0}, sum.reshape({rows, 1}));
 }
 
 }  // namespace tile::attention

@@ -5,8 +5,9 @@
 
 namespace tile::attention {
 
-void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Tile scale,
-             Tile offset, Tile group, int rows, int cols, int depth, DType operand) {
+void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse,
+             Array top_out, Array weight_out, std::optional<Array> residual, Tile scale, Tile offset,
+             Tile group, int rows, int cols, int depth, DType operand) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
   Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
   View values = value[{batch, head / group}].tiled_view({cols, depth});
@@ -15,19 +16,30 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   double least = dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 
   Tile q = scores.query(i);
-  Tile top = full({rows, 1}, least, dtype), total = zeros({rows, 1}, dtype), sum = zeros({rows, depth}, dtype);
+  Tile top = full({rows, 1}, least, dtype), total = zeros({rows, 1}, dtype),
+       sum = zeros({rows, depth}, dtype);
   for (Tile j : scores.visible_keys(i)) {
-    Tile s = scores.at(q, scores.key(j), i, j);
-    Tile new_top = max(top, s.max(1, true)), shrink = exp(top - new_top), p = exp(s - new_top);
+    Tile product = scores.product(q, scores.key(j));
+    Tile new_top = max(top, scores.at(product, std::nullopt, i, j).max(1, true));
+    Tile shrink = exp(top - new_top), p = exp(scores.at(product, new_top, i, j));
     total = total * shrink + p.sum(1, true);
     sum = mma(p.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);
     top = new_top;
   }
 
   Tile empty = total == 0.0;
-  out[{batch, head}].tiled_view({rows, depth}).store({i, 0}, where(empty, 0.0, sum / total));
-  Tile log_sum = where(empty, -inf, top + log(total));
-  lse[{batch, head}].tiled_view({rows}).store({i}, log_sum.reshape({rows}));
+  Tile result = where(empty, 0.0, sum / total);
+  out[{batch, head}].tiled_view({rows, depth}).store({i, 0}, result);
+  if (residual) {
+    Tile lost = result - result.astype(out.dtype()).astype(dtype);
+    (*residual)[{batch, head}].tiled_view({rows, depth}).store({i, 0}, lost);
+  }
+  auto store_rows = [&](Array array, Tile column) {
+    array[{batch, head}].tiled_view({rows}).store({i}, column.reshape({rows}));
+  };
+  store_rows(lse, where(empty, -inf, top + log(total)));
+  store_rows(top_out, where(empty, inf, top));
+  store_rows(weight_out, where(empty, 0.0, 1.0 / total));
 }
 
 }  // namespace tile::attention

@@ -1,8 +1,9 @@
 // Kernels of attention, forward and backward, and what they share: the scores of a tile of queries and keys.
 //
 // Arrays are [batch, heads, length, depth]; a tile is rows queries by cols keys. Query r attends to the keys
-// up to r + offset, so that one kernel serves both causal alignments and, with a large offset, no mask at all.
-// `operand` is the dtype of what the products multiply: the arrays' own, or that of sums, which rounds nothing.
+// up to r + offset, so that one kernel serves both causal alignments and, with a large offset, no mask at
+// all. `operand` is the dtype of what the products multiply: the arrays' own, or that of sums, which rounds
+// nothing.
 #pragma once
 #include <optional>
 
@@ -16,16 +17,22 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 // The scores of one head of queries.
 class Scores {
  public:
-  Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
-         Tile offset, int rows, int cols, int depth, DType operand);
+  Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group,
+         Tile scale, Tile offset, int rows, int cols, int depth, DType operand);
 
   Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
-  // scale * q k^T + bias; -inf where masked. The compiler keeps the masks out of tiles that see all keys.
-  Tile at(Tile q, Tile k, Tile i, Tile j) const;
+  // q k^T, and from it the scores: scale * product + bias - top; -inf where masked. With the product's
+  // rounding alone, because a fused multiply-add takes off `top`. Passes keep the masks out of tiles that see
+  // all keys.
+  Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
+  Tile at(Tile product, const std::optional<Tile>& top, Tile i, Tile j) const;
 
-  // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile j.
-  Range visible_keys(Tile i) const { return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_)); }
+  // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
+  // j.
+  Range visible_keys(Tile i) const {
+    return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_));
+  }
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
@@ -36,27 +43,35 @@ class Scores {
   DType operand_;
 };
 
-void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Tile scale,
-             Tile offset, Tile group, int rows, int cols, int depth, DType operand);
+// top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which loses less
+// than exp(score - lse) where scores are large. residual: what rounding took from out.
+void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
+             Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,
+             int cols, int depth, DType operand);
 
-// delta = sum(grad_out * out) - grad_lse: what a row's gradients of scores have in common.
-void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> grad_lse, Array delta, int rows,
-                    int depth);
+// delta = sum(grad_out * (out + residual)) - grad_lse: what a row's gradients of scores have in common.
+void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                    std::optional<Array> grad_lse, Array delta, int rows, int depth);
 
-// A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query it
-// has every key of the head (span reaches them all) and so adds up that gradient too: in `partial`, or in place
-// where grad_query has the dtype of sums.
-void backward_keys(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
-                   Array lse, Array delta, std::optional<Array> grad_key, std::optional<Array> grad_value,
-                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset, Tile group,
-                   Tile span, int rows, int cols, int depth, DType operand);
+// A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query
+// it has every key of the head (span reaches them all) and so adds up that gradient too: in `partial`, or in
+// place where grad_query has the dtype of sums.
+void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
+                   std::optional<Array> grad_out, Array top, Array weight, Array delta,
+                   std::optional<Array> grad_key, std::optional<Array> grad_value,
+                   std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
+                   Tile group, Tile span, int rows, int cols, int depth, DType operand);
 
-void backward_query(Array query, Array key, Array value, std::optional<Array> bias, std::optional<Array> grad_out,
-                    Array lse, Array delta, Array grad_query, Tile scale, Tile offset, Tile group, int rows, int cols,
-                    int depth, DType operand);
+void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
+                    std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
+                    Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
-void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array lse,
-                   Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
+void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
+                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows,
+                   int cols, int depth, DType operand);
+
+// The same where the bias is one number a row: a row's gradients of scores add up to that of its lse.
+void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_bias, int rows);
 
 }  // namespace tile::attention

@@ -3,8 +3,8 @@
 
 namespace tile::attention {
 
-Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group, Tile scale,
-               Tile offset, int rows, int cols, int depth, DType operand)
+Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group,
+               Tile scale, Tile offset, int rows, int cols, int depth, DType operand)
     : query_(query[{batch, head}].tiled_view({rows, depth})),
       key_(key[{batch, head / group}].tiled_view({cols, depth})),
       scale_(scale.astype(sum_dtype(query.dtype()))),
@@ -16,14 +16,19 @@ Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile ba
   if (bias) bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
 }
 
-Tile Scores::at(Tile q, Tile k, Tile i, Tile j) const {
-  DType dtype = scale_.dtype();
-  Tile s = mma(q, k.t(), zeros({rows_, cols_}, dtype)) * scale_;
+Tile Scores::at(Tile product, const std::optional<Tile>& top, Tile i, Tile j) const {
+  Tile s = !top ? product * scale_ : fma(product, scale_, -*top);
   if (bias_) {
     Tile bias = bias_->load({i, j});
-    s = bias.dtype() == boolean ? where(bias, s, -inf) : s + bias.astype(dtype);
+    if (bias.dtype() == boolean) {
+      s = where(bias, s, -inf);
+    } else {
+      s = fma(product, scale_, bias.astype(s.dtype()));
+      if (top) s -= *top;
+    }
   }
-  Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}), col = j * cols_ + arange(cols_).reshape({1, cols_});
+  Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}),
+       col = j * cols_ + arange(cols_).reshape({1, cols_});
   return where((col < keys_) & (col <= row + offset_), s, -inf);
 }
 

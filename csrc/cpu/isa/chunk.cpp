@@ -101,6 +101,18 @@ void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
   if (cols == 0) return;
   const int64_t groups = cols / loop.width, rest = cols % loop.width;
   Operands in{};
+  if (repeats == 0 && rest == 0) {  // short rows are common: as little as possible for each
+    for (int k = 0; k < loop.operands; ++k) {
+      in.at[k] = chunk.in[k];
+      in.step[k] = loop.width * loop.bytes[k];
+    }
+    char* out = chunk.out;
+    for (int64_t r = 0; r < rows; ++r, out += chunk.out_row) {
+      loop.run(in, out, groups);
+      for (int k = 0; k < loop.operands; ++k) in.at[k] += chunk.in_row[k];
+    }
+    return;
+  }
   for (int64_t r = 0; r < rows; ++r) {
     for (int k = 0; k < loop.operands; ++k) {
       const char* row = chunk.in[k] + r * chunk.in_row[k];
