@@ -5,13 +5,16 @@
 namespace tile {
 namespace {
 
-// Statistics of two parts, of `count` and `n` values, become those of both (Chan); exact for large means.
+// Statistics of two parts, of `count` and `n` values, become those of both (Chan). A mean is the sum of two tiles, the
+// second what rounding took from the first: a mean of thousands of deviations would else be off by a part of one.
 struct Moments {
-  Tile count, mean, square;
-  void merge(const Tile& n, const Tile& m, const Tile& q) {
-    Tile total = count + n, delta = m - mean;
-    mean += delta * (n / total);
-    square += q + delta * delta * (count * n / total);
+  Tile count, mean, low, square;
+  void merge(const Tile& n, const Tile& m, const Tile& l, const Tile& q) {
+    Tile total = count + n, part = n / total, delta = (m - mean) + (l - low);
+    square += q + delta * delta * (count * part);
+    Tile step = (m - mean) * part, next = mean + step;
+    low += (l - low) * part + (step - (next - mean));
+    mean = next;
     count = total;
   }
 };
@@ -28,29 +31,35 @@ struct Layout {
 
 // Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1.
 Moments channel_moments(const RowView& x, const Tile& tile, Operand low, Operand high, const Tile& pixels, Layout at) {
-  Moments all{zeros({}, at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype)};
+  Moments all{zeros({}, at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype), zeros(at.one(), at.dtype)};
   for (Tile k : range(low, high)) {
     Tile v = x.load(tile, k).astype(at.dtype), n = min(pixels - k * at.pixels, at.pixels).astype(at.dtype);
     Tile m = v.sum(at.axis, true) / n;
-    Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, v);
-    all.merge(n, m, (d * d).sum(at.axis, true));
+    Tile d = inside_row(v - m, k, at.pixels, at.axis, pixels);
+    Tile l = d.sum(at.axis, true) / n;
+    all.merge(n, m, l, (d * d).sum(at.axis, true) - l * l * n);
   }
   return all;
 }
 
-// Adds the channels along the last axis, of `pixels` values each, to the statistics of their groups (a scalar, or one
-// an element of the axis before); channels past the end are 0.
-void add_channels(Moments& group, const Tile& mean, const Tile& square, const Tile& tile, const Tile& channels,
-                  const Tile& pixels, DType dtype) {
-  int extent = static_cast<int>(mean.shape(-1)), axis = mean.rank() - 1;
+// Adds a tile of channels, of `pixels` values each, to the statistics of their group; channels past the end are 0.
+void add_channels(Moments& group, const Tile& mean, const Tile& low, const Tile& square, const Tile& tile, const Tile& channels,
+                  const Tile& pixels, int extent, DType dtype) {
   Tile n = min(channels - tile * extent, extent).astype(dtype);
-  Tile m = mean.sum(axis) / n;
-  Tile inside = where(arange(extent) + tile * extent < channels, mean - m.expand_dims(axis), 0);
-  group.merge(n * pixels, m, square.sum(axis) + (inside * inside).sum(axis) * pixels);
+  Tile m = mean.sum(0) / n;
+  Tile d = where(arange(extent) + tile * extent < channels, (mean - m) + low, 0);
+  Tile l = d.sum(0) / n;
+  group.merge(n * pixels, m, l, square.sum(0) + ((d * d).sum(0) - l * l * n) * pixels);
 }
 
 void put(const Array& array, const Tile& n, const Tile& g, const Tile& value) {
   array.tiled_view({1, 1}).store({n, g}, value.reshape({1, 1}));
+}
+
+Tile affine(Tile x, const std::optional<Tile>& weight, const std::optional<Tile>& bias) {
+  if (weight) x *= *weight;
+  if (bias) x += *bias;
+  return x;
 }
 
 // One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G].
@@ -60,21 +69,21 @@ void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bia
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
   Array image = x[{n}], result = y[{n}];
   RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
-  Moments group{zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype)};
+  Moments group{zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype), zeros({}, at.dtype)};
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Moments each = channel_moments(in, i, 0, in.steps(), extent, at);
-    add_channels(group, each.mean.reshape({channels}), each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype),
-                 at.dtype);
+    add_channels(group, each.mean.reshape({channels}), each.low.reshape({channels}), each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype),
+                 channels, at.dtype);
   }
   Tile r = 1 / sqrt(group.square / group.count + eps.astype(at.dtype));
-  if (mean) put(*mean, n, g, group.mean);
+  if (mean) put(*mean, n, g, group.mean + group.low);
   if (rstd) put(*rstd, n, g, r);
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
-    Tile shift = -(scale * group.mean);
+    Tile shift = -(group.low * scale);
     if (bias) shift += at.load((*bias)[{g}], i);
     for (Tile k : range(in.steps())) {
-      Tile z = fma(in.load(i, k).astype(at.dtype), scale, shift);
+      Tile z = (in.load(i, k).astype(at.dtype) - group.mean) * scale + shift;
       out.store(i, k, silu ? z * sigmoid(z) : z);
     }
   }
@@ -86,134 +95,128 @@ void moments_kernel(Array x, Array means, Array squares, Tile tiles, int channel
   RowView in(x, bid(2), channels, pixels, axis);
   Tile low = bid(0) * tiles;
   Moments all = channel_moments(in, bid(1), low, min(low + tiles, in.steps()), x.dim(2), at);
-  means[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.mean.reshape({1, channels}));
+  means[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, (all.mean + all.low).reshape({1, channels}));
   squares[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.square.reshape({1, channels}));
 }
 
-constexpr int merged_parts = 64, merged_groups = 8, merged_channels = 64;
-const Shape merged_shape = {merged_groups, merged_channels};
+constexpr int merged_parts = 64, merged_channels = 64;
 
-// Channels of some groups in all parts, from an array [N, parts, G, C / G].
+// Channels of a group in all parts, from an array [N, parts, G, C / G].
+View parts_view(const Array& parts, const Tile& n, const Tile& g, int rows) {
+  return parts.permute({0, 2, 1, 3})[{n, g}].tiled_view({rows, merged_channels});
+}
 Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i) {
-  return parts[{n}].tiled_view({merged_parts, merged_groups, merged_channels}).load({0, g, i});
-}
-// A value a group, from and to an array [N, G].
-Tile load_groups(const Array& array, const Tile& n, const Tile& g) {
-  return array[{n}].tiled_view({merged_groups}).load({g});
-}
-void store_groups(const Array& array, const Tile& n, const Tile& g, const Tile& values) {
-  array[{n}].tiled_view({merged_groups}).store({g}, values);
+  return parts_view(parts, n, g, merged_parts).load({0, i});
 }
 
-// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left.
+// Merges the parts of a group's channels; a part has `span` pixels, the last one what is left.
 void merge_kernel(Array means, Array squares, Array mean, Array rstd, Tile pixels, Tile span, Tile eps) {
   DType dtype = means.dtype();
-  Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
-  Tile count = max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).reshape({merged_parts, 1, 1});
-  Moments group{zeros({}, dtype), zeros({merged_groups}, dtype), zeros({merged_groups}, dtype)};
+  Tile g = bid(0), n = bid(1), channels = means.dim(3);
+  Tile all = pixels.astype(dtype);
+  Tile count = max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).expand_dims(1);
+  Moments group{zeros({}, dtype), zeros({}, dtype), zeros({}, dtype), zeros({}, dtype)};
   for (Tile i : range(cdiv(channels, merged_channels))) {
     Tile m = load_parts(means, n, g, i);
-    Tile center = (m * count).sum(0) / all;
-    Tile d = m - center.expand_dims(0);
-    add_channels(group, center, load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype);
+    // Around the first part: the sum of means themselves would round in units of a large one.
+    Tile pivot = parts_view(means, n, g, 1).load({0, i});
+    Tile center = pivot + ((m - pivot) * count).sum(0, true) / all;
+    Tile d = m - center;
+    Tile square = load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0);
+    add_channels(group, center.reshape({merged_channels}), zeros({merged_channels}, dtype), square, i, channels, all, merged_channels, dtype);
   }
-  store_groups(mean, n, g, group.mean);
-  store_groups(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
+  put(mean, n, g, group.mean + group.low);
+  put(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
 }
 
-// What turns x into act's argument, x scale + shift, and into xhat, x rstd + center: [N, G, C / G] of each.
-void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias, Array scales,
-                         Array shifts, std::optional<Array> rstds, std::optional<Array> centers) {
-  DType dtype = mean.dtype();
-  Tile i = bid(0), g = bid(1), n = bid(2);
-  auto parameter = [&](const Array& array) { return array.tiled_view(merged_shape).load({g, i}).astype(dtype); };
-  auto store = [&](const Array& array, const Tile& values) { array[{n}].tiled_view(merged_shape).store({g, i}, values); };
-  Tile r = load_groups(rstd, n, g).expand_dims(1).broadcast_to(merged_shape), m = load_groups(mean, n, g).expand_dims(1);
-  Tile scale = weight ? r * parameter(*weight) : r;
-  store(scales, scale);
-  store(shifts, bias ? parameter(*bias) - m * scale : -(m * scale));
-  if (rstds) store(*rstds, r);
-  if (centers) store(*centers, -(m * r));
-}
+// A tile of channels of any groups: their mean and rstd, weight and bias, along the tile.
+struct Channels {
+  Layout at;
+  Tile mean, rstd;
+  std::optional<Tile> weight, bias;
+
+  Channels(const Array& means, const Array& rstds, const std::optional<Array>& weights, const std::optional<Array>& biases,
+           const Tile& n, const Tile& tile, const Tile& group, Layout at)
+      : at(at), mean(each(means, n, tile, group)), rstd(each(rstds, n, tile, group)) {
+    if (weights) weight.emplace(at.load(*weights, tile));
+    if (biases) bias.emplace(at.load(*biases, tile));
+  }
+  Tile each(const Array& of_groups, const Tile& n, const Tile& tile, const Tile& group) const {
+    return at.vector(gather(of_groups[{n}], {floordiv(tile * at.channels + arange(at.channels), group)}));
+  }
+};
 
 // act(x scale + shift): blocks of (pixel tile, channel tile, image).
-void apply_kernel(Array x, Array scales, Array shifts, Array y, bool silu, int channels, int pixels, int axis) {
-  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  Tile k = bid(0), tile = bid(1), n = bid(2);
-  Tile v = RowView(x, n, channels, pixels, axis).load(tile, k).astype(at.dtype);
-  Tile z = fma(v, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
-  RowView(y, n, channels, pixels, axis).store(tile, k, silu ? z * sigmoid(z) : z);
+void apply_kernel(Array x, Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias, Array y, Tile group,
+                  bool silu, int channels, int pixels, int axis) {
+  Channels c(mean, rstd, weight, bias, bid(2), bid(1), group, {channels, pixels, axis, compute_dtype(x.dtype())});
+  Tile scale = c.weight ? c.rstd * *c.weight : c.rstd;
+  // The mean goes first: a shift of bias - mean * scale would round in units of a large mean.
+  Tile z = (RowView(x, bid(2), channels, pixels, axis).load(bid(1), bid(0)).astype(c.at.dtype) - c.mean) * scale;
+  if (c.bias) z += *c.bias;
+  RowView(y, bid(2), channels, pixels, axis).store(bid(1), bid(0), silu ? z * sigmoid(z) : z);
 }
 
-// What comes in before the activation: grad silu'(x scale + shift).
-Tile grad_affine(const Tile& grad, const Tile& x, const Tile& scale, const Tile& shift, bool silu) {
+// What comes in before the activation: grad silu'(z).
+Tile grad_affine(const Tile& grad, const Tile& xhat, const Channels& c, bool silu) {
   if (!silu) return grad;
-  Tile z = fma(x, scale, shift);
-  Tile s = sigmoid(z);
-  return grad * s * fma(z, 1 - s, ones({}, z.dtype()));
+  Tile z = affine(xhat, c.weight, c.bias);
+  Tile s = 1 / (1 + exp(-z));  // an ulp better than sigmoid(): a sum over pixels collects it
+  return grad * (s * (1 + z * (1 - s)));
 }
 
 // Sums of channels over a part of the pixels, of dz xhat and of dz; blocks and parts as of moments_kernel.
-void sums_kernel(Array g, Array x, Array scales, Array shifts, Array rstds, Array centers, Array sums_w, Array sums_b, Tile tiles,
-                 bool silu, int channels, int pixels, int axis) {
-  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  Tile tile = bid(1), n = bid(2);
-  auto load = [&](const Array& array) { return at.load(array[{n}], tile); };
-  Tile scale = load(scales), shift = load(shifts), rstd = load(rstds), center = load(centers);
-  RowView in(x, n, channels, pixels, axis), grad(g, n, channels, pixels, axis);
-  Tile low = bid(0) * tiles;
-  Tile sum_w = zeros(at.one(), at.dtype), sum_b = zeros(at.one(), at.dtype);
+void sums_kernel(Array g, Array x, Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias, Array sums_w,
+                 Array sums_b, Tile group, Tile tiles, bool silu, int channels, int pixels, int axis) {
+  Channels c(mean, rstd, weight, bias, bid(2), bid(1), group, {channels, pixels, axis, compute_dtype(x.dtype())});
+  RowView in(x, bid(2), channels, pixels, axis), grad(g, bid(2), channels, pixels, axis);
+  Tile low = bid(0) * tiles, tile = bid(1);
+  Tile sum_w = zeros(c.at.one(), c.at.dtype), sum_b = zeros(c.at.one(), c.at.dtype);
   for (Tile k : range(low, min(low + tiles, in.steps()))) {
-    Tile v = in.load(tile, k).astype(at.dtype);
-    Tile dz = grad_affine(grad.load(tile, k).astype(at.dtype), v, scale, shift, silu);
-    sum_w += (dz * fma(v, rstd, center)).sum(axis, true);
+    Tile xhat = (in.load(tile, k).astype(c.at.dtype) - c.mean) * c.rstd;
+    Tile dz = grad_affine(grad.load(tile, k).astype(c.at.dtype), xhat, c, silu);
+    sum_w += (dz * xhat).sum(axis, true);
     sum_b += dz.sum(axis, true);
   }
-  sums_w[{n}].tiled_view({1, channels}).store({bid(0), tile}, sum_w.reshape({1, channels}));
-  sums_b[{n}].tiled_view({1, channels}).store({bid(0), tile}, sum_b.reshape({1, channels}));
+  sums_w[{bid(2)}].tiled_view({1, channels}).store({bid(0), tile}, sum_w.reshape({1, channels}));
+  sums_b[{bid(2)}].tiled_view({1, channels}).store({bid(0), tile}, sum_b.reshape({1, channels}));
 }
 
-// Each channel's sums from the parts, and dx = dz scale + x slope + center of its group, all [N, G, C / G]:
-// dx = rstd (w dz - mean(w dz) - xhat mean(w dz xhat)).
-void merge_sums_kernel(Array parts_w, Array parts_b, std::optional<Array> weight, Array mean, Array rstd, Array sums_w,
-                       Array sums_b, Array slopes, Array centers, Tile pixels) {
+// A group's means of w dz xhat and of w dz, from the parts; and each channel's sums, [N, G, C / G].
+void merge_sums_kernel(Array parts_w, Array parts_b, std::optional<Array> weight, Array mean_w, Array mean_b, Array sums_w,
+                       Array sums_b, Tile pixels) {
   DType dtype = parts_w.dtype();
   Tile g = bid(0), n = bid(1), channels = parts_w.dim(3);
-  auto store = [&](const Array& array, const Tile& i, const Tile& values) {
-    array[{n}].tiled_view(merged_shape).store({g, i}, values);
-  };
-  Tile total_w = zeros({merged_groups}, dtype), total_b = zeros({merged_groups}, dtype);
+  Tile total_w = zeros({}, dtype), total_b = zeros({}, dtype);
   for (Tile i : range(cdiv(channels, merged_channels))) {
     Tile w = load_parts(parts_w, n, g, i).sum(0), b = load_parts(parts_b, n, g, i).sum(0);
-    store(sums_w, i, w);
-    store(sums_b, i, b);
-    Tile scale = weight ? weight->tiled_view(merged_shape).load({g, i}).astype(dtype) : ones(merged_shape, dtype);
-    total_w += (w * scale).sum(1);
-    total_b += (b * scale).sum(1);
+    sums_w[{n, g}].tiled_view({merged_channels}).store({i}, w);
+    sums_b[{n, g}].tiled_view({merged_channels}).store({i}, b);
+    Tile scale = weight ? (*weight)[{g}].tiled_view({merged_channels}).load({i}).astype(dtype) : ones({merged_channels}, dtype);
+    total_w += (w * scale).sum(0);
+    total_b += (b * scale).sum(0);
   }
-  Tile count = channels.astype(dtype) * pixels.astype(dtype), r = load_groups(rstd, n, g);
-  Tile slope = -(r * r * (total_w / count));
-  Tile center = -(r * (total_b / count)) - slope * load_groups(mean, n, g);
-  for (Tile i : range(cdiv(channels, merged_channels))) {
-    store(slopes, i, slope.expand_dims(1));
-    store(centers, i, center.expand_dims(1));
-  }
+  Tile count = channels.astype(dtype) * pixels.astype(dtype);
+  put(mean_w, n, g, total_w / count);
+  put(mean_b, n, g, total_b / count);
 }
 
-void apply_backward_kernel(Array g, Array x, Array scales, Array shifts, Array slopes, Array centers, Array dx, bool silu,
-                           int channels, int pixels, int axis) {
-  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  Tile k = bid(0), tile = bid(1), n = bid(2);
-  auto load = [&](const Array& array) { return at.load(array[{n}], tile); };
-  Tile scale = load(scales), v = RowView(x, n, channels, pixels, axis).load(tile, k).astype(at.dtype);
-  Tile dz = grad_affine(RowView(g, n, channels, pixels, axis).load(tile, k).astype(at.dtype), v, scale, load(shifts), silu);
-  RowView(dx, n, channels, pixels, axis).store(tile, k, fma(dz, scale, fma(v, load(slopes), load(centers))));
+// dx = rstd (w dz - mean(w dz) - xhat mean(w dz xhat)).
+void apply_backward_kernel(Array g, Array x, Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias,
+                           Array mean_w, Array mean_b, Array dx, Tile group, bool silu, int channels, int pixels, int axis) {
+  Tile n = bid(2), tile = bid(1), k = bid(0);
+  Channels c(mean, rstd, weight, bias, n, tile, group, {channels, pixels, axis, compute_dtype(x.dtype())});
+  Tile xhat = (RowView(x, n, channels, pixels, axis).load(tile, k).astype(c.at.dtype) - c.mean) * c.rstd;
+  Tile dz = grad_affine(RowView(g, n, channels, pixels, axis).load(tile, k).astype(c.at.dtype), xhat, c, silu);
+  // The means are taken off before rstd multiplies: it is large where a group is nearly constant.
+  Tile wdz = c.weight ? dz * *c.weight : dz;
+  Tile dv = wdz - c.each(mean_b, n, tile, group) - xhat * c.each(mean_w, n, tile, group);
+  RowView(dx, n, channels, pixels, axis).store(tile, k, dv * c.rstd);
 }
 
 Kernel fused("group_norm", fused_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
-Kernel coefficients("group_norm_coefficients", coefficients_kernel);
 Kernel apply("group_norm_apply", apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
@@ -230,8 +233,8 @@ class Images {
     const ArrayArgument& whole = views_[0];
     images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
     axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
-    if (axis) tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
-    else tile = channels <= 64 ? Extents{64, 1024} : Extents{512, 128};
+    if (axis) tile = pixels < 1024 ? Extents{128, 64} : Extents{8, 1024};
+    else tile = channels <= 64 ? Extents{64, 256} : Extents{512, 32};
   }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
@@ -272,10 +275,6 @@ ArrayArgument grouped(const at::Tensor& tensor, int axis, int64_t groups) {
   return grouped(to_array_argument(tensor), axis, groups);
 }
 
-Grid coefficient_grid(const Images& images, int64_t groups) {
-  return {ceil_div(images.channels / groups, merged_channels), ceil_div(groups, merged_groups), images.images};
-}
-
 using Optional = std::optional<at::Tensor>;
 
 void forward(const at::Tensor& input, int64_t groups, const Optional& weight, const Optional& bias, double eps, bool silu,
@@ -283,7 +282,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   Images images({out, input});
   const auto [channels, pixels] = images.tile;
-  const int64_t group = images.channels / groups;
+  const int group = static_cast<int>(images.channels / groups);
   const auto split_vector = [&](const Optional& vector) {
     return vector ? std::optional(grouped(*vector, 0, groups)) : std::nullopt;
   };
@@ -298,45 +297,36 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   const at::Tensor rstd = saved_rstd ? *saved_rstd : at::empty({images.images, groups}, options);
   const Parts split = images.split();
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, options), squares = at::empty_like(means);
-  const at::Tensor scales = at::empty({images.images, images.channels}, options), shifts = at::empty_like(scales);
   moments.launch({split.blocks, images.tiles().y, images.images}, images[1], means, squares, static_cast<int>(split.tiles),
                  channels, pixels, images.axis);
-  merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups), grouped(squares, 2, groups), mean,
-               rstd, static_cast<int>(images.pixels), static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), mean, rstd, split_vector(weight), split_vector(bias),
-                      grouped(scales, 1, groups), grouped(shifts, 1, groups), std::nullopt, std::nullopt);
-  apply.launch(images.tiles(), images[1], scales, shifts, images[0], silu, channels, pixels, images.axis);
+  merge.launch({groups, images.images}, grouped(means, 2, groups), grouped(squares, 2, groups), mean, rstd,
+               static_cast<int>(images.pixels), static_cast<int>(split.tiles * pixels), eps);
+  apply.launch(images.tiles(), images[1], mean, rstd, weight, bias, images[0], group, silu, channels, pixels, images.axis);
   images.finish();
 }
 
 void backward(const at::Tensor& grad_out, const at::Tensor& input, int64_t groups, const Optional& weight, const Optional& bias,
               bool silu, const at::Tensor& mean, const at::Tensor& rstd, const Optional& grad_input, const Optional& grad_weight,
               const Optional& grad_bias) {
-  // No image with a pixel: the sums are 0.
+  const auto options = mean.options();
+  // An empty image: the sums over no images are 0.
   const int64_t n = input.numel() ? input.size(0) : 0;
-  const auto per_channel = [&] { return at::empty({n, input.size(1)}, mean.options()); };
-  const at::Tensor sums_w = per_channel(), sums_b = per_channel();
+  const at::Tensor sums_w = at::empty({n, input.size(1)}, options), sums_b = at::empty_like(sums_w);
   if (n) {
     Images images({grad_input.value_or(input), grad_out, input});
     const auto [channels, pixels] = images.tile;
-    const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, groups); };
-    const auto split_vector = [&](const Optional& vector) {
-      return vector ? std::optional(grouped(*vector, 0, groups)) : std::nullopt;
-    };
-    const at::Tensor scales = per_channel(), shifts = per_channel(), rstds = per_channel(), centers = per_channel();
-    coefficients.launch(coefficient_grid(images, groups), mean, rstd, split_vector(weight), split_vector(bias), by_group(scales),
-                        by_group(shifts), by_group(rstds), by_group(centers));
+    const int group = static_cast<int>(images.channels / groups);
     const Parts split = images.split();
-    const at::Tensor parts_w = at::empty({n, split.blocks, images.channels}, mean.options()), parts_b = at::empty_like(parts_w);
-    sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], scales, shifts, rstds, centers, parts_w, parts_b,
+    const at::Tensor parts_w = at::empty({n, split.blocks, images.channels}, options), parts_b = at::empty_like(parts_w);
+    const at::Tensor mean_w = at::empty_like(mean), mean_b = at::empty_like(mean);
+    sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], mean, rstd, weight, bias, parts_w, parts_b, group,
                 static_cast<int>(split.tiles), silu, channels, pixels, images.axis);
-    const at::Tensor slopes = per_channel();
-    merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_w, 2, groups), grouped(parts_b, 2, groups),
-                      split_vector(weight), mean, rstd, by_group(sums_w), by_group(sums_b), by_group(slopes), by_group(centers),
-                      static_cast<int>(images.pixels));
+    merge_sums.launch({groups, n}, grouped(parts_w, 2, groups), grouped(parts_b, 2, groups),
+                      weight ? std::optional(grouped(*weight, 0, groups)) : std::nullopt, mean_w, mean_b,
+                      grouped(sums_w, 1, groups), grouped(sums_b, 1, groups), static_cast<int>(images.pixels));
     if (grad_input) {
-      apply_backward.launch(images.tiles(), images[1], images[2], scales, shifts, slopes, centers, images[0], silu, channels,
-                            pixels, images.axis);
+      apply_backward.launch(images.tiles(), images[1], images[2], mean, rstd, weight, bias, mean_w, mean_b, images[0], group,
+                            silu, channels, pixels, images.axis);
       images.finish();
     }
   }

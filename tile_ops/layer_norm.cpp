@@ -5,41 +5,37 @@ namespace tile {
 namespace {
 
 void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y, std::optional<Array> mean,
-                       std::optional<Array> rstd, Tile eps, Tile tiles, int rows, int columns, bool whole, int axis) {
+                       std::optional<Array> rstd, Tile eps, int rows, int columns, bool whole, int axis) {
   DType compute = compute_dtype(x.dtype());
-  Tile extent = x.dim(2).astype(compute);
+  Tile row = bid(0), extent = x.dim(2).astype(compute);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
+  auto load = [&](const Tile& k) { return in.load(row, k).astype(compute); };
+  auto squares = [&](const Tile& k, const Tile& center) {
+    Tile d = inside_row(load(k) - center, k, columns, axis, x.dim(2));
+    return (d * d).sum(axis, true);
+  };
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  for (Tile row : block_rows(x, tiles, rows)) {
-    auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
-    auto squares = [&](const Operand& k, const Tile& center) {
-      Tile d = fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
-      return (d * d).sum(axis, true);
-    };
-    Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute);
-    if (whole) {
-      center = load(0).sum(axis, true) / extent;
-      square_sum = squares(0, center);
-    } else {
-      for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
-      center = sum / extent;
-      for (Tile k : range(in.steps())) square_sum += squares(k, center);
-    }
-    Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
-    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
-    if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
-    auto store = [&](const Operand& k) {
-      Tile v = (load(k) - center) * scale;
-      auto vector = [&](const Array& of_columns) { return row_vector(of_columns, k, columns, axis, compute); };
-      if (weight && bias) v = fma(v, vector(*weight), vector(*bias));
-      else if (weight) v *= vector(*weight);
-      else if (bias) v += vector(*bias);
-      out.store(row, k, v);
-    };
-    if (whole) store(0);
-    else
-      for (Tile k : range(in.steps())) store(k);
+  Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute);
+  if (whole) {
+    center = load(0).sum(axis, true) / extent;
+    square_sum = squares(0, center);
+  } else {
+    for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
+    center = sum / extent;
+    for (Tile k : range(in.steps())) square_sum += squares(k, center);
   }
+  Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
+  if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
+  if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
+  auto store = [&](const Tile& k) {
+    Tile v = (load(k) - center) * scale;
+    if (weight) v *= row_vector(*weight, k, columns, axis, compute);
+    if (bias) v += row_vector(*bias, k, columns, axis, compute);
+    out.store(row, k, v);
+  };
+  if (whole) store(0);
+  else
+    for (Tile k : range(in.steps())) store(k);
 }
 
 Kernel layer_norm_forward("layer_norm", layer_norm_kernel);
@@ -67,10 +63,9 @@ const auto layer_norm =
           if (mean) statistics = {*mean, *rstd};
           on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
             const auto statistic = [&](size_t k) { return mean ? std::optional(views.view(k)) : std::nullopt; };
-            const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
-              layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0), statistic(2), statistic(3),
-                                        eps, blocks.tiles, tile.rows, tile.columns, tile.whole,
+              layer_norm_forward.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1), weights, biases,
+                                        views.view(0), statistic(2), statistic(3), eps, tile.rows, tile.columns, tile.whole,
                                         views.transposed() ? 0 : 1);
             });
           });

@@ -6,8 +6,7 @@
 namespace tile {
 namespace {
 
-// A row's dx = rstd (g w - mean(g w) - xhat mean(g w xhat)), written as g w rstd + x slope + shift; rms_norm has no
-// mean and no middle term.
+// A row's dx = rstd (g w - mean(g w) - xhat mean(g w xhat)); rms_norm has no mean and no middle term.
 struct BackwardTiles {
   RowView g, x;
   std::optional<RowView> mean;
@@ -23,21 +22,9 @@ struct BackwardTiles {
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
   Tile normalized(const Tile& row, const Operand& k) const {
-    Tile v = x.load(row, k).astype(compute), scale = rstd.load(row, 0);
-    return mean ? fma(v, scale, -(mean->load(row, 0) * scale)) : v * scale;
-  }
-  struct Line {
-    Tile scale, slope, shift;
-  };
-  // From a row's sums of g w and of g w xhat.
-  Line line(const Tile& row, const Tile& sum_v, const Tile& sum_vx, const Tile& extent) const {
-    Tile scale = rstd.load(row, 0);
-    Tile slope = -(scale * scale * (sum_vx / extent));
-    return {scale, slope, mean ? -(scale * (sum_v / extent)) - slope * mean->load(row, 0) : zeros(scale.shape(), compute)};
-  }
-  Tile result(const Tile& row, const Operand& k, const Tile& v, const Line& l) const {
-    Tile own = x.load(row, k).astype(compute);
-    return fma(v, l.scale, mean ? fma(own, l.slope, l.shift) : own * l.slope);
+    Tile v = x.load(row, k).astype(compute);
+    if (mean) v = v - mean->load(row, 0);
+    return v * rstd.load(row, 0);
   }
 };
 
@@ -48,12 +35,14 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
   BackwardTiles in(g, x, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
-  for (Tile row : block_rows(x, tiles, rows)) {
+  Tile low = bid(0) * tiles;
+  for (Tile row : range(low, min(low + tiles, cdiv(x.dim(1), rows)))) {
     Tile dy = in.grad(row, 0), xhat = in.normalized(row, 0);
     if (dx) {
       Tile v = weight ? dy * row_vector(*weight, 0, columns, axis, in.compute) : dy;
-      BackwardTiles::Line line = in.line(row, v.sum(axis, true), (v * xhat).sum(axis, true), extent);
-      RowView(*dx, bid(1), rows, columns, axis).store(row, 0, in.result(row, 0, v, line));
+      Tile c = (v * xhat).sum(axis, true) / extent;
+      Tile rest = mean ? v - v.sum(axis, true) / extent : v;
+      RowView(*dx, bid(1), rows, columns, axis).store(row, 0, (rest - xhat * c) * in.rstd.load(row, 0));
     }
     if (dw) sum_w += (dy * xhat).sum(1 - axis);
     if (db) sum_b += dy.sum(1 - axis);
@@ -80,8 +69,11 @@ void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, st
     sum_vx += (v * in.normalized(row, k)).sum(axis, true);
     if (mean) sum_v += v.sum(axis, true);
   }
-  BackwardTiles::Line line = in.line(row, sum_v, sum_vx, extent);
-  for (Tile k : range(out.steps())) out.store(row, k, in.result(row, k, weighted(k), line));
+  Tile c = sum_vx / extent, shift = sum_v / extent, scale = in.rstd.load(row, 0);
+  for (Tile k : range(out.steps())) {
+    Tile rest = mean ? weighted(k) - shift : weighted(k);
+    out.store(row, k, (rest - in.normalized(row, k) * c) * scale);
+  }
 }
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
@@ -89,8 +81,8 @@ void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd
                          std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
   BackwardTiles in(g, x, mean, rstd, bid(2), rows, columns, axis);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
-  Tile k = bid(0);
-  for (Tile row : block_rows(x, tiles, rows, bid(1))) {
+  Tile low = bid(1) * tiles, k = bid(0);
+  for (Tile row : range(low, min(low + tiles, cdiv(x.dim(1), rows)))) {
     Tile dy = in.grad(row, k);
     if (dw) sum_w += (dy * in.normalized(row, k)).sum(1 - axis);
     if (db) sum_b += dy.sum(1 - axis);
@@ -148,10 +140,10 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
   return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
 }
 
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes) {
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
   std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return at::empty_symint(sizes, input.options().dtype(compute_dtype(input.scalar_type())));
+  return at::empty_symint(sizes, input.options().dtype(wide ? at::kDouble : compute_dtype(input.scalar_type())));
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {

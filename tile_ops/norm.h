@@ -17,7 +17,7 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
 void check_floating(const char* name, const at::Tensor& tensor);
 
 // One value a row, with the input's rank.
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes);
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = false);
 
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);

@@ -7,31 +7,29 @@
 namespace tile {
 namespace {
 
-void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps, Tile tiles,
-                     int rows, int columns, bool whole, int axis) {
-  DType compute = compute_dtype(x.dtype());
+void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps, int rows,
+                     int columns, bool whole, int axis) {
+  DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
+  Tile row = bid(0);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
-  Tile extent = x.dim(2).astype(compute);
-  for (Tile row : block_rows(x, tiles, rows)) {
-    auto squares = [&](const Operand& k) {
-      Tile v = in.load(row, k).astype(compute);
-      return (v * v).sum(axis, true);
-    };
-    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
-    if (whole) total = squares(0);
-    else
-      for (Tile k : range(in.steps())) total += squares(k);
-    Tile r = 1 / sqrt(total / extent + eps.astype(compute));
-    if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, r);
-    auto store = [&](const Operand& k) {
-      Tile v = in.load(row, k).astype(compute) * r;
-      if (weight) v *= row_vector(*weight, k, columns, axis, compute);
-      out.store(row, k, v);
-    };
-    if (whole) store(0);
-    else
-      for (Tile k : range(in.steps())) store(k);
-  }
+  auto squares = [&](const Tile& k) {
+    Tile v = in.load(row, k).astype(compute);
+    return (v * v).sum(axis, true);
+  };
+  Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
+  if (whole) total = squares(0);
+  else
+    for (Tile k : range(in.steps())) total += squares(k);
+  Tile r = 1 / sqrt(total / x.dim(2).astype(compute) + eps.astype(compute));
+  if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, r);
+  auto store = [&](const Tile& k) {
+    Tile v = in.load(row, k).astype(compute) * r;
+    if (weight) v *= row_vector(*weight, k, columns, axis, compute);
+    out.store(row, k, v);
+  };
+  if (whole) store(0);
+  else
+    for (Tile k : range(in.steps())) store(k);
 }
 
 Kernel rms_norm_forward("rms_norm", rms_norm_kernel);
@@ -55,8 +53,8 @@ const auto rms_norm =
           return at::empty_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                          const std::optional<at::Tensor>&, std::optional<double>) {
-          return empty_statistics(input, normalized_shape.size());
+                          const std::optional<at::Tensor>& weight, std::optional<double>) {
+          return empty_statistics(input, normalized_shape.size(), weight && weight->scalar_type() == at::kDouble);
         })
         .run([](const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
                 std::optional<double> eps, at::Tensor& out, const std::optional<at::Tensor>& rstd) {
@@ -64,10 +62,9 @@ const auto rms_norm =
           std::vector<at::Tensor> statistics;
           if (rstd) statistics.push_back(*rstd);
           on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
-            const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
-              rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
-                                      rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps), blocks.tiles, tile.rows,
+              rms_norm_forward.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1), vector, views.view(0),
+                                      rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps), tile.rows,
                                       tile.columns, tile.whole, views.transposed() ? 0 : 1);
             });
           });

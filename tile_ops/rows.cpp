@@ -81,17 +81,9 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
 RowTile row_tile(int64_t columns, bool transposed) {
   if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
   if (columns <= 64) return {256, 64, true};
-  if (columns <= 1024) return {32, 1024, true};
-  if (columns <= 16384) return {16, 16384, true};
+  if (columns <= 512) return {32, 512, true};
+  if (columns <= 16384) return {4, 16384, true};
   return {4, 4096, false};
-}
-
-RowBlocks row_blocks(const Rows& rows, RowTile tile) {
-  constexpr int64_t elements = 131072, blocks = 64;
-  const int64_t tiles = ceil_div(rows.rows(), tile.rows);
-  const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
-  const int64_t each = std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));
-  return {{ceil_div(tiles, each), rows.slices()}, static_cast<int>(each)};
 }
 
 }  // namespace tile

@@ -62,19 +62,6 @@ struct RowTile {
 };
 RowTile row_tile(int64_t columns, bool transposed = false);
 
-// Blocks that walk `tiles` row tiles of a slice each: enough work for a block, enough blocks for the threads.
-struct RowBlocks {
-  Grid grid;
-  int tiles;
-};
-RowBlocks row_blocks(const Rows& rows, RowTile tile);
-
-// for (Tile row : block_rows(x, tiles, rows)): the row tiles of this block.
-inline Range block_rows(const Array& array, const Tile& tiles, int rows, const Tile& block = bid(0)) {
-  Tile low = block * tiles;
-  return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
-}
-
 // A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where transposed:
 // `axis` is that of the columns.
 class RowView {
@@ -96,12 +83,12 @@ class RowView {
   int axis_;
 };
 
-// 1 at the columns that are inside the row, 0 past its end, as a row of the tile (a column where transposed). A centred
-// value is fma(inside, -center, x): 0 past the end, where x is 0.
-inline Tile inside_row(const Operand& column, int columns, int axis, const Tile& extent, DType dtype) {
-  Tile inside = where(arange(columns) + column * columns < extent, full({columns}, 1, dtype), 0);
-  return axis ? inside.expand_dims(0) : inside.expand_dims(1);
+// x where the tile's columns are inside the row, else 0.
+inline Tile inside_row(const Tile& x, const Operand& column, int columns, int axis, const Tile& extent) {
+  Tile inside = arange(columns) + column * columns < extent;
+  return where(axis ? inside.expand_dims(0) : inside.expand_dims(1), x, 0);
 }
+
 
 // What a kernel computes in, and what it saves for backward: float64 for float64, else float32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
