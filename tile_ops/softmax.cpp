@@ -13,45 +13,40 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
-void softmax_kernel(Array x, Array y, Tile tiles, int rows, int columns, bool whole, int axis) {
+void softmax_kernel(Array x, Array y, int rows, int columns, bool whole, int axis) {
+  Tile row = bid(0);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
-  DType result = y.dtype(), compute = compute_dtype(result);
-  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  for (Tile row : block_rows(x, tiles, rows)) {
-    auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
-    if (whole) {
-      Tile v = load(0);
-      Tile e = exp(v - v.max(axis, true));
-      out.store(row, 0, e * (1 / e.sum(axis, true)));
-      continue;
-    }
-    Tile top = full(one, -inf, compute), total = zeros(one, compute);
-    for (Tile k : range(in.steps())) top = max(top, load(k).max(axis, true));
-    for (Tile k : range(in.steps())) total += exp(load(k) - top).sum(axis, true);
-    Tile scale = 1 / total;
-    for (Tile k : range(in.steps())) out.store(row, k, exp(load(k) - top) * scale);
+  DType result = y.dtype();
+  if (whole) {
+    Tile v = logits(in, x, row, 0, result, columns, axis);
+    Tile e = exp(v - v.max(axis, true));
+    out.store(row, 0, e * (1 / e.sum(axis, true)));
+    return;
   }
+  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
+  Tile top = full(one, -inf, compute_dtype(result));
+  for (Tile k : range(in.steps())) top = max(top, logits(in, x, row, k, result, columns, axis).max(axis, true));
+  Tile total = zeros(one, compute_dtype(result));
+  for (Tile k : range(in.steps())) total += exp(logits(in, x, row, k, result, columns, axis) - top).sum(axis, true);
+  Tile scale = 1 / total;
+  for (Tile k : range(in.steps()))
+    out.store(row, k, exp(logits(in, x, row, k, result, columns, axis) - top) * scale);
 }
 
-void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, int rows, int columns, bool whole, int axis) {
+void softmax_backward_kernel(Array g, Array y, Array dx, int rows, int columns, bool whole, int axis) {
+  Tile row = bid(0);
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis), result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
-  for (Tile row : block_rows(y, tiles, rows)) {
-    auto dot = [&](const Operand& k) {
-      return (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
-    };
-    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
-    auto store = [&](const Operand& k) {
-      result.store(row, k, (grad.load(row, k).astype(compute) - total) * out.load(row, k).astype(compute));
-    };
-    if (whole) {
-      total = dot(0);
-      store(0);
-      continue;
-    }
-    for (Tile k : range(out.steps())) total += dot(k);
-    for (Tile k : range(out.steps())) store(k);
+  if (whole) {
+    Tile dy = grad.load(row, 0).astype(compute), p = out.load(row, 0).astype(compute);
+    result.store(row, 0, (dy - (dy * p).sum(axis, true)) * p);
+    return;
   }
+  Tile dot = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
+  for (Tile k : range(out.steps()))
+    dot += (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
+  for (Tile k : range(out.steps()))
+    result.store(row, k, (grad.load(row, k).astype(compute) - dot) * out.load(row, k).astype(compute));
 }
 
 Kernel softmax_forward("softmax", softmax_kernel);
@@ -95,9 +90,8 @@ const auto softmax_ =
           Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
           if (rows.empty()) return;
           const RowTile tile = row_tile(rows.columns(), rows.transposed());
-          const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles,
+            softmax_forward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(0),
                                    tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
           });
         })
@@ -118,10 +112,9 @@ const auto softmax_backward_ =
           Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)}, axis_bit(out, dim));
           if (rows.empty()) return;
           const RowTile tile = row_tile(rows.columns(), rows.transposed());
-          const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
-                                    tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+            softmax_backward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(2),
+                                    rows.view(0), tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
