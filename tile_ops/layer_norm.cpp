@@ -4,38 +4,49 @@
 namespace tile {
 namespace {
 
-void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y, std::optional<Array> mean,
-                       std::optional<Array> rstd, Tile eps, int rows, int columns, bool whole, int axis) {
+void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
+                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps, Tile tiles, int rows,
+                       int columns, bool whole, int axis) {
   DType compute = compute_dtype(x.dtype());
-  Tile row = bid(0), extent = x.dim(2).astype(compute);
+  Tile extent = x.dim(2).astype(compute);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
-  auto load = [&](const Tile& k) { return in.load(row, k).astype(compute); };
-  auto squares = [&](const Tile& k, const Tile& center) {
-    Tile d = inside_row(load(k) - center, k, columns, axis, x.dim(2));
-    return (d * d).sum(axis, true);
-  };
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute);
-  if (whole) {
-    center = load(0).sum(axis, true) / extent;
-    square_sum = squares(0, center);
-  } else {
-    for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
-    center = sum / extent;
-    for (Tile k : range(in.steps())) square_sum += squares(k, center);
+  for (Tile row : block_rows(x, tiles, rows)) {
+    auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
+    auto squares = [&](const Operand& k, const Tile& center) {
+      Tile d = fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
+      return (d * d).sum(axis, true);
+    };
+    Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute);
+    if (whole) {
+      center = load(0).sum(axis, true) / extent;
+      square_sum = squares(0, center);
+    } else {
+      for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
+      center = sum / extent;
+      for (Tile k : range(in.steps())) square_sum += squares(k, center);
+    }
+    Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
+    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
+    if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
+    auto store = [&](const Operand& k) {
+      Tile v = (load(k) - center) * scale;
+      auto vector = [&](const Array& of_columns) {
+        return row_vector(of_columns, k, columns, axis, compute);
+      };
+      if (weight && bias)
+        v = fma(v, vector(*weight), vector(*bias));
+      else if (weight)
+        v *= vector(*weight);
+      else if (bias)
+        v += vector(*bias);
+      out.store(row, k, v);
+    };
+    if (whole)
+      store(0);
+    else
+      for (Tile k : range(in.steps())) store(k);
   }
-  Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
-  if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
-  if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
-  auto store = [&](const Tile& k) {
-    Tile v = (load(k) - center) * scale;
-    if (weight) v *= row_vector(*weight, k, columns, axis, compute);
-    if (bias) v += row_vector(*bias, k, columns, axis, compute);
-    out.store(row, k, v);
-  };
-  if (whole) store(0);
-  else
-    for (Tile k : range(in.steps())) store(k);
 }
 
 Kernel layer_norm_forward("layer_norm", layer_norm_kernel);
@@ -44,29 +55,33 @@ const auto layer_norm =
     op("tile::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, "
        "float eps=1e-5) -> Tensor out")
         .saves("Tensor mean, Tensor rstd")
-        .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
-                    const std::optional<at::Tensor>& bias, double) {
+        .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+                    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double) {
           check_norm_input(input, normalized_shape);
           check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
           return at::empty_like(input);
         })
-        .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape, const std::optional<at::Tensor>&,
-                          const std::optional<at::Tensor>&, double) {
+        .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+                          const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, double) {
           const auto statistics = [&] { return empty_statistics(input, normalized_shape.size()); };
           return std::tuple(statistics(), statistics());
         })
-        .run([](const at::Tensor& input, at::IntArrayRef normalized_shape, const std::optional<at::Tensor>& weight,
-                const std::optional<at::Tensor>& bias, double eps, at::Tensor& out, const std::optional<at::Tensor>& mean,
+        .run([](const at::Tensor& input, at::IntArrayRef normalized_shape,
+                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double eps,
+                at::Tensor& out, const std::optional<at::Tensor>& mean,
                 const std::optional<at::Tensor>& rstd) {
           const std::optional<at::Tensor> weights = flat_parameter(weight), biases = flat_parameter(bias);
           std::vector<at::Tensor> statistics;
           if (mean) statistics = {*mean, *rstd};
           on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
-            const auto statistic = [&](size_t k) { return mean ? std::optional(views.view(k)) : std::nullopt; };
+            const auto statistic = [&](size_t k) {
+              return mean ? std::optional(views.view(k)) : std::nullopt;
+            };
+            const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
-              layer_norm_forward.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1), weights, biases,
-                                        views.view(0), statistic(2), statistic(3), eps, tile.rows, tile.columns, tile.whole,
-                                        views.transposed() ? 0 : 1);
+              layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
+                                        statistic(2), statistic(3), eps, blocks.tiles, tile.rows,
+                                        tile.columns, tile.whole, views.transposed() ? 0 : 1);
             });
           });
         })
@@ -75,19 +90,24 @@ const auto layer_norm =
         .grad("tile::layer_norm_backward");
 
 const auto layer_norm_backward =
-    op("tile::layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, "
-       "Tensor mean, Tensor rstd, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)")
-        .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef, const std::optional<at::Tensor>& weight,
-                    const std::optional<at::Tensor>& bias, const at::Tensor&, const at::Tensor&,
-                    std::array<bool, 3> output_mask) {
-          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(), parameter_gradient(output_mask[1], weight),
+    op("tile::layer_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor? weight, "
+       "Tensor? bias, "
+       "Tensor mean, Tensor rstd, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor "
+       "grad_bias)")
+        .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef,
+                    const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                    const at::Tensor&, const at::Tensor&, std::array<bool, 3> output_mask) {
+          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(),
+                            parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,
-                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>&, const at::Tensor& mean,
-                const at::Tensor& rstd, std::array<bool, 3>, const std::optional<at::Tensor>& grad_input,
-                const std::optional<at::Tensor>& grad_weight, const std::optional<at::Tensor>& grad_bias) {
-          norm_backward({grad_out, input, normalized_shape.size(), weight, mean, rstd, grad_input, grad_weight, grad_bias});
+                const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>&,
+                const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3>,
+                const std::optional<at::Tensor>& grad_input, const std::optional<at::Tensor>& grad_weight,
+                const std::optional<at::Tensor>& grad_bias) {
+          norm_backward({grad_out, input, normalized_shape.size(), weight, mean, rstd, grad_input,
+                         grad_weight, grad_bias});
         })
         .leading({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"});
 

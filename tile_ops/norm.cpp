@@ -6,45 +6,64 @@
 namespace tile {
 namespace {
 
-// A row's dx = rstd (g w - mean(g w) - xhat mean(g w xhat)); rms_norm has no mean and no middle term.
+// With d = x - mean and v = g rstd: dx = v w - mean(v w) - d rstd^2 mean(v w d), dw = sum(v d), db = sum(g).
+// rms_norm has d = x and no middle term.
 struct BackwardTiles {
   RowView g, x;
   std::optional<RowView> mean;
   RowView rstd;
+  std::optional<Array> weight;
   DType compute;
-  int axis;
+  int columns, axis;
 
-  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& means, const Array& rstds,
-                const Operand& slice, int rows, int columns, int axis)
-      : g(grad, slice, rows, columns, axis), x(input, slice, rows, columns, axis), rstd(rstds, slice, rows, 1, axis),
-        compute(rstds.dtype()), axis(axis) {
+  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& weight,
+                const std::optional<Array>& means, const Array& rstds, const Operand& slice, int rows,
+                int columns, int axis)
+      : g(grad, slice, rows, columns, axis),
+        x(input, slice, rows, columns, axis),
+        rstd(rstds, slice, rows, 1, axis),
+        weight(weight),
+        compute(rstds.dtype()),
+        columns(columns),
+        axis(axis) {
     if (means) mean.emplace(*means, slice, rows, 1, axis);
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
-  Tile normalized(const Tile& row, const Operand& k) const {
+  Tile centred(const Tile& row, const Operand& k) const {
     Tile v = x.load(row, k).astype(compute);
-    if (mean) v = v - mean->load(row, 0);
-    return v * rstd.load(row, 0);
+    return mean ? v - mean->load(row, 0) : v;
+  }
+  Tile weighted(const Tile& v, const Operand& k) const {
+    return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
+  }
+  struct Line {
+    Tile slope, shift;
+  };
+  // Of a row, from its sums of v w and of v w d.
+  Line line(const Tile& row, const Tile& sum, const Tile& sum_d, const Tile& extent) const {
+    Tile scale = rstd.load(row, 0);
+    return {-(scale * scale * (sum_d / extent)), -(sum / extent)};
+  }
+  Tile result(const Tile& weighted, const Tile& d, const Line& l) const {
+    return mean ? weighted + l.shift + d * l.slope : fma(d, l.slope, weighted);
   }
 };
 
 // A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile.
-void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean, Array rstd,
-                          std::optional<Array> dx, std::optional<Array> dw, std::optional<Array> db, Tile tiles, int rows,
-                          int columns, int axis) {
-  BackwardTiles in(g, x, mean, rstd, bid(1), rows, columns, axis);
+void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
+                          Array rstd, std::optional<Array> dx, std::optional<Array> dw,
+                          std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
+  BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
-  Tile low = bid(0) * tiles;
-  for (Tile row : range(low, min(low + tiles, cdiv(x.dim(1), rows)))) {
-    Tile dy = in.grad(row, 0), xhat = in.normalized(row, 0);
+  for (Tile row : block_rows(x, tiles, rows)) {
+    Tile dy = in.grad(row, 0), d = in.centred(row, 0), v = dy * in.rstd.load(row, 0);
     if (dx) {
-      Tile v = weight ? dy * row_vector(*weight, 0, columns, axis, in.compute) : dy;
-      Tile c = (v * xhat).sum(axis, true) / extent;
-      Tile rest = mean ? v - v.sum(axis, true) / extent : v;
-      RowView(*dx, bid(1), rows, columns, axis).store(row, 0, (rest - xhat * c) * in.rstd.load(row, 0));
+      Tile vw = in.weighted(v, 0);
+      BackwardTiles::Line line = in.line(row, vw.sum(axis, true), (vw * d).sum(axis, true), extent);
+      RowView(*dx, bid(1), rows, columns, axis).store(row, 0, in.result(vw, d, line));
     }
-    if (dw) sum_w += (dy * xhat).sum(1 - axis);
+    if (dw) sum_w += (v * d).sum(1 - axis);
     if (db) sum_b += dy.sum(1 - axis);
   }
   Tile part = bid(1) * num_blocks(0) + bid(0);
@@ -53,38 +72,32 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
 }
 
 // dx of rows longer than a tile.
-void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean, Array rstd,
-                               Array dx, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, mean, rstd, bid(1), rows, columns, axis);
+void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
+                               Array rstd, Array dx, int rows, int columns, int axis) {
+  BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
   RowView out(dx, bid(1), rows, columns, axis);
-  Tile row = bid(0), extent = x.dim(2).astype(in.compute);
-  auto weighted = [&](const Tile& k) {
-    Tile dy = in.grad(row, k);
-    return weight ? dy * row_vector(*weight, k, columns, axis, in.compute) : dy;
-  };
+  Tile row = bid(0), extent = x.dim(2).astype(in.compute), scale = in.rstd.load(row, 0);
+  auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k) * scale, k); };
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  Tile sum_v = zeros(one, in.compute), sum_vx = zeros(one, in.compute);
+  Tile sum = zeros(one, in.compute), sum_d = zeros(one, in.compute);
   for (Tile k : range(out.steps())) {
-    Tile v = weighted(k);
-    sum_vx += (v * in.normalized(row, k)).sum(axis, true);
-    if (mean) sum_v += v.sum(axis, true);
+    Tile vw = weighted(k);
+    sum_d += (vw * in.centred(row, k)).sum(axis, true);
+    if (mean) sum += vw.sum(axis, true);
   }
-  Tile c = sum_vx / extent, shift = sum_v / extent, scale = in.rstd.load(row, 0);
-  for (Tile k : range(out.steps())) {
-    Tile rest = mean ? weighted(k) - shift : weighted(k);
-    out.store(row, k, (rest - in.normalized(row, k) * c) * scale);
-  }
+  BackwardTiles::Line line = in.line(row, sum, sum_d, extent);
+  for (Tile k : range(out.steps())) out.store(row, k, in.result(weighted(k), in.centred(row, k), line));
 }
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
 void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd, std::optional<Array> dw,
                          std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, mean, rstd, bid(2), rows, columns, axis);
+  BackwardTiles in(g, x, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
-  Tile low = bid(1) * tiles, k = bid(0);
-  for (Tile row : range(low, min(low + tiles, cdiv(x.dim(1), rows)))) {
+  Tile k = bid(0);
+  for (Tile row : block_rows(x, tiles, rows, bid(1))) {
     Tile dy = in.grad(row, k);
-    if (dw) sum_w += (dy * in.normalized(row, k)).sum(1 - axis);
+    if (dw) sum_w += (dy * in.rstd.load(row, 0) * in.centred(row, k)).sum(1 - axis);
     if (db) sum_b += dy.sum(1 - axis);
   }
   Tile part = bid(2) * num_blocks(1) + bid(1);
@@ -101,33 +114,37 @@ Kernel columns_kernel("norm_backward_columns", norm_columns_kernel);
 void check_floating(const char* name, const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
   if (type != at::kFloat && type != at::kDouble && type != at::kHalf && type != at::kBFloat16)
-    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), "; it must be Half, BFloat16, Float or Double, convert it with .to()");
+    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type),
+         "; it must be Half, BFloat16, Float or Double, convert it with .to()");
 }
 
 void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_shape) {
   check_floating("input", input);
   if (normalized_shape.empty())
-    fail(ErrorKind::value, "normalized_shape is empty; give the sizes of the last dimensions, to normalise over them");
+    fail(ErrorKind::value,
+         "normalized_shape is empty; give the sizes of the last dimensions, to normalise over them");
   const auto sizes = input.sym_sizes();
-  if (normalized_shape.size() > sizes.size() || !sizes.slice(sizes.size() - normalized_shape.size()).equals(normalized_shape))
+  if (normalized_shape.size() > sizes.size() ||
+      !sizes.slice(sizes.size() - normalized_shape.size()).equals(normalized_shape))
     fail(ErrorKind::value, "normalized_shape is ", normalized_shape, ", but 'input' has sizes ", sizes,
          "; it must be the sizes of the last dimensions");
 }
 
 void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what) {
   if (!parameter.sym_sizes().equals(sizes))
-    fail(ErrorKind::value, "'", name, "' has sizes ", parameter.sym_sizes(), ", but ", what, " ", sizes, "; they must be equal");
+    fail(ErrorKind::value, "'", name, "' has sizes ", parameter.sym_sizes(), ", but ", what, " ", sizes,
+         "; they must be equal");
 }
 
-void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const at::Tensor& input,
-                      c10::SymIntArrayRef sizes, const char* what) {
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                      const at::Tensor& input, c10::SymIntArrayRef sizes, const char* what) {
   const auto check = [&](const char* name, const at::Tensor& parameter) {
     check_floating(name, parameter);
     check_sizes(name, parameter, sizes, what);
     const at::ScalarType type = parameter.scalar_type(), own = input.scalar_type();
     if (type != own && !(type == at::kFloat && own != at::kDouble))
-      fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), " and 'input' ", c10::toString(own), "; '", name,
-           "' must have the dtype of 'input', or be Float where that has 16 bits");
+      fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), " and 'input' ", c10::toString(own),
+           "; '", name, "' must have the dtype of 'input', or be Float where that has 16 bits");
   };
   if (weight) check("weight", *weight);
   if (bias) check("bias", *bias);
@@ -143,7 +160,8 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
   std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return at::empty_symint(sizes, input.options().dtype(wide ? at::kDouble : compute_dtype(input.scalar_type())));
+  return at::empty_symint(sizes,
+                          input.options().dtype(wide ? at::kDouble : compute_dtype(input.scalar_type())));
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {
@@ -158,34 +176,38 @@ void norm_backward(const NormBackward& call) {
   at::Tensor parts_w, parts_b;
   on_norm_rows(call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
                [&](Rows& views, RowTile tile) {
-    const int axis = views.transposed() ? 0 : 1;
-    const auto options = call.input.options().dtype(call.rstd.scalar_type());
-    RowTile sums = tile;
-    if (!tile.whole) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
-    const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count());
-    const int64_t blocks = views.slices() * split.blocks;
-    if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
-    if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
-    views.each([&](int64_t i) {
-      const auto mean = call.mean ? std::optional(views.view(4)) : std::nullopt;
-      const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
-      const auto own = [&](const at::Tensor& all) {
-        return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
-      };
-      if (tile.whole) {
-        backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean, views.view(3), dx,
-                               own(parts_w), own(parts_b), static_cast<int>(split.tiles), tile.rows, tile.columns, axis);
-        return;
-      }
-      if (dx)
-        backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1), views.view(2), weight,
-                                    mean, views.view(3), *dx, tile.rows, tile.columns, axis);
-      if (parts_w.defined() || parts_b.defined())
-        columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()}, views.view(1),
-                              views.view(2), mean, views.view(3), own(parts_w), own(parts_b), static_cast<int>(split.tiles),
-                              sums.rows, sums.columns, axis);
-    });
-  });
+                 const int axis = views.transposed() ? 0 : 1;
+                 const auto options = call.input.options().dtype(call.rstd.scalar_type());
+                 RowTile sums = tile;
+                 if (!tile.whole) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
+                 const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count());
+                 const int64_t blocks = views.slices() * split.blocks;
+                 if (call.grad_weight)
+                   parts_w = at::empty({blocks * views.count(), views.columns()}, options);
+                 if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
+                 views.each([&](int64_t i) {
+                   const auto mean = call.mean ? std::optional(views.view(4)) : std::nullopt;
+                   const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
+                   const auto own = [&](const at::Tensor& all) {
+                     return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
+                   };
+                   if (tile.whole) {
+                     backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2),
+                                            weight, mean, views.view(3), dx, own(parts_w), own(parts_b),
+                                            static_cast<int>(split.tiles), tile.rows, tile.columns, axis);
+                     return;
+                   }
+                   if (dx)
+                     backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()},
+                                                 views.view(1), views.view(2), weight, mean, views.view(3),
+                                                 *dx, tile.rows, tile.columns, axis);
+                   if (parts_w.defined() || parts_b.defined())
+                     columns_kernel.launch(
+                         {ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                         views.view(1), views.view(2), mean, views.view(3), own(parts_w), own(parts_b),
+                         static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+                 });
+               });
   // No rows: no parts, and the sums are 0.
   const auto finish = [&](at::Tensor& sums, const std::optional<at::Tensor>& result) {
     if (!result) return;

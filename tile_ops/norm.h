@@ -9,14 +9,14 @@ namespace tile {
 
 void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_shape);
 // Sizes are `sizes`, which `what` names. Dtypes: the input's, or Float where that has 16 bits; both the same.
-void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, const at::Tensor& input,
-                      c10::SymIntArrayRef sizes, const char* what);
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                      const at::Tensor& input, c10::SymIntArrayRef sizes, const char* what);
 void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what);
 // Allocates one where wanted; undefined otherwise.
 at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter);
 void check_floating(const char* name, const at::Tensor& tensor);
 
-// One value a row, with the input's rank.
+// One value a row, with the input's rank; `wide`: float64 whatever the input.
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = false);
 
 // A weight or bias as one axis.
@@ -25,7 +25,8 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 // The last `axes` axes of tensors, the first of them the result, as columns; calls f(views, tile).
 // Where they are no single axis, f works on contiguous copies.
 template <class F>
-void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics, F f) {
+void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics,
+                  F f) {
   const uint32_t reduced = ((1u << axes) - 1) << (tensors[0].dim() - axes);
   const auto views = [&] {
     std::vector<ArrayArgument> arrays;

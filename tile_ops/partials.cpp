@@ -10,8 +10,8 @@ constexpr int parts_a_tile = 64, columns_a_tile = 256;
 
 void sum_parts_kernel(Array parts, Array out) {
   View in = parts.tiled_view({parts_a_tile, columns_a_tile});
-  Tile total = zeros({columns_a_tile}, parts.dtype());
-  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).sum(0);
+  Tile total = zeros({columns_a_tile}, f64);
+  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).astype(f64).sum(0);
   out.tiled_view({columns_a_tile}).store({bid(0)}, total);
 }
 
@@ -21,7 +21,8 @@ Kernel sum_kernel("sum_parts", sum_parts_kernel);
 
 Parts parts(int64_t tiles, int64_t slices) {
   constexpr int64_t wanted = 64;
-  const int64_t each = std::max<int64_t>(1, ceil_div(tiles, std::max<int64_t>(1, wanted / std::max<int64_t>(slices, 1))));
+  const int64_t each =
+      std::max<int64_t>(1, ceil_div(tiles, std::max<int64_t>(1, wanted / std::max<int64_t>(slices, 1))));
   return {ceil_div(tiles, each), each};
 }
 

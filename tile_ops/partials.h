@@ -1,4 +1,5 @@
-// Sums that many blocks add to: each block writes its part, a second kernel adds the parts in order. Deterministic.
+// Sums that many blocks add to: each block writes its part, a second kernel adds the parts in order.
+// Deterministic.
 #pragma once
 #include "tile/op.h"
 

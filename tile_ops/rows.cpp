@@ -13,10 +13,12 @@ Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::mo
     empty_ |= whole.sizes[i] == 0;
     if (whole.sizes[i] == 1) continue;
     Axis axis{whole.sizes[i], {}};
-    for (size_t k = 0; k < views_.size(); ++k) axis.strides[k] = views_[k].sizes[i] == 1 ? 0 : views_[k].strides[i];
+    for (size_t k = 0; k < views_.size(); ++k)
+      axis.strides[k] = views_[k].sizes[i] == 1 ? 0 : views_[k].strides[i];
     (reduced >> i & 1 ? columns : rows).push_back(axis);
   }
-  std::stable_sort(rows.begin(), rows.end(), [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
   merge(rows);
   merge(columns);
   flat_ = columns.size() < 2;
@@ -45,8 +47,10 @@ void Rows::merge(std::vector<Axis>& axes) const {
     bool joined = !merged.empty();
     for (size_t k = 0; joined && k < views_.size(); ++k)
       joined = merged.back().strides[k] == axis.extent * axis.strides[k];
-    if (joined) merged.back() = {merged.back().extent * axis.extent, axis.strides};
-    else merged.push_back(axis);
+    if (joined)
+      merged.back() = {merged.back().extent * axis.extent, axis.strides};
+    else
+      merged.push_back(axis);
   }
   axes = std::move(merged);
 }
@@ -54,7 +58,8 @@ void Rows::merge(std::vector<Axis>& axes) const {
 void Rows::seek(int64_t index) {
   std::array<int64_t, most> offsets{};
   for (size_t i = leading_.size(); i-- > 0; index /= leading_[i].extent)
-    for (size_t k = 0; k < views_.size(); ++k) offsets[k] += index % leading_[i].extent * leading_[i].strides[k];
+    for (size_t k = 0; k < views_.size(); ++k)
+      offsets[k] += index % leading_[i].extent * leading_[i].strides[k];
   for (size_t k = 0; k < views_.size(); ++k)
     views_[k].data = static_cast<char*>(data_[k]) + offsets[k] * info(views_[k].dtype).bytes;
 }
@@ -64,12 +69,15 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
   const ArrayArgument whole = arrays.front();
   for (int i = first; i < whole.rank; ++i)
     if (whole.sizes[i] != 1) axes.push_back(i);
-  std::stable_sort(axes.begin(), axes.end(), [&](int a, int b) { return whole.strides[a] > whole.strides[b]; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](int a, int b) { return whole.strides[a] > whole.strides[b]; });
   for (ArrayArgument& array : arrays) {
     int64_t extent = 1, stride = 1;
     for (size_t i = axes.size(); i-- > 0; extent *= array.sizes[axes[i]]) {
-      if (i + 1 == axes.size()) stride = array.strides[axes[i]];
-      else if (array.strides[axes[i]] != extent * stride) return false;
+      if (i + 1 == axes.size())
+        stride = array.strides[axes[i]];
+      else if (array.strides[axes[i]] != extent * stride)
+        return false;
     }
     array.rank = first + 1;
     array.sizes[first] = extent;
@@ -81,9 +89,18 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
 RowTile row_tile(int64_t columns, bool transposed) {
   if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
   if (columns <= 64) return {256, 64, true};
-  if (columns <= 512) return {32, 512, true};
-  if (columns <= 16384) return {4, 16384, true};
+  if (columns <= 1024) return {32, 1024, true};
+  if (columns <= 16384) return {16, 16384, true};
   return {4, 4096, false};
+}
+
+RowBlocks row_blocks(const Rows& rows, RowTile tile) {
+  constexpr int64_t elements = 131072, blocks = 64;
+  const int64_t tiles = ceil_div(rows.rows(), tile.rows);
+  const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
+  const int64_t each =
+      std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));
+  return {{ceil_div(tiles, each), rows.slices()}, static_cast<int>(each)};
 }
 
 }  // namespace tile

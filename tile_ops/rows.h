@@ -1,4 +1,5 @@
-// Arrays of one shape seen as [slices, rows, columns]: how softmax and the norms walk tensors of any rank and strides.
+// Arrays of one shape seen as [slices, rows, columns]: how softmax and the norms walk tensors of any rank and
+// strides.
 #pragma once
 #include <array>
 #include <utility>
@@ -10,8 +11,8 @@ namespace tile {
 
 class Rows {
  public:
-  // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and gives the
-  // order of the rows; where another's extent is 1 it stays in place. All have one rank.
+  // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and
+  // gives the order of the rows; where another's extent is 1 it stays in place. All have one rank.
   Rows(std::vector<ArrayArgument> arrays, uint32_t reduced);
 
   bool empty() const { return empty_; }
@@ -54,16 +55,29 @@ class Rows {
 // Merges the axes of all arrays from `first` on into one; false where they are no single axis in each.
 bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
 
-// A tile of a row operator: `whole` where its columns hold the row, else the kernel walks them. The few choices here
-// bound the number of kernels; extents below the tile's cost nothing.
+// A tile of a row operator: `whole` where its columns hold the row, else the kernel walks them. The few
+// choices here bound the number of kernels; extents below the tile's cost nothing.
 struct RowTile {
   int rows, columns;
   bool whole;
 };
 RowTile row_tile(int64_t columns, bool transposed = false);
 
-// A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where transposed:
-// `axis` is that of the columns.
+// Blocks that walk `tiles` row tiles of a slice each: enough work for a block, enough blocks for the threads.
+struct RowBlocks {
+  Grid grid;
+  int tiles;
+};
+RowBlocks row_blocks(const Rows& rows, RowTile tile);
+
+// for (Tile row : block_rows(x, tiles, rows)): the row tiles of this block.
+inline Range block_rows(const Array& array, const Tile& tiles, int rows, const Tile& block = bid(0)) {
+  Tile low = block * tiles;
+  return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
+}
+
+// A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where
+// transposed: `axis` is that of the columns.
 class RowView {
  public:
   RowView(const Array& array, Operand slice, int rows, int columns, int axis)
@@ -83,15 +97,17 @@ class RowView {
   int axis_;
 };
 
-// x where the tile's columns are inside the row, else 0.
-inline Tile inside_row(const Tile& x, const Operand& column, int columns, int axis, const Tile& extent) {
-  Tile inside = arange(columns) + column * columns < extent;
-  return where(axis ? inside.expand_dims(0) : inside.expand_dims(1), x, 0);
+// 1 at the columns that are inside the row, 0 past its end, as a row of the tile (a column where transposed).
+// A centred value is fma(inside, -center, x): 0 past the end, where x is 0.
+inline Tile inside_row(const Operand& column, int columns, int axis, const Tile& extent, DType dtype) {
+  Tile inside = where(arange(columns) + column * columns < extent, full({columns}, 1, dtype), 0);
+  return axis ? inside.expand_dims(0) : inside.expand_dims(1);
 }
-
 
 // What a kernel computes in, and what it saves for backward: float64 for float64, else float32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
-inline at::ScalarType compute_dtype(at::ScalarType type) { return type == at::kDouble ? at::kDouble : at::kFloat; }
+inline at::ScalarType compute_dtype(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
 
 }  // namespace tile

@@ -5,7 +5,8 @@ namespace tile {
 namespace {
 
 // The input in the result's dtype, so rounded, then in the dtype of computing; padding is -inf.
-Tile logits(const RowView& x, const Array& array, const Tile& row, Operand column, DType result, int columns, int axis) {
+Tile logits(const RowView& x, const Array& array, const Tile& row, Operand column, DType result, int columns,
+            int axis) {
   const DType dtype = array.dtype(), compute = compute_dtype(result);
   if (is_floating(dtype)) return x.load(row, column, -inf).astype(result).astype(compute);
   Tile in_row = arange(columns) + column * columns < array.dim(2);
@@ -13,40 +14,47 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
-void softmax_kernel(Array x, Array y, int rows, int columns, bool whole, int axis) {
-  Tile row = bid(0);
+void softmax_kernel(Array x, Array y, Tile tiles, int rows, int columns, bool whole, int axis) {
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
-  DType result = y.dtype();
-  if (whole) {
-    Tile v = logits(in, x, row, 0, result, columns, axis);
-    Tile e = exp(v - v.max(axis, true));
-    out.store(row, 0, e * (1 / e.sum(axis, true)));
-    return;
-  }
+  DType result = y.dtype(), compute = compute_dtype(result);
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  Tile top = full(one, -inf, compute_dtype(result));
-  for (Tile k : range(in.steps())) top = max(top, logits(in, x, row, k, result, columns, axis).max(axis, true));
-  Tile total = zeros(one, compute_dtype(result));
-  for (Tile k : range(in.steps())) total += exp(logits(in, x, row, k, result, columns, axis) - top).sum(axis, true);
-  Tile scale = 1 / total;
-  for (Tile k : range(in.steps()))
-    out.store(row, k, exp(logits(in, x, row, k, result, columns, axis) - top) * scale);
+  for (Tile row : block_rows(x, tiles, rows)) {
+    auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
+    if (whole) {
+      Tile v = load(0);
+      Tile e = exp(v - v.max(axis, true));
+      out.store(row, 0, e * (1 / e.sum(axis, true)));
+      continue;
+    }
+    Tile top = full(one, -inf, compute), total = zeros(one, compute);
+    for (Tile k : range(in.steps())) top = max(top, load(k).max(axis, true));
+    for (Tile k : range(in.steps())) total += exp(load(k) - top).sum(axis, true);
+    Tile scale = 1 / total;
+    for (Tile k : range(in.steps())) out.store(row, k, exp(load(k) - top) * scale);
+  }
 }
 
-void softmax_backward_kernel(Array g, Array y, Array dx, int rows, int columns, bool whole, int axis) {
-  Tile row = bid(0);
-  RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis), result(dx, bid(1), rows, columns, axis);
+void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, int rows, int columns, bool whole,
+                             int axis) {
+  RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
+      result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
-  if (whole) {
-    Tile dy = grad.load(row, 0).astype(compute), p = out.load(row, 0).astype(compute);
-    result.store(row, 0, (dy - (dy * p).sum(axis, true)) * p);
-    return;
+  for (Tile row : block_rows(y, tiles, rows)) {
+    auto dot = [&](const Operand& k) {
+      return (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
+    };
+    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
+    auto store = [&](const Operand& k) {
+      result.store(row, k, (grad.load(row, k).astype(compute) - total) * out.load(row, k).astype(compute));
+    };
+    if (whole) {
+      total = dot(0);
+      store(0);
+      continue;
+    }
+    for (Tile k : range(out.steps())) total += dot(k);
+    for (Tile k : range(out.steps())) store(k);
   }
-  Tile dot = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
-  for (Tile k : range(out.steps()))
-    dot += (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
-  for (Tile k : range(out.steps()))
-    result.store(row, k, (grad.load(row, k).astype(compute) - dot) * out.load(row, k).astype(compute));
 }
 
 Kernel softmax_forward("softmax", softmax_kernel);
@@ -60,8 +68,8 @@ uint32_t axis_bit(const at::Tensor& tensor, int64_t dim) {
 void check_dim(const at::Tensor& tensor, const char* name, int64_t dim) {
   const int64_t rank = std::max<int64_t>(tensor.dim(), 1);
   if (dim < -rank || dim >= rank)
-    fail(ErrorKind::value, "dim ", dim, " is out of range for '", name, "' of rank ", tensor.dim(), "; give one in [", -rank, ", ",
-         rank - 1, "]");
+    fail(ErrorKind::value, "dim ", dim, " is out of range for '", name, "' of rank ", tensor.dim(),
+         "; give one in [", -rank, ", ", rank - 1, "]");
 }
 
 // An extra leading axis moves a dim that counts from the front; a scalar has no place for it.
@@ -90,9 +98,10 @@ const auto softmax_ =
           Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
           if (rows.empty()) return;
           const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_forward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(0),
-                                   tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, tile.rows,
+                                   tile.columns, tile.whole, rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
@@ -104,20 +113,25 @@ const auto softmax_backward_ =
         .outputs([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim) {
           check_dim(out, "out", dim);
           if (!grad_out.sym_sizes().equals(out.sym_sizes()) || grad_out.scalar_type() != out.scalar_type())
-            fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()), grad_out.sym_sizes(), ", but 'out' is ",
-                 c10::toString(out.scalar_type()), out.sym_sizes(), "; they must agree");
+            fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()),
+                 grad_out.sym_sizes(), ", but 'out' is ", c10::toString(out.scalar_type()), out.sym_sizes(),
+                 "; they must agree");
           return at::empty_like(out);
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
-          Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)}, axis_bit(out, dim));
+          Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)},
+                    axis_bit(out, dim));
           if (rows.empty()) return;
           const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_backward.launch({ceil_div(rows.rows(), tile.rows), rows.slices()}, rows.view(1), rows.view(2),
-                                    rows.view(0), tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+            softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
+                                    tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
           });
         })
-        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
+        .vmap([](VmapCall& call) {
+          return batched(call, "out", {"grad_out", "out"});
+        });
 
 }  // namespace
 }  // namespace tile

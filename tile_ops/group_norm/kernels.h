@@ -1,0 +1,240 @@
+// The kernels of group_norm and its gradient, for both memory orders.
+#pragma once
+#include "../rows.h"
+
+namespace tile::group_norm {
+
+// Statistics of two parts, of `count` and `n` values, become those of both (Chan). A mean is the sum of two
+// tiles, the second what rounding took from the first: a mean of thousands of deviations would else be off by
+// a part of one.
+struct Moments {
+  Tile count, mean, low, square;
+  Moments(const Shape& shape, DType dtype)
+      : count(zeros({}, dtype)),
+        mean(zeros(shape, dtype)),
+        low(zeros(shape, dtype)),
+        square(zeros(shape, dtype)) {}
+  void merge(const Tile& n, const Tile& m, const Tile& l, const Tile& q) {
+    Tile total = count + n, part = n / total, delta = (m - mean) + (l - low);
+    square += q + delta * delta * (count * part);
+    Tile step = (m - mean) * part, next = mean + step;
+    low += (l - low) * part + (step - (next - mean));
+    mean = next;
+    count = total;
+  }
+};
+
+struct Layout {
+  int channels, pixels, axis;  // of a tile; the axis of its pixels
+  DType dtype;
+  Shape one() const { return axis ? Shape{channels, 1} : Shape{1, channels}; }
+  Tile vector(const Tile& v) const { return axis ? v.expand_dims(1) : v.expand_dims(0); }
+  Tile load(const Array& of_channels, const Tile& tile) const {
+    return vector(of_channels.tiled_view({channels}).load({tile}).astype(dtype));
+  }
+};
+
+// Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1.
+inline Moments channel_moments(const RowView& x, const Tile& tile, Operand low, Operand high,
+                               const Tile& pixels, Layout at) {
+  Moments all(at.one(), at.dtype);
+  for (Tile k : range(low, high)) {
+    Tile v = x.load(tile, k).astype(at.dtype), n = min(pixels - k * at.pixels, at.pixels).astype(at.dtype);
+    Tile m = v.sum(at.axis, true) / n;
+    Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, v);
+    Tile l = d.sum(at.axis, true) / n;
+    all.merge(n, m, l, (d * d).sum(at.axis, true) - l * l * n);
+  }
+  return all;
+}
+
+// Adds the channels along the last axis, of `pixels` values each, to the statistics of their groups (a
+// scalar, or one an element of the axis before); channels past the end are 0.
+inline void add_channels(Moments& group, const Tile& mean, const Tile& low, const Tile& square,
+                         const Tile& tile, const Tile& channels, const Tile& pixels, DType dtype) {
+  int extent = static_cast<int>(mean.shape(-1)), axis = mean.rank() - 1;
+  Tile n = min(channels - tile * extent, extent).astype(dtype);
+  Tile m = mean.sum(axis) / n;
+  Tile d = where(arange(extent) + tile * extent < channels, (mean - m.expand_dims(axis)) + low, 0);
+  Tile l = d.sum(axis) / n;
+  group.merge(n * pixels, m, l, square.sum(axis) + ((d * d).sum(axis) - l * l * n) * pixels);
+}
+
+inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& value) {
+  array.tiled_view({1, 1}).store({n, g}, value.reshape({1, 1}));
+}
+
+// One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G].
+inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
+                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool silu,
+                         int channels, int pixels) {
+  Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
+  Tile g = bid(0), n = bid(1), extent = x.dim(3);
+  Array image = x[{n}], result = y[{n}];
+  RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
+  Moments group({}, at.dtype);
+  for (Tile i : range(cdiv(x.dim(2), channels))) {
+    Moments each = channel_moments(in, i, 0, in.steps(), extent, at);
+    add_channels(group, each.mean.reshape({channels}), each.low.reshape({channels}),
+                 each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
+  }
+  Tile r = 1 / sqrt(group.square / group.count + eps.astype(at.dtype));
+  if (mean) put(*mean, n, g, group.mean + group.low);
+  if (rstd) put(*rstd, n, g, r);
+  for (Tile i : range(cdiv(x.dim(2), channels))) {
+    Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
+    Tile shift = -(group.low * scale);
+    if (bias) shift += at.load((*bias)[{g}], i);
+    for (Tile k : range(in.steps())) {
+      Tile z = fma(in.load(i, k).astype(at.dtype) - group.mean, scale, shift);
+      out.store(i, k, silu ? z * sigmoid(z) : z);
+    }
+  }
+}
+
+// Statistics of channels over a part of the pixels: blocks of (part, channel tile, image), parts [N, parts,
+// C].
+inline void moments_kernel(Array x, Array means, Array squares, Tile tiles, int channels, int pixels,
+                           int axis) {
+  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
+  RowView in(x, bid(2), channels, pixels, axis);
+  Tile low = bid(0) * tiles;
+  Moments all = channel_moments(in, bid(1), low, min(low + tiles, in.steps()), x.dim(2), at);
+  means[{bid(2)}]
+      .tiled_view({1, channels})
+      .store({bid(0), bid(1)}, (all.mean + all.low).reshape({1, channels}));
+  squares[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.square.reshape({1, channels}));
+}
+
+inline constexpr int merged_parts = 64, merged_groups = 8, merged_channels = 64;
+inline const Shape merged_shape = {merged_groups, merged_channels};
+
+// Channels of some groups in all parts, from an array [N, parts, G, C / G].
+inline Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i) {
+  return parts[{n}].tiled_view({merged_parts, merged_groups, merged_channels}).load({0, g, i});
+}
+// A value a group, from and to an array [N, G].
+inline Tile load_groups(const Array& array, const Tile& n, const Tile& g) {
+  return array[{n}].tiled_view({merged_groups}).load({g});
+}
+inline void store_groups(const Array& array, const Tile& n, const Tile& g, const Tile& values) {
+  array[{n}].tiled_view({merged_groups}).store({g}, values);
+}
+
+// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left.
+inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Tile pixels, Tile span,
+                         Tile eps) {
+  DType dtype = means.dtype();
+  Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
+  Tile count =
+      max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).reshape({merged_parts, 1, 1});
+  Moments group({merged_groups}, dtype);
+  for (Tile i : range(cdiv(channels, merged_channels))) {
+    Tile m = load_parts(means, n, g, i);
+    // Around the first part: the sum of means themselves would round in units of a large one.
+    Tile pivot = means[{n}].tiled_view({1, merged_groups, merged_channels}).load({0, g, i});
+    Tile low = ((m - pivot) * count).sum(0, true) / all;
+    Tile d = (m - pivot) - low;
+    add_channels(group, pivot.reshape(merged_shape), low.reshape(merged_shape),
+                 load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype);
+  }
+  store_groups(mean, n, g, group.mean + group.low);
+  store_groups(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
+}
+
+// Each channel's mean, and scale = rstd weight: act's argument is (x - mean) scale + bias. [N, G, C / G] of
+// each.
+inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight, Array means,
+                                Array scales) {
+  Tile i = bid(0), g = bid(1), n = bid(2);
+  auto store = [&](const Array& array, const Tile& values) {
+    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+  };
+  Tile r = load_groups(rstd, n, g).expand_dims(1);
+  store(means, load_groups(mean, n, g).expand_dims(1));
+  store(scales, weight ? r * weight->tiled_view(merged_shape).load({g, i}).astype(mean.dtype()) : r);
+}
+
+// A tile of an image: x - mean, and act's argument.
+struct ImageTile {
+  Layout at;
+  Tile d, z;
+  ImageTile(const Array& x, const Array& means, const Array& scales, const std::optional<Array>& bias,
+            const Tile& n, const Tile& tile, const Tile& k, Layout at)
+      : at(at),
+        d(RowView(x, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype) -
+          at.load(means[{n}], tile)),
+        z(bias ? fma(d, at.load(scales[{n}], tile), at.load(*bias, tile)) : d * at.load(scales[{n}], tile)) {}
+  // What comes in before the activation: grad silu'(z).
+  Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool silu) const {
+    Tile grad = RowView(g, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype);
+    if (!silu) return grad;
+    Tile s = sigmoid(z);
+    return grad * s * fma(z, 1 - s, ones({}, at.dtype));
+  }
+};
+
+// Blocks of (pixel tile, channel tile, image).
+inline void apply_kernel(Array x, Array means, Array scales, std::optional<Array> bias, Array y, bool silu,
+                         int channels, int pixels, int axis) {
+  Tile k = bid(0), tile = bid(1), n = bid(2);
+  ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
+  RowView(y, n, channels, pixels, axis).store(tile, k, silu ? in.z * sigmoid(in.z) : in.z);
+}
+
+// Sums of channels over a part of the pixels, of dz (x - mean) and of dz; blocks and parts as of
+// moments_kernel. Sums of tiles are float64: one of all pixels would round in units of its own size at every
+// step.
+inline void sums_kernel(Array g, Array x, Array means, Array scales, std::optional<Array> bias, Array sums_d,
+                        Array sums, Tile tiles, bool silu, int channels, int pixels, int axis) {
+  Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
+  Tile tile = bid(1), n = bid(2), low = bid(0) * tiles;
+  Tile sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
+  for (Tile k : range(low, min(low + tiles, cdiv(x.dim(2), pixels)))) {
+    ImageTile in(x, means, scales, bias, n, tile, k, at);
+    Tile dz = in.incoming(g, n, tile, k, silu);
+    sum_d += (dz * in.d).sum(axis, true).astype(f64);
+    sum += dz.sum(axis, true).astype(f64);
+  }
+  sums_d[{n}].tiled_view({1, channels}).store({bid(0), tile}, sum_d.reshape({1, channels}));
+  sums[{n}].tiled_view({1, channels}).store({bid(0), tile}, sum.reshape({1, channels}));
+}
+
+// Each channel's gradients of weight and bias in its image, and what makes dx = dz scale + (x - mean) slope +
+// shift of its group, which is rstd (w dz - mean(w dz) - xhat mean(w dz xhat)); all [N, G, C / G].
+inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> weight, Array rstd,
+                              Array grad_w, Array grad_b, Array slopes, Array shifts, Tile pixels) {
+  DType dtype = f64;
+  Tile g = bid(0), n = bid(1), channels = parts.dim(3), r = load_groups(rstd, n, g).astype(dtype);
+  auto store = [&](const Array& array, const Tile& i, const Tile& values) {
+    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+  };
+  Tile total_w = zeros({merged_groups}, dtype), total_b = zeros({merged_groups}, dtype);
+  for (Tile i : range(cdiv(channels, merged_channels))) {
+    Tile w = load_parts(parts_d, n, g, i).sum(0) * r.expand_dims(1), b = load_parts(parts, n, g, i).sum(0);
+    store(grad_w, i, w);
+    store(grad_b, i, b);
+    Tile scale =
+        weight ? weight->tiled_view(merged_shape).load({g, i}).astype(dtype) : ones(merged_shape, dtype);
+    total_w += (w * scale).sum(1);
+    total_b += (b * scale).sum(1);
+  }
+  Tile count = channels.astype(dtype) * pixels.astype(dtype);
+  Tile slope = -(r * r * (total_w / count)), shift = -(r * (total_b / count));
+  for (Tile i : range(cdiv(channels, merged_channels))) {
+    store(slopes, i, slope.expand_dims(1));
+    store(shifts, i, shift.expand_dims(1));
+  }
+}
+
+inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, std::optional<Array> bias,
+                                  Array slopes, Array shifts, Array dx, bool silu, int channels, int pixels,
+                                  int axis) {
+  Tile k = bid(0), tile = bid(1), n = bid(2);
+  ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
+  auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
+  Tile v = fma(in.incoming(g, n, tile, k, silu), load(scales), load(shifts));
+  RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
+}
+
+}  // namespace tile::group_norm
