@@ -39,7 +39,7 @@ inline Tile activate(Activation activation, Tile x) {
       return fma(half, tanh(tanh_argument(x)), half);
     }
     case Activation::silu:
-      return x * sigmoid(x);
+      return silu(x);
   }
   return x;
 }

@@ -82,74 +82,124 @@ Grid coefficient_grid(const Images& images, int64_t groups) {
 
 using Optional = std::optional<at::Tensor>;
 
-void forward(const at::Tensor& input, int64_t groups, const Optional& weight, const Optional& bias,
-             double eps, bool silu, const at::Tensor& out, const Optional& saved_mean,
-             const Optional& saved_rstd) {
-  if (out.numel() == 0) return;
-  Images images({out, input});
-  const auto [channels, pixels] = images.tile;
-  const int64_t group = images.channels / groups;
-  const auto split_vector = [&](const Optional& vector) {
-    return vector ? std::optional(grouped(*vector, 0, groups)) : std::nullopt;
-  };
-  if (images.axis && (images.images * groups >= 8 || group * images.pixels <= 32768)) {
-    fused.launch({groups, images.images}, grouped(images[1], 1, groups), split_vector(weight),
-                 split_vector(bias), grouped(images[0], 1, groups), saved_mean, saved_rstd, eps, silu,
-                 channels, pixels);
-    images.finish();
-    return;
+// Every image is read twice: f(first, count) for as many at a time as the last cache holds.
+template <class F>
+void in_batches(const at::Tensor& input, F f) {
+  constexpr int64_t cache_bytes = int64_t{8} << 20;
+  const int64_t images = input.numel() ? input.size(0) : 0;
+  if (images == 0) return;
+  const int64_t bytes = input.numel() / images * static_cast<int64_t>(input.element_size());
+  const int64_t most = std::max<int64_t>(1, cache_bytes / bytes);
+  for (int64_t first = 0; first < images; first += most) f(first, std::min(most, images - first));
+}
+
+// What both directions are told; statistics are [N, G].
+struct Problem {
+  at::Tensor input;
+  int64_t groups;
+  Optional weight, bias;
+  bool silu;
+  at::Tensor mean, rstd;
+
+  Problem part(int64_t first, int64_t count) const {
+    Problem part = *this;
+    for (at::Tensor* tensor : {&part.input, &part.mean, &part.rstd}) *tensor = tensor->narrow(0, first, count);
+    return part;
   }
-  const auto options = input.options().dtype(compute_dtype(input.scalar_type()));
-  const at::Tensor mean = saved_mean ? *saved_mean : at::empty({images.images, groups}, options);
-  const at::Tensor rstd = saved_rstd ? *saved_rstd : at::empty({images.images, groups}, options);
+  int64_t channels() const { return input.size(1); }
+  at::Tensor per_channel(int64_t images) const { return at::empty({images, channels()}, mean.options()); }
+  std::optional<ArrayArgument> by_group(const Optional& parameter) const {
+    return parameter ? std::optional(grouped(*parameter, 0, groups)) : std::nullopt;
+  }
+};
+
+// Few values, and in the extreme one, are to lose nothing where a large mean is taken off them; of many the variance tells
+// how much there is to lose.
+bool is_small(const Images& images, int64_t groups) { return images.channels / groups * images.pixels <= 64; }
+
+void forward(const Problem& problem, double eps, const at::Tensor& out) {
+  Images images({out, problem.input});
+  const auto [channels, pixels] = images.tile;
+  const int64_t groups = problem.groups;
   const Parts split = images.split();
-  const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, options),
-                   squares = at::empty_like(means);
-  const at::Tensor centers = at::empty({images.images, images.channels}, options),
-                   scales = at::empty_like(centers);
+  const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
+  const at::Tensor squares = at::empty_like(means);
+  const at::Tensor scales = problem.per_channel(images.images), shifts = at::empty_like(scales);
+  const Optional centers = is_small(images, groups) ? Optional(at::empty_like(scales)) : std::nullopt;
   moments.launch({split.blocks, images.tiles().y, images.images}, images[1], means, squares,
                  static_cast<int>(split.tiles), channels, pixels, images.axis);
   merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups),
-               grouped(squares, 2, groups), mean, rstd, static_cast<int>(images.pixels),
+               grouped(squares, 2, groups), problem.mean, problem.rstd, static_cast<int>(images.pixels),
                static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), mean, rstd, split_vector(weight),
-                      grouped(centers, 1, groups), grouped(scales, 1, groups));
-  apply.launch(images.tiles(), images[1], centers, scales, bias, images[0], silu, channels, pixels,
-               images.axis);
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.by_group(problem.weight),
+                      problem.by_group(problem.bias),
+                      centers ? std::optional(grouped(*centers, 1, groups)) : std::nullopt, grouped(scales, 1, groups),
+                      grouped(shifts, 1, groups));
+  apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels, images.axis);
   images.finish();
 }
 
-void backward(const at::Tensor& grad_out, const at::Tensor& input, int64_t groups, const Optional& weight,
-              const Optional& bias, bool silu, const at::Tensor& mean, const at::Tensor& rstd,
-              const Optional& grad_input, const Optional& grad_weight, const Optional& grad_bias) {
-  // No image with a pixel: the sums are 0.
-  const int64_t n = input.numel() ? input.size(0) : 0;
-  const auto per_channel = [&] { return at::empty({n, input.size(1)}, mean.options()); };
-  const at::Tensor weight_parts = per_channel(), bias_parts = per_channel();
-  if (n) {
-    Images images({grad_input.value_or(input), grad_out, input});
-    const auto [channels, pixels] = images.tile;
-    const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, groups); };
-    const auto weights = weight ? std::optional(grouped(*weight, 0, groups)) : std::nullopt;
-    const at::Tensor means = per_channel(), scales = per_channel(), slopes = per_channel(),
-                     shifts = per_channel();
-    coefficients.launch(coefficient_grid(images, groups), mean, rstd, weights, by_group(means),
-                        by_group(scales));
-    const Parts split = images.split();
-    const at::Tensor parts_d =
-        at::empty({n, split.blocks, images.channels}, mean.options().dtype(at::kDouble));
-    const at::Tensor parts = at::empty_like(parts_d);
-    sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, bias, parts_d,
-                parts, static_cast<int>(split.tiles), silu, channels, pixels, images.axis);
-    merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups),
-                      grouped(parts, 2, groups), weights, rstd, by_group(weight_parts), by_group(bias_parts),
-                      by_group(slopes), by_group(shifts), static_cast<int>(images.pixels));
-    if (grad_input) {
-      apply_backward.launch(images.tiles(), images[1], images[2], means, scales, bias, slopes, shifts,
-                            images[0], silu, channels, pixels, images.axis);
-      images.finish();
-    }
+void forward(const at::Tensor& input, int64_t groups, const Optional& weight, const Optional& bias,
+             double eps, bool silu, const at::Tensor& out, const Optional& mean, const Optional& rstd) {
+  if (out.numel() == 0) return;
+  const int64_t n = input.size(0);
+  Images images({out, input});
+  if (images.axis && (n * groups >= 8 || images.channels / groups * images.pixels <= 32768)) {
+    const auto vector = [&](const Optional& tensor) {
+      return tensor ? std::optional(grouped(*tensor, 0, groups)) : std::nullopt;
+    };
+    fused.launch({groups, n}, grouped(images[1], 1, groups), vector(weight), vector(bias),
+                 grouped(images[0], 1, groups), mean, rstd, eps, is_small(images, groups), silu,
+                 images.tile.channels, images.tile.pixels);
+    images.finish();
+    return;
   }
+  const auto statistics = [&](const Optional& saved) {
+    return saved ? *saved : at::empty({n, groups}, input.options().dtype(compute_dtype(input.scalar_type())));
+  };
+  const Problem problem{input, groups, weight, bias, silu, statistics(mean), statistics(rstd)};
+  in_batches(input, [&](int64_t first, int64_t count) {
+    forward(problem.part(first, count), eps, out.narrow(0, first, count));
+  });
+}
+
+// Without grad_input its place is taken by the input, which is then only read. Gradients of weight and bias are those of
+// each image.
+void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
+              const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
+  Images images({grad_input.value_or(problem.input), grad_out, problem.input});
+  const auto [channels, pixels] = images.tile;
+  const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
+  const int64_t n = images.images, groups = problem.groups;
+  const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
+  const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n), shifts = problem.per_channel(n);
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.by_group(problem.weight),
+                      problem.by_group(problem.bias), by_group(means), by_group(scales), by_group(biases));
+  const Parts split = images.split();
+  const at::Tensor parts_d =
+      at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
+  const at::Tensor parts = at::empty_like(parts_d);
+  sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
+              parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
+  merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups), grouped(parts, 2, groups),
+                    problem.by_group(problem.weight), problem.rstd, by_group(grad_weight), by_group(grad_bias),
+                    by_group(slopes), by_group(shifts), static_cast<int>(images.pixels));
+  if (!grad_input) return;
+  apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
+                        images[0], problem.silu, channels, pixels, images.axis);
+  images.finish();
+}
+
+void backward(const at::Tensor& grad_out, const Problem& problem, const Optional& grad_input,
+              const Optional& grad_weight, const Optional& grad_bias) {
+  // No image with a pixel: the sums are 0.
+  const int64_t n = problem.input.numel() ? problem.input.size(0) : 0;
+  const at::Tensor weight_parts = problem.per_channel(n), bias_parts = problem.per_channel(n);
+  in_batches(problem.input, [&](int64_t first, int64_t count) {
+    const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, first, count); };
+    backward(problem.part(first, count), part(grad_out), grad_input ? Optional(part(*grad_input)) : std::nullopt,
+             part(weight_parts), part(bias_parts));
+  });
   if (grad_weight) sum_parts(weight_parts, *grad_weight);
   if (grad_bias) sum_parts(bias_parts, *grad_bias);
 }
@@ -208,7 +258,7 @@ const auto group_norm_backward_ =
                 const Optional& weight, const Optional& bias, const std::string& activation,
                 const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3>,
                 const Optional& grad_input, const Optional& grad_weight, const Optional& grad_bias) {
-          backward(grad_out, input, num_groups, weight, bias, activation == "silu", mean, rstd, grad_input,
+          backward(grad_out, {input, num_groups, weight, bias, activation == "silu", mean, rstd}, grad_input,
                    grad_weight, grad_bias);
         })
         .fold({"grad_out", "input", "mean", "rstd"}, {"grad_weight", "grad_bias"});

@@ -13,24 +13,25 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
   for (Tile row : block_rows(x, tiles, rows)) {
     auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
-    auto squares = [&](const Operand& k, const Tile& center) {
-      Tile d = fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
-      return (d * d).sum(axis, true);
+    auto centred = [&](const Operand& k, const Tile& center) {
+      return fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
     };
-    Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute);
+    auto squares = [&](const Tile& d) { return (d * d).sum(axis, true); };
+    Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute), d;
     if (whole) {
       center = load(0).sum(axis, true) / extent;
-      square_sum = squares(0, center);
+      d = centred(0, center);
+      square_sum = squares(d);
     } else {
       for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
       center = sum / extent;
-      for (Tile k : range(in.steps())) square_sum += squares(k, center);
+      for (Tile k : range(in.steps())) square_sum += squares(centred(k, center));
     }
     Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
     if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
     auto store = [&](const Operand& k) {
-      Tile v = (load(k) - center) * scale;
+      Tile v = (whole ? d : load(k) - center) * scale;
       auto vector = [&](const Array& of_columns) {
         return row_vector(of_columns, k, columns, axis, compute);
       };

@@ -90,7 +90,8 @@ RowTile row_tile(int64_t columns, bool transposed) {
   if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
   if (columns <= 64) return {256, 64, true};
   if (columns <= 1024) return {32, 1024, true};
-  if (columns <= 16384) return {16, 16384, true};
+  if (columns <= 4096) return {8, 4096, true};
+  if (columns <= 16384) return {2, 16384, true};
   return {4, 4096, false};
 }
 

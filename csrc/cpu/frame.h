@@ -1,6 +1,7 @@
 // What a running block works on: tiles as descriptors, scalars, arrays, and the arena behind them.
 #pragma once
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -43,6 +44,12 @@ struct TileRef {
   const Axis& operator[](int axis) const { return axes[axis]; }
   bool limited(int axis) const { return axes[axis].valid != unlimited || axes[axis].first > 0; }
 
+  // All but the address is the same.
+  bool same_form(const TileRef& other) const {
+    return dtype == other.dtype && lanes == other.lanes && streams == other.streams && rank == other.rank &&
+           std::memcmp(&pad, &other.pad, sizeof pad) == 0 &&
+           std::memcmp(axes, other.axes, sizeof(Axis) * static_cast<size_t>(rank)) == 0;
+  }
   bool whole(int axis) const { return axes[axis].first <= 0 && axes[axis].valid >= axes[axis].extent; }
 };
 
@@ -100,6 +107,15 @@ struct PackedStrip {
   size_t capacity_ = 0;
 };
 
+// What a unit keeps between its runs in one frame, so as not to work it out again.
+struct Kept {
+  virtual ~Kept() = default;
+};
+struct KeptSlot {
+  std::unique_ptr<Kept> kept;
+  bool ran = false;
+};
+
 struct Frame {
   std::vector<TileRef> tiles;
   std::vector<Scalar> scalars;
@@ -108,6 +124,7 @@ struct Frame {
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
   PackedStrip strip;
+  std::vector<KeptSlot> kept;  // by number, as Lower gives them out
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

@@ -13,6 +13,12 @@ constexpr Lane lane_of(DType dtype) {
                                        Lane::f32, Lane::f32, Lane::f32, Lane::f64};
   return lanes[static_cast<int>(dtype)];
 }
+// The dtype whose lane it is and that memory holds the same way.
+constexpr DType dtype_of(Lane lane) {
+  constexpr DType dtypes[lane_count] = {DType::u8,  DType::i8,  DType::i16, DType::i32, DType::i64,
+                                        DType::u16, DType::u32, DType::u64, DType::f32, DType::f64};
+  return dtypes[static_cast<int>(lane)];
+}
 constexpr int lane_bytes(Lane lane) {
   constexpr int bytes[lane_count] = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8};
   return bytes[static_cast<int>(lane)];

@@ -54,6 +54,7 @@ class Lower {
   bool take_over(const Op& op, size_t operand);
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
   bool is_written(const Value* array) const;          // the kernel stores into it somewhere
+  int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
   Units block(const Block& block);                    // of a region
   // A tile input for a unit: scalars get a descriptor too, made by a unit added in front.
@@ -64,6 +65,7 @@ class Lower {
   const std::vector<Scalar>& scalars() const { return scalar_values_; }
   size_t array_count() const { return arrays_.size(); }
   const std::vector<size_t>& slot_bytes() const { return slot_bytes_; }
+  size_t kept_count() const { return kept_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
 
  private:
@@ -76,7 +78,7 @@ class Lower {
   std::unordered_set<int> kept_slots_;               // never given to another value
   std::unordered_set<const Value*> written_, dedicated_;
   std::unordered_set<const Value*> last_used_here_;   // operands that the op being lowered may overwrite
-  size_t scratch_bytes_ = 0;
+  size_t scratch_bytes_ = 0, kept_ = 0;
 };
 
 // Views of tiles that move nothing, so that liveness and slots follow them to what they show.

@@ -68,6 +68,7 @@ Program::Program(Function function) : function_(std::move(function)) {
   tiles_ = lower.tile_count();
   arrays_ = lower.array_count();
   scratch_bytes_ = lower.scratch_bytes();
+  kept_ = lower.kept_count();
   block_cost_ = cost_of(function_.body());
 }
 Program::~Program() = default;
@@ -82,6 +83,8 @@ void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const s
   frame.scratch.reserve(scratch_bytes_);
   frame.scratch.release(0);
   frame.strip.key = {};
+  frame.kept.clear();
+  frame.kept.resize(kept_);
 }
 
 void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {

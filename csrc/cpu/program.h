@@ -23,7 +23,7 @@ class Program {
   std::vector<Scalar> scalars_;
   std::vector<int> array_arguments_, scalar_arguments_;  // places in the frame
   std::vector<size_t> slot_bytes_;
-  size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0;
+  size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   double block_cost_ = 0;  // elements worked on, roughly
 };
 

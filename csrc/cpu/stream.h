@@ -7,12 +7,11 @@
 namespace tile::cpu {
 
 struct StreamTable {
-  void (*write)(char* to, const char* from, int64_t bytes);
   void (*finish)();  // before other threads may read what was written
 };
 TILE_DECLARE_ISA_TABLE(StreamTable, stream_table);
 
 // Arrays from this size on are written so: what the last-level cache of one core's share would not keep.
-inline constexpr int64_t stream_from_bytes = int64_t{32} << 20;
+inline constexpr int64_t stream_from_bytes = int64_t{16} << 20;
 
 }  // namespace tile::cpu

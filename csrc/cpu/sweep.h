@@ -26,6 +26,7 @@ struct SweepStore {
 };
 struct SweepReduction {
   int value;
+  int factor = -1;  // another value: what is added up is their product
   const ReduceRow* row;
   std::vector<bool> reduced;  // by axis of the sweep's shape
   DType dtype;
@@ -36,14 +37,18 @@ struct SweepReduction {
 // Values are numbered: inputs first, then one for each step's result.
 struct Sweep final : Unit {
   Shape shape;
-  std::vector<int> inputs;  // tiles of the frame
-  std::vector<Lane> lanes;  // of each value
+  std::vector<int> inputs;   // tiles of the frame
+  std::vector<Lane> lanes;   // of each value
+  std::vector<int> buffers;  // of each value: values that never live at once share one
+  int buffer_count = 0;
+  int kept = -1;  // in Frame::kept
   std::vector<SweepStep> steps;
   std::vector<SweepOutput> outputs;
   std::vector<SweepStore> stores;
   std::vector<SweepReduction> reductions;
 
   Signal run(Frame& frame) const override;
+  size_t run_bytes() const;      // of a SweepRun's own memory
   size_t scratch_bytes() const;  // what one run takes at most
 };
 

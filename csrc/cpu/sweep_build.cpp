@@ -2,10 +2,12 @@
 #include "cpu/sweep_build.h"
 
 #include <algorithm>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "cpu/steps.h"
+#include "support/text.h"
 
 namespace tile::cpu {
 
@@ -54,24 +56,59 @@ class SweepBuilder {
   }
   int number(const Value* value) const { return numbers_.at(value); }
 
-  // x * y + z rounded once, where nothing else reads the product: a step less. Allowed in f32 and f64, whose
-  // lanes are the values themselves.
+  // How an op is computed where not by its own row: with steps of its operands that nothing else reads, a pass less for
+  // each. Allowed in f32 and f64, whose lanes are the values themselves; products may then go unrounded into sums.
+  struct Form {
+    std::string row;
+    std::vector<const Value*> operands;
+  };
+
   void find_contractions(const std::function<bool(const Value*)>& needed_outside) {
     auto uses = [&](const Value* value) {
       int count = needed_outside(value) ? 2 : 0;
       for (const Op* op : ops_) count += static_cast<int>(std::count(op->operands.begin(), op->operands.end(), value));
       return count;
     };
+    auto absorbable = [&](const Value* value) -> const Op* {
+      const Op* op = value->definition;
+      return op && made_.count(value) && !contracted_.count(op) && uses(value) == 1 ? op : nullptr;
+    };
     for (const Op* op : ops_) {
-      const DType dtype = op->is("add") ? op->results[0]->type.dtype : DType::i32;
+      const DType dtype = op->results.empty() ? DType::i32 : op->results[0]->type.dtype;
       if (dtype != DType::f32 && dtype != DType::f64) continue;
-      for (size_t k = 0; k < 2; ++k) {
-        const Op* product = op->operands[k]->definition;
-        if (!product || !made_.count(op->operands[k]) || !product->is("mul") || uses(op->operands[k]) != 1) continue;
+      if (!op->is("add") && !op->is("reduce_sum")) continue;
+      for (size_t k = 0; k < op->operands.size(); ++k) {
+        const Op* product = absorbable(op->operands[k]);
+        if (!product || !product->is("mul")) continue;
         contracted_.insert(product);
-        products_[op] = {product, op->operands[1 - k]};
+        Form& form = forms_[op];
+        form = {op->is("add") ? "fma" : "", {product->operands[0], product->operands[1]}};
+        if (op->is("add")) form.operands.push_back(op->operands[1 - k]);
         break;
       }
+    }
+    for (const Op* op : ops_)
+      if (op->traits().elementwise && !contracted_.count(op) && !forms_.count(op)) pair(*op, absorbable);
+  }
+
+  // Looks for a row of two steps.
+  void pair(const Op& op, const std::function<const Op*(const Value*)>& absorbable) {
+    if (op.results[0]->type.dtype != DType::f32 || op.operands.size() > 2) return;
+    for (size_t k = 0; k < op.operands.size(); ++k) {
+      const Op* inner = op.operands[k]->type.dtype == DType::f32 ? absorbable(op.operands[k]) : nullptr;
+      if (!inner) continue;
+      const auto found = forms_.find(inner);
+      const bool has_form = found != forms_.end();
+      std::vector<const Value*> operands(inner->operands.begin(), inner->operands.end());
+      if (has_form) operands = found->second.operands;
+      const std::string name = str(k == 1 && op.is("sub") ? "rsub" : op.name(), "(",
+                                   has_form ? std::string_view(found->second.row) : inner->name(), ")");
+      if (!find_elementwise(name, Lane::f32)) continue;
+      for (size_t i = 0; i < op.operands.size(); ++i)
+        if (i != k) operands.push_back(op.operands[i]);
+      contracted_.insert(inner);
+      forms_[&op] = {name, std::move(operands)};
+      return;
     }
   }
 
@@ -85,10 +122,9 @@ class SweepBuilder {
       for (const Value* operand : user->operands) only_stored &= operand != result || user->is("store");
     if (ends_in_rounding(op) && only_stored) functions.pop_back();
     std::vector<const Value*> operands(op.operands.begin(), op.operands.end());
-    if (auto product = products_.find(&op); product != products_.end()) {
-      const auto& [mul, addend] = product->second;
-      operands = {mul->operands[0], mul->operands[1], addend};
-      functions[0].variants = find_elementwise("fma", functions[0].result)->variants;
+    if (auto form = forms_.find(&op); form != forms_.end()) {
+      operands = form->second.operands;
+      functions[0].variants = find_elementwise(form->second.row, functions[0].result)->variants;
     }
     int at = number(operands[0]);
     for (size_t i = 0; i < functions.size(); ++i) {
@@ -111,7 +147,12 @@ class SweepBuilder {
   void reduction(const Op& op) {
     const Value* result = op.results[0];
     SweepReduction reduction;
-    reduction.value = number(op.operands[0]);
+    if (auto product = forms_.find(&op); product != forms_.end()) {
+      reduction.value = number(product->second.operands[0]);
+      reduction.factor = number(product->second.operands[1]);
+    } else {
+      reduction.value = number(op.operands[0]);
+    }
     reduction.row = find_reduce(op.name(), lane_of(op.type(0).dtype));
     reduction.reduced.assign(op.type(0).shape.size(), false);
     for (int64_t axis : op.integers("axes")) reduction.reduced[static_cast<size_t>(axis)] = true;
@@ -131,9 +172,37 @@ class SweepBuilder {
   Units& before_;
   Sweep& sweep_;
   std::unordered_map<const Value*, int> numbers_, made_;
-  std::unordered_set<const Op*> contracted_;  // products computed with the sum that reads them
-  std::unordered_map<const Op*, std::pair<const Op*, const Value*>> products_;  // of such sums: product, addend
+  std::unordered_set<const Op*> contracted_;  // computed with the op that reads them
+  std::unordered_map<const Op*, Form> forms_;
 };
+
+// A buffer serves the next value once its own was read for the last time.
+void assign_buffers(Sweep& sweep) {
+  const size_t end = sweep.steps.size();
+  std::vector<size_t> last(sweep.lanes.size(), 0);
+  for (size_t i = 0; i < end; ++i)
+    for (int k = 0; k < sweep.steps[i].arity; ++k) last[static_cast<size_t>(sweep.steps[i].in[k])] = i;
+  for (const SweepStore& store : sweep.stores) last[static_cast<size_t>(store.value)] = end;
+  for (const SweepOutput& output : sweep.outputs) last[static_cast<size_t>(output.value)] = end;
+  for (const SweepReduction& reduction : sweep.reductions) {
+    last[static_cast<size_t>(reduction.value)] = end;
+    if (reduction.factor >= 0) last[static_cast<size_t>(reduction.factor)] = end;
+  }
+  std::vector<int> free;
+  sweep.buffers.assign(sweep.lanes.size(), -1);
+  auto take = [&](size_t value) {
+    if (free.empty()) free.push_back(sweep.buffer_count++);
+    sweep.buffers[value] = free.back();
+    free.pop_back();
+  };
+  for (size_t v = 0; v < sweep.inputs.size(); ++v) take(v);
+  for (size_t i = 0; i < end; ++i) {
+    const SweepStep& step = sweep.steps[i];
+    take(static_cast<size_t>(step.out));
+    for (size_t v = 0; v <= static_cast<size_t>(step.out); ++v)
+      if (sweep.buffers[v] >= 0 && last[v] == i && v != static_cast<size_t>(step.out)) free.push_back(sweep.buffers[v]);
+  }
+}
 
 }  // namespace
 
@@ -142,6 +211,8 @@ std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::v
   auto sweep = std::make_unique<Sweep>();
   sweep->shape = shape;
   SweepBuilder(lower, ops, before, *sweep).build(needed_outside);
+  assign_buffers(*sweep);
+  sweep->kept = lower.new_kept();
   lower.need_scratch(sweep->scratch_bytes());
   return sweep;
 }

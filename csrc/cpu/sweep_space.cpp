@@ -8,6 +8,7 @@ namespace tile::cpu {
 
 bool SweepSpace::prepare(const Sweep& sweep, Frame& frame) {
   rank_ = static_cast<int>(sweep.shape.size());
+  ready_ = false;
   inputs = take<Cursor>(sweep.inputs.size());
   outputs = take<Cursor>(sweep.outputs.size());
   stores = take<Cursor>(sweep.stores.size());
@@ -15,6 +16,7 @@ bool SweepSpace::prepare(const Sweep& sweep, Frame& frame) {
   output_tiles = take<TileRef>(sweep.outputs.size());
   sources_ = take<TileRef>(sweep.inputs.size());
   targets_ = take<TileRef>(sweep.stores.size());
+  copied_ = take<bool>(sweep.inputs.size());
   varies_ = take<uint32_t>(sweep.lanes.size());
   if (!find_extents(sweep, frame)) return false;
   place_inputs(sweep, frame);
@@ -23,13 +25,35 @@ bool SweepSpace::prepare(const Sweep& sweep, Frame& frame) {
   return true;
 }
 
+bool SweepSpace::fits(const Sweep& sweep, const Frame& frame) {
+  if (!ready_) return false;
+  for (size_t k = 0; k < sweep.inputs.size(); ++k) {
+    const TileRef& tile = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
+    if (!tile.same_form(sources_[k]) || (copied_[k] && tile.data != sources_[k].data)) return false;
+    if (!copied_[k]) inputs[k].data = tile.data;
+  }
+  for (size_t k = 0; k < sweep.stores.size(); ++k) {
+    const TileRef tile = target(sweep, k, frame);
+    if (!tile.same_form(targets_[k])) return false;
+    stores[k].data = tile.data;
+  }
+  for (size_t k = 0; k < sweep.outputs.size(); ++k)
+    outputs[k].data = output_tiles[k].data = frame.slots[static_cast<size_t>(sweep.outputs[k].slot)];
+  for (size_t k = 0; k < sweep.reductions.size(); ++k)
+    reductions[k].cursor.data = reductions[k].tile.data = frame.slots[static_cast<size_t>(sweep.reductions[k].slot)];
+  return true;
+}
+
+TileRef SweepSpace::target(const Sweep& sweep, size_t store, const Frame& frame) const {
+  TileRef tile = sweep.stores[store].address.resolve(frame);
+  for (int i = 0; i < rank_; ++i)  // a store has no padding element
+    tile.axes[i].extent = std::min(tile.axes[i].valid, sweep.shape[static_cast<size_t>(i)]);
+  return tile;
+}
+
 bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
   std::fill(extent, extent + max_rank + 2, 1);
-  for (size_t k = 0; k < sweep.stores.size(); ++k) {
-    targets_[k] = sweep.stores[k].address.resolve(frame);
-    for (int i = 0; i < rank_; ++i)  // a store has no padding element
-      targets_[k].axes[i].extent = std::min(targets_[k].axes[i].valid, sweep.shape[static_cast<size_t>(i)]);
-  }
+  for (size_t k = 0; k < sweep.stores.size(); ++k) targets_[k] = target(sweep, k, frame);
   for (size_t k = 0; k < sweep.inputs.size(); ++k) sources_[k] = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
   if (sweep.outputs.empty() && sweep.reductions.empty()) {  // only what is stored has to be computed
     bool any = false;
@@ -72,8 +96,9 @@ SweepSpace::Cursor cursor_of(const TileRef& tile) {
 
 void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
   std::fill(varies_, varies_ + sweep.lanes.size(), 0u);
+  ready_ = true;
   for (size_t k = 0; k < sweep.inputs.size(); ++k) {
-    TileRef& tile = sources_[k];
+    TileRef tile = sources_[k];
     int64_t wanted[max_rank];
     bool copy = false;
     int64_t repeats = 1;
@@ -87,7 +112,13 @@ void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
     }
     // What repeats is converted once rather than at each repeat.
     copy |= !tile.lanes && repeats > 1;
-    if (copy) tile = materialise(tile, rank_, wanted, frame.scratch);
+    copied_[k] = copy;
+    if (copy) {
+      // Elements still in memory are those of an array that the kernel only reads.
+      const bool lasting = keeps_ && !tile.lanes;
+      tile = materialise(tile, rank_, wanted, lasting ? memory_ : frame.scratch);
+      ready_ &= lasting;
+    }
     inputs[k] = cursor_of(tile);
     for (int i = 0; i < rank_; ++i) {
       if (!(varies_[k] >> i & 1)) {
@@ -103,12 +134,12 @@ void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
 }
 
 void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
-  auto extents_of = [&](int value, int64_t* extents) {
-    for (int i = 0; i < rank_; ++i) extents[i] = varies_[value] >> i & 1 ? extent[i] : 1;
+  auto extents_of = [&](uint32_t varies, int64_t* extents) {
+    for (int i = 0; i < rank_; ++i) extents[i] = varies >> i & 1 ? extent[i] : 1;
   };
   for (size_t k = 0; k < sweep.outputs.size(); ++k) {
     int64_t extents[max_rank];
-    extents_of(sweep.outputs[k].value, extents);
+    extents_of(varies_[sweep.outputs[k].value], extents);
     output_tiles[k] = dense_lanes(frame.slots[static_cast<size_t>(sweep.outputs[k].slot)], sweep.outputs[k].dtype, rank_, extents);
     outputs[k] = cursor_of(output_tiles[k]);
     for (int i = 0; i < rank_; ++i)
@@ -123,7 +154,7 @@ void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
     const SweepReduction& reduction = sweep.reductions[k];
     Accumulator& into = reductions[k];
     int64_t extents[max_rank], kept[max_rank];
-    extents_of(reduction.value, extents);
+    extents_of(summed(reduction), extents);
     int axes = 0;
     for (int i = 0; i < rank_; ++i)
       if (!reduction.reduced[static_cast<size_t>(i)]) kept[axes++] = extents[i];

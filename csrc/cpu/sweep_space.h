@@ -28,9 +28,14 @@ class SweepSpace {
     int64_t weight[max_rank];  // and how many they are, itself included; 1 where the axis is kept
   };
 
-  explicit SweepSpace(Scratch& scratch) : scratch_(scratch) {}
+  // `keeps`: prepared for more than one run, so that copies of memory are kept as well.
+  SweepSpace(Scratch& memory, bool keeps) : memory_(memory), keeps_(keeps) {}
   // false: there is nothing to do.
   bool prepare(const Sweep& sweep, Frame& frame);
+  // Whether a new run would be prepared alike, but for addresses; these are then taken over.
+  bool fits(const Sweep& sweep, const Frame& frame);
+  // Whether what a reduction adds up differs along a dimension.
+  bool reduces_along(const SweepReduction& reduction, int dim) const { return summed(reduction) >> dim & 1; }
   bool varies(size_t value, int dim) const { return varies_[value] >> dim & 1; }
 
   int dims = 0;  // at least 2; the last two are rows and columns of chunks
@@ -44,13 +49,20 @@ class SweepSpace {
   void place_inputs(const Sweep& sweep, Frame& frame);
   void place_results(const Sweep& sweep, Frame& frame);
   void collapse(const Sweep& sweep);
+  TileRef target(const Sweep& sweep, size_t store, const Frame& frame) const;
+  uint32_t summed(const SweepReduction& reduction) const {
+    return varies_[reduction.value] | (reduction.factor < 0 ? 0 : varies_[reduction.factor]);
+  }
   template <class T>
-  T* take(size_t count) { return reinterpret_cast<T*>(scratch_.take(count * sizeof(T) + 1)); }
+  T* take(size_t count) { return reinterpret_cast<T*>(memory_.take(count * sizeof(T) + 1)); }
 
-  Scratch& scratch_;
+  Scratch& memory_;
   TileRef *sources_, *targets_;  // of inputs and stores, by axis of the sweep's shape
+  bool* copied_;                 // inputs that inputs[] has a copy of
   uint32_t* varies_;             // by value: a bit an axis, then a bit a dimension
   int rank_ = 0;
+  bool keeps_;
+  bool ready_ = false;           // prepared, and fit to be used again
 };
 
 }  // namespace tile::cpu

@@ -34,6 +34,8 @@ struct ReduceRow {
   ChunkFunction
       columns;         // out[r] = out[r] (+) reduce(in[0][r, :]); out_row is the stride between accumulators
   ChunkFunction rows;  // out[r, c] = out[r, c] (+) in[0][r, c]; out_row may be 0: all rows into one
+  // The same of in[0] * in[1], which need not be rounded before it is added. Sums of floats only, else null.
+  ChunkFunction product_columns, product_rows;
   void (*identity)(char* out, int64_t count);
   void (*weigh)(char* out, int64_t count,
                 int64_t times);  // each lane as if combined with itself `times` times
@@ -47,6 +49,8 @@ struct MoveRow {
                int64_t cols);
   void (*store)(char* memory, int64_t row, int64_t column, const char* lanes, int64_t lane_row, int64_t rows,
                 int64_t cols);
+  // n adjacent elements, past the caches
+  void (*stream)(char* memory, const char* lanes, int64_t n);
   void (*fill)(char* lanes, double value, int64_t count);  // of the lane type; integers from the double
   ChunkFunction
       round;  // lanes rounded to dtype, for dtypes narrower than their lane (f16, bf16, tf32, f8); else null
@@ -76,7 +80,8 @@ const Tables& tables();         // of the instruction set chosen at start
 const Tables& tables(Isa isa);  // which this machine need not have
 
 // Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs. Rows beyond the
-// primitives: to_bool (x != 0, of any lane: astype to bool).
+// primitives: to_bool (x != 0, of any lane: astype to bool), and pairs of f32, "exp(sub)" for exp(x - y), with rsub for the
+// second operand less the first.
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
 const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());

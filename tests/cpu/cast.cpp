@@ -9,12 +9,6 @@ class Cast : public ::testing::TestWithParam<Isa> {};
 INSTANTIATE_TEST_SUITE_P(, Cast, ::testing::ValuesIn(machine_isas()),
                          [](const auto& info) { return std::string(name(info.param)); });
 
-DType dtype_of(Lane lane) {
-  constexpr DType dtypes[] = {DType::u8,  DType::i8,  DType::i16, DType::i32, DType::i64,
-                              DType::u16, DType::u32, DType::u64, DType::f32, DType::f64};
-  return dtypes[static_cast<int>(lane)];
-}
-
 template <class To, class From>
 To convert(From x, Lane to) {
   if constexpr (std::is_integral_v<To>) {

@@ -141,7 +141,8 @@ TEST_P(Elementwise, EveryRowAndLane) {
             [&](auto t) { test_row<decltype(t)>(row, static_cast<Lane>(lane), from); });
   }
   for (const ElementwiseRow& row : from.elementwise)
-    EXPECT_TRUE(names.count(row.name) || row.name == "where") << row.name << " has no test";
+    EXPECT_TRUE(names.count(row.name) || row.name == "where" || row.name.find('(') != row.name.npos)  // pairs.cpp
+        << row.name << " has no test";
 }
 
 TEST_P(Elementwise, Where) {

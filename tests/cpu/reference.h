@@ -49,6 +49,7 @@ W float_reference(std::string_view name, W x, W y, W z) {
   ROW(atan, std::atan(x));
   ROW(erf, std::erf(x));
   ROW(sigmoid, 1 / (1 + std::exp(-x)));
+  ROW(silu, x / (1 + std::exp(-x)));
   ROW(floor, std::floor(x));
   ROW(ceil, std::ceil(x));
   ROW(round, std::nearbyint(x));

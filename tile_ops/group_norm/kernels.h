@@ -34,14 +34,17 @@ struct Layout {
   }
 };
 
-// Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1.
-inline Moments channel_moments(const RowView& x, const Tile& tile, Operand low, Operand high,
+// Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1. Deviations are those from the
+// mean of a tile's first part, so that one pass over the tile is enough: it is within a few deviations of the tile's.
+inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low, Operand high,
                                const Tile& pixels, Layout at) {
+  const int first = at.pixels / 8;
+  RowView x(array, slice, at.channels, at.pixels, at.axis), start(array, slice, at.channels, first, at.axis);
   Moments all(at.one(), at.dtype);
   for (Tile k : range(low, high)) {
-    Tile v = x.load(tile, k).astype(at.dtype), n = min(pixels - k * at.pixels, at.pixels).astype(at.dtype);
-    Tile m = v.sum(at.axis, true) / n;
-    Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, v);
+    Tile left = pixels - k * at.pixels, n = min(left, at.pixels).astype(at.dtype);
+    Tile m = start.load(tile, k * 8).astype(at.dtype).sum(at.axis, true) / min(left, first).astype(at.dtype);
+    Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, x.load(tile, k).astype(at.dtype));
     Tile l = d.sum(at.axis, true) / n;
     all.merge(n, m, l, (d * d).sum(at.axis, true) - l * l * n);
   }
@@ -66,7 +69,7 @@ inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& va
 
 // One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G].
 inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool silu,
+                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool centred, bool activate,
                          int channels, int pixels) {
   Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
@@ -74,7 +77,7 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
   RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
   Moments group({}, at.dtype);
   for (Tile i : range(cdiv(x.dim(2), channels))) {
-    Moments each = channel_moments(in, i, 0, in.steps(), extent, at);
+    Moments each = channel_moments(image, g, i, 0, in.steps(), extent, at);
     add_channels(group, each.mean.reshape({channels}), each.low.reshape({channels}),
                  each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
   }
@@ -84,10 +87,11 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
     Tile shift = -(group.low * scale);
+    if (!centred) shift = fma(-group.mean, scale, shift);
     if (bias) shift += at.load((*bias)[{g}], i);
     for (Tile k : range(in.steps())) {
-      Tile z = fma(in.load(i, k).astype(at.dtype) - group.mean, scale, shift);
-      out.store(i, k, silu ? z * sigmoid(z) : z);
+      Tile v = in.load(i, k).astype(at.dtype), z = fma(centred ? v - group.mean : v, scale, shift);
+      out.store(i, k, activate ? silu(z) : z);
     }
   }
 }
@@ -97,9 +101,8 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
 inline void moments_kernel(Array x, Array means, Array squares, Tile tiles, int channels, int pixels,
                            int axis) {
   Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
-  RowView in(x, bid(2), channels, pixels, axis);
-  Tile low = bid(0) * tiles;
-  Moments all = channel_moments(in, bid(1), low, min(low + tiles, in.steps()), x.dim(2), at);
+  Tile low = bid(0) * tiles, high = min(low + tiles, cdiv(x.dim(2), pixels));
+  Moments all = channel_moments(x, bid(2), bid(1), low, high, x.dim(2), at);
   means[{bid(2)}]
       .tiled_view({1, channels})
       .store({bid(0), bid(1)}, (all.mean + all.low).reshape({1, channels}));
@@ -142,57 +145,60 @@ inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Til
   store_groups(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
 }
 
-// Each channel's mean, and scale = rstd weight: act's argument is (x - mean) scale + bias. [N, G, C / G] of
-// each.
-inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight, Array means,
-                                Array scales) {
-  Tile i = bid(0), g = bid(1), n = bid(2);
-  auto store = [&](const Array& array, const Tile& values) {
-    array[{n}].tiled_view(merged_shape).store({g, i}, values);
-  };
-  Tile r = load_groups(rstd, n, g).expand_dims(1);
-  store(means, load_groups(mean, n, g).expand_dims(1));
-  store(scales, weight ? r * weight->tiled_view(merged_shape).load({g, i}).astype(mean.dtype()) : r);
+// Each channel's scale = rstd weight and shift = bias - mean scale: act's argument is x scale + shift. With `means` it is
+// (x - mean) scale + shift, where shift = bias. [N, G, C / G] of each.
+inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias,
+                                std::optional<Array> means, Array scales, Array shifts) {
+  Tile i = bid(0), g = bid(1), n = bid(2), center = load_groups(mean, n, g).expand_dims(1);
+  auto store = [&](const Array& array, const Tile& values) { array[{n}].tiled_view(merged_shape).store({g, i}, values); };
+  auto parameter = [&](const Array& array) { return array.tiled_view(merged_shape).load({g, i}).astype(mean.dtype()); };
+  Tile scale = load_groups(rstd, n, g).expand_dims(1).broadcast_to(merged_shape);
+  if (weight) scale *= parameter(*weight);
+  store(scales, scale);
+  Tile shift = means ? zeros(merged_shape, mean.dtype()) : -(center * scale);
+  if (bias) shift += parameter(*bias);
+  store(shifts, shift);
+  if (means) store(*means, center);
 }
 
-// A tile of an image: x - mean, and act's argument.
+// A tile of an image: x - mean (x itself without means), and act's argument.
 struct ImageTile {
   Layout at;
   Tile d, z;
-  ImageTile(const Array& x, const Array& means, const Array& scales, const std::optional<Array>& bias,
-            const Tile& n, const Tile& tile, const Tile& k, Layout at)
-      : at(at),
-        d(RowView(x, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype) -
-          at.load(means[{n}], tile)),
-        z(bias ? fma(d, at.load(scales[{n}], tile), at.load(*bias, tile)) : d * at.load(scales[{n}], tile)) {}
+  ImageTile(const Array& x, const std::optional<Array>& means, const Array& scales, const Array& shifts, const Tile& n,
+            const Tile& tile, const Tile& k, Layout at)
+      : at(at), d(RowView(x, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype)) {
+    if (means) d -= at.load((*means)[{n}], tile);
+    z = fma(d, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
+  }
   // What comes in before the activation: grad silu'(z).
-  Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool silu) const {
+  Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool activate) const {
     Tile grad = RowView(g, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype);
-    if (!silu) return grad;
+    if (!activate) return grad;
     Tile s = sigmoid(z);
     return grad * s * fma(z, 1 - s, ones({}, at.dtype));
   }
 };
 
 // Blocks of (pixel tile, channel tile, image).
-inline void apply_kernel(Array x, Array means, Array scales, std::optional<Array> bias, Array y, bool silu,
-                         int channels, int pixels, int axis) {
+inline void apply_kernel(Array x, std::optional<Array> means, Array scales, Array shifts, Array y, bool activate, int channels,
+                         int pixels, int axis) {
   Tile k = bid(0), tile = bid(1), n = bid(2);
-  ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
-  RowView(y, n, channels, pixels, axis).store(tile, k, silu ? in.z * sigmoid(in.z) : in.z);
+  ImageTile in(x, means, scales, shifts, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
+  RowView(y, n, channels, pixels, axis).store(tile, k, activate ? silu(in.z) : in.z);
 }
 
 // Sums of channels over a part of the pixels, of dz (x - mean) and of dz; blocks and parts as of
 // moments_kernel. Sums of tiles are float64: one of all pixels would round in units of its own size at every
 // step.
-inline void sums_kernel(Array g, Array x, Array means, Array scales, std::optional<Array> bias, Array sums_d,
-                        Array sums, Tile tiles, bool silu, int channels, int pixels, int axis) {
+inline void sums_kernel(Array g, Array x, Array means, Array scales, Array bias, Array sums_d,
+                        Array sums, Tile tiles, bool activate, int channels, int pixels, int axis) {
   Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
   Tile tile = bid(1), n = bid(2), low = bid(0) * tiles;
   Tile sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
   for (Tile k : range(low, min(low + tiles, cdiv(x.dim(2), pixels)))) {
     ImageTile in(x, means, scales, bias, n, tile, k, at);
-    Tile dz = in.incoming(g, n, tile, k, silu);
+    Tile dz = in.incoming(g, n, tile, k, activate);
     sum_d += (dz * in.d).sum(axis, true).astype(f64);
     sum += dz.sum(axis, true).astype(f64);
   }
@@ -227,13 +233,13 @@ inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> w
   }
 }
 
-inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, std::optional<Array> bias,
-                                  Array slopes, Array shifts, Array dx, bool silu, int channels, int pixels,
+inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, Array bias,
+                                  Array slopes, Array shifts, Array dx, bool activate, int channels, int pixels,
                                   int axis) {
   Tile k = bid(0), tile = bid(1), n = bid(2);
   ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
   auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-  Tile v = fma(in.incoming(g, n, tile, k, silu), load(scales), load(shifts));
+  Tile v = fma(in.incoming(g, n, tile, k, activate), load(scales), load(shifts));
   RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
 }
 

@@ -99,7 +99,8 @@ void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
     rows = 1;
   }
   if (cols == 0) return;
-  const int64_t groups = cols / loop.width, rest = cols % loop.width;
+  // A width is a power of two; a division would cost more than a short row.
+  const int64_t groups = cols >> __builtin_ctz(static_cast<unsigned>(loop.width)), rest = cols & (loop.width - 1);
   Operands in{};
   if (repeats == 0 && rest == 0) {  // short rows are common: as little as possible for each
     for (int k = 0; k < loop.operands; ++k) {

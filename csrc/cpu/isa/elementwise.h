@@ -68,12 +68,12 @@ constexpr ElementwiseRow row(std::string_view name, Lane lane) {
              variant<loop, 5>, variant<loop, 6>}};
 }
 
-// Rows whose dtypes lack T have null variants. Cheap rows take two vectors a group.
+// Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a group.
 enum GroupVectors { ROUNDED = 1, SWAPS = 1, EXACT = 2, EXACT_SWAPS = 2 };
 template <class Op, class T, int arity, int unroll, bool has>
 constexpr ElementwiseRow same_row(std::string_view name) {
   if constexpr (has)
-    return row<vector_group<Op, T, arity, unroll>>(name, lane_v<T>);
+    return row<vector_group<Op, T, arity, arity == 3 ? 2 : unroll>>(name, lane_v<T>);
   else
     return {name, lane_v<T>, {}};
 }

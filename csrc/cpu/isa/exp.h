@@ -23,10 +23,13 @@ TILE_INLINE Exponent<V> split_exponent(V x) {
   r = fnma(n, V(1.42860677e-6f), r);
   return {bit_cast<typename V::Bits>(t), n, r};
 }
-// exp(r) - 1 on that interval.
+// exp(r) - 1 on that interval. Not by Horner's rule: what waits for one another is shorter so.
 template <class V>
 TILE_INLINE V expm1_reduced(V r) {
-  return fma(polynomial(r, fitted::exp_tail), r * r, r);
+  const auto& c = fitted::exp_tail;
+  static_assert(sizeof(c) / sizeof(c[0]) == 5);
+  const V square = r * r, low = fma(V(c[1]), r, V(c[0])), high = fma(V(c[3]), r, V(c[2]));
+  return fma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
 // p 2^(n + shift) for e.bits = n + 254: in two factors, so that results down to the smallest denormal are
 // rounded once.
@@ -44,40 +47,28 @@ TILE_INLINE V exp_shifted(V x) {
   return scale_by_exponent(expm1_reduced(e.r) + V(1.f), e.bits);
 }
 
-template <FloatVector V>
-TILE_INLINE V exp(V x) {
-  if constexpr (in_double<V>)
-    return map_lanes([](double a) { return __builtin_exp(a); }, x);
-  else
-    return exp_shifted<0>(x);
-}
 // exp of -87.33 <= x <= 88.37, or NaN.
 template <class V>
 TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
-// Cheaper: x below -87.33 gives 0, and x above 88.37 the value there. NaN stays.
-template <FloatVector V>
-TILE_INLINE V exp_fast(V x) {
-  if constexpr (in_double<V>) {
-    return exp(x);
-  } else {
-    return select(x < V(-87.33f), V(0.f), exp_normal(min(V(88.37f), x)));
-  }
+// Whether all lanes are so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors are; types
+// that cannot branch on their lanes take the longer way.
+template <class V>
+TILE_INLINE bool exp_is_normal(V x) {
+  if constexpr (requires(typename V::MaskType m) { any(m); })
+    return __builtin_expect(!any(~(clear_sign(x) <= V(87.25f))), 1);
+  else
+    return false;
 }
-// exp of x <= 0 (or NaN), denormal results included.
 template <FloatVector V>
-TILE_INLINE V exp_of_negative(V x) {
-  if constexpr (in_double<V>) {
-    return exp(x);
-  } else {
-    // The power of two is made 2^64 too large, so that it is a normal number, and multiplied down last.
-    const auto e = split_exponent<127 + 64>(max(V(-104.5f), x));
-    return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23) * V(0x1p-64f);
-  }
+TILE_INLINE V exp(V x) {
+  if constexpr (in_double<V>)
+    return map_lanes([](double a) { return __builtin_exp(a); }, x);
+  else
+    return exp_is_normal(x) ? exp_normal(x) : exp_shifted<0>(x);
 }
-
 template <FloatVector V>
 TILE_INLINE V exp2(V x) {
   if constexpr (in_double<V>) {
@@ -101,7 +92,7 @@ TILE_INLINE V expm1(V x) {
   }
 }
 
-// 1 / (1 + exp(-x)). float has numerator and denominator multiplied by 2^-64, so that results down to the
+// 1 / (1 + exp(-x)). Far from 0 float has numerator and denominator multiplied by 2^-64, so that results down to the
 // smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes good what
 // rounding the sum lost.
 template <FloatVector V>
@@ -110,10 +101,21 @@ TILE_INLINE V sigmoid(V x) {
     const V e = exp(-clear_sign(x)), sum = V(1.) + e, value = select(x < V(0.), e, V(1.)) / sum;
     return fnma(value, (e - (sum - V(1.))) / sum, value);
   } else {
+    if (exp_is_normal(x)) return V(1.f) / (V(1.f) + exp_normal(-x));
     const auto e = split_exponent<127 - 64>(max(V(-30.f), min(V(104.5f), -x)));
     const V scaled = (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
     return V(0x1p-64f) / (V(0x1p-64f) + scaled);
   }
+}
+
+
+// x sigmoid(x).
+template <FloatVector V>
+TILE_INLINE V silu(V x) {
+  if constexpr (in_double<V>)
+    return x * sigmoid(x);
+  else
+    return exp_is_normal(x) ? x / (V(1.f) + exp_normal(-x)) : x * sigmoid(x);
 }
 
 }  // namespace tile::cpu::TILE_ISA

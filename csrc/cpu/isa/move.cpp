@@ -115,6 +115,46 @@ void store(char* memory, int64_t row, int64_t column, const char* lanes, int64_t
            int64_t cols) {
   move<Store<M>, M>(memory, lanes, {row, column, lane_row, rows, cols});
 }
+TILE_INLINE void stream_line(char* to, const char* line) {
+#if TILE_VECTOR_BYTES == 64
+  _mm512_stream_si512(reinterpret_cast<__m512i*>(to), _mm512_loadu_si512(line));
+#else
+  constexpr int half = vector_bytes == 32 ? 32 : 16;
+#pragma GCC unroll 4
+  for (int i = 0; i < 64; i += half) {
+#if TILE_VECTOR_BYTES == 32
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + i)));
+#else
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i)));
+#endif
+  }
+#endif
+}
+// Whole cache lines bypass the caches; conversion goes through a line of its own.
+template <class M>
+void stream(char* memory, const char* lanes, int64_t n) {
+  using L = typename Format<M>::Lane;
+  constexpr int64_t line = 64, count = line / static_cast<int64_t>(sizeof(M));
+  const L* from = reinterpret_cast<const L*>(lanes);
+  int64_t head = (line - static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory) % line)) % line / static_cast<int64_t>(sizeof(M));
+  head = head < n ? head : n;
+  const bool aligned = (reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(head) * sizeof(M)) % line == 0;
+  if (!aligned) head = n;
+  Format<M>::store(from, reinterpret_cast<M*>(memory), head);
+  int64_t i = head;
+  for (; i + count <= n; i += count) {
+    char* to = memory + i * static_cast<int64_t>(sizeof(M));
+    if constexpr (Format<M>::same) {
+      stream_line(to, lanes + i * static_cast<int64_t>(sizeof(L)));
+    } else {
+      alignas(64) M converted[count];
+      Format<M>::store(from + i, converted, count);
+      stream_line(to, reinterpret_cast<const char*>(converted));
+    }
+  }
+  Format<M>::store(from + i, reinterpret_cast<M*>(memory) + i, n - i);
+}
 template <class M>
 void fill(char* lanes, double value, int64_t count) {
   using L = typename Format<M>::Lane;
@@ -141,9 +181,9 @@ void round_chunk(const Chunk& chunk) {
 template <class M>
 constexpr MoveRow row(DType dtype) {
   if constexpr (Format<M>::same)
-    return {dtype, load<M>, store<M>, fill<M>, nullptr};
+    return {dtype, load<M>, store<M>, stream<M>, fill<M>, nullptr};
   else
-    return {dtype, load<M>, store<M>, fill<M>, round_chunk<M>};
+    return {dtype, load<M>, store<M>, stream<M>, fill<M>, round_chunk<M>};
 }
 constexpr MoveRow table[] = {
     row<Bool>(DType::boolean),  row<int8_t>(DType::i8),     row<int16_t>(DType::i16),

@@ -195,6 +195,41 @@ void rows(const Chunk& c) {
   }
 }
 
+template <class T>
+void product_columns(const Chunk& c) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]);
+    const T* y = reinterpret_cast<const T*>(c.in[1] + r * c.in_row[1]);
+    V acc[4] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};
+    int64_t i = 0;
+    for (; i + 4 * lanes <= c.cols; i += 4 * lanes)
+      for (int k = 0; k < 4; ++k)
+        acc[k] = fma(V::load(x + i + k * lanes), V::load(y + i + k * lanes), acc[k]);
+    for (int k = 0; i + lanes <= c.cols; i += lanes, ++k) acc[k] = fma(V::load(x + i), V::load(y + i), acc[k]);
+    if (i < c.cols) acc[3] = fma(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[3]);
+    *reinterpret_cast<T*>(c.out + r * c.out_row) +=
+        reduce((acc[0] + acc[1]) + (acc[2] + acc[3]), [](T a, T b) { return a + b; });
+  }
+}
+template <class T>
+void product_rows(const Chunk& c) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+  for (int64_t r = 0; r < c.rows; ++r) {
+    const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]);
+    const T* y = reinterpret_cast<const T*>(c.in[1] + r * c.in_row[1]);
+    T* out = reinterpret_cast<T*>(c.out + r * c.out_row);
+    int64_t i = 0;
+    for (; i + lanes <= c.cols; i += lanes) fma(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
+    if (i < c.cols) {
+      const int64_t rest = c.cols - i;
+      fma(V::load(x + i, rest), V::load(y + i, rest), V::load(out + i, rest)).store(out + i, rest);
+    }
+  }
+}
+
 template <class Op, class T>
 void identity(char* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(out)[i] = Op::identity;
@@ -207,7 +242,12 @@ void weigh(char* out, int64_t count, int64_t times) {
 
 template <template <class> class Op, class T>
 constexpr ReduceRow row(std::string_view name) {
-  return {name, lane_v<T>, columns<Op<T>, T>, rows<Op<T>, T>, identity<Op<T>, T>, weigh<Op<T>, T>};
+  ChunkFunction by_column = nullptr, by_row = nullptr;
+  if constexpr (std::is_same_v<Op<T>, Sum<T>> && is_float<T>) {
+    by_column = product_columns<T>;
+    by_row = product_rows<T>;
+  }
+  return {name, lane_v<T>, columns<Op<T>, T>, rows<Op<T>, T>, by_column, by_row, identity<Op<T>, T>, weigh<Op<T>, T>};
 }
 #define TILE_ROWS(name, Op)                                                                            \
   row<Op, float>(name), row<Op, double>(name), row<Op, int8_t>(name), row<Op, int16_t>(name),          \

@@ -39,7 +39,7 @@ TILE_INLINE void each(const T* x, const T* y, T* out, long n, F f) {
     } \
   }
 #define FUNCTIONS(T)                                                                                     \
-  UNARY(T, exp), UNARY(T, exp_fast), UNARY(T, exp_of_negative), UNARY(T, exp2), UNARY(T, expm1),         \
+  UNARY(T, exp), UNARY(T, exp2), UNARY(T, expm1),         \
       UNARY(T, sigmoid), UNARY(T, log), UNARY(T, log2), UNARY(T, log1p), UNARY(T, sin), UNARY(T, cos),   \
       UNARY(T, tan), UNARY(T, tanh), UNARY(T, tanh_fast), UNARY(T, sinh), UNARY(T, cosh), UNARY(T, erf), \
       UNARY(T, asin), UNARY(T, acos), UNARY(T, atan), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, round),  \
@@ -107,7 +107,7 @@ const CastProbe casts[] = {
       for (long i = 0; i < n; ++i) out[i] = f(lane::Lane<float>(x[i])).v;             \
     } \
   }
-const UnaryProbe<float> one_lane[] = {ONE_LANE(exp),  ONE_LANE(exp_fast),  ONE_LANE(exp_of_negative),
+const UnaryProbe<float> one_lane[] = {ONE_LANE(exp),
                                       ONE_LANE(exp2), ONE_LANE(expm1),     ONE_LANE(sigmoid),
                                       ONE_LANE(log),  ONE_LANE(log2),      ONE_LANE(log1p),
                                       ONE_LANE(sin),  ONE_LANE(cos),       ONE_LANE(tan),

@@ -1,0 +1,74 @@
+// Two steps of f32 lanes in one pass, named outer(inner): the inner one's operands come first. An interpreter's passes cost
+// as much as cheap arithmetic.
+#include "cpu/isa/elementwise.h"
+
+namespace tile::cpu::TILE_ISA {
+namespace {
+
+#define PAIR(name, expression)                         \
+  struct name {                                        \
+    template <class V>                                 \
+    TILE_INLINE V operator()(V x, V y, V z) const {    \
+      return expression;                               \
+    }                                                  \
+  };
+PAIR(MulAdd, (x + y) * z)
+PAIR(MulSub, (x - y) * z)
+PAIR(MulMul, x* y* z)
+PAIR(AddAdd, x + y + z)
+PAIR(AddSub, x - y + z)
+PAIR(SubAdd, x + y - z)
+PAIR(SubSub, x - y - z)
+PAIR(SubMul, fma(x, y, -z))
+PAIR(SubFrom, z - (x + y))
+PAIR(SubFromDifference, z - (x - y))
+PAIR(SubFromProduct, fnma(x, y, z))
+#undef PAIR
+
+template <class Op>
+struct OfDifference {
+  template <class V>
+  TILE_INLINE V operator()(V x, V y) const {
+    return Op{}(x - y);
+  }
+};
+template <class Op>
+struct OfSum {
+  template <class V>
+  TILE_INLINE V operator()(V x, V y, V z) const {
+    return Op{}(fma(x, y, z));
+  }
+};
+
+template <class Op>
+constexpr ElementwiseRow pair(std::string_view name) {
+  return row<vector_group<Op, float, 3, 2>>(name, Lane::f32);
+}
+
+// Unary functions that are no single instruction.
+constexpr ElementwiseRow rows[] = {
+    pair<MulAdd>("mul(add)"),   pair<MulSub>("mul(sub)"),   pair<MulMul>("mul(mul)"),
+    pair<AddAdd>("add(add)"),   pair<AddSub>("add(sub)"),   pair<SubAdd>("sub(add)"),
+    pair<SubSub>("sub(sub)"),   pair<SubMul>("sub(mul)"),   pair<SubFrom>("rsub(add)"),
+    pair<SubFromDifference>("rsub(sub)"), pair<SubFromProduct>("rsub(mul)"),
+#define UNARY(name, set, expression, traits, ...)                                                        \
+  same_row<OfDifference<meaning::name##_row>, float, 2, 1, traits == ROUNDED>(#name "(sub)"), \
+      same_row<OfSum<meaning::name##_row>, float, 3, 1, traits == ROUNDED>(#name "(fma)"),
+#define TEST(...)
+#define BINARY(...)
+#define PREDICATE(...)
+#define TERNARY(...)
+#include "prims/elementwise.def"
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef PREDICATE
+#undef TERNARY
+};
+constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};
+
+}  // namespace
+
+extern const Span<Span<ElementwiseRow>> pair_rows = {lanes, 1};
+
+}  // namespace tile::cpu::TILE_ISA

@@ -1,0 +1,276 @@
+// Setting up a sweep's run, and the chunks that lie inside every array.
+#include "cpu/sweep_run.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tile::cpu {
+namespace {
+
+// What a chunk touches stays in the first-level cache; calls cost too much on shorter chunks.
+constexpr int64_t cache_bytes = 24576, least_lanes = 512, most_lanes = 8192;
+
+bool everywhere_inside(const SweepSpace::Cursor& cursor, const SweepSpace& space) {
+  bool all = !cursor.outside;
+  for (int d = 0; d < space.dims; ++d) all &= cursor.first[d] <= 0 && cursor.valid[d] >= space.extent[d];
+  return all;
+}
+
+template <class T>
+T* take(Scratch& memory, size_t count) {
+  return reinterpret_cast<T*>(memory.take(count * sizeof(T) + 1));
+}
+
+}  // namespace
+
+SweepRun::SweepRun(const Sweep& sweep, Scratch* memory)
+    : sweep_(sweep), memory_(memory ? *memory : own_), space_(memory_, !memory) {
+  if (!memory) own_.reserve(sweep.run_bytes());
+}
+
+bool SweepRun::prepare(Frame& frame) {
+  if (&memory_ == &own_) own_.release(0);
+  if (!space_.prepare(sweep_, frame)) return false;
+  rows_dim_ = space_.dims - 2;
+  cols_dim_ = space_.dims - 1;
+  places_ = take<Place>(memory_, values());
+  at_ = take<Chunked>(memory_, values());
+  direct_ = take<int>(memory_, values());
+  calls_ = take<Call>(memory_, sweep_.steps.size());
+  converted_ = take<int>(memory_, input_count());
+  bounded_ = take<int>(memory_, input_count());
+  bounded_stores_ = take<int>(memory_, sweep_.stores.size());
+  find_places();
+  find_edges();
+  size_chunks();
+  place_buffers();
+  return true;
+}
+
+bool SweepRun::in_place(size_t input) const {
+  const Cursor& from = space_.inputs[input];
+  return from.lanes && (from.stride[cols_dim_] == element(input) || !varies(input, cols_dim_));
+}
+
+// Which values need no buffer.
+void SweepRun::find_places() {
+  for (size_t v = 0; v < values(); ++v) {
+    places_[v] = {};
+    direct_[v] = -1;
+  }
+  converted_count_ = bounded_count_ = bounded_store_count_ = 0;
+  for (size_t v = 0; v < input_count(); ++v) {
+    const Cursor& from = space_.inputs[v];
+    if (!everywhere_inside(from, space_)) bounded_[bounded_count_++] = static_cast<int>(v);
+    if (in_place(v))
+      places_[v] = {&from, 0, varies(v, rows_dim_) ? from.stride[rows_dim_] : 0};
+    else
+      converted_[converted_count_++] = static_cast<int>(v);
+  }
+  for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
+    auto v = static_cast<size_t>(sweep_.outputs[k].value);
+    if (v >= input_count() && !places_[v].moving) places_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
+  }
+  // A value that one store writes as it is may be computed in place.
+  for (size_t k = 0; k < sweep_.stores.size(); ++k) {
+    const Cursor& to = space_.stores[k];
+    auto v = static_cast<size_t>(sweep_.stores[k].value);
+    if (!everywhere_inside(to, space_)) bounded_stores_[bounded_store_count_++] = static_cast<int>(k);
+    const bool fits = v >= input_count() && to.lanes && !to.streams && !places_[v].moving && varies(v, cols_dim_) &&
+                      (varies(v, rows_dim_) || space_.extent[rows_dim_] == 1) && to.stride[cols_dim_] == element(v);
+    if (!fits) continue;
+    direct_[v] = static_cast<int>(k);
+    places_[v] = {&to, 0, to.stride[rows_dim_]};
+  }
+  for (size_t i = 0; i < sweep_.steps.size(); ++i) {
+    const SweepStep& step = sweep_.steps[i];
+    auto out = static_cast<size_t>(step.out);
+    int repeats = 0;
+    for (int k = 0; k < step.arity; ++k)
+      if (varies(out, cols_dim_) && !varies(static_cast<size_t>(step.in[k]), cols_dim_)) repeats |= 1 << k;
+    calls_[i] = {step.variants[repeats], step.arity, {step.in[0], step.in[1], step.in[2]}, step.out};
+  }
+  whole_ = true;
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k)
+    for (int d = 0; d < rows_dim_; ++d)
+      whole_ &= space_.reduces_along(sweep_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
+}
+
+// Chunks end where an array does, so that all but the last are inside.
+void SweepRun::find_edges() {
+  edge_ = space_.extent[cols_dim_];
+  auto limit = [&](const Cursor& cursor) {
+    if (cursor.valid[cols_dim_] > 0) edge_ = std::min(edge_, cursor.valid[cols_dim_]);
+  };
+  for (size_t v = 0; v < input_count(); ++v) limit(space_.inputs[v]);
+  for (size_t k = 0; k < sweep_.stores.size(); ++k) limit(space_.stores[k]);
+}
+
+void SweepRun::size_chunks() {
+  int64_t bytes = 0;
+  uint64_t counted = 0;
+  for (size_t v = 0; v < values(); ++v) {
+    if (!varies(v, cols_dim_)) continue;
+    const int buffer = sweep_.buffers[v];
+    if (!places_[v].moving && buffer < 64) {  // shared: counts once
+      if (counted >> buffer & 1) continue;
+      counted |= uint64_t{1} << buffer;
+    }
+    bytes += element(v);
+  }
+  const int64_t lanes = bytes ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
+  // Even chunks up to the edge.
+  const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + lanes - 1) / lanes;
+  cols_ = std::min(((span + pieces - 1) / pieces + 63) / 64 * 64, space_.extent[cols_dim_]);
+  rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
+}
+
+void SweepRun::place_buffers() {
+  auto* sizes = take<size_t>(memory_, static_cast<size_t>(sweep_.buffer_count));
+  std::fill(sizes, sizes + sweep_.buffer_count, 0);
+  auto line = [&](size_t v) { return (varies(v, cols_dim_) ? cols_ : 1) * element(v); };
+  for (size_t v = 0; v < values(); ++v) {
+    size_t& size = sizes[sweep_.buffers[v]];
+    size = std::max(size, static_cast<size_t>((varies(v, rows_dim_) ? rows_ : 1) * line(v)));
+  }
+  bytes_ = 0;
+  auto place = [&](size_t size) {
+    const size_t at = bytes_;
+    bytes_ += (size + 63) / 64 * 64 + 192;  // no two a page apart: they would share cache sets
+    return at;
+  };
+  for (int b = 0; b < sweep_.buffer_count; ++b) sizes[b] = place(sizes[b]);
+  for (size_t v = 0; v < values(); ++v) {
+    places_[v].offset = sizes[sweep_.buffers[v]];
+    if (!places_[v].moving) places_[v].row = varies(v, rows_dim_) ? line(v) : 0;
+  }
+  const auto chunk = static_cast<size_t>(rows_ * cols_ * 8);
+  expanded_offset_ = place(2 * chunk);
+}
+
+void SweepRun::operator()(Frame& frame) {
+  base_ = frame.scratch.take(bytes_);
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k) begin(k);
+  int64_t outer[max_rank] = {}, turns = 1;
+  for (int d = 0; d < rows_dim_; ++d) turns *= space_.extent[d];
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    for (size_t v = 0; v < input_count(); ++v) enter(space_.inputs[v], outer);
+    for (size_t k = 0; k < sweep_.outputs.size(); ++k) enter(space_.outputs[k], outer);
+    for (size_t k = 0; k < sweep_.stores.size(); ++k) enter(space_.stores[k], outer);
+    for (size_t k = 0; k < sweep_.reductions.size(); ++k) enter(space_.reductions[k].cursor, outer);
+    line_ = cols_;
+    chunks(outer, 0, edge_, rows_);
+    const int64_t rest = space_.extent[cols_dim_] - edge_;
+    if (rest > 0) {  // a column or so: of many rows at once
+      line_ = std::min(rest, cols_);
+      chunks(outer, edge_, edge_ + rest, rows_ * cols_ / line_);
+    }
+    for (int d = rows_dim_ - 1; d >= 0 && ++outer[d] == space_.extent[d]; --d) outer[d] = 0;
+  }
+  finish(frame);
+}
+
+void SweepRun::chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows) {
+  const int64_t all_rows = space_.extent[rows_dim_];
+  for (int64_t r = 0; r < all_rows; r += most_rows) {
+    const int64_t rows = std::min(most_rows, all_rows - r);
+    for (int64_t c = low; c < high; c += line_) {
+      const int64_t cols = std::min(line_, high - c);
+      if (inside(r, rows, c, cols)) inside_chunk(outer, r, rows, c, cols);
+      else edge_chunk(outer, r, rows, c, cols);
+    }
+  }
+}
+
+// Where a cursor stands at the start of rows and columns, for one index of the outer dimensions.
+void SweepRun::enter(Cursor& cursor, const int64_t* outer) const {
+  cursor.line = cursor.data;
+  cursor.within = !cursor.outside;
+  for (int d = 0; d < rows_dim_; ++d) {
+    cursor.within &= outer[d] >= cursor.first[d] && outer[d] < cursor.valid[d];
+    cursor.line += outer[d] * cursor.stride[d];
+  }
+}
+
+bool SweepRun::inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const {
+  auto holds = [&](const Cursor& cursor) {
+    return cursor.within && cursor.first[rows_dim_] <= r && cursor.valid[rows_dim_] >= r + rows &&
+           cursor.first[cols_dim_] <= c && cursor.valid[cols_dim_] >= c + cols;
+  };
+  for (int i = 0; i < bounded_count_; ++i)
+    if (!holds(space_.inputs[bounded_[i]])) return false;
+  for (int i = 0; i < bounded_store_count_; ++i)
+    if (!holds(space_.stores[bounded_stores_[i]])) return false;
+  return true;
+}
+
+void SweepRun::inside_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  for (size_t v = 0; v < values(); ++v) {
+    const Place& place = places_[v];
+    at_[v] = {place.moving ? locate(*place.moving, r, c) : base_ + place.offset, place.row};
+  }
+  for (int i = 0; i < converted_count_; ++i) {
+    auto v = static_cast<size_t>(converted_[i]);
+    const Cursor& from = space_.inputs[v];
+    move_row(from.lanes ? dtype_of(sweep_.lanes[v]) : from.dtype)
+        .load(locate(from, r, c), from.stride[rows_dim_], from.stride[cols_dim_], at_[v].data, at_[v].row,
+              varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1);
+  }
+  for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
+  for (size_t k = 0; k < sweep_.stores.size(); ++k) {
+    const Cursor& to = space_.stores[k];
+    auto v = static_cast<size_t>(sweep_.stores[k].value);
+    char* data = locate(to, r, c);
+    if (at_[v].data == data) continue;
+    const Chunked from = expand(v, rows, cols, base_ + expanded_offset_);
+    put(to, data, from.data, from.row, rows, cols);
+  }
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);
+  for (size_t k = 0; k < sweep_.outputs.size(); ++k) copy_output(k, r, rows, c, cols);
+}
+
+void SweepRun::call(const Call& call, int64_t rows, int64_t cols) const {
+  auto out = static_cast<size_t>(call.out);
+  Chunk chunk;
+  chunk.rows = varies(out, rows_dim_) ? rows : 1;
+  chunk.cols = varies(out, cols_dim_) ? cols : 1;
+  chunk.out = at_[out].data;
+  chunk.out_row = at_[out].row;
+  for (int k = 0; k < call.arity; ++k) {
+    const Chunked& from = at_[call.in[k]];
+    chunk.in[k] = from.data;
+    chunk.in_row[k] = from.row;
+  }
+  call.function(chunk);
+}
+
+// A chunk with every row and column there, for consumers that know no repeats.
+SweepRun::Chunked SweepRun::expand(size_t v, int64_t rows, int64_t cols, char* to) const {
+  if (varies(v, cols_dim_) || cols == 1) return at_[v];
+  const int64_t row = cols * element(v);
+  cast_row(sweep_.lanes[v], sweep_.lanes[v])
+      .variants[1]({varies(v, rows_dim_) ? rows : 1, cols, to, row, {at_[v].data}, {at_[v].row}});
+  return {to, varies(v, rows_dim_) ? row : 0};
+}
+
+void SweepRun::put(const Cursor& to, char* first, const char* lanes, int64_t lane_row, int64_t rows, int64_t cols) const {
+  const int64_t bytes = info(to.dtype).bytes, row = to.stride[rows_dim_], column = to.stride[cols_dim_];
+  if (!to.streams || column != bytes || cols * bytes < 256) {
+    move_row(to.dtype).store(first, row, column, lanes, lane_row, rows, cols);
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) move_row(to.dtype).stream(first + i * row, lanes + i * lane_row, cols);
+}
+
+// Outputs that are inputs, or second outputs of a value, are copied; others were computed in place.
+void SweepRun::copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  const Cursor& to = space_.outputs[k];
+  auto v = static_cast<size_t>(sweep_.outputs[k].value);
+  char* data = locate(to, r, c);
+  if (data == at_[v].data) return;
+  cast_row(sweep_.lanes[v], sweep_.lanes[v])
+      .variants[0]({varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1, data, to.stride[rows_dim_],
+                    {at_[v].data}, {at_[v].row}});
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,92 @@
+// A sweep at work in one frame: where its participants are and how it is cut into chunks. Kept from run to run, since
+// most blocks differ in addresses alone.
+#pragma once
+#include "cpu/sweep.h"
+#include "cpu/sweep_space.h"
+
+namespace tile::cpu {
+
+class SweepRun final : public Kept {
+ public:
+  // Without `memory` it has its own, which outlives the run.
+  explicit SweepRun(const Sweep& sweep, Scratch* memory = nullptr);
+  bool prepare(Frame& frame);  // false: there is nothing to do
+  // Whether all is as prepare() found it but for addresses, which it then takes over.
+  bool fits(const Frame& frame) { return space_.fits(sweep_, frame); }
+  void operator()(Frame& frame);
+
+ private:
+  using Cursor = SweepSpace::Cursor;
+  // Where a value's chunk is: rows are `row` bytes apart.
+  struct Chunked {
+    char* data = nullptr;
+    int64_t row = 0;
+  };
+  // Where it is while the chunk lies inside every array: in a buffer, or where a cursor stands.
+  struct Place {
+    const Cursor* moving = nullptr;
+    size_t offset = 0;  // of a buffer
+    int64_t row = 0;
+  };
+  struct Call {
+    ChunkFunction function;
+    int arity, in[3], out;
+  };
+  size_t values() const { return sweep_.lanes.size(); }
+  size_t input_count() const { return sweep_.inputs.size(); }
+  bool varies(size_t value, int dim) const { return space_.varies(value, dim); }
+  int64_t element(size_t value) const { return lane_bytes(sweep_.lanes[value]); }
+
+  // Before the first chunk.
+  void find_places();
+  void find_edges();
+  void size_chunks();
+  void place_buffers();
+  bool in_place(size_t input) const;
+
+  // All chunks.
+  void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
+  void enter(Cursor& cursor, const int64_t* outer) const;
+  char* locate(const Cursor& cursor, int64_t r, int64_t c) const {
+    return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
+  }
+  bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
+  void inside_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void call(const Call& call, int64_t rows, int64_t cols) const;
+  void put(const Cursor& to, char* first, const char* lanes, int64_t row, int64_t rows, int64_t cols) const;
+  void copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  Chunked expand(size_t v, int64_t rows, int64_t cols, char* to) const;
+
+  // Chunks that leave some array.
+  void edge_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
+
+  // Reductions.
+  void begin(size_t k) const;
+  bool light(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
+  void accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  struct Piece;
+  void add(size_t k, const Piece& piece) const;
+  void finish(Frame& frame) const;
+
+  const Sweep& sweep_;
+  Scratch own_;
+  Scratch& memory_;
+  SweepSpace space_;
+  int rows_dim_ = 0, cols_dim_ = 0;
+  int64_t rows_ = 1, cols_ = 1;  // of a chunk
+  int64_t line_ = 1;             // lanes from row to row in a buffer, of the chunk at work
+  int64_t edge_ = 0;             // columns from here on are padding of some participant
+  Place* places_ = nullptr;      // by value
+  Chunked* at_ = nullptr;        // by value, of the chunk at work
+  int* direct_ = nullptr;        // by value: the store it is computed into, or -1
+  Call* calls_ = nullptr;        // by step
+  int *converted_ = nullptr, *bounded_ = nullptr, *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
+  int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
+  size_t bytes_ = 0, expanded_offset_ = 0;
+  char* base_ = nullptr;  // of the buffers
+  bool whole_ = true;     // no reduction repeats an outer dimension
+};
+
+}  // namespace tile::cpu
