@@ -17,7 +17,15 @@
 namespace tile {
 namespace {
 
-std::atomic<size_t> compiled_in_all{0};
+// Never destroyed: kernels of libraries that are unloaded later still count.
+struct Counts {
+  std::mutex mutex;
+  std::map<std::string, size_t> by_name;
+};
+Counts& counts() {
+  static auto* const instance = new Counts;
+  return *instance;
+}
 
 struct KeyHash {
   size_t operator()(const LaunchKey& key) const { return key.hash(); }
@@ -41,7 +49,10 @@ KernelBase::KernelBase(const char* name, Location location)
 KernelBase::~KernelBase() = default;
 
 size_t KernelBase::compiled_count() const { return state_->compiled; }
-size_t KernelBase::total_compiled() { return compiled_in_all; }
+std::map<std::string, size_t> KernelBase::compiled_counts() {
+  std::lock_guard lock(counts().mutex);
+  return counts().by_name;
+}
 
 Function KernelBase::trace_call(const TraceBody& body) const {
   Tracer tracer(name_);
@@ -68,7 +79,8 @@ void KernelBase::launch_call(Grid grid, Call& call, const TraceBody& body) {
     run_passes(function);
     entry->program = std::make_unique<cpu::Program>(std::move(function));
     ++state_->compiled;
-    ++compiled_in_all;
+    std::lock_guard lock(counts().mutex);
+    ++counts().by_name[name_];
   });
   run_program(*entry->program, name_, location_, grid, call.arguments);
 }

@@ -2,6 +2,7 @@
 // The C++ type of a parameter says when it is known: Array and Tile at run time, anything else while tracing.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -25,8 +26,9 @@ class KernelBase {
   ~KernelBase();
 
   const std::string& name() const { return name_; }
-  size_t compiled_count() const;      // kernels compiled so far, all keys
-  static size_t total_compiled();     // of every Kernel in the process
+  size_t compiled_count() const;  // kernels compiled so far, all keys
+  // The same of every Kernel in the process, by name.
+  static std::map<std::string, size_t> compiled_counts();
 
  protected:
   struct Call {

@@ -11,6 +11,7 @@
 #include "cpu/isa.h"
 #include "cpu/lower.h"
 #include "ir/primitive.h"
+#include "runtime/kernel.h"
 #include "runtime/text_kernel.h"
 #include "torch/args.h"
 #include "torch/op.h"
@@ -97,6 +98,19 @@ PyObject* primitives(PyObject*, PyObject*) {
   }
   return table;
 }
+PyObject* compiled_kernels(PyObject*, PyObject*) {
+  PyObject* table = PyDict_New();
+  for (const auto& [name, count] : tile::KernelBase::compiled_counts()) {
+    PyObject* number = PyLong_FromSize_t(count);
+    const bool failed = !table || !number || PyDict_SetItemString(table, name.c_str(), number) < 0;
+    Py_XDECREF(number);
+    if (failed) {
+      Py_XDECREF(table);
+      return nullptr;
+    }
+  }
+  return table;
+}
 PyObject* isa(PyObject*, PyObject*) {
   try {
     const std::string name(tile::cpu::name(tile::cpu::active_isa()));
@@ -116,6 +130,8 @@ PyMethodDef methods[] = {
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
     {"run_ir", run_ir, METH_VARARGS, "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
+    {"compiled_kernels", compiled_kernels, METH_NOARGS,
+     "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes compile none."},
     {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };

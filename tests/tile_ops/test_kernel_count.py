@@ -1,0 +1,161 @@
+"""The number of compiled kernels does not grow with sizes: each operator over 300 random shapes, orders and strides."""
+
+import collections
+import json
+import math
+import os
+import random
+import subprocess
+import sys
+
+import torch
+from tile_ops import _C
+
+SHAPES, MOST = 300, 12
+tile = torch.ops.tile
+
+
+def extent(most=40):
+    """Mostly small, sometimes at the edge of a tile or far above."""
+    return random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most), random.choice([63, 64, 65, 128, 129])])
+
+
+def shape(rank, elements=20000):
+    while math.prod(sizes := [extent() for _ in range(rank)]) > elements:
+        pass
+    return sizes
+
+
+def tensor(sizes, dtype, grad=True):
+    """Random strides: axes in any order in memory, sometimes with gaps, sometimes expanded."""
+    order = random.sample(range(len(sizes)), len(sizes)) if random.random() < 0.5 else range(len(sizes))
+    gap = random.choice([1, 1, 1, 2])
+    wide = torch.randn([sizes[i] * (gap if k == len(sizes) - 1 else 1) for k, i in enumerate(order)])
+    wide = wide[..., ::gap] if sizes else wide
+    plain = wide.permute([list(order).index(i) for i in range(len(sizes))]).to(dtype)
+    return plain.requires_grad_(grad)
+
+
+def softmax(dtype):
+    sizes = random.choice([shape(random.randint(0, 5)), [extent(5), random.choice([500, 1000, 3000, 17000])]])
+    random.shuffle(sizes)
+    return tile.softmax, (tensor(sizes, dtype), random.randrange(max(len(sizes), 1))), {}
+
+
+def rows():
+    """Sizes for a norm, and how many axes it takes."""
+    if random.random() < 0.3:
+        return [random.choice([1, 3, 70]), random.choice([100, 600, 3000, 17000, 20000])], 1
+    rank = random.randint(1, 5)
+    return shape(rank), random.randint(1, rank)
+
+
+def rms_norm(dtype):
+    sizes, axes = rows()
+    size = sizes[len(sizes) - axes :]
+    return tile.rms_norm, (tensor(sizes, dtype), size, tensor(size, dtype)), {}
+
+
+def layer_norm(dtype):
+    sizes, axes = rows()
+    size = sizes[len(sizes) - axes :]
+    return tile.layer_norm, (tensor(sizes, dtype), size, tensor(size, dtype), tensor(size, dtype)), {}
+
+
+def group_norm(dtype):
+    groups, rank = random.choice([1, 2, 3, 32]), random.randint(0, 3)
+    sizes = [random.randint(1, 3), groups * random.choice([1, 2, 5, 20]), *shape(rank, 800)]
+    if random.random() < 0.2:
+        sizes = [1, 4 * groups, random.choice([40, 100]), random.choice([40, 100])]
+    channels = sizes[1]
+    return tile.group_norm, (tensor(sizes, dtype), groups, tensor([channels], dtype), tensor([channels], dtype)), {"activation": "silu"}
+
+
+def rope(dtype):
+    batch, length, width = random.randint(1, 3), extent(), 2 * random.choice([1, 4, 16, 32, 33, 64, 65, 100])
+    rotary = 2 * random.randint(0, width // 2)
+    tables = [batch] if random.random() < 0.5 else []
+    cos, sin = (torch.randn(*tables, length, random.choice([rotary, rotary // 2]) if i else rotary) for i in (0, 0))
+    query, key = (tensor([batch, random.choice([1, 2, 4, 17]), length, width], dtype) for _ in range(2))
+    positions = torch.randint(0, length, random.choice([[length], [batch, length]]))
+    return tile.rope, (query, key, cos, sin), {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5}
+
+
+def matmul(dtype):
+    m, n, k = (extent() for _ in range(3)) if random.random() < 0.8 else (random.choice([1, 17, 300, 600]) for _ in range(3))
+    batch = random.choice([[], [2], [3, 2], [2, 1, 2], [2, 3, 1, 2]])
+    left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
+    left, right = random.choice([(left, right), (left, right), (left, right), ([k], right), (left, [k])])
+    return tile.matmul, (tensor(left, dtype), tensor(right, dtype)), {"bias": tensor([1], dtype), "activation": "gelu"}
+
+
+def attention(dtype):
+    batch, key_heads, group = random.randint(1, 3), random.choice([1, 2, 8]), random.choice([1, 1, 2, 3])
+    rows, keys = (random.choice([1, 5, 33, 64, 130]) for _ in range(2))
+    depth, width = (random.choice([1, 8, 64, 65, 96, 128, 160]) for _ in range(2))
+    query = tensor([batch, key_heads * group, rows, depth], dtype)
+    key, value = tensor([batch, key_heads, keys, depth], dtype), tensor([batch, key_heads, keys, width], dtype)
+    return tile.attention, (query, key, value), {"is_causal": random.random() < 0.5}
+
+
+OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, matmul, attention]
+
+
+def compiled_by(call):
+    """What the call gives, and how many kernels it compiled."""
+    before = collections.Counter(_C.compiled_kernels())
+    return call(), collections.Counter(_C.compiled_kernels()) - before
+
+
+def count(make, dtype, seed):
+    """Kernels of the operator and of its gradient, each an operator with a schema, by the name of the kernel."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    forward, backward = collections.Counter(), collections.Counter()
+    for _ in range(SHAPES):
+        op, args, kwargs = make(dtype)
+        tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor) and each.requires_grad]
+        results, compiled = compiled_by(lambda: op(*args, **kwargs))
+        forward += compiled
+        results = results if isinstance(results, tuple) else (results,)
+        incoming = [torch.randn_like(each) for each in results]
+        _, compiled = compiled_by(lambda: torch.autograd.grad(results, tensors, incoming))
+        backward += compiled
+    return {"forward": forward, "backward": backward}
+
+
+def count_apart(make, dtype, seed):
+    """The same in a child of a process that has compiled nothing: operators share some kernels."""
+    read, write = os.pipe()
+    if os.fork():
+        os.close(write)
+        text = os.fdopen(read).read()
+        os.wait()
+        return json.loads(text)
+    try:
+        os.write(write, json.dumps(count(make, dtype, seed)).encode())
+    finally:
+        os._exit(0)
+
+
+def pytest_generate_tests(metafunc):
+    every = ["float32", "bfloat16", "float16", "float64"]
+    metafunc.parametrize("dtype", every if metafunc.config.getoption("long") else every[:2])
+
+
+def test_number_of_kernels(dtype, seed):
+    done = subprocess.run(
+        [sys.executable, __file__, dtype, str(seed)], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr
+    counts = json.loads(done.stdout)
+    for name, each in counts.items():
+        for part, kernels in each.items():
+            assert sum(kernels.values()) <= MOST, (name, part, kernels)
+        assert each["forward"], name
+
+
+if __name__ == "__main__":
+    assert not _C.compiled_kernels()
+    found = {make.__name__: count_apart(make, getattr(torch, sys.argv[1]), int(sys.argv[2])) for make in OPERATORS}
+    print(json.dumps(found))
