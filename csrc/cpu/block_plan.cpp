@@ -110,10 +110,11 @@ bool BlockPlan::may_join(const Op& store, int group) const {
 
 void BlockPlan::note_memory(const Op& op, int group) {
   Effects effects = effects_of(op);
-  if (!effects.any()) return;
+  const bool jumps = has_jump(op);
+  if (!effects.any() && !jumps) return;
   for (const Value* array : effects.reads) last_reader_[array] = std::max(last_reader_[array], group);
   for (const Value* array : effects.writes) last_writer_[array] = group;
-  if (effects.barrier || effects.other) barrier_ = group;
+  if (effects.barrier || effects.other || jumps) barrier_ = group;
   last_access_ = std::max(last_access_, group);
 }
 

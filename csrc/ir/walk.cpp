@@ -59,6 +59,15 @@ Effects effects_of(const Op& op) {
   return effects;
 }
 
+bool has_jump(const Op& op) {
+  if (op.is("break") || op.is("continue")) return true;
+  if (!op.is("if")) return false;
+  for (const auto& region : op.regions)
+    for (const auto& inner : region->ops)
+      if (has_jump(*inner)) return true;
+  return false;
+}
+
 bool Effects::conflicts(const Effects& later) const {
   if ((barrier && later.any()) || (later.barrier && any()) || (other && later.other)) return true;
   for (const Value* array : writes)

@@ -39,6 +39,8 @@ struct Effects {
   bool conflicts(const Effects& later) const;      // the two may not change places
 };
 Effects effects_of(const Op& op);
+// Whether it may break or continue a loop around it: what stands behind it may then not run.
+bool has_jump(const Op& op);
 
 bool defined_inside(const Value* value, const Block& block);  // in the block or nested in it
 

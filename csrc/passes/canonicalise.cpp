@@ -9,15 +9,6 @@
 namespace tile {
 namespace {
 
-bool has_jump(const Op& op) {  // to a loop around `op`
-  if (op.is("break") || op.is("continue")) return true;
-  if (!op.is("if")) return false;
-  for (const auto& region : op.regions)
-    for (const auto& inner : region->ops)
-      if (has_jump(*inner)) return true;
-  return false;
-}
-
 class Schedule {
  public:
   explicit Schedule(Block& block) : block_(block) {

@@ -1,0 +1,49 @@
+"""Random programs: the interpreter, with and without passes, against torch's evaluation of the same statements."""
+
+import math
+
+import pytest
+import torch
+from random_meaning import FLOATS
+from random_program import Program, widened
+from tile_ops import _C
+
+
+def differences(got, expected, bound):
+    """Elements that are wrong; those whose bound is infinite may be anything."""
+    same = (got == expected) | (got.isnan() & expected.isnan()) if got.is_floating_point() else got == expected
+    if bound is None or not got.is_floating_point():
+        return ~same
+    return ~(same | ((got - expected).abs() <= bound) | (bound == math.inf))
+
+
+def run(seed):
+    """How many elements were compared, and how many of them bit for bit."""
+    program = Program(seed)
+    expected = program.evaluate()
+    for passes in (False, True):
+        arrays = [torch.empty_strided(a.tensor.shape, a.tensor.stride(), dtype=a.tensor.dtype).copy_(a.tensor) for a in program.arrays]
+        try:
+            _C.run_ir(program.text, program.grid, arrays, passes)
+        except RuntimeError as error:
+            pytest.fail(f"seed {seed}, passes {passes}: {error}\n{program.text}")
+        for array, got, (x, bound) in zip(program.arrays, arrays, expected):
+            wrong = differences(widened(got), x, bound)
+            if wrong.any():
+                at = tuple(wrong.nonzero()[0].tolist())
+                pytest.fail(
+                    f"seed {seed}, passes {passes}: {array.name}{list(at)} of {array.dtype}{list(x.shape)} is {got[at].item()}, not "
+                    f"{x[at].item()} (bound {0 if bound is None else bound[at].item()}); {int(wrong.sum())} wrong\n{program.text}"
+                )
+    bounds = [b for a, (_, b) in zip(program.arrays, expected) if a.written and b is not None]
+    return torch.tensor([[b.numel(), int((b < math.inf).sum()), int((b == 0).sum())] for b in bounds]).sum(0)
+
+
+PARTS = 10
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs(part, long):
+    total = sum(run(PARTS * i + part) for i in range(1000 if long else 100))
+    elements, compared, exact = total.tolist()
+    assert compared > 0.8 * elements and exact > 0.5 * elements, (elements, compared, exact)
