@@ -41,7 +41,6 @@ void Carry::run(Frame& frame) const {
     values = many.data();
   }
   for (size_t i = 0; i < scalars_.size(); ++i) values[i] = frame.scalars[static_cast<size_t>(scalars_[i].from)];
-  for (size_t i = 0; i < scalars_.size(); ++i) frame.scalars[static_cast<size_t>(scalars_[i].to)] = values[i];
 
   size_t mark = frame.scratch.mark();
   auto* refs = reinterpret_cast<TileRef*>(frame.scratch.take(tiles_.size() * sizeof(TileRef) + 1));
@@ -62,6 +61,8 @@ void Carry::run(Frame& frame) const {
       std::swap(frame.slots[static_cast<size_t>(move.from_slot)], frame.slots[static_cast<size_t>(move.to_slot)]);
   }
   frame.scratch.release(mark);
+  // Last: a tile may be a view of a scalar.
+  for (size_t i = 0; i < scalars_.size(); ++i) frame.scalars[static_cast<size_t>(scalars_[i].to)] = values[i];
 }
 
 }  // namespace tile::cpu

@@ -37,3 +37,26 @@ def test_what_stands_behind_a_break_does_not_run():
             assert turns.item() == limit
             assert torch.equal(out[: 5 * limit], (-x * x).repeat(limit))
             assert (out[5 * limit :] == 7).all()
+
+
+CARRIES = """
+kernel carry(%out: array<i32,1>) {
+  %low: i32 = constant {dtype=i32, value=0}
+  %high: i32 = constant {dtype=i32, value=3}
+  %one: i32 = constant {dtype=i32, value=1}
+  %none: i32[4] = broadcast %low {shape=[4]}
+  %last: i32, %before: i32[4] = for %low, %high, %one, %low, %none (%i: i32, %s: i32, %t: i32[4]) {
+    %wide: i32[4] = broadcast %s {shape=[4]}
+    %next: i32 = add %i, %high
+    yield %next, %wide
+  }
+  store %out, %before, %low {steps=[4]}
+}
+"""
+
+
+def test_a_carried_tile_keeps_the_scalar_that_it_was_made_of():
+    for passes in (False, True):
+        out = torch.full((4,), -1, dtype=torch.int32)
+        _C.run_ir(CARRIES, (1, 1, 1), [out], passes)
+        assert out.tolist() == [4] * 4
