@@ -59,7 +59,13 @@ void Tracer::assign(uint32_t variable, uint32_t trace, Value* value, const Locat
   if (trace != serial_)
     fail(use, ErrorKind::runtime, "this Tile belongs to another trace; make it inside the kernel that uses it");
   touch(variable);
+  set(variable, value);
+}
+
+void Tracer::set(uint32_t variable, Value* value) {
   variables_[variable].value = value;
+  auto& assigned = scopes_.back().assigned;
+  assigned.emplace(variable, assigned.size());
 }
 
 void Tracer::raise_pending() {
@@ -102,6 +108,9 @@ std::vector<std::pair<Tracer::Seen, Value*>> Tracer::changed(Scope& scope) {
     Value* last = variables_[seen.variable].value;
     if (seen.outer && last != seen.inner) carried.push_back({seen, last});
   }
+  std::sort(carried.begin(), carried.end(), [&](const auto& a, const auto& b) {
+    return scope.assigned.at(a.first.variable) < scope.assigned.at(b.first.variable);
+  });
   return carried;
 }
 
@@ -141,6 +150,7 @@ void Tracer::restart(Scope& scope) {
   }
   forget_locals(scope);
   scope.seen.clear();
+  scope.assigned.clear();
   *scope.block = Block();
   scope.index = function_.add_argument(*scope.block, scope.index->type, scope.location);
 }
@@ -204,7 +214,7 @@ bool Tracer::close_loop() {
   build_.location = loop->location;
   build_.to_end(block_of(outer));
   Op& op = build_.insert(std::move(loop));
-  for (size_t i = 0; i < results.size(); ++i) variables_[results[i].first.variable].value = op.results[i];
+  for (size_t i = 0; i < results.size(); ++i) set(results[i].first.variable, op.results[i]);
   return true;
 }
 
@@ -264,7 +274,6 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
     regions.push_back(std::move(inner.block));
     pop_scope();
   }
-  std::sort(merges.begin(), merges.end(), [](const Merge& a, const Merge& b) { return a.variable < b.variable; });
   for (const Merge& m : merges)
     if (m.ends[0]->type != m.ends[1]->type)
       fail(location, ErrorKind::type, "when: a Tile is ", m.ends[0]->type, " after one branch (", m.ends[0]->location,
@@ -281,7 +290,7 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
   build_.location = location;
   build_.to_end(block_of(scopes_.back()));
   Op& inserted = build_.insert(std::move(op));
-  for (size_t i = 0; i < merges.size(); ++i) variables_[merges[i].variable].value = inserted.results[i];
+  for (size_t i = 0; i < merges.size(); ++i) set(merges[i].variable, inserted.results[i]);
 }
 
 Value* Tracer::combine(const Primitive& primitive, Value* operand, const std::function<Tile(Tile, Tile)>& combine,
