@@ -12,11 +12,12 @@ Range::Range(Operand low, Operand high, Operand step, Location location) : locat
   for (const Operand* bound : {&low, &high, &step}) {
     if (!bound->value) continue;
     if (!bound->value->type.is_scalar() || !is_integer(bound->value->type.dtype))
-      fail(location, ErrorKind::type, "range: bounds must be integer scalars, got ", bound->value->type);
+      fail(location, ErrorKind::type, "range: a bound is ", bound->value->type,
+           "; it must be an integer scalar, cast it with astype()");
     dtype = bound->value->type.dtype;
   }
   if (step.literal && step.literal->integer <= 0)
-    fail(location, ErrorKind::value, "range: the step must be positive, got ", step.literal->integer);
+    fail(location, ErrorKind::value, "range: the step is ", step.literal->integer, "; it must be at least 1");
   low_ = low.as(dtype, "range");
   high_ = high.as(dtype, "range");
   step_ = step.as(dtype, "range");

@@ -32,7 +32,8 @@ std::vector<Type> infer_permute(const Op& op) {
   std::sort(sorted.begin(), sorted.end());
   bool good = static_cast<int>(sorted.size()) == op.type(0).array_rank;
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!good) fail(op, ErrorKind::value, "axes ", op.integers("axes"), " are no permutation of the axes of ", op.type(0));
+  if (!good) fail(op, ErrorKind::value, "axes ", op.integers("axes"), " are no permutation of the axes of ", op.type(0),
+                  "; name each axis once");
   return {op.type(0)};
 }
 

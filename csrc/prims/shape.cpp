@@ -27,7 +27,8 @@ std::vector<Type> infer_permute(const Op& op) {
   std::sort(sorted.begin(), sorted.end());
   bool good = axes.size() == from.size();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!good) fail(op, ErrorKind::value, "axes ", axes, " are no permutation of the axes of ", op.type(0));
+  if (!good) fail(op, ErrorKind::value, "axes ", axes, " are no permutation of the axes of ", op.type(0),
+                  "; name each axis once");
   Shape to;
   for (int64_t axis : axes) to.push_back(from[static_cast<size_t>(axis)]);
   return {Type::tile(op.type(0).dtype, to)};

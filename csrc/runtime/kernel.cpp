@@ -89,12 +89,22 @@ TextKernel::TextKernel(std::string_view text, bool passes) {
   Function function = parse(text);
   verify(function, "parse");
   name_ = function.name();
+  for (const Value* parameter : function.body().arguments) parameters_.push_back(parameter->type);
   if (passes) run_passes(function);
   program_ = std::make_unique<cpu::Program>(std::move(function));
 }
 TextKernel::~TextKernel() = default;
 
 void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
+  std::vector<Type> given;
+  for (const Argument& argument : arguments)
+    if (const auto* array = std::get_if<ArrayArgument>(&argument))
+      given.push_back(Type::array(array->dtype, array->rank));
+    else
+      given.push_back(Type::tile(std::get<ScalarArgument>(argument).dtype));
+  if (given != parameters_)
+    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_, ": takes (",
+         join(parameters_), ") but is given (", join(given), "); give one argument of its type for each parameter");
   run_program(*program_, name_, {}, grid, arguments);
 }
 

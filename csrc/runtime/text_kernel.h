@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/type.h"
 #include "runtime/argument.h"
 
 namespace tile {
@@ -18,11 +19,12 @@ class TextKernel {
   // Errors: text that does not parse (line:column), a function that does not verify. `passes`: optimise it.
   explicit TextKernel(std::string_view text, bool passes = true);
   ~TextKernel();
-  // Arguments in the order of the text's parameters.
+  // Arguments in the order of the text's parameters. Error: other types than theirs, or another number.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
 
  private:
   std::string name_;
+  std::vector<Type> parameters_;
   std::unique_ptr<cpu::Program> program_;
 };
 

@@ -1,6 +1,7 @@
 """Every row of elementwise.def and every cast against torch, each dtype, through Tile IR text."""
 
 import math
+import zlib
 
 import numpy
 import pytest
@@ -93,7 +94,7 @@ CASES = [(name, dtype) for name, row in ROWS.items() for dtype in row["dtypes"] 
 @pytest.mark.parametrize("name,dtype", CASES)
 def test_row(name, dtype):
     row = ROWS[name]
-    generator = torch.Generator().manual_seed(hash((name, dtype)) % 2**31)
+    generator = torch.Generator().manual_seed(zlib.crc32(f"{name} {dtype}".encode()))
     count = row["operands"]
     operands = [sample(dtype, row, generator) for _ in range(count)]
     if name == "where":
@@ -158,13 +159,3 @@ def test_division_by_zero_is_zero(name, dtype):
     y = torch.zeros(SIZE, dtype=torch.int64).to(DTYPES[dtype])
     got = run_elementwise(name, [x, y], torch.ones(SIZE, dtype=torch.int64).to(DTYPES[dtype]))
     assert not got.to(torch.int64).any() or name == "mod"
-
-
-def test_every_primitive_is_complete():
-    """Type rule or expansion, a CPU body, a doc and, for elementwise ones, a test row."""
-    for name, row in TABLE.items():
-        assert row["doc"].endswith("."), name
-        assert row["infer"], name
-        assert row["cpu"] or not row["core"], name
-        if row["elementwise"] and name not in ("astype", "bitcast"):
-            assert row["reference"], name

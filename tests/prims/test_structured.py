@@ -1,0 +1,289 @@
+"""A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a row."""
+
+import pytest
+import torch
+from tile_ops import _C
+
+DTYPES = {
+    "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
+    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
+    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
+}
+TABLE = _C.primitives()
+# Those that test_elementwise.py runs.
+ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"]} | {"astype"}
+
+NUMBERS = [d for d in DTYPES if d != "bool"]
+FLOATS = ["f16", "bf16", "f32", "f64"]
+
+
+def values(dtype, *sizes, high=5):
+    """Small whole numbers: every dtype holds them, and sums and products of a few."""
+    return torch.randint(0, 2 if dtype == "bool" else high, sizes).to(DTYPES[dtype])
+
+
+def same(got, expected):
+    assert torch.equal(got.double(), expected.double()), (got, expected)
+
+
+def run(body, arrays, grid=(1, 1, 1), scalars=()):
+    """Runs the body over copies of the arrays %a, %b, … and scalars %s0, …; gives the arrays without and with passes."""
+    names = {dtype: name for name, dtype in DTYPES.items()}
+    parameters = [f"%{chr(97 + i)}: array<{names[a.dtype]},{a.dim()}>" for i, a in enumerate(arrays)]
+    parameters += [f"%s{i}: i32" for i in range(len(scalars))]
+    results = []
+    for passes in (False, True):
+        copies = [a.clone() for a in arrays]
+        zero = "%z: i32 = constant {dtype=i32, value=0}\n%one: i32 = constant {dtype=i32, value=1}"
+        _C.run_ir(f"kernel k({', '.join(parameters)}) {{\n{zero}\n{body}\n}}\n", grid, [*copies, *scalars], passes)
+        results.append(copies)
+    for one, two in zip(*results):
+        same(one, two)
+    return results[0]
+
+
+def unary(text, x, sizes, dtype):
+    """op(x) of a whole tile of x, where `text` has the op's name and attributes around the operand."""
+    name, _, attributes = text.partition(" ")
+    source = {v: k for k, v in DTYPES.items()}[x.dtype]
+    shape, out = list(x.shape), list(sizes)
+    body = f"""%t: {source}{shape} = load %a{', %z' * x.dim()} {{pad=0, shape={shape}, steps={shape}}}
+%r: {dtype}{out if out else ''} = {name} %t {attributes}
+%w: {dtype}{out or [1]} = reshape %r {{shape={out or [1]}}}
+store %b, %w{', %z' * max(len(out), 1)} {{steps={out or [1]}}}"""
+    return run(body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"), [x, torch.ones(out or [1], dtype=DTYPES[dtype])])[1].reshape(out)
+
+
+def arange(dtype):
+    out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}", [values(dtype, 7)])[0]
+    same(out, torch.arange(7))
+
+
+def constant(dtype):
+    text = "1" if dtype == "bool" else "3.0" if dtype in FLOATS else "3"
+    body = f"%t: {dtype} = constant {{dtype={dtype}, value={text}}}\n%w: {dtype}[4] = broadcast %t {{shape=[4]}}\nstore %a, %w, %z {{steps=[4]}}"
+    same(run(body, [values(dtype, 4)])[0], torch.full((4,), 1 if dtype == "bool" else 3))
+
+
+def argument(name):
+    def row(dtype):
+        x = torch.stack([torch.randperm(6) for _ in range(4)]).to(DTYPES[dtype])
+        same(unary(f"{name} {{axis=1}}", x, [4], "i32"), getattr(x.double(), name)(1))
+
+    return row
+
+
+def reduction(name, function, high=5):
+    def row(dtype):
+        x = values(dtype, 3, 4, 5, high=high)
+        wide = x if dtype == "bool" else x.double()
+        same(unary(f"{name} {{axes=[1]}}", x, [3, 5], dtype), function(wide, 1))
+        same(unary(f"{name} {{axes=[0, 2]}}", x, [4], dtype), function(function(wide, 2), 0))
+
+    return row
+
+
+def combined(name):
+    def row(dtype):
+        x, pad = values(dtype, 3, 5, high=3), "0.0" if dtype in FLOATS else "0"
+        op = "bitwise_or" if dtype == "bool" else "add"
+        shape = "[3]" if name == "reduce" else "[3, 5]"
+        body = f"""%t: {dtype}[3, 5] = load %a, %z, %z {{pad={pad}, shape=[3, 5], steps=[3, 5]}}
+%r: {dtype}{shape} = {name} %t {{axis=1}} (%x: {dtype}, %y: {dtype}) {{
+  %sum: {dtype} = {op} %x, %y
+  yield %sum
+}}
+store %b, %r{', %z' * (1 if name == 'reduce' else 2)} {{steps={shape}}}"""
+        expected = x.double().sum(1) if name == "reduce" else x.double().cumsum(1)
+        expected = expected.clamp(0, 1) if dtype == "bool" else expected
+        same(run(body, [x, torch.zeros_like(expected, dtype=x.dtype)])[1], expected)
+
+    return row
+
+
+def bitcast(dtype):
+    same_width = {"i8": "u8", "u8": "i8", "i16": "bf16", "u16": "f16", "f16": "u16", "bf16": "i16", "i32": "f32", "u32": "i32",
+                  "f32": "u32", "i64": "f64", "u64": "i64", "f64": "u64"}[dtype]
+    x = values(dtype, 9, high=50)
+    assert torch.equal(unary(f"bitcast {{dtype={same_width}}}", x, [9], same_width), x.view(DTYPES[same_width]))
+
+
+def mma(dtype):
+    accumulator = {"f16": "f32", "bf16": "f32", "f32": "f32", "f64": "f64", "i8": "i32", "u8": "i32"}[dtype]
+    pad, sum_pad = ("0.0", "0.0") if dtype in FLOATS else ("0", "0")
+    x, y, acc = values(dtype, 5, 7), values(dtype, 7, 6), values(accumulator, 5, 6)
+    body = f"""%x: {dtype}[5, 7] = load %a, %z, %z {{pad={pad}, shape=[5, 7], steps=[5, 7]}}
+%y: {dtype}[7, 6] = load %b, %z, %z {{pad={pad}, shape=[7, 6], steps=[7, 6]}}
+%t: {accumulator}[5, 6] = load %c, %z, %z {{pad={sum_pad}, shape=[5, 6], steps=[5, 6]}}
+%r: {accumulator}[5, 6] = mma %x, %y, %t
+store %c, %r, %z, %z {{steps=[5, 6]}}"""
+    same(run(body, [x, y, acc])[2], x.double() @ y.double() + acc.double())
+
+
+def tiles(dtype):
+    """load and store of the grid's tiles, the last one partial; what is outside is the padding."""
+    x, pad = values(dtype, 10, 5), "2.0" if dtype in FLOATS else "0"
+    body = f"""%i: i32 = bid {{axis=0}}
+%j: i32 = bid {{axis=1}}
+%t: {dtype}[4, 3] = load %a, %i, %j {{pad={pad}, shape=[4, 3], steps=[4, 3]}}
+store %b, %t, %i, %j {{steps=[4, 3]}}
+store %c, %t, %i, %j {{steps=[4, 3]}}"""
+    _, small, large = run(body, [x, values(dtype, 9, 4), values(dtype, 12, 6)], (3, 2, 1))
+    same(small, x[:9, :4])
+    expected = torch.full((12, 6), float(pad))
+    expected[:10, :5] = x.double()
+    same(large, expected)
+
+
+def elements(dtype):
+    """gather, masked, then scatter to other places."""
+    x, index = values(dtype, 10), torch.tensor([3, 0, 12, -1, 9, 5], dtype=torch.int32)
+    pad = "0.0" if dtype in FLOATS else "0"
+    body = f"""%i: i32[6] = load %b, %z {{pad=0, shape=[6], steps=[6]}}
+%mask: bool[6] = load %c, %z {{pad=0, shape=[6], steps=[6]}}
+%t: {dtype}[6] = gather %a, %i, %mask {{pad={pad}}}
+store %d, %t, %z {{steps=[6]}}
+scatter %e, %t, %i"""
+    mask = torch.tensor([True, True, True, True, False, True])
+    old = values(dtype, 10)
+    *_, gathered, scattered = run(body, [x, index, mask, values(dtype, 6), old])
+    expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0, x[5]]).double()
+    same(gathered, expected)
+    places = old.double().clone()
+    places[[3, 0, 9, 5]] = expected[[0, 1, 4, 5]]
+    same(scattered, places)
+
+
+def atomic_add(dtype):
+    body = f"""%i: i32[6] = load %b, %z {{pad=0, shape=[6], steps=[6]}}
+%t: {dtype}[6] = load %a, %z {{pad={"0.0" if dtype in FLOATS else "0"}, shape=[6], steps=[6]}}
+atomic_add %c, %t, %i"""
+    x, index, old = values(dtype, 6), torch.tensor([1, 1, 0, 4, 3, 1], dtype=torch.int32), values(dtype, 4)
+    expected = old.double().index_add(0, index[[0, 1, 2, 4, 5]].long(), x.double()[[0, 1, 2, 4, 5]] * 7)
+    same(run(body, [x, index, old], (7, 1, 1))[2], expected)
+
+
+def views(dtype):
+    """index, slice and permute_array, one of the other."""
+    x, pad = values(dtype, 4, 6, 5), "2.0" if dtype in FLOATS else "0"
+    body = f"""%v: array<{dtype},2> = index %a, %s0
+%w: array<{dtype},2> = slice %v, %one, %s1 {{axis=0}}
+%u: array<{dtype},2> = permute_array %w {{axes=[1, 0]}}
+%t: {dtype}[5, 4] = load %u, %z, %z {{pad={pad}, shape=[5, 4], steps=[5, 4]}}
+store %b, %t, %z, %z {{steps=[5, 4]}}"""
+    for at, stop in ((2, 4), (3, 6), (4, 3), (-1, 3)):
+        expected = torch.full((5, 4), float(pad), dtype=torch.float64)
+        if 0 <= at < 4:
+            part = x.double()[at, 1:stop].T[:, :4]
+            expected[:, : part.shape[1]] = part
+        same(run(body, [x, values(dtype, 5, 4)], scalars=(at, stop))[1], expected)
+
+
+def grid(_):
+    """The block's own index and number of blocks, extents and strides."""
+    body = """%i: i32 = bid {axis=0}
+%n: i32 = num_blocks {axis=0}
+%d: i32 = dim %b {axis=1}
+%l: i64 = stride %b {axis=0}
+%m: i32 = astype %l {dtype=i32}
+%x: i32 = mul %i, %n
+%y: i32 = mul %d, %m
+%r: i32 = add %x, %y
+%w: i32[1] = reshape %r {shape=[1]}
+store %a, %w, %i {steps=[1]}"""
+    out = run(body, [torch.zeros(5, dtype=torch.int32), torch.zeros(3, 4)], (5, 1, 1))[0]
+    same(out, torch.arange(5) * 5 + 16)
+
+
+CONTROL = """%n: i32 = bid {axis=0}
+%t: DT[3] = load %a, %z {pad=PAD, shape=[3], steps=[3]}
+%sum: DT[3] = for %z, %n, %one, %t (%i: i32, %s: DT[3]) {
+  %next: DT[3] = OP %s, %t
+  yield %next
+}
+%two: i32 = add %one, %one
+%count: i32, %end: DT[3] = loop %z, %sum (%k: i32, %v: DT[3]) {
+  %go: i32 = add %k, %one
+  %stop: bool = ge %k, %two
+  if %stop () {
+    break %k, %v
+  } () {
+    yield
+  }
+  %more: DT[3] = OP %v, %t
+  continue %go, %more
+}
+%odd: i32 = mod %n, %two
+%is: bool = eq %odd, %one
+%r: DT[3] = if %is () {
+  yield %end
+} () {
+  yield %t
+}
+%w: DT[1, 3] = reshape %r {shape=[1, 3]}
+store %b, %w, %n, %z {steps=[1, 3]}"""
+
+
+def control(dtype):
+    x = values(dtype, 3)
+    text = CONTROL.replace("DT", dtype).replace("PAD", "0.0" if dtype in FLOATS else "0")
+    out = run(text.replace("OP", "bitwise_or" if dtype == "bool" else "add"), [x, values(dtype, 4, 3)], (4, 1, 1))[1]
+    for n in range(4):
+        same(out[n], x.double() if n % 2 == 0 or dtype == "bool" else x.double() * (n + 3))
+
+
+def cat(dtype):
+    pad = "0.0" if dtype in FLOATS else "0"
+    x, y = values(dtype, 2, 3), values(dtype, 2, 4)
+    body = f"""%x: {dtype}[2, 3] = load %a, %z, %z {{pad={pad}, shape=[2, 3], steps=[2, 3]}}
+%y: {dtype}[2, 4] = load %b, %z, %z {{pad={pad}, shape=[2, 4], steps=[2, 4]}}
+%r: {dtype}[2, 7] = cat %x, %y {{axis=1}}
+store %c, %r, %z, %z {{steps=[2, 7]}}"""
+    same(run(body, [x, y, values(dtype, 2, 7)])[2], torch.cat([x, y], 1))
+
+
+def moved(name, sizes, attributes, function):
+    def row(dtype):
+        x = values(dtype, 3, 1, 4)
+        same(unary(f"{name} {{{attributes}={list(sizes)}}}", x, function(x).shape, dtype), function(x))
+
+    return row
+
+
+EVERY = list(DTYPES)
+ROWS = {
+    "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS), "argmin": (argument("argmin"), NUMBERS),
+    "reduce_sum": (reduction("reduce_sum", lambda x, a: x.sum(a)), NUMBERS),
+    "reduce_prod": (reduction("reduce_prod", lambda x, a: x.prod(a), high=2), NUMBERS),
+    "reduce_max": (reduction("reduce_max", lambda x, a: x.amax(a)), NUMBERS),
+    "reduce_min": (reduction("reduce_min", lambda x, a: x.amin(a)), NUMBERS),
+    "reduce_any": (reduction("reduce_any", lambda x, a: x.any(a)), ["bool"]),
+    "reduce_all": (reduction("reduce_all", lambda x, a: x.all(a)), ["bool"]),
+    "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
+    "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
+    "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
+    "atomic_add": (atomic_add, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
+    "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
+    "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
+    "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
+} | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
+CASES = {(row, dtype): None for row, dtypes in ROWS.values() for dtype in dtypes}
+NAMES = {row: "-".join(n for n, (r, _) in ROWS.items() if r is row) for row, _ in ROWS.values()}
+
+
+@pytest.mark.parametrize("row, dtype", [pytest.param(row, dtype, id=f"{NAMES[row]}-{dtype}") for row, dtype in CASES])
+def test_row(row, dtype):
+    row(dtype)
+
+
+def test_every_primitive_is_complete():
+    """A type rule or an expansion, a CPU body, a doc, and a row that runs, of every dtype that it takes."""
+    for name, entry in TABLE.items():
+        assert entry["doc"].endswith("."), name
+        assert entry["infer"], name
+        assert entry["cpu"] or not entry["core"], name
+        assert name in ELEMENTWISE or name in ROWS, name
+        if name in ROWS and len(entry["dtypes"]) < 16:
+            assert set(entry["dtypes"]) & set(DTYPES) == set(ROWS[name][1]), name
+    assert set(ROWS) <= set(TABLE)

@@ -1,0 +1,113 @@
+"""Bad input of every operator: the class and exact text of its error, with what was given and the fix."""
+
+import pytest
+import tile_ops  # noqa: F401
+import torch
+
+tile = torch.ops.tile
+
+
+def f(*sizes, dtype=torch.float32, device="cpu"):
+    return torch.ones(sizes, dtype=dtype, device=device)
+
+
+def f64(*sizes):
+    return f(*sizes, dtype=torch.float64)
+
+
+def i64(*sizes):
+    return f(*sizes, dtype=torch.int64)
+
+
+def meta(*sizes):
+    return f(*sizes, device="meta")
+
+
+FLOATS = "it must be Half, BFloat16, Float or Double, convert it with .to()"
+OTHERS = "it must be float16, bfloat16, float32 or float64"
+MOVE = "move them to one device"
+LAST = "it must be the sizes of the last dimensions"
+X = (1, 2, 3, 4)
+
+DTYPES = [
+    (lambda: tile.softmax(i64(2, 3), 1),
+     "tile::softmax: 'input' is Long; softmax is computed in Half, BFloat16, Float or Double, pass dtype=torch.float32"),
+    (lambda: tile.softmax(f(2, 3), 1, torch.int32),
+     "tile::softmax: dtype is Int; softmax is computed in Half, BFloat16, Float or Double, pass one of these"),
+    (lambda: tile.rms_norm(i64(2, 3), [3]), f"tile::rms_norm: 'input' is Long; {FLOATS}"),
+    (lambda: tile.layer_norm(i64(2, 3), [3]), f"tile::layer_norm: 'input' is Long; {FLOATS}"),
+    (lambda: tile.layer_norm(f(2, 3), [3], f(3), f64(3)),
+     "tile::layer_norm: 'bias' is Double and 'input' Float; 'bias' must have the dtype of 'input', or be Float where that has 16 bits"),
+    (lambda: tile.group_norm(i64(2, 4, 3), 2), f"tile::group_norm: 'input' is Long; {FLOATS}"),
+    (lambda: tile.group_norm(f(2, 4, 3), 2, f64(4)),
+     "tile::group_norm: 'weight' is Double and 'input' Float; 'weight' must have the dtype of 'input', or be Float where that has 16 bits"),
+    (lambda: tile.rope(i64(*X), f(*X), f(3, 4), f(3, 4)), f"tile::rope: query is int64; {OTHERS}"),
+    (lambda: tile.rope(f(*X), f64(*X), f(3, 4), f(3, 4)), "tile::rope: query is float32 and key is float64; convert one with .to()"),
+    (lambda: tile.matmul(i64(2, 3), i64(3, 2)), f"tile::matmul: input is int64; {OTHERS}"),
+    (lambda: tile.matmul(f(2, 3), f64(3, 2)), "tile::matmul: input is float32 and other is float64; convert one with .to()"),
+    (lambda: tile.matmul(f(2, 3), f(3, 2), bias=i64(2)), f"tile::matmul: bias is int64; {OTHERS}"),
+    (lambda: tile.attention(i64(*X), i64(*X), i64(*X)),
+     "tile::attention: 'query' is Long; convert it to Half, BFloat16, Float or Double"),
+    (lambda: tile.attention(f(*X), f64(*X), f(*X)),
+     "tile::attention: 'query' is Float, 'key' Double and 'value' Float; convert them to one dtype"),
+    (lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=i64(3, 3)),
+     "tile::attention: 'attn_bias' is Long; give a bool mask (True attends) or floats to add to the scores"),
+]
+SHAPES = [
+    (lambda: tile.softmax(f(2, 3), 2), "tile::softmax: dim 2 is out of range for 'input' of rank 2; give one in [-2, 1]"),
+    (lambda: tile.rms_norm(f(3), [2, 3]), f"tile::rms_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
+    (lambda: tile.rms_norm(f(2, 3), [4]), f"tile::rms_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+    (lambda: tile.rms_norm(f(2, 3), [3], f(2)), "tile::rms_norm: 'weight' has sizes [2], but normalized_shape is [3]; they must be equal"),
+    (lambda: tile.layer_norm(f(3), [2, 3]), f"tile::layer_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
+    (lambda: tile.layer_norm(f(2, 3), [4]), f"tile::layer_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+    (lambda: tile.layer_norm(f(2, 3), [3], f(3), f(2)),
+     "tile::layer_norm: 'bias' has sizes [2], but normalized_shape is [3]; they must be equal"),
+    (lambda: tile.group_norm(f(3), 1), "tile::group_norm: 'input' has 1 dimensions; it must have 2 to 5: [N, C, …]"),
+    (lambda: tile.group_norm(f(2, 5, 3), 2),
+     "tile::group_norm: 'input' has 5 channels, which num_groups=2 does not divide; give a divisor"),
+    (lambda: tile.group_norm(f(2, 4, 3), 2, f(3)),
+     "tile::group_norm: 'weight' has sizes [3], but the channels of 'input' are [4]; they must be equal"),
+    (lambda: tile.rope(f(2, 3, 4), f(*X), f(3, 4), f(3, 4)),
+     "tile::rope: query has shape [2, 3, 4]; it must be [batch, heads, positions, head dim]"),
+    (lambda: tile.rope(f(*X), f(1, 2, 5, 4), f(3, 4), f(3, 4)),
+     "tile::rope: query [1, 2, 3, 4] and key [1, 2, 5, 4] differ; only their number of heads may"),
+    (lambda: tile.rope(f(*X), f(*X), f(3, 3), f(3, 3)),
+     "tile::rope: cos and sin have width 3, but rotary_dim is 4; the width must be rotary_dim or half of it"),
+    (lambda: tile.matmul(f(), f(3, 2)), "tile::matmul: input has no dimensions; both operands need at least one"),
+    (lambda: tile.matmul(f(2, 3), f(4, 2)),
+     "tile::matmul: cannot multiply input [2, 3] by other [4, 2]; the inner extents 3 and 4 differ"),
+    (lambda: tile.matmul(f(2, 2, 3), f(3, 3, 2)),
+     "tile::matmul: cannot multiply input [2, 2, 3] by other [3, 3, 2]; the batch extents 2 and 3 do not broadcast"),
+    (lambda: tile.matmul(f(2, 3), f(3, 2), bias=f(3)),
+     "tile::matmul: bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last"),
+    (lambda: tile.attention(f(2, 3, 4), f(2, 3, 4), f(2, 3, 4)),
+     "tile::attention: 'query' has shape [2, 3, 4]; give it 4 dimensions, [batch, heads, length, head_dim]"),
+    (lambda: tile.attention(f(*X), f(1, 2, 3, 5), f(*X)),
+     "tile::attention: 'query' is [1, 2, 3, 4] but 'key' [1, 2, 3, 5]; their batch and head_dim must be equal"),
+    (lambda: tile.attention(f(*X), f(*X), f(1, 2, 5, 4)),
+     "tile::attention: 'key' is [1, 2, 3, 4] but 'value' [1, 2, 5, 4]; their batch, heads and length must be equal"),
+    (lambda: tile.attention(f(1, 3, 3, 4), f(*X), f(*X)),
+     "tile::attention: 'query' has 3 heads but 'key' 2; the heads of query must be a multiple of those of key"),
+    (lambda: tile.attention(f(*X), f(*X), f(*X), attn_bias=f(4, 4)),
+     "tile::attention: 'attn_bias' is [4, 4], which does not broadcast to the scores, [1, 2, 3, 3]; every dimension must be equal or 1"),
+]
+DEVICES = [
+    (lambda: tile.rms_norm(f(2, 3), [3], meta(3)), f"tile::rms_norm: 'input' is on cpu, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.layer_norm(f(2, 3), [3], f(3), meta(3)), f"tile::layer_norm: 'input' is on cpu, but 'bias' is on meta; {MOVE}"),
+    (lambda: tile.group_norm(f(2, 4, 3), 2, meta(4)), f"tile::group_norm: 'input' is on cpu, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)), f"tile::rope: 'query' is on cpu, but 'key' is on meta; {MOVE}"),
+    (lambda: tile.matmul(f(2, 3), meta(3, 2)), f"tile::matmul: 'input' is on cpu, but 'other' is on meta; {MOVE}"),
+    (lambda: tile.attention(f(*X), meta(*X), f(*X)), f"tile::attention: 'query' is on cpu, but 'key' is on meta; {MOVE}"),
+]
+CASES = [
+    pytest.param(kind, call, text, id=f"{text.split(':')[2]}-{what}{i}")
+    for what, kind, cases in (("dtype", TypeError, DTYPES), ("shape", ValueError, SHAPES), ("device", RuntimeError, DEVICES))
+    for i, (call, text) in enumerate(cases)
+]
+
+
+@pytest.mark.parametrize("kind, call, text", CASES)
+def test_bad_input(kind, call, text):
+    with pytest.raises(kind) as error:
+        call()
+    assert type(error.value) is kind and str(error.value).splitlines()[0] == text
