@@ -75,6 +75,11 @@ def test_every_folder_of_csrc_has_a_layer():
     assert {path.name for path in CSRC.iterdir()} <= set(ARROWS)
 
 
+def test_every_folder_of_csrc_has_tests():
+    folders = {path.name for path in CSRC.iterdir() if any(path.glob("*.cpp"))}
+    assert folders <= {path.parent.name for path in (ROOT / "tests").glob("*/*") if path.suffix in (".cpp", ".py")}
+
+
 def test_includes_of_csrc_go_down():
     wrong = []
     for path in SOURCES:
