@@ -16,6 +16,9 @@ struct Registry {
   };
   std::mutex mutex;
   std::map<std::string, Entry> entries;
+  // The dispatcher frees an operator that nothing registers, and Python and torch's JIT keep handles on it. A
+  // name that stays registered keeps the place while a definition replaces another.
+  std::map<std::string, c10::RegistrationHandleRAII> names;
   std::map<std::string, std::string> gradients;             // gradient operator -> operator
   std::vector<std::pair<std::string, std::string>> errors;  // operator, text
 };
@@ -28,6 +31,8 @@ std::atomic<uint64_t> definition_count{0};
 // Defines the operator's schema and a kernel for each key.
 void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
   library.def(c10::FunctionSchema(op->schema), {at::Tag::pt2_compliant_tag, at::Tag::needs_exact_strides});
+  if (!registry().names.contains(op->name))
+    registry().names.emplace(op->name, c10::Dispatcher::singleton().registerName({op->name, ""}));
   op->handle = c10::Dispatcher::singleton().findSchemaOrThrow(op->name.c_str(), "");
   const std::string bare = op->name.substr(op->name.find("::") + 2);
   using Key = c10::DispatchKey;

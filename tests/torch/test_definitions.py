@@ -142,3 +142,13 @@ def test_redefinition(library):
     assert torch.ops.tr.f(x.detach())[0] == 3  # a definition that fails replaces nothing
     assert library.redefine("tr::f(Tensor x) -> Tensor", 4.0) is None
     assert not [text for text in _C.registration_errors() if "tr::f" in text]
+
+
+def test_handles_outlive_redefinitions(library):
+    """What Python holds of an operator stays its own, though another operator is defined as the old definition dies."""
+    assert library.redefine("tr::f(Tensor x) -> Tensor", 0.0) is None
+    packet, overload, x = torch.ops.tr.f, torch.ops.tr.f.default, torch.ones(2)
+    for value in range(1, 5):
+        assert library.redefine("tr::f(Tensor x) -> Tensor", value) is None
+        assert overload(x)[0] == packet(x)[0] == value
+        assert str(overload._schema) == "tr::f(Tensor x) -> Tensor"

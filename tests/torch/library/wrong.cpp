@@ -2,6 +2,7 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <torch/library.h>
 
 #include <cstdio>
 #include <map>
@@ -140,12 +141,25 @@ extern "C" __attribute__((visibility("default"))) int tile_test_mistake(const ch
   }
 }
 
+// Dies with a definition that is replaced, and defines another operator at once: it takes the place in the
+// dispatcher's memory, if that was freed.
+struct Successor {
+  ~Successor() {
+    static auto* const kept = new std::vector<std::unique_ptr<torch::Library>>;
+    kept->push_back(std::make_unique<torch::Library>(torch::Library::FRAGMENT, "tr_other", std::nullopt,
+                                                     __FILE__, __LINE__));
+    kept->back()->def(tile::str("f", kept->size(), "(Tensor x) -> Tensor").c_str());
+  }
+};
+
 // (Re)defines tr::f to fill with a value.
 extern "C" __attribute__((visibility("default"))) int tile_test_redefine(const char* schema, double value,
                                                                          char* text, int size) {
   try {
     auto outputs = [](const Tensor& x) { return at::empty_symint(x.sym_sizes(), x.options()); };
-    auto run = [value](const Tensor&, Tensor& out) { out.fill_(value); };
+    auto run = [value, successor = std::make_shared<Successor>()](const Tensor&, Tensor& out) {
+      out.fill_(value);
+    };
     tile::Operator f = tile::redefine(schema);
     if (std::string_view(schema).find("int k") == std::string_view::npos)
       f.outputs(outputs).run(run).grad("tr::f_backward");
