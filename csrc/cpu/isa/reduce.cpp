@@ -160,17 +160,20 @@ struct Combine {
 template <class Op, class T>
 constexpr GroupLoop combine_group = vector_group<Combine<Op>, T, 2, 2>;
 
-// `width` vectors of accumulators stay in registers while the rows pass.
+// `width` vectors of accumulators stay in registers while the rows pass. The rows are combined first, so that sums of
+// many rows are sums of parts.
 template <class Op, class T, int width>
 TILE_INLINE void rows_into_one(const Chunk& c, int64_t at) {
-  T* out = reinterpret_cast<T*>(c.out) + at;
+  constexpr int lanes = Vec<T>::lanes;
+  const auto load = [&](int64_t r, int k) {
+    return Vec<T>::load(reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]) + at + k * lanes);
+  };
   Vec<T> acc[width];
-  for (int k = 0; k < width; ++k) acc[k] = Vec<T>::load(out + k * Vec<T>::lanes);
-  for (int64_t r = 0; r < c.rows; ++r) {
-    const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]) + at;
-    for (int k = 0; k < width; ++k) acc[k] = Op::combine(acc[k], Vec<T>::load(x + k * Vec<T>::lanes));
-  }
-  for (int k = 0; k < width; ++k) acc[k].store(out + k * Vec<T>::lanes);
+  for (int k = 0; k < width; ++k) acc[k] = load(0, k);
+  for (int64_t r = 1; r < c.rows; ++r)
+    for (int k = 0; k < width; ++k) acc[k] = Op::combine(acc[k], load(r, k));
+  T* out = reinterpret_cast<T*>(c.out) + at;
+  for (int k = 0; k < width; ++k) Op::combine(Vec<T>::load(out + k * lanes), acc[k]).store(out + k * lanes);
 }
 
 template <class Op, class T>
@@ -213,15 +216,33 @@ void product_columns(const Chunk& c) {
         reduce((acc[0] + acc[1]) + (acc[2] + acc[3]), [](T a, T b) { return a + b; });
   }
 }
+template <class T, int width>
+TILE_INLINE void products_into_one(const Chunk& c, int64_t at) {
+  constexpr int lanes = Vec<T>::lanes;
+  const auto load = [&](int operand, int64_t r, int k) {
+    return Vec<T>::load(reinterpret_cast<const T*>(c.in[operand] + r * c.in_row[operand]) + at + k * lanes);
+  };
+  Vec<T> acc[width];
+  for (int k = 0; k < width; ++k) acc[k] = load(0, 0, k) * load(1, 0, k);
+  for (int64_t r = 1; r < c.rows; ++r)
+    for (int k = 0; k < width; ++k) acc[k] = fma(load(0, r, k), load(1, r, k), acc[k]);
+  T* out = reinterpret_cast<T*>(c.out) + at;
+  for (int k = 0; k < width; ++k) (Vec<T>::load(out + k * lanes) + acc[k]).store(out + k * lanes);
+}
 template <class T>
 void product_rows(const Chunk& c) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
+  int64_t into_one = 0;
+  if (c.out_row == 0 && c.rows > 1) {
+    for (; into_one + 4 * lanes <= c.cols; into_one += 4 * lanes) products_into_one<T, 4>(c, into_one);
+    for (; into_one + lanes <= c.cols; into_one += lanes) products_into_one<T, 1>(c, into_one);
+  }
   for (int64_t r = 0; r < c.rows; ++r) {
     const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]);
     const T* y = reinterpret_cast<const T*>(c.in[1] + r * c.in_row[1]);
     T* out = reinterpret_cast<T*>(c.out + r * c.out_row);
-    int64_t i = 0;
+    int64_t i = into_one;
     for (; i + lanes <= c.cols; i += lanes) fma(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
     if (i < c.cols) {
       const int64_t rest = c.cols - i;
