@@ -23,6 +23,21 @@ void move_lanes(const char* from, int64_t column, char* to, int64_t count, int64
   }
   for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * element, from + i * column, static_cast<size_t>(element));
 }
+
+template <class T>
+void fill_with_first(char* lanes, int64_t count) {
+  T first;
+  std::memcpy(&first, lanes, sizeof(T));
+  std::fill_n(reinterpret_cast<T*>(lanes), count, first);
+}
+void repeat_lane(char* lanes, int64_t count, int64_t element) {
+  switch (element) {
+    case 1: return fill_with_first<uint8_t>(lanes, count);
+    case 2: return fill_with_first<uint16_t>(lanes, count);
+    case 4: return fill_with_first<uint32_t>(lanes, count);
+    default: return fill_with_first<uint64_t>(lanes, count);
+  }
+}
 }  // namespace
 
 void Scratch::Free::operator()(char* p) const { std::free(p); }
@@ -109,14 +124,13 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
     if (high - low < cols && !repeat) move.fill(to, from.pad, cols);
     int64_t step = rank ? from.axes[inner].stride : 0;
     int64_t count = high - low;
-    auto read = [&](const char* source, int64_t column, char* target, int64_t n) {
+    if (count > 0) {
       if (from.lanes)
-        move_lanes(source, column, target, n, element);
+        move_lanes(data + low * step, step, to + low * element, count, element);
       else
-        move.load(source, 0, column, target, 0, 1, n);
-    };
-    if (count > 0) read(data + low * step, step, to + low * element, count);
-    for (int64_t c = high; repeat > 0 && c < cols; ++c) read(data + (high - 1) * step, 0, to + c * element, 1);
+        move.load(data + low * step, 0, step, to + low * element, 0, 1, count);
+    }
+    if (repeat > 0) repeat_lane(to + (high - 1) * element, repeat + 1, element);
     for (int i = inner - 1; i >= 0 && ++index[i] == extents[i]; --i) index[i] = 0;
   }
 }
