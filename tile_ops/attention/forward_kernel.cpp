@@ -1,6 +1,4 @@
 // Flash attention: one pass over the keys with a running maximum and sum.
-#include <limits>
-
 #include "kernels.h"
 
 namespace tile::attention {
@@ -13,14 +11,14 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   View values = value[{batch, head / group}].tiled_view({cols, depth});
   DType dtype = sum_dtype(query.dtype());
   // The least number instead of -inf: a row with nothing but -inf so far then adds 0, not NaN.
-  double least = dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
+  double least = least_number(dtype);
 
   Tile q = scores.query(i);
   Tile top = full({rows, 1}, least, dtype), total = zeros({rows, 1}, dtype),
        sum = zeros({rows, depth}, dtype);
   for (Tile j : scores.visible_keys(i)) {
     Tile product = scores.product(q, scores.key(j));
-    Tile new_top = max(top, scores.at(product, std::nullopt, i, j).max(1, true));
+    Tile new_top = max(top, scores.greatest(product, i, j));
     Tile shrink = exp(top - new_top), p = exp(scores.at(product, new_top, i, j));
     total = total * shrink + p.sum(1, true);
     sum = mma(p.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);

@@ -14,6 +14,8 @@ namespace tile::attention {
 // Sums of 16-bit floats are made in f32.
 inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
+double least_number(DType dtype);
+
 // The scores of one head of queries.
 class Scores {
  public:
@@ -27,6 +29,8 @@ class Scores {
   // all keys.
   Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
   Tile at(Tile product, const std::optional<Tile>& top, Tile i, Tile j) const;
+  // The greatest score of each row, [rows, 1], where scale >= 0.
+  Tile greatest(Tile product, Tile i, Tile j) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
@@ -36,14 +40,18 @@ class Scores {
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
+  // `values` where seen, else `hidden`.
+  Tile masked(Tile values, double hidden, Tile i, Tile j) const;
+
   View query_, key_;
   std::optional<View> bias_;
+  DType bias_dtype_ = DType::boolean;
   Tile scale_, offset_, keys_;
   int rows_, cols_;
   DType operand_;
 };
 
-// top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which loses less
+// scale >= 0. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which loses less
 // than exp(score - lse) where scores are large. residual: what rounding took from out.
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
              Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,

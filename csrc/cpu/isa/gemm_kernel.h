@@ -22,13 +22,19 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
                         bool accumulate, long last) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
-  V sum[rows][vectors];
-#pragma GCC unroll 16
-  for (int r = 0; r < rows; ++r) {
+  // Few rows are too few sums to hide the latency of one: every second or fourth k then sums up apart.
+  constexpr int sums = KernelShape<T>::emulated || rows * vectors >= 8 ? 1 : rows * vectors >= 4 ? 2 : 4;
+  V part[sums][rows][vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) sum[r][v] = V(T(0));
+  for (int s = 0; s < sums; ++s) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) part[s][r][v] = V(T(0));
+    }
   }
-  for (long k = 0; k < depth; ++k) {
+  long k = 0;
+  const auto step = [&](V(&sum)[rows][vectors]) __attribute__((always_inline)) {
     V column[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
@@ -41,6 +47,22 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
       for (int v = 0; v < vectors; ++v) sum[r][v] = fma(row, column[v], sum[r][v]);
     }
     if (packed) a += KernelShape<T>::mr;
+    ++k;
+  };
+  while (k + sums <= depth) {
+#pragma GCC unroll 4
+    for (int s = 0; s < sums; ++s) step(part[s]);
+  }
+  if (sums > 1)
+    while (k < depth) step(part[0]);
+  V(&sum)[rows][vectors] = part[0];
+#pragma GCC unroll 4
+  for (int s = 1; s < sums; ++s) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) sum[r][v] = sum[r][v] + part[s][r][v];
+    }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < rows; ++r) {
