@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/lane.h"
+#include "cpu/packed_tiles.h"
 #include "ir/type.h"
 
 namespace tile::cpu {
@@ -125,6 +126,7 @@ struct Frame {
   int64_t block[3] = {}, blocks[3] = {};
   PackedStrip strip;
   std::vector<KeptSlot> kept;  // by number, as Lower gives them out
+  PackedTiles packed;
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

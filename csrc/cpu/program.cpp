@@ -85,6 +85,7 @@ void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const s
   frame.strip.key = {};
   frame.kept.clear();
   frame.kept.resize(kept_);
+  frame.packed.clear();
 }
 
 void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {

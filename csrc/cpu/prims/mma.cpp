@@ -8,11 +8,15 @@
 namespace tile::cpu {
 namespace {
 
+// Fewer rows than this are done before the right operand is packed.
+constexpr int64_t enough_rows = 64;
+
 struct MmaUnit final : Unit {
   int a, b, accumulator, to, slot;
   Shape a_shape, b_shape, c_shape;
   DType dtype;  // of the result
   const GemmKernels* kernels;
+  bool keeps_a, keeps_b;  // memory that stays the same while the kernel runs
 
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
@@ -50,8 +54,10 @@ struct MmaUnit final : Unit {
       };
       shift(left, x);
       shift(right, y);
-      multiply(m.real, n.real, k, left, right, out + i * extents[row] * extents[col] * kernels->element_bytes,
-               extents[col], add, scratch);
+      const Kept kept{keeps_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
+                      keeps_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
+      multiply(m.real, n.real, k, left, right, kept, out + i * extents[row] * extents[col] * kernels->element_bytes,
+               extents[col], add, frame);
     }
     TileRef result = dense_lanes(out, dtype, rank, extents);
     if (ChunkFunction round = move_row(dtype).round) round({1, batch * extents[row] * extents[col], out, 0, {out}, {0}});
@@ -60,21 +66,34 @@ struct MmaUnit final : Unit {
     return Signal::next;
   }
 
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, char* out, int64_t ld, bool add,
-                Scratch& scratch) const {
-    const auto bytes = static_cast<size_t>(kernels->element_bytes);
-    if (left.in_place && right.in_place) {
+  struct Kept {
+    bool a, b;
+  };
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Kept kept, char* out, int64_t ld,
+                bool add, Frame& frame) const {
+    const bool pack_right = !right.in_place || (kept.b && m >= enough_rows);
+    if (left.in_place && !pack_right) {
       kernels->direct(m, n, k, left.view.data, left.view.row_stride, right.view.data, right.view.row_stride, out, ld, add);
       return;
     }
-    void* packed_b = scratch.take(static_cast<size_t>(kernels->packed_b_size(k, n)) * bytes);
-    kernels->pack_b[static_cast<int>(right.dtype)](k, n, right.view, packed_b);
+    auto pack = [&](const Matrix& matrix, int64_t rows, int64_t columns, bool is_left, bool keep, int64_t elements) {
+      const GemmKernels::Pack function = (is_left ? kernels->pack_a : kernels->pack_b)[static_cast<int>(matrix.dtype)];
+      const size_t bytes = static_cast<size_t>(elements * kernels->element_bytes);
+      const MatrixView& view = matrix.view;
+      PackedTiles::Place place{nullptr, false};
+      if (keep)
+        place = frame.packed.find({view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left}, bytes);
+      else
+        place.data = frame.scratch.take(bytes);
+      if (!place.filled) function(rows, columns, view, place.data);
+      return place.data;
+    };
+    const char* packed_b = pack(right, k, n, false, kept.b, kernels->packed_b_size(k, n));
     if (left.in_place) {
       kernels->direct_a(m, n, k, left.view.data, left.view.row_stride, packed_b, out, ld, add);
       return;
     }
-    void* packed_a = scratch.take(static_cast<size_t>(kernels->packed_a_size(m, k)) * bytes);
-    kernels->pack_a[static_cast<int>(left.dtype)](m, k, left.view, packed_a);
+    const char* packed_a = pack(left, m, k, true, kept.a, kernels->packed_a_size(m, k));
     kernels->packed(m, n, k, packed_a, packed_b, out, ld, add);
   }
 };
@@ -92,6 +111,8 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->c_shape = op.type(2).shape;
   unit->dtype = op.type(2).dtype;
   unit->kernels = &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
+  unit->keeps_a = memory_load(lower, op.operands[0]);
+  unit->keeps_b = memory_load(lower, op.operands[1]);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
                                               element_count(unit->c_shape))) * 8 + 65536);
   return unit;

@@ -156,16 +156,10 @@ std::unique_ptr<Unit> lower_load_copy(Lower& lower, const Op& op) {
 }
 
 // A narrow float in memory read as f32: its lanes are f32 already.
-const Op* memory_load(const Lower& lower, const Value* value);
 bool is_lane_cast(const Lower& lower, const Op& op) {
   DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
   return !op.type(0).is_scalar() && to == DType::f32 && from != DType::f32 && lane_of(from) == Lane::f32 &&
          memory_load(lower, op.operands[0]);
-}
-const Op* memory_load(const Lower& lower, const Value* value) {
-  const Op* op = viewed(value)->definition;
-  while (op && op->is("astype") && is_lane_cast(lower, *op)) op = viewed(op->operands[0])->definition;
-  return op && op->is("load") && !lower.is_written(op->operands[0]) ? op : nullptr;
 }
 struct SameUnit final : ViewUnit {
   Signal run(Frame& frame) const override {
@@ -216,4 +210,10 @@ const AddLowering astype_{{"astype", lower_lane_cast, true, is_lane_cast}};
 const AddLowering arange_{{"arange", lower_arange, true}};
 
 }  // namespace
+
+const Op* memory_load(const Lower& lower, const Value* value) {
+  const Op* op = viewed(value)->definition;
+  while (op && op->is("astype") && is_lane_cast(lower, *op)) op = viewed(op->operands[0])->definition;
+  return op && op->is("load") && !lower.is_written(op->operands[0]) ? op : nullptr;
+}
 }  // namespace tile::cpu

@@ -1,0 +1,44 @@
+// Operands of products, packed, for as long as a thread works on one launch: the keys of attention are
+// multiplied by every tile of queries.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "ir/dtype.h"
+
+namespace tile::cpu {
+
+class PackedTiles {
+ public:
+  // What is packed: memory that the kernel does not write.
+  struct Key {
+    const void* data = nullptr;
+    int64_t rows = 0, columns = 0;
+    long row_stride = 0, column_stride = 0;
+    DType dtype = DType::f32;
+    bool left = false;
+    bool operator==(const Key&) const = default;
+  };
+  struct Place {
+    char* data;
+    bool filled;  // by an earlier call with this key
+  };
+  Place find(const Key& key, size_t bytes);
+  void clear() { used_.assign(used_.size(), nullptr); }
+
+ private:
+  struct Free {
+    void operator()(char* p) const;
+  };
+  struct Entry {
+    Key key;
+    std::unique_ptr<char, Free> memory;
+    size_t capacity = 0;
+  };
+  std::vector<const void*> used_;  // each entry's data, side by side; null: free
+  std::vector<Entry> entries_;
+  uint32_t random_ = 1;
+};
+
+}  // namespace tile::cpu
