@@ -26,9 +26,9 @@ class Gradients {
   At at(Tile i, Tile j) const {
     At t{scores.query(i), scores.key(j), Tile(), Tile(), std::nullopt};
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
-    Tile s = scores.at(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j);
-    t.p = exp(s) * column(weight_.load({i}));
-    Tile grad_p = zeros(s.shape(), s.dtype());
+    Tile e = scores.exponentials(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j);
+    t.p = e * column(weight_.load({i}));
+    Tile grad_p = zeros(e.shape(), e.dtype());
     if (grad_out_) {
       t.grad_out = grad_out_->load({i, 0}).astype(operand_);
       grad_p = mma(*t.grad_out, value_.load({j, 0}).astype(operand_).t(), grad_p);

@@ -24,13 +24,11 @@ class Scores {
 
   Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
-  // q k^T, and from it the scores: scale * product + bias - top; -inf where masked. With the product's
-  // rounding alone, because a fused multiply-add takes off `top`. Passes keep the masks out of tiles that see
-  // all keys.
+  // q k^T, and from it each row's greatest score, [rows, 1], where scale >= 0, and exp(score - top). Passes
+  // keep the masks out of tiles that see all keys.
   Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
-  Tile at(Tile product, const std::optional<Tile>& top, Tile i, Tile j) const;
-  // The greatest score of each row, [rows, 1], where scale >= 0.
   Tile greatest(Tile product, Tile i, Tile j) const;
+  Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
@@ -40,12 +38,13 @@ class Scores {
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
+  Tile added(Tile i, Tile j) const;  // the bias
   // `values` where seen, else `hidden`.
   Tile masked(Tile values, double hidden, Tile i, Tile j) const;
 
   View query_, key_;
   std::optional<View> bias_;
-  DType bias_dtype_ = DType::boolean;
+  bool adds_ = false;  // the bias is numbers, not a mask
   Tile scale_, offset_, keys_;
   int rows_, cols_;
   DType operand_;

@@ -17,31 +17,31 @@ Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile ba
       operand_(operand) {
   if (!bias) return;
   bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
-  bias_dtype_ = bias->dtype();
+  adds_ = bias->dtype() != boolean;
 }
 
 double least_number(DType dtype) {
   return dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 }
 
-Tile Scores::at(Tile product, const std::optional<Tile>& top, Tile i, Tile j) const {
-  Tile s = !top ? product * scale_ : fma(product, scale_, -*top);
-  if (bias_ && bias_dtype_ != boolean) {
-    s = fma(product, scale_, bias_->load({i, j}).astype(s.dtype()));
-    if (top) s -= *top;
-  }
-  return masked(s, -inf, i, j);
-}
-
 Tile Scores::greatest(Tile product, Tile i, Tile j) const {
   const double least = least_number(product.dtype());
-  if (bias_ && bias_dtype_ != boolean) return at(product, std::nullopt, i, j).max(1, true);
-  // A product a row is scaled, not one a score.
-  return masked(product, least, i, j).max(1, true) * scale_;
+  // Without numbers to add, a product a row is scaled, not one a score.
+  if (!adds_) return masked(product, least, i, j).max(1, true) * scale_;
+  return masked(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
 }
 
+Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j) const {
+  // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after exp,
+  // which is slow where its results are too small.
+  Tile s = adds_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
+  return masked(exp(s), 0.0, i, j);
+}
+
+Tile Scores::added(Tile i, Tile j) const { return bias_->load({i, j}).astype(scale_.dtype()); }
+
 Tile Scores::masked(Tile values, double hidden, Tile i, Tile j) const {
-  if (bias_ && bias_dtype_ == boolean) values = where(bias_->load({i, j}), values, hidden);
+  if (bias_ && !adds_) values = where(bias_->load({i, j}), values, hidden);
   Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}),
        col = j * cols_ + arange(cols_).reshape({1, cols_});
   return where((col < keys_) & (col <= row + offset_), values, hidden);
