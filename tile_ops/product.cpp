@@ -54,12 +54,14 @@ struct TileSize {
   int m, n, k;
 };
 // Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
-// each thread.
+// each thread. Fixed numbers: results do not depend on the machine.
 TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
-  if (ceil_div(m, 128) * ceil_div(n, 256) * batches < 8) return {64, 64, 256};
-  return {128, 256, 256};
+  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
+  if (blocks < 8) return {64, 64, 256};
+  // Wide blocks pack x less often.
+  return blocks < 32 ? TileSize{128, 256, 256} : TileSize{128, 512, 256};
 }
 
 class Product {
