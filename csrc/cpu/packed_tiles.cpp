@@ -13,19 +13,23 @@ constexpr size_t most_entries = 64, least_entries = 4, most_bytes = size_t{4} <<
 void PackedTiles::Free::operator()(char* p) const { std::free(p); }
 
 PackedTiles::Place PackedTiles::find(const Key& key, size_t bytes) {
-  size_t at = used_.size();
+  const size_t limit = std::clamp(most_bytes / std::max<size_t>(bytes, 1), least_entries, most_entries);
+  size_t at = limit;
   for (size_t i = 0; i < used_.size(); ++i) {
-    if (used_[i] == key.data && entries_[i].key == key) return {entries_[i].memory.get(), true};
-    if (!used_[i]) at = i;
-  }
-  if (at == used_.size()) {
-    if (at < std::clamp(most_bytes / std::max<size_t>(bytes, 1), least_entries, most_entries)) {
-      used_.push_back(nullptr);
-      entries_.emplace_back();
-    } else {  // any: the oldest would be the wrong one for loops over more tiles than there are entries
-      random_ = random_ * 1664525 + 1013904223;
-      at = (random_ >> 16) % at;
+    if (used_[i] == key.data && entries_[i].key == key) {
+      last_ = i;
+      return {entries_[i].memory.get(), true};
     }
+    if (!used_[i] && i < limit) at = i;
+  }
+  if (at == limit && used_.size() < limit) {
+    at = used_.size();
+    used_.push_back(nullptr);
+    entries_.emplace_back();
+  } else if (at == limit) {  // any: the oldest would be the wrong one for loops over more tiles than there are entries
+    random_ = random_ * 1664525 + 1013904223;
+    at = (random_ >> 16) % limit;
+    if (at == last_) at = (at + 1) % limit;
   }
   Entry& entry = entries_[at];
   used_[at] = nullptr;
@@ -37,6 +41,7 @@ PackedTiles::Place PackedTiles::find(const Key& key, size_t bytes) {
   }
   entry.key = key;
   used_[at] = key.data;
+  last_ = at;
   return {entry.memory.get(), false};
 }
 

@@ -24,6 +24,7 @@ class PackedTiles {
     char* data;
     bool filled;  // by an earlier call with this key
   };
+  // Stays there until the second call after this one: a product has two operands.
   Place find(const Key& key, size_t bytes);
   void clear() { used_.assign(used_.size(), nullptr); }
 
@@ -38,6 +39,7 @@ class PackedTiles {
   };
   std::vector<const void*> used_;  // each entry's data, side by side; null: free
   std::vector<Entry> entries_;
+  size_t last_ = 0;
   uint32_t random_ = 1;
 };
 
