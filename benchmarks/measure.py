@@ -20,6 +20,14 @@ def start_warm():
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **WARM})
 
 
+def reserve(elements=1 << 28):
+    """Touches memory and gives it back to the allocator: where results of a case and small tensors take turns, there is
+    always a hole that is large enough, and no result starts on fresh pages."""
+    import torch
+
+    torch.ones(elements)
+
+
 def rounds_of(functions, seconds=1.0, least=5, most=200):
     """Median seconds of each function of a dict, measured in turns.
 

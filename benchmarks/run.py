@@ -11,6 +11,7 @@ import measure
 
 if __name__ == "__main__":
     measure.start_warm()
+    measure.reserve()
 
 import cases
 import tile_ops
