@@ -26,7 +26,8 @@ PackedTiles::Place PackedTiles::find(const Key& key, size_t bytes) {
     at = used_.size();
     used_.push_back(nullptr);
     entries_.emplace_back();
-  } else if (at == limit) {  // any: the oldest would be the wrong one for loops over more tiles than there are entries
+  } else if (at == limit) {  // any: the oldest would be the wrong one for loops over more tiles than there
+                             // are entries
     random_ = random_ * 1664525 + 1013904223;
     at = (random_ >> 16) % limit;
     if (at == last_) at = (at + 1) % limit;

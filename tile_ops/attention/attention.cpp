@@ -161,10 +161,11 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(p.depth, 64);
   const bool negative = p.scale < 0;  // the kernel wants another sign: that of the queries
-  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, negative ? query.neg() : query, key, value,
-                        whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
-                        weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), std::abs(p.scale),
-                        p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
+  forward_kernel.launch(
+      {ceil_div(p.rows, tile.rows), p.heads, p.batch}, negative ? query.neg() : query, key, value,
+      whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
+      weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), std::abs(p.scale), p.offset,
+      p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
 }
 
 void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,

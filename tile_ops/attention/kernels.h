@@ -50,8 +50,8 @@ class Scores {
   DType operand_;
 };
 
-// scale >= 0. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which loses less
-// than exp(score - lse) where scores are large. residual: what rounding took from out.
+// scale >= 0. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which
+// loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
              Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,
              int cols, int depth, DType operand);

@@ -32,8 +32,8 @@ Tile Scores::greatest(Tile product, Tile i, Tile j) const {
 }
 
 Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j) const {
-  // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after exp,
-  // which is slow where its results are too small.
+  // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
+  // exp, which is slow where its results are too small.
   Tile s = adds_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
   return masked(exp(s), 0.0, i, j);
 }

@@ -16,7 +16,7 @@ struct MmaUnit final : Unit {
   Shape a_shape, b_shape, c_shape;
   DType dtype;  // of the result
   const GemmKernels* kernels;
-  bool keeps_a, keeps_b;  // memory that stays the same while the kernel runs
+  bool unwritten_a, unwritten_b;  // memory that the kernel does not write
 
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
@@ -54,9 +54,9 @@ struct MmaUnit final : Unit {
       };
       shift(left, x);
       shift(right, y);
-      const Kept kept{keeps_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
-                      keeps_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
-      multiply(m.real, n.real, k, left, right, kept, out + i * extents[row] * extents[col] * kernels->element_bytes,
+      const Unwritten unwritten{unwritten_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
+                      unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
+      multiply(m.real, n.real, k, left, right, unwritten, out + i * extents[row] * extents[col] * kernels->element_bytes,
                extents[col], add, frame);
     }
     TileRef result = dense_lanes(out, dtype, rank, extents);
@@ -66,12 +66,12 @@ struct MmaUnit final : Unit {
     return Signal::next;
   }
 
-  struct Kept {
+  struct Unwritten {
     bool a, b;
   };
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Kept kept, char* out, int64_t ld,
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten, char* out, int64_t ld,
                 bool add, Frame& frame) const {
-    const bool pack_right = !right.in_place || (kept.b && m >= enough_rows);
+    const bool pack_right = !right.in_place || (unwritten.b && m >= enough_rows);
     if (left.in_place && !pack_right) {
       kernels->direct(m, n, k, left.view.data, left.view.row_stride, right.view.data, right.view.row_stride, out, ld, add);
       return;
@@ -88,12 +88,12 @@ struct MmaUnit final : Unit {
       if (!place.filled) function(rows, columns, view, place.data);
       return place.data;
     };
-    const char* packed_b = pack(right, k, n, false, kept.b, kernels->packed_b_size(k, n));
+    const char* packed_b = pack(right, k, n, false, unwritten.b, kernels->packed_b_size(k, n));
     if (left.in_place) {
       kernels->direct_a(m, n, k, left.view.data, left.view.row_stride, packed_b, out, ld, add);
       return;
     }
-    const char* packed_a = pack(left, m, k, true, kept.a, kernels->packed_a_size(m, k));
+    const char* packed_a = pack(left, m, k, true, unwritten.a, kernels->packed_a_size(m, k));
     kernels->packed(m, n, k, packed_a, packed_b, out, ld, add);
   }
 };
@@ -111,8 +111,8 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->c_shape = op.type(2).shape;
   unit->dtype = op.type(2).dtype;
   unit->kernels = &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
-  unit->keeps_a = memory_load(lower, op.operands[0]);
-  unit->keeps_b = memory_load(lower, op.operands[1]);
+  unit->unwritten_a = memory_load(lower, op.operands[0]);
+  unit->unwritten_b = memory_load(lower, op.operands[1]);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
                                               element_count(unit->c_shape))) * 8 + 65536);
   return unit;
