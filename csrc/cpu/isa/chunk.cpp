@@ -24,10 +24,11 @@ void splat_lane(char* to, const char* from, int bytes, int64_t count) {
 
 namespace {
 
-bool dense(const Chunk& c, const GroupLoop& loop) {
+// Whether the rows are one long row: they follow each other, or are the same element throughout.
+bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   if (c.out_row != c.cols * loop.out_bytes) return false;
   for (int k = 0; k < loop.operands; ++k)
-    if (c.in_row[k] != c.cols * loop.bytes[k]) return false;
+    if (c.in_row[k] != (repeats >> k & 1 ? 0 : c.cols * loop.bytes[k])) return false;
   return true;
 }
 
@@ -94,7 +95,7 @@ void run_overlapping(const GroupLoop& loop, const Operands& in, char* out, int64
 void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
   alignas(64) char splats[3][group_buffer];
   int64_t rows = chunk.rows, cols = chunk.cols;
-  if (rows > 1 && repeats == 0 && dense(chunk, loop)) {
+  if (rows > 1 && dense(chunk, loop, repeats)) {
     cols *= rows;
     rows = 1;
   }
