@@ -14,6 +14,7 @@ namespace tile::cpu {
 namespace {
 
 constexpr double serial_below = 32768;  // elements of work: waking threads costs more
+constexpr int least_lines_a_thread = 8;
 constexpr int pieces_a_thread = 16;     // handed out one by one, so that uneven blocks balance
 
 // Elements that the ops of a block touch; a loop counts as a few turns.
@@ -132,7 +133,9 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     return;
   }
   std::atomic<int64_t> taken{0};
-  const int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread));
+  int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread));
+  // Blocks of one line often share operands, which a thread keeps packed: the lines stay whole where they are many.
+  if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) piece = (piece + blocks[0] - 1) / blocks[0] * blocks[0];
   auto body = [&](int64_t, int64_t) {
     work([&](int64_t& begin, int64_t& end) {
       begin = taken.fetch_add(piece);
