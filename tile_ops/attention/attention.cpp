@@ -160,12 +160,11 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
   const Problem p(query, key, value, is_causal, causal_align, scale);
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(p.depth, 64);
-  const bool negative = p.scale < 0;  // the kernel wants another sign: that of the queries
-  forward_kernel.launch(
-      {ceil_div(p.rows, tile.rows), p.heads, p.batch}, negative ? query.neg() : query, key, value,
-      whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
-      weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), std::abs(p.scale), p.offset,
-      p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query));
+  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value,
+                        whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
+                        weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), p.scale,
+                        p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query),
+                        p.scale < 0);
 }
 
 void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,

@@ -5,7 +5,7 @@ namespace tile::attention {
 
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse,
              Array top_out, Array weight_out, std::optional<Array> residual, Tile scale, Tile offset,
-             Tile group, int rows, int cols, int depth, DType operand) {
+             Tile group, int rows, int cols, int depth, DType operand, bool negative) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
   Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
   View values = value[{batch, head / group}].tiled_view({cols, depth});
@@ -18,7 +18,7 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
        sum = zeros({rows, depth}, dtype);
   for (Tile j : scores.visible_keys(i)) {
     Tile product = scores.product(q, scores.key(j));
-    Tile new_top = max(top, scores.greatest(product, i, j));
+    Tile new_top = max(top, scores.greatest(product, i, j, negative));
     Tile shrink = exp(top - new_top), p = scores.exponentials(product, new_top, i, j);
     total = total * shrink + p.sum(1, true);
     sum = mma(p.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);

@@ -24,10 +24,10 @@ class Scores {
 
   Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
-  // q k^T, and from it each row's greatest score, [rows, 1], where scale >= 0, and exp(score - top). Passes
-  // keep the masks out of tiles that see all keys.
+  // q k^T, and from it each row's greatest score, [rows, 1], and exp(score - top). Passes keep the masks out
+  // of tiles that see all keys. negative: scale is.
   Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
-  Tile greatest(Tile product, Tile i, Tile j) const;
+  Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
   Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
@@ -50,11 +50,11 @@ class Scores {
   DType operand_;
 };
 
-// scale >= 0. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight, which
-// loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
+// negative: scale is. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight,
+// which loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
              Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,
-             int cols, int depth, DType operand);
+             int cols, int depth, DType operand, bool negative);
 
 // delta = sum(grad_out * (out + residual)) - grad_lse: what a row's gradients of scores have in common.
 void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,

@@ -24,10 +24,13 @@ double least_number(DType dtype) {
   return dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 }
 
-Tile Scores::greatest(Tile product, Tile i, Tile j) const {
+Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {
   const double least = least_number(product.dtype());
   // Without numbers to add, a product a row is scaled, not one a score.
-  if (!adds_) return masked(product, least, i, j).max(1, true) * scale_;
+  if (!adds_)
+    return (negative ? masked(product, -least, i, j).min(1, true)
+                     : masked(product, least, i, j).max(1, true)) *
+           scale_;
   return masked(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
 }
 
