@@ -57,8 +57,8 @@ TILE_INLINE V exp_normal(V x) {
 // that cannot branch on their lanes take the longer way.
 template <class V>
 TILE_INLINE bool exp_is_normal(V x) {
-  if constexpr (requires(typename V::MaskType m) { any(m); })
-    return __builtin_expect(!any(~(clear_sign(x) <= V(87.25f))), 1);
+  if constexpr (requires(typename V::MaskType m) { all(m); })
+    return __builtin_expect(all(clear_sign(x) <= V(87.25f)), 1);
   else
     return false;
 }

@@ -164,7 +164,11 @@ TILE_INLINE bool any(Mask<T> m) {
 }
 template <class T>
 TILE_INLINE bool all(Mask<T> m) {
+#if TILE_VECTOR_BYTES == 32
+  return _mm256_movemask_epi8((__m256i)m.v) == -1;
+#else
   return !any(~m);
+#endif
 }
 // The same lanes for another type of the same width.
 template <class To, class From>
