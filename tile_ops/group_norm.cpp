@@ -35,6 +35,7 @@ class Images {
     else
       tile = {512, 128};  // more pixels: sums along them that round more than torch's
   }
+  bool holds_group(int64_t groups) const { return channels / groups <= tile.channels && pixels <= tile.pixels; }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
   void finish() {
@@ -149,7 +150,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
       return tensor ? std::optional(grouped(*tensor, 0, groups)) : std::nullopt;
     };
     fused.launch({groups, n}, grouped(images[1], 1, groups), vector(weight), vector(bias),
-                 grouped(images[0], 1, groups), mean, rstd, eps, is_small(images, groups), silu,
+                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), is_small(images, groups), silu,
                  images.tile.channels, images.tile.pixels);
     images.finish();
     return;

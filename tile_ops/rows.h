@@ -84,7 +84,7 @@ class RowView {
       : view_(axis ? array[{slice}].tiled_view({rows, columns})
                    : array[{slice}].permute({1, 0}).tiled_view({columns, rows})),
         axis_(axis) {}
-  Tile load(const Tile& row, Operand column, double pad = 0) const {
+  Tile load(const Operand& row, Operand column, double pad = 0) const {
     return axis_ ? view_.load({row, column}, pad) : view_.load({column, row}, pad);
   }
   void store(const Tile& row, Operand column, Operand value) const {

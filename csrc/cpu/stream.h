@@ -12,6 +12,6 @@ struct StreamTable {
 TILE_DECLARE_ISA_TABLE(StreamTable, stream_table);
 
 // Arrays from this size on are written so: what the last-level cache of one core's share would not keep.
-inline constexpr int64_t stream_from_bytes = int64_t{16} << 20;
+inline constexpr int64_t stream_from_bytes = int64_t{32} << 20;
 
 }  // namespace tile::cpu

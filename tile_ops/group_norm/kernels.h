@@ -4,21 +4,19 @@
 
 namespace tile::group_norm {
 
-// Statistics of two parts, of `count` and `n` values, become those of both (Chan). A mean is the sum of two
-// tiles, the second what rounding took from the first: a mean of thousands of deviations would else be off by
-// a part of one.
+// How many values, their mean, and the sum of their squared deviations from it. A mean is the sum of two tiles, the second what
+// rounding took from the first: a mean of thousands of deviations would else be off by a part of one.
 struct Moments {
   Tile count, mean, low, square;
-  Moments(const Shape& shape, DType dtype)
-      : count(zeros({}, dtype)),
-        mean(zeros(shape, dtype)),
-        low(zeros(shape, dtype)),
-        square(zeros(shape, dtype)) {}
-  void merge(const Tile& n, const Tile& m, const Tile& l, const Tile& q) {
-    Tile total = count + n, part = n / total, delta = (m - mean) + (l - low);
-    square += q + delta * delta * (count * part);
-    Tile step = (m - mean) * part, next = mean + step;
-    low += (l - low) * part + (step - (next - mean));
+  static Moments none(const Shape& shape, DType dtype) {
+    return {zeros({}, dtype), zeros(shape, dtype), zeros(shape, dtype), zeros(shape, dtype)};
+  }
+  // Those of both parts (Chan).
+  void merge(const Moments& part) {
+    Tile total = count + part.count, share = part.count / total, delta = (part.mean - mean) + (part.low - low);
+    square += part.square + delta * delta * (count * share);
+    Tile step = (part.mean - mean) * share, next = mean + step;
+    low += (part.low - low) * share + (step - (next - mean));
     mean = next;
     count = total;
   }
@@ -34,53 +32,60 @@ struct Layout {
   }
 };
 
-// Mean and sum of squared deviations of each channel over the pixel tiles low … high - 1. Deviations are those from the
-// mean of a tile's first part, so that one pass over the tile is enough: it is within a few deviations of the tile's.
-inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low, Operand high,
-                               const Tile& pixels, Layout at) {
+// Those of each channel in pixel tile k. Deviations are those from the mean of the tile's first part, so that one pass over
+// the rest is enough: it is within a few deviations of the tile's.
+inline Moments tile_moments(const Array& array, const Operand& slice, const Operand& tile, const Operand& k, const Tile& pixels,
+                            Layout at) {
   const int first = at.pixels / 8;
   RowView x(array, slice, at.channels, at.pixels, at.axis), start(array, slice, at.channels, first, at.axis);
-  Moments all(at.one(), at.dtype);
-  for (Tile k : range(low, high)) {
-    Tile left = pixels - k * at.pixels, n = min(left, at.pixels).astype(at.dtype);
-    Tile m = start.load(tile, k * 8).astype(at.dtype).sum(at.axis, true) / min(left, first).astype(at.dtype);
-    Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, x.load(tile, k).astype(at.dtype));
-    Tile l = d.sum(at.axis, true) / n;
-    all.merge(n, m, l, (d * d).sum(at.axis, true) - l * l * n);
-  }
+  Tile left = pixels - k * at.pixels, n = min(left, at.pixels).astype(at.dtype);
+  Tile m = start.load(tile, k * 8).astype(at.dtype).sum(at.axis, true) / min(left, first).astype(at.dtype);
+  Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, x.load(tile, k).astype(at.dtype));
+  Tile l = d.sum(at.axis, true) / n;
+  return {n, m, l, (d * d).sum(at.axis, true) - l * l * n};
+}
+// In pixel tiles low … high - 1.
+inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low, Operand high,
+                               const Tile& pixels, Layout at) {
+  Moments all = Moments::none(at.one(), at.dtype);
+  for (Tile k : range(low, high)) all.merge(tile_moments(array, slice, tile, k, pixels, at));
   return all;
 }
 
-// Adds the channels along the last axis, of `pixels` values each, to the statistics of their groups (a
-// scalar, or one an element of the axis before); channels past the end are 0.
-inline void add_channels(Moments& group, const Tile& mean, const Tile& low, const Tile& square,
-                         const Tile& tile, const Tile& channels, const Tile& pixels, DType dtype) {
+// From those of a tile of channels along the last axis, of `pixels` values each, those of their groups (a scalar, or one an
+// element of the axis before); channels past the end are 0.
+inline Moments group_moments(const Tile& mean, const Tile& low, const Tile& square, const Operand& tile, const Tile& channels,
+                             const Tile& pixels, DType dtype) {
   int extent = static_cast<int>(mean.shape(-1)), axis = mean.rank() - 1;
   Tile n = min(channels - tile * extent, extent).astype(dtype);
   Tile m = mean.sum(axis) / n;
   Tile d = where(arange(extent) + tile * extent < channels, (mean - m.expand_dims(axis)) + low, 0);
   Tile l = d.sum(axis) / n;
-  group.merge(n * pixels, m, l, square.sum(axis) + ((d * d).sum(axis) - l * l * n) * pixels);
+  return {n * pixels, m, l, square.sum(axis) + ((d * d).sum(axis) - l * l * n) * pixels};
 }
 
 inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& value) {
   array.tiled_view({1, 1}).store({n, g}, value.reshape({1, 1}));
 }
 
-// One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G].
+// One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G]. whole: a group is one tile.
 inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool centred, bool activate,
+                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool whole, bool centred, bool activate,
                          int channels, int pixels) {
   Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
   Array image = x[{n}], result = y[{n}];
   RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
-  Moments group({}, at.dtype);
-  for (Tile i : range(cdiv(x.dim(2), channels))) {
-    Moments each = channel_moments(image, g, i, 0, in.steps(), extent, at);
-    add_channels(group, each.mean.reshape({channels}), each.low.reshape({channels}),
-                 each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
-  }
+  auto of_group = [&](const Moments& each, const Operand& i) {
+    return group_moments(each.mean.reshape({channels}), each.low.reshape({channels}), each.square.reshape({channels}), i,
+                         x.dim(2), extent.astype(at.dtype), at.dtype);
+  };
+  Moments group = Moments::none({}, at.dtype);
+  if (whole)
+    group = of_group(tile_moments(image, g, 0, 0, extent, at), 0);
+  else
+    for (Tile i : range(cdiv(x.dim(2), channels)))
+      group.merge(of_group(channel_moments(image, g, i, 0, in.steps(), extent, at), i));
   Tile r = 1 / sqrt(group.square / group.count + eps.astype(at.dtype));
   if (mean) put(*mean, n, g, group.mean + group.low);
   if (rstd) put(*rstd, n, g, r);
@@ -131,15 +136,15 @@ inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Til
   Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
   Tile count =
       max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).reshape({merged_parts, 1, 1});
-  Moments group({merged_groups}, dtype);
+  Moments group = Moments::none({merged_groups}, dtype);
   for (Tile i : range(cdiv(channels, merged_channels))) {
     Tile m = load_parts(means, n, g, i);
     // Around the first part: the sum of means themselves would round in units of a large one.
     Tile pivot = means[{n}].tiled_view({1, merged_groups, merged_channels}).load({0, g, i});
     Tile low = ((m - pivot) * count).sum(0, true) / all;
     Tile d = (m - pivot) - low;
-    add_channels(group, pivot.reshape(merged_shape), low.reshape(merged_shape),
-                 load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype);
+    group.merge(group_moments(pivot.reshape(merged_shape), low.reshape(merged_shape),
+                              load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype));
   }
   store_groups(mean, n, g, group.mean + group.low);
   store_groups(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));

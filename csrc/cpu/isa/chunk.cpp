@@ -32,6 +32,18 @@ bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   return true;
 }
 
+// Whether a column is one row: what it steps through is adjacent; the rest now repeats along it.
+bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
+  unsigned still = 0;
+  for (int k = 0; k < loop.operands; ++k) {
+    if (c.in_row[k] == 0) still |= 1u << k;
+    else if (c.in_row[k] != loop.bytes[k]) return false;
+  }
+  if (c.out_row != loop.out_bytes) return false;
+  repeats = still;
+  return true;
+}
+
 template <int bytes>
 TILE_INLINE void copy_ends(char* to, const char* from, int64_t n) {
   char head[bytes], tail[bytes];
@@ -95,7 +107,10 @@ void run_overlapping(const GroupLoop& loop, const Operands& in, char* out, int64
 void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
   alignas(64) char splats[3][group_buffer];
   int64_t rows = chunk.rows, cols = chunk.cols;
-  if (rows > 1 && dense(chunk, loop, repeats)) {
+  if (rows > 1 && cols == 1 && adjacent(chunk, loop, repeats)) {
+    cols = rows;
+    rows = 1;
+  } else if (rows > 1 && dense(chunk, loop, repeats)) {
     cols *= rows;
     rows = 1;
   }

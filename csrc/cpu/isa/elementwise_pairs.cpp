@@ -40,20 +40,27 @@ struct OfSum {
   }
 };
 
+// Of unary functions that are no single instruction.
+template <class Op, int arity, bool has>
+constexpr ElementwiseRow unary_pair(std::string_view name) {
+  if constexpr (has)
+    return row<vector_group<Op, float, arity, 1>>(name, Lane::f32);
+  else
+    return {name, Lane::f32, {}};
+}
 template <class Op>
 constexpr ElementwiseRow pair(std::string_view name) {
   return row<vector_group<Op, float, 3, 2>>(name, Lane::f32);
 }
 
-// Unary functions that are no single instruction.
 constexpr ElementwiseRow rows[] = {
     pair<MulAdd>("mul(add)"),   pair<MulSub>("mul(sub)"),   pair<MulMul>("mul(mul)"),
     pair<AddAdd>("add(add)"),   pair<AddSub>("add(sub)"),   pair<SubAdd>("sub(add)"),
     pair<SubSub>("sub(sub)"),   pair<SubMul>("sub(mul)"),   pair<SubFrom>("rsub(add)"),
     pair<SubFromDifference>("rsub(sub)"), pair<SubFromProduct>("rsub(mul)"),
 #define UNARY(name, set, expression, traits, ...)                                                        \
-  same_row<OfDifference<meaning::name##_row>, float, 2, 1, traits == ROUNDED>(#name "(sub)"), \
-      same_row<OfSum<meaning::name##_row>, float, 3, 1, traits == ROUNDED>(#name "(fma)"),
+  unary_pair<OfDifference<meaning::name##_row>, 2, traits == ROUNDED>(#name "(sub)"), \
+      unary_pair<OfSum<meaning::name##_row>, 3, traits == ROUNDED>(#name "(fma)"),
 #define TEST(...)
 #define BINARY(...)
 #define PREDICATE(...)
