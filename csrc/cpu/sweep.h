@@ -12,7 +12,7 @@ namespace tile::cpu {
 struct SweepStep {
   const ChunkFunction* variants = nullptr;  // by the mask of operands that repeat along the columns
   int arity = 1;
-  int in[3] = {};  // values of the sweep
+  int in[most_operands] = {};  // values of the sweep
   int out = 0;
 };
 

@@ -88,25 +88,30 @@ class SweepBuilder {
       }
     }
     for (const Op* op : ops_)
-      if (op->traits().elementwise && !contracted_.count(op) && !forms_.count(op)) pair(*op, absorbable);
+      if (op->traits().elementwise && !contracted_.count(op)) pair(*op, absorbable);
+  }
+
+  Form form(const Op& op) const {
+    const auto found = forms_.find(&op);
+    return found != forms_.end() ? found->second : Form{std::string(op.name()), {op.operands.begin(), op.operands.end()}};
   }
 
   // Looks for a row of two steps.
   void pair(const Op& op, const std::function<const Op*(const Value*)>& absorbable) {
-    if (op.results[0]->type.dtype != DType::f32 || op.operands.size() > 2) return;
-    for (size_t k = 0; k < op.operands.size(); ++k) {
-      const Op* inner = op.operands[k]->type.dtype == DType::f32 ? absorbable(op.operands[k]) : nullptr;
-      if (!inner) continue;
-      const auto found = forms_.find(inner);
-      const bool has_form = found != forms_.end();
-      std::vector<const Value*> operands(inner->operands.begin(), inner->operands.end());
-      if (has_form) operands = found->second.operands;
-      const std::string name = str(k == 1 && op.is("sub") ? "rsub" : op.name(), "(",
-                                   has_form ? std::string_view(found->second.row) : inner->name(), ")");
+    if (op.results[0]->type.dtype != DType::f32) return;
+    const Form outer = form(op);
+    for (size_t k = 0; k < outer.operands.size(); ++k) {
+      const Op* step = outer.operands[k]->type.dtype == DType::f32 ? absorbable(outer.operands[k]) : nullptr;
+      if (!step) continue;
+      const Form inner = form(*step);
+      // Factors change places; so do summands.
+      const std::string_view place = outer.row != "fma" ? "" : k == 2 ? ".2" : ".0";
+      const std::string name = str(k == 1 && outer.row == "sub" ? "rsub" : outer.row, place, "(", inner.row, ")");
       if (!find_elementwise(name, Lane::f32)) continue;
-      for (size_t i = 0; i < op.operands.size(); ++i)
-        if (i != k) operands.push_back(op.operands[i]);
-      contracted_.insert(inner);
+      std::vector<const Value*> operands = inner.operands;
+      for (size_t i = 0; i < outer.operands.size(); ++i)
+        if (i != k) operands.push_back(outer.operands[i]);
+      contracted_.insert(step);
       forms_[&op] = {name, std::move(operands)};
       return;
     }

@@ -88,7 +88,8 @@ void SweepRun::find_places() {
     int repeats = 0;
     for (int k = 0; k < step.arity; ++k)
       if (varies(out, cols_dim_) && !varies(static_cast<size_t>(step.in[k]), cols_dim_)) repeats |= 1 << k;
-    calls_[i] = {step.variants[repeats], step.arity, {step.in[0], step.in[1], step.in[2]}, step.out};
+    calls_[i] = {step.variants[repeats], step.arity, {}, step.out};
+    std::copy(step.in, step.in + most_operands, calls_[i].in);
   }
   whole_ = true;
   for (size_t k = 0; k < sweep_.reductions.size(); ++k)

@@ -30,7 +30,7 @@ class SweepRun final : public Kept {
   };
   struct Call {
     ChunkFunction function;
-    int arity, in[3], out;
+    int arity, in[most_operands], out;
   };
   size_t values() const { return sweep_.lanes.size(); }
   size_t input_count() const { return sweep_.inputs.size(); }

@@ -8,14 +8,16 @@
 
 namespace tile::cpu {
 
+inline constexpr int most_operands = 4;
+
 // One call of an elementwise or reducing function: rows x cols lanes. Columns are adjacent in memory, rows
 // are row strides apart (bytes; 0 repeats a row). Buffers need no alignment and nothing past cols is touched.
 struct Chunk {
   int64_t rows, cols;
   char* out;
   int64_t out_row;
-  const char* in[3];
-  int64_t in_row[3];
+  const char* in[most_operands];
+  int64_t in_row[most_operands];
 };
 using ChunkFunction = void (*)(const Chunk&);
 
@@ -24,7 +26,7 @@ using ChunkFunction = void (*)(const Chunk&);
 struct ElementwiseRow {
   std::string_view name;
   Lane lane;  // of the first operand (of `where`: of the second)
-  ChunkFunction variants[8];
+  ChunkFunction variants[1 << most_operands];
 };
 
 // Reductions of a chunk into an accumulator of the same lane type, which holds the identity at first.
@@ -81,7 +83,7 @@ const Tables& tables(Isa isa);  // which this machine need not have
 
 // Look-ups by name; null: no such row. Used when a kernel is prepared, never while it runs. Rows beyond the
 // primitives: to_bool (x != 0, of any lane: astype to bool), and pairs of f32, "exp(sub)" for exp(x - y), with rsub for the
-// second operand less the first.
+// second operand less the first; "fma.2(mul)": in the place of fma's third operand.
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
 const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());

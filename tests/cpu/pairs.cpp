@@ -33,14 +33,20 @@ TEST_P(Pairs, AreTheirTwoSteps) {
     const size_t open = row.name.find('(');
     if (open == row.name.npos) continue;
     ++found;
-    Line x(count), y(count), z(count);
-    for (Line* line : {&x, &y, &z})
+    Line x(count), y(count), z(count), w(count);
+    for (Line* line : {&x, &y, &z, &w})
       for (float& value : *line) value = uniform(random);
     const std::string_view inner = row.name.substr(open + 1, row.name.size() - open - 2);
     std::string outer(row.name.substr(0, open));
     const Line first = inner == "fma" ? apply(from, inner, {&x, &y, &z}) : apply(from, inner, {&x, &y});
     Line want, got;
-    if (outer == "add" || outer == "mul" || outer == "sub") {
+    if (outer == "fma.0") {
+      want = apply(from, "fma", {&first, &z, &w});
+      got = apply(from, row.name, {&x, &y, &z, &w});
+    } else if (outer == "fma.2") {
+      want = apply(from, "fma", {&z, &w, &first});
+      got = apply(from, row.name, {&x, &y, &z, &w});
+    } else if (outer == "add" || outer == "mul" || outer == "sub") {
       want = apply(from, outer, {&first, &z});
       got = apply(from, row.name, {&x, &y, &z});
     } else if (outer == "rsub") {

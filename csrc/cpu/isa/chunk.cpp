@@ -44,6 +44,13 @@ bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   return true;
 }
 
+// Whether operands that repeat along columns do so along rows as well.
+bool still(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
+  for (int k = 0; k < loop.operands; ++k)
+    if (repeats >> k & 1 && c.in_row[k] != 0 && c.rows > 1) return false;
+  return true;
+}
+
 template <int bytes>
 TILE_INLINE void copy_ends(char* to, const char* from, int64_t n) {
   char head[bytes], tail[bytes];
@@ -78,15 +85,15 @@ TILE_INLINE void copy_padded(char* to, int64_t padded, const char* from, int64_t
 
 // Fewer lanes than a group, through zeroed copies.
 void run_few(const GroupLoop& loop, Operands in, char* out, int64_t count) {
-  alignas(64) char buffer[4][group_buffer];
+  alignas(64) char buffer[most_operands + 1][group_buffer];
   for (int k = 0; k < loop.operands; ++k) {
     if (in.step[k] == 0) continue;
     const int lane = loop.bytes[k];
     copy_padded(buffer[k], loop.width * lane, in.at[k], count * lane, lane);
     in.at[k] = buffer[k];
   }
-  loop.run(in, buffer[3], 1);
-  copy_few(out, buffer[3], count * loop.out_bytes);
+  loop.run(in, buffer[most_operands], 1);
+  copy_few(out, buffer[most_operands], count * loop.out_bytes);
 }
 
 // A row that does not end with a group: its last group is computed first, since `out` may be an operand.
@@ -105,7 +112,7 @@ void run_overlapping(const GroupLoop& loop, const Operands& in, char* out, int64
 }  // namespace
 
 void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
-  alignas(64) char splats[3][group_buffer];
+  alignas(64) char splats[most_operands][group_buffer];
   int64_t rows = chunk.rows, cols = chunk.cols;
   if (rows > 1 && cols == 1 && adjacent(chunk, loop, repeats)) {
     cols = rows;
@@ -114,21 +121,24 @@ void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
     cols *= rows;
     rows = 1;
   }
-  if (cols == 0) return;
+  if (cols == 0 || rows == 0) return;
   // A width is a power of two; a division would cost more than a short row.
   const int64_t groups = cols >> __builtin_ctz(static_cast<unsigned>(loop.width)), rest = cols & (loop.width - 1);
   Operands in{};
-  if (repeats == 0 && rest == 0) {  // short rows are common: as little as possible for each
+  if (rest == 0 && still(chunk, loop, repeats)) {  // short rows are common: as little as possible for each
+    in.rows = rows;
+    in.out_row = chunk.out_row;
     for (int k = 0; k < loop.operands; ++k) {
       in.at[k] = chunk.in[k];
-      in.step[k] = loop.width * loop.bytes[k];
+      in.row[k] = chunk.in_row[k];
+      if (repeats >> k & 1) {
+        splat_lane(splats[k], chunk.in[k], loop.bytes[k], loop.width);
+        in.at[k] = splats[k];
+      } else {
+        in.step[k] = loop.width * loop.bytes[k];
+      }
     }
-    char* out = chunk.out;
-    for (int64_t r = 0; r < rows; ++r, out += chunk.out_row) {
-      loop.run(in, out, groups);
-      for (int k = 0; k < loop.operands; ++k) in.at[k] += chunk.in_row[k];
-    }
-    return;
+    return loop.run(in, chunk.out, groups);
   }
   for (int64_t r = 0; r < rows; ++r) {
     for (int k = 0; k < loop.operands; ++k) {

@@ -6,16 +6,17 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Where the operands of a loop are, and the bytes to their next group (0 for a repeated operand).
+// Where the operands of a loop are, the bytes to their next group (0 for a repeated operand), and those to their next row.
 struct Operands {
-  const char* at[3];
-  int64_t step[3];
+  const char* at[most_operands];
+  int64_t step[most_operands];
+  int64_t row[most_operands], out_row, rows = 1;
 };
 struct GroupLoop {
   void (*run)(const Operands&, char* out, int64_t groups);
   int operands;
   int width;     // lanes in a group, at most one vector of bytes
-  int bytes[3];  // of a lane of each operand
+  int bytes[most_operands];  // of a lane of each operand
   int out_bytes;
 };
 inline constexpr int group_buffer = vector_bytes * 8;
@@ -44,32 +45,41 @@ TILE_INLINE Vec<T> load_at(const char* p, int index) {
   return Vec<T>::load(reinterpret_cast<const T*>(p) + index * Vec<T>::lanes);
 }
 
-// Bodies of loops. A group is `unroll` vectors; Op maps one to three Vec<T> to one.
+// Bodies of loops. A group is `unroll` vectors; Op maps one to four Vec<T> to one.
 template <class Op, class T, int arity, int unroll>
 void vector_loop(const Operands& in, char* out, int64_t groups) {
-  const char *x = in.at[0], *y = in.at[1], *z = in.at[2];
-  const int64_t dx = in.step[0], dy = in.step[1], dz = in.step[2];
-  for (; groups > 0; --groups) {
-    Vec<T> r[unroll];
+  for (int64_t row = 0; row < in.rows; ++row) {
+    const char* x = in.at[0] + row * in.row[0];
+    const char* y = arity > 1 ? in.at[1] + row * in.row[1] : nullptr;
+    const char* z = arity > 2 ? in.at[2] + row * in.row[2] : nullptr;
+    const char* w = arity > 3 ? in.at[3] + row * in.row[3] : nullptr;
+    const int64_t dx = in.step[0], dy = in.step[1], dz = in.step[2], dw = in.step[3];
+    char* to = out + row * in.out_row;
+    for (int64_t left = groups; left > 0; --left) {
+      Vec<T> r[unroll];
 #pragma GCC unroll 4
-    for (int u = 0; u < unroll; ++u) {
-      if constexpr (arity == 1) r[u] = Op{}(load_at<T>(x, u));
-      if constexpr (arity == 2) r[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u));
-      if constexpr (arity == 3) r[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u), load_at<T>(z, u));
+      for (int u = 0; u < unroll; ++u) {
+        if constexpr (arity == 1) r[u] = Op{}(load_at<T>(x, u));
+        if constexpr (arity == 2) r[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u));
+        if constexpr (arity == 3) r[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u), load_at<T>(z, u));
+        if constexpr (arity == 4)
+          r[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u), load_at<T>(z, u), load_at<T>(w, u));
+      }
+#pragma GCC unroll 4
+      for (int u = 0; u < unroll; ++u) r[u].store(reinterpret_cast<T*>(to) + u * Vec<T>::lanes);
+      x += dx;
+      if constexpr (arity > 1) y += dy;
+      if constexpr (arity > 2) z += dz;
+      if constexpr (arity > 3) w += dw;
+      to += unroll * vector_bytes;
     }
-#pragma GCC unroll 4
-    for (int u = 0; u < unroll; ++u) r[u].store(reinterpret_cast<T*>(out) + u * Vec<T>::lanes);
-    x += dx;
-    if constexpr (arity > 1) y += dy;
-    if constexpr (arity > 2) z += dz;
-    out += unroll * vector_bytes;
   }
 }
 template <class Op, class T, int arity, int unroll>
 constexpr GroupLoop vector_group{vector_loop<Op, T, arity, unroll>,
                                  arity,
                                  unroll* Vec<T>::lanes,
-                                 {sizeof(T), sizeof(T), sizeof(T)},
+                                 {sizeof(T), sizeof(T), sizeof(T), sizeof(T)},
                                  sizeof(T)};
 
 }  // namespace tile::cpu::TILE_ISA

@@ -12,36 +12,41 @@ namespace {
 // Lanes of T in, bool lanes out; a group is a vector of bytes.
 template <class Op, class T, int arity>
 void predicate_loop(const Operands& in, char* out, int64_t groups) {
-  const char *x = in.at[0], *y = in.at[1];
-  const int64_t dx = in.step[0], dy = in.step[1];
-  for (; groups > 0; --groups) {
-    Mask<T> m[sizeof(T)];
+  for (int64_t row = 0; row < in.rows; ++row) {
+    const char* x = in.at[0] + row * in.row[0];
+    const char* y = arity > 1 ? in.at[1] + row * in.row[1] : nullptr;
+    char* to = out + row * in.out_row;
+    for (int64_t left = groups; left > 0; --left) {
+      Mask<T> m[sizeof(T)];
 #pragma GCC unroll 8
-    for (int u = 0; u < static_cast<int>(sizeof(T)); ++u) {
-      if constexpr (arity == 1) m[u] = Op{}(load_at<T>(x, u));
-      if constexpr (arity == 2) m[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u));
+      for (int u = 0; u < static_cast<int>(sizeof(T)); ++u) {
+        if constexpr (arity == 1) m[u] = Op{}(load_at<T>(x, u));
+        if constexpr (arity == 2) m[u] = Op{}(load_at<T>(x, u), load_at<T>(y, u));
+      }
+      to_bytes(m).store(reinterpret_cast<uint8_t*>(to));
+      x += in.step[0];
+      if constexpr (arity > 1) y += in.step[1];
+      to += vector_bytes;
     }
-    to_bytes(m).store(reinterpret_cast<uint8_t*>(out));
-    x += dx;
-    if constexpr (arity > 1) y += dy;
-    out += vector_bytes;
   }
 }
 
 template <class T>
 void where_loop(const Operands& in, char* out, int64_t groups) {
   constexpr int lanes = Vec<T>::lanes;
-  const char *condition = in.at[0], *x = in.at[1], *y = in.at[2];
-  const int64_t dc = in.step[0], dx = in.step[1], dy = in.step[2];
-  for (; groups > 0; --groups) {
-    Vec<T> r[2];
-    for (int u = 0; u < 2; ++u)
-      r[u] = select(from_bytes<T>(condition + u * lanes), load_at<T>(x, u), load_at<T>(y, u));
-    for (int u = 0; u < 2; ++u) r[u].store(reinterpret_cast<T*>(out) + u * lanes);
-    condition += dc;
-    x += dx;
-    y += dy;
-    out += 2 * vector_bytes;
+  for (int64_t row = 0; row < in.rows; ++row) {
+    const char *condition = in.at[0] + row * in.row[0], *x = in.at[1] + row * in.row[1], *y = in.at[2] + row * in.row[2];
+    char* to = out + row * in.out_row;
+    for (int64_t left = groups; left > 0; --left) {
+      Vec<T> r[2];
+      for (int u = 0; u < 2; ++u)
+        r[u] = select(from_bytes<T>(condition + u * lanes), load_at<T>(x, u), load_at<T>(y, u));
+      for (int u = 0; u < 2; ++u) r[u].store(reinterpret_cast<T*>(to) + u * lanes);
+      condition += in.step[0];
+      x += in.step[1];
+      y += in.step[2];
+      to += 2 * vector_bytes;
+    }
   }
 }
 
@@ -61,11 +66,17 @@ constexpr ElementwiseRow row(std::string_view name, Lane lane) {
     return {name, lane, {variant<loop, 0>}};
   else if constexpr (loop.operands == 2)
     return {name, lane, {variant<loop, 0>, variant<loop, 1>, variant<loop, 2>}};
-  else
+  else if constexpr (loop.operands == 3)
     return {name,
             lane,
             {variant<loop, 0>, variant<loop, 1>, variant<loop, 2>, variant<loop, 3>, variant<loop, 4>,
              variant<loop, 5>, variant<loop, 6>}};
+  else
+    return {name,
+            lane,
+            {variant<loop, 0>, variant<loop, 1>, variant<loop, 2>, variant<loop, 3>, variant<loop, 4>,
+             variant<loop, 5>, variant<loop, 6>, variant<loop, 7>, variant<loop, 8>, variant<loop, 9>,
+             variant<loop, 10>, variant<loop, 11>, variant<loop, 12>, variant<loop, 13>, variant<loop, 14>}};
 }
 
 // Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a group.

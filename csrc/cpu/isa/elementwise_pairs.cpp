@@ -25,6 +25,19 @@ PAIR(SubFromDifference, z - (x - y))
 PAIR(SubFromProduct, fnma(x, y, z))
 #undef PAIR
 
+#define FMA_PAIR(name, expression)                         \
+  struct name {                                            \
+    template <class V>                                     \
+    TILE_INLINE V operator()(V x, V y, V z, V w) const {   \
+      return expression;                                   \
+    }                                                      \
+  };
+FMA_PAIR(SumTimes, fma(x + y, z, w))
+FMA_PAIR(DifferenceTimes, fma(x - y, z, w))
+FMA_PAIR(ProductTimes, fma(x * y, z, w))
+FMA_PAIR(PlusProduct, fma(z, w, x* y))
+#undef FMA_PAIR
+
 template <class Op>
 struct OfDifference {
   template <class V>
@@ -48,9 +61,9 @@ constexpr ElementwiseRow unary_pair(std::string_view name) {
   else
     return {name, Lane::f32, {}};
 }
-template <class Op>
+template <class Op, int arity = 3>
 constexpr ElementwiseRow pair(std::string_view name) {
-  return row<vector_group<Op, float, 3, 2>>(name, Lane::f32);
+  return row<vector_group<Op, float, arity, 2>>(name, Lane::f32);
 }
 
 constexpr ElementwiseRow rows[] = {
@@ -58,6 +71,8 @@ constexpr ElementwiseRow rows[] = {
     pair<AddAdd>("add(add)"),   pair<AddSub>("add(sub)"),   pair<SubAdd>("sub(add)"),
     pair<SubSub>("sub(sub)"),   pair<SubMul>("sub(mul)"),   pair<SubFrom>("rsub(add)"),
     pair<SubFromDifference>("rsub(sub)"), pair<SubFromProduct>("rsub(mul)"),
+    pair<SumTimes, 4>("fma.0(add)"), pair<DifferenceTimes, 4>("fma.0(sub)"), pair<ProductTimes, 4>("fma.0(mul)"),
+    pair<PlusProduct, 4>("fma.2(mul)"),
 #define UNARY(name, set, expression, traits, ...)                                                        \
   unary_pair<OfDifference<meaning::name##_row>, 2, traits == ROUNDED>(#name "(sub)"), \
       unary_pair<OfSum<meaning::name##_row>, 3, traits == ROUNDED>(#name "(fma)"),
