@@ -17,14 +17,17 @@ Kernel sums("group_norm_sums", sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 
-// Tensors as [N, C, pixels], the result first; contiguous copies where the pixels are no single axis.
+// Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous copies where the
+// pixels are no single axis.
 class Images {
  public:
-  explicit Images(std::vector<at::Tensor> tensors) : tensors_(std::move(tensors)), result_(tensors_[0]) {
+  explicit Images(std::vector<at::Tensor> tensors, bool writes = true)
+      : tensors_(std::move(tensors)), result_(tensors_[0]) {
     if (!view()) {
-      for (at::Tensor& tensor : tensors_)
-        tensor = tensor.is_same(result_) ? at::empty_like(tensor, at::MemoryFormat::Contiguous)
-                                         : tensor.contiguous();
+      for (at::Tensor& tensor : tensors_) {
+        const bool result = writes && &tensor == &tensors_[0];
+        tensor = result ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
+      }
       view();
     }
     const ArrayArgument& whole = views_[0];
@@ -168,7 +171,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 // each image.
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
-  Images images({grad_input.value_or(problem.input), grad_out, problem.input});
+  Images images({grad_input.value_or(problem.input), grad_out, problem.input}, grad_input.has_value());
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;

@@ -207,7 +207,8 @@ void norm_backward(const NormBackward& call) {
                          views.view(1), views.view(2), mean, views.view(3), own(parts_w), own(parts_b),
                          static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
                  });
-               });
+               },
+               call.grad_input.has_value());
   // No rows: no parts, and the sums are 0.
   const auto finish = [&](at::Tensor& sums, const std::optional<at::Tensor>& result) {
     if (!result) return;

@@ -22,11 +22,11 @@ at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = fa
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);
 
-// The last `axes` axes of tensors, the first of them the result, as columns; calls f(views, tile).
-// Where they are no single axis, f works on contiguous copies.
+// The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only read), as
+// columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
 template <class F>
 void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics,
-                  F f) {
+                  F f, bool writes = true) {
   const uint32_t reduced = ((1u << axes) - 1) << (tensors[0].dim() - axes);
   const auto views = [&] {
     std::vector<ArrayArgument> arrays;
@@ -38,12 +38,12 @@ void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vecto
   if (rows.empty()) return;
   const at::Tensor result = tensors[0];
   if (!rows.flat()) {
-    tensors[0] = at::empty_like(result, at::MemoryFormat::Contiguous);
+    tensors[0] = writes ? at::empty_like(result, at::MemoryFormat::Contiguous) : result.contiguous();
     for (size_t i = 1; i < tensors.size(); ++i) tensors[i] = tensors[i].contiguous();
     rows = views();
   }
   f(rows, row_tile(rows.columns(), rows.transposed()));
-  if (!tensors[0].is_same(result)) result.copy_(tensors[0]);
+  if (writes && !tensors[0].is_same(result)) result.copy_(tensors[0]);
 }
 
 // What both gradients get; no mean: rms_norm.

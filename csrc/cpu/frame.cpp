@@ -65,7 +65,7 @@ char* Scratch::take(size_t bytes) {
     return p;
   }
   spill_.emplace_back(allocate(bytes));
-  used_ = std::max<size_t>(used_, 1);
+  used_ = std::max<size_t>(used_, 64);
   return spill_.back().get();
 }
 

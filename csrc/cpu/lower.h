@@ -84,8 +84,6 @@ class Lower {
 // Views of tiles that move nothing, so that liveness and slots follow them to what they show.
 bool is_tile_view(const Op& op);
 const Value* viewed(const Value* value);
-// The load whose memory a tile still is at run time, seen through views and casts that keep lanes; null: none.
-const Op* memory_load(const Lower& lower, const Value* value);
 
 void store_constant(Scalar& to, const Op& constant);
 

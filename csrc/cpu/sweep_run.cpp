@@ -2,7 +2,6 @@
 #include "cpu/sweep_run.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace tile::cpu {
 namespace {
@@ -132,7 +131,9 @@ void SweepRun::place_buffers() {
   auto line = [&](size_t v) { return (varies(v, cols_dim_) ? cols_ : 1) * element(v); };
   for (size_t v = 0; v < values(); ++v) {
     size_t& size = sizes[sweep_.buffers[v]];
-    size = std::max(size, static_cast<size_t>((varies(v, rows_dim_) ? rows_ : 1) * line(v)));
+    // What is one lane a row has as many as the highest chunk.
+    const int64_t high = varies(v, cols_dim_) ? rows_ : std::max(rows_, edge_rows());
+    size = std::max(size, static_cast<size_t>((varies(v, rows_dim_) ? high : 1) * line(v)));
   }
   bytes_ = 0;
   auto place = [&](size_t size) {
@@ -161,10 +162,9 @@ void SweepRun::operator()(Frame& frame) {
     for (size_t k = 0; k < sweep_.reductions.size(); ++k) enter(space_.reductions[k].cursor, outer);
     line_ = cols_;
     chunks(outer, 0, edge_, rows_);
-    const int64_t rest = space_.extent[cols_dim_] - edge_;
-    if (rest > 0) {  // a column or so: of many rows at once
-      line_ = std::min(rest, cols_);
-      chunks(outer, edge_, edge_ + rest, rows_ * cols_ / line_);
+    if (edge_line() > 0) {
+      line_ = edge_line();
+      chunks(outer, edge_, space_.extent[cols_dim_], edge_rows());
     }
     for (int d = rows_dim_ - 1; d >= 0 && ++outer[d] == space_.extent[d]; --d) outer[d] = 0;
   }

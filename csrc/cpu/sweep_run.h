@@ -1,6 +1,8 @@
 // A sweep at work in one frame: where its participants are and how it is cut into chunks. Kept from run to run, since
 // most blocks differ in addresses alone.
 #pragma once
+#include <algorithm>
+
 #include "cpu/sweep.h"
 #include "cpu/sweep_space.h"
 
@@ -43,6 +45,9 @@ class SweepRun final : public Kept {
   void size_chunks();
   void place_buffers();
   bool in_place(size_t input) const;
+  // Chunks behind the edge are a column or so wide, and as many rows high as the buffers hold.
+  int64_t edge_line() const { return std::min(space_.extent[cols_dim_] - edge_, cols_); }
+  int64_t edge_rows() const { return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0; }
 
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);

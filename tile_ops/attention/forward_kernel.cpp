@@ -25,7 +25,8 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
     top = new_top;
   }
 
-  Tile empty = total == 0.0;
+  // Nothing was added. Scores beyond all numbers also add nothing, but have no softmax.
+  Tile empty = (total == 0.0) & (top < inf);
   Tile result = where(empty, 0.0, sum / total);
   out[{batch, head}].tiled_view({rows, depth}).store({i, 0}, result);
   if (residual) {

@@ -20,6 +20,8 @@ struct Moments {
     mean = next;
     count = total;
   }
+  // Of equal values the squares may come out below 0 by a rounding.
+  Tile rstd(const Tile& eps) const { return 1 / sqrt(where(square < 0, 0, square) / count + eps); }
 };
 
 struct Layout {
@@ -86,7 +88,7 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
   else
     for (Tile i : range(cdiv(x.dim(2), channels)))
       group.merge(of_group(channel_moments(image, g, i, 0, in.steps(), extent, at), i));
-  Tile r = 1 / sqrt(group.square / group.count + eps.astype(at.dtype));
+  Tile r = group.rstd(eps.astype(at.dtype));
   if (mean) put(*mean, n, g, group.mean + group.low);
   if (rstd) put(*rstd, n, g, r);
   for (Tile i : range(cdiv(x.dim(2), channels))) {
@@ -147,7 +149,7 @@ inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Til
                               load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype));
   }
   store_groups(mean, n, g, group.mean + group.low);
-  store_groups(rstd, n, g, 1 / sqrt(group.square / group.count + eps.astype(dtype)));
+  store_groups(rstd, n, g, group.rstd(eps.astype(dtype)));
 }
 
 // Each channel's scale = rstd weight and shift = bias - mean scale: act's argument is x scale + shift. With `means` it is

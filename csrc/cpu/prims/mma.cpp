@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "cpu/lower.h"
+#include "cpu/prims/memory_load.h"
 #include "cpu/product.h"
 #include "cpu/tables.h"
 

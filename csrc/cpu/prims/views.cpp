@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cpu/lower.h"
+#include "cpu/prims/memory_load.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
