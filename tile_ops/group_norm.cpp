@@ -17,8 +17,8 @@ Kernel sums("group_norm_sums", sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 
-// Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous copies where the
-// pixels are no single axis.
+// Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
+// copies where the pixels are no single axis.
 class Images {
  public:
   explicit Images(std::vector<at::Tensor> tensors, bool writes = true)
@@ -38,7 +38,9 @@ class Images {
     else
       tile = {512, 128};  // more pixels: sums along them that round more than torch's
   }
-  bool holds_group(int64_t groups) const { return channels / groups <= tile.channels && pixels <= tile.pixels; }
+  bool holds_group(int64_t groups) const {
+    return channels / groups <= tile.channels && pixels <= tile.pixels;
+  }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
   void finish() {
@@ -107,7 +109,8 @@ struct Problem {
 
   Problem part(int64_t first, int64_t count) const {
     Problem part = *this;
-    for (at::Tensor* tensor : {&part.input, &part.mean, &part.rstd}) *tensor = tensor->narrow(0, first, count);
+    for (at::Tensor* tensor : {&part.input, &part.mean, &part.rstd})
+      *tensor = tensor->narrow(0, first, count);
     return part;
   }
   int64_t channels() const { return input.size(1); }
@@ -117,8 +120,8 @@ struct Problem {
   }
 };
 
-// Few values, and in the extreme one, are to lose nothing where a large mean is taken off them; of many the variance tells
-// how much there is to lose.
+// Few values, and in the extreme one, are to lose nothing where a large mean is taken off them; of many the
+// variance tells how much there is to lose.
 bool is_small(const Images& images, int64_t groups) { return images.channels / groups * images.pixels <= 64; }
 
 void forward(const Problem& problem, double eps, const at::Tensor& out) {
@@ -135,11 +138,12 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups),
                grouped(squares, 2, groups), problem.mean, problem.rstd, static_cast<int>(images.pixels),
                static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.by_group(problem.weight),
-                      problem.by_group(problem.bias),
-                      centers ? std::optional(grouped(*centers, 1, groups)) : std::nullopt, grouped(scales, 1, groups),
-                      grouped(shifts, 1, groups));
-  apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels, images.axis);
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd,
+                      problem.by_group(problem.weight), problem.by_group(problem.bias),
+                      centers ? std::optional(grouped(*centers, 1, groups)) : std::nullopt,
+                      grouped(scales, 1, groups), grouped(shifts, 1, groups));
+  apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels,
+               images.axis);
   images.finish();
 }
 
@@ -153,8 +157,8 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
       return tensor ? std::optional(grouped(*tensor, 0, groups)) : std::nullopt;
     };
     fused.launch({groups, n}, grouped(images[1], 1, groups), vector(weight), vector(bias),
-                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), is_small(images, groups), silu,
-                 images.tile.channels, images.tile.pixels);
+                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups),
+                 is_small(images, groups), silu, images.tile.channels, images.tile.pixels);
     images.finish();
     return;
   }
@@ -167,8 +171,8 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   });
 }
 
-// Without grad_input its place is taken by the input, which is then only read. Gradients of weight and bias are those of
-// each image.
+// Without grad_input its place is taken by the input, which is then only read. Gradients of weight and bias
+// are those of each image.
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
   Images images({grad_input.value_or(problem.input), grad_out, problem.input}, grad_input.has_value());
@@ -176,18 +180,21 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
-  const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n), shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.by_group(problem.weight),
-                      problem.by_group(problem.bias), by_group(means), by_group(scales), by_group(biases));
+  const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
+                   shifts = problem.per_channel(n);
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd,
+                      problem.by_group(problem.weight), problem.by_group(problem.bias), by_group(means),
+                      by_group(scales), by_group(biases));
   const Parts split = images.split();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = at::empty_like(parts_d);
   sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
               parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
-  merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups), grouped(parts, 2, groups),
-                    problem.by_group(problem.weight), problem.rstd, by_group(grad_weight), by_group(grad_bias),
-                    by_group(slopes), by_group(shifts), static_cast<int>(images.pixels));
+  merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups),
+                    grouped(parts, 2, groups), problem.by_group(problem.weight), problem.rstd,
+                    by_group(grad_weight), by_group(grad_bias), by_group(slopes), by_group(shifts),
+                    static_cast<int>(images.pixels));
   if (!grad_input) return;
   apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
                         images[0], problem.silu, channels, pixels, images.axis);
@@ -201,8 +208,8 @@ void backward(const at::Tensor& grad_out, const Problem& problem, const Optional
   const at::Tensor weight_parts = problem.per_channel(n), bias_parts = problem.per_channel(n);
   in_batches(problem.input, [&](int64_t first, int64_t count) {
     const auto part = [&](const at::Tensor& tensor) { return tensor.narrow(0, first, count); };
-    backward(problem.part(first, count), part(grad_out), grad_input ? Optional(part(*grad_input)) : std::nullopt,
-             part(weight_parts), part(bias_parts));
+    backward(problem.part(first, count), part(grad_out),
+             grad_input ? Optional(part(*grad_input)) : std::nullopt, part(weight_parts), part(bias_parts));
   });
   if (grad_weight) sum_parts(weight_parts, *grad_weight);
   if (grad_bias) sum_parts(bias_parts, *grad_bias);

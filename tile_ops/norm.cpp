@@ -174,41 +174,40 @@ void norm_backward(const NormBackward& call) {
   std::vector<at::Tensor> statistics{call.rstd};
   if (call.mean) statistics.push_back(*call.mean);
   at::Tensor parts_w, parts_b;
-  on_norm_rows(call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
-               [&](Rows& views, RowTile tile) {
-                 const int axis = views.transposed() ? 0 : 1;
-                 const auto options = call.input.options().dtype(call.rstd.scalar_type());
-                 RowTile sums = tile;
-                 if (!tile.whole) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
-                 const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count());
-                 const int64_t blocks = views.slices() * split.blocks;
-                 if (call.grad_weight)
-                   parts_w = at::empty({blocks * views.count(), views.columns()}, options);
-                 if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
-                 views.each([&](int64_t i) {
-                   const auto mean = call.mean ? std::optional(views.view(4)) : std::nullopt;
-                   const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
-                   const auto own = [&](const at::Tensor& all) {
-                     return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
-                   };
-                   if (tile.whole) {
-                     backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2),
-                                            weight, mean, views.view(3), dx, own(parts_w), own(parts_b),
-                                            static_cast<int>(split.tiles), tile.rows, tile.columns, axis);
-                     return;
-                   }
-                   if (dx)
-                     backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()},
-                                                 views.view(1), views.view(2), weight, mean, views.view(3),
-                                                 *dx, tile.rows, tile.columns, axis);
-                   if (parts_w.defined() || parts_b.defined())
-                     columns_kernel.launch(
-                         {ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
-                         views.view(1), views.view(2), mean, views.view(3), own(parts_w), own(parts_b),
-                         static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
-                 });
-               },
-               call.grad_input.has_value());
+  on_norm_rows(
+      call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
+      [&](Rows& views, RowTile tile) {
+        const int axis = views.transposed() ? 0 : 1;
+        const auto options = call.input.options().dtype(call.rstd.scalar_type());
+        RowTile sums = tile;
+        if (!tile.whole) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
+        const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count());
+        const int64_t blocks = views.slices() * split.blocks;
+        if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
+        if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
+        views.each([&](int64_t i) {
+          const auto mean = call.mean ? std::optional(views.view(4)) : std::nullopt;
+          const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
+          const auto own = [&](const at::Tensor& all) {
+            return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
+          };
+          if (tile.whole) {
+            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean,
+                                   views.view(3), dx, own(parts_w), own(parts_b),
+                                   static_cast<int>(split.tiles), tile.rows, tile.columns, axis);
+            return;
+          }
+          if (dx)
+            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
+                                        views.view(2), weight, mean, views.view(3), *dx, tile.rows,
+                                        tile.columns, axis);
+          if (parts_w.defined() || parts_b.defined())
+            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                                  views.view(1), views.view(2), mean, views.view(3), own(parts_w),
+                                  own(parts_b), static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+        });
+      },
+      call.grad_input.has_value());
   // No rows: no parts, and the sums are 0.
   const auto finish = [&](at::Tensor& sums, const std::optional<at::Tensor>& result) {
     if (!result) return;

@@ -22,8 +22,8 @@ at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = fa
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);
 
-// The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only read), as
-// columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
+// The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only
+// read), as columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
 template <class F>
 void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics,
                   F f, bool writes = true) {

@@ -18,7 +18,8 @@ BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(b
 
 BlockPlan::Kind BlockPlan::kind_of(const Op& op) const {
   if (op.traits().terminator || op.is("constant")) return Kind::none;
-  if (const Lowering* lowering = find_lowering(lower_, op)) return lowering->cheap ? Kind::cheap : Kind::single;
+  if (const Lowering* lowering = find_lowering(lower_, op))
+    return lowering->cheap ? Kind::cheap : Kind::single;
   if (!op.regions.empty()) return Kind::single;
   if (in_sweep(op)) return Kind::sweep;
   if (op.traits().elementwise) return Kind::cheap;  // of scalars
@@ -31,7 +32,8 @@ std::vector<const Value*> BlockPlan::reads(const Op& op) const {
   if (lowering && lowering->needs) return lowering->needs(lower_, op);
   std::vector<const Value*> values(op.operands.begin(), op.operands.end());
   for (const auto& region : op.regions)
-    walk(*region, [&](const Op& inner) { values.insert(values.end(), inner.operands.begin(), inner.operands.end()); });
+    walk(*region,
+         [&](const Op& inner) { values.insert(values.end(), inner.operands.begin(), inner.operands.end()); });
   return values;
 }
 
@@ -89,8 +91,8 @@ int BlockPlan::memory_bound(const Op& op) const {
   return bound;
 }
 
-// Two stores of one sweep run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index differs
-// by constants along some axis do not.
+// Two stores of one sweep run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index
+// differs by constants along some axis do not.
 bool BlockPlan::may_join(const Op& store, int group) const {
   if (!groups_[static_cast<size_t>(group)].sweep || !in_sweep(store)) return false;
   for (const Op* other : groups_[static_cast<size_t>(group)].ops) {
@@ -206,8 +208,8 @@ void BlockPlan::emit_group(size_t index, Units& units) {
                                                  [&](const Value* other) { return viewed(other) == owner; }));
       auto at = last_use_.find(owner);
       // Only what this block made, or carries around its loop, may be overwritten.
-      if (times == 1 && at != last_use_.end() && at->second == static_cast<int>(index) && owner->owner == &block_ &&
-          unseen_after(owner, static_cast<int>(index)))
+      if (times == 1 && at != last_use_.end() && at->second == static_cast<int>(index) &&
+          owner->owner == &block_ && unseen_after(owner, static_cast<int>(index)))
         lower_.last_used_here_.insert(operand);
     }
     std::unique_ptr<Unit> unit;

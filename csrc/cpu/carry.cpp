@@ -5,7 +5,8 @@
 
 namespace tile::cpu {
 
-Carry::Carry(Lower& lower, const Block* source, const std::vector<Value*>& from, const std::vector<const Value*>& to) {
+Carry::Carry(Lower& lower, const Block* source, const std::vector<Value*>& from,
+             const std::vector<const Value*>& to) {
   std::vector<int> exchanged;
   for (size_t i = 0; i < from.size(); ++i) {
     const Value *value = from[i], *target = to[i];
@@ -14,12 +15,13 @@ Carry::Carry(Lower& lower, const Block* source, const std::vector<Value*>& from,
       scalars_.push_back({lower.scalar(value), lower.scalar(target)});
       continue;
     }
-    TileMove move{TileMove::Kind::copy, lower.tile(value), lower.tile(target), -1, lower.owned_slot(target),
-                  value->type.rank()};
+    TileMove move{TileMove::Kind::copy,     lower.tile(value), lower.tile(target), -1,
+                  lower.owned_slot(target), value->type.rank()};
     int slot = lower.slot_or_none(value);
     if (slot == move.to_slot && slot >= 0) {
       move.kind = TileMove::Kind::rename;
-    } else if (slot >= 0 && source && value->owner == source && value->definition && lower.exchangeable(slot, move.to_slot) &&
+    } else if (slot >= 0 && source && value->owner == source && value->definition &&
+               lower.exchangeable(slot, move.to_slot) &&
                std::find(exchanged.begin(), exchanged.end(), slot) == exchanged.end()) {
       move.kind = TileMove::Kind::exchange;
       move.from_slot = slot;
@@ -40,7 +42,8 @@ void Carry::run(Frame& frame) const {
     many.resize(scalars_.size());
     values = many.data();
   }
-  for (size_t i = 0; i < scalars_.size(); ++i) values[i] = frame.scalars[static_cast<size_t>(scalars_[i].from)];
+  for (size_t i = 0; i < scalars_.size(); ++i)
+    values[i] = frame.scalars[static_cast<size_t>(scalars_[i].from)];
 
   size_t mark = frame.scratch.mark();
   auto* refs = reinterpret_cast<TileRef*>(frame.scratch.take(tiles_.size() * sizeof(TileRef) + 1));
@@ -58,7 +61,8 @@ void Carry::run(Frame& frame) const {
     const TileMove& move = tiles_[i];
     frame.tiles[static_cast<size_t>(move.to)] = refs[i];
     if (move.kind != TileMove::Kind::rename)
-      std::swap(frame.slots[static_cast<size_t>(move.from_slot)], frame.slots[static_cast<size_t>(move.to_slot)]);
+      std::swap(frame.slots[static_cast<size_t>(move.from_slot)],
+                frame.slots[static_cast<size_t>(move.to_slot)]);
   }
   frame.scratch.release(mark);
   // Last: a tile may be a view of a scalar.

@@ -7,7 +7,8 @@ namespace tile::cpu {
 class Carry {
  public:
   // From values of one block to the values that receive them (arguments or results), pairwise.
-  Carry(Lower& lower, const Block* source, const std::vector<Value*>& from, const std::vector<const Value*>& to);
+  Carry(Lower& lower, const Block* source, const std::vector<Value*>& from,
+        const std::vector<const Value*>& to);
   void run(Frame& frame) const;
 
  private:
@@ -16,8 +17,8 @@ class Carry {
   };
   struct TileMove {
     enum class Kind { rename, exchange, copy } kind;
-    int from, to;              // tiles
-    int from_slot, to_slot;    // exchanged; of a copy: the spare slot
+    int from, to;            // tiles
+    int from_slot, to_slot;  // exchanged; of a copy: the spare slot
     int rank;
   };
   std::vector<ScalarMove> scalars_;

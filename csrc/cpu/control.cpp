@@ -15,8 +15,10 @@ Receivers receivers(const std::vector<Value*>& values, size_t from = 0) {
 
 void set_integer(Scalar& scalar, Lane lane, int64_t value) {
   scalar.i = 0;
-  if (lane_bytes(lane) == 8) scalar.i = value;
-  else scalar.u = static_cast<uint64_t>(value) & ((uint64_t{1} << 8 * lane_bytes(lane)) - 1);
+  if (lane_bytes(lane) == 8)
+    scalar.i = value;
+  else
+    scalar.u = static_cast<uint64_t>(value) & ((uint64_t{1} << 8 * lane_bytes(lane)) - 1);
 }
 
 // Enters a loop: initial values become the arguments.
@@ -90,7 +92,8 @@ std::unique_ptr<Unit> lower_for(Lower& lower, const Op& op) {
   unit->body = lower.block(body);
   for (size_t i = 0; i < op.results.size(); ++i)
     if (!op.results[i]->type.is_scalar()) lower.share_slot(op.results[i], arguments[i]);
-  unit->leave = std::make_unique<Carry>(lower, nullptr, std::vector<Value*>(body.arguments.begin() + 1, body.arguments.end()),
+  unit->leave = std::make_unique<Carry>(lower, nullptr,
+                                        std::vector<Value*>(body.arguments.begin() + 1, body.arguments.end()),
                                         receivers(op.results));
   return unit;
 }

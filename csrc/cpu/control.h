@@ -4,7 +4,7 @@
 
 namespace tile::cpu {
 
-std::unique_ptr<Unit> control_unit(Lower& lower, const Op& op);        // for, loop, if
+std::unique_ptr<Unit> control_unit(Lower& lower, const Op& op);             // for, loop, if
 std::unique_ptr<Unit> terminator_unit(Lower& lower, const Op& terminator);  // yield, break, continue
 
 }  // namespace tile::cpu

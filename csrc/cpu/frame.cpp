@@ -21,7 +21,8 @@ void move_lanes(const char* from, int64_t column, char* to, int64_t count, int64
     std::memcpy(to, from, static_cast<size_t>(count * element));
     return;
   }
-  for (int64_t i = 0; i < count; ++i) std::memcpy(to + i * element, from + i * column, static_cast<size_t>(element));
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(to + i * element, from + i * column, static_cast<size_t>(element));
 }
 
 template <class T>
@@ -32,10 +33,14 @@ void fill_with_first(char* lanes, int64_t count) {
 }
 void repeat_lane(char* lanes, int64_t count, int64_t element) {
   switch (element) {
-    case 1: return fill_with_first<uint8_t>(lanes, count);
-    case 2: return fill_with_first<uint16_t>(lanes, count);
-    case 4: return fill_with_first<uint32_t>(lanes, count);
-    default: return fill_with_first<uint64_t>(lanes, count);
+    case 1:
+      return fill_with_first<uint8_t>(lanes, count);
+    case 2:
+      return fill_with_first<uint16_t>(lanes, count);
+    case 4:
+      return fill_with_first<uint32_t>(lanes, count);
+    default:
+      return fill_with_first<uint64_t>(lanes, count);
   }
 }
 }  // namespace

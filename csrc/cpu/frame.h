@@ -82,7 +82,9 @@ class Scratch {
   void release(size_t mark) { used_ = mark; }
 
  private:
-  struct Free { void operator()(char* p) const; };
+  struct Free {
+    void operator()(char* p) const;
+  };
   std::vector<std::unique_ptr<char, Free>> spill_;  // of takes beyond what was reserved
   std::unique_ptr<char, Free> memory_;
   size_t capacity_ = 0, used_ = 0;
@@ -103,7 +105,9 @@ struct PackedStrip {
   char* memory() const { return memory_.get(); }
 
  private:
-  struct Free { void operator()(char* p) const; };
+  struct Free {
+    void operator()(char* p) const;
+  };
   std::unique_ptr<char, Free> memory_;
   size_t capacity_ = 0;
 };

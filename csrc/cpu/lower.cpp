@@ -31,10 +31,12 @@ const Lowering* find_lowering(const Lower& lower, const Op& op) {
 
 bool has_cpu_body(std::string_view name) {
   if (registry().count(name)) return true;
-  static const std::string_view control[] = {"for", "loop", "if", "yield", "break", "continue", "constant", "store"};
+  static const std::string_view control[] = {"for",   "loop",     "if",       "yield",
+                                             "break", "continue", "constant", "store"};
   if (std::find(std::begin(control), std::end(control), name) != std::end(control)) return true;
   for (int lane = 0; lane < lane_count; ++lane)
-    if (find_elementwise(name, static_cast<Lane>(lane)) || find_reduce(name, static_cast<Lane>(lane))) return true;
+    if (find_elementwise(name, static_cast<Lane>(lane)) || find_reduce(name, static_cast<Lane>(lane)))
+      return true;
   return name == "astype";
 }
 
@@ -42,9 +44,14 @@ void store_constant(Scalar& to, const Op& op) {
   Constant constant = Constant::of(op.dtype("dtype"), *op.attributes.find("value"));
   to.i = 0;
   switch (lane_of(constant.dtype)) {
-    case Lane::f32: to.f = static_cast<float>(constant.floating); break;
-    case Lane::f64: to.d = constant.floating; break;
-    default: to.i = constant.integer;  // little endian: the low bytes are the narrower lanes
+    case Lane::f32:
+      to.f = static_cast<float>(constant.floating);
+      break;
+    case Lane::f64:
+      to.d = constant.floating;
+      break;
+    default:
+      to.i = constant.integer;  // little endian: the low bytes are the narrower lanes
   }
 }
 
@@ -72,7 +79,8 @@ Lower::Lower(const Function& function) : function_(function) {
 }
 
 Units Lower::body() {
-  for (const Value* argument : function_.body().arguments) argument->type.is_array() ? array(argument) : scalar(argument);
+  for (const Value* argument : function_.body().arguments)
+    argument->type.is_array() ? array(argument) : scalar(argument);
   return block(function_.body());
 }
 
@@ -85,7 +93,8 @@ int Lower::scalar(const Value* value) {
   auto [at, fresh] = scalars_.emplace(value, static_cast<int>(scalar_values_.size()));
   if (fresh) {
     scalar_values_.emplace_back();
-    if (value->definition && value->definition->is("constant")) store_constant(scalar_values_.back(), *value->definition);
+    if (value->definition && value->definition->is("constant"))
+      store_constant(scalar_values_.back(), *value->definition);
   }
   return at->second;
 }

@@ -26,8 +26,8 @@ struct Lowering {
   // What it reads instead of the op's operands.
   std::vector<const Value*> (*needs)(const Lower& lower, const Op& op) = nullptr;
 };
-// `static const AddLowering gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Several of one name are asked in
-// order of registration within a file; `applies` decides.
+// `static const AddLowering gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Several of one name are asked
+// in order of registration within a file; `applies` decides.
 struct AddLowering {
   explicit AddLowering(const Lowering& lowering);
 };
@@ -44,19 +44,20 @@ class Lower {
   int scalar(const Value* value);
   int array(const Value* value);
   ScalarSlot index(const Value* value) { return {scalar(value), lane_of(value->type.dtype)}; }
-  int slot(const Value* value);                       // of a tile that is computed; made at first use
-  int new_slot(const Type& type, size_t bytes = 0);   // at least the type's lanes
-  int owned_slot(const Value* value);                 // one that serves this value alone
-  int slot_or_none(const Value* value) const;         // -1: it has none (a view, or memory)
+  int slot(const Value* value);                      // of a tile that is computed; made at first use
+  int new_slot(const Type& type, size_t bytes = 0);  // at least the type's lanes
+  int owned_slot(const Value* value);                // one that serves this value alone
+  int slot_or_none(const Value* value) const;        // -1: it has none (a view, or memory)
   void share_slot(const Value* value, const Value* with) { slots_[value] = owned_slot(with); }
   bool exchangeable(int a, int b) const;
-  // The slot of `op`'s result: that of `operand`, whose content may be overwritten, where this is its last use.
+  // The slot of `op`'s result: that of `operand`, whose content may be overwritten, where this is its last
+  // use.
   bool take_over(const Op& op, size_t operand);
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
-  bool is_written(const Value* array) const;          // the kernel stores into it somewhere
+  bool is_written(const Value* array) const;            // the kernel stores into it somewhere
   int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
-  Units block(const Block& block);                    // of a region
+  Units block(const Block& block);  // of a region
   // A tile input for a unit: scalars get a descriptor too, made by a unit added in front.
   int input(const Value* value, Units& before);
 
@@ -75,9 +76,9 @@ class Lower {
   std::vector<Scalar> scalar_values_;
   std::vector<size_t> slot_bytes_;
   std::multimap<size_t, int> free_slots_;
-  std::unordered_set<int> kept_slots_;               // never given to another value
+  std::unordered_set<int> kept_slots_;  // never given to another value
   std::unordered_set<const Value*> written_, dedicated_;
-  std::unordered_set<const Value*> last_used_here_;   // operands that the op being lowered may overwrite
+  std::unordered_set<const Value*> last_used_here_;  // operands that the op being lowered may overwrite
   size_t scratch_bytes_ = 0, kept_ = 0;
 };
 

@@ -48,14 +48,16 @@ WholeResult WholeResult::of(Lower& lower, const Value* value) {
 }
 
 char* WholeResult::lanes(Frame& frame) const {
-  return scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes : frame.slots[static_cast<size_t>(slot)];
+  return scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes
+                     : frame.slots[static_cast<size_t>(slot)];
 }
 
 void WholeResult::finish(Frame& frame) const {
   char* data = lanes(frame);
   if (ChunkFunction round = move_row(dtype).round) round({1, count(), data, 0, {data}, {0}});
   if (scalar < 0)
-    frame.tiles[static_cast<size_t>(tile)] = dense_lanes(data, dtype, static_cast<int>(shape.size()), shape.data());
+    frame.tiles[static_cast<size_t>(tile)] =
+        dense_lanes(data, dtype, static_cast<int>(shape.size()), shape.data());
 }
 
 }  // namespace tile::cpu

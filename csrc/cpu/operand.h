@@ -24,8 +24,8 @@ struct WholeResult {
 
   static WholeResult of(Lower& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
-  char* lanes(Frame& frame) const;   // to be filled
-  void finish(Frame& frame) const;   // rounds to the dtype and describes the tile
+  char* lanes(Frame& frame) const;  // to be filled
+  void finish(Frame& frame) const;  // rounds to the dtype and describes the tile
 };
 
 }  // namespace tile::cpu

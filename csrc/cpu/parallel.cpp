@@ -3,8 +3,9 @@
 
 namespace tile::cpu {
 namespace {
-ParallelRuntime current{[](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) { body(0, count, context); },
-                        [] { return 1; }};
+ParallelRuntime current{
+    [](int64_t count, void (*body)(int64_t, int64_t, void*), void* context) { body(0, count, context); },
+    [] { return 1; }};
 }  // namespace
 
 void set_parallel_runtime(const ParallelRuntime& runtime) { current = runtime; }

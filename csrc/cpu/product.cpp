@@ -11,8 +11,12 @@ namespace tile::cpu {
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
   const DType dtype = tile.lanes && !stored_as_lane(tile.dtype) ? DType::f32 : tile.dtype;
   const long bytes = tile.lanes ? lane_bytes(lane_of(tile.dtype)) : info(tile.dtype).bytes;
-  auto stride = [&](int axis) { return tile.axes[axis].extent == 1 && tile.axes[axis].valid == unlimited ? 0 : tile.axes[axis].stride / bytes; };
-  Matrix matrix{{tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
+  auto stride = [&](int axis) {
+    return tile.axes[axis].extent == 1 && tile.axes[axis].valid == unlimited ? 0
+                                                                             : tile.axes[axis].stride / bytes;
+  };
+  Matrix matrix{
+      {tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
   matrix.in_place = dtype == kernels.compute && matrix.view.column_stride == 1;
   return matrix;
 }
@@ -20,7 +24,8 @@ Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
 Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fill, Scratch& scratch) {
   const int64_t full = shape[static_cast<size_t>(axis)];
   const bool limited = tile.axes[axis].valid != unlimited || tile.axes[axis].first > 0;
-  if (limited && tile.axes[axis].first <= 0 && tile.pad == 0) return {std::clamp<int64_t>(tile.axes[axis].valid, 0, full), true};
+  if (limited && tile.axes[axis].first <= 0 && tile.pad == 0)
+    return {std::clamp<int64_t>(tile.axes[axis].valid, 0, full), true};
   if (limited || (must_fill && tile.axes[axis].extent > 1 && tile.axes[axis].extent < full)) {
     tile = materialise(tile, rank, shape.data(), scratch);
     return {full, false};
@@ -29,7 +34,8 @@ Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fil
   return {tile.axes[axis].extent == 1 && must_fill ? full : std::min(tile.axes[axis].extent, full), false};
 }
 
-bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers, Frame& frame) {
+bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers,
+                   Frame& frame) {
   const int64_t element = lane_bytes(lane_of(accumulator.dtype));
   int64_t count = 1;
   bool single = true, same = accumulator.lanes && accumulator.data == out;

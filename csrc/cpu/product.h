@@ -8,8 +8,8 @@ namespace tile::cpu {
 // A matrix as the gemm kernels take it.
 struct Matrix {
   MatrixView view;
-  DType dtype;      // of the elements at view.data
-  bool in_place;    // in the compute type, columns adjacent
+  DType dtype;    // of the elements at view.data
+  bool in_place;  // in the compute type, columns adjacent
 };
 // Axes `row` and `row + 1` of a tile, all of whose elements are there.
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels);
@@ -19,12 +19,13 @@ struct Reach {
   int64_t real;
   bool zeros;  // the padding after `real` is zero
 };
-// Makes `tile` regular along an axis of extent `full`: copies it where padding is not zero or lies in front, or
-// where it is clamped and `must_fill`.
+// Makes `tile` regular along an axis of extent `full`: copies it where padding is not zero or lies in front,
+// or where it is clamped and `must_fill`.
 Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fill, Scratch& scratch);
 
-// The accumulator's content as dense lanes of these extents at `out`; true where there is something to add to,
-// false where the product may overwrite. `in_place`: the accumulator's buffer is `out` itself.
-bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers, Frame& frame);
+// The accumulator's content as dense lanes of these extents at `out`; true where there is something to add
+// to, false where the product may overwrite. `in_place`: the accumulator's buffer is `out` itself.
+bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers,
+                   Frame& frame);
 
 }  // namespace tile::cpu

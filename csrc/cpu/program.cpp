@@ -15,14 +15,16 @@ namespace {
 
 constexpr double serial_below = 32768;  // elements of work: waking threads costs more
 constexpr int least_lines_a_thread = 8;
-constexpr int pieces_a_thread = 16;     // handed out one by one, so that uneven blocks balance
+constexpr int pieces_a_thread = 16;  // handed out one by one, so that uneven blocks balance
 
 // Elements that the ops of a block touch; a loop counts as a few turns.
 double cost_of(const Block& block) {
   double cost = 0;
   for (const auto& op : block.ops) {
     for (const Value* result : op->results) cost += static_cast<double>(element_count(result->type.shape));
-    if (op->is("mma")) cost += static_cast<double>(element_count(op->type(0).shape)) * static_cast<double>(op->type(1).shape.back()) / 8;
+    if (op->is("mma"))
+      cost += static_cast<double>(element_count(op->type(0).shape)) *
+              static_cast<double>(op->type(1).shape.back()) / 8;
     for (const auto& region : op->regions) cost += cost_of(*region) * (op->is("if") ? 1 : 8);
   }
   return cost;
@@ -74,12 +76,15 @@ Program::Program(Function function) : function_(std::move(function)) {
 }
 Program::~Program() = default;
 
-void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {
+void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays,
+                      const std::vector<Scalar>& scalars) const {
   frame.tiles.resize(tiles_);
   frame.scalars = scalars_;
   frame.arrays.resize(arrays_);
-  for (size_t i = 0; i < array_arguments_.size(); ++i) frame.arrays[static_cast<size_t>(array_arguments_[i])] = arrays[i];
-  for (size_t i = 0; i < scalar_arguments_.size(); ++i) frame.scalars[static_cast<size_t>(scalar_arguments_[i])] = scalars[i];
+  for (size_t i = 0; i < array_arguments_.size(); ++i)
+    frame.arrays[static_cast<size_t>(array_arguments_[i])] = arrays[i];
+  for (size_t i = 0; i < scalar_arguments_.size(); ++i)
+    frame.scalars[static_cast<size_t>(scalar_arguments_[i])] = scalars[i];
   frame.slots.resize(slot_bytes_.size());
   frame.scratch.reserve(scratch_bytes_);
   frame.scratch.release(0);
@@ -89,7 +94,8 @@ void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const s
   frame.packed.clear();
 }
 
-void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const {
+void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays,
+                  const std::vector<Scalar>& scalars) const {
   const int64_t total = blocks[0] * blocks[1] * blocks[2];
   if (total <= 0) return;
   size_t arena_bytes = 0;
@@ -134,8 +140,10 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   }
   std::atomic<int64_t> taken{0};
   int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread));
-  // Blocks of one line often share operands, which a thread keeps packed: the lines stay whole where they are many.
-  if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) piece = (piece + blocks[0] - 1) / blocks[0] * blocks[0];
+  // Blocks of one line often share operands, which a thread keeps packed: the lines stay whole where they are
+  // many.
+  if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads)
+    piece = (piece + blocks[0] - 1) / blocks[0] * blocks[0];
   auto body = [&](int64_t, int64_t) {
     work([&](int64_t& begin, int64_t& end) {
       begin = taken.fetch_add(piece);
@@ -144,7 +152,9 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     });
   };
   runtime.run(
-      threads, [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(body)*>(context))(begin, end); }, &body);
+      threads,
+      [](int64_t begin, int64_t end, void* context) { (*static_cast<decltype(body)*>(context))(begin, end); },
+      &body);
 }
 
 }  // namespace tile::cpu

@@ -13,7 +13,8 @@ class Program {
   explicit Program(Function function);  // after the passes
   ~Program();
   // Arguments in the order of the kernel's parameters, arrays and scalars apart; strides in bytes.
-  void run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
+  void run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& arrays,
+           const std::vector<Scalar>& scalars) const;
 
  private:
   struct Thread;

@@ -20,7 +20,8 @@ struct ScalarUnit final : Unit {
       function(call);
       call.in[0] = result.bytes;
     }
-    frame.scalars[static_cast<size_t>(out)] = functions.empty() ? frame.scalars[static_cast<size_t>(in[0])] : result;
+    frame.scalars[static_cast<size_t>(out)] =
+        functions.empty() ? frame.scalars[static_cast<size_t>(in[0])] : result;
     return Signal::next;
   }
 };

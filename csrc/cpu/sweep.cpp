@@ -9,7 +9,7 @@ Signal Sweep::run(Frame& frame) const {
   const size_t mark = frame.scratch.mark();
   KeptSlot& slot = frame.kept[static_cast<size_t>(kept)];
   if (slot.kept && static_cast<SweepRun&>(*slot.kept).fits(frame)) {
-    static_cast<SweepRun&>(*slot.kept)(frame);
+    static_cast<SweepRun&> (*slot.kept)(frame);
   } else if (!slot.ran) {  // perhaps the only run of this launch
     slot.ran = true;
     SweepRun once(*this, &frame.scratch);
@@ -24,12 +24,14 @@ Signal Sweep::run(Frame& frame) const {
 }
 
 size_t Sweep::run_bytes() const {
-  return (inputs.size() + outputs.size() + stores.size() + reductions.size() + 8) * 1024 + (lanes.size() + steps.size()) * 256;
+  return (inputs.size() + outputs.size() + stores.size() + reductions.size() + 8) * 1024 +
+         (lanes.size() + steps.size()) * 256;
 }
 
 size_t Sweep::scratch_bytes() const {
   constexpr size_t chunk = 8192 * 8 + 128;
-  return inputs.size() * static_cast<size_t>(element_count(shape)) * 8 + (static_cast<size_t>(buffer_count) + 4) * chunk + run_bytes();
+  return inputs.size() * static_cast<size_t>(element_count(shape)) * 8 +
+         (static_cast<size_t>(buffer_count) + 4) * chunk + run_bytes();
 }
 
 }  // namespace tile::cpu

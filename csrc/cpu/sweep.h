@@ -1,5 +1,5 @@
-// A sweep: a chain of elementwise steps over one tile shape, with the inputs it reads, the tiles and memory it
-// writes and the reductions it ends in, run over chunks that stay in the first-level cache.
+// A sweep: a chain of elementwise steps over one tile shape, with the inputs it reads, the tiles and memory
+// it writes and the reductions it ends in, run over chunks that stay in the first-level cache.
 #pragma once
 #include <vector>
 

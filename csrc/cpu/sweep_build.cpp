@@ -56,8 +56,9 @@ class SweepBuilder {
   }
   int number(const Value* value) const { return numbers_.at(value); }
 
-  // How an op is computed where not by its own row: with steps of its operands that nothing else reads, a pass less for
-  // each. Allowed in f32 and f64, whose lanes are the values themselves; products may then go unrounded into sums.
+  // How an op is computed where not by its own row: with steps of its operands that nothing else reads, a
+  // pass less for each. Allowed in f32 and f64, whose lanes are the values themselves; products may then go
+  // unrounded into sums.
   struct Form {
     std::string row;
     std::vector<const Value*> operands;
@@ -66,7 +67,8 @@ class SweepBuilder {
   void find_contractions(const std::function<bool(const Value*)>& needed_outside) {
     auto uses = [&](const Value* value) {
       int count = needed_outside(value) ? 2 : 0;
-      for (const Op* op : ops_) count += static_cast<int>(std::count(op->operands.begin(), op->operands.end(), value));
+      for (const Op* op : ops_)
+        count += static_cast<int>(std::count(op->operands.begin(), op->operands.end(), value));
       return count;
     };
     auto absorbable = [&](const Value* value) -> const Op* {
@@ -93,7 +95,8 @@ class SweepBuilder {
 
   Form form(const Op& op) const {
     const auto found = forms_.find(&op);
-    return found != forms_.end() ? found->second : Form{std::string(op.name()), {op.operands.begin(), op.operands.end()}};
+    return found != forms_.end() ? found->second
+                                 : Form{std::string(op.name()), {op.operands.begin(), op.operands.end()}};
   }
 
   // Looks for a row of two steps.
@@ -106,7 +109,8 @@ class SweepBuilder {
       const Form inner = form(*step);
       // Factors change places; so do summands.
       const std::string_view place = outer.row != "fma" ? "" : k == 2 ? ".2" : ".0";
-      const std::string name = str(k == 1 && outer.row == "sub" ? "rsub" : outer.row, place, "(", inner.row, ")");
+      const std::string name =
+          str(k == 1 && outer.row == "sub" ? "rsub" : outer.row, place, "(", inner.row, ")");
       if (!find_elementwise(name, Lane::f32)) continue;
       std::vector<const Value*> operands = inner.operands;
       for (size_t i = 0; i < outer.operands.size(); ++i)
@@ -205,7 +209,8 @@ void assign_buffers(Sweep& sweep) {
     const SweepStep& step = sweep.steps[i];
     take(static_cast<size_t>(step.out));
     for (size_t v = 0; v <= static_cast<size_t>(step.out); ++v)
-      if (sweep.buffers[v] >= 0 && last[v] == i && v != static_cast<size_t>(step.out)) free.push_back(sweep.buffers[v]);
+      if (sweep.buffers[v] >= 0 && last[v] == i && v != static_cast<size_t>(step.out))
+        free.push_back(sweep.buffers[v]);
   }
 }
 

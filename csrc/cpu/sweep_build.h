@@ -7,8 +7,8 @@
 
 namespace tile::cpu {
 
-bool in_sweep(const Op& op);              // an elementwise op on a tile, a named reduction, or a store
-const Shape& sweep_shape(const Op& op);   // the shape it runs over
+bool in_sweep(const Op& op);             // an elementwise op on a tile, a named reduction, or a store
+const Shape& sweep_shape(const Op& op);  // the shape it runs over
 
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
                                   const std::function<bool(const Value*)>& needed_outside, Units& before);

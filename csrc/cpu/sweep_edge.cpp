@@ -29,7 +29,8 @@ void SweepRun::edge_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t
     if (there)
       at_[v] = {locate(*place.moving, r, c), place.row};
     else
-      at_[v] = {base_ + place.offset, varies(v, rows_dim_) ? (varies(v, cols_dim_) ? line_ : 1) * element(v) : 0};
+      at_[v] = {base_ + place.offset,
+                varies(v, rows_dim_) ? (varies(v, cols_dim_) ? line_ : 1) * element(v) : 0};
   }
   for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
   for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
@@ -51,12 +52,14 @@ void SweepRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) 
     return;
   }
   const MoveRow& move = move_row(from.lanes ? dtype_of(sweep_.lanes[v]) : from.dtype);
-  const int64_t line = (across ? line_ : 1) * element(v), row = from.stride[rows_dim_], column = from.stride[cols_dim_];
+  const int64_t line = (across ? line_ : 1) * element(v), row = from.stride[rows_dim_],
+                column = from.stride[cols_dim_];
   at_[v] = {base_ + places_[v].offset, down ? line : 0};
   if (!all) move.fill(at_[v].data, from.pad, across ? (rows - 1) * line_ + cols : rows);
   if (!from.within || tall.low >= tall.high || wide.low >= wide.high) return;
-  move.load(data + tall.low * row + wide.low * column, row, column, at_[v].data + tall.low * line + wide.low * element(v), line,
-            tall.high - tall.low, wide.high - wide.low);
+  move.load(data + tall.low * row + wide.low * column, row, column,
+            at_[v].data + tall.low * line + wide.low * element(v), line, tall.high - tall.low,
+            wide.high - wide.low);
 }
 
 void SweepRun::write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
@@ -68,7 +71,8 @@ void SweepRun::write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols)
   if (tall.low >= tall.high || wide.low >= wide.high) return;
   const Chunked from = expand(v, rows, cols, base_ + expanded_offset_);
   put(to, data + tall.low * to.stride[rows_dim_] + wide.low * to.stride[cols_dim_],
-      from.data + tall.low * from.row + wide.low * element(v), from.row, tall.high - tall.low, wide.high - wide.low);
+      from.data + tall.low * from.row + wide.low * element(v), from.row, tall.high - tall.low,
+      wide.high - wide.low);
 }
 
 }  // namespace tile::cpu

@@ -27,7 +27,8 @@ void SweepRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t row
     if (!space_.reduces_along(reduction, d) && outer[d] > 0) return;
     if (outer[d] == into.last[d]) weight *= into.weight[d];
   }
-  const bool down = space_.reduces_along(reduction, rows_dim_), across = space_.reduces_along(reduction, cols_dim_);
+  const bool down = space_.reduces_along(reduction, rows_dim_),
+             across = space_.reduces_along(reduction, cols_dim_);
   if ((!down && r > 0) || (!across && c > 0)) return;
   if (!down) rows = 1;
   if (!across) cols = 1;
@@ -64,9 +65,15 @@ void SweepRun::add(size_t k, const Piece& piece) const {
   const auto& into = space_.reductions[k];
   const ReduceRow& row = *sweep_.reductions[k].row;
   const bool columns = into.reduced[cols_dim_], product = piece.factor.data != nullptr;
-  const ChunkFunction by_column = product ? row.product_columns : row.columns, by_row = product ? row.product_rows : row.rows;
+  const ChunkFunction by_column = product ? row.product_columns : row.columns,
+                      by_row = product ? row.product_rows : row.rows;
   const int64_t to_row = into.cursor.stride[rows_dim_];
-  Chunk chunk{piece.rows, piece.cols, piece.to, to_row, {piece.from.data, piece.factor.data}, {piece.from.row, piece.factor.row}};
+  Chunk chunk{piece.rows,
+              piece.cols,
+              piece.to,
+              to_row,
+              {piece.from.data, piece.factor.data},
+              {piece.from.row, piece.factor.row}};
   if (piece.weight == 1) return (columns ? by_column : by_row)(chunk);
   // Into identities first, weighed there, then combined.
   char* const buffer = base_ + expanded_offset_;

@@ -68,15 +68,17 @@ void SweepRun::find_places() {
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
     auto v = static_cast<size_t>(sweep_.outputs[k].value);
-    if (v >= input_count() && !places_[v].moving) places_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
+    if (v >= input_count() && !places_[v].moving)
+      places_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
   }
   // A value that one store writes as it is may be computed in place.
   for (size_t k = 0; k < sweep_.stores.size(); ++k) {
     const Cursor& to = space_.stores[k];
     auto v = static_cast<size_t>(sweep_.stores[k].value);
     if (!everywhere_inside(to, space_)) bounded_stores_[bounded_store_count_++] = static_cast<int>(k);
-    const bool fits = v >= input_count() && to.lanes && !to.streams && !places_[v].moving && varies(v, cols_dim_) &&
-                      (varies(v, rows_dim_) || space_.extent[rows_dim_] == 1) && to.stride[cols_dim_] == element(v);
+    const bool fits = v >= input_count() && to.lanes && !to.streams && !places_[v].moving &&
+                      varies(v, cols_dim_) && (varies(v, rows_dim_) || space_.extent[rows_dim_] == 1) &&
+                      to.stride[cols_dim_] == element(v);
     if (!fits) continue;
     direct_[v] = static_cast<int>(k);
     places_[v] = {&to, 0, to.stride[rows_dim_]};
@@ -118,11 +120,13 @@ void SweepRun::size_chunks() {
     }
     bytes += element(v);
   }
-  const int64_t lanes = bytes ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
+  const int64_t lanes =
+      bytes ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
   // Even chunks up to the edge.
   const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + lanes - 1) / lanes;
   cols_ = std::min(((span + pieces - 1) / pieces + 63) / 64 * 64, space_.extent[cols_dim_]);
-  rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1, std::max<int64_t>(space_.extent[rows_dim_], 1));
+  rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1,
+                              std::max<int64_t>(space_.extent[rows_dim_], 1));
 }
 
 void SweepRun::place_buffers() {
@@ -177,8 +181,10 @@ void SweepRun::chunks(const int64_t* outer, int64_t low, int64_t high, int64_t m
     const int64_t rows = std::min(most_rows, all_rows - r);
     for (int64_t c = low; c < high; c += line_) {
       const int64_t cols = std::min(line_, high - c);
-      if (inside(r, rows, c, cols)) inside_chunk(outer, r, rows, c, cols);
-      else edge_chunk(outer, r, rows, c, cols);
+      if (inside(r, rows, c, cols))
+        inside_chunk(outer, r, rows, c, cols);
+      else
+        edge_chunk(outer, r, rows, c, cols);
     }
   }
 }
@@ -254,7 +260,8 @@ SweepRun::Chunked SweepRun::expand(size_t v, int64_t rows, int64_t cols, char* t
   return {to, varies(v, rows_dim_) ? row : 0};
 }
 
-void SweepRun::put(const Cursor& to, char* first, const char* lanes, int64_t lane_row, int64_t rows, int64_t cols) const {
+void SweepRun::put(const Cursor& to, char* first, const char* lanes, int64_t lane_row, int64_t rows,
+                   int64_t cols) const {
   const int64_t bytes = info(to.dtype).bytes, row = to.stride[rows_dim_], column = to.stride[cols_dim_];
   if (!to.streams || column != bytes || cols * bytes < 256) {
     move_row(to.dtype).store(first, row, column, lanes, lane_row, rows, cols);
@@ -270,8 +277,12 @@ void SweepRun::copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t
   char* data = locate(to, r, c);
   if (data == at_[v].data) return;
   cast_row(sweep_.lanes[v], sweep_.lanes[v])
-      .variants[0]({varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1, data, to.stride[rows_dim_],
-                    {at_[v].data}, {at_[v].row}});
+      .variants[0]({varies(v, rows_dim_) ? rows : 1,
+                    varies(v, cols_dim_) ? cols : 1,
+                    data,
+                    to.stride[rows_dim_],
+                    {at_[v].data},
+                    {at_[v].row}});
 }
 
 }  // namespace tile::cpu

@@ -1,5 +1,5 @@
-// A sweep at work in one frame: where its participants are and how it is cut into chunks. Kept from run to run, since
-// most blocks differ in addresses alone.
+// A sweep at work in one frame: where its participants are and how it is cut into chunks. Kept from run to
+// run, since most blocks differ in addresses alone.
 #pragma once
 #include <algorithm>
 
@@ -47,7 +47,9 @@ class SweepRun final : public Kept {
   bool in_place(size_t input) const;
   // Chunks behind the edge are a column or so wide, and as many rows high as the buffers hold.
   int64_t edge_line() const { return std::min(space_.extent[cols_dim_] - edge_, cols_); }
-  int64_t edge_rows() const { return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0; }
+  int64_t edge_rows() const {
+    return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0;
+  }
 
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
@@ -87,7 +89,8 @@ class SweepRun final : public Kept {
   Chunked* at_ = nullptr;        // by value, of the chunk at work
   int* direct_ = nullptr;        // by value: the store it is computed into, or -1
   Call* calls_ = nullptr;        // by step
-  int *converted_ = nullptr, *bounded_ = nullptr, *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
+  int *converted_ = nullptr, *bounded_ = nullptr,
+      *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
   char* base_ = nullptr;  // of the buffers

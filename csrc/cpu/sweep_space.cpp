@@ -40,7 +40,8 @@ bool SweepSpace::fits(const Sweep& sweep, const Frame& frame) {
   for (size_t k = 0; k < sweep.outputs.size(); ++k)
     outputs[k].data = output_tiles[k].data = frame.slots[static_cast<size_t>(sweep.outputs[k].slot)];
   for (size_t k = 0; k < sweep.reductions.size(); ++k)
-    reductions[k].cursor.data = reductions[k].tile.data = frame.slots[static_cast<size_t>(sweep.reductions[k].slot)];
+    reductions[k].cursor.data = reductions[k].tile.data =
+        frame.slots[static_cast<size_t>(sweep.reductions[k].slot)];
   return true;
 }
 
@@ -54,7 +55,8 @@ TileRef SweepSpace::target(const Sweep& sweep, size_t store, const Frame& frame)
 bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
   std::fill(extent, extent + max_rank + 2, 1);
   for (size_t k = 0; k < sweep.stores.size(); ++k) targets_[k] = target(sweep, k, frame);
-  for (size_t k = 0; k < sweep.inputs.size(); ++k) sources_[k] = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
+  for (size_t k = 0; k < sweep.inputs.size(); ++k)
+    sources_[k] = frame.tiles[static_cast<size_t>(sweep.inputs[k])];
   if (sweep.outputs.empty() && sweep.reductions.empty()) {  // only what is stored has to be computed
     bool any = false;
     int64_t most[max_rank] = {};
@@ -69,8 +71,10 @@ bool SweepSpace::find_extents(const Sweep& sweep, Frame& frame) {
     return any;
   }
   for (int i = 0; i < rank_; ++i) {
-    for (size_t k = 0; k < sweep.inputs.size(); ++k) extent[i] = std::max(extent[i], sources_[k].axes[i].extent);
-    for (size_t k = 0; k < sweep.stores.size(); ++k) extent[i] = std::max(extent[i], targets_[k].axes[i].extent);
+    for (size_t k = 0; k < sweep.inputs.size(); ++k)
+      extent[i] = std::max(extent[i], sources_[k].axes[i].extent);
+    for (size_t k = 0; k < sweep.stores.size(); ++k)
+      extent[i] = std::max(extent[i], targets_[k].axes[i].extent);
     extent[i] = std::min(extent[i], sweep.shape[static_cast<size_t>(i)]);
   }
   return true;
@@ -122,7 +126,8 @@ void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
     inputs[k] = cursor_of(tile);
     for (int i = 0; i < rank_; ++i) {
       if (!(varies_[k] >> i & 1)) {
-        if (wanted[i] == 1 && extent[i] == 1 && (inputs[k].first[i] > 0 || inputs[k].valid[i] < 1)) inputs[k].outside = true;
+        if (wanted[i] == 1 && extent[i] == 1 && (inputs[k].first[i] > 0 || inputs[k].valid[i] < 1))
+          inputs[k].outside = true;
         inputs[k].stride[i] = 0;
         inputs[k].first[i] = 0;
         inputs[k].valid[i] = unlimited;
@@ -140,7 +145,8 @@ void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
   for (size_t k = 0; k < sweep.outputs.size(); ++k) {
     int64_t extents[max_rank];
     extents_of(varies_[sweep.outputs[k].value], extents);
-    output_tiles[k] = dense_lanes(frame.slots[static_cast<size_t>(sweep.outputs[k].slot)], sweep.outputs[k].dtype, rank_, extents);
+    output_tiles[k] = dense_lanes(frame.slots[static_cast<size_t>(sweep.outputs[k].slot)],
+                                  sweep.outputs[k].dtype, rank_, extents);
     outputs[k] = cursor_of(output_tiles[k]);
     for (int i = 0; i < rank_; ++i)
       if (extents[i] == 1) outputs[k].stride[i] = 0;
@@ -179,10 +185,13 @@ void SweepSpace::collapse(const Sweep& sweep) {
   int map[max_rank];  // axis of each dimension so far: the innermost of those merged
   int64_t length[max_rank + 2];
   int count = 0;
-  auto bounded = [](const Cursor& cursor, int i) { return cursor.first[i] > 0 || cursor.valid[i] != unlimited; };
+  auto bounded = [](const Cursor& cursor, int i) {
+    return cursor.first[i] > 0 || cursor.valid[i] != unlimited;
+  };
   auto merges = [&](int outer, int inner) {
     auto even = [&](const Cursor& cursor) {
-      return cursor.stride[outer] == cursor.stride[inner] * extent[inner] && !bounded(cursor, outer) && !bounded(cursor, inner);
+      return cursor.stride[outer] == cursor.stride[inner] * extent[inner] && !bounded(cursor, outer) &&
+             !bounded(cursor, inner);
     };
     for (size_t k = 0; k < sweep.inputs.size(); ++k)
       if (!even(inputs[k]) || (varies_[k] >> outer & 1) != (varies_[k] >> inner & 1)) return false;
@@ -192,7 +201,8 @@ void SweepSpace::collapse(const Sweep& sweep) {
       if (!even(stores[k])) return false;
     for (size_t k = 0; k < sweep.reductions.size(); ++k) {
       const Accumulator& into = reductions[k];
-      if (!even(into.cursor) || into.reduced[outer] != into.reduced[inner] || into.weight[outer] > 1 || into.weight[inner] > 1)
+      if (!even(into.cursor) || into.reduced[outer] != into.reduced[inner] || into.weight[outer] > 1 ||
+          into.weight[inner] > 1)
         return false;
     }
     return true;

@@ -54,7 +54,9 @@ class SweepSpace {
     return varies_[reduction.value] | (reduction.factor < 0 ? 0 : varies_[reduction.factor]);
   }
   template <class T>
-  T* take(size_t count) { return reinterpret_cast<T*>(memory_.take(count * sizeof(T) + 1)); }
+  T* take(size_t count) {
+    return reinterpret_cast<T*>(memory_.take(count * sizeof(T) + 1));
+  }
 
   Scratch& memory_;
   TileRef *sources_, *targets_;  // of inputs and stores, by axis of the sweep's shape
@@ -62,7 +64,7 @@ class SweepSpace {
   uint32_t* varies_;             // by value: a bit an axis, then a bit a dimension
   int rank_ = 0;
   bool keeps_;
-  bool ready_ = false;           // prepared, and fit to be used again
+  bool ready_ = false;  // prepared, and fit to be used again
 };
 
 }  // namespace tile::cpu

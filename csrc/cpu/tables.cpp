@@ -30,7 +30,8 @@ Span<T> span(const std::vector<T>& rows) {
 
 Joined join(Isa isa) {
   Joined all;
-  for (const auto* part : {&float_rows(isa), &double_rows(isa), &word_rows(isa), &short_rows(isa), &pair_rows(isa)})
+  for (const auto* part :
+       {&float_rows(isa), &double_rows(isa), &word_rows(isa), &short_rows(isa), &pair_rows(isa)})
     for (const Span<ElementwiseRow>& lane : *part)
       for (const ElementwiseRow& row : lane)
         if (row.variants[0]) all.elementwise.push_back(row);

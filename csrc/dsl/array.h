@@ -35,19 +35,22 @@ class Array {
 
 class View {
  public:
-  View(Array array, Shape shape, Shape steps) : array_(array), shape_(std::move(shape)), steps_(std::move(steps)) {}
+  View(Array array, Shape shape, Shape steps)
+      : array_(array), shape_(std::move(shape)), steps_(std::move(steps)) {}
 
   DType dtype() const { return array_.dtype(); }
   const Shape& shape() const { return shape_; }
   // Tiles along an axis, i32.
   Tile num_tiles(int axis, Location location = Location::current()) const;
   // The tile at an index; elements outside the array are `pad` (integer arrays: 0).
-  Tile load(std::initializer_list<Operand> index, double pad = 0, Location location = Location::current()) const;
+  Tile load(std::initializer_list<Operand> index, double pad = 0,
+            Location location = Location::current()) const;
   // Writes a tile (cast to the array's dtype, broadcast to the view's shape); elements outside are dropped.
   void store(std::initializer_list<Operand> index, Operand tile) const;
 
  private:
-  std::vector<Value*> address(const char* operation, std::initializer_list<Operand> index, const Location& at) const;
+  std::vector<Value*> address(const char* operation, std::initializer_list<Operand> index,
+                              const Location& at) const;
   Attributes attributes() const;
   Array array_;
   Shape shape_, steps_;

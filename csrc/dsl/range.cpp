@@ -49,7 +49,8 @@ bool Range::close() {
 void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
   if (!condition.value || !condition.value->type.is_scalar() || condition.value->type.dtype != DType::boolean)
     fail(condition.location, ErrorKind::type, "when: the condition must be a bool scalar Tile, got ",
-         condition.value ? str(condition.value->type) : std::string("a plain C++ value"), "; use if for plain values");
+         condition.value ? str(condition.value->type) : std::string("a plain C++ value"),
+         "; use if for plain values");
   Tracer::current(condition.location).branch(condition.value, then, otherwise, condition.location);
 }
 

@@ -36,8 +36,12 @@ class Range {
 };
 
 // 0 <= index < high, or low <= index < high by a positive step; i32, or i64 where a bound is.
-inline Range range(Operand high) { return Range(Operand(0, high.location), high, Operand(1, high.location), high.location); }
-inline Range range(Operand low, Operand high) { return Range(low, high, Operand(1, high.location), high.location); }
+inline Range range(Operand high) {
+  return Range(Operand(0, high.location), high, Operand(1, high.location), high.location);
+}
+inline Range range(Operand low, Operand high) {
+  return Range(low, high, Operand(1, high.location), high.location);
+}
 inline Range range(Operand low, Operand high, Operand step) { return Range(low, high, step, high.location); }
 
 // Runs one of two bodies by a traced bool scalar; variables assigned in either are merged.

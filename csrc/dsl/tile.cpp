@@ -34,7 +34,9 @@ Tile& Tile::operator=(const Tile& other) {
   return *this;
 }
 
-Value* Tile::value(Location location) const { return Tracer::current(location).read(variable_, trace_, location); }
+Value* Tile::value(Location location) const {
+  return Tracer::current(location).read(variable_, trace_, location);
+}
 
 int64_t Tile::shape(int axis) const {
   const Shape& extents = shape();
@@ -58,24 +60,26 @@ Value* Operand::as(DType dtype, const char* operation) const {
            "; cast one with astype()");
     return value;
   }
-  bool fits = is_floating(dtype) ? literal->dtype != DType::boolean
+  bool fits = is_floating(dtype)        ? literal->dtype != DType::boolean
               : dtype == DType::boolean ? literal->dtype == DType::boolean
                                         : literal->dtype == DType::i64;
   if (!fits)
-    fail(location, ErrorKind::type, operation, ": the literal ", literal->dtype == DType::boolean
-             ? std::string(literal->integer ? "true" : "false") : str(literal->attribute()),
+    fail(location, ErrorKind::type, operation, ": the literal ",
+         literal->dtype == DType::boolean ? std::string(literal->integer ? "true" : "false")
+                                          : str(literal->attribute()),
          " does not fit a tile of ", dtype, "; cast the tile with astype()");
-  Constant constant = is_floating(dtype) ? Constant::of(dtype, literal->as_double()) : Constant::of(dtype, literal->integer);
+  Constant constant =
+      is_floating(dtype) ? Constant::of(dtype, literal->as_double()) : Constant::of(dtype, literal->integer);
   if (is_integer(dtype) && constant.integer != literal->integer)
-    fail(location, ErrorKind::value, operation, ": the literal ", literal->integer, " is out of range of ", dtype,
-         "; cast the tile to a wider dtype");
+    fail(location, ErrorKind::value, operation, ": the literal ", literal->integer, " is out of range of ",
+         dtype, "; cast the tile to a wider dtype");
   return emit("constant", {}, {{"dtype", dtype}, {"value", constant.attribute()}}, location);
 }
 
 Value* Operand::any() const {
   if (value) return value;
-  DType dtype = literal->dtype == DType::boolean ? DType::boolean
-                : literal->dtype == DType::f64   ? DType::f32
+  DType dtype = literal->dtype == DType::boolean                             ? DType::boolean
+                : literal->dtype == DType::f64                               ? DType::f32
                 : literal->integer == static_cast<int32_t>(literal->integer) ? DType::i32
                                                                              : DType::i64;
   return as(dtype, "constant");
@@ -131,7 +135,8 @@ Pair unify(const char* operation, const Operand& x, const Operand& y) {
   return {broadcast_to(operation, a, shape, at), broadcast_to(operation, b, shape, at)};
 }
 
-Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes, const Location& location) {
+Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
+            const Location& location) {
   return Tracer::current(location).emit(primitive, std::move(operands), std::move(attributes), location);
 }
 

@@ -27,7 +27,7 @@ class Tile {
 
   // A traced value has no C++ truth; use where() or when().
   template <class T>
-    requires std::is_same_v<T, bool>
+  requires std::is_same_v<T, bool>
   explicit operator T() const = delete;
 
   Value* value(Location location = Location::current()) const;  // its current value; error: it has none
@@ -98,8 +98,10 @@ Value* broadcast_to(const char* operation, Value* value, const Shape& shape, con
 Shape broadcast_shape(const char* operation, const Type& x, const Type& y, const Location& location);
 
 // Creates the op in the current trace; the way every language function ends.
-Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes, const Location& location);
-inline Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes, const Location& location) {
+Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
+            const Location& location);
+inline Value* emit(std::string_view name, std::vector<Value*> operands, Attributes attributes,
+                   const Location& location) {
   return emit(primitive(name), std::move(operands), std::move(attributes), location);
 }
 

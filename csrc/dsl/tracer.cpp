@@ -16,7 +16,10 @@ constexpr int checked_height = 3;  // deeper nests trace only their inner loops 
 }  // namespace
 
 Tracer::Tracer(std::string name)
-    : function_(std::move(name)), build_(function_, function_.body()), serial_(next_serial++), outer_(current_tracer) {
+    : function_(std::move(name)),
+      build_(function_, function_.body()),
+      serial_(next_serial++),
+      outer_(current_tracer) {
   scopes_.emplace_back();
   current_tracer = this;
 }
@@ -25,7 +28,8 @@ Tracer::~Tracer() { current_tracer = outer_; }
 Tracer* Tracer::current_or_null() { return current_tracer; }
 Tracer& Tracer::current(const Location& use) {
   if (!current_tracer)
-    fail(use, ErrorKind::runtime, "a tile operation was used outside a kernel; it runs only while a kernel is traced");
+    fail(use, ErrorKind::runtime,
+         "a tile operation was used outside a kernel; it runs only while a kernel is traced");
   return *current_tracer;
 }
 
@@ -36,9 +40,11 @@ uint32_t Tracer::new_variable(Value* value, const Location& location) {
 
 Value* Tracer::read(uint32_t variable, uint32_t trace, const Location& use) {
   if (trace != serial_)
-    fail(use, ErrorKind::runtime, "this Tile belongs to another trace; make it inside the kernel that uses it");
+    fail(use, ErrorKind::runtime,
+         "this Tile belongs to another trace; make it inside the kernel that uses it");
   if (Value* value = touch(variable)) return value;
-  fail(use, ErrorKind::runtime, "this Tile has no value here: it was never assigned, or it was made inside a loop ",
+  fail(use, ErrorKind::runtime,
+       "this Tile has no value here: it was never assigned, or it was made inside a loop ",
        "or branch that has ended (made at ", variables_[variable].location, "); assign it before the loop");
 }
 
@@ -47,7 +53,8 @@ Value* Tracer::touch(uint32_t variable) {
   for (int d = v.depth + 1; d <= depth(); ++d) {  // scopes entered since the variable was last seen
     Scope& scope = scopes_[static_cast<size_t>(d)];
     Value* inner = v.value;
-    if (scope.loop && v.value) inner = function_.add_value(v.value->type, v.value->location, nullptr, scope.block.get());
+    if (scope.loop && v.value)
+      inner = function_.add_value(v.value->type, v.value->location, nullptr, scope.block.get());
     scope.seen.push_back({variable, v.value, inner});
     v.value = inner;
     v.depth = d;
@@ -57,7 +64,8 @@ Value* Tracer::touch(uint32_t variable) {
 
 void Tracer::assign(uint32_t variable, uint32_t trace, Value* value, const Location& use) {
   if (trace != serial_)
-    fail(use, ErrorKind::runtime, "this Tile belongs to another trace; make it inside the kernel that uses it");
+    fail(use, ErrorKind::runtime,
+         "this Tile belongs to another trace; make it inside the kernel that uses it");
   touch(variable);
   set(variable, value);
 }
@@ -84,8 +92,8 @@ Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, At
 void Tracer::check_visible(const Value* value, const char* what, const Location& use) {
   for (Scope& scope : scopes_)
     if (value->owner == &block_of(scope)) return;
-  fail(use, ErrorKind::runtime, what, " was made inside a loop or branch that has ended (made at ", value->location,
-       "); make it before the loop");
+  fail(use, ErrorKind::runtime, what, " was made inside a loop or branch that has ended (made at ",
+       value->location, "); make it before the loop");
 }
 
 Value* Tracer::open_loop(Value* low, Value* high, Value* step, const Location& location) {
@@ -103,7 +111,8 @@ Value* Tracer::open_loop(Value* low, Value* high, Value* step, const Location& l
 
 std::vector<std::pair<Tracer::Seen, Value*>> Tracer::changed(Scope& scope) {
   std::vector<std::pair<Seen, Value*>> carried;
-  std::sort(scope.seen.begin(), scope.seen.end(), [](const Seen& a, const Seen& b) { return a.variable < b.variable; });
+  std::sort(scope.seen.begin(), scope.seen.end(),
+            [](const Seen& a, const Seen& b) { return a.variable < b.variable; });
   for (const Seen& seen : scope.seen) {
     Value* last = variables_[seen.variable].value;
     if (seen.outer && last != seen.inner) carried.push_back({seen, last});
@@ -173,7 +182,8 @@ bool Tracer::close_loop() {
     }
     if (text != scope.first_trace)
       fail(scope.location, ErrorKind::runtime,
-           "the loop body traced differently the second time: a plain C++ variable changes inside it; make it a Tile");
+           "the loop body traced differently the second time: a plain C++ variable changes inside it; make "
+           "it a Tile");
   }
   for (const auto& [seen, last] : carried)
     if (last && last->type != seen.outer->type)
@@ -184,7 +194,8 @@ bool Tracer::close_loop() {
   ValueMap same;
   for (const Seen& seen : scope.seen) {
     if (seen.inner && seen.inner != seen.outer &&
-        std::none_of(carried.begin(), carried.end(), [&](const auto& c) { return c.first.variable == seen.variable; }))
+        std::none_of(carried.begin(), carried.end(),
+                     [&](const auto& c) { return c.first.variable == seen.variable; }))
       same[seen.inner] = seen.outer;
     variables_[seen.variable].value = seen.outer;
     variables_[seen.variable].depth = depth() - 1;
@@ -226,12 +237,13 @@ void Tracer::abandon_loop(const Location& location, bool unwinding) {
   }
   pop_scope();
   if (!unwinding)  // a destructor does not throw: the next operation does
-    pending_ = str(location, ": the traced loop was left by break or return; a traced body must run to its end, ",
-                   "use where() or when() inside it");
+    pending_ =
+        str(location, ": the traced loop was left by break or return; a traced body must run to its end, ",
+            "use where() or when() inside it");
 }
 
-void Tracer::branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,
-                    const Location& location) {
+void Tracer::branch(Value* condition, const std::function<void()>& then,
+                    const std::function<void()>& otherwise, const Location& location) {
   raise_pending();
   auto op = std::make_unique<Op>();
   op->primitive = &primitive("if");
@@ -262,8 +274,10 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
     raise_pending();
     Scope& inner = scopes_.back();
     for (const auto& [seen, last] : changed(inner)) {
-      auto at = std::find_if(merges.begin(), merges.end(), [&, id = seen.variable](const Merge& m) { return m.variable == id; });
-      if (at == merges.end()) at = merges.insert(merges.end(), {seen.variable, seen.outer, {seen.outer, seen.outer}});
+      auto at = std::find_if(merges.begin(), merges.end(),
+                             [&, id = seen.variable](const Merge& m) { return m.variable == id; });
+      if (at == merges.end())
+        at = merges.insert(merges.end(), {seen.variable, seen.outer, {seen.outer, seen.outer}});
       at->ends[side] = last;
     }
     for (const Seen& seen : inner.seen) {
@@ -276,8 +290,9 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
   }
   for (const Merge& m : merges)
     if (m.ends[0]->type != m.ends[1]->type)
-      fail(location, ErrorKind::type, "when: a Tile is ", m.ends[0]->type, " after one branch (", m.ends[0]->location,
-           ") and ", m.ends[1]->type, " after the other (", m.ends[1]->location, "); give it one type");
+      fail(location, ErrorKind::type, "when: a Tile is ", m.ends[0]->type, " after one branch (",
+           m.ends[0]->location, ") and ", m.ends[1]->type, " after the other (", m.ends[1]->location,
+           "); give it one type");
   for (int side = 0; side < 2; ++side) {
     auto end = std::make_unique<Op>();
     end->primitive = &primitive("yield");
@@ -293,8 +308,9 @@ void Tracer::branch(Value* condition, const std::function<void()>& then, const s
   for (size_t i = 0; i < merges.size(); ++i) set(merges[i].variable, inserted.results[i]);
 }
 
-Value* Tracer::combine(const Primitive& primitive, Value* operand, const std::function<Tile(Tile, Tile)>& combine,
-                       Attributes attributes, const Location& location) {
+Value* Tracer::combine(const Primitive& primitive, Value* operand,
+                       const std::function<Tile(Tile, Tile)>& combine, Attributes attributes,
+                       const Location& location) {
   raise_pending();
   auto op = std::make_unique<Op>();
   op->primitive = &primitive;

@@ -32,7 +32,8 @@ class Tracer {
   Value* read(uint32_t variable, uint32_t trace, const Location& use);
   Value* touch(uint32_t variable);  // may be null: no value yet
   void assign(uint32_t variable, uint32_t trace, Value* value, const Location& use);
-  Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes, const Location& at);
+  Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
+              const Location& at);
   void check_visible(const Value* value, const char* what, const Location& use);
 
   // Loops. open_loop returns the index; close_loop returns false when the body has to be traced once more.
@@ -75,7 +76,8 @@ class Tracer {
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
   Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
-  // What the scope changed, in the order of assignments: that of variables is the compiler's where Tiles are arguments.
+  // What the scope changed, in the order of assignments: that of variables is the compiler's where Tiles are
+  // arguments.
   std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
   void set(uint32_t variable, Value* value);
   void forget_locals(const Scope& scope);

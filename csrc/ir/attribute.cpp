@@ -36,7 +36,8 @@ bool Attributes::operator==(const Attributes& other) const {
   // By text: NaN equals NaN, and 0.0 differs from -0.0.
   auto same = [](const auto& a, const auto& b) {
     if (a.first != b.first || a.second.index() != b.second.index()) return false;
-    if (auto* x = std::get_if<double>(&a.second)) return show_double(*x) == show_double(std::get<double>(b.second));
+    if (auto* x = std::get_if<double>(&a.second))
+      return show_double(*x) == show_double(std::get<double>(b.second));
     return a.second == b.second;
   };
   return std::equal(begin(), end(), other.begin(), other.end(), same);
@@ -65,7 +66,9 @@ struct Show {
     }
     out << '"';
   }
-  void operator()(const std::vector<int64_t>& value) const { tile::operator<<(out, static_cast<const Shape&>(value)); }
+  void operator()(const std::vector<int64_t>& value) const {
+    tile::operator<<(out, static_cast<const Shape&>(value));
+  }
   void operator()(DType value) const { out << value; }
 };
 }  // namespace

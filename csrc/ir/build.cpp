@@ -21,7 +21,8 @@ std::vector<Type> infer_types(const Op& op) {
 
 void infer_results(Function& function, Op& op) {
   if (!op.results.empty()) return;
-  for (Type& type : infer_types(op)) op.results.push_back(function.add_value(std::move(type), op.location, &op, op.parent));
+  for (Type& type : infer_types(op))
+    op.results.push_back(function.add_value(std::move(type), op.location, &op, op.parent));
 }
 
 void Builder::to_end(Block& block) {

@@ -66,9 +66,11 @@ Constant Constant::of(DType dtype, double value) {
     else if (value <= low)
       result.integer = is_signed(dtype) ? static_cast<int64_t>(low) : 0;
     else if (value >= high)
-      result.integer = wrap_to(dtype, is_signed(dtype) ? static_cast<int64_t>((~0ull >> 1) >> (64 - info(dtype).bits)) : -1);
+      result.integer = wrap_to(
+          dtype, is_signed(dtype) ? static_cast<int64_t>((~0ull >> 1) >> (64 - info(dtype).bits)) : -1);
     else
-      result.integer = value < 0 ? static_cast<int64_t>(value) : static_cast<int64_t>(static_cast<uint64_t>(value));
+      result.integer =
+          value < 0 ? static_cast<int64_t>(value) : static_cast<int64_t>(static_cast<uint64_t>(value));
   }
   return result;
 }
@@ -90,7 +92,8 @@ Attribute Constant::attribute() const {
 
 double Constant::as_double() const {
   if (is_floating(dtype)) return floating;
-  return dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(integer)) : static_cast<double>(integer);
+  return dtype == DType::u64 ? static_cast<double>(static_cast<uint64_t>(integer))
+                             : static_cast<double>(integer);
 }
 
 bool Constant::operator==(const Constant& other) const {

@@ -10,10 +10,10 @@ namespace tile {
 
 struct Constant {
   DType dtype = DType::i32;
-  double floating = 0;   // floating dtypes: the value, already rounded to dtype
-  int64_t integer = 0;   // bool and integers; u64 as its two's complement bits
+  double floating = 0;  // floating dtypes: the value, already rounded to dtype
+  int64_t integer = 0;  // bool and integers; u64 as its two's complement bits
 
-  static Constant of(DType dtype, double value);   // rounds or wraps to dtype
+  static Constant of(DType dtype, double value);  // rounds or wraps to dtype
   static Constant of(DType dtype, int64_t value);
   static Constant of(DType dtype, int value) { return of(dtype, static_cast<int64_t>(value)); }
   static Constant of(DType dtype, const Attribute& value);
@@ -22,7 +22,7 @@ struct Constant {
   bool operator==(const Constant&) const;  // equal bits: NaN equals NaN, 0 differs from -0
 };
 
-double round_to(DType dtype, double value);          // nearest even in a floating dtype
-int64_t wrap_to(DType dtype, int64_t value);         // two's complement in an integer dtype; bool: != 0
+double round_to(DType dtype, double value);   // nearest even in a floating dtype
+int64_t wrap_to(DType dtype, int64_t value);  // two's complement in an integer dtype; bool: != 0
 
 }  // namespace tile

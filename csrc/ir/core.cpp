@@ -38,8 +38,8 @@ std::vector<Type> infer_for(const Op& op) {
   if (op.operands.size() < 3) fail(op, ErrorKind::value, "takes low, high, step and initial values");
   const Type& index = op.type(0);
   if (!index.is_scalar() || !is_integer(index.dtype) || op.type(1) != index || op.type(2) != index)
-    fail(op, ErrorKind::type, "its bounds must be integer scalars of one dtype, got ", op.type(0), ", ", op.type(1),
-         " and ", op.type(2));
+    fail(op, ErrorKind::type, "its bounds must be integer scalars of one dtype, got ", op.type(0), ", ",
+         op.type(1), " and ", op.type(2));
   std::vector<Type> carried = types_of(op.operands, 3);
   std::vector<Type> arguments = carried;
   arguments.insert(arguments.begin(), index);
@@ -76,10 +76,8 @@ std::vector<Type> infer_if(const Op& op) {
 
 std::vector<Type> infer_nothing(const Op&) { return {}; }
 
-const Register constant_{{.name = "constant",
-                          .operands = 0,
-                          .infer = infer_constant,
-                          .doc = "A scalar known at compile time."}};
+const Register constant_{
+    {.name = "constant", .operands = 0, .infer = infer_constant, .doc = "A scalar known at compile time."}};
 const Register broadcast_{{.name = "broadcast",
                            .operands = 1,
                            .infer = infer_broadcast,

@@ -8,7 +8,22 @@
 namespace tile {
 
 enum class DType : uint8_t {
-  boolean, i8, i16, i32, i64, u8, u16, u32, u64, f8e4m3, f8e5m2, f16, bf16, tf32, f32, f64
+  boolean,
+  i8,
+  i16,
+  i32,
+  i64,
+  u8,
+  u16,
+  u32,
+  u64,
+  f8e4m3,
+  f8e5m2,
+  f16,
+  bf16,
+  tf32,
+  f32,
+  f64
 };
 inline constexpr int dtype_count = 16;
 
@@ -16,8 +31,8 @@ enum class DTypeKind : uint8_t { boolean, signed_integer, unsigned_integer, floa
 
 struct DTypeInfo {
   std::string_view name;
-  int bits;        // of the value
-  int bytes;       // in memory
+  int bits;   // of the value
+  int bytes;  // in memory
   DTypeKind kind;
   bool arithmetic;  // false: only loads, stores, casts, shape operations and mma
 };
@@ -73,7 +88,7 @@ inline constexpr DTypeSet signed_integers{DType::i8, DType::i16, DType::i32, DTy
 inline constexpr DTypeSet unsigned_integers{DType::u8, DType::u16, DType::u32, DType::u64};
 inline constexpr DTypeSet integers = signed_integers | unsigned_integers;
 inline constexpr DTypeSet floats{DType::f16, DType::bf16, DType::f32, DType::f64};
-inline constexpr DTypeSet bits = boolean | integers;      // what bitwise operations take
+inline constexpr DTypeSet bits = boolean | integers;  // what bitwise operations take
 inline constexpr DTypeSet signed_numbers = signed_integers | floats;
 inline constexpr DTypeSet numbers = integers | floats;
 inline constexpr DTypeSet arithmetic = boolean | numbers;

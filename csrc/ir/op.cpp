@@ -13,7 +13,9 @@ const T& attribute(const Op& op, std::string_view name) {
 }  // namespace
 
 int64_t Op::integer(std::string_view name) const { return attribute<int64_t>(*this, name); }
-int64_t Op::integer_or(std::string_view name, int64_t fallback) const { return has(name) ? integer(name) : fallback; }
+int64_t Op::integer_or(std::string_view name, int64_t fallback) const {
+  return has(name) ? integer(name) : fallback;
+}
 double Op::number(std::string_view name) const {
   const Attribute* found = attributes.find(name);
   if (found && std::holds_alternative<int64_t>(*found)) return static_cast<double>(std::get<int64_t>(*found));

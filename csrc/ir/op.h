@@ -1,4 +1,5 @@
-// Structured SSA: a Function holds a Block of Ops; an Op has operands, results, attributes and regions (Blocks).
+// Structured SSA: a Function holds a Block of Ops; an Op has operands, results, attributes and regions
+// (Blocks).
 #pragma once
 #include <deque>
 #include <memory>
@@ -51,7 +52,9 @@ struct Block {
   std::vector<std::unique_ptr<Op>> ops;
   Op* parent = nullptr;  // null: the body of the function
 
-  Op* terminator() const { return !ops.empty() && ops.back()->traits().terminator ? ops.back().get() : nullptr; }
+  Op* terminator() const {
+    return !ops.empty() && ops.back()->traits().terminator ? ops.back().get() : nullptr;
+  }
 };
 
 // A kernel. Values live as long as the function; ops are owned by their blocks.
@@ -64,9 +67,10 @@ class Function {
   const std::string& name() const { return name_; }
   Block& body() const { return *body_; }
   Value* add_value(Type type, Location location, Op* definition, Block* owner);
-  Value* add_argument(Block& block, Type type, Location location);  // block argument; of the body: a parameter
+  Value* add_argument(Block& block, Type type,
+                      Location location);  // block argument; of the body: a parameter
   size_t value_count() const { return values_.size(); }
-  Attributes& attributes() { return attributes_; }                  // facts of the key: divisibility of extents, …
+  Attributes& attributes() { return attributes_; }  // facts of the key: divisibility of extents, …
   const Attributes& attributes() const { return attributes_; }
 
  private:

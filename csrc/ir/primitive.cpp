@@ -13,7 +13,9 @@ std::map<std::string_view, const Primitive*>& registry() {
 }
 }  // namespace
 
-Register::Register(const Primitive& primitive) : primitive_(primitive) { registry().emplace(primitive_.name, &primitive_); }
+Register::Register(const Primitive& primitive) : primitive_(primitive) {
+  registry().emplace(primitive_.name, &primitive_);
+}
 
 const Primitive* find_primitive(std::string_view name) {
   auto at = registry().find(name);

@@ -1,4 +1,5 @@
-// The open registry of primitives. A primitive is data: type rule, traits, expansion or folding rule, doc, test row.
+// The open registry of primitives. A primitive is data: type rule, traits, expansion or folding rule, doc,
+// test row.
 #pragma once
 #include <optional>
 #include <span>
@@ -30,17 +31,17 @@ struct Traits {
 
 // A row of the generated test: a torch expression over x, y, z, and the values operands are drawn from.
 struct TestRow {
-  std::string_view reference;         // "torch.exp(x)"; empty: the family's own test file covers it
-  double low = -4, high = 4;          // range of random floating operands
-  double tolerance = 4;               // units in the last place of the result dtype; 0 is exact
+  std::string_view reference;  // "torch.exp(x)"; empty: the family's own test file covers it
+  double low = -4, high = 4;   // range of random floating operands
+  double tolerance = 4;        // units in the last place of the result dtype; 0 is exact
 };
 
 struct Primitive {
   std::string_view name;
-  int operands = -1;                  // -1: any number
+  int operands = -1;  // -1: any number
   int regions = 0;
   Traits traits;
-  DTypeSet dtypes = dtypes::any;      // of the first tile operand, or of the result where there is none
+  DTypeSet dtypes = dtypes::any;  // of the first tile operand, or of the result where there is none
   std::vector<Type> (*infer)(const Op& op) = nullptr;  // result types; throws a located error
   // Derived primitives: emit core ops through the builder and return one value a result.
   std::vector<Value*> (*expand)(Builder& build, const Op& op) = nullptr;

@@ -23,20 +23,20 @@ class Printer {
   std::string text() const { return out_.str(); }
 
  private:
-  std::string define(const Value* value) {
-    return ids_[value] = "%" + std::to_string(next_++);
-  }
+  std::string define(const Value* value) { return ids_[value] = "%" + std::to_string(next_++); }
   std::string use(const Value* value) {
     auto at = ids_.find(value);
     if (at == ids_.end()) at = ids_.emplace(value, "%outer" + std::to_string(outer_++)).first;
     return at->second;
   }
   std::string arguments(const Block& block) {
-    return join(block.arguments, ", ", [&](const Value* value) { return str(define(value), ": ", value->type); });
+    return join(block.arguments, ", ",
+                [&](const Value* value) { return str(define(value), ": ", value->type); });
   }
   void attributes(const Attributes& attributes) {
     if (attributes.empty()) return;
-    out_ << " {" << join(attributes, ", ", [](const auto& entry) { return str(entry.first, "=", entry.second); })
+    out_ << " {"
+         << join(attributes, ", ", [](const auto& entry) { return str(entry.first, "=", entry.second); })
          << '}';
   }
   void print(const Op& op, int indent) {
@@ -45,8 +45,9 @@ class Printer {
     std::string operands = join(op.operands, ", ", [&](const Value* value) { return use(value); });
     out_ << pad;
     if (!op.results.empty())
-      out_ << join(op.results, ", ", [&](const Value* value) { return str(define(value), ": ", value->type); })
-           << " = ";
+      out_ << join(op.results, ", ", [&](const Value* value) {
+        return str(define(value), ": ", value->type);
+      }) << " = ";
     out_ << op.name();
     if (!operands.empty()) out_ << ' ' << operands;
     attributes(op.attributes);

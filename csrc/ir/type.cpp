@@ -11,7 +11,9 @@ int64_t element_count(const Shape& shape) {
   return count;
 }
 
-std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << '[' << join(shape, ",") << ']'; }
+std::ostream& operator<<(std::ostream& out, const Shape& shape) {
+  return out << '[' << join(shape, ",") << ']';
+}
 
 std::ostream& operator<<(std::ostream& out, const Type& type) {
   if (type.is_array()) return out << "array<" << type.dtype << ',' << type.array_rank << '>';

@@ -106,7 +106,8 @@ std::unique_ptr<Op> clone(const Op& op, Function& function, ValueMap& map) {
     copy->regions.push_back(std::move(block));
   }
   for (Value* result : op.results)
-    copy->results.push_back(map[result] = function.add_value(result->type, result->location, copy.get(), nullptr));
+    copy->results.push_back(map[result] =
+                                function.add_value(result->type, result->location, copy.get(), nullptr));
   return copy;
 }
 

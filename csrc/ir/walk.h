@@ -36,7 +36,7 @@ struct Effects {
   bool barrier = false;                            // orders against every access
   bool other = false;                              // print, assert
   bool any() const { return barrier || other || !reads.empty() || !writes.empty(); }
-  bool conflicts(const Effects& later) const;      // the two may not change places
+  bool conflicts(const Effects& later) const;  // the two may not change places
 };
 Effects effects_of(const Op& op);
 // Whether it may break or continue a loop around it: what stands behind it may then not run.

@@ -32,20 +32,24 @@ std::vector<Type> infer_permute(const Op& op) {
   std::sort(sorted.begin(), sorted.end());
   bool good = static_cast<int>(sorted.size()) == op.type(0).array_rank;
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!good) fail(op, ErrorKind::value, "axes ", op.integers("axes"), " are no permutation of the axes of ", op.type(0),
-                  "; name each axis once");
+  if (!good)
+    fail(op, ErrorKind::value, "axes ", op.integers("axes"), " are no permutation of the axes of ",
+         op.type(0), "; name each axis once");
   return {op.type(0)};
 }
 
 const Register index_{{.name = "index",
                        .infer = infer_index,
-                       .doc = "The array with its leading axes fixed at indices; an index outside gives an array whose loads are all padding."}};
+                       .doc = "The array with its leading axes fixed at indices; an index outside gives an "
+                              "array whose loads are all padding."}};
 const Register slice_{{.name = "slice",
                        .operands = 3,
                        .infer = infer_slice,
                        .doc = "The part start <= index < stop of one axis of an array."}};
-const Register permute_array_{
-    {.name = "permute_array", .operands = 1, .infer = infer_permute, .doc = "An array with its axes in another order."}};
+const Register permute_array_{{.name = "permute_array",
+                               .operands = 1,
+                               .infer = infer_permute,
+                               .doc = "An array with its axes in another order."}};
 
 Value* visible(Value* array, const Location& at) {
   Tracer::current(at).check_visible(array, "this Array view", at);
@@ -63,7 +67,8 @@ Array Array::operator[](std::initializer_list<Operand> indices) const {
 
 Array Array::slice(int axis, Operand start, Operand stop, Location location) const {
   int64_t normal = normal_axis("slice", axis, value_->type, location);
-  return Array(emit(slice_, {visible(value_, location), start.any(), stop.any()}, {{"axis", normal}}, location));
+  return Array(
+      emit(slice_, {visible(value_, location), start.any(), stop.any()}, {{"axis", normal}}, location));
 }
 
 Array Array::permute(std::vector<int> axes, Location location) const {

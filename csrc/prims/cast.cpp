@@ -9,13 +9,14 @@ std::vector<Type> infer_astype(const Op& op) { return {Type::tile(op.dtype("dtyp
 std::vector<Type> infer_bitcast(const Op& op) {
   DType from = op.type(0).dtype, to = op.dtype("dtype");
   if (info(from).bits != info(to).bits || from == DType::boolean || to == DType::boolean)
-    fail(op, ErrorKind::type, "cannot reinterpret ", from, " as ", to, "; the widths must be equal and neither bool");
+    fail(op, ErrorKind::type, "cannot reinterpret ", from, " as ", to,
+         "; the widths must be equal and neither bool");
   return {Type::tile(to, op.type(0).shape)};
 }
 
 std::optional<Constant> fold_astype(std::span<const Constant> operands, DType result) {
   const Constant& x = operands[0];
-  return is_floating(x.dtype) ? Constant::of(result, x.floating)
+  return is_floating(x.dtype)  ? Constant::of(result, x.floating)
          : is_floating(result) ? Constant::of(result, x.as_double())
                                : Constant::of(result, x.integer);
 }
@@ -25,8 +26,9 @@ const Register astype_{{.name = "astype",
                         .traits = {.elementwise = true},
                         .infer = infer_astype,
                         .fold = fold_astype,
-                        .doc = "Converts: float to float rounds to nearest even; float to integer truncates and "
-                               "saturates, NaN is 0; integers wrap; to bool is != 0."}};
+                        .doc =
+                            "Converts: float to float rounds to nearest even; float to integer truncates and "
+                            "saturates, NaN is 0; integers wrap; to bool is != 0."}};
 const Register bitcast_{{.name = "bitcast",
                          .operands = 1,
                          .traits = {.elementwise = true},

@@ -11,8 +11,8 @@ namespace {
 void check_operands(const Op& op) {
   for (size_t i = 1; i < op.operands.size(); ++i)
     if (op.type(i) != op.type(0))
-      fail(op, op.type(i).dtype == op.type(0).dtype ? ErrorKind::value : ErrorKind::type, "operands are ", op.type(0),
-           " and ", op.type(i), "; they must be equal");
+      fail(op, op.type(i).dtype == op.type(0).dtype ? ErrorKind::value : ErrorKind::type, "operands are ",
+           op.type(0), " and ", op.type(i), "; they must be equal");
 }
 std::vector<Type> infer_same(const Op& op) {
   check_operands(op);
@@ -24,22 +24,22 @@ std::vector<Type> infer_bool(const Op& op) {
 }
 std::vector<Type> infer_where(const Op& op) {
   if (op.type(0).dtype != DType::boolean || op.type(0).shape != op.type(1).shape || op.type(1) != op.type(2))
-    fail(op, ErrorKind::type, "takes bool and two tiles of one type, got ", op.type(0), ", ", op.type(1), " and ",
-         op.type(2));
+    fail(op, ErrorKind::type, "takes bool and two tiles of one type, got ", op.type(0), ", ", op.type(1),
+         " and ", op.type(2));
   return {op.type(1)};
 }
 
 constexpr bool swaps(std::string_view traits) { return traits.ends_with("SWAPS"); }
 
 namespace rows {
-#define ROW(NAME, COUNT, DTYPES, INFER, TRAITS, REF, LOW, HIGH, ULP, DOC)               \
-  const Register NAME##_{{.name = #NAME,                                                \
-                          .operands = COUNT,                                            \
+#define ROW(NAME, COUNT, DTYPES, INFER, TRAITS, REF, LOW, HIGH, ULP, DOC)                 \
+  const Register NAME##_{{.name = #NAME,                                                  \
+                          .operands = COUNT,                                              \
                           .traits = {.elementwise = true, .commutative = swaps(#TRAITS)}, \
-                          .dtypes = dtypes::DTYPES,                                     \
-                          .infer = INFER,                                               \
-                          .fold = fold_of(#NAME),                                       \
-                          .doc = DOC,                                                   \
+                          .dtypes = dtypes::DTYPES,                                       \
+                          .infer = INFER,                                                 \
+                          .fold = fold_of(#NAME),                                         \
+                          .doc = DOC,                                                     \
                           .test = {.reference = REF, .low = LOW, .high = HIGH, .tolerance = ULP}}};
 #define UNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_same, T, R, L, H, U, DOC)
 #define TEST(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_bool, T, R, L, H, U, DOC)
@@ -69,7 +69,8 @@ Tile binary(const Primitive& primitive, const char* name, const Operand& x, cons
   Pair pair = unify(name, x, y);
   return Tile(emit(primitive, {pair.x, pair.y}, {}, x.location));
 }
-Tile ternary(const Primitive& primitive, const char* name, const Operand& x, const Operand& y, const Operand& z) {
+Tile ternary(const Primitive& primitive, const char* name, const Operand& x, const Operand& y,
+             const Operand& z) {
   Pair xy = unify(name, x, y);
   Pair xz = unify(name, Operand(xy.x, x.location), z);
   Value* b = broadcast_to(name, xy.y, xz.x->type.shape, x.location);
@@ -110,9 +111,15 @@ Tile operator/(Operand x, Operand y) {
   return dtype && is_integer(*dtype) ? floordiv(x, y) : div(x, y);
 }
 
-Tile& Tile::operator+=(Operand other) { return *this = add(Operand(value(other.location), other.location), other); }
-Tile& Tile::operator-=(Operand other) { return *this = sub(Operand(value(other.location), other.location), other); }
-Tile& Tile::operator*=(Operand other) { return *this = mul(Operand(value(other.location), other.location), other); }
+Tile& Tile::operator+=(Operand other) {
+  return *this = add(Operand(value(other.location), other.location), other);
+}
+Tile& Tile::operator-=(Operand other) {
+  return *this = sub(Operand(value(other.location), other.location), other);
+}
+Tile& Tile::operator*=(Operand other) {
+  return *this = mul(Operand(value(other.location), other.location), other);
+}
 Tile& Tile::operator/=(Operand other) {
   return *this = Operand(value(other.location), other.location) / other;
 }

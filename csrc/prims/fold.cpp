@@ -10,7 +10,8 @@ namespace tile {
 namespace fold {
 namespace {
 
-// Integers are evaluated in 64 bits, unsigned underneath so that overflow wraps; Constant::of wraps to the dtype.
+// Integers are evaluated in 64 bits, unsigned underneath so that overflow wraps; Constant::of wraps to the
+// dtype.
 template <bool is_signed>
 struct Integer {
   uint64_t bits;
@@ -36,13 +37,21 @@ struct Integer {
 };
 
 template <bool s>
-Integer<s> abs(Integer<s> x) { return x.value() < 0 ? -x : x; }
+Integer<s> abs(Integer<s> x) {
+  return x.value() < 0 ? -x : x;
+}
 template <bool s>
-Integer<s> min(Integer<s> x, Integer<s> y) { return x < y ? x : y; }
+Integer<s> min(Integer<s> x, Integer<s> y) {
+  return x < y ? x : y;
+}
 template <bool s>
-Integer<s> max(Integer<s> x, Integer<s> y) { return x > y ? x : y; }
+Integer<s> max(Integer<s> x, Integer<s> y) {
+  return x > y ? x : y;
+}
 template <bool s>
-Integer<s> bitwise_not(Integer<s> x) { return {~x.bits}; }
+Integer<s> bitwise_not(Integer<s> x) {
+  return {~x.bits};
+}
 template <bool s>
 Integer<s> floordiv(Integer<s> x, Integer<s> y) {
   if (y.bits == 0) return {0};
@@ -65,7 +74,9 @@ Integer<s> cdiv(Integer<s> x, Integer<s> y) {
   return quotient * y == x ? quotient : quotient + Integer<s>{1};
 }
 template <bool s>
-Integer<s> shift_left(Integer<s> x, Integer<s> y) { return {y.bits > 63 ? 0 : x.bits << y.bits}; }
+Integer<s> shift_left(Integer<s> x, Integer<s> y) {
+  return {y.bits > 63 ? 0 : x.bits << y.bits};
+}
 template <bool s>
 Integer<s> shift_right(Integer<s> x, Integer<s> y) {
   uint64_t by = y.bits > 63 ? 63 : y.bits;
@@ -88,9 +99,12 @@ template <class Lane, class... C>
 std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant& first, const C&... rest) {
   auto wrap = [&](auto value) -> Constant {
     using T = decltype(value);
-    if constexpr (std::is_same_v<T, bool>) return Constant::of(result, static_cast<int64_t>(value));
-    else if constexpr (std::is_same_v<T, double>) return Constant::of(result, value);
-    else return Constant::of(result, static_cast<int64_t>(value.bits));
+    if constexpr (std::is_same_v<T, bool>)
+      return Constant::of(result, static_cast<int64_t>(value));
+    else if constexpr (std::is_same_v<T, double>)
+      return Constant::of(result, value);
+    else
+      return Constant::of(result, static_cast<int64_t>(value.bits));
   };
   if (is_floating(first.dtype)) {
     if constexpr (std::is_invocable_v<Lane, decltype(first.floating), decltype(rest.floating)...>)
@@ -107,10 +121,13 @@ std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant&
   return std::nullopt;
 }
 
-
-#define UNARY(N, D, E, T, ...) ROW_##T(N, [](auto x) -> decltype(E) { return E; }, c[0])
+#define UNARY(N, D, E, T, ...) \
+  ROW_##T(                     \
+      N, [](auto x) -> decltype(E) { return E; }, c[0])
 #define TEST(N, D, E, T, ...) UNARY(N, D, E, T)
-#define BINARY(N, D, E, T, ...) ROW_##T(N, [](auto x, auto y) -> decltype(E) { return E; }, c[0], c[1])
+#define BINARY(N, D, E, T, ...) \
+  ROW_##T(                      \
+      N, [](auto x, auto y) -> decltype(E) { return E; }, c[0], c[1])
 #define PREDICATE(N, D, E, T, ...) BINARY(N, D, E, T)
 #define TERNARY(...)
 #define ROW_EXACT(NAME, LANE, ...) \

@@ -25,7 +25,8 @@ std::vector<Type> infer_stride(const Op& op) {
   return {Type::tile(DType::i64)};
 }
 
-const Register bid_{{.name = "bid", .operands = 0, .infer = infer_grid, .doc = "Index of this block along a grid axis."}};
+const Register bid_{
+    {.name = "bid", .operands = 0, .infer = infer_grid, .doc = "Index of this block along a grid axis."}};
 const Register num_blocks_{
     {.name = "num_blocks", .operands = 0, .infer = infer_grid, .doc = "Number of blocks along a grid axis."}};
 const Register dim_{{.name = "dim", .operands = 1, .infer = infer_dim, .doc = "Extent of an array axis."}};
@@ -37,13 +38,16 @@ const Register stride_{{.name = "stride",
 }  // namespace
 
 Tile bid(int axis, Location location) { return Tile(emit(bid_, {}, {{"axis", int64_t{axis}}}, location)); }
-Tile num_blocks(int axis, Location location) { return Tile(emit(num_blocks_, {}, {{"axis", int64_t{axis}}}, location)); }
+Tile num_blocks(int axis, Location location) {
+  return Tile(emit(num_blocks_, {}, {{"axis", int64_t{axis}}}, location));
+}
 
 Tile Array::dim(int axis, Location location) const {
   return Tile(emit(dim_, {value_}, {{"axis", normal_axis("dim", axis, value_->type, location)}}, location));
 }
 Tile Array::stride(int axis, Location location) const {
-  return Tile(emit(stride_, {value_}, {{"axis", normal_axis("stride", axis, value_->type, location)}}, location));
+  return Tile(
+      emit(stride_, {value_}, {{"axis", normal_axis("stride", axis, value_->type, location)}}, location));
 }
 
 }  // namespace tile

@@ -12,12 +12,14 @@ void check_tile_address(const Op& op, size_t first_index, const Shape& shape) {
   const Type& array = op.type(0);
   size_t rank = static_cast<size_t>(array.is_array() ? array.array_rank : -1);
   if (!array.is_array() || op.operands.size() - first_index != rank)
-    fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", array, "; give one an axis");
+    fail(op, ErrorKind::value, op.operands.size() - first_index, " indices for ", array,
+         "; give one an axis");
   for (size_t i = first_index; i < op.operands.size(); ++i)
     if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
       fail(op, ErrorKind::type, "indices must be integer scalars, got ", op.type(i));
   if (shape.size() != rank || op.integers("steps").size() != rank)
-    fail(op, ErrorKind::value, "a tile of shape ", shape, " does not fit ", array, "; give one extent an axis");
+    fail(op, ErrorKind::value, "a tile of shape ", shape, " does not fit ", array,
+         "; give one extent an axis");
 }
 
 std::vector<Type> infer_load(const Op& op) {
@@ -37,17 +39,21 @@ const Shape& check_element_address(const Op& op, size_t first_index) {
   size_t rank = static_cast<size_t>(op.type(0).array_rank);
   size_t masked = op.operands.size() - first_index - rank;
   if (!op.type(0).is_array() || masked > 1)
-    fail(op, ErrorKind::value, op.operands.size() - first_index, " index tiles for ", op.type(0), "; give one an axis");
+    fail(op, ErrorKind::value, op.operands.size() - first_index, " index tiles for ", op.type(0),
+         "; give one an axis");
   const Shape& shape = op.type(op.operands.size() - 1).shape;
   for (size_t i = first_index; i < op.operands.size(); ++i) {
     bool mask = i == first_index + rank;
-    if (op.type(i).shape != shape || (mask ? op.type(i).dtype != DType::boolean : !is_integer(op.type(i).dtype)))
+    if (op.type(i).shape != shape ||
+        (mask ? op.type(i).dtype != DType::boolean : !is_integer(op.type(i).dtype)))
       fail(op, ErrorKind::type, mask ? "the mask" : "an index tile", " is ", op.type(i), "; it must be ",
            mask ? "bool" : "an integer tile", " of shape ", shape);
   }
   return shape;
 }
-std::vector<Type> infer_gather(const Op& op) { return {Type::tile(op.type(0).dtype, check_element_address(op, 1))}; }
+std::vector<Type> infer_gather(const Op& op) {
+  return {Type::tile(op.type(0).dtype, check_element_address(op, 1))};
+}
 std::vector<Type> infer_scatter(const Op& op) {
   const Shape& shape = check_element_address(op, 2);
   if (op.type(1) != Type::tile(op.type(0).dtype, shape))
@@ -59,18 +65,21 @@ const Register load_{{.name = "load",
                       .traits = {.reads = true},
                       .infer = infer_load,
                       .doc = "The tile at an index of an array cut into tiles; elements outside are `pad`."}};
-const Register store_{{.name = "store",
-                       .traits = {.writes = true},
-                       .infer = infer_store,
-                       .doc = "Writes a tile at an index of an array cut into tiles; elements outside are dropped."}};
-const Register gather_{{.name = "gather",
-                        .traits = {.reads = true},
-                        .infer = infer_gather,
-                        .doc = "Elements of an array at index tiles; those outside or masked out are `pad`."}};
-const Register scatter_{{.name = "scatter",
-                         .traits = {.writes = true},
-                         .infer = infer_scatter,
-                         .doc = "Writes elements of an array at index tiles; those outside or masked out are dropped."}};
+const Register store_{
+    {.name = "store",
+     .traits = {.writes = true},
+     .infer = infer_store,
+     .doc = "Writes a tile at an index of an array cut into tiles; elements outside are dropped."}};
+const Register gather_{
+    {.name = "gather",
+     .traits = {.reads = true},
+     .infer = infer_gather,
+     .doc = "Elements of an array at index tiles; those outside or masked out are `pad`."}};
+const Register scatter_{
+    {.name = "scatter",
+     .traits = {.writes = true},
+     .infer = infer_scatter,
+     .doc = "Writes elements of an array at index tiles; those outside or masked out are dropped."}};
 const Register atomic_add_{{.name = "atomic_add",
                             .traits = {.reads = true, .writes = true, .barrier = true},
                             .dtypes = dtypes::numbers,
@@ -88,8 +97,8 @@ struct Elements {
   std::vector<Value*> index;
   Shape shape;
 };
-Elements element_index(const char* operation, Array array, std::initializer_list<Operand> index, const Location& at,
-                       Value* joined) {
+Elements element_index(const char* operation, Array array, std::initializer_list<Operand> index,
+                       const Location& at, Value* joined) {
   if (static_cast<int>(index.size()) != array.rank())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
          "; give one an axis");
@@ -97,13 +106,15 @@ Elements element_index(const char* operation, Array array, std::initializer_list
   if (joined) elements.shape = joined->type.shape;
   for (const Operand& each : index) {
     elements.index.push_back(each.any());
-    elements.shape = broadcast_shape(operation, Type::tile(DType::i32, elements.shape), elements.index.back()->type, at);
+    elements.shape =
+        broadcast_shape(operation, Type::tile(DType::i32, elements.shape), elements.index.back()->type, at);
   }
   for (Value*& each : elements.index) each = broadcast_to(operation, each, elements.shape, at);
   return elements;
 }
 
-Tile gather_elements(Array array, std::initializer_list<Operand> index, Value* mask, double pad, const Location& at) {
+Tile gather_elements(Array array, std::initializer_list<Operand> index, Value* mask, double pad,
+                     const Location& at) {
   Elements elements = element_index("gather", array, index, at, mask);
   std::vector<Value*> operands{array.value()};
   operands.insert(operands.end(), elements.index.begin(), elements.index.end());
@@ -141,8 +152,8 @@ View Array::tiled_view(Shape shape, Location location) const { return tiled_view
 View Array::tiled_view(Shape shape, Shape steps, Location location) const {
   for (const Shape* each : {&shape, &steps}) {
     if (static_cast<int>(each->size()) != rank())
-      fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each, " for ", value_->type,
-           "; give one extent an axis");
+      fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each, " for ",
+           value_->type, "; give one extent an axis");
     for (int64_t extent : *each)
       if (extent < 1)
         fail(location, ErrorKind::value, "tiled_view: ", each == &shape ? "shape " : "steps ", *each,
@@ -157,7 +168,8 @@ Tile View::num_tiles(int axis, Location location) const {
               Operand(static_cast<long>(steps_[static_cast<size_t>(normal)]), location));
 }
 
-std::vector<Value*> View::address(const char* operation, std::initializer_list<Operand> index, const Location& at) const {
+std::vector<Value*> View::address(const char* operation, std::initializer_list<Operand> index,
+                                  const Location& at) const {
   Tracer::current(at).check_visible(array_.value(), "this Array view", at);
   if (index.size() != shape_.size())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " indices for a view of shape ", shape_,
@@ -169,7 +181,8 @@ std::vector<Value*> View::address(const char* operation, std::initializer_list<O
 
 Tile View::load(std::initializer_list<Operand> index, double pad, Location location) const {
   return Tile(emit(load_, address("load", index, location),
-                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding(dtype(), pad, location, "load")}}, location));
+                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding(dtype(), pad, location, "load")}},
+                   location));
 }
 
 void View::store(std::initializer_list<Operand> index, Operand tile) const {

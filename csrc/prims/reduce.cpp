@@ -17,20 +17,24 @@ Shape without(const Op& op, const std::vector<int64_t>& axes) {
     found += reduced;
     if (!reduced) shape.push_back(from[i]);
   }
-  if (found != axes.size()) fail(op, ErrorKind::value, "axes ", axes, " are not distinct axes of ", op.type(0));
+  if (found != axes.size())
+    fail(op, ErrorKind::value, "axes ", axes, " are not distinct axes of ", op.type(0));
   return shape;
 }
 
 std::vector<Type> infer_reduce(const Op& op) {
   return {Type::tile(op.type(0).dtype, without(op, op.integers("axes")))};
 }
-std::vector<Type> infer_arg(const Op& op) { return {Type::tile(DType::i32, without(op, {op.integer("axis")}))}; }
+std::vector<Type> infer_arg(const Op& op) {
+  return {Type::tile(DType::i32, without(op, {op.integer("axis")}))};
+}
 
 // n tiles of one shape; the region takes 2n scalars (n accumulated, n new) and yields n.
 void check_combine(const Op& op) {
   const Block& region = op.region();
   size_t n = op.operands.size();
-  if (n == 0 || region.arguments.size() != 2 * n || !region.terminator() || region.terminator()->operands.size() != n)
+  if (n == 0 || region.arguments.size() != 2 * n || !region.terminator() ||
+      region.terminator()->operands.size() != n)
     fail(op, ErrorKind::value, "its region takes ", region.arguments.size(), " scalars and must take ", 2 * n,
          " and yield ", n);
   for (size_t i = 0; i < n; ++i) {
@@ -58,10 +62,12 @@ std::vector<Type> infer_scan(const Op& op) {
   return types;
 }
 
-#define REDUCTION(NAME, DTYPES, DOC) \
-  const Register NAME##_{                                                                             \
-      {.name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce, .doc = DOC}}
-REDUCTION(reduce_sum, numbers, "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.");
+#define REDUCTION(NAME, DTYPES, DOC)                                                              \
+  const Register NAME##_ {                                                                        \
+    { .name = #NAME, .operands = 1, .dtypes = dtypes::DTYPES, .infer = infer_reduce, .doc = DOC } \
+  }
+REDUCTION(reduce_sum, numbers,
+          "Sum over axes, in any order; 16-bit floats are summed in f32 and rounded once.");
 REDUCTION(reduce_prod, numbers, "Product over axes, in any order.");
 REDUCTION(reduce_max, numbers, "Largest element over axes; NaN is skipped unless all are.");
 REDUCTION(reduce_min, numbers, "Smallest element over axes; NaN is skipped unless all are.");
@@ -69,26 +75,29 @@ REDUCTION(reduce_any, boolean, "True where any element over the axes is.");
 REDUCTION(reduce_all, boolean, "True where all elements over the axes are.");
 #undef REDUCTION
 
-const Register argmax_{{.name = "argmax",
-                        .operands = 1,
-                        .dtypes = dtypes::numbers,
-                        .infer = infer_arg,
-                        .doc = "Index of the largest element along an axis, i32; the first of equals, NaN skipped."}};
-const Register argmin_{{.name = "argmin",
-                        .operands = 1,
-                        .dtypes = dtypes::numbers,
-                        .infer = infer_arg,
-                        .doc = "Index of the smallest element along an axis, i32; the first of equals, NaN skipped."}};
+const Register argmax_{
+    {.name = "argmax",
+     .operands = 1,
+     .dtypes = dtypes::numbers,
+     .infer = infer_arg,
+     .doc = "Index of the largest element along an axis, i32; the first of equals, NaN skipped."}};
+const Register argmin_{
+    {.name = "argmin",
+     .operands = 1,
+     .dtypes = dtypes::numbers,
+     .infer = infer_arg,
+     .doc = "Index of the smallest element along an axis, i32; the first of equals, NaN skipped."}};
 const Register reduce_{{.name = "reduce",
                         .regions = 1,
                         .dtypes = dtypes::arithmetic,
                         .infer = infer_reduce_region,
                         .doc = "Reduces an axis of n tiles with an associative combine region."}};
-const Register scan_{{.name = "scan",
-                      .regions = 1,
-                      .dtypes = dtypes::arithmetic,
-                      .infer = infer_scan,
-                      .doc = "Inclusive running combination along an axis of n tiles, from its end where `reverse`."}};
+const Register scan_{
+    {.name = "scan",
+     .regions = 1,
+     .dtypes = dtypes::arithmetic,
+     .infer = infer_scan,
+     .doc = "Inclusive running combination along an axis of n tiles, from its end where `reverse`."}};
 
 Tile keep(Tile reduced, const Shape& from, int64_t axis, bool keepdims, const Location& at) {
   if (!keepdims) return reduced;
@@ -97,12 +106,14 @@ Tile keep(Tile reduced, const Shape& from, int64_t axis, bool keepdims, const Lo
   return reduced.reshape(shape, at);
 }
 
-Tile reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims, const Location& at) {
+Tile reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims,
+               const Location& at) {
   int64_t normal = normal_axis(name, axis, x->type, at);
   Tile reduced(emit(primitive, {x}, {{"axes", std::vector<int64_t>{normal}}}, at));
   return keep(reduced, x->type.shape, normal, keepdims, at);
 }
-Tile arg_reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims, const Location& at) {
+Tile arg_reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims,
+                   const Location& at) {
   int64_t normal = normal_axis(name, axis, x->type, at);
   return keep(Tile(emit(primitive, {x}, {{"axis", normal}}, at)), x->type.shape, normal, keepdims, at);
 }
@@ -118,18 +129,21 @@ Value* combine_axis(const Primitive& primitive, const Operand& x, int64_t axis, 
 
 }  // namespace
 
-Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine, bool keepdims) {
+Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
+            bool keepdims) {
   Type type = x.any()->type;
   int64_t normal = normal_axis("reduce", axis, type, x.location);
-  return keep(Tile(combine_axis(reduce_, x, normal, identity, false, combine)), type.shape, normal, keepdims, x.location);
+  return keep(Tile(combine_axis(reduce_, x, normal, identity, false, combine)), type.shape, normal, keepdims,
+              x.location);
 }
-Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine, bool reverse) {
+Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
+          bool reverse) {
   int64_t normal = normal_axis("scan", axis, x.any()->type, x.location);
   return Tile(combine_axis(scan_, x, normal, identity, reverse, combine));
 }
 
-#define METHOD(METHOD_NAME, PRIMITIVE, FORM)                                   \
-  Tile Tile::METHOD_NAME(int axis, bool keepdims, Location location) const { \
+#define METHOD(METHOD_NAME, PRIMITIVE, FORM)                                         \
+  Tile Tile::METHOD_NAME(int axis, bool keepdims, Location location) const {         \
     return FORM(PRIMITIVE, #METHOD_NAME, value(location), axis, keepdims, location); \
   }
 METHOD(sum, reduce_sum_, reduction)

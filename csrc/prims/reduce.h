@@ -7,8 +7,10 @@
 namespace tile {
 
 // Reduces an axis with an associative function of two scalars; `identity` leaves any value as it is.
-Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine, bool keepdims = false);
+Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
+            bool keepdims = false);
 // Running combination along an axis, from its end where `reverse`.
-Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine, bool reverse = false);
+Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
+          bool reverse = false);
 
 }  // namespace tile

@@ -9,13 +9,15 @@ namespace tile {
 namespace {
 
 std::vector<Type> infer_arange(const Op& op) {
-  if (op.integer("size") < 1) fail(op, ErrorKind::value, "size is ", op.integer("size"), "; it must be at least 1");
+  if (op.integer("size") < 1)
+    fail(op, ErrorKind::value, "size is ", op.integer("size"), "; it must be at least 1");
   return {Type::tile(op.dtype("dtype"), {op.integer("size")})};
 }
 
 std::vector<Type> infer_reshape(const Op& op) {
   const Shape& to = op.integers("shape");
-  if (element_count(to) != element_count(op.type(0).shape) || std::any_of(to.begin(), to.end(), [](int64_t e) { return e < 1; }))
+  if (element_count(to) != element_count(op.type(0).shape) ||
+      std::any_of(to.begin(), to.end(), [](int64_t e) { return e < 1; }))
     fail(op, ErrorKind::value, "cannot view ", op.type(0), " as ", to, "; the element counts must be equal");
   return {Type::tile(op.type(0).dtype, to)};
 }
@@ -27,8 +29,9 @@ std::vector<Type> infer_permute(const Op& op) {
   std::sort(sorted.begin(), sorted.end());
   bool good = axes.size() == from.size();
   for (size_t i = 0; good && i < sorted.size(); ++i) good = sorted[i] == static_cast<int64_t>(i);
-  if (!good) fail(op, ErrorKind::value, "axes ", axes, " are no permutation of the axes of ", op.type(0),
-                  "; name each axis once");
+  if (!good)
+    fail(op, ErrorKind::value, "axes ", axes, " are no permutation of the axes of ", op.type(0),
+         "; name each axis once");
   Shape to;
   for (int64_t axis : axes) to.push_back(from[static_cast<size_t>(axis)]);
   return {Type::tile(op.type(0).dtype, to)};
@@ -53,10 +56,14 @@ const Register arange_{{.name = "arange",
                         .dtypes = dtypes::numbers,
                         .infer = infer_arange,
                         .doc = "0, 1, 2, … along one axis."}};
-const Register reshape_{
-    {.name = "reshape", .operands = 1, .infer = infer_reshape, .doc = "The elements, in row-major order, in another shape."}};
-const Register permute_{{.name = "permute", .operands = 1, .infer = infer_permute, .doc = "The axes in another order."}};
-const Register cat_{{.name = "cat", .operands = 2, .infer = infer_cat, .doc = "Two tiles joined along an axis."}};
+const Register reshape_{{.name = "reshape",
+                         .operands = 1,
+                         .infer = infer_reshape,
+                         .doc = "The elements, in row-major order, in another shape."}};
+const Register permute_{
+    {.name = "permute", .operands = 1, .infer = infer_permute, .doc = "The axes in another order."}};
+const Register cat_{
+    {.name = "cat", .operands = 2, .infer = infer_cat, .doc = "Two tiles joined along an axis."}};
 
 }  // namespace
 
@@ -106,7 +113,9 @@ Tile Tile::permute(std::vector<int> axes, Location location) const {
 }
 Tile Tile::t(Location location) const {
   int n = value(location)->type.rank();
-  if (n < 2) fail(location, ErrorKind::value, "t: ", value(location)->type, " has fewer than two axes; reshape() it first");
+  if (n < 2)
+    fail(location, ErrorKind::value, "t: ", value(location)->type,
+         " has fewer than two axes; reshape() it first");
   std::vector<int> axes;
   for (int i = 0; i < n - 2; ++i) axes.push_back(i);
   axes.push_back(n - 1);

@@ -37,11 +37,16 @@ ScalarArgument scalar_argument(T value) {
                     std::is_same_v<T, int64_t> || std::is_same_v<T, bool>,
                 "a scalar kernel argument is a float, double, int, int64_t or bool");
   ScalarArgument argument;
-  if constexpr (std::is_same_v<T, float>) argument = {DType::f32, std::bit_cast<uint32_t>(value)};
-  else if constexpr (std::is_same_v<T, double>) argument = {DType::f64, std::bit_cast<uint64_t>(value)};
-  else if constexpr (std::is_same_v<T, int>) argument = {DType::i32, static_cast<uint32_t>(value)};
-  else if constexpr (std::is_same_v<T, bool>) argument = {DType::boolean, value};
-  else argument = {DType::i64, static_cast<uint64_t>(value)};
+  if constexpr (std::is_same_v<T, float>)
+    argument = {DType::f32, std::bit_cast<uint32_t>(value)};
+  else if constexpr (std::is_same_v<T, double>)
+    argument = {DType::f64, std::bit_cast<uint64_t>(value)};
+  else if constexpr (std::is_same_v<T, int>)
+    argument = {DType::i32, static_cast<uint32_t>(value)};
+  else if constexpr (std::is_same_v<T, bool>)
+    argument = {DType::boolean, value};
+  else
+    argument = {DType::i64, static_cast<uint64_t>(value)};
   return argument;
 }
 

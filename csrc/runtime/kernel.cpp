@@ -103,8 +103,9 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
     else
       given.push_back(Type::tile(std::get<ScalarArgument>(argument).dtype));
   if (given != parameters_)
-    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_, ": takes (",
-         join(parameters_), ") but is given (", join(given), "); give one argument of its type for each parameter");
+    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_,
+         ": takes (", join(parameters_), ") but is given (", join(given),
+         "); give one argument of its type for each parameter");
   run_program(*program_, name_, {}, grid, arguments);
 }
 

@@ -48,7 +48,8 @@ class KernelBase {
 // The function after tracing and each pass, for inspection and docs.
 std::string compiled_text(const Function& traced);
 
-// How an argument is passed. csrc/torch adds at::Tensor through the overload found by lookup of its namespace.
+// How an argument is passed. csrc/torch adds at::Tensor through the overload found by lookup of its
+// namespace.
 inline const ArrayArgument& to_array_argument(const ArrayArgument& array) { return array; }
 
 namespace detail {
@@ -59,9 +60,12 @@ void key_of_array(LaunchKey& key, const ArrayArgument& array);
 
 template <class T>
 void key_of_constant(LaunchKey& key, const T& value) {
-  if constexpr (std::is_floating_point_v<T>) key.add(std::bit_cast<uint64_t>(static_cast<double>(value)));
-  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) key.add(static_cast<uint64_t>(value));
-  else if constexpr (std::is_convertible_v<const T&, std::string_view>) key.add_text(value);
+  if constexpr (std::is_floating_point_v<T>)
+    key.add(std::bit_cast<uint64_t>(static_cast<double>(value)));
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+    key.add(static_cast<uint64_t>(value));
+  else if constexpr (std::is_convertible_v<const T&, std::string_view>)
+    key.add_text(value);
   else if constexpr (std::is_same_v<T, Shape>) {
     key.add(value.size());
     for (int64_t extent : value) key.add(static_cast<uint64_t>(extent));
@@ -77,15 +81,21 @@ template <class P>
 struct Parameter {
   using Bound = std::decay_t<P>;
   template <class A>
-  static Bound convert(const A& argument) { return static_cast<Bound>(argument); }
-  static void pass(LaunchKey& key, std::vector<Argument>&, const Bound& value) { key_of_constant(key, value); }
+  static Bound convert(const A& argument) {
+    return static_cast<Bound>(argument);
+  }
+  static void pass(LaunchKey& key, std::vector<Argument>&, const Bound& value) {
+    key_of_constant(key, value);
+  }
   static Bound bind(Tracer&, const Bound& value) { return value; }
 };
 template <>
 struct Parameter<Array> {
   using Bound = ArrayArgument;
   template <class A>
-  static Bound convert(const A& argument) { return to_array_argument(argument); }
+  static Bound convert(const A& argument) {
+    return to_array_argument(argument);
+  }
   static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
     key_of_array(key, value);
     arguments.emplace_back(value);
@@ -120,12 +130,16 @@ template <>
 struct Parameter<Tile> {
   using Bound = ScalarArgument;
   template <class A>
-  static Bound convert(const A& argument) { return scalar_argument(argument); }
+  static Bound convert(const A& argument) {
+    return scalar_argument(argument);
+  }
   static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
     key.add(static_cast<uint64_t>(value.dtype));
     arguments.emplace_back(value);
   }
-  static Tile bind(Tracer& tracer, const Bound& value) { return Tile(add_scalar_parameter(tracer, value.dtype)); }
+  static Tile bind(Tracer& tracer, const Bound& value) {
+    return Tile(add_scalar_parameter(tracer, value.dtype));
+  }
 };
 
 }  // namespace detail
@@ -141,9 +155,12 @@ class Kernel : public KernelBase {
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
-    auto bound = std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    auto bound =
+        std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
     Call call;
-    std::apply([&](const auto&... each) { (detail::Parameter<P>::pass(call.key, call.arguments, each), ...); }, bound);
+    std::apply(
+        [&](const auto&... each) { (detail::Parameter<P>::pass(call.key, call.arguments, each), ...); },
+        bound);
     launch_call(grid, call, body(bound));
   }
 
@@ -151,7 +168,8 @@ class Kernel : public KernelBase {
   template <class... A>
   Function trace(const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
-    auto bound = std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    auto bound =
+        std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
     return trace_call(body(bound));
   }
 
@@ -160,11 +178,13 @@ class Kernel : public KernelBase {
   TraceBody body(const Bound& bound) {
     return [this, &bound](Tracer& tracer) {
       // Braces: parameters are bound from left to right.
-      std::apply([&](const auto&... each) {
-        auto values = std::tuple<decltype(detail::Parameter<P>::bind(tracer, each))...>{
-            detail::Parameter<P>::bind(tracer, each)...};
-        std::apply(function_, values);
-      }, bound);
+      std::apply(
+          [&](const auto&... each) {
+            auto values = std::tuple<decltype(detail::Parameter<P>::bind(tracer, each))...>{
+                detail::Parameter<P>::bind(tracer, each)...};
+            std::apply(function_, values);
+          },
+          bound);
     };
   }
   void (*function_)(P...);

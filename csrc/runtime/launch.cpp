@@ -28,10 +28,12 @@ void run_program(const cpu::Program& program, const std::string& name, const Loc
     }
     const auto& array = std::get<ArrayArgument>(argument);
     if (first && (array.device != first->device || array.device_index != first->device_index))
-      fail(where, ErrorKind::value, "launch of ", name, ": its arrays are on different devices; move them to one");
+      fail(where, ErrorKind::value, "launch of ", name,
+           ": its arrays are on different devices; move them to one");
     first = &array;
     if (array.device != DeviceKind::cpu)
-      fail(where, ErrorKind::unsupported, "launch of ", name, ": kernels run on CPU tensors only; move its arrays to the CPU");
+      fail(where, ErrorKind::unsupported, "launch of ", name,
+           ": kernels run on CPU tensors only; move its arrays to the CPU");
     cpu::ArrayRef& ref = arrays.emplace_back();
     ref.data = static_cast<char*>(array.data);
     ref.dtype = array.dtype;

@@ -9,7 +9,8 @@
 
 namespace tile {
 
-// Errors name the kernel and the place it was defined: bad grids, arrays on several devices, extents too large.
+// Errors name the kernel and the place it was defined: bad grids, arrays on several devices, extents too
+// large.
 void run_program(const cpu::Program& program, const std::string& name, const Location& where, Grid grid,
                  const std::vector<Argument>& arguments);
 

@@ -1,4 +1,5 @@
-// Errors: tile::Error carries a kind (which Python class it becomes) and a text that names place, facts and fix.
+// Errors: tile::Error carries a kind (which Python class it becomes) and a text that names place, facts and
+// fix.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -35,9 +36,9 @@ template <class... A>
 }  // namespace tile
 
 // A broken invariant of ours, never the user's mistake; says so.
-#define TILE_CHECK(condition, ...)                                                                  \
-  do {                                                                                              \
-    if (!(condition))                                                                               \
-      ::tile::fail(::tile::Location::current(), ::tile::ErrorKind::runtime,                         \
+#define TILE_CHECK(condition, ...)                                                                     \
+  do {                                                                                                 \
+    if (!(condition))                                                                                  \
+      ::tile::fail(::tile::Location::current(), ::tile::ErrorKind::runtime,                            \
                    "internal error, please report it: " #condition " does not hold. ", ##__VA_ARGS__); \
   } while (false)

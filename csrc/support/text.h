@@ -27,7 +27,8 @@ std::string join(const Range& range, std::string_view separator, Show show) {
 }
 template <class Range>
 std::string join(const Range& range, std::string_view separator = ", ") {
-  return join(range, separator, [](const auto& element) -> const auto& { return element; });
+  return join(
+      range, separator, [](const auto& element) -> const auto& { return element; });
 }
 
 }  // namespace tile

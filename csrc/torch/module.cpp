@@ -47,7 +47,8 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   long long x, y, z;
   PyObject* list;
   int passes = 1;
-  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes))
+    return nullptr;
   try {
     std::vector<tile::Argument> launch;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
@@ -70,7 +71,8 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   }
 }
 
-// The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high", "ulp", "cpu"}}.
+// The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",
+// "ulp", "cpu"}}.
 PyObject* primitives(PyObject*, PyObject*) {
   PyObject* table = PyDict_New();
   for (const tile::Primitive* primitive : tile::all_primitives()) {
@@ -84,11 +86,12 @@ PyObject* primitives(PyObject*, PyObject*) {
       }
     std::string name(primitive->name), doc(primitive->doc), reference(primitive->test.reference);
     PyObject* row = Py_BuildValue(
-        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O}", "doc", doc.c_str(), "operands", primitive->operands, "dtypes",
-        dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
-        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low, "high",
-        primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
-        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "infer", primitive->infer ? Py_True : Py_False);
+        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O}", "doc", doc.c_str(), "operands", primitive->operands,
+        "dtypes", dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
+        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low,
+        "high", primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
+        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "infer",
+        primitive->infer ? Py_True : Py_False);
     if (!row || PyDict_SetItemString(table, name.c_str(), row) < 0) {
       Py_XDECREF(row);
       Py_DECREF(table);
@@ -129,9 +132,11 @@ PyMethodDef methods[] = {
      "The schemas of the operators defined so far."},
     {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
-    {"run_ir", run_ir, METH_VARARGS, "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
+    {"run_ir", run_ir, METH_VARARGS,
+     "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
     {"compiled_kernels", compiled_kernels, METH_NOARGS,
-     "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes compile none."},
+     "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
+     "compile none."},
     {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };

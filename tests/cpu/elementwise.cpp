@@ -102,7 +102,8 @@ template <class T>
 void test_row(const Row& row, Lane lane, const Tables& from) {
   const ElementwiseRow* found = find_elementwise(row.name, lane, from);
   // bool and u8 share a lane.
-  const bool takes = row.dtypes.has(dtype_of<T>(lane)) || (lane == Lane::u8 && row.dtypes.has(DType::boolean));
+  const bool takes =
+      row.dtypes.has(dtype_of<T>(lane)) || (lane == Lane::u8 && row.dtypes.has(DType::boolean));
   if (!takes) {
     EXPECT_EQ(found, nullptr) << row.name;
     return;
@@ -141,7 +142,8 @@ TEST_P(Elementwise, EveryRowAndLane) {
             [&](auto t) { test_row<decltype(t)>(row, static_cast<Lane>(lane), from); });
   }
   for (const ElementwiseRow& row : from.elementwise)
-    EXPECT_TRUE(names.count(row.name) || row.name == "where" || row.name.find('(') != row.name.npos)  // pairs.cpp
+    EXPECT_TRUE(names.count(row.name) || row.name == "where" ||
+                row.name.find('(') != row.name.npos)  // pairs.cpp
         << row.name << " has no test";
 }
 

@@ -36,7 +36,8 @@ TEST(Error, KindTravels) {
 
 TEST(Error, BrokenInvariantSaysThatItIsOurs) {
   const std::string text = message([] { TILE_CHECK(1 + 1 == 3, "sum ", 2); });
-  EXPECT_NE(text.find("internal error, please report it: 1 + 1 == 3 does not hold. sum 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("internal error, please report it: 1 + 1 == 3 does not hold. sum 2"), std::string::npos)
+      << text;
 }
 
 }  // namespace

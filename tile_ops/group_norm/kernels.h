@@ -4,8 +4,9 @@
 
 namespace tile::group_norm {
 
-// How many values, their mean, and the sum of their squared deviations from it. A mean is the sum of two tiles, the second what
-// rounding took from the first: a mean of thousands of deviations would else be off by a part of one.
+// How many values, their mean, and the sum of their squared deviations from it. A mean is the sum of two
+// tiles, the second what rounding took from the first: a mean of thousands of deviations would else be off by
+// a part of one.
 struct Moments {
   Tile count, mean, low, square;
   static Moments none(const Shape& shape, DType dtype) {
@@ -13,7 +14,8 @@ struct Moments {
   }
   // Those of both parts (Chan).
   void merge(const Moments& part) {
-    Tile total = count + part.count, share = part.count / total, delta = (part.mean - mean) + (part.low - low);
+    Tile total = count + part.count, share = part.count / total,
+         delta = (part.mean - mean) + (part.low - low);
     square += part.square + delta * delta * (count * share);
     Tile step = (part.mean - mean) * share, next = mean + step;
     low += (part.low - low) * share + (step - (next - mean));
@@ -34,10 +36,10 @@ struct Layout {
   }
 };
 
-// Those of each channel in pixel tile k. Deviations are those from the mean of the tile's first part, so that one pass over
-// the rest is enough: it is within a few deviations of the tile's.
-inline Moments tile_moments(const Array& array, const Operand& slice, const Operand& tile, const Operand& k, const Tile& pixels,
-                            Layout at) {
+// Those of each channel in pixel tile k. Deviations are those from the mean of the tile's first part, so that
+// one pass over the rest is enough: it is within a few deviations of the tile's.
+inline Moments tile_moments(const Array& array, const Operand& slice, const Operand& tile, const Operand& k,
+                            const Tile& pixels, Layout at) {
   const int first = at.pixels / 8;
   RowView x(array, slice, at.channels, at.pixels, at.axis), start(array, slice, at.channels, first, at.axis);
   Tile left = pixels - k * at.pixels, n = min(left, at.pixels).astype(at.dtype);
@@ -47,17 +49,17 @@ inline Moments tile_moments(const Array& array, const Operand& slice, const Oper
   return {n, m, l, (d * d).sum(at.axis, true) - l * l * n};
 }
 // In pixel tiles low … high - 1.
-inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low, Operand high,
-                               const Tile& pixels, Layout at) {
+inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low,
+                               Operand high, const Tile& pixels, Layout at) {
   Moments all = Moments::none(at.one(), at.dtype);
   for (Tile k : range(low, high)) all.merge(tile_moments(array, slice, tile, k, pixels, at));
   return all;
 }
 
-// From those of a tile of channels along the last axis, of `pixels` values each, those of their groups (a scalar, or one an
-// element of the axis before); channels past the end are 0.
-inline Moments group_moments(const Tile& mean, const Tile& low, const Tile& square, const Operand& tile, const Tile& channels,
-                             const Tile& pixels, DType dtype) {
+// From those of a tile of channels along the last axis, of `pixels` values each, those of their groups (a
+// scalar, or one an element of the axis before); channels past the end are 0.
+inline Moments group_moments(const Tile& mean, const Tile& low, const Tile& square, const Operand& tile,
+                             const Tile& channels, const Tile& pixels, DType dtype) {
   int extent = static_cast<int>(mean.shape(-1)), axis = mean.rank() - 1;
   Tile n = min(channels - tile * extent, extent).astype(dtype);
   Tile m = mean.sum(axis) / n;
@@ -70,17 +72,18 @@ inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& va
   array.tiled_view({1, 1}).store({n, g}, value.reshape({1, 1}));
 }
 
-// One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G]. whole: a group is one tile.
+// One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G]. whole: a group is one
+// tile.
 inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool whole, bool centred, bool activate,
-                         int channels, int pixels) {
+                         std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool whole,
+                         bool centred, bool activate, int channels, int pixels) {
   Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
   Array image = x[{n}], result = y[{n}];
   RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
   auto of_group = [&](const Moments& each, const Operand& i) {
-    return group_moments(each.mean.reshape({channels}), each.low.reshape({channels}), each.square.reshape({channels}), i,
-                         x.dim(2), extent.astype(at.dtype), at.dtype);
+    return group_moments(each.mean.reshape({channels}), each.low.reshape({channels}),
+                         each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
   };
   Moments group = Moments::none({}, at.dtype);
   if (whole)
@@ -146,19 +149,25 @@ inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Til
     Tile low = ((m - pivot) * count).sum(0, true) / all;
     Tile d = (m - pivot) - low;
     group.merge(group_moments(pivot.reshape(merged_shape), low.reshape(merged_shape),
-                              load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all, dtype));
+                              load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all,
+                              dtype));
   }
   store_groups(mean, n, g, group.mean + group.low);
   store_groups(rstd, n, g, group.rstd(eps.astype(dtype)));
 }
 
-// Each channel's scale = rstd weight and shift = bias - mean scale: act's argument is x scale + shift. With `means` it is
-// (x - mean) scale + shift, where shift = bias. [N, G, C / G] of each.
-inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight, std::optional<Array> bias,
-                                std::optional<Array> means, Array scales, Array shifts) {
+// Each channel's scale = rstd weight and shift = bias - mean scale: act's argument is x scale + shift. With
+// `means` it is (x - mean) scale + shift, where shift = bias. [N, G, C / G] of each.
+inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight,
+                                std::optional<Array> bias, std::optional<Array> means, Array scales,
+                                Array shifts) {
   Tile i = bid(0), g = bid(1), n = bid(2), center = load_groups(mean, n, g).expand_dims(1);
-  auto store = [&](const Array& array, const Tile& values) { array[{n}].tiled_view(merged_shape).store({g, i}, values); };
-  auto parameter = [&](const Array& array) { return array.tiled_view(merged_shape).load({g, i}).astype(mean.dtype()); };
+  auto store = [&](const Array& array, const Tile& values) {
+    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+  };
+  auto parameter = [&](const Array& array) {
+    return array.tiled_view(merged_shape).load({g, i}).astype(mean.dtype());
+  };
   Tile scale = load_groups(rstd, n, g).expand_dims(1).broadcast_to(merged_shape);
   if (weight) scale *= parameter(*weight);
   store(scales, scale);
@@ -172,8 +181,8 @@ inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> wei
 struct ImageTile {
   Layout at;
   Tile d, z;
-  ImageTile(const Array& x, const std::optional<Array>& means, const Array& scales, const Array& shifts, const Tile& n,
-            const Tile& tile, const Tile& k, Layout at)
+  ImageTile(const Array& x, const std::optional<Array>& means, const Array& scales, const Array& shifts,
+            const Tile& n, const Tile& tile, const Tile& k, Layout at)
       : at(at), d(RowView(x, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype)) {
     if (means) d -= at.load((*means)[{n}], tile);
     z = fma(d, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
@@ -188,8 +197,8 @@ struct ImageTile {
 };
 
 // Blocks of (pixel tile, channel tile, image).
-inline void apply_kernel(Array x, std::optional<Array> means, Array scales, Array shifts, Array y, bool activate, int channels,
-                         int pixels, int axis) {
+inline void apply_kernel(Array x, std::optional<Array> means, Array scales, Array shifts, Array y,
+                         bool activate, int channels, int pixels, int axis) {
   Tile k = bid(0), tile = bid(1), n = bid(2);
   ImageTile in(x, means, scales, shifts, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
   RowView(y, n, channels, pixels, axis).store(tile, k, activate ? silu(in.z) : in.z);
@@ -198,8 +207,8 @@ inline void apply_kernel(Array x, std::optional<Array> means, Array scales, Arra
 // Sums of channels over a part of the pixels, of dz (x - mean) and of dz; blocks and parts as of
 // moments_kernel. Sums of tiles are float64: one of all pixels would round in units of its own size at every
 // step.
-inline void sums_kernel(Array g, Array x, Array means, Array scales, Array bias, Array sums_d,
-                        Array sums, Tile tiles, bool activate, int channels, int pixels, int axis) {
+inline void sums_kernel(Array g, Array x, Array means, Array scales, Array bias, Array sums_d, Array sums,
+                        Tile tiles, bool activate, int channels, int pixels, int axis) {
   Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
   Tile tile = bid(1), n = bid(2), low = bid(0) * tiles;
   Tile sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
@@ -240,9 +249,8 @@ inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> w
   }
 }
 
-inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, Array bias,
-                                  Array slopes, Array shifts, Array dx, bool activate, int channels, int pixels,
-                                  int axis) {
+inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, Array bias, Array slopes,
+                                  Array shifts, Array dx, bool activate, int channels, int pixels, int axis) {
   Tile k = bid(0), tile = bid(1), n = bid(2);
   ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
   auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };

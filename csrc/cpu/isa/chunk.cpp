@@ -36,8 +36,10 @@ bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
 bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   unsigned still = 0;
   for (int k = 0; k < loop.operands; ++k) {
-    if (c.in_row[k] == 0) still |= 1u << k;
-    else if (c.in_row[k] != loop.bytes[k]) return false;
+    if (c.in_row[k] == 0)
+      still |= 1u << k;
+    else if (c.in_row[k] != loop.bytes[k])
+      return false;
   }
   if (c.out_row != loop.out_bytes) return false;
   repeats = still;
@@ -123,7 +125,8 @@ void run_chunk(const Chunk& chunk, const GroupLoop& loop, unsigned repeats) {
   }
   if (cols == 0 || rows == 0) return;
   // A width is a power of two; a division would cost more than a short row.
-  const int64_t groups = cols >> __builtin_ctz(static_cast<unsigned>(loop.width)), rest = cols & (loop.width - 1);
+  const int64_t groups = cols >> __builtin_ctz(static_cast<unsigned>(loop.width)),
+                rest = cols & (loop.width - 1);
   Operands in{};
   if (rest == 0 && still(chunk, loop, repeats)) {  // short rows are common: as little as possible for each
     in.rows = rows;

@@ -6,7 +6,8 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Where the operands of a loop are, the bytes to their next group (0 for a repeated operand), and those to their next row.
+// Where the operands of a loop are, the bytes to their next group (0 for a repeated operand), and those to
+// their next row.
 struct Operands {
   const char* at[most_operands];
   int64_t step[most_operands];
@@ -15,7 +16,7 @@ struct Operands {
 struct GroupLoop {
   void (*run)(const Operands&, char* out, int64_t groups);
   int operands;
-  int width;     // lanes in a group, at most one vector of bytes
+  int width;                 // lanes in a group, at most one vector of bytes
   int bytes[most_operands];  // of a lane of each operand
   int out_bytes;
 };

@@ -35,7 +35,8 @@ template <class T>
 void where_loop(const Operands& in, char* out, int64_t groups) {
   constexpr int lanes = Vec<T>::lanes;
   for (int64_t row = 0; row < in.rows; ++row) {
-    const char *condition = in.at[0] + row * in.row[0], *x = in.at[1] + row * in.row[1], *y = in.at[2] + row * in.row[2];
+    const char *condition = in.at[0] + row * in.row[0], *x = in.at[1] + row * in.row[1],
+               *y = in.at[2] + row * in.row[2];
     char* to = out + row * in.out_row;
     for (int64_t left = groups; left > 0; --left) {
       Vec<T> r[2];
@@ -79,7 +80,8 @@ constexpr ElementwiseRow row(std::string_view name, Lane lane) {
              variant<loop, 10>, variant<loop, 11>, variant<loop, 12>, variant<loop, 13>, variant<loop, 14>}};
 }
 
-// Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a group.
+// Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a
+// group.
 enum GroupVectors { ROUNDED = 1, SWAPS = 1, EXACT = 2, EXACT_SWAPS = 2 };
 template <class Op, class T, int arity, int unroll, bool has>
 constexpr ElementwiseRow same_row(std::string_view name) {
@@ -128,8 +130,7 @@ constexpr ElementwiseRow elementwise_rows[] = {
 #define TERNARY(name, set, expression, traits, ...) \
   same_row<meaning::name##_row, T, 3, traits, takes<T>(dtypes::set)>(#name),
 #define TEST(name, set, ...) predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
-#define PREDICATE(name, set, ...) \
-  predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
+#define PREDICATE(name, set, ...) predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
 #include "prims/elementwise.def"
 #undef UNARY
 #undef TEST

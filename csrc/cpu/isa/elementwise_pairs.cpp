@@ -1,16 +1,16 @@
-// Two steps of f32 lanes in one pass, named outer(inner): the inner one's operands come first. An interpreter's passes cost
-// as much as cheap arithmetic.
+// Two steps of f32 lanes in one pass, named outer(inner): the inner one's operands come first. An
+// interpreter's passes cost as much as cheap arithmetic.
 #include "cpu/isa/elementwise.h"
 
 namespace tile::cpu::TILE_ISA {
 namespace {
 
-#define PAIR(name, expression)                         \
-  struct name {                                        \
-    template <class V>                                 \
-    TILE_INLINE V operator()(V x, V y, V z) const {    \
-      return expression;                               \
-    }                                                  \
+#define PAIR(name, expression)                      \
+  struct name {                                     \
+    template <class V>                              \
+    TILE_INLINE V operator()(V x, V y, V z) const { \
+      return expression;                            \
+    }                                               \
   };
 PAIR(MulAdd, (x + y) * z)
 PAIR(MulSub, (x - y) * z)
@@ -25,16 +25,16 @@ PAIR(SubFromDifference, z - (x - y))
 PAIR(SubFromProduct, fnma(x, y, z))
 #undef PAIR
 
-#define FMA_PAIR(name, expression)                         \
-  struct name {                                            \
-    template <class V>                                     \
-    TILE_INLINE V operator()(V x, V y, V z, V w) const {   \
-      return expression;                                   \
-    }                                                      \
+#define FMA_PAIR(name, expression)                       \
+  struct name {                                          \
+    template <class V>                                   \
+    TILE_INLINE V operator()(V x, V y, V z, V w) const { \
+      return expression;                                 \
+    }                                                    \
   };
 FMA_PAIR(SumTimes, fma(x + y, z, w))
 FMA_PAIR(DifferenceTimes, fma(x - y, z, w))
-FMA_PAIR(ProductTimes, fma(x * y, z, w))
+FMA_PAIR(ProductTimes, fma(x* y, z, w))
 FMA_PAIR(PlusProduct, fma(z, w, x* y))
 #undef FMA_PAIR
 
@@ -67,13 +67,22 @@ constexpr ElementwiseRow pair(std::string_view name) {
 }
 
 constexpr ElementwiseRow rows[] = {
-    pair<MulAdd>("mul(add)"),   pair<MulSub>("mul(sub)"),   pair<MulMul>("mul(mul)"),
-    pair<AddAdd>("add(add)"),   pair<AddSub>("add(sub)"),   pair<SubAdd>("sub(add)"),
-    pair<SubSub>("sub(sub)"),   pair<SubMul>("sub(mul)"),   pair<SubFrom>("rsub(add)"),
-    pair<SubFromDifference>("rsub(sub)"), pair<SubFromProduct>("rsub(mul)"),
-    pair<SumTimes, 4>("fma.0(add)"), pair<DifferenceTimes, 4>("fma.0(sub)"), pair<ProductTimes, 4>("fma.0(mul)"),
+    pair<MulAdd>("mul(add)"),
+    pair<MulSub>("mul(sub)"),
+    pair<MulMul>("mul(mul)"),
+    pair<AddAdd>("add(add)"),
+    pair<AddSub>("add(sub)"),
+    pair<SubAdd>("sub(add)"),
+    pair<SubSub>("sub(sub)"),
+    pair<SubMul>("sub(mul)"),
+    pair<SubFrom>("rsub(add)"),
+    pair<SubFromDifference>("rsub(sub)"),
+    pair<SubFromProduct>("rsub(mul)"),
+    pair<SumTimes, 4>("fma.0(add)"),
+    pair<DifferenceTimes, 4>("fma.0(sub)"),
+    pair<ProductTimes, 4>("fma.0(mul)"),
     pair<PlusProduct, 4>("fma.2(mul)"),
-#define UNARY(name, set, expression, traits, ...)                                                        \
+#define UNARY(name, set, expression, traits, ...)                                     \
   unary_pair<OfDifference<meaning::name##_row>, 2, traits == ROUNDED>(#name "(sub)"), \
       unary_pair<OfSum<meaning::name##_row>, 3, traits == ROUNDED>(#name "(fma)"),
 #define TEST(...)

@@ -53,8 +53,8 @@ TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
-// Whether all lanes are so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors are; types
-// that cannot branch on their lanes take the longer way.
+// Whether all lanes are so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors are;
+// types that cannot branch on their lanes take the longer way.
 template <class V>
 TILE_INLINE bool exp_is_normal(V x) {
   if constexpr (requires(typename V::MaskType m) { all(m); })
@@ -92,9 +92,9 @@ TILE_INLINE V expm1(V x) {
   }
 }
 
-// 1 / (1 + exp(-x)). Far from 0 float has numerator and denominator multiplied by 2^-64, so that results down to the
-// smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes good what
-// rounding the sum lost.
+// 1 / (1 + exp(-x)). Far from 0 float has numerator and denominator multiplied by 2^-64, so that results down
+// to the smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes
+// good what rounding the sum lost.
 template <FloatVector V>
 TILE_INLINE V sigmoid(V x) {
   if constexpr (in_double<V>) {
@@ -107,7 +107,6 @@ TILE_INLINE V sigmoid(V x) {
     return V(0x1p-64f) / (V(0x1p-64f) + scaled);
   }
 }
-
 
 // x sigmoid(x).
 template <FloatVector V>

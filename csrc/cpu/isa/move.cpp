@@ -126,7 +126,8 @@ TILE_INLINE void stream_line(char* to, const char* line) {
     _mm256_stream_si256(reinterpret_cast<__m256i*>(to + i),
                         _mm256_loadu_si256(reinterpret_cast<const __m256i*>(line + i)));
 #else
-    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i), _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i)));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm_loadu_si128(reinterpret_cast<const __m128i*>(line + i)));
 #endif
   }
 #endif
@@ -137,9 +138,11 @@ void stream(char* memory, const char* lanes, int64_t n) {
   using L = typename Format<M>::Lane;
   constexpr int64_t line = 64, count = line / static_cast<int64_t>(sizeof(M));
   const L* from = reinterpret_cast<const L*>(lanes);
-  int64_t head = (line - static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory) % line)) % line / static_cast<int64_t>(sizeof(M));
+  int64_t head = (line - static_cast<int64_t>(reinterpret_cast<uintptr_t>(memory) % line)) % line /
+                 static_cast<int64_t>(sizeof(M));
   head = head < n ? head : n;
-  const bool aligned = (reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(head) * sizeof(M)) % line == 0;
+  const bool aligned =
+      (reinterpret_cast<uintptr_t>(memory) + static_cast<uintptr_t>(head) * sizeof(M)) % line == 0;
   if (!aligned) head = n;
   Format<M>::store(from, reinterpret_cast<M*>(memory), head);
   int64_t i = head;

@@ -160,8 +160,8 @@ struct Combine {
 template <class Op, class T>
 constexpr GroupLoop combine_group = vector_group<Combine<Op>, T, 2, 2>;
 
-// `width` vectors of accumulators stay in registers while the rows pass. The rows are combined first, so that sums of
-// many rows are sums of parts.
+// `width` vectors of accumulators stay in registers while the rows pass. The rows are combined first, so that
+// sums of many rows are sums of parts.
 template <class Op, class T, int width>
 TILE_INLINE void rows_into_one(const Chunk& c, int64_t at) {
   constexpr int lanes = Vec<T>::lanes;
@@ -210,7 +210,8 @@ void product_columns(const Chunk& c) {
     for (; i + 4 * lanes <= c.cols; i += 4 * lanes)
       for (int k = 0; k < 4; ++k)
         acc[k] = fma(V::load(x + i + k * lanes), V::load(y + i + k * lanes), acc[k]);
-    for (int k = 0; i + lanes <= c.cols; i += lanes, ++k) acc[k] = fma(V::load(x + i), V::load(y + i), acc[k]);
+    for (int k = 0; i + lanes <= c.cols; i += lanes, ++k)
+      acc[k] = fma(V::load(x + i), V::load(y + i), acc[k]);
     if (i < c.cols) acc[3] = fma(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[3]);
     *reinterpret_cast<T*>(c.out + r * c.out_row) +=
         reduce((acc[0] + acc[1]) + (acc[2] + acc[3]), [](T a, T b) { return a + b; });
@@ -243,7 +244,8 @@ void product_rows(const Chunk& c) {
     const T* y = reinterpret_cast<const T*>(c.in[1] + r * c.in_row[1]);
     T* out = reinterpret_cast<T*>(c.out + r * c.out_row);
     int64_t i = into_one;
-    for (; i + lanes <= c.cols; i += lanes) fma(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
+    for (; i + lanes <= c.cols; i += lanes)
+      fma(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
     if (i < c.cols) {
       const int64_t rest = c.cols - i;
       fma(V::load(x + i, rest), V::load(y + i, rest), V::load(out + i, rest)).store(out + i, rest);
@@ -268,7 +270,8 @@ constexpr ReduceRow row(std::string_view name) {
     by_column = product_columns<T>;
     by_row = product_rows<T>;
   }
-  return {name, lane_v<T>, columns<Op<T>, T>, rows<Op<T>, T>, by_column, by_row, identity<Op<T>, T>, weigh<Op<T>, T>};
+  return {name,      lane_v<T>, columns<Op<T>, T>,  rows<Op<T>, T>,
+          by_column, by_row,    identity<Op<T>, T>, weigh<Op<T>, T>};
 }
 #define TILE_ROWS(name, Op)                                                                            \
   row<Op, float>(name), row<Op, double>(name), row<Op, int8_t>(name), row<Op, int16_t>(name),          \

@@ -100,7 +100,8 @@ std::unique_ptr<Unit> lower_scatter(Lower& lower, const Op& op) {
   return unit;
 }
 
-// Adds one lane to one element. Dtypes of 16 bits have no atomic of their own: a lock an address does for all.
+// Adds one lane to one element. Dtypes of 16 bits have no atomic of their own: a lock an address does for
+// all.
 struct AtomicAddUnit final : Unit {
   Elements elements;
   WholeOperand value;

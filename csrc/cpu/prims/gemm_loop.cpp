@@ -22,17 +22,22 @@ struct Pattern {
   OperandLoad a, b;
 };
 
-std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, const Block& body, bool k_is_column) {
+std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, const Block& body,
+                                        bool k_is_column) {
   OperandLoad found{nullptr, false, 0};
   const Op* op = value->definition;
   while (op && op->parent == &body && !op->is("load")) {
-    bool widens = op->is("astype") && op->results[0]->type.dtype == DType::f32 && lane_of(op->type(0).dtype) == Lane::f32;
-    if (op->is("permute")) found.transposed = !found.transposed;
-    else if (!widens) return std::nullopt;
+    bool widens = op->is("astype") && op->results[0]->type.dtype == DType::f32 &&
+                  lane_of(op->type(0).dtype) == Lane::f32;
+    if (op->is("permute"))
+      found.transposed = !found.transposed;
+    else if (!widens)
+      return std::nullopt;
     op = op->operands[0]->definition;
   }
-  if (!op || op->parent != &body || !op->is("load") || op->operands.size() != 3 || lower.is_written(op->operands[0]) ||
-      op->integers("steps") != op->integers("shape") || op->number("pad") != 0)
+  if (!op || op->parent != &body || !op->is("load") || op->operands.size() != 3 ||
+      lower.is_written(op->operands[0]) || op->integers("steps") != op->integers("shape") ||
+      op->number("pad") != 0)
     return std::nullopt;
   found.load = op;
   found.k_index = k_is_column != found.transposed ? 1 : 0;
@@ -40,7 +45,9 @@ std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, 
   bool by_loop = op->operands[1 + found.k_index] == index && op->operands[2 - found.k_index] != index;
   const Value* other = op->operands[2 - found.k_index];
   // Everything but the index comes from outside the loop.
-  auto outside = [&](const Value* v) { return v->owner != &body || (v->definition && v->definition->is("constant")); };
+  auto outside = [&](const Value* v) {
+    return v->owner != &body || (v->definition && v->definition->is("constant"));
+  };
   if (!by_loop || !outside(other) || !outside(op->operands[0])) return std::nullopt;
   return found;
 }
@@ -53,7 +60,8 @@ std::optional<Pattern> match(const Lower& lower, const Op& op) {
   if (!mma || mma->parent != &body || !mma->is("mma") || mma->operands[2] != body.arguments[1] ||
       mma->results[0]->type.dtype == DType::f16)
     return std::nullopt;
-  auto a = operand_load(lower, mma->operands[0], body, true), b = operand_load(lower, mma->operands[1], body, false);
+  auto a = operand_load(lower, mma->operands[0], body, true),
+       b = operand_load(lower, mma->operands[1], body, false);
   if (!a || !b) return std::nullopt;
   for (const auto& inner : body.ops)  // nothing else
     if (!inner->is("constant") && !inner->is("permute") && !inner->is("astype") && inner.get() != a->load &&
@@ -64,14 +72,14 @@ std::optional<Pattern> match(const Lower& lower, const Op& op) {
 
 struct GemmLoopUnit final : Unit {
   ScalarSlot low, high, step;
-  TileAddress a, b;           // their loop index is a scalar of this unit, set to the first one
+  TileAddress a, b;  // their loop index is a scalar of this unit, set to the first one
   size_t a_k, b_k;
   bool a_transposed, b_transposed;
   int index, accumulator, to, slot;
   int64_t m, n, block_k;
   DType dtype;
   const GemmKernels* kernels;
-  Units plain;                // for what the blocked product does not take: padding in front, a step
+  Units plain;  // for what the blocked product does not take: padding in front, a step
 
   Signal run(Frame& frame) const override {
     const int64_t first = integer(frame, low), turns = std::max<int64_t>(integer(frame, high) - first, 0);
@@ -79,7 +87,9 @@ struct GemmLoopUnit final : Unit {
     bool front = false;
     for (int i = 0; i < 2; ++i) front |= x.axes[i].first > 0 || y.axes[i].first > 0;
     if (front || integer(frame, step) != 1) return run_units(plain, frame);
-    auto there = [](const TileRef& tile, size_t axis, int64_t most) { return std::clamp<int64_t>(tile.axes[axis].valid, 0, most); };
+    auto there = [](const TileRef& tile, size_t axis, int64_t most) {
+      return std::clamp<int64_t>(tile.axes[axis].valid, 0, most);
+    };
     const int64_t depth = turns * block_k;
     const int64_t k = std::min(there(x, a_k, depth), there(y, b_k, depth));
     const int64_t rows = there(x, 1 - a_k, m), cols = there(y, 1 - b_k, n);
@@ -96,7 +106,8 @@ struct GemmLoopUnit final : Unit {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else {
         const void* strip = packed_strip(frame, k, cols, right, y.dtype);
-        kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add, take(frame, kernels->blocked_scratch_size(rows, k)));
+        kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add,
+                         take(frame, kernels->blocked_scratch_size(rows, k)));
       }
     }
     frame.tiles[static_cast<size_t>(to)] = dense_lanes(out, dtype, 2, extents);
@@ -124,8 +135,8 @@ struct GemmLoopUnit final : Unit {
     return frame.scratch.take(static_cast<size_t>(elements * kernels->element_bytes));
   }
 
-  void streamed(Frame& frame, int64_t rows, int64_t cols, int64_t k, MatrixView left, DType left_dtype, MatrixView right,
-                DType right_dtype, void* out, long row_stride, bool add) const {
+  void streamed(Frame& frame, int64_t rows, int64_t cols, int64_t k, MatrixView left, DType left_dtype,
+                MatrixView right, DType right_dtype, void* out, long row_stride, bool add) const {
     const int64_t piece = kernels->piece_depth;
     void* packed = take(frame, kernels->rows_size(rows, piece));
     void* scratch = take(frame, kernels->streamed_scratch_size(piece, cols));
@@ -135,14 +146,16 @@ struct GemmLoopUnit final : Unit {
     for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += piece) {
       const int64_t depth = std::min(piece, k - at);
       kernels->pack_rows(rows, depth, left, left_dtype, packed);
-      kernels->streamed(rows, cols, depth, packed, right, right_dtype, out, row_stride, add || at > 0, scratch);
+      kernels->streamed(rows, cols, depth, packed, right, right_dtype, out, row_stride, add || at > 0,
+                        scratch);
       advance(left, piece * left.column_stride, left_dtype);
       advance(right, piece * right.row_stride, right_dtype);
     }
   }
 
   // Blocks of one column of the grid share the packed strip; they follow each other.
-  const void* packed_strip(Frame& frame, int64_t k, int64_t cols, const MatrixView& from, DType from_dtype) const {
+  const void* packed_strip(Frame& frame, int64_t k, int64_t cols, const MatrixView& from,
+                           DType from_dtype) const {
     PackedStrip& strip = frame.strip;
     PackedStrip::Key key{from.data, k, cols, from.row_stride, from.column_stride, from_dtype, this};
     if (!(strip.key == key)) {

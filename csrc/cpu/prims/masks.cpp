@@ -49,8 +49,8 @@ std::optional<Affine> resolve(const Value* value) {
 struct Step {
   int axis;
   int64_t size;
-  bool rising;          // false, then true; else true, then false
-  int64_t offset;       // elements before the step: the terms' sum and this
+  bool rising;     // false, then true; else true, then false
+  int64_t offset;  // elements before the step: the terms' sum and this
   std::vector<std::pair<const Value*, int>> terms;
 };
 
@@ -66,8 +66,10 @@ std::optional<Step> match(const Op& op) {
     bool mirrored_rising;
     int64_t mirrored_offset;
   };
-  static constexpr Form forms[] = {{"lt", false, 0, true, 1}, {"le", false, 1, true, 0},
-                                   {"gt", true, 1, false, 0}, {"ge", true, 0, false, 1}};
+  static constexpr Form forms[] = {{"lt", false, 0, true, 1},
+                                   {"le", false, 1, true, 0},
+                                   {"gt", true, 1, false, 0},
+                                   {"ge", true, 0, false, 1}};
   for (const Form& form : forms) {
     if (!op.is(form.name)) continue;
     bool mirrored = y->axis >= 0;
@@ -114,7 +116,8 @@ std::unique_ptr<Unit> lower_mask(Lower& lower, const Op& op) {
   auto unit = std::make_unique<MaskUnit>();
   auto n = static_cast<size_t>(step.size);
   unit->ones_and_zeros.assign(2 * n, step.rising ? 0 : 1);
-  std::fill(unit->ones_and_zeros.begin() + static_cast<ptrdiff_t>(n), unit->ones_and_zeros.end(), step.rising ? 1 : 0);
+  std::fill(unit->ones_and_zeros.begin() + static_cast<ptrdiff_t>(n), unit->ones_and_zeros.end(),
+            step.rising ? 1 : 0);
   unit->axis = step.axis;
   unit->rank = op.results[0]->type.rank();
   unit->to = lower.tile(op.results[0]);

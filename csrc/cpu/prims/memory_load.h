@@ -4,7 +4,8 @@
 
 namespace tile::cpu {
 
-// The load whose memory a tile still is at run time, seen through views and casts that keep lanes; null: none.
+// The load whose memory a tile still is at run time, seen through views and casts that keep lanes; null:
+// none.
 const Op* memory_load(const Lower& lower, const Value* value);
 
 }  // namespace tile::cpu

@@ -26,21 +26,24 @@ struct MmaUnit final : Unit {
     const int rank = static_cast<int>(c_shape.size()), row = rank - 2, col = rank - 1;
     Scratch& scratch = frame.scratch;
     // k: everything there, or zero from the shorter operand's end on.
-    int64_t k = std::min(reach(x, rank, col, a_shape, true, scratch).real, reach(y, rank, row, b_shape, true, scratch).real);
+    int64_t k = std::min(reach(x, rank, col, a_shape, true, scratch).real,
+                         reach(y, rank, row, b_shape, true, scratch).real);
     Reach m = reach(x, rank, row, a_shape, c.axes[row].extent > x.axes[row].extent, scratch);
     Reach n = reach(y, rank, col, b_shape, c.axes[col].extent > y.axes[col].extent, scratch);
     int64_t extents[max_rank];
     int64_t batch = 1;
     if (rank == 3) {
       for (TileRef* each : {&x, &y})
-        if (each->axes[0].valid != unlimited || each->axes[0].first > 0 || (each->axes[0].extent > 1 && each->axes[0].extent < a_shape[0]))
+        if (each->axes[0].valid != unlimited || each->axes[0].first > 0 ||
+            (each->axes[0].extent > 1 && each->axes[0].extent < a_shape[0]))
           *each = materialise(*each, rank, each == &x ? a_shape.data() : b_shape.data(), scratch);
       extents[0] = batch = c_shape[0];
     }
     // One more than the product's own rows where those after it are zero: the accumulator's remain there.
     auto extent = [&](const Reach& reach, int axis) {
       int64_t full = c_shape[static_cast<size_t>(axis)];
-      return std::min(full, std::max(c.axes[axis].extent, reach.real + (reach.zeros && reach.real < full ? 1 : 0)));
+      return std::min(full,
+                      std::max(c.axes[axis].extent, reach.real + (reach.zeros && reach.real < full ? 1 : 0)));
     };
     extents[row] = extent(m, row);
     extents[col] = extent(n, col);
@@ -56,12 +59,13 @@ struct MmaUnit final : Unit {
       shift(left, x);
       shift(right, y);
       const Unwritten unwritten{unwritten_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
-                      unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
-      multiply(m.real, n.real, k, left, right, unwritten, out + i * extents[row] * extents[col] * kernels->element_bytes,
-               extents[col], add, frame);
+                                unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
+      multiply(m.real, n.real, k, left, right, unwritten,
+               out + i * extents[row] * extents[col] * kernels->element_bytes, extents[col], add, frame);
     }
     TileRef result = dense_lanes(out, dtype, rank, extents);
-    if (ChunkFunction round = move_row(dtype).round) round({1, batch * extents[row] * extents[col], out, 0, {out}, {0}});
+    if (ChunkFunction round = move_row(dtype).round)
+      round({1, batch * extents[row] * extents[col], out, 0, {out}, {0}});
     frame.tiles[static_cast<size_t>(to)] = result;
     scratch.release(mark);
     return Signal::next;
@@ -70,20 +74,24 @@ struct MmaUnit final : Unit {
   struct Unwritten {
     bool a, b;
   };
-  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten, char* out, int64_t ld,
-                bool add, Frame& frame) const {
+  void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten,
+                char* out, int64_t ld, bool add, Frame& frame) const {
     const bool pack_right = !right.in_place || (unwritten.b && m >= enough_rows);
     if (left.in_place && !pack_right) {
-      kernels->direct(m, n, k, left.view.data, left.view.row_stride, right.view.data, right.view.row_stride, out, ld, add);
+      kernels->direct(m, n, k, left.view.data, left.view.row_stride, right.view.data, right.view.row_stride,
+                      out, ld, add);
       return;
     }
-    auto pack = [&](const Matrix& matrix, int64_t rows, int64_t columns, bool is_left, bool keep, int64_t elements) {
-      const GemmKernels::Pack function = (is_left ? kernels->pack_a : kernels->pack_b)[static_cast<int>(matrix.dtype)];
+    auto pack = [&](const Matrix& matrix, int64_t rows, int64_t columns, bool is_left, bool keep,
+                    int64_t elements) {
+      const GemmKernels::Pack function =
+          (is_left ? kernels->pack_a : kernels->pack_b)[static_cast<int>(matrix.dtype)];
       const size_t bytes = static_cast<size_t>(elements * kernels->element_bytes);
       const MatrixView& view = matrix.view;
       PackedTiles::Place place{nullptr, false};
       if (keep)
-        place = frame.packed.find({view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left}, bytes);
+        place = frame.packed.find(
+            {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left}, bytes);
       else
         place.data = frame.scratch.take(bytes);
       if (!place.filled) function(rows, columns, view, place.data);
@@ -115,7 +123,9 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->unwritten_a = memory_load(lower, op.operands[0]);
   unit->unwritten_b = memory_load(lower, op.operands[1]);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
-                                              element_count(unit->c_shape))) * 8 + 65536);
+                                              element_count(unit->c_shape))) *
+                         8 +
+                     65536);
   return unit;
 }
 

@@ -76,9 +76,9 @@ struct CombineUnit final : Unit {
   bool scan, reverse;
   std::vector<Call> calls;
   std::vector<int> yields;
-  int buffers = 0;                              // numbers of the region's values: 2n arguments, then results
+  int buffers = 0;  // numbers of the region's values: 2n arguments, then results
   std::vector<std::pair<int, Scalar>> constants;
-  std::vector<std::pair<int, int>> outer;       // scalars from around: buffer, scalar of the frame
+  std::vector<std::pair<int, int>> outer;  // scalars from around: buffer, scalar of the frame
 
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
@@ -96,7 +96,8 @@ struct CombineUnit final : Unit {
       for (const auto& [number, bytes] : scalar_bytes)
         if (number == buffer)
           for (int64_t i = 0; i < inner; ++i)
-            std::memcpy(at[static_cast<size_t>(buffer)] + i * bytes, scalar.bytes, static_cast<size_t>(bytes));
+            std::memcpy(at[static_cast<size_t>(buffer)] + i * bytes, scalar.bytes,
+                        static_cast<size_t>(bytes));
     };
     for (const auto& [buffer, scalar] : constants) spread(buffer, scalar);
     for (const auto& [buffer, scalar] : outer) spread(buffer, frame.scalars[static_cast<size_t>(scalar)]);
@@ -106,12 +107,15 @@ struct CombineUnit final : Unit {
         for (size_t t = 0; t < n; ++t) {
           const int64_t row = inner * bytes_of(t);
           const char* fresh = in[t] + (o * split.size + k) * row;
-          if (step == 0) std::memcpy(at[t], fresh, static_cast<size_t>(row));
-          else std::memcpy(at[n + t], fresh, static_cast<size_t>(row));
+          if (step == 0)
+            std::memcpy(at[t], fresh, static_cast<size_t>(row));
+          else
+            std::memcpy(at[n + t], fresh, static_cast<size_t>(row));
         }
         if (step > 0) combine(at, inner, n, frame);
         for (size_t t = 0; t < n && scan; ++t)
-          std::memcpy(out[t] + (o * split.size + k) * inner * bytes_of(t), at[t], static_cast<size_t>(inner * bytes_of(t)));
+          std::memcpy(out[t] + (o * split.size + k) * inner * bytes_of(t), at[t],
+                      static_cast<size_t>(inner * bytes_of(t)));
         for (size_t t = 0; t < n && !scan && step + 1 == split.size; ++t)
           std::memcpy(out[t] + o * inner * bytes_of(t), at[t], static_cast<size_t>(inner * bytes_of(t)));
       }
@@ -127,7 +131,8 @@ struct CombineUnit final : Unit {
     for (const Call& call : calls) {
       Chunk chunk{1, inner, at[static_cast<size_t>(call.out)], 0, {}, {}};
       for (size_t k = 0; k < call.in.size(); ++k) chunk.in[k] = at[static_cast<size_t>(call.in[k])];
-      if (call.functions.empty()) std::memcpy(chunk.out, chunk.in[0], static_cast<size_t>(inner * call.bytes));
+      if (call.functions.empty())
+        std::memcpy(chunk.out, chunk.in[0], static_cast<size_t>(inner * call.bytes));
       for (ChunkFunction function : call.functions) {
         function(chunk);
         chunk.in[0] = chunk.out;

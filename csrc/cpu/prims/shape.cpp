@@ -12,7 +12,8 @@ struct ReshapeUnit final : Unit {
   WholeResult to;
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
-    std::memcpy(to.lanes(frame), from.lanes(frame), static_cast<size_t>(to.count() * lane_bytes(lane_of(to.dtype))));
+    std::memcpy(to.lanes(frame), from.lanes(frame),
+                static_cast<size_t>(to.count() * lane_bytes(lane_of(to.dtype))));
     to.finish(frame);
     frame.scratch.release(mark);
     return Signal::next;

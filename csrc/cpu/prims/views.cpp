@@ -1,4 +1,5 @@
-// Units that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of lanes.
+// Units that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of
+// lanes.
 #include <algorithm>
 #include <cstring>
 
@@ -38,8 +39,8 @@ struct ViewUnit : Unit {
 };
 
 struct AxesUnit final : ViewUnit {
-  std::vector<int> axis;  // of the source, for each axis of the result; -1: a new one of extent 1
-  std::vector<int> gone;  // axes of extent 1 that the result lacks
+  std::vector<int> axis;    // of the source, for each axis of the result; -1: a new one of extent 1
+  std::vector<int> gone;    // axes of extent 1 that the result lacks
   std::vector<bool> grows;  // repeated to the result's extent
   Signal run(Frame& frame) const override {
     const TileRef source = this->source(frame);
@@ -136,7 +137,8 @@ struct LoadCopyUnit final : Unit {
   Signal run(Frame& frame) const override {
     TileRef tile = address.resolve(frame);
     const int rank = static_cast<int>(address.shape.size());
-    char* data = scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes : frame.slots[static_cast<size_t>(slot)];
+    char* data = scalar >= 0 ? frame.scalars[static_cast<size_t>(scalar)].bytes
+                             : frame.slots[static_cast<size_t>(slot)];
     int64_t extents[max_rank];
     for (int i = 0; i < rank; ++i) extents[i] = tile.axes[i].extent;
     copy_lanes(tile, rank, extents, data);
@@ -192,9 +194,12 @@ std::unique_ptr<Unit> lower_arange(Lower& lower, const Op& op) {
   for (int64_t i = 0; i < size; ++i) {
     Constant element = Constant::of(dtype, i);
     Scalar lane;
-    if (lane_of(dtype) == Lane::f32) lane.f = static_cast<float>(element.floating);
-    else if (lane_of(dtype) == Lane::f64) lane.d = element.floating;
-    else lane.i = element.integer;
+    if (lane_of(dtype) == Lane::f32)
+      lane.f = static_cast<float>(element.floating);
+    else if (lane_of(dtype) == Lane::f64)
+      lane.d = element.floating;
+    else
+      lane.i = element.integer;
     std::memcpy(&unit->lanes[static_cast<size_t>(i * bytes)], lane.bytes, static_cast<size_t>(bytes));
   }
   unit->tile = dense_lanes(unit->lanes.data(), dtype, 1, &size);
@@ -206,7 +211,8 @@ const AddLowering broadcast_{{"broadcast", lower_broadcast, true}};
 const AddLowering permute_{{"permute", lower_permute, true}};
 const AddLowering reshape_{{"reshape", lower_unit_reshape, true, is_unit_reshape}};
 const AddLowering load_{{"load", lower_load, true, stays_in_memory}};
-const AddLowering load_copy_{{"load", lower_load_copy, false, [](const Lower& l, const Op& op) { return !stays_in_memory(l, op); }}};
+const AddLowering load_copy_{
+    {"load", lower_load_copy, false, [](const Lower& l, const Op& op) { return !stays_in_memory(l, op); }}};
 const AddLowering astype_{{"astype", lower_lane_cast, true, is_lane_cast}};
 const AddLowering arange_{{"arange", lower_arange, true}};
 

@@ -38,12 +38,12 @@ TILE_INLINE void each(const T* x, const T* y, T* out, long n, F f) {
       each(x, y, out, n, [](auto a, auto b) __attribute__((always_inline)) { return f(a, b); });            \
     } \
   }
-#define FUNCTIONS(T)                                                                                     \
-  UNARY(T, exp), UNARY(T, exp2), UNARY(T, expm1),         \
-      UNARY(T, sigmoid), UNARY(T, log), UNARY(T, log2), UNARY(T, log1p), UNARY(T, sin), UNARY(T, cos),   \
-      UNARY(T, tan), UNARY(T, tanh), UNARY(T, tanh_fast), UNARY(T, sinh), UNARY(T, cosh), UNARY(T, erf), \
-      UNARY(T, asin), UNARY(T, acos), UNARY(T, atan), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, round),  \
-      UNARY(T, floor), UNARY(T, ceil), UNARY(T, trunc), UNARY(T, abs)
+#define FUNCTIONS(T)                                                                                      \
+  UNARY(T, exp), UNARY(T, exp2), UNARY(T, expm1), UNARY(T, sigmoid), UNARY(T, log), UNARY(T, log2),       \
+      UNARY(T, log1p), UNARY(T, sin), UNARY(T, cos), UNARY(T, tan), UNARY(T, tanh), UNARY(T, tanh_fast),  \
+      UNARY(T, sinh), UNARY(T, cosh), UNARY(T, erf), UNARY(T, asin), UNARY(T, acos), UNARY(T, atan),      \
+      UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, round), UNARY(T, floor), UNARY(T, ceil), UNARY(T, trunc), \
+      UNARY(T, abs)
 #define BINARIES(T)                                                                                         \
   BINARY(T, pow), BINARY(T, atan2), BINARY(T, min), BINARY(T, max), BINARY(T, min_nan), BINARY(T, max_nan), \
       BINARY(T, min_number), BINARY(T, max_number)
@@ -107,13 +107,11 @@ const CastProbe casts[] = {
       for (long i = 0; i < n; ++i) out[i] = f(lane::Lane<float>(x[i])).v;             \
     } \
   }
-const UnaryProbe<float> one_lane[] = {ONE_LANE(exp),
-                                      ONE_LANE(exp2), ONE_LANE(expm1),     ONE_LANE(sigmoid),
-                                      ONE_LANE(log),  ONE_LANE(log2),      ONE_LANE(log1p),
-                                      ONE_LANE(sin),  ONE_LANE(cos),       ONE_LANE(tan),
-                                      ONE_LANE(tanh), ONE_LANE(tanh_fast), ONE_LANE(sinh),
-                                      ONE_LANE(cosh), ONE_LANE(erf),       ONE_LANE(asin),
-                                      ONE_LANE(acos), ONE_LANE(atan),      ONE_LANE(rsqrt)};
+const UnaryProbe<float> one_lane[] = {ONE_LANE(exp),  ONE_LANE(exp2), ONE_LANE(expm1), ONE_LANE(sigmoid),
+                                      ONE_LANE(log),  ONE_LANE(log2), ONE_LANE(log1p), ONE_LANE(sin),
+                                      ONE_LANE(cos),  ONE_LANE(tan),  ONE_LANE(tanh),  ONE_LANE(tanh_fast),
+                                      ONE_LANE(sinh), ONE_LANE(cosh), ONE_LANE(erf),   ONE_LANE(asin),
+                                      ONE_LANE(acos), ONE_LANE(atan), ONE_LANE(rsqrt)};
 #define ONE_LANE_BINARY(f)                                                                               \
   {                                                                                                      \
 #f, [](const float* x, const float* y, float* out, long n) {                                           \
