@@ -34,17 +34,17 @@ struct RowTile {
   }
 };
 
-const auto row_softmax = op("examples::row_softmax(Tensor x) -> Tensor out")
-                             .outputs([](const at::Tensor& x) {
-                               if (x.dim() != 2)
-                                 fail(ErrorKind::value, "x is ", x.sym_sizes(), "; pass a matrix");
-                               return at::empty_like(x);
-                             })
-                             .run([](const at::Tensor& x, at::Tensor& out) {
-                               RowTile tile(x);
-                               softmax.launch({tile.blocks}, x, out, tile.rows, tile.columns);
-                             })
-                             .grad("examples::row_softmax_backward");
+const auto row_softmax =
+    op("examples::row_softmax(Tensor x) -> Tensor out")
+        .outputs([](const at::Tensor& x) {
+          if (x.dim() != 2) fail(ErrorKind::value, "x is ", x.sym_sizes(), "; pass a matrix");
+          return at::empty_like(x);
+        })
+        .run([](const at::Tensor& x, at::Tensor& out) {
+          RowTile tile(x);
+          softmax.launch({tile.blocks}, x, out, tile.rows, tile.columns);
+        })
+        .grad("examples::row_softmax_backward");
 
 const auto row_softmax_backward =
     op("examples::row_softmax_backward(Tensor grad_out, Tensor out) -> Tensor grad_x")

@@ -45,8 +45,8 @@ const auto causal_sum_backward_ =
     op("examples::causal_sum_backward(Tensor grad_out, Tensor x) -> Tensor grad_x")
         .outputs([](const at::Tensor&, const at::Tensor& x) { return at::empty_like(x); })
         .run([](const at::Tensor& grad_out, const at::Tensor& x, at::Tensor& grad_x) {
-          causal_sum_backward.launch({ceil_div(x.size(1), tile_columns), ceil_div(x.size(0), tile_rows)},
-                                     grad_out, grad_x, tile_rows, tile_columns);
+          causal_sum_backward.launch({ceil_div(x.size(1), tile_columns), ceil_div(x.size(0), tile_rows)}, grad_out,
+                                     grad_x, tile_rows, tile_columns);
         });
 
 }  // namespace

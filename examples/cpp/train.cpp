@@ -46,8 +46,7 @@ int main() try {
   }
   torch::NoGradGuard no_grad;
   const auto [new_points, new_labels] = spirals(2000);
-  const double right =
-      (net.forward(new_points).argmax(1) == new_labels).to(torch::kDouble).mean().item<double>();
+  const double right = (net.forward(new_points).argmax(1) == new_labels).to(torch::kDouble).mean().item<double>();
   std::printf("right on new points: %.1f %%\n", 100 * right);
   return right > 0.95 ? 0 : 1;
 } catch (const std::exception& error) {
