@@ -81,6 +81,10 @@ ArrayArgument grouped(const at::Tensor& tensor, int axis, int64_t groups) {
   return grouped(to_array_argument(tensor), axis, groups);
 }
 
+std::optional<ArrayArgument> by_group(const std::optional<at::Tensor>& parameter, int64_t groups) {
+  return parameter ? std::optional(grouped(*parameter, 0, groups)) : std::nullopt;
+}
+
 Grid coefficient_grid(const Images& images, int64_t groups) {
   return {ceil_div(images.channels / groups, merged_channels), ceil_div(groups, merged_groups),
           images.images};
@@ -115,9 +119,8 @@ struct Problem {
   }
   int64_t channels() const { return input.size(1); }
   at::Tensor per_channel(int64_t images) const { return at::empty({images, channels()}, mean.options()); }
-  std::optional<ArrayArgument> by_group(const Optional& parameter) const {
-    return parameter ? std::optional(grouped(*parameter, 0, groups)) : std::nullopt;
-  }
+  auto weight_by_group() const { return by_group(weight, groups); }
+  auto bias_by_group() const { return by_group(bias, groups); }
 };
 
 // Few values, and in the extreme one, are to lose nothing where a large mean is taken off them; of many the
@@ -138,8 +141,8 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups),
                grouped(squares, 2, groups), problem.mean, problem.rstd, static_cast<int>(images.pixels),
                static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd,
-                      problem.by_group(problem.weight), problem.by_group(problem.bias),
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
+                      problem.bias_by_group(),
                       centers ? std::optional(grouped(*centers, 1, groups)) : std::nullopt,
                       grouped(scales, 1, groups), grouped(shifts, 1, groups));
   apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels,
@@ -153,10 +156,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   const int64_t n = input.size(0);
   Images images({out, input});
   if (images.axis && (n * groups >= 8 || images.channels / groups * images.pixels <= 32768)) {
-    const auto vector = [&](const Optional& tensor) {
-      return tensor ? std::optional(grouped(*tensor, 0, groups)) : std::nullopt;
-    };
-    fused.launch({groups, n}, grouped(images[1], 1, groups), vector(weight), vector(bias),
+    fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
                  grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups),
                  is_small(images, groups), silu, images.tile.channels, images.tile.pixels);
     images.finish();
@@ -182,9 +182,8 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd,
-                      problem.by_group(problem.weight), problem.by_group(problem.bias), by_group(means),
-                      by_group(scales), by_group(biases));
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
+                      problem.bias_by_group(), by_group(means), by_group(scales), by_group(biases));
   const Parts split = images.split();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
@@ -192,9 +191,8 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
               parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
   merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups),
-                    grouped(parts, 2, groups), problem.by_group(problem.weight), problem.rstd,
-                    by_group(grad_weight), by_group(grad_bias), by_group(slopes), by_group(shifts),
-                    static_cast<int>(images.pixels));
+                    grouped(parts, 2, groups), problem.weight_by_group(), problem.rstd, by_group(grad_weight),
+                    by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels));
   if (!grad_input) return;
   apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
                         images[0], problem.silu, channels, pixels, images.axis);

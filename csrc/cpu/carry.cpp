@@ -46,7 +46,7 @@ void Carry::run(Frame& frame) const {
     values[i] = frame.scalars[static_cast<size_t>(scalars_[i].from)];
 
   size_t mark = frame.scratch.mark();
-  auto* refs = reinterpret_cast<TileRef*>(frame.scratch.take(tiles_.size() * sizeof(TileRef) + 1));
+  auto* refs = frame.scratch.take_array<TileRef>(tiles_.size());
   for (size_t i = 0; i < tiles_.size(); ++i) {
     const TileMove& move = tiles_[i];
     refs[i] = frame.tiles[static_cast<size_t>(move.from)];

@@ -2,20 +2,12 @@
 #include "cpu/frame.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 
 #include "cpu/tables.h"
 
 namespace tile::cpu {
 namespace {
-char* allocate(size_t bytes) {
-  void* p = std::aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-  if (!p) throw std::bad_alloc();
-  return static_cast<char*>(p);
-}
-
 void move_lanes(const char* from, int64_t column, char* to, int64_t count, int64_t element) {
   if (column == element) {
     std::memcpy(to, from, static_cast<size_t>(count * element));
@@ -25,53 +17,18 @@ void move_lanes(const char* from, int64_t column, char* to, int64_t count, int64
     std::memcpy(to + i * element, from + i * column, static_cast<size_t>(element));
 }
 
-template <class T>
-void fill_with_first(char* lanes, int64_t count) {
-  T first;
-  std::memcpy(&first, lanes, sizeof(T));
-  std::fill_n(reinterpret_cast<T*>(lanes), count, first);
-}
-void repeat_lane(char* lanes, int64_t count, int64_t element) {
-  switch (element) {
-    case 1:
-      return fill_with_first<uint8_t>(lanes, count);
-    case 2:
-      return fill_with_first<uint16_t>(lanes, count);
-    case 4:
-      return fill_with_first<uint32_t>(lanes, count);
-    default:
-      return fill_with_first<uint64_t>(lanes, count);
-  }
-}
 }  // namespace
-
-void Scratch::Free::operator()(char* p) const { std::free(p); }
-
-void PackedStrip::Free::operator()(char* p) const { std::free(p); }
-
-void PackedStrip::reserve(size_t bytes) {
-  if (bytes <= capacity_) return;
-  memory_.reset(allocate(bytes));
-  capacity_ = bytes;
-}
-
-void Scratch::reserve(size_t bytes) {
-  if (bytes <= capacity_) return;
-  memory_.reset(allocate(bytes));
-  capacity_ = bytes;
-}
 
 char* Scratch::take(size_t bytes) {
   bytes = (bytes + 63) / 64 * 64;
   if (used_ == 0) spill_.clear();
-  if (used_ + bytes <= capacity_) {
-    char* p = memory_.get() + used_;
+  if (used_ + bytes <= memory_.size()) {
+    char* p = memory_.data() + used_;
     used_ += bytes;
     return p;
   }
-  spill_.emplace_back(allocate(bytes));
   used_ = std::max<size_t>(used_, 64);
-  return spill_.back().get();
+  return spill_.emplace_back().at_least(bytes);
 }
 
 TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents) {
@@ -100,6 +57,7 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
     std::memcpy(to, from.data, static_cast<size_t>(bytes));
     return;
   }
+  const ChunkFunction repeated = cast_row(lane_of(from.dtype), lane_of(from.dtype)).variants[1];
   const int inner = rank - 1;
   const int64_t cols = rank ? extents[inner] : 1;
   int64_t index[max_rank] = {};
@@ -135,7 +93,7 @@ void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to)
       else
         move.load(data + low * step, 0, step, to + low * element, 0, 1, count);
     }
-    if (repeat > 0) repeat_lane(to + (high - 1) * element, repeat + 1, element);
+    if (repeat > 0) repeated({1, repeat, to + high * element, 0, {to + (high - 1) * element}, {0}});
     for (int i = inner - 1; i >= 0 && ++index[i] == extents[i]; --i) index[i] = 0;
   }
 }

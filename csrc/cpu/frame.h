@@ -5,6 +5,7 @@
 #include <memory>
 #include <vector>
 
+#include "cpu/aligned_memory.h"
 #include "cpu/lane.h"
 #include "cpu/packed_tiles.h"
 #include "ir/type.h"
@@ -76,18 +77,19 @@ union Scalar {
 // Memory given out and taken back all at once.
 class Scratch {
  public:
-  void reserve(size_t bytes);
+  void reserve(size_t bytes) { memory_.at_least(bytes); }
   char* take(size_t bytes);
+  template <class T>
+  T* take_array(size_t count) {
+    return reinterpret_cast<T*>(take(count * sizeof(T) + 1));
+  }
   size_t mark() const { return used_; }
   void release(size_t mark) { used_ = mark; }
 
  private:
-  struct Free {
-    void operator()(char* p) const;
-  };
-  std::vector<std::unique_ptr<char, Free>> spill_;  // of takes beyond what was reserved
-  std::unique_ptr<char, Free> memory_;
-  size_t capacity_ = 0, used_ = 0;
+  std::vector<AlignedMemory> spill_;  // of takes beyond what was reserved
+  AlignedMemory memory_;
+  size_t used_ = 0;
 };
 
 // The right operand of a blocked product, packed; kept while the next block wants the same.
@@ -101,15 +103,7 @@ struct PackedStrip {
     bool operator==(const Key&) const = default;
   };
   Key key;
-  void reserve(size_t bytes);
-  char* memory() const { return memory_.get(); }
-
- private:
-  struct Free {
-    void operator()(char* p) const;
-  };
-  std::unique_ptr<char, Free> memory_;
-  size_t capacity_ = 0;
+  AlignedMemory memory;
 };
 
 // What a unit keeps between its runs in one frame, so as not to work it out again.

@@ -2,9 +2,9 @@
 // multiplied by every tile of queries.
 #pragma once
 #include <cstdint>
-#include <memory>
 #include <vector>
 
+#include "cpu/aligned_memory.h"
 #include "ir/dtype.h"
 
 namespace tile::cpu {
@@ -29,13 +29,9 @@ class PackedTiles {
   void clear() { used_.assign(used_.size(), nullptr); }
 
  private:
-  struct Free {
-    void operator()(char* p) const;
-  };
   struct Entry {
     Key key;
-    std::unique_ptr<char, Free> memory;
-    size_t capacity = 0;
+    AlignedMemory memory;
   };
   std::vector<const void*> used_;  // each entry's data, side by side; null: free
   std::vector<Entry> entries_;

@@ -30,30 +30,11 @@ double cost_of(const Block& block) {
   return cost;
 }
 
-// Memory that outlives launches: fresh pages would cost more than small kernels do.
-struct Arena {
-  char* data = nullptr;
-  size_t size = 0;
-  ~Arena() { std::free(data); }
-  char* at_least(size_t bytes) {
-    if (bytes > size) {
-      std::free(data);
-      size = (bytes + 4095) / 4096 * 4096;
-      data = static_cast<char*>(std::aligned_alloc(4096, size));
-      if (!data) {
-        size = 0;
-        throw std::bad_alloc();
-      }
-    }
-    return data;
-  }
-};
-
 }  // namespace
 
 struct Program::Thread {
   Frame frame;
-  Arena arena;
+  AlignedMemory arena{4096};
   bool busy = false;
 };
 
@@ -125,7 +106,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         frame.block[2] = i / blocks[0] / blocks[1];
         run_units(units_, frame);
       }
-    stream_table().finish();
+    finish_streams();
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();

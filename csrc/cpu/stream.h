@@ -2,16 +2,16 @@
 #pragma once
 #include <cstdint>
 
-#include "cpu/isa.h"
-
 namespace tile::cpu {
-
-struct StreamTable {
-  void (*finish)();  // before other threads may read what was written
-};
-TILE_DECLARE_ISA_TABLE(StreamTable, stream_table);
 
 // Arrays from this size on are written so: what the last-level cache of one core's share would not keep.
 inline constexpr int64_t stream_from_bytes = int64_t{32} << 20;
+
+// Before other threads may read what was written.
+inline void finish_streams() {
+#if defined(__x86_64__)
+  __builtin_ia32_sfence();
+#endif
+}
 
 }  // namespace tile::cpu

@@ -18,7 +18,7 @@ Part part(const SweepSpace::Cursor& cursor, int dim, int64_t start, int64_t coun
 
 }  // namespace
 
-void SweepRun::edge_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+void SweepRun::place_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   for (size_t v = 0; v < input_count(); ++v) read(v, r, rows, c, cols);
   for (size_t v = input_count(); v < values(); ++v) {
     const Place& place = places_[v];
@@ -32,10 +32,6 @@ void SweepRun::edge_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t
       at_[v] = {base_ + place.offset,
                 varies(v, rows_dim_) ? (varies(v, cols_dim_) ? line_ : 1) * element(v) : 0};
   }
-  for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
-  for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
-  for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);
-  for (size_t k = 0; k < sweep_.outputs.size(); ++k) copy_output(k, r, rows, c, cols);
 }
 
 void SweepRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) {
@@ -51,7 +47,7 @@ void SweepRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) 
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;
   }
-  const MoveRow& move = move_row(from.lanes ? dtype_of(sweep_.lanes[v]) : from.dtype);
+  const MoveRow& move = mover(v);
   const int64_t line = (across ? line_ : 1) * element(v), row = from.stride[rows_dim_],
                 column = from.stride[cols_dim_];
   at_[v] = {base_ + places_[v].offset, down ? line : 0};

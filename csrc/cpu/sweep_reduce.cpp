@@ -35,7 +35,7 @@ void SweepRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t row
   char* const buffer = base_ + expanded_offset_ + rows_ * cols_ * 8;
   auto value = static_cast<size_t>(reduction.value);
   Piece all{at_[value], {}, rows, cols, locate(into.cursor, r, c), weight};
-  int64_t step = element(value), factor_step = step;  // along the columns
+  const int64_t step = element(value);  // along the columns, of both
   if (reduction.factor >= 0) {
     auto factor = static_cast<size_t>(reduction.factor);
     // At most one of them repeats along the columns.
@@ -54,7 +54,7 @@ void SweepRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t row
       piece.cols = right ? heavy_cols : cols - heavy_cols;
       if (piece.rows <= 0 || piece.cols <= 0) continue;
       piece.from.data += r0 * piece.from.row + c0 * step;
-      if (piece.factor.data) piece.factor.data += r0 * piece.factor.row + c0 * factor_step;
+      if (piece.factor.data) piece.factor.data += r0 * piece.factor.row + c0 * step;
       piece.to += r0 * into.cursor.stride[rows_dim_] + c0 * into.cursor.stride[cols_dim_];
       piece.weight *= (lower ? into.weight[rows_dim_] : 1) * (right ? into.weight[cols_dim_] : 1);
       add(k, piece);

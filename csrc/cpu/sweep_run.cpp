@@ -15,11 +15,6 @@ bool everywhere_inside(const SweepSpace::Cursor& cursor, const SweepSpace& space
   return all;
 }
 
-template <class T>
-T* take(Scratch& memory, size_t count) {
-  return reinterpret_cast<T*>(memory.take(count * sizeof(T) + 1));
-}
-
 }  // namespace
 
 SweepRun::SweepRun(const Sweep& sweep, Scratch* memory)
@@ -32,13 +27,13 @@ bool SweepRun::prepare(Frame& frame) {
   if (!space_.prepare(sweep_, frame)) return false;
   rows_dim_ = space_.dims - 2;
   cols_dim_ = space_.dims - 1;
-  places_ = take<Place>(memory_, values());
-  at_ = take<Chunked>(memory_, values());
-  direct_ = take<int>(memory_, values());
-  calls_ = take<Call>(memory_, sweep_.steps.size());
-  converted_ = take<int>(memory_, input_count());
-  bounded_ = take<int>(memory_, input_count());
-  bounded_stores_ = take<int>(memory_, sweep_.stores.size());
+  places_ = memory_.take_array<Place>(values());
+  at_ = memory_.take_array<Chunked>(values());
+  direct_ = memory_.take_array<int>(values());
+  calls_ = memory_.take_array<Call>(sweep_.steps.size());
+  converted_ = memory_.take_array<int>(input_count());
+  bounded_ = memory_.take_array<int>(input_count());
+  bounded_stores_ = memory_.take_array<int>(sweep_.stores.size());
   find_places();
   find_edges();
   size_chunks();
@@ -130,7 +125,7 @@ void SweepRun::size_chunks() {
 }
 
 void SweepRun::place_buffers() {
-  auto* sizes = take<size_t>(memory_, static_cast<size_t>(sweep_.buffer_count));
+  auto* sizes = memory_.take_array<size_t>(static_cast<size_t>(sweep_.buffer_count));
   std::fill(sizes, sizes + sweep_.buffer_count, 0);
   auto line = [&](size_t v) { return (varies(v, cols_dim_) ? cols_ : 1) * element(v); };
   for (size_t v = 0; v < values(); ++v) {
@@ -181,10 +176,7 @@ void SweepRun::chunks(const int64_t* outer, int64_t low, int64_t high, int64_t m
     const int64_t rows = std::min(most_rows, all_rows - r);
     for (int64_t c = low; c < high; c += line_) {
       const int64_t cols = std::min(line_, high - c);
-      if (inside(r, rows, c, cols))
-        inside_chunk(outer, r, rows, c, cols);
-      else
-        edge_chunk(outer, r, rows, c, cols);
+      chunk(outer, r, rows, c, cols);
     }
   }
 }
@@ -211,7 +203,7 @@ bool SweepRun::inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const {
   return true;
 }
 
-void SweepRun::inside_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+void SweepRun::place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   for (size_t v = 0; v < values(); ++v) {
     const Place& place = places_[v];
     at_[v] = {place.moving ? locate(*place.moving, r, c) : base_ + place.offset, place.row};
@@ -219,19 +211,18 @@ void SweepRun::inside_chunk(const int64_t* outer, int64_t r, int64_t rows, int64
   for (int i = 0; i < converted_count_; ++i) {
     auto v = static_cast<size_t>(converted_[i]);
     const Cursor& from = space_.inputs[v];
-    move_row(from.lanes ? dtype_of(sweep_.lanes[v]) : from.dtype)
-        .load(locate(from, r, c), from.stride[rows_dim_], from.stride[cols_dim_], at_[v].data, at_[v].row,
-              varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1);
+    mover(v).load(locate(from, r, c), from.stride[rows_dim_], from.stride[cols_dim_], at_[v].data, at_[v].row,
+                  varies(v, rows_dim_) ? rows : 1, varies(v, cols_dim_) ? cols : 1);
   }
+}
+
+void SweepRun::chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  if (inside(r, rows, c, cols))
+    place_inside(r, rows, c, cols);
+  else
+    place_at_edge(r, rows, c, cols);
   for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
-  for (size_t k = 0; k < sweep_.stores.size(); ++k) {
-    const Cursor& to = space_.stores[k];
-    auto v = static_cast<size_t>(sweep_.stores[k].value);
-    char* data = locate(to, r, c);
-    if (at_[v].data == data) continue;
-    const Chunked from = expand(v, rows, cols, base_ + expanded_offset_);
-    put(to, data, from.data, from.row, rows, cols);
-  }
+  for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) copy_output(k, r, rows, c, cols);
 }

@@ -45,6 +45,11 @@ class SweepRun final : public Kept {
   void size_chunks();
   void place_buffers();
   bool in_place(size_t input) const;
+  // What takes an input from memory to lanes.
+  const MoveRow& mover(size_t input) const {
+    const Cursor& from = space_.inputs[input];
+    return move_row(from.lanes ? dtype_of(sweep_.lanes[input]) : from.dtype);
+  }
   // Chunks behind the edge are a column or so wide, and as many rows high as the buffers hold.
   int64_t edge_line() const { return std::min(space_.extent[cols_dim_] - edge_, cols_); }
   int64_t edge_rows() const {
@@ -58,20 +63,20 @@ class SweepRun final : public Kept {
     return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
   }
   bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
-  void inside_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols);
   void call(const Call& call, int64_t rows, int64_t cols) const;
   void put(const Cursor& to, char* first, const char* lanes, int64_t row, int64_t rows, int64_t cols) const;
   void copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
   Chunked expand(size_t v, int64_t rows, int64_t cols, char* to) const;
 
   // Chunks that leave some array.
-  void edge_chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void place_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols);
   void read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols);
   void write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
 
   // Reductions.
   void begin(size_t k) const;
-  bool light(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
   void accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   struct Piece;
   void add(size_t k, const Piece& piece) const;

@@ -2,22 +2,21 @@
 #include "cpu/sweep_space.h"
 
 #include <algorithm>
-#include <new>
 
 namespace tile::cpu {
 
 bool SweepSpace::prepare(const Sweep& sweep, Frame& frame) {
   rank_ = static_cast<int>(sweep.shape.size());
   ready_ = false;
-  inputs = take<Cursor>(sweep.inputs.size());
-  outputs = take<Cursor>(sweep.outputs.size());
-  stores = take<Cursor>(sweep.stores.size());
-  reductions = take<Accumulator>(sweep.reductions.size());
-  output_tiles = take<TileRef>(sweep.outputs.size());
-  sources_ = take<TileRef>(sweep.inputs.size());
-  targets_ = take<TileRef>(sweep.stores.size());
-  copied_ = take<bool>(sweep.inputs.size());
-  varies_ = take<uint32_t>(sweep.lanes.size());
+  inputs = memory_.take_array<Cursor>(sweep.inputs.size());
+  outputs = memory_.take_array<Cursor>(sweep.outputs.size());
+  stores = memory_.take_array<Cursor>(sweep.stores.size());
+  reductions = memory_.take_array<Accumulator>(sweep.reductions.size());
+  output_tiles = memory_.take_array<TileRef>(sweep.outputs.size());
+  sources_ = memory_.take_array<TileRef>(sweep.inputs.size());
+  targets_ = memory_.take_array<TileRef>(sweep.stores.size());
+  copied_ = memory_.take_array<bool>(sweep.inputs.size());
+  varies_ = memory_.take_array<uint32_t>(sweep.lanes.size());
   if (!find_extents(sweep, frame)) return false;
   place_inputs(sweep, frame);
   place_results(sweep, frame);

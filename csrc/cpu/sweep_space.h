@@ -53,11 +53,6 @@ class SweepSpace {
   uint32_t summed(const SweepReduction& reduction) const {
     return varies_[reduction.value] | (reduction.factor < 0 ? 0 : varies_[reduction.factor]);
   }
-  template <class T>
-  T* take(size_t count) {
-    return reinterpret_cast<T*>(memory_.take(count * sizeof(T) + 1));
-  }
-
   Scratch& memory_;
   TileRef *sources_, *targets_;  // of inputs and stores, by axis of the sweep's shape
   bool* copied_;                 // inputs that inputs[] has a copy of

@@ -75,18 +75,17 @@ REDUCTION(reduce_any, boolean, "True where any element over the axes is.");
 REDUCTION(reduce_all, boolean, "True where all elements over the axes are.");
 #undef REDUCTION
 
-const Register argmax_{
-    {.name = "argmax",
-     .operands = 1,
-     .dtypes = dtypes::numbers,
-     .infer = infer_arg,
-     .doc = "Index of the largest element along an axis, i32; the first of equals, NaN skipped."}};
-const Register argmin_{
-    {.name = "argmin",
-     .operands = 1,
-     .dtypes = dtypes::numbers,
-     .infer = infer_arg,
-     .doc = "Index of the smallest element along an axis, i32; the first of equals, NaN skipped."}};
+#define INDEX_OF(NAME, WHICH)                                                                       \
+  const Register NAME##_ {                                                                          \
+    {                                                                                               \
+      .name = #NAME, .operands = 1, .dtypes = dtypes::numbers, .infer = infer_arg,                  \
+      .doc = "Index of the " WHICH " element along an axis, i32; the first of equals, NaN skipped." \
+    }                                                                                               \
+  }
+INDEX_OF(argmax, "largest");
+INDEX_OF(argmin, "smallest");
+#undef INDEX_OF
+
 const Register reduce_{{.name = "reduce",
                         .regions = 1,
                         .dtypes = dtypes::arithmetic,

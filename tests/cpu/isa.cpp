@@ -5,18 +5,13 @@
 
 #include <string>
 
-#include "support/error.h"
+#include "error_text.h"
 
 namespace tile::cpu {
 namespace {
 
-std::string error_of(std::string_view tile_isa) {
-  try {
-    choose_isa(tile_isa, "");
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string choice_error(std::string_view tile_isa) {
+  return error_of([&] { choose_isa(tile_isa, ""); });
 }
 std::string choices() {
   std::string text = "baseline";
@@ -44,10 +39,10 @@ TEST(Isa, TorchsVariableLimits) {
 
 TEST(Isa, AnUnknownNameIsAnError) {
   EXPECT_EQ(
-      error_of("sse9"),
+      choice_error("sse9"),
       "TILE_ISA=sse9: there is no such instruction set; unset TILE_ISA or set it to one of " + choices());
   EXPECT_EQ(
-      error_of("AVX2"),
+      choice_error("AVX2"),
       "TILE_ISA=AVX2: there is no such instruction set; unset TILE_ISA or set it to one of " + choices());
 }
 
@@ -57,7 +52,7 @@ TEST(Isa, AnUnsupportedNameIsAnError) {
           ? "no error"
           : "TILE_ISA=avx512: this machine's CPU does not have it; unset TILE_ISA or set it to one of " +
                 choices();
-  EXPECT_EQ(error_of("avx512"), lacking);
+  EXPECT_EQ(choice_error("avx512"), lacking);
 }
 
 TEST(Isa, NamesAndOrder) {

@@ -3,6 +3,7 @@
 
 #include <random>
 
+#include "error_text.h"
 #include "ir/build.h"
 #include "ir/print.h"
 
@@ -33,13 +34,8 @@ constexpr std::string_view loops = R"(kernel loops(%0: array<f32,2>, %1: i32) {d
 }
 )";
 
-std::string error_of(std::string_view text) {
-  try {
-    parse(text);
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
+std::string parse_error(std::string_view text) {
+  return error_of([&] { parse(text); });
 }
 
 TEST(Parse, ReadsBackWhatPrintWrites) {
@@ -76,48 +72,49 @@ TEST(Parse, AnyNamesAndSpacing) {
 }
 
 TEST(Parse, ErrorsNameLineAndColumn) {
-  EXPECT_EQ(error_of(""), "tile text 1:1: expected 'kernel', found the end of the text");
-  EXPECT_EQ(error_of("kernel k() {\n  %0: f32 = sine %1\n}"), "tile text 2:13: there is no primitive 'sine'");
-  EXPECT_EQ(error_of("kernel k() {\n  yield %7\n}"), "tile text 2:9: %7 is not defined here");
-  EXPECT_EQ(error_of("kernel k(%0: f33) {}"), "tile text 1:14: there is no dtype 'f33'");
-  EXPECT_EQ(error_of("kernel k(%0: f32[0]) {}"),
+  EXPECT_EQ(parse_error(""), "tile text 1:1: expected 'kernel', found the end of the text");
+  EXPECT_EQ(parse_error("kernel k() {\n  %0: f32 = sine %1\n}"),
+            "tile text 2:13: there is no primitive 'sine'");
+  EXPECT_EQ(parse_error("kernel k() {\n  yield %7\n}"), "tile text 2:9: %7 is not defined here");
+  EXPECT_EQ(parse_error("kernel k(%0: f33) {}"), "tile text 1:14: there is no dtype 'f33'");
+  EXPECT_EQ(parse_error("kernel k(%0: f32[0]) {}"),
             "tile text 1:14: f32[0] has an extent below 1 or too many elements");
-  EXPECT_EQ(error_of("kernel k(%0: array<f32,99>) {}"),
+  EXPECT_EQ(parse_error("kernel k(%0: array<f32,99>) {}"),
             "tile text 1:14: an array of rank 99; ranks are 0 to 64");
-  EXPECT_EQ(error_of("kernel k(%0: f32, %0: f32) {}"), "tile text 1:19: %0 is defined twice");
-  EXPECT_EQ(error_of("kernel k() {a=1, a=2} {}"), "tile text 1:18: attribute 'a' is given twice");
-  EXPECT_EQ(error_of("kernel k() {a=99999999999999999999x} {}"),
+  EXPECT_EQ(parse_error("kernel k(%0: f32, %0: f32) {}"), "tile text 1:19: %0 is defined twice");
+  EXPECT_EQ(parse_error("kernel k() {a=1, a=2} {}"), "tile text 1:18: attribute 'a' is given twice");
+  EXPECT_EQ(parse_error("kernel k() {a=99999999999999999999x} {}"),
             "tile text 1:15: expected a number, a dtype, a string or a list, found '99999999999999999999x'");
-  EXPECT_EQ(error_of("kernel k() {a=[1,9999999999999999999]} {}"),
+  EXPECT_EQ(parse_error("kernel k() {a=[1,9999999999999999999]} {}"),
             "tile text 1:18: expected an integer of 64 bits, found '9999999999999999999'");
-  EXPECT_EQ(error_of("kernel k() {a=\"x} {}"), "tile text 1:21: this string has no closing '\"'");
-  EXPECT_EQ(error_of("kernel k() {\n"), "tile text 2:1: expected a name, found the end of the text");
-  EXPECT_EQ(error_of("kernel k() {} kernel"),
+  EXPECT_EQ(parse_error("kernel k() {a=\"x} {}"), "tile text 1:21: this string has no closing '\"'");
+  EXPECT_EQ(parse_error("kernel k() {\n"), "tile text 2:1: expected a name, found the end of the text");
+  EXPECT_EQ(parse_error("kernel k() {} kernel"),
             "tile text 1:15: expected the end of the text after the kernel");
 }
 
 TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
-  EXPECT_EQ(error_of("kernel k() {\n  %0: f16 = constant {dtype=f32, value=0}\n}"),
+  EXPECT_EQ(parse_error("kernel k() {\n  %0: f16 = constant {dtype=f32, value=0}\n}"),
             "tile text 2:3: %0 is f32 by the type rule of constant, but the text says f16");
-  EXPECT_EQ(error_of("kernel k() {\n  constant {dtype=f32, value=0}\n}"),
+  EXPECT_EQ(parse_error("kernel k() {\n  constant {dtype=f32, value=0}\n}"),
             "tile text 2:3: constant gives 1 results, but 0 are named");
-  EXPECT_EQ(error_of("kernel k() {\n  %0: f32 = broadcast {shape=[2]}\n}"),
+  EXPECT_EQ(parse_error("kernel k() {\n  %0: f32 = broadcast {shape=[2]}\n}"),
             "tile text 2:3: broadcast: takes 1 operands, got 0");
-  EXPECT_EQ(error_of("kernel k(%0: i32) {\n  %1: f32 = constant {value=0} // k.cpp:4\n}"),
+  EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  %1: f32 = constant {value=0} // k.cpp:4\n}"),
             "tile text 2:3: k.cpp:4: constant: attribute 'dtype' is missing");
 }
 
 TEST(Parse, NamesEndWithTheirRegion) {
   EXPECT_EQ(
-      error_of("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"
-               "    yield\n  } () {\n    yield\n  }\n  for %x, %i, %i (%j: i32) {\n    yield\n  }\n}"),
+      parse_error("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"
+                  "    yield\n  } () {\n    yield\n  }\n  for %x, %i, %i (%j: i32) {\n    yield\n  }\n}"),
       "tile text 8:7: %x is not defined here");
 }
 
 TEST(Parse, DeepNestingIsAnError) {
   std::string text = "kernel k(%c: bool) {\n";
   for (int i = 0; i < 100000; ++i) text += "if %c () {";
-  EXPECT_EQ(error_of(text), "tile text 2:648: regions are nested deeper than 64");
+  EXPECT_EQ(parse_error(text), "tile text 2:648: regions are nested deeper than 64");
 }
 
 // Damaged text is an Error or another function that prints and parses; it never crashes.

@@ -1,4 +1,5 @@
 // Launching: kernels are compiled once a key; exact texts of what a launch may not be given.
+#include "error_text.h"
 #include "runtime/kernel.h"
 #include "runtime/text_kernel.h"
 #include "tile.h"
@@ -25,15 +26,6 @@ ArrayArgument array(std::vector<float>& values) {
   argument.strides[0] = 1;
   return argument;
 }
-std::string error_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Launch, CompilesOnceForAllSizes) {
   const size_t before = KernelBase::compiled_counts()["twice"];
   for (size_t n : {1, 3, 4, 5, 100}) {

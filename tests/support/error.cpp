@@ -3,27 +3,20 @@
 
 #include <gtest/gtest.h>
 
+#include "error_text.h"
+
 namespace tile {
 namespace {
 
-std::string message(auto&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 TEST(Error, NamesThePlaceWithoutItsFolders) {
   const Location where{"some/folder/kernel.cpp", 27};
-  EXPECT_EQ(message([&] { fail(where, ErrorKind::type, "mma: cannot multiply ", 1, " by ", 2.5); }),
+  EXPECT_EQ(error_of([&] { fail(where, ErrorKind::type, "mma: cannot multiply ", 1, " by ", 2.5); }),
             "kernel.cpp:27: mma: cannot multiply 1 by 2.5");
 }
 
 TEST(Error, UnknownPlaceIsLeftOut) {
-  EXPECT_EQ(message([] { fail(ErrorKind::value, "matmul: no sizes"); }), "matmul: no sizes");
-  EXPECT_EQ(message([] { fail(Location{}, ErrorKind::value, "matmul: no sizes"); }), "matmul: no sizes");
+  EXPECT_EQ(error_of([] { fail(ErrorKind::value, "matmul: no sizes"); }), "matmul: no sizes");
+  EXPECT_EQ(error_of([] { fail(Location{}, ErrorKind::value, "matmul: no sizes"); }), "matmul: no sizes");
 }
 
 TEST(Error, KindTravels) {
@@ -35,7 +28,7 @@ TEST(Error, KindTravels) {
 }
 
 TEST(Error, BrokenInvariantSaysThatItIsOurs) {
-  const std::string text = message([] { TILE_CHECK(1 + 1 == 3, "sum ", 2); });
+  const std::string text = error_of([] { TILE_CHECK(1 + 1 == 3, "sum ", 2); });
   EXPECT_NE(text.find("internal error, please report it: 1 + 1 == 3 does not hold. sum 2"), std::string::npos)
       << text;
 }

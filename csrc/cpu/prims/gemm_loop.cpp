@@ -160,11 +160,11 @@ struct GemmLoopUnit final : Unit {
     PackedStrip::Key key{from.data, k, cols, from.row_stride, from.column_stride, from_dtype, this};
     if (!(strip.key == key)) {
       size_t bytes = static_cast<size_t>(kernels->strip_size(k, cols) * kernels->element_bytes);
-      strip.reserve(bytes);
-      kernels->pack_strip(k, cols, from, from_dtype, strip.memory());
+      strip.memory.at_least(bytes);
+      kernels->pack_strip(k, cols, from, from_dtype, strip.memory.data());
       strip.key = key;
     }
-    return strip.memory();
+    return strip.memory.data();
   }
 };
 

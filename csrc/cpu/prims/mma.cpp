@@ -50,6 +50,8 @@ struct MmaUnit final : Unit {
     char* out = frame.slots[static_cast<size_t>(slot)];
     bool covers = m.real == extents[row] && n.real == extents[col];
     bool add = begin_product(c, rank, extents, out, covers, frame);
+    const Unwritten unwritten{unwritten_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
+                              unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
     for (int64_t i = 0; i < batch; ++i) {
       Matrix left = matrix_of(x, row, *kernels), right = matrix_of(y, row, *kernels);
       auto shift = [&](Matrix& matrix, const TileRef& tile) {
@@ -58,8 +60,6 @@ struct MmaUnit final : Unit {
       };
       shift(left, x);
       shift(right, y);
-      const Unwritten unwritten{unwritten_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
-                                unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
       multiply(m.real, n.real, k, left, right, unwritten,
                out + i * extents[row] * extents[col] * kernels->element_bytes, extents[col], add, frame);
     }
