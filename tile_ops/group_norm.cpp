@@ -123,10 +123,6 @@ struct Problem {
   auto bias_by_group() const { return by_group(bias, groups); }
 };
 
-// Few values, and in the extreme one, are to lose nothing where a large mean is taken off them; of many the
-// variance tells how much there is to lose.
-bool is_small(const Images& images, int64_t groups) { return images.channels / groups * images.pixels <= 64; }
-
 void forward(const Problem& problem, double eps, const at::Tensor& out) {
   Images images({out, problem.input});
   const auto [channels, pixels] = images.tile;
@@ -134,16 +130,15 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   const Parts split = images.split();
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
   const at::Tensor squares = at::empty_like(means);
-  const at::Tensor scales = problem.per_channel(images.images), shifts = at::empty_like(scales);
-  const Optional centers = is_small(images, groups) ? Optional(at::empty_like(scales)) : std::nullopt;
+  const at::Tensor centers = problem.per_channel(images.images), scales = at::empty_like(centers),
+                   shifts = at::empty_like(centers), low = at::empty_like(problem.mean);
   moments.launch({split.blocks, images.tiles().y, images.images}, images[1], means, squares,
                  static_cast<int>(split.tiles), channels, pixels, images.axis);
   merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups),
-               grouped(squares, 2, groups), problem.mean, problem.rstd, static_cast<int>(images.pixels),
+               grouped(squares, 2, groups), problem.mean, low, problem.rstd, static_cast<int>(images.pixels),
                static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
-                      problem.bias_by_group(),
-                      centers ? std::optional(grouped(*centers, 1, groups)) : std::nullopt,
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, low, problem.rstd,
+                      problem.weight_by_group(), problem.bias_by_group(), grouped(centers, 1, groups),
                       grouped(scales, 1, groups), grouped(shifts, 1, groups));
   apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels,
                images.axis);
@@ -157,8 +152,8 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   Images images({out, input});
   if (images.axis && (n * groups >= 8 || images.channels / groups * images.pixels <= 32768)) {
     fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
-                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups),
-                 is_small(images, groups), silu, images.tile.channels, images.tile.pixels);
+                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), silu,
+                 images.tile.channels, images.tile.pixels);
     images.finish();
     return;
   }
@@ -182,8 +177,9 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
-                      problem.bias_by_group(), by_group(means), by_group(scales), by_group(biases));
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, std::nullopt, problem.rstd,
+                      problem.weight_by_group(), problem.bias_by_group(), by_group(means), by_group(scales),
+                      by_group(biases));
   const Parts split = images.split();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));

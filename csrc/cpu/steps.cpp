@@ -10,6 +10,10 @@ const ChunkFunction* rounding(DType dtype) {
   return row.round ? &row.round : nullptr;
 }
 
+std::string_view rounding_name(DType dtype) {
+  return dtype == DType::bf16 ? "round.bf16" : dtype == DType::f16 ? "round.f16" : "";
+}
+
 const ElementwiseRow& row_of(const Op& op, std::string_view name, Lane lane) {
   const ElementwiseRow* row = find_elementwise(name, lane);
   if (!row) fail(op, ErrorKind::unsupported, "has no CPU implementation for ", op.type(0).dtype);
@@ -23,13 +27,15 @@ std::vector<StepFunction> step_functions(const Op& op) {
   const Lane source = lane_of(from), target = lane_of(to);
   std::vector<StepFunction> steps;
   if (!op.is("astype")) {
-    steps.push_back({row_of(op, op.name(), source).variants, target});
+    const ElementwiseRow& row = row_of(op, op.name(), source);
+    steps.push_back({row.name, row.variants, target});
   } else if (to == DType::boolean && from != DType::boolean) {
-    steps.push_back({row_of(op, "to_bool", source).variants, target});
+    steps.push_back({"to_bool", row_of(op, "to_bool", source).variants, target});
   } else if (source != target) {
-    steps.push_back({cast_row(source, target).variants, target});
+    steps.push_back({from == DType::boolean && to != DType::f64 && is_floating(to) ? "number" : "",
+                     cast_row(source, target).variants, target});
   }
-  if (ends_in_rounding(op)) steps.push_back({rounding(to), target});
+  if (ends_in_rounding(op)) steps.push_back({rounding_name(to), rounding(to), target});
   return steps;
 }
 

@@ -8,6 +8,7 @@
 namespace tile::cpu {
 
 struct StepFunction {
+  std::string_view name;          // of the row; empty where it has none of its own
   const ChunkFunction* variants;  // by mask of operands that repeat
   Lane result;
 };

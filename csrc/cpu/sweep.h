@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "cpu/address.h"
+#include "cpu/assembler/sweep_code.h"
 #include "cpu/frame.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
 
 struct SweepStep {
+  std::string_view name;                    // of the row
   const ChunkFunction* variants = nullptr;  // by the mask of operands that repeat along the columns
   int arity = 1;
   int in[most_operands] = {};  // values of the sweep
@@ -42,6 +44,7 @@ struct Sweep final : Unit {
   std::vector<int> buffers;  // of each value: values that never live at once share one
   int buffer_count = 0;
   int kept = -1;  // in Frame::kept
+  mutable assembler::SweepCodes codes;
   std::vector<SweepStep> steps;
   std::vector<SweepOutput> outputs;
   std::vector<SweepStore> stores;

@@ -133,11 +133,14 @@ class SweepBuilder {
     std::vector<const Value*> operands(op.operands.begin(), op.operands.end());
     if (auto form = forms_.find(&op); form != forms_.end()) {
       operands = form->second.operands;
-      functions[0].variants = find_elementwise(form->second.row, functions[0].result)->variants;
+      const ElementwiseRow* row = find_elementwise(form->second.row, functions[0].result);
+      functions[0].name = row->name;
+      functions[0].variants = row->variants;
     }
     int at = number(operands[0]);
     for (size_t i = 0; i < functions.size(); ++i) {
       SweepStep step;
+      step.name = functions[i].name;
       step.variants = functions[i].variants;
       if (i == 0) {
         step.arity = static_cast<int>(operands.size());

@@ -36,6 +36,7 @@ bool SweepRun::prepare(Frame& frame) {
   bounded_stores_ = memory_.take_array<int>(sweep_.stores.size());
   find_places();
   find_edges();
+  assemble();
   size_chunks();
   place_buffers();
   return true;
@@ -96,8 +97,10 @@ void SweepRun::find_places() {
 // Chunks end where an array does, so that all but the last are inside.
 void SweepRun::find_edges() {
   edge_ = space_.extent[cols_dim_];
+  row_edge_ = space_.extent[rows_dim_];
   auto limit = [&](const Cursor& cursor) {
     if (cursor.valid[cols_dim_] > 0) edge_ = std::min(edge_, cursor.valid[cols_dim_]);
+    if (cursor.valid[rows_dim_] > 0) row_edge_ = std::min(row_edge_, cursor.valid[rows_dim_]);
   };
   for (size_t v = 0; v < input_count(); ++v) limit(space_.inputs[v]);
   for (size_t k = 0; k < sweep_.stores.size(); ++k) limit(space_.stores[k]);
@@ -116,7 +119,7 @@ void SweepRun::size_chunks() {
     bytes += element(v);
   }
   const int64_t lanes =
-      bytes ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
+      bytes && !code_ ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
   // Even chunks up to the edge.
   const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + lanes - 1) / lanes;
   cols_ = std::min(((span + pieces - 1) / pieces + 63) / 64 * 64, space_.extent[cols_dim_]);
@@ -147,6 +150,7 @@ void SweepRun::place_buffers() {
   }
   const auto chunk = static_cast<size_t>(rows_ * cols_ * 8);
   expanded_offset_ = place(2 * chunk);
+  lines_offset_ = place(sweep_.reductions.size() * static_cast<size_t>(cols_) * 4);
 }
 
 void SweepRun::operator()(Frame& frame) {
@@ -172,8 +176,8 @@ void SweepRun::operator()(Frame& frame) {
 
 void SweepRun::chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows) {
   const int64_t all_rows = space_.extent[rows_dim_];
-  for (int64_t r = 0; r < all_rows; r += most_rows) {
-    const int64_t rows = std::min(most_rows, all_rows - r);
+  for (int64_t r = 0, rows; r < all_rows; r += rows) {
+    rows = std::min(most_rows, (r < row_edge_ ? row_edge_ : all_rows) - r);
     for (int64_t c = low; c < high; c += line_) {
       const int64_t cols = std::min(line_, high - c);
       chunk(outer, r, rows, c, cols);
@@ -217,10 +221,15 @@ void SweepRun::place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols) {
 }
 
 void SweepRun::chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
-  if (inside(r, rows, c, cols))
+  if (inside(r, rows, c, cols)) {
+    const int64_t done = code_ ? run_code(r, rows, c, cols) : 0;
+    if (done == cols) return;
+    c += done;
+    cols -= done;
     place_inside(r, rows, c, cols);
-  else
+  } else {
     place_at_edge(r, rows, c, cols);
+  }
   for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
   for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);

@@ -56,6 +56,12 @@ class SweepRun final : public Kept {
     return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0;
   }
 
+  // As machine code, where that is possible.
+  void assemble();
+  bool describe(assembler::SweepForm& form) const;
+  int64_t run_code(int64_t r, int64_t rows, int64_t c, int64_t cols);  // the columns done
+  bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
+
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
   void enter(Cursor& cursor, const int64_t* outer) const;
@@ -98,8 +104,12 @@ class SweepRun final : public Kept {
       *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
-  char* base_ = nullptr;  // of the buffers
-  bool whole_ = true;     // no reduction repeats an outer dimension
+  char* base_ = nullptr;                                           // of the buffers
+  bool whole_ = true;                                              // no reduction repeats an outer dimension
+  assembler::SweepFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
+  bool any_columns_ = true;                                        // code_ takes any number of columns
+  int64_t row_edge_ = 0;  // rows from here on are padding of some participant
+  size_t lines_offset_ = 0;
 };
 
 }  // namespace tile::cpu

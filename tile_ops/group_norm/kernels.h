@@ -76,7 +76,7 @@ inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& va
 // tile.
 inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
                          std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool whole,
-                         bool centred, bool activate, int channels, int pixels) {
+                         bool activate, int channels, int pixels) {
   Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
   Array image = x[{n}], result = y[{n}];
@@ -97,10 +97,9 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
   for (Tile i : range(cdiv(x.dim(2), channels))) {
     Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
     Tile shift = -(group.low * scale);
-    if (!centred) shift = fma(-group.mean, scale, shift);
     if (bias) shift += at.load((*bias)[{g}], i);
     for (Tile k : range(in.steps())) {
-      Tile v = in.load(i, k).astype(at.dtype), z = fma(centred ? v - group.mean : v, scale, shift);
+      Tile z = fma(in.load(i, k).astype(at.dtype) - group.mean, scale, shift);
       out.store(i, k, activate ? silu(z) : z);
     }
   }
@@ -134,9 +133,10 @@ inline void store_groups(const Array& array, const Tile& n, const Tile& g, const
   array[{n}].tiled_view({merged_groups}).store({g}, values);
 }
 
-// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left.
-inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Tile pixels, Tile span,
-                         Tile eps) {
+// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left. low: what
+// the mean lost when it was rounded.
+inline void merge_kernel(Array means, Array squares, Array mean, Array low, Array rstd, Tile pixels,
+                         Tile span, Tile eps) {
   DType dtype = means.dtype();
   Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
   Tile count =
@@ -152,39 +152,42 @@ inline void merge_kernel(Array means, Array squares, Array mean, Array rstd, Til
                               load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all,
                               dtype));
   }
-  store_groups(mean, n, g, group.mean + group.low);
+  Tile rounded = group.mean + group.low;
+  store_groups(mean, n, g, rounded);
+  store_groups(low, n, g, (group.mean - rounded) + group.low);
   store_groups(rstd, n, g, group.rstd(eps.astype(dtype)));
 }
 
-// Each channel's scale = rstd weight and shift = bias - mean scale: act's argument is x scale + shift. With
-// `means` it is (x - mean) scale + shift, where shift = bias. [N, G, C / G] of each.
-inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight,
-                                std::optional<Array> bias, std::optional<Array> means, Array scales,
-                                Array shifts) {
-  Tile i = bid(0), g = bid(1), n = bid(2), center = load_groups(mean, n, g).expand_dims(1);
-  auto store = [&](const Array& array, const Tile& values) {
-    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+// Each channel's mean, scale = rstd weight and shift = bias - low scale: act's argument is (x - mean) scale +
+// shift. A large mean would take the digits of a shift that had it. [N, G, C / G] of each.
+inline void coefficients_kernel(Array mean, std::optional<Array> low, Array rstd, std::optional<Array> weight,
+                                std::optional<Array> bias, Array means, Array scales, Array shifts) {
+  Tile i = bid(0), g = bid(1), n = bid(2);
+  auto of_group = [&](const Array& array) {
+    return load_groups(array, n, g).expand_dims(1).broadcast_to(merged_shape);
   };
   auto parameter = [&](const Array& array) {
     return array.tiled_view(merged_shape).load({g, i}).astype(mean.dtype());
   };
-  Tile scale = load_groups(rstd, n, g).expand_dims(1).broadcast_to(merged_shape);
+  auto store = [&](const Array& array, const Tile& values) {
+    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+  };
+  Tile scale = of_group(rstd), shift = bias ? parameter(*bias) : zeros(merged_shape, mean.dtype());
   if (weight) scale *= parameter(*weight);
+  if (low) shift -= of_group(*low) * scale;
+  store(means, of_group(mean));
   store(scales, scale);
-  Tile shift = means ? zeros(merged_shape, mean.dtype()) : -(center * scale);
-  if (bias) shift += parameter(*bias);
   store(shifts, shift);
-  if (means) store(*means, center);
 }
 
-// A tile of an image: x - mean (x itself without means), and act's argument.
+// A tile of an image: x - mean, and act's argument.
 struct ImageTile {
   Layout at;
   Tile d, z;
-  ImageTile(const Array& x, const std::optional<Array>& means, const Array& scales, const Array& shifts,
-            const Tile& n, const Tile& tile, const Tile& k, Layout at)
+  ImageTile(const Array& x, const Array& means, const Array& scales, const Array& shifts, const Tile& n,
+            const Tile& tile, const Tile& k, Layout at)
       : at(at), d(RowView(x, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype)) {
-    if (means) d -= at.load((*means)[{n}], tile);
+    d -= at.load(means[{n}], tile);
     z = fma(d, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
   }
   // What comes in before the activation: grad silu'(z).
@@ -197,8 +200,8 @@ struct ImageTile {
 };
 
 // Blocks of (pixel tile, channel tile, image).
-inline void apply_kernel(Array x, std::optional<Array> means, Array scales, Array shifts, Array y,
-                         bool activate, int channels, int pixels, int axis) {
+inline void apply_kernel(Array x, Array means, Array scales, Array shifts, Array y, bool activate,
+                         int channels, int pixels, int axis) {
   Tile k = bid(0), tile = bid(1), n = bid(2);
   ImageTile in(x, means, scales, shifts, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
   RowView(y, n, channels, pixels, axis).store(tile, k, activate ? silu(in.z) : in.z);

@@ -47,30 +47,31 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   TILE_X86(max, a.v, b.v);
   return select(a > b, a, b);
 }
-template <class T>
-TILE_INLINE Mask<T> is_nan(Vec<T> x) {
+// These, as what follows, take any type with the operations of Vec.
+template <class V>
+TILE_INLINE typename V::MaskType is_nan(V x) {
   return x != x;
 }
 // A NaN operand wins.
-template <class T>
-TILE_INLINE Vec<T> min_nan(Vec<T> a, Vec<T> b) {
-  if constexpr (std::is_integral_v<T>) return min(a, b);
+template <class V>
+TILE_INLINE V min_nan(V a, V b) {
+  if constexpr (std::is_integral_v<typename V::Element>) return min(a, b);
   return select(is_nan(a), a, min(a, b));
 }
-template <class T>
-TILE_INLINE Vec<T> max_nan(Vec<T> a, Vec<T> b) {
-  if constexpr (std::is_integral_v<T>) return max(a, b);
+template <class V>
+TILE_INLINE V max_nan(V a, V b) {
+  if constexpr (std::is_integral_v<typename V::Element>) return max(a, b);
   return select(is_nan(a), a, max(a, b));
 }
 // A NaN operand is ignored; NaN where both are.
-template <class T>
-TILE_INLINE Vec<T> min_number(Vec<T> a, Vec<T> b) {
-  if constexpr (std::is_integral_v<T>) return min(a, b);
+template <class V>
+TILE_INLINE V min_number(V a, V b) {
+  if constexpr (std::is_integral_v<typename V::Element>) return min(a, b);
   return select(is_nan(b), a, min(a, b));
 }
-template <class T>
-TILE_INLINE Vec<T> max_number(Vec<T> a, Vec<T> b) {
-  if constexpr (std::is_integral_v<T>) return max(a, b);
+template <class V>
+TILE_INLINE V max_number(V a, V b) {
+  if constexpr (std::is_integral_v<typename V::Element>) return max(a, b);
   return select(is_nan(b), a, max(a, b));
 }
 

@@ -1,0 +1,87 @@
+// Straight-line code for a vector of columns, or for a row's own values: micro-operations in registers.
+#pragma once
+#include <functional>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "cpu/assembler/trace.h"
+#include "ir/dtype.h"
+
+namespace tile::cpu::assembler {
+
+// Vectors of eight equal lanes, by the bits of a lane.
+class Constants {
+ public:
+  Place place(uint32_t bits) {
+    return Place::constant(numbers_.emplace(bits, static_cast<int>(numbers_.size())).first->second);
+  }
+  const std::map<uint32_t, int>& numbers() const { return numbers_; }
+
+ private:
+  std::map<uint32_t, int> numbers_;
+};
+
+// What a body finds around it.
+struct Surroundings {
+  const Trace& trace;
+  Constants& constants;
+  std::vector<std::optional<Place>> homes;  // by micro-operation: of those computed before
+  std::vector<DType> dtypes;                // by input
+  std::function<Place(int input)> input;    // the address of its lane or lanes
+  uint32_t registers = 0xffff;              // that may be used
+  int slots = 0;                            // vectors at rsp
+  int new_slot() { return slots++; }
+  static Place slot(int number) { return Place::at(rsp, 32 * number); }
+};
+
+class Body {
+ public:
+  // `mask`: of the columns that are there, where not all are.
+  Body(Encoder& code, Surroundings& around, std::optional<Place> mask = {})
+      : code_(code), around_(around), mask_(mask), values_(around.trace.ops.size()) {}
+
+  // These, in order; they then stay until the end.
+  void compute(const std::vector<int>& roots);
+  int use(int value);  // its register, until release()
+  int temporary();     // likewise
+  int mask();          // likewise
+  void release() { locked_ = 0; }
+  uint32_t touched() const { return touched_; }
+
+ private:
+  struct Held {
+    int reg = -1, slot = -1;
+    std::vector<int> uses;  // positions in order_
+    size_t used = 0;
+    int left() const { return static_cast<int>(uses.size() - used); }
+  };
+  const MicroOp& op(int value) const { return around_.trace.ops[static_cast<size_t>(value)]; }
+  Held& held(int value) { return values_[static_cast<size_t>(value)]; }
+  const std::optional<Place>& home(int value) const { return around_.homes[static_cast<size_t>(value)]; }
+  void visit(int value);
+  bool folds(int value);  // an input read where it is used
+  bool in_register(int value);
+  bool dies(int value, int times);
+  Place place(int value);
+  int allocate();
+  void spill();
+  void consume(int value);
+  void load_input(int value, int reg);
+  void emit(int value);
+  int emit_binary(const MicroOp& op, const MicroRow& row);
+  int emit_fused(const MicroOp& op, const MicroRow& row);
+  int emit_select(const MicroOp& op, const MicroRow& row);
+  void keep(int value, int reg);
+
+  Encoder& code_;
+  Surroundings& around_;
+  std::optional<Place> mask_;
+  std::vector<Held> values_;
+  std::vector<int> order_;
+  std::vector<bool> visited_;
+  int holds_[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
+  uint32_t locked_ = 0, touched_ = 0;
+};
+
+}  // namespace tile::cpu::assembler

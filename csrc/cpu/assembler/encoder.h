@@ -1,0 +1,93 @@
+// Instructions of x86-64 with AVX2 as bytes, jumps, and constants that stand before the code.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+namespace tile::cpu::assembler {
+
+// General registers; vector registers are the numbers 0 to 15.
+enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15 };
+
+// A VEX instruction: its opcode map (1: 0f, 2: 0f38, 3: 0f3a) and prefix (0: none, 1: 66, 2: f3, 3: f2).
+struct Instruction {
+  uint8_t opcode = 0, map = 0, prefix = 0;
+  bool wide = false;
+  int extension = -1;  // in the place of the first operand
+};
+
+namespace vex {
+inline constexpr Instruction load{0x10, 1, 0}, store{0x11, 1, 0}, move{0x28, 1, 0}, stream{0x2b, 1, 0};
+inline constexpr Instruction load_lane{0x10, 1, 2}, store_lane{0x11, 1, 2}, broadcast{0x18, 2, 1};
+inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0};
+inline constexpr Instruction extend_words{0x33, 2, 1}, extend_bytes{0x31, 2, 1}, pack_words{0x2b, 2, 1};
+inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};
+}  // namespace vex
+
+// A vector register, or where in memory: base + index * scale + offset, or a constant of the pool.
+struct Place {
+  enum Kind : uint8_t { vector, memory, pool } kind = vector;
+  int number = 0;  // register, base register or constant
+  int index = -1, scale = 1;
+  int32_t offset = 0;
+
+  static Place at(int base, int32_t offset) { return {memory, base, -1, 1, offset}; }
+  static Place indexed(int base, int index, int scale) { return {memory, base, index, scale, 0}; }
+  static Place constant(int number) { return {pool, number, -1, 1, 0}; }
+  static Place reg(int number) { return {vector, number, -1, 1, 0}; }
+};
+
+struct Label {
+  int position = -1;
+  std::vector<int> uses;
+};
+enum class Condition : uint8_t { below = 2, not_below = 3, equal = 4, not_equal = 5, always = 16 };
+
+class Encoder {
+ public:
+  // first = instruction(second, third); `second` is 0 where an instruction has two operands.
+  void vector(const Instruction& instruction, int first, int second, const Place& third, int bits = 256,
+              int immediate = -1);
+
+  void load(int to, const Place& from) { general(0x8b, to, from); }
+  void store(const Place& to, int from) { general(0x89, from, to); }
+  void add(int to, const Place& from) { general(0x03, to, from); }
+  void address(int to, const Place& of) { general(0x8d, to, of); }
+  void move(int to, int from) { registers(0x89, to, from); }
+  void compare(int a, int b) { registers(0x39, a, b); }
+  void clear(int reg) { registers(0x31, reg, reg); }
+  void negate(int reg) { registers(0xf7, reg, 3); }
+  void add(int reg, int32_t number) { number_to(0, reg, number); }
+  void bit_and(int reg, int32_t number) { number_to(4, reg, number); }
+  // Returns where the number stands, to be changed by set_number.
+  int subtract(int reg, int32_t number) { return number_to(5, reg, number); }
+  void compare_number(int reg, int32_t number) { number_to(7, reg, number); }
+  void set_number(int position, int32_t number);
+  void push(int reg);
+  void pop(int reg);
+  void ret();  // clears the vectors' upper halves first
+
+  void jump(Condition condition, Label& to);
+  void bind(Label& label);
+
+  int size() const { return static_cast<int>(bytes_.size()); }
+  const std::vector<uint8_t>& bytes() const { return bytes_; }
+
+ private:
+  void byte(int value) { bytes_.push_back(static_cast<uint8_t>(value)); }
+  void four(int32_t value);
+  void general(int opcode, int reg, const Place& place);
+  void registers(int opcode, int rm, int reg);
+  int number_to(int extension, int reg, int32_t number);
+  // ModRM, SIB and displacement; `behind`: bytes of the instruction after them.
+  void place(int reg, const Place& place, int behind);
+  std::vector<uint8_t> bytes_;
+};
+
+// Vectors of eight equal lanes that stand before the code, the last one next to it. Before them, eight lanes
+// of ones and eight of zeros: a mask of the first n lanes starts 8 - n lanes into these.
+inline constexpr int mask_table_bytes = 64;
+inline int32_t pool_offset(int constant) { return -mask_table_bytes - 32 * (constant + 1); }
+inline int32_t mask_table_offset() { return -mask_table_bytes; }
+inline constexpr int mask_table = -1;  // as the number of a constant
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,49 @@
+// The instruction of each micro-operation.
+#include "cpu/assembler/micro.h"
+
+#include "support/error.h"
+
+namespace tile::cpu::assembler {
+namespace {
+
+constexpr MicroRow rows[] = {
+    {Micro::constant, Form::source, {}},
+    {Micro::column, Form::source, {}},
+    {Micro::scalar, Form::source, {}},
+    {Micro::add, Form::binary, {0x58, 1, 0}, true},
+    {Micro::sub, Form::binary, {0x5c, 1, 0}},
+    {Micro::mul, Form::binary, {0x59, 1, 0}, true},
+    {Micro::div, Form::binary, {0x5e, 1, 0}},
+    {Micro::min, Form::binary, {0x5d, 1, 0}},
+    {Micro::max, Form::binary, {0x5f, 1, 0}},
+    {Micro::bit_and, Form::binary, {0x54, 1, 0}, true},
+    {Micro::bit_or, Form::binary, {0x56, 1, 0}, true},
+    {Micro::bit_xor, Form::binary, {0x57, 1, 0}, true},
+    {Micro::compare, Form::binary, {0xc2, 1, 0}, false, true},
+    {Micro::add_integer, Form::binary, {0xfe, 1, 1}, true},
+    {Micro::sub_integer, Form::binary, {0xfa, 1, 1}},
+    {Micro::greater_integer, Form::binary, {0x66, 1, 1}},
+    {Micro::equal_integer, Form::binary, {0x76, 1, 1}, true},
+    {Micro::shift_left, Form::shift, {0x72, 1, 1, false, 6}, false, true},
+    {Micro::shift_right, Form::shift, {0x72, 1, 1, false, 4}, false, true},
+    {Micro::shift_right_zeros, Form::shift, {0x72, 1, 1, false, 2}, false, true},
+    {Micro::square_root, Form::unary, {0x51, 1, 0}},
+    {Micro::round, Form::unary, {0x08, 3, 1}, false, true},
+    {Micro::from_integer, Form::unary, {0x5b, 1, 0}},
+    {Micro::to_integer, Form::unary, {0x5b, 1, 2}},
+    {Micro::to_half, Form::narrowing, {0x1d, 3, 1}, false, true},
+    {Micro::from_half, Form::unary, {0x13, 2, 1}},
+    {Micro::fused, Form::fused, {0xb8, 2, 1}},
+    {Micro::fused_negative, Form::fused, {0xbc, 2, 1}},
+    {Micro::select, Form::select, {0x4a, 3, 1}},
+};
+
+}  // namespace
+
+const MicroRow& row_of(Micro micro) {
+  const MicroRow& row = rows[static_cast<int>(micro)];
+  TILE_CHECK(row.micro == micro, "micro-operations are not in order");
+  return row;
+}
+
+}  // namespace tile::cpu::assembler

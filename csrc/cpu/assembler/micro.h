@@ -1,0 +1,66 @@
+// Micro-operations: what a sweep's arithmetic is made of before it becomes instructions. Each works on a
+// vector of eight 32-bit lanes; a mask is lanes of all ones or all zeros.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "cpu/assembler/encoder.h"
+
+namespace tile::cpu::assembler {
+
+enum class Micro : uint8_t {
+  constant,  // immediate: the bits of a lane
+  column,    // immediate: an input with a lane a column
+  scalar,    // immediate: an input with a lane a row
+  add,
+  sub,
+  mul,
+  div,
+  min,  // of a and b: b where either is NaN
+  max,
+  bit_and,
+  bit_or,
+  bit_xor,
+  compare,  // immediate: the predicate
+  add_integer,
+  sub_integer,
+  greater_integer,
+  equal_integer,
+  shift_left,  // immediate: the count
+  shift_right,
+  shift_right_zeros,
+  square_root,
+  round,  // immediate: the mode
+  from_integer,
+  to_integer,
+  to_half,  // eight 16-bit lanes in the lower half
+  from_half,
+  fused,           // a * b + c
+  fused_negative,  // c - a * b
+  select,          // a: mask, b: yes, c: no
+};
+
+struct MicroOp {
+  Micro micro;
+  int operands[3] = {-1, -1, -1};
+  uint32_t immediate = 0;
+  bool operator==(const MicroOp&) const = default;
+};
+
+// How a micro-operation is written as an instruction.
+enum class Form : uint8_t { source, binary, unary, shift, narrowing, fused, select };
+struct MicroRow {
+  Micro micro;
+  Form form;
+  Instruction instruction;  // of `fused`: the form that multiplies into the addend's register
+  bool commutes = false, has_immediate = false;
+};
+const MicroRow& row_of(Micro micro);
+
+inline int operand_count(const MicroOp& op) {
+  int count = 0;
+  while (count < 3 && op.operands[count] >= 0) ++count;
+  return count;
+}
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,64 @@
+// A sweep as machine code: what its elementwise steps, loads, casts, stores and reductions do to some rows of
+// columns, in one loop. AVX2; the interpreter is its meaning and takes what is refused here.
+#pragma once
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cpu/assembler/code_memory.h"
+#include "ir/dtype.h"
+
+namespace tile::cpu {
+struct Sweep;
+}
+
+namespace tile::cpu::assembler {
+
+// What code depends on beyond the steps: how each participant lies in memory.
+struct SweepForm {
+  struct Array {
+    DType dtype;
+    bool columns;  // a lane a column, adjacent; else a lane a row
+    bool streams;  // written past the caches; rows then start at 32 bytes
+    bool operator==(const Array&) const = default;
+  };
+  std::vector<Array> inputs, outputs, stores, reductions;
+  bool operator==(const SweepForm&) const = default;
+  bool any_columns() const;  // their number need not be a multiple of eight
+};
+
+inline constexpr int most_arrays = 32;
+// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions. Used up by a call.
+struct SweepArguments {
+  int64_t rows, cols;
+  struct {
+    char* at;
+    int64_t row;
+  } arrays[most_arrays];
+};
+using SweepFunction = void (*)(SweepArguments*);
+
+// Whether this process assembles sweeps: on x86-64 with AVX2, unless TILE_ASSEMBLER=off.
+bool enabled();
+void enable(bool on);  // for tests that compare; sweeps already prepared stay as they are
+
+// The code of a sweep in each form met so far.
+class SweepCodes {
+ public:
+  // Null: refused.
+  SweepFunction find(const Sweep& sweep, const SweepForm& form);
+
+ private:
+  struct Entry {
+    SweepForm form;
+    std::unique_ptr<CodeMemory> code;
+  };
+  std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+// Null: refused.
+std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form);
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,328 @@
+// Registers that last through the loops, and the loops themselves.
+#include "cpu/assembler/sweep_loops.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tile::cpu::assembler {
+namespace {
+
+constexpr int saved[] = {rbx, r12, r13, r14, r15};
+// rdi: arguments; rsi: rows left; rax: column; rdx: its limit; rcx: scratch; rbp: the caller's stack.
+constexpr int for_pointers[] = {r8, r9, r10, r11, rbx, r12, r13, r14, r15};
+constexpr int rows_offset = 0, cols_offset = 8, arrays_offset = 16;
+constexpr int least_free = 6;  // vector registers that a body has at least
+
+Place argument(int offset) { return Place::at(rdi, offset); }
+int at_offset(int participant) { return arrays_offset + 16 * participant; }
+int row_offset(int participant) { return at_offset(participant) + 8; }
+
+}  // namespace
+
+SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace)
+    : form_(form), trace_(trace), around_{trace.trace, constants_, {}, {}, {}} {
+  for (const SweepForm::Array& input : form.inputs) around_.dtypes.push_back(input.dtype);
+  around_.homes.resize(trace.trace.ops.size());
+  for (size_t i = 0; i < trace.trace.ops.size(); ++i)
+    if (trace.trace.ops[i].micro == Micro::constant)
+      around_.homes[i] = constants_.place(trace.trace.ops[i].immediate);
+  around_.input = [this](int input) {
+    return form_.inputs[static_cast<size_t>(input)].columns ? address(input) : lane_address(input);
+  };
+  any_columns_ = form.any_columns();
+}
+
+void SweepLoops::write() {
+  find_pointers();
+  choose_unroll();
+  find_row_values();
+  pin();
+  enter();
+  Label next;
+  code_.bind(next);
+  row_values();
+  columns();
+  finish_reductions();
+  next_row();
+  code_.add(rsi, -1);
+  code_.jump(Condition::not_equal, next);
+  leave();
+  detours();
+  const int slots = (around_.slots + 1) / 2 * 2;
+  code_.set_number(frame_, 32 * slots);
+}
+
+// Sums along the columns need several accumulators, since each waits for its last addition; the order of the
+// interpreter's four.
+void SweepLoops::choose_unroll() {
+  int sums = 0;
+  for (size_t k = 0; k < form_.reductions.size(); ++k) sums += sums_columns(k);
+  unroll_ = sums == 1 || sums == 2 ? 4 : sums >= 5 ? 1 : 2;
+  for (int k = 0; k < sums * unroll_; ++k) around_.registers &= ~(1u << (15 - k));
+}
+int SweepLoops::accumulator(size_t k, int vector) const {
+  int before = 0;
+  for (size_t i = 0; i < k; ++i) before += sums_columns(i);
+  return 15 - (before * unroll_ + vector);
+}
+
+void SweepLoops::find_row_values() {
+  const auto& ops = trace_.trace.ops;
+  std::vector<bool> wanted(ops.size(), false);
+  const auto want = [&](int value) {
+    if (value >= 0 && !trace_.columns[static_cast<size_t>(value)] &&
+        ops[static_cast<size_t>(value)].micro != Micro::constant)
+      wanted[static_cast<size_t>(value)] = true;
+  };
+  for (size_t i = 0; i < ops.size(); ++i)
+    for (int operand : ops[i].operands)
+      if (trace_.columns[i]) want(operand);
+  for (const Ways* ways : {&trace_.quick, &trace_.slow}) {
+    for (int value : ways->outputs) want(value);
+    for (int value : ways->stores) want(value);
+    for (const auto& [value, factor] : ways->reductions) want(value), want(factor);
+  }
+  for (size_t i = 0; i < ops.size(); ++i)
+    if (wanted[i]) row_values_.push_back(static_cast<int>(i));
+}
+
+void SweepLoops::find_pointers() {
+  pointers_.assign(static_cast<size_t>(reduction(form_.reductions.size())), -1);
+  size_t next = 0;
+  const auto give = [&](int participant) {
+    if (next < std::size(for_pointers)) pointers_[static_cast<size_t>(participant)] = for_pointers[next++];
+  };
+  for (size_t k = 0; k < form_.inputs.size(); ++k)
+    if (form_.inputs[k].columns) give(static_cast<int>(k));
+  for (size_t k = 0; k < form_.outputs.size(); ++k)
+    if (form_.outputs[k].columns) give(output(k));
+  for (size_t k = 0; k < form_.stores.size(); ++k) give(store(k));
+  for (size_t k = 0; k < form_.reductions.size(); ++k)
+    if (!sums_columns(k)) give(reduction(k));
+}
+
+// The registers that no vector needs hold the constants and row values that are read most.
+void SweepLoops::pin() {
+  std::vector<int> reads(trace_.trace.ops.size(), 0);
+  for (size_t i = 0; i < trace_.trace.ops.size(); ++i)
+    for (int operand : trace_.trace.ops[i].operands)
+      if (operand >= 0 && trace_.columns[i] && !trace_.columns[static_cast<size_t>(operand)])
+        ++reads[static_cast<size_t>(operand)];
+  const uint32_t used = used_registers();
+  int spare = std::popcount(around_.registers) - std::max(std::popcount(used), least_free);
+  while (spare-- > 0) {
+    const auto most = std::max_element(reads.begin(), reads.end());
+    if (*most == 0) break;
+    *most = 0;
+    const int reg = 31 - std::countl_zero(around_.registers);
+    around_.registers &= ~(1u << reg);
+    pinned_.emplace_back(static_cast<int>(most - reads.begin()), Place::reg(reg));
+  }
+}
+
+// A rehearsal, the results of which are thrown away.
+uint32_t SweepLoops::used_registers() {
+  Encoder code;
+  Surroundings around = around_;
+  for (int value : row_values_) around.homes[static_cast<size_t>(value)] = Surroundings::slot(0);
+  at_work_ = &code;
+  Body body(code, around);
+  std::vector<int> roots;
+  if (trace_.guard >= 0) roots.push_back(trace_.guard);
+  collect(trace_.quick, roots);
+  body.compute(roots);
+  write_results(code, body, trace_.quick, 0, false);
+  return body.touched();
+}
+
+Place SweepLoops::address(int participant) {
+  const auto at = static_cast<size_t>(participant);
+  const SweepForm::Array* array = nullptr;
+  size_t before = 0;
+  for (const auto* arrays : {&form_.inputs, &form_.outputs, &form_.stores, &form_.reductions}) {
+    if (at < before + arrays->size()) {
+      array = &(*arrays)[at - before];
+      break;
+    }
+    before += arrays->size();
+  }
+  const bool lanes = participant >= output(0) && participant < store(0);
+  const int bytes = lanes || participant >= reduction(0) ? 4 : info(array->dtype).bytes;
+  int base = pointers_[at];
+  if (base < 0) at_work_->load(base = rcx, argument(at_offset(participant)));
+  Place place = Place::indexed(base, rax, bytes);
+  place.offset = vector_ * 8 * bytes;
+  return place;
+}
+Place SweepLoops::lane_address(int participant) {
+  at_work_->load(rcx, argument(at_offset(participant)));
+  return Place::at(rcx, 0);
+}
+
+void SweepLoops::enter() {
+  code_.push(rbp);
+  for (int reg : saved) code_.push(reg);
+  code_.move(rbp, rsp);
+  code_.bit_and(rsp, -64);
+  frame_ = code_.subtract(rsp, 0);
+  at_work_ = &code_;
+  code_.load(rsi, argument(rows_offset));
+  for (size_t i = 0; i < pointers_.size(); ++i)
+    if (pointers_[i] >= 0) code_.load(pointers_[i], argument(at_offset(static_cast<int>(i))));
+  if (any_columns_) {
+    mask_slot_ = around_.new_slot();
+    code_.load(rdx, argument(cols_offset));
+    code_.bit_and(rdx, 7);
+    code_.negate(rdx);
+    Place ones = Place::constant(mask_table);
+    ones.offset = 32;
+    code_.address(rcx, ones);
+    code_.vector(vex::load, 0, 0, Place::indexed(rcx, rdx, 4));
+    code_.vector(vex::store, 0, 0, Surroundings::slot(mask_slot_));
+  }
+  for (const auto& [value, place] : pinned_) {
+    auto& home = around_.homes[static_cast<size_t>(value)];
+    if (!home) continue;
+    code_.vector(vex::load, place.number, 0, *home);
+    home = place;
+  }
+}
+
+void SweepLoops::leave() {
+  code_.move(rsp, rbp);
+  for (size_t i = std::size(saved); i-- > 0;) code_.pop(saved[i]);
+  code_.pop(rbp);
+  code_.ret();
+}
+
+void SweepLoops::row_values() {
+  vector_ = 0;
+  for (int value : row_values_) around_.homes[static_cast<size_t>(value)].reset();
+  {
+    Body body(code_, around_);
+    body.compute(row_values_);
+    std::vector<Place> homes;
+    for (int value : row_values_) {
+      const auto pinned = std::find_if(pinned_.begin(), pinned_.end(),
+                                       [&](const auto& entry) { return entry.first == value; });
+      const int reg = body.use(value);
+      if (pinned != pinned_.end()) {
+        homes.push_back(pinned->second);
+        code_.vector(vex::move, pinned->second.number, 0, Place::reg(reg));
+      } else {
+        homes.push_back(Surroundings::slot(around_.new_slot()));
+        code_.vector(vex::store, reg, 0, homes.back());
+      }
+      body.release();
+    }
+    for (size_t k = 0; k < form_.outputs.size(); ++k) {
+      if (form_.outputs[k].columns) continue;
+      const int reg = body.use(trace_.quick.outputs[k]);
+      code_.vector(vex::store_lane, reg, 0, lane_address(output(k)), 128);
+      body.release();
+    }
+    for (size_t i = 0; i < row_values_.size(); ++i)
+      around_.homes[static_cast<size_t>(row_values_[i])] = homes[i];
+  }
+  for (size_t k = 0; k < form_.reductions.size(); ++k)
+    for (int v = 0; v < unroll_ && sums_columns(k); ++v)
+      code_.vector(vex::load, accumulator(k, v), 0, constants_.place(trace_.combinations[k]->identity));
+}
+
+void SweepLoops::columns() {
+  code_.clear(rax);
+  code_.load(rdx, argument(cols_offset));
+  code_.bit_and(rdx, -8 * unroll_);
+  Label turn, rest, tail, done;
+  code_.compare(rax, rdx);
+  code_.jump(Condition::not_below, rest);
+  code_.bind(turn);
+  for (vector_ = 0; vector_ < unroll_; ++vector_) vector(vector_, false);
+  vector_ = 0;
+  code_.add(rax, 8 * unroll_);
+  code_.compare(rax, rdx);
+  code_.jump(Condition::below, turn);
+  code_.bind(rest);
+  code_.load(rdx, argument(cols_offset));
+  code_.bit_and(rdx, -8);
+  for (int v = 0; v + 1 < unroll_; ++v) {
+    code_.compare(rax, rdx);
+    code_.jump(Condition::not_below, tail);
+    vector(v, false);
+    code_.add(rax, 8);
+  }
+  code_.bind(tail);
+  if (any_columns_) {
+    code_.load(rdx, argument(cols_offset));
+    code_.compare(rax, rdx);
+    code_.jump(Condition::not_below, done);
+    vector(unroll_ - 1, true);
+    code_.bind(done);
+  }
+}
+
+void SweepLoops::vector(int accumulators, bool masked) {
+  Detour* detour = nullptr;
+  if (trace_.guard >= 0) {
+    detours_.push_back({{}, {}, vector_, accumulators, masked});
+    detour = &detours_.back();
+  }
+  std::vector<int> roots;
+  if (detour) roots.push_back(trace_.guard);
+  collect(trace_.quick, roots);
+  Body body = new_body(masked);
+  body.compute(roots);
+  if (detour) {
+    constexpr int all_lanes = 255;
+    code_.vector(vex::mask_bits, rcx, 0, Place::reg(body.use(trace_.guard)));
+    body.release();
+    code_.compare_number(rcx, all_lanes);
+    code_.jump(Condition::not_equal, detour->from);
+  }
+  write_results(code_, body, trace_.quick, accumulators, masked);
+  if (detour) code_.bind(detour->back);
+}
+
+void SweepLoops::detours() {
+  for (Detour& detour : detours_) {
+    code_.bind(detour.from);
+    vector_ = detour.vector;
+    std::vector<int> roots;
+    collect(trace_.slow, roots);
+    Body body = new_body(detour.masked);
+    body.compute(roots);
+    write_results(code_, body, trace_.slow, detour.accumulator, detour.masked);
+    code_.jump(Condition::always, detour.back);
+  }
+}
+
+Body SweepLoops::new_body(bool masked) {
+  return Body(code_, around_, masked ? std::optional(Surroundings::slot(mask_slot_)) : std::nullopt);
+}
+
+void SweepLoops::next_row() {
+  for (size_t i = 0; i < pointers_.size(); ++i) {
+    const int participant = static_cast<int>(i);
+    if (pointers_[i] >= 0) {
+      code_.add(pointers_[i], argument(row_offset(participant)));
+    } else {
+      code_.load(rcx, argument(at_offset(participant)));
+      code_.add(rcx, argument(row_offset(participant)));
+      code_.store(argument(at_offset(participant)), rcx);
+    }
+  }
+}
+
+std::vector<uint8_t> SweepLoops::pool() const {
+  const auto& numbers = constants_.numbers();
+  std::vector<uint8_t> bytes(numbers.size() * 32 + mask_table_bytes, 0);
+  const auto from_end = [&](int32_t offset) { return bytes.end() + offset; };
+  std::fill_n(from_end(mask_table_offset()), 32, 0xff);
+  for (const auto& [bits, number] : numbers)
+    for (int lane = 0; lane < 8; ++lane)
+      for (int byte = 0; byte < 4; ++byte)
+        *from_end(pool_offset(number) + 4 * lane + byte) = static_cast<uint8_t>(bits >> 8 * byte);
+  return bytes;
+}
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,112 @@
+// Records the steps of a sweep twice: as they run on ordinary lanes, and as they run on all.
+#include "cpu/assembler/sweep_trace.h"
+
+#include <algorithm>
+
+#include "cpu/assembler/traced_rows.h"
+
+namespace tile::cpu::assembler {
+namespace {
+
+constexpr uint32_t nan_bits = 0x7fc00000;
+constexpr Combination combinations_[] = {{"reduce_sum", Micro::add, 0, false},
+                                         {"reduce_max", Micro::max, nan_bits, true},
+                                         {"reduce_min", Micro::min, nan_bits, true}};
+
+const Combination* find_combination(const ReduceRow& row) {
+  const auto* found = std::find_if(std::begin(combinations_), std::end(combinations_),
+                                   [&](const Combination& c) { return c.name == row.name; });
+  return row.lane == Lane::f32 && found != std::end(combinations_) ? found : nullptr;
+}
+
+bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+
+bool supported(const SweepForm& form) {
+  const auto reads = [](const SweepForm::Array& array) {
+    return array.columns ? is_float(array.dtype) || array.dtype == DType::boolean : array.dtype == DType::f32;
+  };
+  const auto writes = [](const SweepForm::Array& array) { return array.columns && is_float(array.dtype); };
+  return std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
+         std::all_of(form.stores.begin(), form.stores.end(), writes) &&
+         form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() <=
+             most_arrays;
+}
+
+}  // namespace
+
+bool SweepForm::any_columns() const {
+  const auto whole_lanes = [](const Array& array) { return !array.columns || array.dtype == DType::f32; };
+  return std::all_of(inputs.begin(), inputs.end(), whole_lanes) &&
+         std::all_of(stores.begin(), stores.end(), whole_lanes);
+}
+
+bool SweepTrace::record(const Sweep& sweep, const SweepForm& form) {
+  if (!supported(form)) return false;
+  for (const SweepReduction& reduction : sweep.reductions) {
+    combinations.push_back(find_combination(*reduction.row));
+    if (!combinations.back()) return false;
+  }
+  std::vector<bool> varies(sweep.lanes.size(), false);
+  for (size_t v = 0; v < sweep.inputs.size(); ++v) varies[v] = form.inputs[v].columns;
+  for (const SweepStep& step : sweep.steps)
+    for (int k = 0; k < step.arity; ++k)
+      if (varies[static_cast<size_t>(step.in[k])]) varies[static_cast<size_t>(step.out)] = true;
+  Trace::current() = &trace;
+  const bool recorded = record(sweep, form, varies, quick);
+  const std::vector<int> guards = trace.guards;
+  for (int mask : guards) guard = guard < 0 || guard == mask ? mask : trace.add(Micro::bit_and, guard, mask);
+  trace.quick = false;
+  slow = quick;
+  const bool both = recorded && (guard < 0 || record(sweep, form, varies, slow));
+  Trace::current() = nullptr;
+  for (const MicroOp& op : trace.ops) {
+    bool column = op.micro == Micro::column;
+    for (int k = 0; k < operand_count(op); ++k)
+      column = column || columns[static_cast<size_t>(op.operands[k])];
+    columns.push_back(column);
+  }
+  return both;
+}
+
+bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::vector<bool>& varies,
+                        Ways& ways) {
+  const bool quick_way = trace.quick;
+  std::vector<int> values(sweep.lanes.size(), -1);
+  for (size_t v = 0; v < sweep.inputs.size(); ++v)
+    values[v] = trace.add(varies[v] ? Micro::column : Micro::scalar, -1, -1, -1, static_cast<uint32_t>(v));
+  for (const SweepStep& step : sweep.steps) {
+    const int typed = step.name == "where" ? step.in[1] : step.in[0];
+    const TracedRow* row = find_traced(step.name, sweep.lanes[static_cast<size_t>(typed)]);
+    if (!row) return false;
+    int operands[most_operands] = {-1, -1, -1, -1};
+    for (int k = 0; k < step.arity; ++k) operands[k] = values[static_cast<size_t>(step.in[k])];
+    trace.quick = quick_way && varies[static_cast<size_t>(step.out)];  // what a row has one of has no guard
+    values[static_cast<size_t>(step.out)] = row->record(operands);
+  }
+  trace.quick = quick_way;
+  const auto value_of = [&](int value) { return values[static_cast<size_t>(value)]; };
+  const auto is_lane = [&](int value) { return sweep.lanes[static_cast<size_t>(value)] == Lane::f32; };
+  ways = {};
+  for (const SweepOutput& output : sweep.outputs) {
+    if (!is_lane(output.value)) return false;
+    ways.outputs.push_back(value_of(output.value));
+  }
+  for (size_t k = 0; k < sweep.stores.size(); ++k) {
+    const int value = sweep.stores[k].value;
+    if (!is_lane(value)) return false;
+    ways.stores.push_back(form.stores[k].dtype == DType::bf16 ? to_bf16_bits(Traced::of(value_of(value))).id
+                                                              : value_of(value));
+  }
+  for (size_t k = 0; k < sweep.reductions.size(); ++k) {
+    const SweepReduction& reduction = sweep.reductions[k];
+    // What repeats along the columns counts more than once: left to the interpreter.
+    const bool across = varies[static_cast<size_t>(reduction.value)] ||
+                        (reduction.factor >= 0 && varies[static_cast<size_t>(reduction.factor)]);
+    if (!across) return false;
+    ways.reductions.emplace_back(value_of(reduction.value),
+                                 reduction.factor < 0 ? -1 : value_of(reduction.factor));
+  }
+  return true;
+}
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,37 @@
+// A sweep's arithmetic as micro-operations.
+#pragma once
+#include <vector>
+
+#include "cpu/assembler/sweep_code.h"
+#include "cpu/assembler/trace.h"
+#include "cpu/sweep.h"
+
+namespace tile::cpu::assembler {
+
+// How a reduction combines: NaN operands of min and max are ignored, and NaN is what they start from.
+struct Combination {
+  std::string_view name;
+  Micro micro;
+  uint32_t identity;
+  bool ignores_nan;
+};
+
+struct SweepTrace {
+  Trace trace;
+  // The values that are written, the quick way and the one that serves all lanes: of outputs, stores (as
+  // their dtype has them) and reductions (of products the factors, else the second is -1).
+  struct Ways {
+    std::vector<int> outputs, stores;
+    std::vector<std::pair<int, int>> reductions;
+  } quick, slow;
+  int guard = -1;                                // the mask that allows the quick way; -1: there is one way
+  std::vector<const Combination*> combinations;  // of reductions
+  std::vector<bool> columns;                     // micro-operations that differ from column to column
+
+  bool record(const Sweep& sweep, const SweepForm& form);  // false: refused
+
+ private:
+  bool record(const Sweep& sweep, const SweepForm& form, const std::vector<bool>& varies, Ways& ways);
+};
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,160 @@
+// The recording twin of Vec<float>: the vector functions of cpu/isa, instantiated with these types, write
+// down what they would compute.
+#pragma once
+#include <bit>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "cpu/assembler/micro.h"
+
+namespace tile::cpu::assembler {
+
+// Micro-operations in order; equal ones are one.
+class Trace {
+ public:
+  std::vector<MicroOp> ops;
+  std::vector<int> guards;  // masks: the quick ways hold where all their lanes are set
+  bool quick = true;        // functions that ask whether all lanes are ordinary hear yes
+  bool refused = false;     // something was asked for that cannot be recorded
+
+  int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
+  int constant(uint32_t bits) { return add(Micro::constant, -1, -1, -1, bits); }
+
+  // The one that functions of this thread write to.
+  static Trace*& current() {
+    static thread_local Trace* trace = nullptr;
+    return trace;
+  }
+};
+
+inline int record(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0) {
+  return Trace::current()->add(micro, a, b, c, immediate);
+}
+
+struct TracedMask {
+  int id = -1;
+  friend TracedMask operator&(TracedMask a, TracedMask b) { return {record(Micro::bit_and, a.id, b.id)}; }
+  friend TracedMask operator|(TracedMask a, TracedMask b) { return {record(Micro::bit_or, a.id, b.id)}; }
+  friend TracedMask operator^(TracedMask a, TracedMask b) { return {record(Micro::bit_xor, a.id, b.id)}; }
+  friend TracedMask operator~(TracedMask a) {
+    return {record(Micro::bit_xor, a.id, Trace::current()->constant(~0u))};
+  }
+};
+
+struct TracedBits {
+  using Element = int32_t;
+  using MaskType = TracedMask;
+  using Bits = TracedBits;
+  int id = -1;
+  TracedBits() = default;
+  explicit TracedBits(int32_t lane) : id(Trace::current()->constant(static_cast<uint32_t>(lane))) {}
+  static TracedBits of(int id) {
+    TracedBits bits;
+    bits.id = id;
+    return bits;
+  }
+  friend TracedBits operator+(TracedBits a, TracedBits b) {
+    return of(record(Micro::add_integer, a.id, b.id));
+  }
+  friend TracedBits operator-(TracedBits a, TracedBits b) {
+    return of(record(Micro::sub_integer, a.id, b.id));
+  }
+  friend TracedBits operator&(TracedBits a, TracedBits b) { return of(record(Micro::bit_and, a.id, b.id)); }
+  friend TracedBits operator|(TracedBits a, TracedBits b) { return of(record(Micro::bit_or, a.id, b.id)); }
+  friend TracedBits operator^(TracedBits a, TracedBits b) { return of(record(Micro::bit_xor, a.id, b.id)); }
+  friend TracedBits operator~(TracedBits a) { return a ^ TracedBits(-1); }
+  friend TracedBits operator<<(TracedBits a, int n) {
+    return of(record(Micro::shift_left, a.id, -1, -1, static_cast<uint32_t>(n)));
+  }
+  friend TracedBits operator>>(TracedBits a, int n) {
+    return of(record(Micro::shift_right, a.id, -1, -1, static_cast<uint32_t>(n)));
+  }
+  friend TracedMask operator<(TracedBits a, TracedBits b) {
+    return {record(Micro::greater_integer, b.id, a.id)};
+  }
+  friend TracedMask operator>(TracedBits a, TracedBits b) {
+    return {record(Micro::greater_integer, a.id, b.id)};
+  }
+  friend TracedMask operator==(TracedBits a, TracedBits b) {
+    return {record(Micro::equal_integer, a.id, b.id)};
+  }
+  friend TracedMask operator!=(TracedBits a, TracedBits b) { return ~(a == b); }
+};
+
+struct Traced {
+  using Element = float;
+  using MaskType = TracedMask;
+  using Bits = TracedBits;
+  int id = -1;
+  Traced() = default;
+  explicit Traced(float lane) : id(Trace::current()->constant(std::bit_cast<uint32_t>(lane))) {}
+  static Traced of(int id) {
+    Traced value;
+    value.id = id;
+    return value;
+  }
+  friend Traced operator+(Traced a, Traced b) { return of(record(Micro::add, a.id, b.id)); }
+  friend Traced operator-(Traced a, Traced b) { return of(record(Micro::sub, a.id, b.id)); }
+  friend Traced operator*(Traced a, Traced b) { return of(record(Micro::mul, a.id, b.id)); }
+  friend Traced operator/(Traced a, Traced b) { return of(record(Micro::div, a.id, b.id)); }
+  friend Traced operator-(Traced a) { return of(record(Micro::bit_xor, a.id, Traced(-0.f).id)); }
+  friend TracedMask operator<(Traced a, Traced b) { return compare(a, b, 1); }
+  friend TracedMask operator<=(Traced a, Traced b) { return compare(a, b, 2); }
+  friend TracedMask operator>(Traced a, Traced b) { return compare(b, a, 1); }
+  friend TracedMask operator>=(Traced a, Traced b) { return compare(b, a, 2); }
+  friend TracedMask operator==(Traced a, Traced b) { return compare(a, b, 0); }
+  friend TracedMask operator!=(Traced a, Traced b) { return compare(a, b, 4); }
+
+ private:
+  static TracedMask compare(Traced a, Traced b, uint32_t predicate) {
+    return {record(Micro::compare, a.id, b.id, -1, predicate)};
+  }
+};
+
+inline Traced fma(Traced a, Traced b, Traced c) { return Traced::of(record(Micro::fused, a.id, b.id, c.id)); }
+inline Traced fnma(Traced a, Traced b, Traced c) {
+  return Traced::of(record(Micro::fused_negative, a.id, b.id, c.id));
+}
+inline Traced min(Traced a, Traced b) { return Traced::of(record(Micro::min, a.id, b.id)); }
+inline Traced max(Traced a, Traced b) { return Traced::of(record(Micro::max, a.id, b.id)); }
+inline Traced sqrt(Traced x) { return Traced::of(record(Micro::square_root, x.id)); }
+// The modes are those of the instruction, exceptions off.
+inline Traced round(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 8)); }
+inline Traced floor(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 9)); }
+inline Traced ceil(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 10)); }
+inline Traced trunc(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 11)); }
+inline Traced abs(Traced x) {
+  return Traced::of(record(Micro::bit_and, x.id, Trace::current()->constant(0x7fffffff)));
+}
+inline Traced to_float(TracedBits x) { return Traced::of(record(Micro::from_integer, x.id)); }
+inline Traced select(TracedMask m, Traced yes, Traced no) {
+  return Traced::of(record(Micro::select, m.id, yes.id, no.id));
+}
+inline TracedBits select(TracedMask m, TracedBits yes, TracedBits no) {
+  return TracedBits::of(record(Micro::select, m.id, yes.id, no.id));
+}
+template <class To>
+TracedMask mask_cast(TracedMask m) {
+  return m;
+}
+template <class To>
+To bit_cast(Traced x) {
+  return To::of(x.id);
+}
+template <class To>
+To bit_cast(TracedBits x) {
+  return To::of(x.id);
+}
+inline bool all(TracedMask m) {
+  Trace& trace = *Trace::current();
+  if (trace.quick) trace.guards.push_back(m.id);
+  return trace.quick;
+}
+
+// The 16-bit pattern of each lane in the low half of a 32-bit one: half.h's to_bf16_bits.
+TracedBits to_bf16_bits(Traced x);
+Traced round_to_bf16(Traced x);
+Traced round_to_f16(Traced x);
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,98 @@
+// Instantiates prims/elementwise.def and pairs.h with the recording types.
+#include "cpu/assembler/traced_rows.h"
+
+#include <algorithm>
+
+#define TILE_ISA traced
+#include "cpu/assembler/trace.h"
+#include "cpu/isa/meaning.h"
+#include "cpu/isa/pairs.h"
+
+namespace tile::cpu::assembler {
+namespace {
+
+using namespace traced;
+
+TracedMask mask(int id) { return {id}; }
+
+template <class Op, int arity>
+int record_row(const int* in) {
+  if constexpr (arity == 1) return Op{}(Traced::of(in[0])).id;
+  if constexpr (arity == 2) return Op{}(Traced::of(in[0]), Traced::of(in[1])).id;
+  if constexpr (arity == 3) return Op{}(Traced::of(in[0]), Traced::of(in[1]), Traced::of(in[2])).id;
+  if constexpr (arity == 4)
+    return Op{}(Traced::of(in[0]), Traced::of(in[1]), Traced::of(in[2]), Traced::of(in[3])).id;
+}
+
+// These leave the lanes one by one, or work in double.
+template <class Op>
+constexpr bool recordable = true;
+#define TILE_NOT(name) \
+  template <>          \
+  constexpr bool recordable<meaning::name##_row> = false;
+TILE_NOT(sin)
+TILE_NOT(cos)
+TILE_NOT(tan)
+TILE_NOT(pow)
+TILE_NOT(floordiv)
+TILE_NOT(mod)
+#undef TILE_NOT
+
+template <class Op, int arity, bool has>
+constexpr TracedRow float_row(std::string_view name) {
+  if constexpr (has && recordable<Op>)
+    return {name, Lane::f32, record_row<Op, arity>};
+  else
+    return {name, Lane::f32, nullptr};
+}
+template <template <class> class Pair, class Op, int arity, bool has>
+constexpr TracedRow pair_row(std::string_view name) {
+  if constexpr (has && recordable<Op>)
+    return {name, Lane::f32, record_row<Pair<Op>, arity>};
+  else
+    return {name, Lane::f32, nullptr};
+}
+
+constexpr TracedRow rows[] = {
+#define ROW(name, set, arity) float_row<meaning::name##_row, arity, dtypes::set.has(DType::f32)>(#name)
+#define UNARY(name, set, ...)                                                                            \
+  ROW(name, set, 1),                                                                                     \
+      pair_row<pairs::OfDifference, meaning::name##_row, 2, dtypes::set.has(DType::f32)>(#name "(sub)"), \
+      pair_row<pairs::OfSum, meaning::name##_row, 3, dtypes::set.has(DType::f32)>(#name "(fma)"),
+#define TEST(name, set, ...) ROW(name, set, 1),
+#define BINARY(name, set, ...) ROW(name, set, 2),
+#define PREDICATE(name, set, ...) ROW(name, set, 2),
+#define TERNARY(name, set, ...) ROW(name, set, 3),
+#include "prims/elementwise.def"
+#undef UNARY
+#undef TEST
+#undef BINARY
+#undef PREDICATE
+#undef TERNARY
+#undef ROW
+#define PAIR(type, name, operands) {name, Lane::f32, record_row<pairs::type, operands>},
+    TILE_ARITHMETIC_PAIRS(PAIR)
+#undef PAIR
+        {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
+    {"where", Lane::f32,
+     [](const int* in) { return select(mask(in[0]), Traced::of(in[1]), Traced::of(in[2])).id; }},
+    {"round.bf16", Lane::f32, [](const int* in) { return round_to_bf16(Traced::of(in[0])).id; }},
+    {"round.f16", Lane::f32, [](const int* in) { return round_to_f16(Traced::of(in[0])).id; }},
+    // Of masks.
+    {"number", Lane::u8, [](const int* in) { return select(mask(in[0]), Traced(1.f), Traced(0.f)).id; }},
+    {"bitwise_and", Lane::u8, [](const int* in) { return (mask(in[0]) & mask(in[1])).id; }},
+    {"bitwise_or", Lane::u8, [](const int* in) { return (mask(in[0]) | mask(in[1])).id; }},
+    {"bitwise_xor", Lane::u8, [](const int* in) { return (mask(in[0]) ^ mask(in[1])).id; }},
+    {"logical_not", Lane::u8, [](const int* in) { return (~mask(in[0])).id; }},
+};
+
+}  // namespace
+
+const TracedRow* find_traced(std::string_view name, Lane lane) {
+  const TracedRow* row = std::find_if(std::begin(rows), std::end(rows), [&](const TracedRow& row) {
+    return row.record && row.lane == lane && row.name == name;
+  });
+  return row == std::end(rows) ? nullptr : row;
+}
+
+}  // namespace tile::cpu::assembler

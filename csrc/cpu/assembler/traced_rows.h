@@ -1,0 +1,17 @@
+// The elementwise rows of the interpreter, as recordings: the same templates, hence the same bits.
+#pragma once
+#include <string_view>
+
+#include "cpu/lane.h"
+
+namespace tile::cpu::assembler {
+
+struct TracedRow {
+  std::string_view name;
+  Lane lane;                           // of the first operand (of `where`: of the second); masks are u8
+  int (*record)(const int* operands);  // to Trace::current(); returns the result's number
+};
+// Null: it cannot be recorded.
+const TracedRow* find_traced(std::string_view name, Lane lane);
+
+}  // namespace tile::cpu::assembler

@@ -1,0 +1,105 @@
+// Sweeps as machine code: whether the participants allow it, and the chunks that it does.
+#include "cpu/sweep_run.h"
+
+namespace tile::cpu {
+namespace {
+
+constexpr int64_t least_columns = 8;  // rows cost more than their columns below
+
+}  // namespace
+
+void SweepRun::assemble() {
+  code_ = streaming_ = nullptr;
+  if (!assembler::enabled() || edge_ < least_columns) return;
+  static thread_local assembler::SweepForm form;  // keeps its memory
+  if (!describe(form)) return;
+  code_ = sweep_.codes.find(sweep_, form);
+  if (!code_) return;
+  any_columns_ = form.any_columns();
+  bool streams = false;
+  for (size_t k = 0; k < sweep_.stores.size(); ++k)
+    streams |= form.stores[k].streams = space_.stores[k].streams;
+  if (streams) streaming_ = sweep_.codes.find(sweep_, form);
+}
+
+bool SweepRun::describe(assembler::SweepForm& form) const {
+  form.inputs.clear(), form.outputs.clear(), form.stores.clear(), form.reductions.clear();
+  const auto adjacent = [&](const Cursor& cursor, int64_t bytes) {
+    return cursor.stride[cols_dim_] == bytes;
+  };
+  for (size_t v = 0; v < input_count(); ++v) {
+    const Cursor& from = space_.inputs[v];
+    const bool columns = varies(v, cols_dim_);
+    const DType dtype = from.lanes && sweep_.lanes[v] == Lane::f32 ? DType::f32 : from.dtype;
+    if (columns && !adjacent(from, info(dtype).bytes)) return false;
+    form.inputs.push_back({dtype, columns, false});
+  }
+  for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
+    const bool columns = varies(static_cast<size_t>(sweep_.outputs[k].value), cols_dim_);
+    if (columns && !adjacent(space_.outputs[k], 4)) return false;
+    form.outputs.push_back({DType::f32, columns, false});
+  }
+  for (size_t k = 0; k < sweep_.stores.size(); ++k) {
+    const Cursor& to = space_.stores[k];
+    if (!adjacent(to, info(to.dtype).bytes)) return false;
+    form.stores.push_back({to.dtype, true, false});
+  }
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k) {
+    const auto& into = space_.reductions[k];
+    const auto plain = [&](int dim) {
+      return into.weight[dim] == 1 &&
+             (space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1);
+    };
+    if (!whole_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
+    const bool columns = into.reduced[cols_dim_];
+    if (!columns && !adjacent(into.cursor, 4)) return false;
+    form.reductions.push_back({DType::f32, columns, false});
+  }
+  return true;
+}
+
+// Sums of many rows are sums of parts.
+bool SweepRun::lines_apart(size_t k) const {
+  const auto& into = space_.reductions[k];
+  return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
+}
+
+int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  if (!any_columns_) cols = cols / 8 * 8;
+  if (cols == 0) return 0;
+  assembler::SweepArguments arguments;
+  arguments.rows = rows;
+  arguments.cols = cols;
+  auto* next = arguments.arrays;
+  for (size_t v = 0; v < input_count(); ++v, ++next)
+    *next = {locate(space_.inputs[v], r, c), varies(v, rows_dim_) ? space_.inputs[v].stride[rows_dim_] : 0};
+  for (size_t k = 0; k < sweep_.outputs.size(); ++k, ++next)
+    *next = {locate(space_.outputs[k], r, c), space_.outputs[k].stride[rows_dim_]};
+  bool aligned = streaming_ != nullptr;
+  for (size_t k = 0; k < sweep_.stores.size(); ++k, ++next) {
+    const Cursor& to = space_.stores[k];
+    *next = {locate(to, r, c), to.stride[rows_dim_]};
+    aligned =
+        aligned && (reinterpret_cast<uintptr_t>(next->at) | static_cast<uintptr_t>(next->row)) % 32 == 0;
+  }
+  char* line = base_ + lines_offset_;
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k, ++next) {
+    const Cursor& to = space_.reductions[k].cursor;
+    *next = {locate(to, r, c), to.stride[rows_dim_]};
+    if (!lines_apart(k)) continue;
+    next->at = line + static_cast<int64_t>(k) * cols_ * 4;
+    sweep_.reductions[k].row->identity(next->at, cols);
+  }
+  (aligned ? streaming_ : code_)(&arguments);
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k)
+    if (lines_apart(k))
+      sweep_.reductions[k].row->rows({1,
+                                      cols,
+                                      locate(space_.reductions[k].cursor, r, c),
+                                      0,
+                                      {line + static_cast<int64_t>(k) * cols_ * 4},
+                                      {0}});
+  return cols;
+}
+
+}  // namespace tile::cpu
