@@ -95,7 +95,7 @@ using Optional = std::optional<at::Tensor>;
 // Every image is read twice: f(first, count) for as many at a time as the last cache holds.
 template <class F>
 void in_batches(const at::Tensor& input, F f) {
-  constexpr int64_t cache_bytes = int64_t{8} << 20;
+  constexpr int64_t cache_bytes = int64_t{32} << 20;
   const int64_t images = input.numel() ? input.size(0) : 0;
   if (images == 0) return;
   const int64_t bytes = input.numel() / images * static_cast<int64_t>(input.element_size());

@@ -47,6 +47,10 @@ struct GemmKernels {
   void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip);
   void (*blocked)(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c,
                   long ldc, bool accumulate, void* scratch);
+  // The same with A packed by pack_blocks, for as many strips as there are.
+  void (*pack_blocks)(long m, long k, const MatrixView& a, DType dtype, void* blocks);
+  void (*packed_blocks)(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
+                        bool accumulate);
   // streamed: for few rows in all (up to 128), where B is used once: A packed once by pack_rows, to be used
   // for every block of columns (256 of them are best); B piece by piece into scratch.
   void (*pack_rows)(long m, long k, const MatrixView& a, DType dtype, void* rows);

@@ -5,11 +5,15 @@
 
 namespace tile::cpu {
 namespace {
-constexpr size_t most_entries = 64, least_entries = 4, most_bytes = size_t{4} << 20;
+constexpr size_t most_entries = 64, least_entries = 4, most_bytes = size_t{5} << 20;
+}
+
+size_t PackedTiles::limit(size_t bytes) {
+  return std::clamp(most_bytes / std::max<size_t>(bytes, 1), least_entries, most_entries);
 }
 
 PackedTiles::Place PackedTiles::find(const Key& key, size_t bytes) {
-  const size_t limit = std::clamp(most_bytes / std::max<size_t>(bytes, 1), least_entries, most_entries);
+  const size_t limit = PackedTiles::limit(bytes);
   size_t at = limit;
   for (size_t i = 0; i < used_.size(); ++i) {
     if (used_[i] == key.data && entries_[i].key == key) {

@@ -5,7 +5,7 @@
 namespace tile::cpu {
 
 // Arrays from this size on are written so: what the last-level cache of one core's share would not keep.
-inline constexpr int64_t stream_from_bytes = int64_t{32} << 20;
+inline constexpr int64_t stream_from_bytes = int64_t{16} << 20;
 
 // Before other threads may read what was written.
 inline void finish_streams() {

@@ -1,4 +1,7 @@
 // Sweeps as machine code: whether the participants allow it, and the chunks that it does.
+#include <algorithm>
+#include <cstring>
+
 #include "cpu/sweep_run.h"
 
 namespace tile::cpu {
@@ -64,6 +67,21 @@ bool SweepRun::lines_apart(size_t k) const {
   return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
 }
 
+// How much of a chunk an array has.
+SweepRun::Coverage SweepRun::coverage(const Cursor& cursor, int64_t r, int64_t rows, int64_t c,
+                                      int64_t cols) const {
+  const auto apart = [&](int dim, int64_t start, int64_t count) {
+    return start >= cursor.valid[dim] || start + count <= cursor.first[dim];
+  };
+  const auto within = [&](int dim, int64_t start, int64_t count) {
+    return start >= cursor.first[dim] && start + count <= cursor.valid[dim];
+  };
+  if (!cursor.within || apart(rows_dim_, r, rows) || apart(cols_dim_, c, cols)) return Coverage::none;
+  return within(rows_dim_, r, rows) && within(cols_dim_, c, cols) ? Coverage::whole : Coverage::part;
+}
+
+// The columns done, from c on: none where an array ends within the chunk. What lies outside an array is read
+// from, and written to, a line in its place.
 int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   if (!any_columns_) cols = cols / 8 * 8;
   if (cols == 0) return 0;
@@ -73,32 +91,49 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   auto* next = arguments.arrays;
   for (size_t v = 0; v < input_count(); ++v, ++next)
     *next = {locate(space_.inputs[v], r, c), varies(v, rows_dim_) ? space_.inputs[v].stride[rows_dim_] : 0};
+  for (int i = 0; i < bounded_count_; ++i) {
+    const auto v = static_cast<size_t>(bounded_[i]);
+    const Cursor& from = space_.inputs[v];
+    const Coverage there = coverage(from, r, rows, c, cols);
+    if (there == Coverage::whole) continue;
+    const bool lanes = from.dtype == DType::f32;
+    if (there == Coverage::part || (!lanes && from.pad != 0)) return 0;
+    arguments.arrays[v] = {line(v), 0};
+    if (lanes)
+      std::fill_n(reinterpret_cast<float*>(line(v)), varies(v, cols_dim_) ? cols : 1,
+                  static_cast<float>(from.pad));
+    else
+      std::memset(line(v), 0, static_cast<size_t>(cols) * 2);
+  }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k, ++next)
     *next = {locate(space_.outputs[k], r, c), space_.outputs[k].stride[rows_dim_]};
   bool aligned = streaming_ != nullptr;
+  auto* const stores = next;
   for (size_t k = 0; k < sweep_.stores.size(); ++k, ++next) {
     const Cursor& to = space_.stores[k];
     *next = {locate(to, r, c), to.stride[rows_dim_]};
     aligned =
         aligned && (reinterpret_cast<uintptr_t>(next->at) | static_cast<uintptr_t>(next->row)) % 32 == 0;
   }
-  char* line = base_ + lines_offset_;
+  for (int i = 0; i < bounded_store_count_; ++i) {
+    const auto k = static_cast<size_t>(bounded_stores_[i]);
+    const Coverage there = coverage(space_.stores[k], r, rows, c, cols);
+    if (there == Coverage::part) return 0;
+    if (there == Coverage::none)
+      stores[k] = {line(input_count() + sweep_.reductions.size()), 0}, aligned = false;
+  }
   for (size_t k = 0; k < sweep_.reductions.size(); ++k, ++next) {
     const Cursor& to = space_.reductions[k].cursor;
     *next = {locate(to, r, c), to.stride[rows_dim_]};
     if (!lines_apart(k)) continue;
-    next->at = line + static_cast<int64_t>(k) * cols_ * 4;
+    next->at = line(input_count() + k);
     sweep_.reductions[k].row->identity(next->at, cols);
   }
   (aligned ? streaming_ : code_)(&arguments);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k)
     if (lines_apart(k))
-      sweep_.reductions[k].row->rows({1,
-                                      cols,
-                                      locate(space_.reductions[k].cursor, r, c),
-                                      0,
-                                      {line + static_cast<int64_t>(k) * cols_ * 4},
-                                      {0}});
+      sweep_.reductions[k].row->rows(
+          {1, cols, locate(space_.reductions[k].cursor, r, c), 0, {line(input_count() + k)}, {0}});
   return cols;
 }
 

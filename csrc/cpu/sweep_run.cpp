@@ -150,7 +150,7 @@ void SweepRun::place_buffers() {
   }
   const auto chunk = static_cast<size_t>(rows_ * cols_ * 8);
   expanded_offset_ = place(2 * chunk);
-  lines_offset_ = place(sweep_.reductions.size() * static_cast<size_t>(cols_) * 4);
+  lines_offset_ = place(code_ ? (input_count() + sweep_.reductions.size() + 1) * line_bytes() : 0);
 }
 
 void SweepRun::operator()(Frame& frame) {
@@ -221,15 +221,15 @@ void SweepRun::place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols) {
 }
 
 void SweepRun::chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
-  if (inside(r, rows, c, cols)) {
-    const int64_t done = code_ ? run_code(r, rows, c, cols) : 0;
-    if (done == cols) return;
+  if (const int64_t done = code_ ? run_code(r, rows, c, cols) : 0) {
     c += done;
     cols -= done;
-    place_inside(r, rows, c, cols);
-  } else {
-    place_at_edge(r, rows, c, cols);
+    if (cols == 0) return;
   }
+  if (inside(r, rows, c, cols))
+    place_inside(r, rows, c, cols);
+  else
+    place_at_edge(r, rows, c, cols);
   for (size_t i = 0; i < sweep_.steps.size(); ++i) call(calls_[i], rows, cols);
   for (size_t k = 0; k < sweep_.stores.size(); ++k) write(k, r, rows, c, cols);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) accumulate(k, outer, r, rows, c, cols);

@@ -61,6 +61,10 @@ class SweepRun final : public Kept {
   bool describe(assembler::SweepForm& form) const;
   int64_t run_code(int64_t r, int64_t rows, int64_t c, int64_t cols);  // the columns done
   bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
+  size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
+  char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
+  enum class Coverage : uint8_t { whole, none, part };
+  Coverage coverage(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
 
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);

@@ -1,4 +1,4 @@
-// The environment variables that are read: TILE_CACHE_DIR, TILE_DUMP, TILE_LOG, TILE_ISA, TILE_AUTOTUNE.
+// The environment variables that are read: TILE_DUMP, TILE_ISA, TILE_ASSEMBLER.
 #pragma once
 #include <cstdlib>
 #include <string>

@@ -8,6 +8,7 @@
 
 #include <torch/csrc/autograd/python_variable.h>
 
+#include "cpu/assembler/sweep_code.h"
 #include "cpu/isa.h"
 #include "cpu/lower.h"
 #include "ir/primitive.h"
@@ -123,6 +124,12 @@ PyObject* isa(PyObject*, PyObject*) {
     return nullptr;
   }
 }
+PyObject* assemble_sweeps(PyObject*, PyObject* on) {
+  const int wanted = PyObject_IsTrue(on);
+  if (wanted < 0) return nullptr;
+  tile::cpu::assembler::enable(wanted != 0);
+  Py_RETURN_NONE;
+}
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
@@ -137,6 +144,8 @@ PyMethodDef methods[] = {
     {"compiled_kernels", compiled_kernels, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
      "compile none."},
+    {"assemble_sweeps", assemble_sweeps, METH_O,
+     "assemble_sweeps(on): whether sweeps on the CPU run as machine code from now on; false: interpreted."},
     {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -1,4 +1,4 @@
-"""Random programs: the interpreter, with and without passes, against torch's evaluation of the same statements."""
+"""Random programs, with and without passes, interpreted and assembled, against torch's evaluation of the same statements."""
 
 import math
 
@@ -42,8 +42,15 @@ def run(seed):
 PARTS = 10
 
 
+@pytest.fixture(params=["assembled", "interpreted"])
+def sweeps(request):
+    _C.assemble_sweeps(request.param == "assembled")
+    yield request.param
+    _C.assemble_sweeps(True)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_programs(part, long):
-    total = sum(run(PARTS * i + part) for i in range(1000 if long else 100))
+def test_random_programs(part, long, sweeps):
+    total = sum(run(PARTS * i + part) for i in range(1000 if long else 50))
     elements, compared, exact = total.tolist()
     assert compared > 0.8 * elements and exact > 0.5 * elements, (elements, compared, exact)

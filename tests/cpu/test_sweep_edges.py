@@ -26,6 +26,13 @@ kernel edges(%x: array<f32,2>, %y: array<f32,2>, %r: array<f32,2>, %s: array<f32
 """
 
 
+@pytest.fixture(params=["assembled", "interpreted"], autouse=True)
+def sweeps(request):
+    _C.assemble_sweeps(request.param == "assembled")
+    yield
+    _C.assemble_sweeps(True)
+
+
 @pytest.mark.parametrize("rows", [1, 24, 200, 255, 256, 300])
 @pytest.mark.parametrize("columns", [(50, 64), (64, 64), (1, 63), (33, 2)])
 def test_operands_of_different_widths(rows, columns):

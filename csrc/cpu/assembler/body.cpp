@@ -135,23 +135,22 @@ void Body::load_input(int value, int reg) {
   const DType dtype = around_.dtypes[static_cast<size_t>(input)];
   const uint32_t before = locked_;
   locked_ |= 1u << reg;
-  if (op(value).micro == Micro::scalar) {
+  const bool scalar = op(value).micro == Micro::scalar;
+  if (dtype == DType::boolean) {  // bytes of 0 or 1
+    code_.vector(scalar ? vex::broadcast_byte : vex::extend_bytes, reg, 0, around_.input(input));
+    code_.vector(row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
+  } else if (scalar) {
     code_.vector(vex::broadcast, reg, 0, around_.input(input));
-  } else if (dtype == DType::f32) {
-    if (mask_) {
-      const int there = mask();
-      code_.vector(vex::masked_load, reg, there, around_.input(input));
-    } else {
-      code_.vector(vex::load, reg, 0, around_.input(input));
-    }
   } else if (dtype == DType::bf16) {
     code_.vector(vex::extend_words, reg, 0, around_.input(input));
     code_.vector(row_of(Micro::shift_left).instruction, reg, 0, Place::reg(reg), 256, 16);
   } else if (dtype == DType::f16) {
     code_.vector(row_of(Micro::from_half).instruction, reg, 0, around_.input(input));
-  } else {  // bool: bytes of 0 or 1
-    code_.vector(vex::extend_bytes, reg, 0, around_.input(input));
-    code_.vector(row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
+  } else if (mask_) {
+    const int there = mask();
+    code_.vector(vex::masked_load, reg, there, around_.input(input));
+  } else {
+    code_.vector(vex::load, reg, 0, around_.input(input));
   }
   locked_ = before;
 }

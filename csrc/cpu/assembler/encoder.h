@@ -17,7 +17,8 @@ struct Instruction {
 
 namespace vex {
 inline constexpr Instruction load{0x10, 1, 0}, store{0x11, 1, 0}, move{0x28, 1, 0}, stream{0x2b, 1, 0};
-inline constexpr Instruction load_lane{0x10, 1, 2}, store_lane{0x11, 1, 2}, broadcast{0x18, 2, 1};
+inline constexpr Instruction load_lane{0x10, 1, 2}, store_lane{0x11, 1, 2}, broadcast{0x18, 2, 1},
+    broadcast_byte{0x78, 2, 1};
 inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0};
 inline constexpr Instruction extend_words{0x33, 2, 1}, extend_bytes{0x31, 2, 1}, pack_words{0x2b, 2, 1};
 inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};

@@ -23,7 +23,8 @@ bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 
 
 bool supported(const SweepForm& form) {
   const auto reads = [](const SweepForm::Array& array) {
-    return array.columns ? is_float(array.dtype) || array.dtype == DType::boolean : array.dtype == DType::f32;
+    return array.dtype == DType::f32 || array.dtype == DType::boolean ||
+           (array.columns && is_float(array.dtype));
   };
   const auto writes = [](const SweepForm::Array& array) { return array.columns && is_float(array.dtype); };
   return std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&

@@ -53,12 +53,16 @@ TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
-// Whether all lanes are so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors are;
-// types that cannot branch on their lanes take the longer way.
+// Lanes so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors have no others; types
+// that cannot ask take the longer way, which has the same bits.
+template <class V>
+TILE_INLINE typename V::MaskType exp_is_normal_of(V x) {
+  return clear_sign(x) <= V(87.25f);
+}
 template <class V>
 TILE_INLINE bool exp_is_normal(V x) {
   if constexpr (requires(typename V::MaskType m) { all(m); })
-    return __builtin_expect(all(clear_sign(x) <= V(87.25f)), 1);
+    return __builtin_expect(all(exp_is_normal_of(x)), 1);
   else
     return false;
 }
@@ -111,10 +115,12 @@ TILE_INLINE V sigmoid(V x) {
 // x sigmoid(x).
 template <FloatVector V>
 TILE_INLINE V silu(V x) {
-  if constexpr (in_double<V>)
+  if constexpr (in_double<V>) {
     return x * sigmoid(x);
-  else
-    return exp_is_normal(x) ? x / (V(1.f) + exp_normal(-x)) : x * sigmoid(x);
+  } else {
+    const auto quotient = [&] { return x / (V(1.f) + exp_normal(-x)); };
+    return exp_is_normal(x) ? quotient() : select(exp_is_normal_of(x), quotient(), x * sigmoid(x));
+  }
 }
 
 }  // namespace tile::cpu::TILE_ISA

@@ -129,6 +129,23 @@ void blocked(long m, long n, long k, const MatrixView& a, DType dtype, const voi
     packed<T>(m, n, depth, scratch, offset<T>(strip, at * panels(n, nr<T>)), c, ldc, accumulate || at > 0);
   });
 }
+// `blocked` with A packed before, block after block.
+template <const GemmKernels& kernels, class T>
+void pack_blocks(long m, long k, const MatrixView& a, DType dtype, void* blocks) {
+  each_block(k, block_depth, [&](long at, long depth) {
+    kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
+                                 static_cast<T*>(blocks) + at * panels(m, mr<T>));
+  });
+}
+template <class T>
+void packed_blocks(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
+                   bool accumulate) {
+  if (k == 0) packed<T>(m, n, 0, blocks, strip, c, ldc, accumulate);
+  each_block(k, block_depth, [&](long at, long depth) {
+    packed<T>(m, n, depth, offset<T>(blocks, at * panels(m, mr<T>)), offset<T>(strip, at * panels(n, nr<T>)),
+              c, ldc, accumulate || at > 0);
+  });
+}
 template <const GemmKernels& kernels, class T>
 void streamed(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c, long ldc,
               bool accumulate, void* scratch) {
@@ -143,6 +160,8 @@ constexpr GemmKernels with_loops() {
   GemmKernels k = kernels;
   k.pack_strip = pack_strip<kernels, T>;
   k.blocked = blocked<kernels, T>;
+  k.pack_blocks = pack_blocks<kernels, T>;
+  k.packed_blocks = packed_blocks<T>;
   k.pack_rows = pack_rows<kernels, T>;
   k.streamed = streamed<kernels, T>;
   return k;

@@ -21,6 +21,22 @@ TILE_INLINE Vec<T> load_as(const S* p, long n) {
   }
 }
 
+// A vector of columns of a whole panel whose rows are `so` apart: nothing is left to ask.
+template <class T, class S, int width>
+TILE_INLINE void pack_square(const S* from, long so, T* out) {
+  using V = Vec<T>;
+  constexpr int lanes = V::lanes;
+#pragma GCC unroll 4
+  for (int v = 0; v < width; v += lanes) {
+    V r[lanes];
+#pragma GCC unroll 16
+    for (int q = 0; q < lanes; ++q) r[q] = v + q < width ? load_as<T>(from + (v + q) * so, lanes) : V(T(0));
+    transpose(r);
+#pragma GCC unroll 16
+    for (int q = 0; q < lanes; ++q) r[q].store(out + q * width + v);
+  }
+}
+
 // Panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o, i) at
 // o so + i si. A packs with outer = m, inner = k; B with outer = n, inner = k.
 template <class T, class S, int width>
@@ -44,6 +60,8 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
         }
       }
     } else if (si == 1 && (!spills || width < lanes)) {
+      if (rows == width)
+        for (; i + lanes <= inner; i += lanes) pack_square<T, S, width>(p + i, so, out + i * width);
       for (; i < inner; i += lanes) {
         const long columns = inner - i < lanes ? inner - i : lanes;
         for (int v = 0; v < width; v += lanes) {
@@ -52,12 +70,7 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
           for (int q = 0; q < lanes; ++q)
             r[q] = v + q < rows ? load_as<T>(p + (v + q) * so + i, columns) : V(T(0));
           transpose(r);
-          if (columns == lanes) {
-#pragma GCC unroll 16
-            for (int q = 0; q < lanes; ++q) r[q].store(out + (i + q) * width + v);
-          } else {
-            for (int q = 0; q < columns; ++q) r[q].store(out + (i + q) * width + v);
-          }
+          for (int q = 0; q < columns; ++q) r[q].store(out + (i + q) * width + v);
         }
       }
     } else {

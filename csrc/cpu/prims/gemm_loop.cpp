@@ -104,8 +104,12 @@ struct GemmLoopUnit final : Unit {
       // With all rows in one block nothing else uses these columns: they are packed piece by piece.
       if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
+      } else if (const void* strip = packed_strip(frame, k, cols, right, y.dtype); keeps_left(frame, k)) {
+        const PackedTiles::Key key{left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true};
+        const PackedTiles::Place place = frame.packed.find(key, left_bytes(k));
+        if (!place.filled) kernels->pack_blocks(rows, k, left, x.dtype, place.data);
+        kernels->packed_blocks(rows, cols, k, place.data, strip, out, extents[1], add);
       } else {
-        const void* strip = packed_strip(frame, k, cols, right, y.dtype);
         kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add,
                          take(frame, kernels->blocked_scratch_size(rows, k)));
       }
@@ -129,6 +133,16 @@ struct GemmLoopUnit final : Unit {
     const long bytes = info(tile.dtype).bytes;
     long rows = tile.axes[0].stride / bytes, cols = tile.axes[1].stride / bytes;
     return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
+  }
+
+  // Whether the whole left operand, packed, is to be kept for the next strip of columns.
+  bool keeps_left(const Frame& frame, int64_t k) const {
+    const int64_t all_rows = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k],
+                  all_columns = frame.arrays[static_cast<size_t>(b.array)].size[1 - b_k];
+    return all_columns > n && frame.packed.holds(left_bytes(k), (all_rows + m - 1) / m);
+  }
+  size_t left_bytes(int64_t k) const {
+    return static_cast<size_t>(kernels->packed_a_size(m, k) * kernels->element_bytes);
   }
 
   void* take(Frame& frame, int64_t elements) const {

@@ -1,0 +1,329 @@
+// Sweeps as machine code do what the interpreter's functions do, bit for bit.
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "cpu/assembler/traced_rows.h"
+#include "cpu/sweep.h"
+#include "lanes.h"
+
+namespace tile::cpu::testing {
+namespace {
+
+using assembler::SweepArguments;
+using assembler::SweepForm;
+
+const Tables& interpreter() { return tables(Isa::avx2); }
+
+// A sweep put together by hand: inputs first, then steps by the names of their rows.
+struct Built {
+  Sweep sweep;
+  SweepForm form;
+  std::unique_ptr<assembler::CodeMemory> code;
+
+  int input(DType dtype = DType::f32, bool columns = true) {
+    sweep.inputs.push_back(0);
+    form.inputs.push_back({dtype, columns, false});
+    return value(dtype == DType::boolean ? Lane::u8 : Lane::f32);
+  }
+  int step(std::string_view name, std::vector<int> operands, Lane result = Lane::f32) {
+    SweepStep step;
+    step.name = name;
+    step.arity = static_cast<int>(operands.size());
+    std::copy(operands.begin(), operands.end(), step.in);
+    step.out = value(result);
+    sweep.steps.push_back(step);
+    return step.out;
+  }
+  void store(int value, DType dtype = DType::f32, bool streams = false) {
+    sweep.stores.push_back({value, {}});
+    form.stores.push_back({dtype, true, streams});
+  }
+  void reduce(std::string_view name, bool columns, int value, int factor = -1) {
+    SweepReduction reduction;
+    reduction.value = value;
+    reduction.factor = factor;
+    reduction.row = find_reduce(name, Lane::f32, interpreter());
+    reduction.dtype = DType::f32;
+    sweep.reductions.push_back(reduction);
+    form.reductions.push_back({DType::f32, columns, false});
+  }
+  bool assemble() { return (code = assembler::assemble(sweep, form)) != nullptr; }
+  void run(int64_t rows, int64_t cols, const std::vector<std::pair<char*, int64_t>>& arrays) const {
+    SweepArguments arguments{rows, cols, {}};
+    for (size_t i = 0; i < arrays.size(); ++i) arguments.arrays[i] = {arrays[i].first, arrays[i].second};
+    reinterpret_cast<assembler::SweepFunction>(reinterpret_cast<uintptr_t>(code->code()))(&arguments);
+  }
+
+ private:
+  int value(Lane lane) {
+    sweep.lanes.push_back(lane);
+    return static_cast<int>(sweep.lanes.size()) - 1;
+  }
+};
+
+bool same(float a, float b) {
+  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
+}
+
+int arity_of(const ElementwiseRow& row) {
+  int arity = 1;
+  while (arity < most_operands && row.variants[1 << (arity - 1)]) ++arity;
+  return row.variants[1] ? arity : 1;
+}
+
+// An array whose last row ends at a page that must not be touched.
+template <class T>
+struct Array : Arena, Rows<T> {
+  Array(int64_t rows, int64_t cols, int64_t pad = 3) : Rows<T>(*this, rows, cols, pad) {}
+  void fill(Values<T>& values, int64_t rows) {
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < this->cols; ++c) this->set(r, c, values.next());
+  }
+  std::pair<char*, int64_t> place() const { return {this->data, this->stride}; }
+};
+using Floats = Array<float>;
+
+class Assembler : public ::testing::Test {
+ protected:
+  // The base level needs no code; the suite runs wherever the library does.
+  bool here() const { return supported(Isa::avx2); }
+};
+
+// Predicates select between their first and last operands.
+void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
+  constexpr int64_t rows = 3;
+  const int arity = arity_of(row);
+  const bool predicate = row.name == "isnan" || row.name == "isinf" || row.name == "to_bool" ||
+                         row.name == "eq" || row.name == "ne" || row.name == "lt" || row.name == "le" ||
+                         row.name == "gt" || row.name == "ge";
+  Built built;
+  std::vector<int> operands;
+  for (int k = 0; k < arity; ++k)
+    operands.push_back(built.input(row.name == "where" && k == 0 ? DType::boolean : DType::f32));
+  const int result = built.step(row.name, operands, predicate ? Lane::u8 : Lane::f32);
+  built.store(predicate ? built.step("number", {result}) : result);
+  if (cols % 8 && row.name == "where") return;  // bytes come by whole vectors
+  ASSERT_TRUE(built.assemble()) << row.name;
+  Values<float> values(-100, 100, specials), numbers(0, 2, false);
+  std::vector<std::unique_ptr<Floats>> inputs;
+  Array<uint8_t> mask(rows, cols);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) mask.set(r, c, numbers.next() > 1);
+  Floats out(rows, cols, 5), want(rows, cols, 5);
+  Array<uint8_t> flags(rows, cols);
+  std::vector<std::pair<char*, int64_t>> arrays;
+  Chunk chunk{rows, cols, predicate ? flags.data : want.data, predicate ? flags.stride : want.stride, {}, {}};
+  for (int k = 0; k < arity; ++k) {
+    inputs.push_back(std::make_unique<Floats>(rows, cols, k));
+    inputs.back()->fill(values, rows);
+    const bool flag = row.name == "where" && k == 0;
+    arrays.push_back(flag ? mask.place() : inputs.back()->place());
+    chunk.in[k] = arrays.back().first;
+    chunk.in_row[k] = arrays.back().second;
+  }
+  row.variants[0](chunk);
+  arrays.push_back(out.place());
+  built.run(rows, cols, arrays);
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const float expected = predicate ? static_cast<float>(flags.get(r, c)) : want.get(r, c);
+      ASSERT_TRUE(same(out.get(r, c), expected))
+          << row.name << " of " << inputs[0]->get(r, c) << ": " << out.get(r, c) << ", not " << expected;
+    }
+  ASSERT_TRUE(out.padding_untouched(rows)) << row.name;
+}
+
+TEST_F(Assembler, EveryRowHasTheInterpretersBits) {
+  if (!here()) return;
+  int found = 0;
+  for (const ElementwiseRow& row : interpreter().elementwise) {
+    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane)) continue;
+    ++found;
+    for (bool specials : {false, true})
+      for (int64_t cols : {1, 7, 8, 24, 61}) compare_with_row(row, specials, cols);
+  }
+  EXPECT_GT(found, 80);
+}
+
+TEST_F(Assembler, NarrowFloatsAreReadAndWritten) {
+  if (!here()) return;
+  for (DType from : {DType::f32, DType::bf16, DType::f16})
+    for (DType to : {DType::f32, DType::bf16, DType::f16})
+      for (std::string_view rounding : {"", "round.bf16", "round.f16"}) {
+        constexpr int64_t cols = 72;
+        Built built;
+        int value = built.input(from);
+        if (!rounding.empty()) value = built.step(rounding, {value});
+        built.store(value, to);
+        ASSERT_TRUE(built.assemble());
+        const MoveRow &load = interpreter().move.data[static_cast<int>(from)],
+                      &store = interpreter().move.data[static_cast<int>(to)];
+        Values<float> values(-4, 4, true);
+        std::vector<float> numbers(cols), lanes(cols);
+        for (float& x : numbers) x = values.next();
+        std::vector<char> in(cols * 4), out(cols * 4, 1), want(cols * 4, 1);
+        load.store(in.data(), 0, info(from).bytes, reinterpret_cast<char*>(numbers.data()), 0, 1, cols);
+        built.run(1, cols, {{in.data(), 0}, {out.data(), 0}});
+        load.load(in.data(), 0, info(from).bytes, reinterpret_cast<char*>(lanes.data()), 0, 1, cols);
+        char* line = reinterpret_cast<char*>(lanes.data());
+        if (!rounding.empty())
+          interpreter()
+              .move.data[static_cast<int>(rounding == "round.bf16" ? DType::bf16 : DType::f16)]
+              .round({1, cols, line, 0, {line}, {0}});
+        store.store(want.data(), 0, info(to).bytes, line, 0, 1, cols);
+        EXPECT_EQ(out, want) << from << " to " << to << " through '" << rounding << "'";
+      }
+}
+
+TEST_F(Assembler, ReductionsKeepTheInterpretersOrder) {
+  if (!here()) return;
+  constexpr int64_t rows = 4;
+  for (std::string_view name : {"reduce_sum", "reduce_max", "reduce_min"})
+    for (bool columns : {true, false})
+      for (bool product : {false, true})
+        for (bool specials : {false, true})
+          for (int64_t cols : {1, 5, 8, 31, 32, 64, 100, 251}) {
+            if (product && name != "reduce_sum") continue;
+            Built built;
+            const int x = built.input(), y = built.input();
+            built.reduce(name, columns, x, product ? y : -1);
+            ASSERT_TRUE(built.assemble());
+            Values<float> values(-4, 4, specials);
+            Floats a(rows, cols), b(rows, cols), got(rows, columns ? 1 : cols),
+                want(rows, columns ? 1 : cols);
+            a.fill(values, rows);
+            b.fill(values, rows);
+            const ReduceRow& row = *find_reduce(name, Lane::f32, interpreter());
+            for (Floats* out : {&got, &want})
+              for (int64_t r = 0; r < rows; ++r) row.identity(out->at(r, 0), columns ? 1 : cols);
+            const Chunk chunk{rows, cols, want.data, want.stride, {a.data, b.data}, {a.stride, b.stride}};
+            (columns   ? product ? row.product_columns : row.columns
+             : product ? row.product_rows
+                       : row.rows)(chunk);
+            built.run(rows, cols, {a.place(), b.place(), got.place()});
+            for (int64_t r = 0; r < rows; ++r)
+              for (int64_t c = 0; c < (columns ? 1 : cols); ++c)
+                ASSERT_TRUE(same(got.get(r, c), want.get(r, c)) ||
+                            (got.get(r, c) == 0 && want.get(r, c) == 0))
+                    << name << columns << product << " of " << cols << ": " << got.get(r, c) << ", not "
+                    << want.get(r, c);
+          }
+}
+
+// More values than registers, more arrays than pointers, and values of rows among them.
+TEST_F(Assembler, ValuesBeyondTheRegistersGoToMemory) {
+  if (!here()) return;
+  constexpr int64_t rows = 2, cols = 45;
+  constexpr int count = 22;
+  Built built;
+  std::vector<int> values;
+  for (int i = 0; i < count; ++i) values.push_back(built.input(DType::f32, i % 4 != 3));
+  std::vector<int> functions;
+  for (int value : values) functions.push_back(built.step("exp", {value}));
+  int sum = functions.back();  // the first ones are wanted last
+  for (int i = count - 2; i >= 0; --i)
+    sum = built.step("fma", {functions[static_cast<size_t>(i)], values[0], sum});
+  built.store(sum);
+  built.store(functions[0]);
+  ASSERT_TRUE(built.assemble());
+  std::vector<std::unique_ptr<Floats>> inputs;
+  std::vector<std::pair<char*, int64_t>> arrays;
+  Values<float> random(-2, 2, false);
+  for (int i = 0; i < count; ++i) {
+    inputs.push_back(std::make_unique<Floats>(rows, cols));
+    inputs.back()->fill(random, rows);
+    arrays.push_back(inputs.back()->place());
+  }
+  Floats out(rows, cols), first(rows, cols);
+  arrays.push_back(out.place());
+  arrays.push_back(first.place());
+  built.run(rows, cols, arrays);
+  const auto apply = [](std::string_view name, std::vector<float> x) {
+    float result;
+    Chunk chunk{1, 1, reinterpret_cast<char*>(&result), 0, {}, {}};
+    for (size_t k = 0; k < x.size(); ++k) chunk.in[k] = reinterpret_cast<char*>(&x[k]);
+    find_elementwise(name, Lane::f32, interpreter())->variants[0](chunk);
+    return result;
+  };
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const auto at = [&](int i) { return inputs[static_cast<size_t>(i)]->get(r, i % 4 != 3 ? c : 0); };
+      float want = apply("exp", {at(count - 1)});
+      for (int i = count - 2; i >= 0; --i) want = apply("fma", {apply("exp", {at(i)}), at(0), want});
+      ASSERT_EQ(out.get(r, c), want);
+      ASSERT_EQ(first.get(r, c), apply("exp", {at(0)}));
+    }
+}
+
+TEST_F(Assembler, MasksCombineAndSelect) {
+  if (!here()) return;
+  constexpr int64_t rows = 3, cols = 24;
+  Built built;
+  const int flag = built.input(DType::boolean), of_row = built.input(DType::boolean, false),
+            x = built.input();
+  const int y = built.input(DType::f32, false);
+  const int less = built.step("lt", {x, y}, Lane::u8);
+  const int either = built.step("bitwise_or", {flag, less}, Lane::u8);
+  const int both =
+      built.step("bitwise_and", {either, built.step("logical_not", {of_row}, Lane::u8)}, Lane::u8);
+  built.store(built.step("where", {built.step("bitwise_xor", {both, flag}, Lane::u8), x, y}));
+  ASSERT_TRUE(built.assemble());
+  Values<float> values(-2, 2, false);
+  Array<uint8_t> flags(rows, cols), row_flags(rows, 1);
+  Floats xs(rows, cols), ys(rows, 1), out(rows, cols);
+  xs.fill(values, rows);
+  ys.fill(values, rows);
+  for (int64_t r = 0; r < rows; ++r) {
+    row_flags.set(r, 0, r == 1);
+    for (int64_t c = 0; c < cols; ++c) flags.set(r, c, values.next() > 0);
+  }
+  built.run(rows, cols, {flags.place(), row_flags.place(), xs.place(), ys.place(), out.place()});
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < cols; ++c) {
+      const bool f = flags.get(r, c), m = ((f || xs.get(r, c) < ys.get(r, 0)) && !row_flags.get(r, 0)) != f;
+      ASSERT_EQ(out.get(r, c), m ? xs.get(r, c) : ys.get(r, 0));
+    }
+}
+
+TEST_F(Assembler, WhatCannotBeRecordedIsRefused) {
+  if (!here()) return;
+  Built sine, integers, mask;
+  sine.store(sine.step("sin", {sine.input()}));
+  EXPECT_FALSE(sine.assemble());
+  integers.store(integers.input(DType::i32));
+  EXPECT_FALSE(integers.assemble());
+  mask.store(mask.input(DType::boolean), DType::boolean);
+  EXPECT_FALSE(mask.assemble());
+}
+
+// A disassembler knows every instruction, and the code ends where it says.
+TEST_F(Assembler, CodeDisassembles) {
+  if (!here()) return;
+  for (const ElementwiseRow& row : interpreter().elementwise) {
+    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where") continue;
+    Built built;
+    std::vector<int> operands;
+    for (int k = 0; k < arity_of(row); ++k) operands.push_back(built.input(k ? DType::f32 : DType::bf16));
+    built.step(row.name, operands);
+    built.store(operands[0], DType::f16);
+    built.reduce("reduce_max", true, operands.back());
+    built.reduce("reduce_sum", false, operands[0], operands.back());
+    ASSERT_TRUE(built.assemble());
+    const std::string path = ::testing::TempDir() + "assembled_sweep";
+    FILE* file = std::fopen(path.c_str(), "wb");
+    std::fwrite(built.code->code(), 1, built.code->code_bytes(), file);
+    std::fclose(file);
+    FILE* pipe = popen(("objdump -D -b binary -m i386:x86-64 " + path).c_str(), "r");
+    std::string text;
+    char piece[4096];
+    while (const size_t n = std::fread(piece, 1, sizeof piece, pipe)) text.append(piece, n);
+    ASSERT_EQ(pclose(pipe), 0);
+    ASSERT_EQ(text.find("(bad)"), text.npos) << row.name << text;
+    ASSERT_NE(text.find("vzeroupper"), text.npos);
+    ASSERT_NE(text.find("ret"), text.npos);
+  }
+}
+
+}  // namespace
+}  // namespace tile::cpu::testing
