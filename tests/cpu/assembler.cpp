@@ -295,6 +295,12 @@ TEST_F(Assembler, WhatCannotBeRecordedIsRefused) {
   EXPECT_FALSE(integers.assemble());
   mask.store(mask.input(DType::boolean), DType::boolean);
   EXPECT_FALSE(mask.assemble());
+  for (const int sums : {8, 9}) {
+    Built many;
+    const int x = many.input();
+    for (int i = 0; i < sums; ++i) many.reduce("reduce_max", true, x);
+    EXPECT_EQ(many.assemble(), sums == 8);
+  }
 }
 
 // A disassembler knows every instruction, and the code ends where it says.

@@ -9,6 +9,7 @@ namespace tile::cpu::assembler {
 namespace {
 
 constexpr uint32_t nan_bits = 0x7fc00000;
+constexpr int most_sums = 8;  // along the columns, in as many registers
 constexpr Combination combinations_[] = {{"reduce_sum", Micro::add, 0, false},
                                          {"reduce_max", Micro::max, nan_bits, true},
                                          {"reduce_min", Micro::min, nan_bits, true}};
@@ -27,7 +28,9 @@ bool supported(const SweepForm& form) {
            (array.columns && is_float(array.dtype));
   };
   const auto writes = [](const SweepForm::Array& array) { return array.columns && is_float(array.dtype); };
-  return std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
+  const auto sums = std::count_if(form.reductions.begin(), form.reductions.end(),
+                                  [](const SweepForm::Array& array) { return array.columns; });
+  return sums <= most_sums && std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
          std::all_of(form.stores.begin(), form.stores.end(), writes) &&
          form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() <=
              most_arrays;
