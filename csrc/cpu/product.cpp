@@ -41,7 +41,8 @@ bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents,
   bool single = true, same = accumulator.lanes && accumulator.data == out;
   for (int i = 0; i < rank; ++i) {
     count *= extents[i];
-    single &= accumulator.axes[i].extent == 1;
+    single &=
+        accumulator.axes[i].extent == 1 && !accumulator.limited(i);  // else it may lie outside its array
     same &= accumulator.axes[i].extent == extents[i];
   }
   if (same) return true;

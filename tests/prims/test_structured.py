@@ -120,6 +120,26 @@ store %c, %r, %z, %z {{steps=[5, 6]}}"""
     same(run(body, [x, y, acc])[2], x.double() @ y.double() + acc.double())
 
 
+def test_product_onto_a_tile_outside_its_array():
+    """The accumulator is padding, whatever lies behind the array in memory."""
+    memory, x, y = torch.zeros(9), values("f16", 16, 4), values("f16", 4, 3)
+    text = """kernel k(%a: array<f16,2>, %b: array<f16,2>, %c: array<f32,1>, %d: array<f32,2>) {
+%z: i32 = constant {dtype=i32, value=0}
+%one: i32 = constant {dtype=i32, value=1}
+%x: f16[16, 4] = load %a, %z, %z {pad=0.0, shape=[16, 4], steps=[16, 4]}
+%y: f16[4, 3] = load %b, %z, %z {pad=0.0, shape=[4, 3], steps=[4, 3]}
+%t: f32[3] = load %c, %one {pad=-1.5, shape=[3], steps=[3]}
+%u: f32[1, 3] = reshape %t {shape=[1, 3]}
+%v: f32[16, 3] = broadcast %u {shape=[16, 3]}
+%r: f32[16, 3] = mma %x, %y, %v
+store %d, %r, %z, %z {steps=[16, 3]}
+}"""
+    for passes in (False, True):
+        out = torch.zeros(16, 3)
+        _C.run_ir(text, (1, 1, 1), [x, y, memory[:3], out], passes)
+        same(out, x.double() @ y.double() - 1.5)
+
+
 def tiles(dtype):
     """load and store of the grid's tiles, the last one partial; what is outside is the padding."""
     x, pad = values(dtype, 10, 5), "2.0" if dtype in FLOATS else "0"
