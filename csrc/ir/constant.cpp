@@ -10,17 +10,17 @@
 namespace tile {
 namespace {
 
-// Nearest even with `mantissa` explicit bits and least normal exponent `least`; overflow above `largest`.
+// Nearest even with `mantissa` explicit bits and least normal exponent `least`; what is above `largest` is
+// infinite, or `largest` itself.
 double round_mantissa(double value, int mantissa, int least, double largest, bool has_infinity) {
-  if (value == 0 || !std::isfinite(value)) {
-    if (std::isinf(value) && !has_infinity) return std::nan("");
-    return value;
-  }
+  const double beyond =
+      std::copysign(has_infinity ? std::numeric_limits<double>::infinity() : largest, value);
+  if (std::isinf(value)) return beyond;
+  if (value == 0 || std::isnan(value)) return value;
   int exponent = std::max(std::ilogb(value), least);
   double unit = std::ldexp(1.0, exponent - mantissa);
   double rounded = std::nearbyint(value / unit) * unit;
-  if (std::abs(rounded) > largest)
-    return has_infinity ? std::copysign(std::numeric_limits<double>::infinity(), value) : std::nan("");
+  if (std::abs(rounded) > largest) return beyond;
   return rounded == 0 ? std::copysign(0.0, value) : rounded;
 }
 

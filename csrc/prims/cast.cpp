@@ -21,14 +21,15 @@ std::optional<Constant> fold_astype(std::span<const Constant> operands, DType re
                                : Constant::of(result, x.integer);
 }
 
-const Register astype_{{.name = "astype",
-                        .operands = 1,
-                        .traits = {.elementwise = true},
-                        .infer = infer_astype,
-                        .fold = fold_astype,
-                        .doc =
-                            "Converts: float to float rounds to nearest even; float to integer truncates and "
-                            "saturates, NaN is 0; integers wrap; to bool is != 0."}};
+const Register astype_{
+    {.name = "astype",
+     .operands = 1,
+     .traits = {.elementwise = true},
+     .infer = infer_astype,
+     .fold = fold_astype,
+     .doc = "Converts: float to float rounds to nearest even, and f8e4m3, which has no infinity, "
+            "saturates; float to integer truncates and saturates, NaN is 0; integers wrap; "
+            "to bool is != 0."}};
 const Register bitcast_{{.name = "bitcast",
                          .operands = 1,
                          .traits = {.elementwise = true},

@@ -122,7 +122,8 @@ uint32_t nearest(const Format& f, float x) {
       low == largest ? 2 * value_of(f, largest) - value_of(f, largest - 1) : value_of(f, low + 1);
   const bool up =
       magnitude - below > above - magnitude || (magnitude - below == above - magnitude && low % 2);
-  return sign | (low + (up || magnitude > above));
+  const bool saturates = low == largest && !f.has_infinity;
+  return sign | (low + (!saturates && (up || magnitude > above)));
 }
 template <class Small>
 void check_from_float(const Format& f) {

@@ -1,6 +1,6 @@
 // f8e4m3 (no infinities, one NaN pattern, largest 448) and f8e5m2 (IEEE-like, largest 57344), one value at a
-// time. float -> 8 bits rounds to nearest even; beyond the largest: NaN for e4m3, infinity for e5m2 (what
-// torch's casts do).
+// time. float -> 8 bits rounds to nearest even; beyond the largest: the largest for e4m3, infinity for e5m2
+// (what torch's casts do from 2.13 on, and a GPU's).
 #pragma once
 #include "cpu/isa/vec.h"
 
@@ -47,9 +47,9 @@ TILE_INLINE float to_float(f8e4m3 x) {
 TILE_INLINE f8e4m3 to_f8e4m3(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
   const uint8_t sign = static_cast<uint8_t>(bits >> 24 & 0x80);
-  if (magnitude >= 0x43f00000) return {static_cast<uint8_t>(sign | 0x7f)};  // 480 is the next value after 448
-  const uint32_t r = float_to_small<4, 3>(magnitude);
-  return {static_cast<uint8_t>(sign | (r > 0x7f ? 0x7f : r))};
+  if (magnitude > 0x7f800000) return {static_cast<uint8_t>(sign | 0x7f)};
+  if (magnitude >= 0x43e80000) return {static_cast<uint8_t>(sign | 0x7e)};  // 464, half way beyond 448
+  return {static_cast<uint8_t>(sign | float_to_small<4, 3>(magnitude))};
 }
 TILE_INLINE float to_float(f8e5m2 x) {
   if ((x.bits & 0x7f) >= 0x7c)
