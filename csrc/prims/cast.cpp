@@ -14,11 +14,19 @@ std::vector<Type> infer_bitcast(const Op& op) {
   return {Type::tile(to, op.type(0).shape)};
 }
 
+// As a target converts: an integer is rounded once, and what is narrower than f32 is reached by way of f32.
+double rounded_on_the_way(const Constant& x, DType result) {
+  if (result == DType::f64) return x.as_double();
+  return is_floating(x.dtype)    ? static_cast<float>(x.floating)
+         : x.dtype == DType::u64 ? static_cast<float>(static_cast<uint64_t>(x.integer))
+                                 : static_cast<float>(x.integer);
+}
+
 std::optional<Constant> fold_astype(std::span<const Constant> operands, DType result) {
   const Constant& x = operands[0];
-  return is_floating(x.dtype)  ? Constant::of(result, x.floating)
-         : is_floating(result) ? Constant::of(result, x.as_double())
-                               : Constant::of(result, x.integer);
+  return is_floating(result)    ? Constant::of(result, rounded_on_the_way(x, result))
+         : is_floating(x.dtype) ? Constant::of(result, x.floating)
+                                : Constant::of(result, x.integer);
 }
 
 const Register astype_{

@@ -66,6 +66,32 @@ TEST(Fold, CastsAndComparisons) {
 )");
 }
 
+// The value of a constant cast to another dtype.
+std::string cast_of(const std::string& from, const std::string& value, const std::string& to) {
+  const std::string text =
+      after("fold", "kernel k(%x: array<" + to + ",1>) {\n  %0: i32 = bid {axis=0}\n  %1: " + from +
+                        " = constant {dtype=" + from + ", value=" + value + "}\n  %2: " + to +
+                        " = astype %1 {dtype=" + to + "}\n  %3: " + to +
+                        "[2] = broadcast %2 {shape=[2]}\n  store %x, %3, %0 {steps=[2]}\n}");
+  const std::string start = "constant {dtype=" + to + ", value=";
+  const size_t at = text.rfind(start) + start.size();
+  return text.substr(at, text.find('}', at) - at);
+}
+
+// As at run time: an integer is rounded once to f32, and what is narrower is reached by way of f32.
+TEST(Fold, CastsRoundAsTheTargetDoes) {
+  EXPECT_EQ(cast_of("f64", "1.0004882812509095", "f16"), "1.0");  // beside 1 + 2^-11, half way
+  EXPECT_EQ(cast_of("f64", "1.0039062500009095", "bf16"), "1.0");
+  EXPECT_EQ(cast_of("f64", "1.0625000000009095", "f8e4m3"), "1.0");
+  EXPECT_EQ(cast_of("i64", "1152921573326323713", "f32"), "1152921642045800448.0");
+  EXPECT_EQ(cast_of("i64", "1077936129", "bf16"), "1073741824.0");
+  EXPECT_EQ(cast_of("u64", "-1", "f32"), "18446744073709551616.0");
+  EXPECT_EQ(cast_of("f32", "500.0", "f8e4m3"), "448.0");
+  EXPECT_EQ(cast_of("f32", "-inf", "f8e4m3"), "-448.0");
+  EXPECT_EQ(cast_of("f32", "nan", "f8e4m3"), "nan");
+  EXPECT_EQ(cast_of("f32", "1e+10", "f8e5m2"), "inf");
+}
+
 TEST(Fold, RoundedFunctionsStay) {
   EXPECT_EQ(after("fold", R"(kernel k(%x: array<f32,1>) {
   %0: i32 = bid {axis=0}
