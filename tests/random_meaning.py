@@ -10,11 +10,14 @@ from tile_ops import _C
 
 TABLE = _C.primitives()
 FLOATS = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64}
+# Floats that are held, moved, converted and multiplied as matrices, but not computed with.
+SMALL = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+HELD = {**FLOATS, **SMALL}
 INTEGERS = {
     "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32,
+    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
 }
-DTYPES = {**FLOATS, **INTEGERS, "bool": torch.bool}
+DTYPES = {**HELD, **INTEGERS, "bool": torch.bool}
 
 
 def bits(dtype):
@@ -23,6 +26,11 @@ def bits(dtype):
 
 def signed(dtype):
     return dtype.startswith("i")
+
+
+def ordered(x, dtype):
+    """Integers that compare as the values do: those of u64 are held as the bits of an int64."""
+    return x ^ torch.iinfo(torch.int64).min if dtype == "u64" else x
 
 
 def finished(x, e):
@@ -34,18 +42,24 @@ def finished(x, e):
 
 def unit(dtype):
     """Spacing of numbers relative to their size, and the least one."""
-    info = torch.finfo(FLOATS[dtype])
+    info = torch.finfo(HELD[dtype])
     return info.eps, info.tiny * info.eps
+
+
+def nearest(x, dtype):
+    """In the dtype, by way of f32. Of f8e4m3, which has no infinity, too large is the largest; before torch 2.13 it was NaN there."""
+    most = torch.finfo(HELD[dtype]).max
+    return x if dtype == "f64" else (x.float().clamp(-most, most) if dtype == "f8e4m3" else x.float()).to(HELD[dtype]).double()
 
 
 def rounded(x, e, dtype):
     """To the dtype; 16-bit floats are computed in f32 and rounded."""
-    y = x if dtype == "f64" else x.float().to(FLOATS[dtype]).double()
+    y = nearest(x, dtype)
     if e is None:
         return y, None
     eps, least = unit(dtype)
     e = e + eps * (y.abs() + e) + least
-    return finished(y, torch.where(y.abs() + e < torch.finfo(FLOATS[dtype]).max, e, math.inf))
+    return finished(y, torch.where(y.abs() + e < torch.finfo(HELD[dtype]).max, e, math.inf))
 
 
 def wrapped(x, dtype):
@@ -54,6 +68,11 @@ def wrapped(x, dtype):
         return x
     x = x & ((1 << n) - 1)
     return x - ((x >> (n - 1)) << n) if signed(dtype) else x
+
+
+def widened(x):
+    """As the reference holds it."""
+    return x if x.dtype == torch.bool else x.double() if x.is_floating_point() else x.to(torch.int64)
 
 
 def error(e, like):
@@ -70,25 +89,36 @@ def cast(x, e, source, target):
         return x, e
     if target == "bool":
         return x != 0, None
-    if target in FLOATS:
-        if source == "bool" or source in INTEGERS:
-            exact = x.to(torch.int64)
-            return (exact.double() if target == "f64" else exact.float().to(FLOATS[target]).double()), None
-        return rounded(x, e, target)
-    if source not in FLOATS:
+    if target in HELD:
+        if source in HELD:
+            return rounded(x, e, target)
+        numbers = x.numpy().view(numpy.uint64) if source == "u64" else x.numpy()
+        once = numpy.asarray(numbers.astype(numpy.float64 if target == "f64" else numpy.float32))
+        return nearest(torch.from_numpy(once).double(), target), None
+    if source not in HELD:
         return wrapped(x.to(torch.int64), target), None
     info = torch.iinfo(DTYPES[target])
     x = torch.where(x.isnan(), 0.0, x)
     high, low = x >= 2.0 ** (bits(target) - signed(target)), x <= float(info.min)
-    inside = torch.where(high | low, 0.0, x).trunc().to(torch.int64)
-    return torch.where(high, info.max, torch.where(low, info.min, inside)), None
+    inside = torch.where(high | low, 0.0, x).trunc()
+    upper = inside >= 2.0**63  # of u64 alone
+    inside = torch.where(upper, inside - 2.0**63, inside).to(torch.int64) ^ torch.where(upper, torch.iinfo(torch.int64).min, 0)
+    return torch.where(high, -1 if target == "u64" else info.max, torch.where(low, info.min, inside)), None
+
+
+def unsigned(x, function, *others):
+    """A function of numpy's uint64."""
+    return torch.from_numpy(numpy.asarray(function(*(t.numpy().view(numpy.uint64) for t in (x, *others)))).view(numpy.int64))
 
 
 def integer(name, dtype, x, y=None):
     """An elementwise primitive of integers."""
     if name in ("floordiv", "mod", "cdiv"):
-        safe = torch.where((y == 0) | (y == -1), 1, y)
-        quotient = torch.where(y == -1, -x, torch.floor_divide(x, safe))
+        if dtype == "u64":
+            quotient = unsigned(x, numpy.floor_divide, torch.where(y == 0, 1, y))
+        else:
+            safe = torch.where((y == 0) | (y == -1), 1, y)
+            quotient = torch.where(y == -1, -x, torch.floor_divide(x, safe))
         if name == "mod":
             return wrapped(torch.where(y == 0, 0, x - quotient * y), dtype)
         if name == "cdiv":
@@ -98,11 +128,14 @@ def integer(name, dtype, x, y=None):
         n, out = bits(dtype), (y < 0) | (y >= bits(dtype))
         if name == "shift_left":
             return wrapped(torch.where(out, 0, x << torch.where(out, 0, y)), dtype)
+        if dtype == "u64":
+            return torch.where(out, 0, unsigned(x, numpy.right_shift, torch.where(out, 0, y)))
         return x >> torch.where(out, n - 1 if signed(dtype) else 63, y)
     result = {
         "neg": lambda: -x, "abs": lambda: x.abs(), "bitwise_not": lambda: ~x,
         "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y,
-        "minimum": lambda: torch.minimum(x, y), "maximum": lambda: torch.maximum(x, y),
+        "minimum": lambda: torch.where(ordered(x, dtype) < ordered(y, dtype), x, y),
+        "maximum": lambda: torch.where(ordered(x, dtype) > ordered(y, dtype), x, y),
         "bitwise_and": lambda: x & y, "bitwise_or": lambda: x | y, "bitwise_xor": lambda: x ^ y,
     }[name]()
     return wrapped(result, dtype)
@@ -124,6 +157,14 @@ def function(name, dtype, x, e):
     eps, least = unit(dtype)
     bound = (row["ulp"] + 1) * (eps * y.abs() + least) + error(e, x)
     return rounded(*finished(y, torch.where((x >= row["low"]) & (x <= row["high"]), bound, math.inf)), dtype)
+
+
+def function_of_two(name, dtype, x, y):
+    """pow or atan2 of exact operands. Nothing is known where the value is infinite or none, nor where a zero's sign decides."""
+    z = eval(TABLE[name]["reference"], {"torch": torch}, {"x": x, "y": y})
+    eps, least = unit(dtype)
+    unknown = (x == 0) & (y <= 0)
+    return rounded(*finished(z, torch.where(unknown, math.inf, (TABLE[name]["ulp"] + 1) * (eps * z.abs() + least))), dtype)
 
 
 def floating(name, dtype, x, ex, y=None, ey=None):
@@ -172,7 +213,7 @@ def reduced(name, dtype, x, e, axes):
         worst = -math.inf if name == "reduce_max" else math.inf
         pick = torch.amax if name == "reduce_max" else torch.amin
         if dtype not in FLOATS:
-            return pick(x, axes), None
+            return ordered(pick(ordered(x, dtype), axes), dtype), None
         y = torch.where(x.isnan().int().amin(axes).bool(), math.nan, pick(torch.where(x.isnan(), worst, x), axes))
         return finished(y, None if e is None else e.amax(axes))
     if dtype not in FLOATS:
@@ -197,8 +238,9 @@ def reduced(name, dtype, x, e, axes):
     return rounded(*finished(y, torch.where(inside, 2 * relative * y.abs(), math.inf)), dtype)
 
 
-def best(name, x, axis):
+def best(name, dtype, x, axis):
     """argmax and argmin: the first of equals, NaN skipped; of NaN alone 0."""
+    x = ordered(x, dtype)
     there = ~x.isnan() if x.is_floating_point() else torch.ones_like(x, dtype=torch.bool)
     if name == "argmax":
         top = torch.where(there, x, -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min).amax(axis, keepdim=True)

@@ -6,7 +6,7 @@ import math
 import random
 
 import torch
-from random_meaning import DTYPES, FLOATS, INTEGERS, wrapped
+from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened, wrapped
 from random_regions import Regions
 from random_statements import Arithmetic, Value
 
@@ -26,7 +26,7 @@ def random_tensor(dtype, sizes):
     """Values with their corners, in memory of any strides."""
     if dtype == "bool":
         x = torch.rand(sizes) < 0.5
-    elif dtype in FLOATS:
+    elif dtype in HELD:
         x = torch.randn(sizes, dtype=torch.float64) * random.choice([1, 1, 4, 30])
         if random.random() < 0.3:
             x = x.round()
@@ -36,7 +36,10 @@ def random_tensor(dtype, sizes):
     else:
         x = torch.randint(0 if dtype.startswith("u") else -20, 100, sizes)
         if random.random() < 0.2:
-            x.view(-1)[random.randrange(x.numel())] = random.choice([torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min])
+            corners = [-1, 0, 2**63 - 1] if dtype == "u64" else [torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min]
+            x.view(-1)[random.randrange(x.numel())] = random.choice(corners)
+        if dtype in ("i64", "u64") and random.random() < 0.3:
+            x = x * random.choice([2**36 + 1, 2**55 + 1, -(2**50) - 1])
     x = x.to(DTYPES[dtype])
     if len(sizes) > 1 and random.random() < 0.3:
         x = x.mT.contiguous().mT
@@ -45,11 +48,6 @@ def random_tensor(dtype, sizes):
         wide[..., ::2] = x
         x = wide[..., ::2]
     return x
-
-
-def widened(x):
-    """As the reference holds it."""
-    return x if x.dtype == torch.bool else x.double() if x.is_floating_point() else x.to(torch.int64)
 
 
 class Program(Arithmetic, Regions):
@@ -61,6 +59,7 @@ class Program(Arithmetic, Regions):
         extents = [random.choice([1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 130]) for _ in range(3)]
         self.extents = [e for e in extents if e > 1] or [4]
         self.dtypes = random.sample(list(FLOATS), 2) + random.sample(list(INTEGERS), 2) + ["bool", "i32", "f32"]
+        self.dtypes += random.sample(list(SMALL), 1) if random.random() < 0.4 else []
         self.bids = [self.op(f"bid {{axis={axis}}}", "i32", (), lambda s, axis=axis: (s.block[axis], None)) for axis in range(len(self.blocks))]
         self.op("num_blocks {axis=0}", "i32", (), lambda s: (torch.tensor(self.blocks[0]), None))
         for _ in range(random.randint(2, 4)):
@@ -74,7 +73,7 @@ class Program(Arithmetic, Regions):
 
     # Statements.
     def step(self):
-        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.fused: 1, self.predicate: 2, self.where: 2, self.convert: 3,
+        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1, self.predicate: 2, self.where: 2, self.convert: 3,
                    self.move: 4, self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1,
                    self.index: 2, self.store: 2, self.reload: 5, self.scatter: 1}
         if self.depth < 3:
@@ -93,7 +92,7 @@ class Program(Arithmetic, Regions):
         for axis, extent in enumerate(tile):
             covered = extent * (self.blocks[axis] if axis < len(self.blocks) else random.choice([1, 1, 2, 3]))
             sizes.append(max(1, covered + random.choice([0, 0, -1, -extent // 2, 1, 3])))
-        known = random.random() < 0.5 or dtype not in FLOATS
+        known = random.random() < 0.5 or dtype not in HELD
         array = Array(f"%a{len(self.arrays)}", dtype, tuple(tile), random_tensor(dtype, sizes), own, known)
         self.arrays.append(array)
         return array
@@ -133,12 +132,13 @@ class Program(Arithmetic, Regions):
         name, tile, find = self.view(array)
         index = self.own_index(array) if array.written else [random.choice([self.scalar, lambda: random.choice(self.bids)])() for _ in tile]
         steps = tile if array.written or random.random() < 0.7 else [random.randint(1, t + 1) for t in tile]
-        pad = random.choice([0.0, 0.0, -1.5, -math.inf, math.nan]) if array.dtype in FLOATS else 0
+        pad = random.choice([0.0, 0.0, -1.5, -math.inf, math.nan]) if array.dtype in HELD else 0
+        filling = nearest(torch.tensor(pad), array.dtype).item() if array.dtype in HELD else pad
 
         def meaning(s):
             x, e = find(s)
             places, full = place(x, e, [int(s.values[i][0]) for i in index], tile, steps)
-            out = torch.full(tile, pad, dtype=x.dtype)
+            out = torch.full(tile, filling, dtype=x.dtype)
             if full is not None:
                 out[full] = x[places]
             bound = None
@@ -163,7 +163,7 @@ class Program(Arithmetic, Regions):
             return
         index = [first] + [self.like(first) for _ in array.tile[1:]]
         mask = self.like(self.predicate_like(first)) if random.random() < 0.5 else None
-        pad = random.choice([0.0, 2.5]) if array.dtype in FLOATS else 0
+        pad = random.choice([0.0, 2.5]) if array.dtype in HELD else 0
 
         def meaning(s):
             x, _ = s.memory[array.name]
@@ -179,7 +179,7 @@ class Program(Arithmetic, Regions):
     def scatter(self):
         """Adds to an array of all blocks, or writes elements of the block's own: each at one place, some outside, some masked."""
         add, first = random.random() < 0.5, self.bids[0]
-        dtype = random.choice(["i32", "i64"]) if add else random.choice(self.dtypes)
+        dtype = random.choice(["i32", "i64", "u32", "u64"]) if add else random.choice(self.dtypes)
         size = random.choice(self.extents)
         if len(self.blocks) > 1 or (self.depth and not add):
             return
@@ -215,7 +215,7 @@ class Program(Arithmetic, Regions):
         fits = [v for v in self.pool if (v.dtype, v.shape) == (array.dtype, array.tile) and (v.known or not array.known)]
         if fits and random.random() < 0.7:
             return random.choice(fits[-5:])
-        fits = [v for v in self.pool if v.shape == array.tile and (v.known or not array.known and array.dtype in FLOATS)]
+        fits = [v for v in self.pool if v.shape == array.tile and (v.known or not array.known and array.dtype in HELD)]
         value = random.choice(fits[-5:]) if fits else self.scalar()
         return self.spread(self.astype(value, array.dtype), array.tile)
 

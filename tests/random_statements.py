@@ -5,10 +5,11 @@ import math
 import random
 
 import torch
-from random_meaning import FLOATS, GENTLE, INTEGERS, PREDICATES, TABLE, best, boolean, cast, error, finished, floating, fma, function
-from random_meaning import integer, product, reduced, wrapped
+from random_meaning import DTYPES, FLOATS, GENTLE, HELD, INTEGERS, PREDICATES, SMALL, TABLE, best, boolean, cast, error, finished, floating
+from random_meaning import fma, function, function_of_two, integer, ordered, product, reduced, rounded, widened, wrapped
 
-ROUNDED = [n for n, r in TABLE.items() if r["elementwise"] and r["operands"] == 1 and r["ulp"] > 0 and r["reference"]]
+ROUNDED, ROUNDED_OF_TWO = ([n for n, r in TABLE.items() if r["elementwise"] and r["operands"] == count and r["ulp"] > 0 and r["reference"]]
+                           for count in (1, 2))
 UNARY = {"float": ["neg", "abs", "sqrt", "floor", "ceil", "round", "trunc"], "int": ["neg", "abs", "bitwise_not"], "bool": ["logical_not"]}
 BINARY = {
     "float": ["add", "sub", "mul", "div", "floordiv", "mod", "minimum", "maximum"],
@@ -18,6 +19,9 @@ BINARY = {
 }
 # What passes may replace by an operand.
 PASSED_ON = {"reshape", "broadcast", "permute", "cat", "where", "minimum", "maximum", "neg", "abs", "astype"}
+# Beside the middle between two numbers of a narrower float, at a distance that one between them does not see.
+NEAR_TIES = [1 + 2.0**-place + tail for place in (3, 4, 8, 11) for tail in (2.0**-40, -(2.0**-40))]
+NEAR_TIES_WIDE = [2**62 + 2**54 + 2**20, 2**60 + 2**36 + 1, 2**30 + 2**22 + 1, 2**62 - 1, -(2**62) - 2**38 - 1]
 STEADY = {"neg", "abs", "add", "sub", "mul", "minimum", "maximum"}  # of operands with an error
 
 
@@ -49,7 +53,7 @@ class Arithmetic:
 
     def value(self, dtype, shape, known=True):
         self.count += 1
-        return Value(f"%{self.count}", dtype, tuple(shape), known or dtype not in FLOATS)
+        return Value(f"%{self.count}", dtype, tuple(shape), known or dtype not in HELD)
 
     def op(self, text, dtype, shape, meaning, known=True):
         value = self.value(dtype, shape, known)
@@ -79,15 +83,17 @@ class Arithmetic:
         return random.choice(recent) if recent else make() if make else None
 
     def constant(self, dtype, number):
-        exact = torch.tensor(number, dtype=torch.bool if dtype == "bool" else torch.float64 if dtype in FLOATS else torch.int64)
+        exact = torch.tensor(number, dtype=torch.bool if dtype == "bool" else torch.float64 if dtype in HELD else torch.int64)
         return self.op(f"constant {{dtype={dtype}, value={int(number) if dtype == 'bool' else number!r}}}", dtype, (), lambda s: (exact, None))
 
     def number(self, dtype):
         if dtype == "bool":
             return self.constant(dtype, random.random() < 0.5)
-        if dtype in FLOATS:
-            return self.constant(dtype, random.choice([0.0, 1.0, -1.5, 0.25, 3.0, 100.0]))
-        return self.constant(dtype, random.choice([0, 1, 2, 3, 5, 31] if dtype.startswith("u") else [0, 1, -1, 2, 3, -7, 31]))
+        if dtype in HELD:
+            number = random.choice([0.0, 1.0, -1.5, 0.25, 3.0, 100.0] + NEAR_TIES)
+            return self.constant(dtype, rounded(torch.tensor(number, dtype=torch.float64), None, dtype)[0].item())
+        wide = NEAR_TIES_WIDE if dtype in ("i64", "u64") and random.random() < 0.3 else []
+        return self.constant(dtype, random.choice(wide or ([0, 1, 2, 3, 5, 31] if dtype.startswith("u") else [0, 1, -1, 2, 3, -7, 31])))
 
     def scalar(self, dtype="i32"):
         return self.pick(lambda v: v.dtype == dtype and not v.shape, lambda: self.number(dtype)) if random.random() < 0.8 else self.number(dtype)
@@ -119,13 +125,15 @@ class Arithmetic:
         return x if x.dtype == dtype else self.apply("astype", [x], dtype, x.shape, lambda a: cast(*a, x.dtype, dtype),
                                                      f" {{dtype={dtype}}}", x.known)
 
-    def tile(self, **options):
-        known = options.get("known", False)
-        return self.pick(lambda v: (v.known or not known) and (v.shape or random.random() < 0.2), lambda: self.load(self.array()))
+    def tile(self, known=False, computed=False):
+        """Of a dtype with arithmetic where it is computed with."""
+        fits = [d for d in self.dtypes if not computed or d not in SMALL]
+        return self.pick(lambda v: (v.known or not known) and not (computed and v.dtype in SMALL) and (v.shape or random.random() < 0.2),
+                         lambda: self.load(self.array(dtype=random.choice(fits))))
 
     # Statements.
     def unary(self):
-        x = self.tile()
+        x = self.tile(computed=True)
         name = random.choice(UNARY[kind(x.dtype)])
         if (x.dtype.startswith("u") and name in ("neg", "abs")) or not (x.known or name in STEADY):
             return
@@ -134,7 +142,7 @@ class Arithmetic:
         self.apply(name, [x], x.dtype, x.shape, meaning, known=x.known)
 
     def binary(self):
-        x = self.tile()
+        x = self.tile(computed=True)
         name = random.choice(BINARY[kind(x.dtype)])
         steady = name in STEADY or x.dtype not in FLOATS
         if not (x.known or steady):
@@ -165,6 +173,15 @@ class Arithmetic:
         if x:
             self.apply(name, [x], x.dtype, x.shape, lambda a: function(name, x.dtype, *a), known=False)
 
+    def rounded_of_two(self):
+        name = random.choice(ROUNDED_OF_TWO)
+        x = self.pick(lambda v: v.dtype in FLOATS and v.known)
+        if x:
+            y = self.like(x, known=True)
+            if name == "pow" and random.random() < 0.5:
+                x = self.apply("abs", [x], x.dtype, x.shape, lambda a: floating("abs", x.dtype, *a))
+            self.apply(name, [x, y], x.dtype, x.shape, lambda a, b, base=x: function_of_two(name, base.dtype, a[0], b[0]), known=False)
+
     def fused(self):
         x = self.pick(lambda v: v.dtype in FLOATS)
         if x:
@@ -173,13 +190,13 @@ class Arithmetic:
                        lambda a, b, c: fma(x.dtype, a[0], b[0], c[0], a[1], b[1], c[1]), known=False)
 
     def predicate(self):
-        x = self.tile(known=True)
+        x = self.tile(known=True, computed=True)
         name = random.choice(["eq", "ne"] if x.dtype == "bool" else list(PREDICATES))
         if x.dtype in FLOATS and random.random() < 0.2:
             name = random.choice(["isnan", "isinf"])
             return self.apply(name, [x], "bool", x.shape, lambda a: (getattr(torch, name)(a[0]), None))
         y = self.like(x, known=True)
-        return self.apply(name, [x, y], "bool", x.shape, lambda a, b: (PREDICATES[name](a[0], b[0]), None))
+        return self.apply(name, [x, y], "bool", x.shape, lambda a, b: (PREDICATES[name](ordered(a[0], x.dtype), ordered(b[0], x.dtype)), None))
 
     def where(self):
         x = self.tile()
@@ -196,11 +213,13 @@ class Arithmetic:
 
     def convert(self):
         x = self.tile()
-        if x.dtype in ("i32", "u32") and random.random() < 0.3:
-            other = "u32" if x.dtype == "i32" else "i32"
-            return self.apply("bitcast", [x], other, x.shape, lambda a: (wrapped(a[0], other), None), f" {{dtype={other}}}")
+        if x.dtype in INTEGERS and random.random() < 0.3:
+            own = DTYPES[x.dtype]
+            other = random.choice([d for d, t in DTYPES.items() if t.itemsize == own.itemsize and d not in (x.dtype, "bool")])
+            return self.apply("bitcast", [x], other, x.shape, lambda a: (widened(a[0].to(own).view(DTYPES[other])), None),
+                              f" {{dtype={other}}}")
         target = random.choice(self.dtypes)
-        if x.known or target in FLOATS:
+        if x.known or target in HELD:
             self.astype(x, target)
 
     def move(self):
@@ -234,7 +253,7 @@ class Arithmetic:
                        f" {{axis={axis}}}", x.known and y.known)
 
     def reduction(self):
-        x = self.pick(lambda v: v.shape)
+        x = self.pick(lambda v: v.shape and v.dtype not in SMALL)
         if not x:
             return
         names = ["reduce_any", "reduce_all"] if x.dtype == "bool" else ["reduce_sum", "reduce_prod", "reduce_max", "reduce_min"]
@@ -243,14 +262,14 @@ class Arithmetic:
         axes = sorted(random.sample(range(len(x.shape)), 1 if name.startswith("arg") else random.randint(1, len(x.shape))))
         shape = [n for i, n in enumerate(x.shape) if i not in axes]
         if name.startswith("arg"):
-            self.apply(name, [x], "i32", shape, lambda a: (best(name, a[0], axes[0]), None), f" {{axis={axes[0]}}}")
+            self.apply(name, [x], "i32", shape, lambda a: (best(name, x.dtype, a[0], axes[0]), None), f" {{axis={axes[0]}}}")
         else:
             exact = x.known and (x.dtype not in FLOATS or name in ("reduce_max", "reduce_min"))
             self.apply(name, [x], x.dtype, shape, lambda a: reduced(name, x.dtype, *a, axes), f" {{axes={axes}}}", exact)
 
     def combine(self):
         """reduce and scan with a region: one tile by a primitive, or a value and its place."""
-        x = self.pick(lambda v: v.shape and v.known and v.dtype != "bool")
+        x = self.pick(lambda v: v.shape and v.known and v.dtype != "bool" and v.dtype not in SMALL)
         if not x:
             return
         axis, name = random.randrange(len(x.shape)), random.choice(["reduce", "scan"])
@@ -284,21 +303,22 @@ class Arithmetic:
         self.pool.append(result)
 
     def matrix(self):
-        acc = random.choice(["f32", "f32", "f64", "i32"])
-        source = acc if acc == "f64" else random.choice(["i8", "u8"] if acc == "i32" else ["f32", "bf16", "f16"])
-        x = self.pick(lambda v: len(v.shape) in (2, 3) and (v.known or source in FLOATS))
+        acc = random.choice(["f32", "f32", "f64", "i32", "f16"])
+        sources = {"f32": ["f32", "bf16", "f16", *SMALL], "f64": ["f64"], "i32": ["i8", "u8"], "f16": ["f16", *SMALL]}[acc]
+        source = random.choice(sources)
+        x = self.pick(lambda v: len(v.shape) in (2, 3) and (v.known or source in HELD))
         if not x:
             return
         *batch, m, k = x.shape
         n = random.choice(self.extents)
         if k * n * math.prod(batch) > 3000:
             return
-        x, y = self.astype(x, source), self.like(Value("", source, (*batch, k, n), False))
+        x, y = self.astype(x, source), self.like(Value("", random.choice(sources) if acc == "i32" else source, (*batch, k, n), False))
         z = self.like(Value("", acc, (*batch, m, n), False))
         self.apply("mma", [x, y, z], acc, z.shape, lambda a, b, c: product(acc, a[0], b[0], c[0], a[1], b[1], c[1]), known=False)
 
     def fresh(self):
-        dtype = random.choice([d for d in self.dtypes if d != "bool"])
+        dtype = random.choice([d for d in self.dtypes if d != "bool" and d not in SMALL])
         if random.random() < 0.5:
             return self.number(random.choice(self.dtypes))
         size = random.choice(self.extents)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 import torch
-from random_meaning import FLOATS
-from random_program import Program, widened
+from random_meaning import widened
+from random_program import Program
 from tile_ops import _C
 
 
