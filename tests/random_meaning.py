@@ -48,8 +48,10 @@ def unit(dtype):
 
 def nearest(x, dtype):
     """In the dtype, by way of f32. Of f8e4m3, which has no infinity, too large is the largest; before torch 2.13 it was NaN there."""
-    most = torch.finfo(HELD[dtype]).max
-    return x if dtype == "f64" else (x.float().clamp(-most, most) if dtype == "f8e4m3" else x.float()).to(HELD[dtype]).double()
+    if dtype == "f64":
+        return x
+    x = x.float().clamp(-448, 448) if dtype == "f8e4m3" else x.float()
+    return x.to(HELD[dtype]).double()
 
 
 def rounded(x, e, dtype):

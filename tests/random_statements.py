@@ -6,7 +6,7 @@ import random
 
 import torch
 from random_meaning import DTYPES, FLOATS, GENTLE, HELD, INTEGERS, PREDICATES, SMALL, TABLE, best, boolean, cast, error, finished, floating
-from random_meaning import fma, function, function_of_two, integer, ordered, product, reduced, rounded, widened, wrapped
+from random_meaning import fma, function, function_of_two, integer, ordered, product, reduced, rounded, widened
 
 ROUNDED, ROUNDED_OF_TWO = ([n for n, r in TABLE.items() if r["elementwise"] and r["operands"] == count and r["ulp"] > 0 and r["reference"]]
                            for count in (1, 2))
