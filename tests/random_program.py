@@ -73,9 +73,9 @@ class Program(Arithmetic, Regions):
 
     # Statements.
     def step(self):
-        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1, self.predicate: 2,
-                   self.where: 2, self.convert: 3, self.move: 4, self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1,
-                   self.index: 2, self.store: 2, self.reload: 5, self.scatter: 1}
+        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1, self.predicate: 2, self.where: 2,
+                   self.convert: 3, self.beside_a_tie: 1, self.move: 4, self.reduction: 3, self.combine: 1, self.matrix: 2,
+                   self.fresh: 2, self.gather: 1, self.index: 2, self.store: 2, self.reload: 5, self.scatter: 1}
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()

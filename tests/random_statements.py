@@ -6,7 +6,7 @@ import random
 
 import torch
 from random_meaning import DTYPES, FLOATS, GENTLE, HELD, INTEGERS, PREDICATES, SMALL, TABLE, best, boolean, cast, error, finished, floating
-from random_meaning import fma, function, function_of_two, integer, ordered, product, reduced, rounded, widened
+from random_meaning import fma, function, function_of_two, integer, ordered, nearest, product, reduced, widened
 
 ROUNDED, ROUNDED_OF_TWO = ([n for n, r in TABLE.items() if r["elementwise"] and r["operands"] == count and r["ulp"] > 0 and r["reference"]]
                            for count in (1, 2))
@@ -19,9 +19,6 @@ BINARY = {
 }
 # What passes may replace by an operand.
 PASSED_ON = {"reshape", "broadcast", "permute", "cat", "where", "minimum", "maximum", "neg", "abs", "astype"}
-# Beside the middle between two numbers of a narrower float, at a distance that one between them does not see.
-NEAR_TIES = [1 + 2.0**-place + tail for place in (3, 4, 8, 11) for tail in (2.0**-40, -(2.0**-40))]
-NEAR_TIES_WIDE = [2**62 + 2**54 + 2**20, 2**60 + 2**36 + 1, 2**30 + 2**22 + 1, 2**62 - 1, -(2**62) - 2**38 - 1]
 STEADY = {"neg", "abs", "add", "sub", "mul", "minimum", "maximum"}  # of operands with an error
 
 
@@ -90,9 +87,8 @@ class Arithmetic:
         if dtype == "bool":
             return self.constant(dtype, random.random() < 0.5)
         if dtype in HELD:
-            number = random.choice([0.0, 1.0, -1.5, 0.25, 3.0, 100.0] + NEAR_TIES)
-            return self.constant(dtype, rounded(torch.tensor(number, dtype=torch.float64), None, dtype)[0].item())
-        wide = NEAR_TIES_WIDE if dtype in ("i64", "u64") and random.random() < 0.3 else []
+            return self.constant(dtype, nearest(torch.tensor(random.choice([0.0, 1.0, -1.5, 0.25, 3.0, 100.0])), dtype).item())
+        wide = [2**62 - 1, -(2**60) - 2**36 - 1] if dtype in ("i64", "u64") and random.random() < 0.3 else []
         return self.constant(dtype, random.choice(wide or ([0, 1, 2, 3, 5, 31] if dtype.startswith("u") else [0, 1, -1, 2, 3, -7, 31])))
 
     def scalar(self, dtype="i32"):
@@ -221,6 +217,15 @@ class Arithmetic:
         target = random.choice(self.dtypes)
         if x.known or target in HELD:
             self.astype(x, target)
+
+    def beside_a_tie(self):
+        """A constant next to the middle between two numbers of the float that it becomes; a float on the way there would not see it."""
+        target = random.choice([d for d in self.dtypes if d in HELD and d != "f64"])
+        half = torch.finfo(HELD[target]).eps / 2
+        source = random.choice(["f64", "i64", "u64"] if target in ("f32", "bf16") else ["f64"])
+        number = (1 + half) * 2.0**60
+        number = int(number) + random.choice([1, -1]) if source != "f64" else number * 2.0**-60 + random.choice([1, -1]) * 2.0**-40
+        self.astype(self.constant(source, number), target)
 
     def move(self):
         x = self.pick(lambda v: v.shape)
