@@ -251,6 +251,24 @@ bool equal_bits(float a, float b) {
   return std::memcmp(&a, &b, sizeof a) == 0 || (std::isnan(a) && std::isnan(b));
 }
 
+// A lane's bits do not depend on the lanes beside it, which may send the vector another way.
+TEST(Functions, LanesDoNotDependOnTheirNeighbours) {
+  const auto x = samples<float>(20'003, 60'000);
+  const long n = static_cast<long>(x.size());
+  std::vector<float> alone(x.size()), got(x.size());
+  for (Isa isa : machine_isas())
+    for (const auto& probe : probe_table(isa).unary_float)
+      for (float beside : {1.f, -95.f, 1e30f, -INFINITY, NAN}) {
+        auto y = x;
+        for (size_t i = 0; i < y.size(); i += 4) y[i] = beside;
+        probe.run(x.data(), alone.data(), n);
+        probe.run(y.data(), got.data(), n);
+        for (size_t i = 0; i < x.size(); ++i)
+          ASSERT_TRUE(i % 4 == 0 || equal_bits(got[i], alone[i]))
+              << probe.name << " on " << name(isa) << " of " << show(x[i]) << " beside " << show(beside);
+      }
+}
+
 // Another vector type with the same operations gives the same bits: what the sweep assembler relies on.
 TEST(Functions, AnotherVectorTypeGivesTheSameBits) {
   const auto x = samples<float>(100'003, 90'000);
