@@ -42,13 +42,13 @@ namespace rows {
                           .doc = DOC,                                                     \
                           .test = {.reference = REF, .low = LOW, .high = HIGH, .tolerance = ULP}}};
 #define UNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_same, T, R, L, H, U, DOC)
-#define TEST(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_bool, T, R, L, H, U, DOC)
+#define UNARY_PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 1, D, infer_bool, T, R, L, H, U, DOC)
 #define BINARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_same, T, R, L, H, U, DOC)
 #define PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_bool, T, R, L, H, U, DOC)
 #define TERNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 3, D, infer_same, T, R, L, H, U, DOC)
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY
@@ -81,7 +81,7 @@ Tile ternary(const Primitive& primitive, const char* name, const Operand& x, con
 
 #define UNARY(name, ...) \
   Tile name(Operand x) { return unary(rows::name##_, #name, x); }
-#define TEST(name, ...) \
+#define UNARY_PREDICATE(name, ...) \
   Tile name(Operand x) { return unary(rows::name##_, #name, x); }
 #define BINARY(name, ...) \
   Tile name(Operand x, Operand y) { return binary(rows::name##_, #name, x, y); }
@@ -91,7 +91,7 @@ Tile ternary(const Primitive& primitive, const char* name, const Operand& x, con
   Tile name(Operand x, Operand y, Operand z) { return ternary(rows::name##_, #name, x, y, z); }
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY

@@ -5,13 +5,13 @@
 namespace tile {
 
 #define UNARY(name, ...) Tile name(Operand x);
-#define TEST(name, ...) Tile name(Operand x);
+#define UNARY_PREDICATE(name, ...) Tile name(Operand x);
 #define BINARY(name, ...) Tile name(Operand x, Operand y);
 #define PREDICATE(name, ...) Tile name(Operand x, Operand y);
 #define TERNARY(name, ...) Tile name(Operand x, Operand y, Operand z);
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY

@@ -124,7 +124,7 @@ std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant&
 #define UNARY(N, D, E, T, ...) \
   ROW_##T(                     \
       N, [](auto x) -> decltype(E) { return E; }, c[0])
-#define TEST(N, D, E, T, ...) UNARY(N, D, E, T)
+#define UNARY_PREDICATE(N, D, E, T, ...) UNARY(N, D, E, T)
 #define BINARY(N, D, E, T, ...) \
   ROW_##T(                      \
       N, [](auto x, auto y) -> decltype(E) { return E; }, c[0], c[1])

@@ -21,14 +21,11 @@ struct Row {
 #define TERNARY(N, D, E, T, R, low, high, ulp, doc) ROW(N, 3, D, T, low, high, ulp)
 #define TEST_ROW(N, n, D, low, high) {#N, n, dtypes::D, true, true, low, high, 0},
 #define PREDICATE(N, D, E, T, R, low, high, ulp, doc) TEST_ROW(N, 2, D, low, high)
-#pragma push_macro("TEST")
-#undef TEST
-#define TEST(N, D, E, T, R, low, high, ulp, doc) TEST_ROW(N, 1, D, low, high)
+#define UNARY_PREDICATE(N, D, E, T, R, low, high, ulp, doc) TEST_ROW(N, 1, D, low, high)
 const Row rows[] = {
 #include "prims/elementwise.def"
     {"to_bool", 1, dtypes::numbers, true, true, -2, 2, 0},
 };
-#pragma pop_macro("TEST")
 
 template <class T>
 constexpr DType dtype_of(Lane lane) {

@@ -1,12 +1,11 @@
 // Equal IR from every compiler: kernels whose arguments have side effects on the trace, which g++ and clang
 // evaluate in different orders. The hashes are those of the canonical text; both compilers must give them.
+#include <gtest/gtest.h>
+
 #include "dsl/tracer.h"
 #include "ir/print.h"
 #include "passes/passes.h"
 #include "tile.h"
-
-// Behind tile.h, whose tables use the name TEST.
-#include <gtest/gtest.h>
 
 namespace tile {
 namespace {

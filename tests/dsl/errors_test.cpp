@@ -1,14 +1,13 @@
 // Bad input of the language: exact texts, with the user's line, what was given and the fix.
-#include "dsl/tracer.h"
-#include "error_text.h"
-#include "tile.h"
-
-// Behind tile.h, whose tables use the name TEST.
 #include <gtest/gtest.h>
 
 #include <memory>
 #include <optional>
 #include <regex>
+
+#include "dsl/tracer.h"
+#include "error_text.h"
+#include "tile.h"
 
 namespace tile {
 namespace {

@@ -1,14 +1,13 @@
 // Launching: kernels are compiled once a key; exact texts of what a launch may not be given.
-#include "error_text.h"
-#include "runtime/kernel.h"
-#include "runtime/text_kernel.h"
-#include "tile.h"
-
-// Behind tile.h, whose tables use the name TEST.
 #include <gtest/gtest.h>
 
 #include <limits>
 #include <vector>
+
+#include "error_text.h"
+#include "runtime/kernel.h"
+#include "runtime/text_kernel.h"
+#include "tile.h"
 
 namespace tile {
 namespace {

@@ -59,13 +59,13 @@ constexpr TracedRow rows[] = {
   ROW(name, set, 1),                                                                                     \
       pair_row<pairs::OfDifference, meaning::name##_row, 2, dtypes::set.has(DType::f32)>(#name "(sub)"), \
       pair_row<pairs::OfSum, meaning::name##_row, 3, dtypes::set.has(DType::f32)>(#name "(fma)"),
-#define TEST(name, set, ...) ROW(name, set, 1),
+#define UNARY_PREDICATE(name, set, ...) ROW(name, set, 1),
 #define BINARY(name, set, ...) ROW(name, set, 2),
 #define PREDICATE(name, set, ...) ROW(name, set, 2),
 #define TERNARY(name, set, ...) ROW(name, set, 3),
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY

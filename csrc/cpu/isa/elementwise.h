@@ -129,11 +129,12 @@ constexpr ElementwiseRow elementwise_rows[] = {
   same_row<meaning::name##_row, T, 2, traits, takes<T>(dtypes::set)>(#name),
 #define TERNARY(name, set, expression, traits, ...) \
   same_row<meaning::name##_row, T, 3, traits, takes<T>(dtypes::set)>(#name),
-#define TEST(name, set, ...) predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
+#define UNARY_PREDICATE(name, set, ...) \
+  predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
 #define PREDICATE(name, set, ...) predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY

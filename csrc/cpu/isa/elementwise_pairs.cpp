@@ -28,13 +28,13 @@ constexpr ElementwiseRow rows[] = {
 #define UNARY(name, set, expression, traits, ...)                                     \
   unary_pair<OfDifference<meaning::name##_row>, 2, traits == ROUNDED>(#name "(sub)"), \
       unary_pair<OfSum<meaning::name##_row>, 3, traits == ROUNDED>(#name "(fma)"),
-#define TEST(...)
+#define UNARY_PREDICATE(...)
 #define BINARY(...)
 #define PREDICATE(...)
 #define TERNARY(...)
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY

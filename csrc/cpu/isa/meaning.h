@@ -93,13 +93,13 @@ TILE_INLINE V cdiv(V x, V y) {
     }                                                  \
   };
 #define UNARY(name, dtypes, expression, ...) TILE_ROW1(name, expression)
-#define TEST(name, dtypes, expression, ...) TILE_ROW1(name, expression)
+#define UNARY_PREDICATE(name, dtypes, expression, ...) TILE_ROW1(name, expression)
 #define BINARY(name, dtypes, expression, ...) TILE_ROW2(name, expression)
 #define PREDICATE(name, dtypes, expression, ...) TILE_ROW2(name, expression)
 #define TERNARY(name, dtypes, expression, ...) TILE_ROW3(name, expression)
 #include "prims/elementwise.def"
 #undef UNARY
-#undef TEST
+#undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY
