@@ -53,8 +53,8 @@ TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
-// Lanes so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors have no others; types
-// that cannot ask take the longer way, which has the same bits.
+// Lanes so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors have no others;
+// types that cannot ask take the longer way, which has the same bits.
 template <class V>
 TILE_INLINE typename V::MaskType exp_is_normal_of(V x) {
   return clear_sign(x) <= V(87.25f);
