@@ -40,10 +40,12 @@ struct Layout {
 // one pass over the rest is enough: it is within a few deviations of the tile's.
 inline Moments tile_moments(const Array& array, const Operand& slice, const Operand& tile, const Operand& k,
                             const Tile& pixels, Layout at) {
-  const int first = at.pixels / 8;
+  constexpr int parts = 32;  // of which one is the first
+  const int first = at.pixels / parts;
   RowView x(array, slice, at.channels, at.pixels, at.axis), start(array, slice, at.channels, first, at.axis);
   Tile left = pixels - k * at.pixels, n = min(left, at.pixels).astype(at.dtype);
-  Tile m = start.load(tile, k * 8).astype(at.dtype).sum(at.axis, true) / min(left, first).astype(at.dtype);
+  Tile m =
+      start.load(tile, k * parts).astype(at.dtype).sum(at.axis, true) / min(left, first).astype(at.dtype);
   Tile d = fma(inside_row(k, at.pixels, at.axis, pixels, at.dtype), -m, x.load(tile, k).astype(at.dtype));
   Tile l = d.sum(at.axis, true) / n;
   return {n, m, l, (d * d).sum(at.axis, true) - l * l * n};

@@ -53,6 +53,14 @@ TILE_INLINE V exp_normal(V x) {
   const auto e = split_exponent<127>(x);
   return (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
 }
+// The same where x is in that range and no NaN: 2^n goes into the exponent by an addition of integers, since
+// multiplications are what these functions wait for.
+template <class V>
+TILE_INLINE V exp_ordinary(V x) {
+  using B = typename V::Bits;
+  const auto e = split_exponent<0>(x);
+  return bit_cast<V>(bit_cast<B>(expm1_reduced(e.r) + V(1.f)) + (e.bits << 23));
+}
 // Lanes so near 0 that neither exp(x) nor exp(-x) overflows or is denormal. Most vectors have no others;
 // types that cannot ask take the longer way, which has the same bits.
 template <class V>
@@ -71,7 +79,7 @@ TILE_INLINE V exp(V x) {
   if constexpr (in_double<V>)
     return map_lanes([](double a) { return __builtin_exp(a); }, x);
   else
-    return exp_is_normal(x) ? exp_normal(x) : exp_shifted<0>(x);
+    return exp_is_normal(x) ? exp_ordinary(x) : exp_shifted<0>(x);
 }
 template <FloatVector V>
 TILE_INLINE V exp2(V x) {
@@ -105,7 +113,7 @@ TILE_INLINE V sigmoid(V x) {
     const V e = exp(-clear_sign(x)), sum = V(1.) + e, value = select(x < V(0.), e, V(1.)) / sum;
     return fnma(value, (e - (sum - V(1.))) / sum, value);
   } else {
-    if (exp_is_normal(x)) return V(1.f) / (V(1.f) + exp_normal(-x));
+    if (exp_is_normal(x)) return V(1.f) / (V(1.f) + exp_ordinary(-x));
     const auto e = split_exponent<127 - 64>(max(V(-30.f), min(V(104.5f), -x)));
     const V scaled = (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
     return V(0x1p-64f) / (V(0x1p-64f) + scaled);
@@ -118,7 +126,7 @@ TILE_INLINE V silu(V x) {
   if constexpr (in_double<V>) {
     return x * sigmoid(x);
   } else {
-    const auto quotient = [&] { return x / (V(1.f) + exp_normal(-x)); };
+    const auto quotient = [&] { return x / (V(1.f) + exp_ordinary(-x)); };
     return exp_is_normal(x) ? quotient() : select(exp_is_normal_of(x), quotient(), x * sigmoid(x));
   }
 }
