@@ -32,7 +32,7 @@ std::vector<StepFunction> step_functions(const Op& op) {
   } else if (to == DType::boolean && from != DType::boolean) {
     steps.push_back({"to_bool", row_of(op, "to_bool", source).variants, target});
   } else if (source != target) {
-    steps.push_back({from == DType::boolean && to != DType::f64 && is_floating(to) ? "number" : "",
+    steps.push_back({(from == DType::boolean || from == DType::i32) && target == Lane::f32 ? "number" : "",
                      cast_row(source, target).variants, target});
   }
   if (ends_in_rounding(op)) steps.push_back({rounding_name(to), rounding(to), target});

@@ -33,14 +33,15 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
   for (size_t v = 0; v < input_count(); ++v) {
     const Cursor& from = space_.inputs[v];
     const bool columns = varies(v, cols_dim_);
-    const DType dtype = from.lanes && sweep_.lanes[v] == Lane::f32 ? DType::f32 : from.dtype;
+    const DType dtype = from.lanes && from.dtype != DType::boolean ? dtype_of(sweep_.lanes[v]) : from.dtype;
     if (columns && !adjacent(from, info(dtype).bytes)) return false;
     form.inputs.push_back({dtype, columns, false});
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
-    const bool columns = varies(static_cast<size_t>(sweep_.outputs[k].value), cols_dim_);
-    if (columns && !adjacent(space_.outputs[k], 4)) return false;
-    form.outputs.push_back({DType::f32, columns, false});
+    const auto value = static_cast<size_t>(sweep_.outputs[k].value);
+    const bool columns = varies(value, cols_dim_), mask = sweep_.outputs[k].dtype == DType::boolean;
+    if (columns && !adjacent(space_.outputs[k], element(value))) return false;
+    form.outputs.push_back({mask ? DType::boolean : dtype_of(sweep_.lanes[value]), columns, false});
   }
   for (size_t k = 0; k < sweep_.stores.size(); ++k) {
     const Cursor& to = space_.stores[k];
@@ -96,14 +97,14 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
     const Cursor& from = space_.inputs[v];
     const Coverage there = coverage(from, r, rows, c, cols);
     if (there == Coverage::whole) continue;
-    const bool lanes = from.dtype == DType::f32;
+    const bool lanes = from.lanes ? sweep_.lanes[v] == Lane::f32 : from.dtype == DType::f32;
     if (there == Coverage::part || (!lanes && from.pad != 0)) return 0;
     arguments.arrays[v] = {line(v), 0};
     if (lanes)
       std::fill_n(reinterpret_cast<float*>(line(v)), varies(v, cols_dim_) ? cols : 1,
                   static_cast<float>(from.pad));
     else
-      std::memset(line(v), 0, static_cast<size_t>(cols) * 2);
+      std::memset(line(v), 0, line_bytes());
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k, ++next)
     *next = {locate(space_.outputs[k], r, c), space_.outputs[k].stride[rows_dim_]};

@@ -24,7 +24,7 @@ struct Built {
   int input(DType dtype = DType::f32, bool columns = true) {
     sweep.inputs.push_back(0);
     form.inputs.push_back({dtype, columns, false});
-    return value(dtype == DType::boolean ? Lane::u8 : Lane::f32);
+    return value(lane_of(dtype));
   }
   int step(std::string_view name, std::vector<int> operands, Lane result = Lane::f32) {
     SweepStep step;
@@ -38,6 +38,10 @@ struct Built {
   void store(int value, DType dtype = DType::f32, bool streams = false) {
     sweep.stores.push_back({value, {}});
     form.stores.push_back({dtype, true, streams});
+  }
+  void output(int value, DType dtype) {
+    sweep.outputs.push_back({value, 0, 0, dtype});
+    form.outputs.push_back({dtype, true, false});
   }
   void reduce(std::string_view name, bool columns, int value, int factor = -1) {
     SweepReduction reduction;
@@ -62,7 +66,8 @@ struct Built {
   }
 };
 
-bool same(float a, float b) {
+template <class T>
+bool same(T a, T b) {
   return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
 }
 
@@ -90,60 +95,66 @@ class Assembler : public ::testing::Test {
   bool here() const { return supported(Isa::avx2); }
 };
 
-// Predicates select between their first and last operands.
+template <class T>
 void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
   constexpr int64_t rows = 3;
+  constexpr DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::i32;
   const int arity = arity_of(row);
-  const bool predicate = row.name == "isnan" || row.name == "isinf" || row.name == "to_bool" ||
+  const bool selects = row.name == "where",
+             predicate = row.name == "isnan" || row.name == "isinf" || row.name == "to_bool" ||
                          row.name == "eq" || row.name == "ne" || row.name == "lt" || row.name == "le" ||
                          row.name == "gt" || row.name == "ge";
+  if (cols % 8 && (selects || predicate)) return;  // bytes come and go by whole vectors
   Built built;
   std::vector<int> operands;
-  for (int k = 0; k < arity; ++k)
-    operands.push_back(built.input(row.name == "where" && k == 0 ? DType::boolean : DType::f32));
-  const int result = built.step(row.name, operands, predicate ? Lane::u8 : Lane::f32);
-  built.store(predicate ? built.step("number", {result}) : result);
-  if (cols % 8 && row.name == "where") return;  // bytes come by whole vectors
+  for (int k = 0; k < arity; ++k) operands.push_back(built.input(selects && k == 0 ? DType::boolean : dtype));
+  const int result = built.step(row.name, operands, predicate ? Lane::u8 : lane_of(dtype));
+  built.output(result, predicate ? DType::boolean : dtype);
   ASSERT_TRUE(built.assemble()) << row.name;
-  Values<float> values(-100, 100, specials), numbers(0, 2, false);
-  std::vector<std::unique_ptr<Floats>> inputs;
-  Array<uint8_t> mask(rows, cols);
+  Values<T> values(-100, 100, specials);
+  Array<uint8_t> mask(rows, cols), flags(rows, cols, 8), want_flags(rows, cols, 8);
   for (int64_t r = 0; r < rows; ++r)
-    for (int64_t c = 0; c < cols; ++c) mask.set(r, c, numbers.next() > 1);
-  Floats out(rows, cols, 5), want(rows, cols, 5);
-  Array<uint8_t> flags(rows, cols);
+    for (int64_t c = 0; c < cols; ++c) mask.set(r, c, (r + c) % 3 == 0);
+  Array<T> out(rows, cols, 5), want(rows, cols, 5);
+  std::vector<std::unique_ptr<Array<T>>> inputs;
   std::vector<std::pair<char*, int64_t>> arrays;
-  Chunk chunk{rows, cols, predicate ? flags.data : want.data, predicate ? flags.stride : want.stride, {}, {}};
+  Chunk chunk{
+      rows, cols, predicate ? want_flags.data : want.data, predicate ? want_flags.stride : want.stride,
+      {},   {}};
   for (int k = 0; k < arity; ++k) {
-    inputs.push_back(std::make_unique<Floats>(rows, cols, k));
+    inputs.push_back(std::make_unique<Array<T>>(rows, cols, k));
     inputs.back()->fill(values, rows);
-    const bool flag = row.name == "where" && k == 0;
-    arrays.push_back(flag ? mask.place() : inputs.back()->place());
+    arrays.push_back(selects && k == 0 ? mask.place() : inputs.back()->place());
     chunk.in[k] = arrays.back().first;
     chunk.in_row[k] = arrays.back().second;
   }
   row.variants[0](chunk);
-  arrays.push_back(out.place());
+  arrays.push_back(predicate ? flags.place() : out.place());
   built.run(rows, cols, arrays);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t c = 0; c < cols; ++c) {
-      const float expected = predicate ? static_cast<float>(flags.get(r, c)) : want.get(r, c);
-      ASSERT_TRUE(same(out.get(r, c), expected))
-          << row.name << " of " << inputs[0]->get(r, c) << ": " << out.get(r, c) << ", not " << expected;
+      ASSERT_TRUE(predicate ? flags.get(r, c) == want_flags.get(r, c) : same(out.get(r, c), want.get(r, c)))
+          << row.name << " of " << inputs[0]->get(r, c) << ": " << out.get(r, c) << ", not "
+          << want.get(r, c);
     }
-  ASSERT_TRUE(out.padding_untouched(rows)) << row.name;
+  ASSERT_TRUE(out.padding_untouched(rows) && flags.padding_untouched(rows)) << row.name;
 }
 
 TEST_F(Assembler, EveryRowHasTheInterpretersBits) {
   if (!here()) return;
-  int found = 0;
+  int floats = 0, integers = 0;
   for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane)) continue;
-    ++found;
+    if (!assembler::find_traced(row.name, row.lane)) continue;
     for (bool specials : {false, true})
-      for (int64_t cols : {1, 7, 8, 24, 61}) compare_with_row(row, specials, cols);
+      for (int64_t cols : {1, 7, 8, 24, 61}) {
+        if (row.lane == Lane::f32) compare_with_row<float>(row, specials, cols);
+        if (row.lane == Lane::i32) compare_with_row<int32_t>(row, specials, cols);
+      }
+    floats += row.lane == Lane::f32;
+    integers += row.lane == Lane::i32;
   }
-  EXPECT_GT(found, 80);
+  EXPECT_GT(floats, 80);
+  EXPECT_GT(integers, 15);
 }
 
 TEST_F(Assembler, NarrowFloatsAreReadAndWritten) {
@@ -291,9 +302,9 @@ TEST_F(Assembler, WhatCannotBeRecordedIsRefused) {
   Built sine, integers, mask;
   sine.store(sine.step("sin", {sine.input()}));
   EXPECT_FALSE(sine.assemble());
-  integers.store(integers.input(DType::i32));
+  integers.store(integers.input(DType::i64), DType::i64);
   EXPECT_FALSE(integers.assemble());
-  mask.store(mask.input(DType::boolean), DType::boolean);
+  mask.store(mask.input(), DType::boolean);
   EXPECT_FALSE(mask.assemble());
   for (const int sums : {8, 9}) {
     Built many;

@@ -30,7 +30,7 @@ void Body::compute(const std::vector<int>& roots) {
 
 bool Body::folds(int value) {
   return op(value).micro == Micro::column && !mask_ && held(value).reg < 0 && held(value).slot < 0 &&
-         around_.dtypes[op(value).immediate] == DType::f32 && held(value).uses.size() == 1;
+         info(around_.dtypes[op(value).immediate]).bytes == 4 && held(value).uses.size() == 1;
 }
 bool Body::in_register(int value) {
   return home(value) ? home(value)->kind == Place::vector : held(value).reg >= 0;

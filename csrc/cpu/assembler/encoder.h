@@ -21,6 +21,8 @@ inline constexpr Instruction load_lane{0x10, 1, 2}, store_lane{0x11, 1, 2}, broa
     broadcast_byte{0x78, 2, 1};
 inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0};
 inline constexpr Instruction extend_words{0x33, 2, 1}, extend_bytes{0x31, 2, 1}, pack_words{0x2b, 2, 1};
+inline constexpr Instruction pack_signed_words{0x6b, 1, 1}, pack_signed_bytes{0x63, 1, 1},
+    store_half{0x13, 1, 0};
 inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};
 }  // namespace vex
 

@@ -24,6 +24,9 @@ enum class Micro : uint8_t {
   compare,  // immediate: the predicate
   add_integer,
   sub_integer,
+  mul_integer,
+  min_integer,
+  max_integer,
   greater_integer,
   equal_integer,
   shift_left,  // immediate: the count

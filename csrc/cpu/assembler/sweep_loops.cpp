@@ -146,8 +146,7 @@ Place SweepLoops::address(int participant) {
     }
     before += arrays->size();
   }
-  const bool lanes = participant >= output(0) && participant < store(0);
-  const int bytes = lanes || participant >= reduction(0) ? 4 : info(array->dtype).bytes;
+  const int bytes = info(array->dtype).bytes;
   int base = pointers_[at];
   if (base < 0) at_work_->load(base = rcx, argument(at_offset(participant)));
   Place place = Place::indexed(base, rax, bytes);

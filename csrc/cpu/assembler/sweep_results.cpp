@@ -17,7 +17,7 @@ void SweepLoops::collect(const Ways& ways, std::vector<int>& roots) const {
 void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, int accumulators, bool masked) {
   for (size_t k = 0; k < ways.outputs.size(); ++k)
     if (form_.outputs[k].columns)
-      store_vector(code, body, ways.outputs[k], output(k), {DType::f32, true, false}, masked);
+      store_vector(code, body, ways.outputs[k], output(k), form_.outputs[k], masked);
   for (size_t k = 0; k < ways.stores.size(); ++k)
     store_vector(code, body, ways.stores[k], store(k), form_.stores[k], masked);
   for (size_t k = 0; k < ways.reductions.size(); ++k)
@@ -27,7 +27,14 @@ void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, int 
 void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant,
                               const SweepForm::Array& array, bool masked) {
   const int reg = body.use(value);
-  if (array.dtype == DType::f16) {
+  if (array.dtype == DType::boolean) {  // the lanes are masks
+    const int bytes = body.temporary();
+    code.vector(vex::upper_half, reg, 0, Place::reg(bytes), 256, 1);
+    code.vector(vex::pack_signed_words, bytes, reg, Place::reg(bytes), 128);
+    code.vector(vex::pack_signed_bytes, bytes, bytes, Place::reg(bytes), 128);
+    code.vector(row_of(Micro::bit_and).instruction, bytes, bytes, constants_.place(0x01010101), 128);
+    code.vector(vex::store_half, bytes, 0, address(participant), 128);
+  } else if (array.dtype == DType::f16) {
     code.vector(row_of(Micro::to_half).instruction, reg, 0, address(participant), 256, 0);
   } else if (array.dtype == DType::bf16) {  // the patterns are the lower halves of the lanes
     const int upper = body.temporary();

@@ -20,18 +20,20 @@ const Combination* find_combination(const ReduceRow& row) {
   return row.lane == Lane::f32 && found != std::end(combinations_) ? found : nullptr;
 }
 
-bool is_float(DType dtype) { return dtype == DType::f32 || dtype == DType::bf16 || dtype == DType::f16; }
+bool whole_lane(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
+bool known(DType dtype) {
+  return whole_lane(dtype) || dtype == DType::boolean || dtype == DType::bf16 || dtype == DType::f16;
+}
+// Memory of a dtype that a lane goes to.
+bool goes_to(Lane lane, DType dtype) { return known(dtype) && lane_of(dtype) == lane; }
 
 bool supported(const SweepForm& form) {
   const auto reads = [](const SweepForm::Array& array) {
-    return array.dtype == DType::f32 || array.dtype == DType::boolean ||
-           (array.columns && is_float(array.dtype));
+    return array.columns ? known(array.dtype) : whole_lane(array.dtype) || array.dtype == DType::boolean;
   };
-  const auto writes = [](const SweepForm::Array& array) { return array.columns && is_float(array.dtype); };
   const auto sums = std::count_if(form.reductions.begin(), form.reductions.end(),
                                   [](const SweepForm::Array& array) { return array.columns; });
   return sums <= most_sums && std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
-         std::all_of(form.stores.begin(), form.stores.end(), writes) &&
          form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() <=
              most_arrays;
 }
@@ -39,9 +41,10 @@ bool supported(const SweepForm& form) {
 }  // namespace
 
 bool SweepForm::any_columns() const {
-  const auto whole_lanes = [](const Array& array) { return !array.columns || array.dtype == DType::f32; };
-  return std::all_of(inputs.begin(), inputs.end(), whole_lanes) &&
-         std::all_of(stores.begin(), stores.end(), whole_lanes);
+  const auto maskable = [](const Array& array) { return !array.columns || whole_lane(array.dtype); };
+  return std::all_of(inputs.begin(), inputs.end(), maskable) &&
+         std::all_of(outputs.begin(), outputs.end(), maskable) &&
+         std::all_of(stores.begin(), stores.end(), maskable);
 }
 
 bool SweepTrace::record(const Sweep& sweep, const SweepForm& form) {
@@ -89,15 +92,16 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   }
   trace.quick = quick_way;
   const auto value_of = [&](int value) { return values[static_cast<size_t>(value)]; };
-  const auto is_lane = [&](int value) { return sweep.lanes[static_cast<size_t>(value)] == Lane::f32; };
+  const auto lane = [&](int value) { return sweep.lanes[static_cast<size_t>(value)]; };
   ways = {};
-  for (const SweepOutput& output : sweep.outputs) {
-    if (!is_lane(output.value)) return false;
-    ways.outputs.push_back(value_of(output.value));
+  for (size_t k = 0; k < sweep.outputs.size(); ++k) {
+    const auto& [dtype, columns, streams] = form.outputs[k];
+    if (!goes_to(lane(sweep.outputs[k].value), dtype) || (!columns && !whole_lane(dtype))) return false;
+    ways.outputs.push_back(value_of(sweep.outputs[k].value));
   }
   for (size_t k = 0; k < sweep.stores.size(); ++k) {
     const int value = sweep.stores[k].value;
-    if (!is_lane(value)) return false;
+    if (!goes_to(lane(value), form.stores[k].dtype)) return false;
     ways.stores.push_back(form.stores[k].dtype == DType::bf16 ? to_bf16_bits(Traced::of(value_of(value))).id
                                                               : value_of(value));
   }

@@ -60,6 +60,10 @@ struct TracedBits {
   friend TracedBits operator-(TracedBits a, TracedBits b) {
     return of(record(Micro::sub_integer, a.id, b.id));
   }
+  friend TracedBits operator*(TracedBits a, TracedBits b) {
+    return of(record(Micro::mul_integer, a.id, b.id));
+  }
+  friend TracedBits operator-(TracedBits a) { return TracedBits(0) - a; }
   friend TracedBits operator&(TracedBits a, TracedBits b) { return of(record(Micro::bit_and, a.id, b.id)); }
   friend TracedBits operator|(TracedBits a, TracedBits b) { return of(record(Micro::bit_or, a.id, b.id)); }
   friend TracedBits operator^(TracedBits a, TracedBits b) { return of(record(Micro::bit_xor, a.id, b.id)); }
@@ -80,6 +84,8 @@ struct TracedBits {
     return {record(Micro::equal_integer, a.id, b.id)};
   }
   friend TracedMask operator!=(TracedBits a, TracedBits b) { return ~(a == b); }
+  friend TracedMask operator<=(TracedBits a, TracedBits b) { return ~(a > b); }
+  friend TracedMask operator>=(TracedBits a, TracedBits b) { return ~(b > a); }
 };
 
 struct Traced {
@@ -118,6 +124,12 @@ inline Traced fnma(Traced a, Traced b, Traced c) {
 }
 inline Traced min(Traced a, Traced b) { return Traced::of(record(Micro::min, a.id, b.id)); }
 inline Traced max(Traced a, Traced b) { return Traced::of(record(Micro::max, a.id, b.id)); }
+inline TracedBits min(TracedBits a, TracedBits b) {
+  return TracedBits::of(record(Micro::min_integer, a.id, b.id));
+}
+inline TracedBits max(TracedBits a, TracedBits b) {
+  return TracedBits::of(record(Micro::max_integer, a.id, b.id));
+}
 inline Traced sqrt(Traced x) { return Traced::of(record(Micro::square_root, x.id)); }
 // The modes are those of the instruction, exceptions off.
 inline Traced round(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 8)); }

@@ -15,13 +15,12 @@ using namespace traced;
 
 TracedMask mask(int id) { return {id}; }
 
-template <class Op, int arity>
+template <class Op, int arity, class V = Traced>
 int record_row(const int* in) {
-  if constexpr (arity == 1) return Op{}(Traced::of(in[0])).id;
-  if constexpr (arity == 2) return Op{}(Traced::of(in[0]), Traced::of(in[1])).id;
-  if constexpr (arity == 3) return Op{}(Traced::of(in[0]), Traced::of(in[1]), Traced::of(in[2])).id;
-  if constexpr (arity == 4)
-    return Op{}(Traced::of(in[0]), Traced::of(in[1]), Traced::of(in[2]), Traced::of(in[3])).id;
+  if constexpr (arity == 1) return Op{}(V::of(in[0])).id;
+  if constexpr (arity == 2) return Op{}(V::of(in[0]), V::of(in[1])).id;
+  if constexpr (arity == 3) return Op{}(V::of(in[0]), V::of(in[1]), V::of(in[2])).id;
+  if constexpr (arity == 4) return Op{}(V::of(in[0]), V::of(in[1]), V::of(in[2]), V::of(in[3])).id;
 }
 
 // These leave the lanes one by one, or work in double.
@@ -36,7 +35,13 @@ TILE_NOT(tan)
 TILE_NOT(pow)
 TILE_NOT(floordiv)
 TILE_NOT(mod)
+TILE_NOT(cdiv)
+TILE_NOT(shift_left)
+TILE_NOT(shift_right)
 #undef TILE_NOT
+// And this asks for the element's type.
+template <class Op>
+constexpr bool of_integers = recordable<Op> && !std::is_same_v<Op, meaning::abs_row>;
 
 template <class Op, int arity, bool has>
 constexpr TracedRow float_row(std::string_view name) {
@@ -53,8 +58,18 @@ constexpr TracedRow pair_row(std::string_view name) {
     return {name, Lane::f32, nullptr};
 }
 
+template <class Op, int arity, bool has>
+constexpr TracedRow integer_row(std::string_view name) {
+  if constexpr (has && of_integers<Op>)
+    return {name, Lane::i32, record_row<Op, arity, TracedBits>};
+  else
+    return {name, Lane::i32, nullptr};
+}
+
 constexpr TracedRow rows[] = {
-#define ROW(name, set, arity) float_row<meaning::name##_row, arity, dtypes::set.has(DType::f32)>(#name)
+#define ROW(name, set, arity)                                                \
+  float_row<meaning::name##_row, arity, dtypes::set.has(DType::f32)>(#name), \
+      integer_row<meaning::name##_row, arity, dtypes::set.has(DType::i32)>(#name)
 #define UNARY(name, set, ...)                                                                            \
   ROW(name, set, 1),                                                                                     \
       pair_row<pairs::OfDifference, meaning::name##_row, 2, dtypes::set.has(DType::f32)>(#name "(sub)"), \
@@ -76,6 +91,10 @@ constexpr TracedRow rows[] = {
         {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
     {"where", Lane::f32,
      [](const int* in) { return select(mask(in[0]), Traced::of(in[1]), Traced::of(in[2])).id; }},
+    {"where", Lane::i32,
+     [](const int* in) { return select(mask(in[0]), TracedBits::of(in[1]), TracedBits::of(in[2])).id; }},
+    {"to_bool", Lane::i32, record_row<meaning::to_bool_row, 1, TracedBits>},
+    {"number", Lane::i32, [](const int* in) { return to_float(TracedBits::of(in[0])).id; }},
     {"round.bf16", Lane::f32, [](const int* in) { return round_to_bf16(Traced::of(in[0])).id; }},
     {"round.f16", Lane::f32, [](const int* in) { return round_to_f16(Traced::of(in[0])).id; }},
     // Of masks.
