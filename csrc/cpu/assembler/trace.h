@@ -122,6 +122,8 @@ inline Traced fma(Traced a, Traced b, Traced c) { return Traced::of(record(Micro
 inline Traced fnma(Traced a, Traced b, Traced c) {
   return Traced::of(record(Micro::fused_negative, a.id, b.id, c.id));
 }
+inline Traced fma_once(Traced a, Traced b, Traced c) { return fma(a, b, c); }
+inline Traced fnma_once(Traced a, Traced b, Traced c) { return fnma(a, b, c); }
 inline Traced min(Traced a, Traced b) { return Traced::of(record(Micro::min, a.id, b.id)); }
 inline Traced max(Traced a, Traced b) { return Traced::of(record(Micro::max, a.id, b.id)); }
 inline TracedBits min(TracedBits a, TracedBits b) {

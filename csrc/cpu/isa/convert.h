@@ -35,6 +35,29 @@ TILE_INLINE Vec<float> narrow(Pair<Vec<double>> x) {
   return r;
 }
 
+// a*b + c, rounded once on every chip: what the primitive means. Inside vector functions and products fma()
+// does.
+template <class T>
+TILE_INLINE Vec<T> fma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
+  if constexpr (has_fma || std::is_integral_v<T>) {
+    return fma(a, b, c);
+  } else if constexpr (std::is_same_v<T, float>) {  // the product of two floats is a double
+    const auto x = widen(a), y = widen(b), z = widen(c);
+    return narrow(Pair<Vec<double>>{x.low * y.low + z.low, x.high * y.high + z.high});
+  } else {
+    T x[Vec<T>::lanes], y[Vec<T>::lanes], z[Vec<T>::lanes];
+    a.store(x), b.store(y), c.store(z);
+    for (int i = 0; i < Vec<T>::lanes; ++i) z[i] = __builtin_fma(x[i], y[i], z[i]);
+    return Vec<T>::load(z);
+  }
+}
+
+// c - a*b, likewise.
+template <class T>
+TILE_INLINE Vec<T> fnma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
+  return has_fma ? fnma(a, b, c) : fma_once(-a, b, c);
+}
+
 // Truncating, of values known to fit.
 TILE_INLINE Vec<int32_t> to_int_unchecked(Vec<float> x) {
 #if TILE_VECTOR_BYTES == 64

@@ -19,8 +19,15 @@ struct Max {
     return max_number(x, y);
   }
 };
+struct Fma {
+  template <class V>
+  TILE_INLINE V operator()(V x, V y, V z) const {
+    return fma_once(x, y, z);
+  }
+};
 inline constexpr Min min;
 inline constexpr Max max;
+inline constexpr Fma fma;
 
 template <class V>
 TILE_INLINE V bitwise_not(V x) {

@@ -1,7 +1,7 @@
 // Two steps of f32 in one pass, named outer(inner): the inner one's operands come first. An interpreter's
 // passes cost as much as cheap arithmetic.
 #pragma once
-#include "cpu/isa/vec_math.h"
+#include "cpu/isa/convert.h"
 
 namespace tile::cpu::TILE_ISA::pairs {
 
@@ -19,10 +19,10 @@ PAIR(AddAdd, x + y + z)
 PAIR(AddSub, x - y + z)
 PAIR(SubAdd, x + y - z)
 PAIR(SubSub, x - y - z)
-PAIR(SubMul, fma(x, y, -z))
+PAIR(SubMul, fma_once(x, y, -z))
 PAIR(SubFrom, z - (x + y))
 PAIR(SubFromDifference, z - (x - y))
-PAIR(SubFromProduct, fnma(x, y, z))
+PAIR(SubFromProduct, fnma_once(x, y, z))
 #undef PAIR
 
 #define FMA_PAIR(name, expression)                       \
@@ -32,10 +32,10 @@ PAIR(SubFromProduct, fnma(x, y, z))
       return expression;                                 \
     }                                                    \
   };
-FMA_PAIR(SumTimes, fma(x + y, z, w))
-FMA_PAIR(DifferenceTimes, fma(x - y, z, w))
-FMA_PAIR(ProductTimes, fma(x* y, z, w))
-FMA_PAIR(PlusProduct, fma(z, w, x* y))
+FMA_PAIR(SumTimes, fma_once(x + y, z, w))
+FMA_PAIR(DifferenceTimes, fma_once(x - y, z, w))
+FMA_PAIR(ProductTimes, fma_once(x* y, z, w))
+FMA_PAIR(PlusProduct, fma_once(z, w, x* y))
 #undef FMA_PAIR
 
 template <class Op>
@@ -49,7 +49,7 @@ template <class Op>
 struct OfSum {
   template <class V>
   TILE_INLINE V operator()(V x, V y, V z) const {
-    return Op{}(fma(x, y, z));
+    return Op{}(fma_once(x, y, z));
   }
 };
 

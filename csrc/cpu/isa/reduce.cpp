@@ -1,5 +1,6 @@
 // Reductions of chunks: along columns with four accumulators in a fixed order, along rows by whole vectors.
 #include "cpu/isa/chunk.h"
+#include "cpu/isa/convert.h"
 #include "cpu/isa/parts.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -209,10 +210,10 @@ void product_columns(const Chunk& c) {
     int64_t i = 0;
     for (; i + 4 * lanes <= c.cols; i += 4 * lanes)
       for (int k = 0; k < 4; ++k)
-        acc[k] = fma(V::load(x + i + k * lanes), V::load(y + i + k * lanes), acc[k]);
+        acc[k] = fma_once(V::load(x + i + k * lanes), V::load(y + i + k * lanes), acc[k]);
     for (int k = 0; i + lanes <= c.cols; i += lanes, ++k)
-      acc[k] = fma(V::load(x + i), V::load(y + i), acc[k]);
-    if (i < c.cols) acc[3] = fma(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[3]);
+      acc[k] = fma_once(V::load(x + i), V::load(y + i), acc[k]);
+    if (i < c.cols) acc[3] = fma_once(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[3]);
     *reinterpret_cast<T*>(c.out + r * c.out_row) +=
         reduce((acc[0] + acc[1]) + (acc[2] + acc[3]), [](T a, T b) { return a + b; });
   }
@@ -226,7 +227,7 @@ TILE_INLINE void products_into_one(const Chunk& c, int64_t at) {
   Vec<T> acc[width];
   for (int k = 0; k < width; ++k) acc[k] = load(0, 0, k) * load(1, 0, k);
   for (int64_t r = 1; r < c.rows; ++r)
-    for (int k = 0; k < width; ++k) acc[k] = fma(load(0, r, k), load(1, r, k), acc[k]);
+    for (int k = 0; k < width; ++k) acc[k] = fma_once(load(0, r, k), load(1, r, k), acc[k]);
   T* out = reinterpret_cast<T*>(c.out) + at;
   for (int k = 0; k < width; ++k) (Vec<T>::load(out + k * lanes) + acc[k]).store(out + k * lanes);
 }
@@ -245,10 +246,10 @@ void product_rows(const Chunk& c) {
     T* out = reinterpret_cast<T*>(c.out + r * c.out_row);
     int64_t i = into_one;
     for (; i + lanes <= c.cols; i += lanes)
-      fma(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
+      fma_once(V::load(x + i), V::load(y + i), V::load(out + i)).store(out + i);
     if (i < c.cols) {
       const int64_t rest = c.cols - i;
-      fma(V::load(x + i, rest), V::load(y + i, rest), V::load(out + i, rest)).store(out + i, rest);
+      fma_once(V::load(x + i, rest), V::load(y + i, rest), V::load(out + i, rest)).store(out + i, rest);
     }
   }
 }
