@@ -1,14 +1,37 @@
 // The micro-kernel: a few rows by a few vectors of C, kept in registers while k runs.
 #pragma once
-#include "cpu/isa/vec_math.h"
+#include "cpu/isa/convert.h"
 #include "cpu/isa/vec_memory.h"
 
 namespace tile::cpu::TILE_ISA {
 
+// What products are added up in. Floats without an fma in double: rounded products would cost large scores of
+// attention their last digits.
+template <class T>
+struct Sum {
+  Vec<T> value{T(0)};
+  TILE_INLINE void add(Vec<T> a, Vec<T> b) { value = fma(a, b, value); }
+  TILE_INLINE void add(Sum other) { value = value + other.value; }
+  TILE_INLINE Vec<T> rounded() const { return value; }
+};
+struct DoubleSum {
+  Pair<Vec<double>> value{Vec<double>(0.), Vec<double>(0.)};
+  TILE_INLINE void add(Vec<float> a, Vec<float> b) {
+    const auto x = widen(a), y = widen(b);
+    value = {value.low + x.low * y.low, value.high + x.high * y.high};
+  }
+  TILE_INLINE void add(DoubleSum other) {
+    value = {value.low + other.value.low, value.high + other.value.high};
+  }
+  TILE_INLINE Vec<float> rounded() const { return narrow(value); }
+};
+
 // Accumulators, operands and one broadcast must fit the registers: 16, or 32 with AVX-512.
 template <class T>
 struct KernelShape {
-  static constexpr bool emulated = std::is_same_v<T, int64_t>;  // its multiplication needs registers itself
+  static constexpr bool in_double = std::is_same_v<T, float> && !has_fma;
+  static constexpr bool emulated = std::is_same_v<T, int64_t> || in_double;  // needs registers itself
+  using Sum = std::conditional_t<in_double, DoubleSum, TILE_ISA::Sum<T>>;
   static constexpr int mr = emulated ? 2 : vector_bytes == 64 ? 14 : vector_bytes == 32 ? 6 : 4;
   static constexpr int vectors = 2;
   static constexpr int nr = vectors * Vec<T>::lanes;
@@ -24,17 +47,10 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
   constexpr int lanes = V::lanes;
   // Few rows are too few sums to hide the latency of one: every second or fourth k then sums up apart.
   constexpr int sums = KernelShape<T>::emulated || rows * vectors >= 8 ? 1 : rows * vectors >= 4 ? 2 : 4;
-  V part[sums][rows][vectors];
-#pragma GCC unroll 4
-  for (int s = 0; s < sums; ++s) {
-#pragma GCC unroll 16
-    for (int r = 0; r < rows; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) part[s][r][v] = V(T(0));
-    }
-  }
+  using S = typename KernelShape<T>::Sum;
+  S part[sums][rows][vectors];
   long k = 0;
-  const auto step = [&](V(&sum)[rows][vectors]) __attribute__((always_inline)) {
+  const auto step = [&](S(&sum)[rows][vectors]) __attribute__((always_inline)) {
     V column[vectors];
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
@@ -44,7 +60,7 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
     for (int r = 0; r < rows; ++r) {
       const V row(packed ? a[r] : a[r * lda + k]);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = fma(row, column[v], sum[r][v]);
+      for (int v = 0; v < vectors; ++v) sum[r][v].add(row, column[v]);
     }
     if (packed) a += KernelShape<T>::mr;
     ++k;
@@ -55,13 +71,13 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
   }
   if (sums > 1)
     while (k < depth) step(part[0]);
-  V(&sum)[rows][vectors] = part[0];
+  S(&sum)[rows][vectors] = part[0];
 #pragma GCC unroll 4
   for (int s = 1; s < sums; ++s) {
 #pragma GCC unroll 16
     for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = sum[r][v] + part[s][r][v];
+      for (int v = 0; v < vectors; ++v) sum[r][v].add(part[s][r][v]);
     }
   }
 #pragma GCC unroll 16
@@ -70,11 +86,12 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
     for (int v = 0; v < vectors; ++v) {
       T* p = c + r * ldc + v * lanes;
       // Added last: blocks of k then sum up apart, and the error grows with their length instead of with k.
-      if (accumulate) sum[r][v] = sum[r][v] + (partial ? V::load(p, last) : V::load(p));
+      V value = sum[r][v].rounded();
+      if (accumulate) value = value + (partial ? V::load(p, last) : V::load(p));
       if (partial)
-        sum[r][v].store(p, last);
+        value.store(p, last);
       else
-        sum[r][v].store(p);
+        value.store(p);
     }
   }
 }
