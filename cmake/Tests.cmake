@@ -55,3 +55,16 @@ if(library_sources)
   target_link_options(tile_test_operators PRIVATE -Wl,-z,defs)
   set_target_properties(tile_test_operators PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endif()
+
+# tests/runtime/fake_cuda: a CUDA driver and an NVRTC that return what a test wants, for machines without a GPU.
+if(TARGET test_runtime)
+  file(GLOB fake_cuda_sources CONFIGURE_DEPENDS tests/runtime/fake_cuda/*.cpp)
+  add_library(tile_fake_cuda SHARED EXCLUDE_FROM_ALL ${fake_cuda_sources})
+  target_include_directories(tile_fake_cuda PRIVATE csrc tests)
+  set_target_properties(tile_fake_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+  add_dependencies(test_runtime tile_fake_cuda)
+  # Where pip puts NVRTC: beside torch.
+  get_filename_component(packages "${TileOps_TORCH_ROOT}" DIRECTORY)
+  target_compile_definitions(
+    test_runtime PRIVATE TILE_FAKE_CUDA="$<TARGET_FILE:tile_fake_cuda>" TILE_TEST_PACKAGES="${packages}")
+endif()

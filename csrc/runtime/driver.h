@@ -1,0 +1,92 @@
+// The CUDA driver, opened at first use: devices, contexts, modules, launches. No CUDA header is needed.
+#pragma once
+#include <array>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tile {
+
+struct DeviceProperties {
+  std::string name;
+  int chip = 0;  // 90: compute capability 9.0
+  int multiprocessors = 0;
+  int max_threads = 0;   // a block
+  int shared_bytes = 0;  // what a block can opt in to
+  int multiprocessor_shared_bytes = 0;
+  int l2_bytes = 0;
+};
+
+struct FunctionAttributes {
+  int registers = 0;     // a thread
+  int local_bytes = 0;   // a thread: spills and stack
+  int shared_bytes = 0;  // a block, static
+  int max_threads = 0;   // a block
+};
+
+struct CudaModule {
+  void* handle = nullptr;
+  std::string kernel;  // whom errors name
+  int device = 0;
+};
+struct CudaFunction {
+  void* handle = nullptr;
+  std::string kernel;
+  int device = 0;
+};
+
+struct CudaLaunch {
+  std::array<unsigned, 3> grid{1, 1, 1}, block{1, 1, 1}, cluster{1, 1, 1};
+  unsigned shared_bytes = 0;
+  void* stream = nullptr;
+  bool programmatic = false;  // may start while the kernel before it in the stream still ends
+};
+
+enum class CaptureStatus { none = 0, active = 1, invalidated = 2 };
+
+struct DriverFunctions;  // pointers to its C functions
+
+class Driver {
+ public:
+  // `library`: a path, or a name for the system's loader.
+  explicit Driver(const std::string& library);
+  ~Driver();
+  Driver(const Driver&) = delete;
+  // The one of this process: TILE_CUDA_DRIVER, else libcuda.so.1. An error is thrown anew at each call.
+  static const Driver& get();
+
+  int version() const { return version_; }  // of CUDA: 12030 is 12.3
+  int device_count() const { return static_cast<int>(devices_.size()); }
+  const DeviceProperties& properties(int device) const;
+
+  // Makes the device's primary context, which torch uses too, the thread's. Almost free where it is so
+  // already.
+  void use(int device) const;
+
+  CudaModule load(int device, std::string_view cubin, const std::string& kernel) const;
+  void unload(const CudaModule& module) const;
+  CudaFunction function(const CudaModule& module, const std::string& symbol) const;
+  FunctionAttributes attributes(const CudaFunction& function) const;
+  void allow_shared_memory(const CudaFunction& function, int bytes) const;
+
+  // The function's device must be the thread's. `parameters` points to the value of each.
+  void launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const;
+  CaptureStatus capture_status(void* stream) const;
+
+ private:
+  struct Device;
+  class Relaxed;
+  class Scope;
+  Device& device(int index) const;
+  std::string describe(int index) const;  // "device 0 (NVIDIA H200, sm_90)"
+  void open(const std::string& library);
+  void check(int code, auto&&... what) const;
+  [[noreturn]] void fail_call(int code, const std::string& what) const;
+
+  std::unique_ptr<DriverFunctions> f_;
+  int version_ = 0;
+  std::vector<std::unique_ptr<Device>> devices_;
+};
+
+}  // namespace tile

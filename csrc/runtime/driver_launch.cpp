@@ -1,0 +1,118 @@
+// Contexts, modules, functions and launches.
+#include "runtime/driver.h"
+#include "runtime/driver_device.h"
+#include "runtime/driver_functions.h"
+
+namespace tile {
+namespace {
+
+std::string triple(const unsigned (&n)[3]) { return str("(", n[0], ", ", n[1], ", ", n[2], ")"); }
+
+}  // namespace
+
+// While it lives, the thread may load code although some stream is being captured.
+class Driver::Relaxed {
+ public:
+  explicit Relaxed(const DriverFunctions& functions) : f_(functions) { f_.exchange_capture_mode(&mode_); }
+  ~Relaxed() { f_.exchange_capture_mode(&mode_); }
+
+ private:
+  const DriverFunctions& f_;
+  int mode_ = capture_mode_relaxed;
+};
+
+void Driver::use(int index) const {
+  Device& wanted = device(index);
+  std::call_once(wanted.once, [&] {
+    check(f_->retain_primary(&wanted.context, wanted.handle), "no context on ", describe(index));
+  });
+  void* current = nullptr;
+  check(f_->get_current(&current), "no current context");
+  if (current != wanted.context) check(f_->set_current(wanted.context), "no context on ", describe(index));
+}
+
+// Makes a device the thread's, then gives back what was: torch keeps its own count of that.
+class Driver::Scope {
+ public:
+  Scope(const Driver& driver, int device) : f_(*driver.f_) {
+    f_.get_current(&before_);
+    driver.use(device);
+  }
+  ~Scope() { f_.set_current(before_); }
+
+ private:
+  const DriverFunctions& f_;
+  void* before_ = nullptr;
+};
+
+CudaModule Driver::load(int index, std::string_view cubin, const std::string& kernel) const {
+  const Scope scope(*this, index);
+  const Relaxed relaxed(*f_);
+  CudaModule module{nullptr, kernel, index};
+  const int code = f_->module_load(&module.handle, cubin.data());
+  check(code, kernel, ": its ", cubin.size(), " bytes of code do not load on ", describe(index));
+  return module;
+}
+
+void Driver::unload(const CudaModule& module) const {
+  const Scope scope(*this, module.device);
+  check(f_->module_unload(module.handle), module.kernel, ": its code is not unloaded");
+}
+
+CudaFunction Driver::function(const CudaModule& module, const std::string& symbol) const {
+  const Scope scope(*this, module.device);
+  CudaFunction function{nullptr, module.kernel, module.device};
+  const int code = f_->module_function(&function.handle, module.handle, symbol.c_str());
+  check(code, module.kernel, ": its code has no function ", symbol);
+  return function;
+}
+
+FunctionAttributes Driver::attributes(const CudaFunction& function) const {
+  const Scope scope(*this, function.device);
+  const auto attribute = [&](FunctionAttribute which) {
+    int value = 0;
+    check(f_->function_attribute(&value, which, function.handle), function.kernel, ": no attribute ", which);
+    return value;
+  };
+  return {.registers = attribute(function_registers),
+          .local_bytes = attribute(function_local_bytes),
+          .shared_bytes = attribute(function_shared_bytes),
+          .max_threads = attribute(function_max_threads)};
+}
+
+void Driver::allow_shared_memory(const CudaFunction& function, int bytes) const {
+  const Scope scope(*this, function.device);
+  const int code = f_->set_function_attribute(function.handle, function_max_dynamic_shared_bytes, bytes);
+  if (code)
+    check(code, function.kernel, ": a block cannot have ", bytes, " bytes of shared memory; ",
+          describe(function.device), " has ", properties(function.device).shared_bytes, " for it");
+}
+
+void Driver::launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const {
+  LaunchAttribute attributes[2];
+  const auto& [grid, block, cluster, shared_bytes, stream, programmatic] = launch;
+  LaunchConfig config{.grid = {grid[0], grid[1], grid[2]},
+                      .block = {block[0], block[1], block[2]},
+                      .shared_bytes = shared_bytes,
+                      .stream = stream,
+                      .attributes = attributes,
+                      .attribute_count = 0};
+  const bool clustered = cluster != std::array<unsigned, 3>{1, 1, 1};
+  if (clustered)
+    attributes[config.attribute_count++] = {.id = launch_cluster,
+                                            .cluster = {cluster[0], cluster[1], cluster[2]}};
+  if (programmatic) attributes[config.attribute_count++] = {.id = launch_programmatic, .programmatic = 1};
+  const int code = f_->launch(&config, function.handle, parameters, nullptr);
+  if (code) [[unlikely]]
+    check(code, function.kernel, ": launch of ", triple(config.grid), " blocks of ", triple(config.block),
+          " threads", clustered ? " in clusters of " + triple(attributes[0].cluster) : "", " with ",
+          shared_bytes, " bytes of shared memory on ", describe(function.device));
+}
+
+CaptureStatus Driver::capture_status(void* stream) const {
+  int status = 0;
+  check(f_->is_capturing(stream, &status), "the capture status of a stream");
+  return static_cast<CaptureStatus>(status);
+}
+
+}  // namespace tile

@@ -1,0 +1,19 @@
+// What the fake CUDA driver of the tests is told to do, and what was called.
+#pragma once
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+struct FakeDriver {
+  int version = 13000;
+  int devices = 2;
+  std::string missing;                 // the function that cuGetProcAddress does not find
+  std::map<std::string, int> results;  // what a function returns instead of success
+  int capturing = 0;
+  std::map<std::thread::id, void*> current;  // each thread's context
+  std::vector<std::string> calls;            // of functions that change something, with their arguments
+};
+
+// Exported by the library beside its cu… functions.
+using GetFakeDriver = FakeDriver*();

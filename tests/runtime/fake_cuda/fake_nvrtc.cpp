@@ -1,0 +1,65 @@
+// An NVRTC that compiles nothing: its "cubin" is the word cubin and the text.
+#include "runtime/fake_cuda/fake_nvrtc.h"
+
+#include <algorithm>
+#include <cstring>
+
+extern "C" {
+
+FakeNvrtc* fake_nvrtc() {
+  static FakeNvrtc nvrtc;
+  return &nvrtc;
+}
+
+int nvrtcVersion(int* major, int* minor) {
+  *major = fake_nvrtc()->major;
+  *minor = fake_nvrtc()->minor;
+  return 0;
+}
+int nvrtcGetNumSupportedArchs(int* count) {
+  *count = 2;
+  return 0;
+}
+int nvrtcGetSupportedArchs(int* chips) {
+  chips[0] = 90;
+  chips[1] = 80;
+  return 0;
+}
+const char* nvrtcGetErrorString(int) { return "NVRTC_ERROR_OF_THE_FAKE"; }
+int nvrtcCreateProgram(void** program, const char* text, const char*, int, const char* const*,
+                       const char* const*) {
+  *program = new std::string(std::string("cubin ") + text);
+  return 0;
+}
+int nvrtcDestroyProgram(void** program) {
+  delete static_cast<std::string*>(*program);
+  return 0;
+}
+int nvrtcAddNameExpression(void*, const char*) { return 0; }
+int nvrtcCompileProgram(void*, int, const char* const*) {
+  ++fake_nvrtc()->compiled;
+  return fake_nvrtc()->code;
+}
+int nvrtcGetProgramLogSize(void*, size_t* size) {
+  *size = fake_nvrtc()->log.size() + 1;
+  return 0;
+}
+int nvrtcGetProgramLog(void*, char* log) {
+  std::strcpy(log, fake_nvrtc()->log.c_str());
+  return 0;
+}
+int nvrtcGetCUBINSize(void* program, size_t* size) {
+  *size = static_cast<std::string*>(program)->size();
+  return 0;
+}
+int nvrtcGetCUBIN(void* program, char* bytes) {
+  const std::string& text = *static_cast<std::string*>(program);
+  std::copy(text.begin(), text.end(), bytes);
+  return 0;
+}
+int nvrtcGetLoweredName(void*, const char* name, const char** symbol) {
+  *symbol = name;
+  return 0;
+}
+
+}  // extern "C"
