@@ -1,0 +1,61 @@
+// Reads NVRTC's logs line by line.
+#include "runtime/compile_log.h"
+
+#include <charconv>
+#include <cstdint>
+#include <sstream>
+#include <string_view>
+
+namespace tile {
+namespace {
+
+std::string_view trim(std::string_view text) {
+  while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\r')) text.remove_suffix(1);
+  return text;
+}
+
+// What follows the "error", "error #20-D", "fatal   " of a line and its colon; empty where there is none.
+std::string_view after_colon(std::string_view rest) {
+  rest = trim(rest);
+  if (rest.starts_with('#')) {
+    const size_t end = rest.find_first_of(": ");
+    rest = trim(rest.substr(end == rest.npos ? rest.size() : end));
+  }
+  return rest.starts_with(':') ? trim(rest.substr(1)) : std::string_view();
+}
+
+// "user.py(12): " or "user.py(12): catastrophic "
+bool read_place(std::string_view prefix, LogError& error) {
+  const size_t close = prefix.rfind("): "), open = prefix.rfind('(', close);
+  if (close == prefix.npos || open == prefix.npos) return false;
+  const char *begin = prefix.data() + open + 1, *end = prefix.data() + close;
+  if (std::from_chars(begin, end, error.line).ptr != end) return false;
+  error.file = prefix.substr(0, open);
+  return true;
+}
+
+}  // namespace
+
+LogError first_error(const std::string& log) {
+  std::istringstream lines(log);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(' ')) continue;  // a line of the user's source
+    for (const std::string_view word : {"error", "fatal"}) {
+      const size_t at = line.find(word);
+      if (at == line.npos) continue;
+      const std::string_view prefix = std::string_view(line).substr(0, at);
+      const std::string_view message = after_colon(std::string_view(line).substr(at + word.size()));
+      if (message.empty()) continue;
+      LogError error;
+      const bool tool =
+          prefix.starts_with("ptxas") || prefix.starts_with("nvrtc") || prefix == "Command-line ";
+      if (!tool && !read_place(prefix, error)) continue;
+      error.message = message;
+      return error;
+    }
+  }
+  return {};
+}
+
+}  // namespace tile
