@@ -1,0 +1,52 @@
+// A cache of byte strings on disk, by the hash of what they were made from. Whatever the disk does, a load
+// gives the bytes that were stored or nothing, and no call fails.
+#pragma once
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "support/sha256.h"
+
+namespace tile {
+
+class DiskCache {
+ public:
+  using Key = Sha256::Digest;
+  struct Options {
+    std::string folder;  // empty: no cache
+    uint64_t budget = uint64_t{1} << 30;
+    ssize_t (*write)(int, const void*, size_t) = ::write;  // tests give one that fails
+  };
+  // TILE_CACHE_DIR, else tile_ops in XDG_CACHE_HOME, else in ~/.cache; TILE_CACHE_MB.
+  static Options options();
+
+  explicit DiskCache(Options options) : options_(std::move(options)) {}
+  static const DiskCache& get();  // of options() at the first call
+
+  std::optional<std::string> load(const Key& key) const;
+  // Replaces an entry of that key. Then the least recently used ones go, if the budget is exceeded.
+  void store(const Key& key, std::string_view bytes) const;
+
+  struct Info {
+    std::string folder, unusable;  // why nothing is stored; empty: all is well
+    uint64_t entries = 0, bytes = 0, budget = 0;
+  };
+  Info info() const;
+  Info clear() const;  // tells what was removed
+
+ private:
+  std::string shard_of(const Key& key) const;
+  std::string path_of(const Key& key) const;
+  std::vector<std::string> shards() const;
+  std::string why_unusable() const;
+  bool write_file(const std::string& path, std::string_view header, std::string_view bytes) const;
+
+  Options options_;
+};
+
+}  // namespace tile
