@@ -1,0 +1,42 @@
+// CUDA C++ text to cubin: from the disk cache, else by NVRTC, which is loaded only then.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "runtime/disk_cache.h"
+#include "runtime/nvrtc.h"
+
+namespace tile {
+
+class CubinCompiler {
+ public:
+  CubinCompiler(const DiskCache& cache, NvrtcPlaces (*places)()) : cache_(cache), places_(places) {}
+  static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_places()
+
+  // From any thread. Two threads that ask for the same at once both compile it.
+  CompileResult compile(const CompileRequest& request);
+
+  // Loads it where it is not yet. An error is thrown anew at each call, until NVRTC is there.
+  const Nvrtc& nvrtc();
+  bool nvrtc_loaded() const { return loaded_ != nullptr; }
+
+ private:
+  std::string nvrtc_build();
+  DiskCache::Key key_of(const CompileRequest& request);
+
+  const DiskCache& cache_;
+  NvrtcPlaces (*places_)();
+  std::mutex mutex_;
+  std::unique_ptr<const Nvrtc> nvrtc_;
+  std::atomic<const Nvrtc*> loaded_ = nullptr;
+  std::mutex build_mutex_;
+  std::string build_;
+};
+
+// What the cache keeps of a result, and back; nothing where the bytes are not of that form.
+std::string to_bytes(const CompileResult& result);
+std::optional<CompileResult> result_from_bytes(std::string_view bytes);
+
+}  // namespace tile

@@ -1,0 +1,168 @@
+// Compiling through the disk cache: what is in the key, and when NVRTC is loaded.
+#include "runtime/cubin_compiler.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+
+#include "error_text.h"
+#include "runtime/fake_cuda/fake_nvrtc.h"
+
+namespace tile {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CubinCompilerTest : public ::testing::Test {
+ protected:
+  CubinCompilerTest() {
+    fs::remove_all(folder);
+    GetFakeNvrtc* get = nullptr;
+    Library::open(TILE_FAKE_CUDA).require("fake_nvrtc", get, "build it");
+    fake = get();
+    *fake = {};
+  }
+  ~CubinCompilerTest() override {
+    *fake = {};
+    fs::remove_all(folder);
+  }
+  static NvrtcPlaces places() { return {.only = TILE_FAKE_CUDA}; }
+  // As a new process would: nothing but the disk is remembered.
+  CompileResult compile(const CompileRequest& request, bool* loaded = nullptr) {
+    CubinCompiler compiler(cache, places);
+    CompileResult result = compiler.compile(request);
+    if (loaded) *loaded = compiler.nvrtc_loaded();
+    return result;
+  }
+  bool from_disk(const CompileRequest& request) { return compile(request).from_disk; }
+
+  const fs::path folder = fs::path(::testing::TempDir()) / ("cubins_" + std::to_string(getpid()));
+  const DiskCache cache{{.folder = folder.string()}};
+  FakeNvrtc* fake;
+};
+
+TEST_F(CubinCompilerTest, ACachedKernelNeedsNoNvrtc) {
+  const CompileRequest request{.text = "text", .chip = 90, .names = {"one", "two"}};
+  fake->log = "a warning";
+  bool loaded = false;
+  const CompileResult first = compile(request, &loaded);
+  EXPECT_TRUE(loaded);
+  EXPECT_FALSE(first.from_disk);
+  EXPECT_EQ(first.cubin, "cubin text");
+  const CompileResult second = compile(request, &loaded);
+  EXPECT_FALSE(loaded);
+  EXPECT_TRUE(second.from_disk);
+  EXPECT_GT(second.seconds, 0);
+  EXPECT_EQ(second.cubin, first.cubin);
+  EXPECT_EQ(second.log, "a warning");
+  EXPECT_EQ(second.lowered, request.names);
+  EXPECT_EQ(fake->compiled, 1);
+}
+
+TEST_F(CubinCompilerTest, TheKeyHoldsAllOfARequest) {
+  const CompileRequest requests[] = {
+      {.text = "a", .chip = 90},
+      {.text = "b", .chip = 90},
+      {.text = "a", .chip = 80},
+      {.text = "a", .file = "other.cu", .chip = 90},
+      {.text = "a", .chip = 90, .headers = {{"h", "t"}}},
+      {.text = "a", .chip = 90, .headers = {{"h", "u"}}},
+      {.text = "a", .chip = 90, .headers = {{"ht", ""}}},
+      {.text = "a", .chip = 90, .options = {"h", "t"}},
+      {.text = "a", .chip = 90, .options = {"h"}, .names = {"t"}},
+      {.text = "a", .chip = 90, .names = {"h", "t"}},
+      {.text = "a", .chip = 90, .names = {"t", "h"}},
+  };
+  for (const CompileRequest& request : requests) EXPECT_FALSE(from_disk(request));
+  for (const CompileRequest& request : requests) EXPECT_TRUE(from_disk(request));
+}
+
+TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
+  const CompileRequest request{.text = "text", .chip = 90};
+  compile(request);
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) fs::resize_file(entry.path(), 80);
+  EXPECT_FALSE(from_disk(request));
+  EXPECT_TRUE(from_disk(request));
+}
+
+TEST_F(CubinCompilerTest, FailuresAreNotKept) {
+  const CompileRequest request{.text = "text", .chip = 90};
+  fake->code = 6;
+  EXPECT_EQ(
+      error_of([&] { compile(request); }),
+      "kernel.cu: CUDA C++ does not compile for sm_90a: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
+  fake->code = 0;
+  EXPECT_FALSE(from_disk(request));
+}
+
+TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
+  static std::string copy;
+  static int copies = 0;  // a library that is loaded already would not be loaded again
+  const std::string name = "nvrtc_copy_" + std::to_string(getpid()) + "_" + std::to_string(++copies);
+  copy = (fs::path(::testing::TempDir()) / name).string();
+  fs::copy_file(TILE_FAKE_CUDA, copy, fs::copy_options::overwrite_existing);
+  const auto compiled = [&](bool* loaded) {
+    CubinCompiler compiler(cache, [] { return NvrtcPlaces{.only = copy}; });
+    const bool disk = compiler.compile({.text = "text", .chip = 90}).from_disk;
+    *loaded = compiler.nvrtc_loaded();
+    return !disk;
+  };
+  bool loaded = false;
+  EXPECT_TRUE(compiled(&loaded));
+  EXPECT_FALSE(compiled(&loaded));
+  EXPECT_FALSE(loaded);
+  // The same build in another file: it is asked for its version, and what it compiled serves.
+  fs::last_write_time(copy, fs::last_write_time(copy) + std::chrono::hours(1));
+  EXPECT_FALSE(compiled(&loaded));
+  EXPECT_TRUE(loaded);
+  EXPECT_FALSE(compiled(&loaded));
+  EXPECT_FALSE(loaded);
+  GetFakeNvrtc* get = nullptr;
+  Library::open(copy).require("fake_nvrtc", get, "build it");
+  get()->minor = 1;
+  fs::last_write_time(copy, fs::last_write_time(copy) + std::chrono::hours(1));
+  EXPECT_TRUE(compiled(&loaded));
+  fs::remove(copy);
+}
+
+TEST_F(CubinCompilerTest, WorksWithoutACache) {
+  const DiskCache none{{.folder = ""}};
+  CubinCompiler compiler(none, places);
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.text = "text", .chip = 90}).cubin, "cubin text");
+  EXPECT_EQ(fake->compiled, 2);
+}
+
+TEST_F(CubinCompilerTest, AMissingNvrtcIsLookedForAgain) {
+  static bool there;
+  there = false;
+  CubinCompiler compiler(cache,
+                         [] { return NvrtcPlaces{.only = there ? TILE_FAKE_CUDA : "no/libnvrtc.so"}; });
+  const std::string error = error_of([&] { compiler.compile({.text = "text", .chip = 90}); });
+  EXPECT_EQ(error.substr(0, 27), "TILE_NVRTC=no/libnvrtc.so: ") << error;
+  there = true;
+  EXPECT_EQ(compiler.compile({.text = "text", .chip = 90}).cubin, "cubin text");
+}
+
+TEST(CompileResultBytes, AreReadBackOrRefused) {
+  CompileResult result;
+  result.cubin = std::string(
+      "\0\x7f"
+      "ELF",
+      5);
+  result.lowered = {"", "name"};
+  const std::string bytes = to_bytes(result);
+  const auto back = result_from_bytes(bytes);
+  ASSERT_TRUE(back.has_value());
+  EXPECT_EQ(back->cubin, result.cubin);
+  EXPECT_EQ(back->log, "");
+  EXPECT_EQ(back->lowered, result.lowered);
+  EXPECT_FALSE(result_from_bytes("").has_value());
+  EXPECT_FALSE(result_from_bytes(bytes.substr(0, bytes.size() - 1)).has_value());
+  EXPECT_FALSE(result_from_bytes(bytes + "x").has_value());
+  EXPECT_FALSE(result_from_bytes(std::string(16, '\xff')).has_value());
+}
+
+}  // namespace
+}  // namespace tile
