@@ -12,6 +12,7 @@
 #include "cpu/isa.h"
 #include "cpu/lower.h"
 #include "ir/primitive.h"
+#include "runtime/cubin_compiler.h"
 #include "runtime/kernel.h"
 #include "runtime/text_kernel.h"
 #include "torch/args.h"
@@ -130,6 +131,28 @@ PyObject* assemble_sweeps(PyObject*, PyObject* on) {
   tile::cpu::assembler::enable(wanted != 0);
   Py_RETURN_NONE;
 }
+template <tile::DiskCache::Info (tile::DiskCache::*function)() const>
+PyObject* cache(PyObject*, PyObject*) {
+  try {
+    const tile::DiskCache::Info info = (tile::DiskCache::get().*function)();
+    return Py_BuildValue("{s:s,s:s,s:K,s:K,s:K}", "folder", info.folder.c_str(), "unusable",
+                         info.unusable.c_str(), "entries", static_cast<unsigned long long>(info.entries),
+                         "bytes", static_cast<unsigned long long>(info.bytes), "budget",
+                         static_cast<unsigned long long>(info.budget));
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+PyObject* nvrtc(PyObject*, PyObject*) {
+  try {
+    const tile::Nvrtc& found = tile::CubinCompiler::get().nvrtc();
+    return Py_BuildValue("(ss)", found.path().c_str(), found.version().c_str());
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
@@ -146,6 +169,9 @@ PyMethodDef methods[] = {
      "compile none."},
     {"assemble_sweeps", assemble_sweeps, METH_O,
      "assemble_sweeps(on): whether sweeps on the CPU run as machine code from now on; false: interpreted."},
+    {"cache_info", cache<&tile::DiskCache::info>, METH_NOARGS, "The disk cache of compiled GPU kernels."},
+    {"cache_clear", cache<&tile::DiskCache::clear>, METH_NOARGS, "Empties it; what was removed."},
+    {"nvrtc", nvrtc, METH_NOARGS, "(file, version) of the NVRTC that compiles for GPUs; loads it."},
     {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };

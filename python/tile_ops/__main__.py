@@ -1,0 +1,44 @@
+"""The commands of `python -m tile_ops`."""
+
+import argparse
+
+from . import _C
+
+
+def size(count: int) -> str:
+    return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB" if count < 2**20 else f"{count / 2**20:.1f} MiB"
+
+
+def cache_info() -> None:
+    info = _C.cache_info()
+    print(f"folder    {info['folder'] or '(none)'}")
+    print(f"entries   {info['entries']}")
+    print(f"size      {size(info['bytes'])} of {size(info['budget'])}")
+    if info["unusable"]:
+        print(f"not used  {info['unusable']}")
+
+
+def cache_clear() -> None:
+    removed = _C.cache_clear()
+    if removed["unusable"]:
+        print(f"nothing removed: {removed['unusable']}")
+    else:
+        print(f"removed from {removed['folder']}: entries {removed['entries']}, size {size(removed['bytes'])}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tile_ops")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    cache = commands.add_parser("cache", help="compiled GPU kernels on disk")
+    actions = cache.add_subparsers(required=True, metavar="action")
+    actions.add_parser("info", help="where they are and how many").set_defaults(run=cache_info)
+    actions.add_parser("clear", help="remove them all").set_defaults(run=cache_clear)
+    arguments = parser.parse_args()
+    try:
+        arguments.run()
+    except RuntimeError as error:
+        parser.exit(1, f"{error}\n")
+
+
+if __name__ == "__main__":
+    main()
