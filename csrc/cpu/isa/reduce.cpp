@@ -1,4 +1,4 @@
-// Reductions of chunks: along columns with four accumulators in a fixed order, along rows by whole vectors.
+// Reductions of chunks: along columns with some accumulators in a fixed order, along rows by whole vectors.
 #include "cpu/isa/chunk.h"
 #include "cpu/isa/convert.h"
 #include "cpu/isa/parts.h"
@@ -122,21 +122,37 @@ bool all_nan(const T* x, int64_t n) {
   return true;
 }
 
+// Vectors that a row is added up in, of few lanes more: sums of few parts round more.
+constexpr int parts = vector_bytes == 16 ? 8 : 4;
+// Neighbours first.
+template <class V, class F>
+TILE_INLINE V join(V (&acc)[parts], F combine) {
+#pragma GCC unroll 3
+  for (int step = 1; step < parts; step *= 2) {
+#pragma GCC unroll 4
+    for (int k = 0; k < parts; k += 2 * step) acc[k] = combine(acc[k], acc[k + step]);
+  }
+  return acc[0];
+}
+
 template <class Op, class T>
 TILE_INLINE T reduce_row(const T* x, int64_t n) {
   using V = Vec<T>;
   constexpr int lanes = V::lanes;
-  V acc[4] = {V(Op::start), V(Op::start), V(Op::start), V(Op::start)};
+  V acc[parts];
+  for (V& part : acc) part = V(Op::start);
   int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes)
-    for (int k = 0; k < 4; ++k) acc[k] = Op::quick(acc[k], V::load(x + i + k * lanes));
+  for (; i + parts * lanes <= n; i += parts * lanes) {
+#pragma GCC unroll 8
+    for (int k = 0; k < parts; ++k) acc[k] = Op::quick(acc[k], V::load(x + i + k * lanes));
+  }
   for (int k = 0; i + lanes <= n; i += lanes, ++k) acc[k] = Op::quick(acc[k], V::load(x + i));
   if (i < n) {
     const V last = select(V::iota() < V(static_cast<T>(n - i)), V::load(x + i, n - i), V(Op::start));
-    acc[3] = Op::quick(acc[3], last);
+    acc[parts - 1] = Op::quick(acc[parts - 1], last);
   }
-  const V both = Op::quick(Op::quick(acc[0], acc[1]), Op::quick(acc[2], acc[3]));
-  return reduce(both, [](T a, T b) { return static_cast<T>(Op::quick(a, b)); });
+  const V all = join(acc, [](V a, V b) { return Op::quick(a, b); });
+  return reduce(all, [](T a, T b) { return static_cast<T>(Op::quick(a, b)); });
 }
 
 template <class Op, class T>
@@ -206,16 +222,20 @@ void product_columns(const Chunk& c) {
   for (int64_t r = 0; r < c.rows; ++r) {
     const T* x = reinterpret_cast<const T*>(c.in[0] + r * c.in_row[0]);
     const T* y = reinterpret_cast<const T*>(c.in[1] + r * c.in_row[1]);
-    V acc[4] = {V(T(0)), V(T(0)), V(T(0)), V(T(0))};
+    V acc[parts];
+    for (V& part : acc) part = V(T(0));
     int64_t i = 0;
-    for (; i + 4 * lanes <= c.cols; i += 4 * lanes)
-      for (int k = 0; k < 4; ++k)
+    for (; i + parts * lanes <= c.cols; i += parts * lanes) {
+#pragma GCC unroll 8
+      for (int k = 0; k < parts; ++k)
         acc[k] = fma_once(V::load(x + i + k * lanes), V::load(y + i + k * lanes), acc[k]);
+    }
     for (int k = 0; i + lanes <= c.cols; i += lanes, ++k)
       acc[k] = fma_once(V::load(x + i), V::load(y + i), acc[k]);
-    if (i < c.cols) acc[3] = fma_once(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[3]);
+    if (i < c.cols)
+      acc[parts - 1] = fma_once(V::load(x + i, c.cols - i), V::load(y + i, c.cols - i), acc[parts - 1]);
     *reinterpret_cast<T*>(c.out + r * c.out_row) +=
-        reduce((acc[0] + acc[1]) + (acc[2] + acc[3]), [](T a, T b) { return a + b; });
+        reduce(join(acc, [](V a, V b) { return a + b; }), [](T a, T b) { return a + b; });
   }
 }
 template <class T, int width>
