@@ -31,7 +31,8 @@ size_t Sweep::run_bytes() const {
 size_t Sweep::scratch_bytes() const {
   constexpr size_t chunk = 8192 * 8 + 128;
   return inputs.size() * static_cast<size_t>(element_count(shape)) * 8 +
-         (static_cast<size_t>(buffer_count) + 4) * chunk + run_bytes();
+         (static_cast<size_t>(buffer_count) + 4) * chunk +
+         (inputs.size() + reductions.size() + 1) * (chunk / 2) + run_bytes();
 }
 
 }  // namespace tile::cpu

@@ -43,8 +43,8 @@ struct Sweep final : Unit {
   std::vector<Lane> lanes;   // of each value
   std::vector<int> buffers;  // of each value: values that never live at once share one
   int buffer_count = 0;
-  int kept = -1;  // in Frame::kept
-  mutable assembler::SweepCodes codes;
+  int kept = -1;                        // in Frame::kept
+  mutable assembler::SweepCodes codes;  // as machine code, for what it met so far
   std::vector<SweepStep> steps;
   std::vector<SweepOutput> outputs;
   std::vector<SweepStore> stores;
