@@ -1,5 +1,6 @@
 // Sweeps as machine code: whether the participants allow it, and the chunks that it does.
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "cpu/sweep_run.h"
@@ -98,7 +99,7 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
     const Coverage there = coverage(from, r, rows, c, cols);
     if (there == Coverage::whole) continue;
     const bool lanes = from.lanes ? sweep_.lanes[v] == Lane::f32 : from.dtype == DType::f32;
-    if (there == Coverage::part || (!lanes && from.pad != 0)) return 0;
+    if (there == Coverage::part || (!lanes && (from.pad != 0 || std::signbit(from.pad)))) return 0;
     arguments.arrays[v] = {line(v), 0};
     if (lanes)
       std::fill_n(reinterpret_cast<float*>(line(v)), varies(v, cols_dim_) ? cols : 1,

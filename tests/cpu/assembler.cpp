@@ -286,7 +286,7 @@ TEST_F(Assembler, MasksCombineAndSelect) {
   xs.fill(values, rows);
   ys.fill(values, rows);
   for (int64_t r = 0; r < rows; ++r) {
-    row_flags.set(r, 0, r == 1);
+    row_flags.set(r, 0, r == 1 ? 255 : 0);  // any byte but 0 is true
     for (int64_t c = 0; c < cols; ++c) flags.set(r, c, values.next() > 0);
   }
   built.run(rows, cols, {flags.place(), row_flags.place(), xs.place(), ys.place(), out.place()});

@@ -8,6 +8,8 @@ import pytest
 import tile_ops
 import torch
 
+pytestmark = pytest.mark.slow  # starts processes
+
 LISTS = """
 cmake_minimum_required(VERSION 3.22)
 project(Consumer LANGUAGES CXX)

@@ -7,6 +7,8 @@ import sys
 import pytest
 from tile_ops import __main__ as commands
 
+pytestmark = pytest.mark.slow  # starts processes
+
 
 def cache(action, folder, **variables):
     environment = os.environ | {"TILE_CACHE_DIR": str(folder)} | variables

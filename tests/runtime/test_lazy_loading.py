@@ -5,7 +5,10 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
 import torch
+
+pytestmark = pytest.mark.slow  # starts processes
 
 PACKAGES = pathlib.Path(torch.__file__).parent.parent
 

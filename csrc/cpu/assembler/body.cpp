@@ -136,8 +136,9 @@ void Body::load_input(int value, int reg) {
   const uint32_t before = locked_;
   locked_ |= 1u << reg;
   const bool scalar = op(value).micro == Micro::scalar;
-  if (dtype == DType::boolean) {  // bytes of 0 or 1
+  if (dtype == DType::boolean) {  // bytes: any but 0 is true
     code_.vector(scalar ? vex::broadcast_byte : vex::extend_bytes, reg, 0, around_.input(input));
+    if (scalar) code_.vector(row_of(Micro::shift_right_zeros).instruction, reg, 0, Place::reg(reg), 256, 24);
     code_.vector(row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
   } else if (scalar) {
     code_.vector(vex::broadcast, reg, 0, around_.input(input));

@@ -52,15 +52,17 @@ void SweepLoops::store_vector(Encoder& code, Body& body, int value, int particip
 
 namespace {
 
-// into = into (+) value, where NaN values of min and max are left out.
-void combine(Encoder& code, const Combination& how, int into, int value, int scratch, int unordered,
-             int bits) {
+// into = into (+) value, where NaN values of min and max are left out. Of two zeros `first` keeps into's
+// sign, as the interpreter does while it goes along a row; else it is value's.
+void combine(Encoder& code, const Combination& how, int into, int value, int scratch, int unordered, int bits,
+             bool first) {
   const Instruction& instruction = row_of(how.micro).instruction;
   if (!how.ignores_nan) return code.vector(instruction, into, into, Place::reg(value), bits);
   constexpr int is_unordered = 3;
-  code.vector(instruction, scratch, into, Place::reg(value), bits);
-  code.vector(row_of(Micro::compare).instruction, unordered, value, Place::reg(value), bits, is_unordered);
-  code.vector(row_of(Micro::select).instruction, into, scratch, Place::reg(into), bits, unordered << 4);
+  const int kept = first ? into : value, other = first ? value : into;
+  code.vector(instruction, scratch, other, Place::reg(kept), bits);  // kept, where either is NaN
+  code.vector(row_of(Micro::compare).instruction, unordered, kept, Place::reg(kept), bits, is_unordered);
+  code.vector(row_of(Micro::select).instruction, into, scratch, Place::reg(other), bits, unordered << 4);
 }
 
 }  // namespace
@@ -97,9 +99,9 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
     code.vector(row_of(Micro::fused).instruction, into, value, Place::reg(factor));
   } else if (how.ignores_nan) {
     const int scratch = body.temporary();
-    combine(code, how, into, value, scratch, body.temporary(), 256);
+    combine(code, how, into, value, scratch, body.temporary(), 256, in_register);
   } else {
-    combine(code, how, into, value, 0, 0, 256);
+    combine(code, how, into, value, 0, 0, 256, in_register);
   }
   if (!in_register) {
     if (masked)
@@ -117,7 +119,7 @@ void SweepLoops::finish_reductions() {
     if (!sums_columns(k)) continue;
     const Combination& how = *trace_.combinations[k];
     const auto with = [&](int into, int value, int bits) {
-      combine(code_, how, into, value, scratch, unordered, bits);
+      combine(code_, how, into, value, scratch, unordered, bits, bits == 256);
     };
     for (int step = 1; step < unroll_; step *= 2)
       for (int v = 0; v + step < unroll_; v += 2 * step)

@@ -16,7 +16,6 @@ class Trace {
   std::vector<MicroOp> ops;
   std::vector<int> guards;  // masks: the quick ways hold where all their lanes are set
   bool quick = true;        // functions that ask whether all lanes are ordinary hear yes
-  bool refused = false;     // something was asked for that cannot be recorded
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
   int constant(uint32_t bits) { return add(Micro::constant, -1, -1, -1, bits); }
