@@ -1,0 +1,13 @@
+# cmake -DOUTPUT=… -DFOLDER=… -P embed.cmake: the device library as a C++ source, one raw string a file.
+file(GLOB files ${FOLDER}/*.cuh)
+list(SORT files)
+set(text "// Made of csrc/cuda/device by cmake/embed.cmake.\n#include \"cuda/program.h\"\n\nnamespace tile::cuda {\n\n")
+string(APPEND text "const std::vector<std::pair<std::string, std::string>>& device_library() {\n")
+string(APPEND text "  static const auto* const files = new std::vector<std::pair<std::string, std::string>>{\n")
+foreach(file IN LISTS files)
+  get_filename_component(name ${file} NAME)
+  file(READ ${file} content)
+  string(APPEND text "      {\"cuda/device/${name}\", R\"__(${content})__\"},\n")
+endforeach()
+string(APPEND text "  };\n  return *files;\n}\n\n}  // namespace tile::cuda\n")
+file(WRITE ${OUTPUT} "${text}")

@@ -1,0 +1,19 @@
+// What the key says of an array's memory, followed through views.
+#pragma once
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+struct ArrayFacts {
+  int unit = -1;          // the axis whose stride is 1
+  bool aligned = false;   // base and other strides are multiples of 16 bytes
+  bool whole = false;     // so is the extent of the unit axis
+  bool constant = false;  // the kernel writes nothing into it
+  const Value* parameter = nullptr;
+};
+ArrayFacts array_facts(const Function& function, const Value* array);
+
+// How many neighbours along the unit axis an access with these steps may move at once.
+int vector_width(const ArrayFacts& facts, DType dtype, const Shape& shape, const Shape& steps);
+
+}  // namespace tile::cuda

@@ -1,0 +1,121 @@
+// Proposals by memory accesses, spread over the graph of values that may share a layout.
+#include "cuda/assign.h"
+
+#include <algorithm>
+#include <bit>
+#include <deque>
+
+#include "cuda/array_facts.h"
+#include "cuda/lowering.h"
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int64_t elements_a_thread = 16;  // four accesses of 16 bytes in flight, in float32
+
+bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
+int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
+
+}  // namespace
+
+struct LayoutPlan::Proposal {
+  const Op* op;
+  const Value* value;
+  int64_t weight;  // bytes moved, a loop counted as some turns
+};
+
+LayoutPlan::LayoutPlan(const Function& function, int max_warps) : function_(function) {
+  std::vector<Proposal> proposals;
+  propose(function.body(), 1, proposals);
+  std::stable_sort(proposals.begin(), proposals.end(),
+                   [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
+  int64_t largest = 1;
+  walk(function.body(), [&](const Op& op) {
+    for (const Value* result : op.results)
+      if (is_tile(result)) largest = std::max(largest, element_count(result->type.shape));
+  });
+  const auto wanted = std::bit_ceil(static_cast<uint64_t>(largest / (elements_a_thread * 32) | 1));
+  warps_ = static_cast<int>(std::min<uint64_t>(wanted, static_cast<uint64_t>(max_warps)));
+  connect(function.body());
+  for (const Proposal& proposal : proposals) {
+    if (layouts_.count(proposal.value)) continue;
+    const ArrayFacts facts = array_facts(function_, proposal.op->operands[0]);
+    const Type& type = proposal.value->type;
+    const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
+    const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
+    spread(proposal.value, blocked(type.shape, axis, width, warps_));
+  }
+  // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
+  walk(function.body(), [&](const Op& op) {
+    for (const Value* result : op.results)
+      if (is_tile(result) && !layouts_.count(result))
+        spread(result, blocked(result->type.shape, result->type.rank() - 1, 1, warps_));
+    for (const auto& region : op.regions)
+      for (const Value* argument : region->arguments)
+        if (is_tile(argument) && !layouts_.count(argument))
+          spread(argument, blocked(argument->type.shape, argument->type.rank() - 1, 1, warps_));
+  });
+}
+
+const Layout& LayoutPlan::of(const Value* value) const {
+  static const Layout scalar({}, {});
+  return is_tile(value) ? layouts_.at(value) : scalar;
+}
+
+void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
+  for (const auto& op : block.ops) {
+    const Value* value = op->is("load") ? op->results[0] : op->is("store") ? op->operands[1] : nullptr;
+    if (value && is_tile(value)) proposals.push_back({op.get(), value, bytes_of(value->type) * turns});
+    const bool loops = op->is("for") || op->is("loop");
+    for (const auto& region : op->regions) propose(*region, loops ? turns * 8 : turns, proposals);
+  }
+}
+
+void LayoutPlan::link(const Op* op, const Value* a, const Value* b) {
+  if (a == b || !is_tile(a) || !is_tile(b)) return;
+  edges_[a].push_back({op, b});
+  edges_[b].push_back({op, a});
+}
+
+void LayoutPlan::connect(const Block& block) {
+  for (const auto& op : block.ops) {
+    const bool counted = op->is("for");
+    for (const auto& region : op->regions) {
+      connect(*region);
+      if (!counted && !op->is("loop") && !op->is("if")) continue;
+      const Op* end = region->terminator();
+      for (size_t i = 0; i < op->results.size(); ++i) {
+        if (end && i < end->operands.size()) link(nullptr, end->operands[i], op->results[i]);
+        if (op->is("if")) continue;
+        link(nullptr, region->arguments[i + counted], op->results[i]);
+        link(nullptr, op->operands[i + (counted ? 3 : 0)], op->results[i]);
+      }
+    }
+    if (!op->regions.empty()) continue;
+    std::vector<const Value*> values(op->operands.begin(), op->operands.end());
+    values.insert(values.end(), op->results.begin(), op->results.end());
+    for (size_t i = 0; i < values.size(); ++i)
+      for (size_t j = i + 1; j < values.size(); ++j) link(op.get(), values[i], values[j]);
+  }
+}
+
+void LayoutPlan::spread(const Value* from, Layout layout) {
+  layouts_.emplace(from, std::move(layout));
+  std::deque<const Value*> open{from};
+  for (; !open.empty(); open.pop_front()) {
+    const Value* value = open.front();
+    const auto edges = edges_.find(value);
+    if (edges == edges_.end()) continue;
+    for (const Edge& edge : edges->second) {
+      if (layouts_.count(edge.other)) continue;
+      const Layout& known = layouts_.at(value);
+      const std::optional<Layout> same = edge.op ? related(*edge.op, value, edge.other, known) : known;
+      if (!same) continue;
+      layouts_.emplace(edge.other, *same);
+      open.push_back(edge.other);
+    }
+  }
+}
+
+}  // namespace tile::cuda

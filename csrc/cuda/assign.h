@@ -1,0 +1,39 @@
+// Layout assignment: one layout for every tile of a kernel.
+//
+// Memory accesses propose the layout that suits them. The one that moves most data speaks first; its layout
+// spreads to all values that can have it without moving an element, across elementwise ops, reductions,
+// reshapes and loops. Where two proposals meet, the emitter moves elements.
+#pragma once
+#include <optional>
+#include <unordered_map>
+
+#include "cuda/layout.h"
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+class LayoutPlan {
+ public:
+  explicit LayoutPlan(const Function& function, int max_warps);
+  int warps() const { return warps_; }
+  int threads() const { return warps_ * 32; }
+  const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
+
+ private:
+  struct Proposal;
+  struct Edge {
+    const Op* op;  // null: the two are one value
+    const Value* other;
+  };
+  void connect(const Block& block);
+  void link(const Op* op, const Value* a, const Value* b);
+  void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
+  void spread(const Value* from, Layout layout);
+
+  const Function& function_;
+  int warps_ = 1;
+  std::unordered_map<const Value*, std::vector<Edge>> edges_;
+  std::unordered_map<const Value*, Layout> layouts_;
+};
+
+}  // namespace tile::cuda

@@ -1,0 +1,204 @@
+// The hardware: threads, memory, shuffles, barriers. All else in this library is plain C++ over what stands
+// here, so an emulator needs another file of this name only.
+#pragma once
+#define TILE __device__ __forceinline__
+#define TILE_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+#define TILE_UNROLL _Pragma("unroll")
+#define TILE_LOOP _Pragma("unroll 1")  // loops of the kernel: unrolling them costs compile time and registers
+
+namespace tile {
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+TILE int thread() { return threadIdx.x; }
+TILE int lane() { return threadIdx.x & 31; }
+TILE int warp() { return threadIdx.x >> 5; }
+template <int axis>
+TILE int bid() {
+  return axis == 0 ? blockIdx.x : axis == 1 ? blockIdx.y : blockIdx.z;
+}
+template <int axis>
+TILE int num_blocks() {
+  return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;
+}
+
+TILE void synchronize() { __syncthreads(); }
+
+// Of 1 to 16 bytes; the type of a register that carries so many.
+template <int bytes>
+struct Words;
+template <>
+struct Words<1> {
+  u8 x[1];
+};
+template <>
+struct Words<2> {
+  u16 x[1];
+};
+template <>
+struct Words<4> {
+  u32 x[1];
+};
+template <>
+struct Words<8> {
+  u32 x[2];
+};
+template <>
+struct Words<16> {
+  u32 x[4];
+};
+
+// Global memory. `line` is the user's, for the emulator's reports. A constant array is written by no one
+// while the kernel runs: its loads may be moved and merged, and do not stay in the first cache.
+template <int bytes, bool constant>
+TILE Words<bytes> load_global(const void* from, int line);
+template <>
+TILE Words<1> load_global<1, true>(const void* from, int) {
+  u32 x;
+  asm("ld.global.nc.u8 %0, [%1];" : "=r"(x) : "l"(from));
+  return {{(u8)x}};
+}
+template <>
+TILE Words<2> load_global<2, true>(const void* from, int) {
+  u16 x;
+  asm("ld.global.nc.u16 %0, [%1];" : "=h"(x) : "l"(from));
+  return {{x}};
+}
+template <>
+TILE Words<4> load_global<4, true>(const void* from, int) {
+  Words<4> to;
+  asm("ld.global.nc.u32 %0, [%1];" : "=r"(to.x[0]) : "l"(from));
+  return to;
+}
+template <>
+TILE Words<8> load_global<8, true>(const void* from, int) {
+  Words<8> to;
+  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to.x[0]), "=r"(to.x[1]) : "l"(from));
+  return to;
+}
+template <>
+TILE Words<16> load_global<16, true>(const void* from, int) {
+  Words<16> to;
+  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+      : "=r"(to.x[0]), "=r"(to.x[1]), "=r"(to.x[2]), "=r"(to.x[3])
+      : "l"(from));
+  return to;
+}
+template <>
+TILE Words<1> load_global<1, false>(const void* from, int) {
+  return {{*(const volatile u8*)from}};
+}
+template <>
+TILE Words<2> load_global<2, false>(const void* from, int) {
+  return {{*(const volatile u16*)from}};
+}
+template <>
+TILE Words<4> load_global<4, false>(const void* from, int) {
+  return {{*(const volatile u32*)from}};
+}
+template <>
+TILE Words<8> load_global<8, false>(const void* from, int) {
+  Words<8> to;
+  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(to.x[0]), "=r"(to.x[1]) : "l"(from) : "memory");
+  return to;
+}
+template <>
+TILE Words<16> load_global<16, false>(const void* from, int) {
+  Words<16> to;
+  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(to.x[0]), "=r"(to.x[1]), "=r"(to.x[2]), "=r"(to.x[3])
+               : "l"(from)
+               : "memory");
+  return to;
+}
+
+TILE void store_global(void* to, Words<1> from, int) {
+  asm volatile("st.global.u8 [%0], %1;" ::"l"(to), "r"((u32)from.x[0]) : "memory");
+}
+TILE void store_global(void* to, Words<2> from, int) {
+  asm volatile("st.global.u16 [%0], %1;" ::"l"(to), "h"(from.x[0]) : "memory");
+}
+TILE void store_global(void* to, Words<4> from, int) {
+  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(from.x[0]) : "memory");
+}
+TILE void store_global(void* to, Words<8> from, int) {
+  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(from.x[0]), "r"(from.x[1]) : "memory");
+}
+TILE void store_global(void* to, Words<16> from, int) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(from.x[0]), "r"(from.x[1]),
+               "r"(from.x[2]), "r"(from.x[3])
+               : "memory");
+}
+
+// Shared memory of the block: one piece, of which a step uses as much as it needs between two barriers.
+TILE char* shared_memory() {
+  extern __shared__ __align__(1024) char memory[];
+  return memory;
+}
+template <class T>
+TILE T load_shared(const void* from, int) {
+  return *(const T*)from;
+}
+template <class T>
+TILE void store_shared(void* to, T from, int) {
+  *(T*)to = from;
+}
+
+// The value of the lane whose number differs by the bits of `mask`.
+TILE u32 shuffle_xor(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+TILE u32 shuffle(u32 x, int from) { return __shfl_sync(0xffffffffu, x, from); }
+TILE u32 shuffle_up(u32 x, int by) { return __shfl_up_sync(0xffffffffu, x, by); }
+
+// Adds at once; compare_swap gives what stood there.
+TILE void atomic_add_global(f32* to, f32 x, int) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
+}
+TILE void atomic_add_global(f64* to, f64 x, int) {
+  asm volatile("red.global.add.f64 [%0], %1;" ::"l"(to), "d"(x) : "memory");
+}
+TILE void atomic_add_global(i32* to, i32 x, int) {
+  asm volatile("red.global.add.u32 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+TILE void atomic_add_global(i64* to, i64 x, int) {
+  asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
+}
+TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int) {
+  u32 before;
+  asm volatile("atom.global.cas.b32 %0, [%1], %2, %3;"
+               : "=r"(before)
+               : "l"(at), "r"(expected), "r"(wanted)
+               : "memory");
+  return before;
+}
+
+// float32 to 16 bits, to nearest even.
+TILE u16 bits_of_bf16(f32 x) {
+  u16 bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+TILE u16 bits_of_f16(f32 x) {
+  u16 bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(x));
+  return bits;
+}
+TILE f32 f16_from_bits(u16 bits) {
+  f32 x;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(x) : "h"(bits));
+  return x;
+}
+TILE u32 bits_of(f32 x) { return __float_as_uint(x); }
+TILE f32 float_from_bits(u32 x) { return __uint_as_float(x); }
+TILE u64 bits_of(f64 x) { return (u64)__double_as_longlong(x); }
+TILE f64 double_from_bits(u64 x) { return __longlong_as_double((i64)x); }
+
+}  // namespace tile

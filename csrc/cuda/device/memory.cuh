@@ -1,0 +1,199 @@
+// Loads and stores of tiles, gathers, scatters and atomic additions of elements.
+#pragma once
+#include "cuda/device/tile.cuh"
+
+namespace tile {
+
+enum Access {
+  plain = 0,
+  constant_array = 1,  // no one writes it while the kernel runs
+  in_bounds = 2,       // proven to lie inside
+  whole_vectors = 4,   // an edge does not cut a vector in two
+};
+
+template <int bytes, class T>
+union Packed {
+  Words<bytes> words;
+  T elements[bytes / sizeof(T)];
+  TILE Packed() {}
+};
+
+// Where a tile begins in an array, for one thread.
+template <class L, class T, int n>
+struct Window {
+  T* data;            // of the thread's first element
+  i32 at[n ? n : 1];  // its coordinate, counted from the first element that exists
+  u32 count[n ? n : 1];
+  const Array<T, n>& array;
+
+  TILE Window(const Array<T, n>& from, const i64 (&start)[n ? n : 1]) : data(from.data), array(from) {
+    TILE_UNROLL
+    for (int axis = 0; axis < n; ++axis) {
+      const i32 part = L::thread(axis);
+      const i64 first = start[axis] - from.first[axis];
+      data += (start[axis] + part) * from.stride[axis];
+      at[axis] = (i32)first + part;
+      const i32 size = from.size[axis] - from.first[axis];
+      // Beyond 32 bits nothing is inside.
+      count[axis] = size < 0 || first < -(1ll << 30) || first > size ? 0 : size;
+    }
+  }
+  template <int flags>
+  TILE bool inside(int r) const {
+    bool all = true;
+    TILE_UNROLL
+    for (int axis = 0; axis < n; ++axis) {
+      if (L::padded) all = all && L::thread(axis) + L::element(axis, r) < L::extent(axis);
+      if (!(flags & in_bounds)) all = all && (u32)(at[axis] + L::element(axis, r)) < count[axis];
+    }
+    return all;
+  }
+  TILE T* address(int r) const {
+    i64 offset = 0;
+    TILE_UNROLL
+    for (int axis = 0; axis < n; ++axis) offset += L::element(axis, r) * array.stride[axis];
+    return data + offset;
+  }
+};
+
+// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory.
+template <class L, int vector, int flags, class T, int n>
+TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T pad, int line) {
+  const Window<L, T, n> window(array, start);
+  Tile<T, L> to;
+  constexpr bool constant = flags & constant_array;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; r += vector) {
+    bool all = window.template inside<flags>(r);
+    if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
+    if (all) {
+      Packed<vector * sizeof(T), T> packed;
+      packed.words = load_global<vector * sizeof(T), constant>(window.address(r), line);
+      TILE_UNROLL
+      for (int i = 0; i < vector; ++i) to.x[r + i] = packed.elements[i];
+    } else {
+      TILE_UNROLL
+      for (int i = 0; i < vector; ++i) {
+        to.x[r + i] = pad;
+        if (vector == 1 || (flags & whole_vectors)) continue;
+        if (!window.template inside<flags>(r + i)) continue;
+        to.x[r + i] = bitcast<T>(load_global<sizeof(T), constant>(window.address(r + i), line).x[0]);
+      }
+    }
+  }
+  return to;
+}
+
+template <int vector, int flags, class T, class L, int n>
+TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const Tile<T, L>& from, int line) {
+  const Window<L, T, n> window(array, start);
+  if (!owner<L>()) return;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; r += vector) {
+    bool all = window.template inside<flags>(r);
+    if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
+    if (all) {
+      Packed<vector * sizeof(T), T> packed;
+      TILE_UNROLL
+      for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
+      store_global(window.address(r), packed.words, line);
+    } else if (vector > 1 && !(flags & whole_vectors)) {
+      TILE_UNROLL
+      for (int i = 0; i < vector; ++i) {
+        if (!window.template inside<flags>(r + i)) continue;
+        store_global(window.address(r + i), bitcast<Words<sizeof(T)>>(from.x[r + i]), line);
+      }
+    }
+  }
+}
+
+// Of an array of rank 0.
+template <int flags, class T>
+TILE T load_scalar(const Array<T, 0>& array, T pad, int line) {
+  if (!array.size[0]) return pad;
+  return bitcast<T>(load_global<sizeof(T), (flags & constant_array) != 0>(array.data, line));
+}
+template <class T>
+TILE void store_scalar(const Array<T, 0>& array, T from, int line) {
+  if (array.size[0] && thread() == 0) store_global(array.data, bitcast<Words<sizeof(T)>>(from), line);
+}
+
+// The element at an index an axis; null where there is none.
+template <int axis, class T, int n>
+TILE T* element(const Array<T, n>&, T* at) {
+  return at;
+}
+template <int axis, class T, int n, class... I>
+TILE T* element(const Array<T, n>& array, T* at, i64 index, I... others) {
+  const bool inside = at && index >= array.first[axis] && index < array.size[axis];
+  return element<axis + 1>(array, inside ? at + index * array.stride[axis] : (T*)nullptr, others...);
+}
+
+struct Always {
+  TILE bool operator()(int) const { return true; }
+};
+template <class L>
+struct Masked {
+  Tile<bool, L> mask;
+  TILE bool operator()(int r) const { return mask.x[r]; }
+};
+
+template <int flags, class L, class T, int n, class Mask, class... I>
+TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, const Tile<I, L>&... index) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    to.x[r] = pad;
+    if (at) to.x[r] = bitcast<T>(load_global<sizeof(T), (flags & constant_array) != 0>(at, line));
+  }
+  return to;
+}
+template <class L, class T, int n, class Mask, class... I>
+TILE void scatter(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
+                  const Tile<I, L>&... index) {
+  if (!owner<L>()) return;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    if (at) store_global(at, bitcast<Words<sizeof(T)>>(from.x[r]), line);
+  }
+}
+
+// Where the hardware has no such addition: the word around the element is exchanged until no one came
+// between.
+template <class T>
+TILE void atomic_add_element(T* to, T x, int line) {
+  const u64 address = (u64)to;
+  u32* word = (u32*)(address & ~3ull);
+  const int shift = (int)(address & 3) * 8;
+  const u32 mask = (u32)((1ull << (8 * sizeof(T))) - 1) << shift;
+  u32 seen = load_global<4, false>(word, line).x[0];
+  for (;;) {
+    const T before = bitcast<T>((Unsigned<T>)(seen >> shift));
+    const T after = LaneOf<T>::out(LaneOf<T>::in(before) + LaneOf<T>::in(x));
+    const u32 wanted = (seen & ~mask) | ((u32)bitcast<Unsigned<T>>(after) << shift);
+    const u32 now = compare_swap_global(word, seen, wanted, line);
+    if (now == seen) return;
+    seen = now;
+  }
+}
+TILE void atomic_add_element(f32* to, f32 x, int line) { atomic_add_global(to, x, line); }
+TILE void atomic_add_element(f64* to, f64 x, int line) { atomic_add_global(to, x, line); }
+TILE void atomic_add_element(i32* to, i32 x, int line) { atomic_add_global(to, x, line); }
+TILE void atomic_add_element(i64* to, i64 x, int line) { atomic_add_global(to, x, line); }
+TILE void atomic_add_element(u32* to, u32 x, int line) { atomic_add_global((i32*)to, (i32)x, line); }
+TILE void atomic_add_element(u64* to, u64 x, int line) { atomic_add_global((i64*)to, (i64)x, line); }
+
+template <class L, class T, int n, class Mask, class... I>
+TILE void atomic_add(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
+                     const Tile<I, L>&... index) {
+  if (!owner<L>()) return;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    if (at) atomic_add_element(at, from.x[r], line);
+  }
+}
+
+}  // namespace tile

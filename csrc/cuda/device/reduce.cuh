@@ -1,0 +1,146 @@
+// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory.
+#pragma once
+#include "cuda/device/math.cuh"
+#include "cuda/device/tile.cuh"
+
+namespace tile {
+
+struct Sum {
+  template <class T>
+  using Kept = typename SumOf<T>::type;
+  template <class A>
+  TILE static A start() {
+    return A(0);
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return LaneOf<A>::out(LaneOf<A>::in(x) + LaneOf<A>::in(y));
+  }
+};
+struct Product {
+  template <class T>
+  using Kept = typename SumOf<T>::type;
+  template <class A>
+  TILE static A start() {
+    return A(1);
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return LaneOf<A>::out(LaneOf<A>::in(x)*LaneOf<A>::in(y));
+  }
+};
+// NaN is the start of floating extremes: it is skipped unless nothing else is there.
+template <class A, bool integer = IsInteger<A>::value>
+struct Extreme {
+  TILE static A low() { return Limits<A>::low; }
+  TILE static A high() { return Limits<A>::high; }
+};
+template <class A>
+struct Extreme<A, false> {
+  TILE static A low() { return A(float_from_bits(0x7fc00000u)); }
+  TILE static A high() { return low(); }
+};
+struct Max {
+  template <class T>
+  using Kept = typename SumOf<T>::type;
+  template <class A>
+  TILE static A start() {
+    return Extreme<A>::low();
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return LaneOf<A>::out(math::max(LaneOf<A>::in(x), LaneOf<A>::in(y)));
+  }
+};
+struct Min {
+  template <class T>
+  using Kept = typename SumOf<T>::type;
+  template <class A>
+  TILE static A start() {
+    return Extreme<A>::high();
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return LaneOf<A>::out(math::min(LaneOf<A>::in(x), LaneOf<A>::in(y)));
+  }
+};
+struct Any {
+  template <class T>
+  using Kept = bool;
+  template <class A>
+  TILE static A start() {
+    return false;
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return x || y;
+  }
+};
+struct All {
+  template <class T>
+  using Kept = bool;
+  template <class A>
+  TILE static A start() {
+    return true;
+  }
+  template <class A>
+  TILE static A combine(A x, A y) {
+    return x && y;
+  }
+};
+
+template <class A>
+TILE A shuffle_xor_value(A x, int mask) {
+  if constexpr (sizeof(A) == 8) {
+    const u64 bits = bitcast<u64>(x);
+    return bitcast<A>((u64)shuffle_xor((u32)(bits >> 32), mask) << 32 | shuffle_xor((u32)bits, mask));
+  } else {
+    return bitcast<A>((Unsigned<A>)shuffle_xor((u32)bitcast<Unsigned<A>>(x), mask));
+  }
+}
+
+// Plan: into(r), the register of the result that register r goes to; lanes and warps, the bits of their
+// numbers that are summed over; all_warps, their number.
+template <class Op, class L, class Plan, class T, class From>
+TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
+  using A = typename Op::template Kept<T>;
+  A sums[L::registers];
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
+  TILE_UNROLL
+  for (int r = 0; r < From::registers; ++r)
+    if (valid<From>(r)) sums[Plan::into(r)] = Op::combine(sums[Plan::into(r)], convert<A>(from.x[r]));
+  TILE_UNROLL
+  for (int bit = 1; bit < 32; bit *= 2) {
+    if (!(Plan::lanes & bit)) continue;
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit));
+  }
+  if constexpr (Plan::warps != 0) {
+    A* memory = (A*)shared_memory();
+    if ((lane() & Plan::lanes) == 0) {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r)
+        store_shared(memory + (r * Plan::all_warps + warp()) * 32 + lane(), sums[r], line);
+    }
+    synchronize();
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
+    const int mine = warp() & ~Plan::warps, column = lane() & ~Plan::lanes;
+    TILE_UNROLL
+    for (int other = 0; other < Plan::all_warps; ++other) {
+      if (other & ~Plan::warps) continue;
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r)
+        sums[r] = Op::combine(
+            sums[r], load_shared<A>(memory + (r * Plan::all_warps + (mine | other)) * 32 + column, line));
+    }
+    synchronize();
+  }
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = convert<T>(sums[r]);
+  return to;
+}
+
+}  // namespace tile

@@ -1,0 +1,154 @@
+// Tiles in registers and arrays in memory. A layout L is a struct of the generated text:
+//   rank, registers   and, for an axis,
+//   extent(axis)      of the tile
+//   padded            whether some register or thread holds no element
+//   thread(axis)      this thread's part of the coordinate
+//   element(axis, r)  register r's part
+//   replicas          bits of the thread's number in which threads hold the same elements
+#pragma once
+#include "cuda/device/types.cuh"
+
+namespace tile {
+
+template <class T, class L>
+struct Tile {
+  T x[L::registers];
+  TILE T& operator[](int r) { return x[r]; }
+  TILE T operator[](int r) const { return x[r]; }
+};
+
+template <class T, int n>
+struct Array {
+  T* data;
+  i64 stride[n ? n : 1];
+  i32 size[n ? n : 1];   // of rank 0: whether the element is there
+  i32 first[n ? n : 1];  // elements before it do not exist: a slice from a negative start leaves that
+};
+// As a launch passes it.
+template <class T, int n>
+struct ArrayParameter {
+  T* data;
+  i64 stride[n ? n : 1];
+  i32 size[n ? n : 1];
+};
+// `unit`: the axis whose stride is known to be 1, or -1.
+template <int unit, class T, int n>
+TILE Array<T, n> array_of(const ArrayParameter<T, n>& from) {
+  Array<T, n> to;
+  to.data = from.data;
+  to.size[0] = 1;
+  to.first[0] = 0;
+  TILE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    to.stride[i] = i == unit ? 1 : from.stride[i];
+    to.size[i] = from.size[i];
+    to.first[i] = 0;
+  }
+  return to;
+}
+template <class T, int n>
+TILE i32 dim(const Array<T, n>& array, int axis) {
+  return array.size[axis] - array.first[axis];
+}
+
+// Whether register r of this thread holds an element.
+template <class L>
+TILE bool valid(int r) {
+  if constexpr (L::padded) {
+    bool inside = true;
+    TILE_UNROLL
+    for (int axis = 0; axis < L::rank; ++axis)
+      inside = inside && L::thread(axis) + L::element(axis, r) < L::extent(axis);
+    return inside;
+  }
+  return true;
+}
+// Whether this thread is the one that writes for those that hold the same.
+template <class L>
+TILE bool owner() {
+  return L::replicas == 0 || (thread() & L::replicas) == 0;
+}
+
+template <class L, class T>
+TILE Tile<T, L> full(T value) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = value;
+  return to;
+}
+template <class T, class L>
+TILE Tile<T, L> arange() {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    const i32 at = L::thread(0) + L::element(0, r);
+    if constexpr (Same<typename LaneOf<T>::type, f32>::value)
+      to.x[r] = LaneOf<T>::out((f32)at);
+    else
+      to.x[r] = (T)at;
+  }
+  return to;
+}
+
+template <class T>
+TILE T where(bool condition, T x, T y) {
+  return condition ? x : y;
+}
+template <class T, class L>
+TILE Tile<T, L> where(const Tile<bool, L>& condition, const Tile<T, L>& x, const Tile<T, L>& y) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = condition.x[r] ? x.x[r] : y.x[r];
+  return to;
+}
+
+// The array with its leading axes fixed; an index outside leaves nothing inside.
+template <int axis, class T, int n>
+TILE void fix(const Array<T, n>&, bool&, i64&) {}
+template <int axis, class T, int n, class... I>
+TILE void fix(const Array<T, n>& from, bool& inside, i64& offset, i64 index, I... others) {
+  inside = inside && index >= from.first[axis] && index < from.size[axis];
+  offset += index * from.stride[axis];
+  fix<axis + 1>(from, inside, offset, others...);
+}
+template <class T, int n, class... I>
+TILE auto index(const Array<T, n>& from, I... indices) {
+  constexpr int fixed = sizeof...(I), left = n - fixed;
+  bool inside = true;
+  i64 offset = 0;
+  fix<0>(from, inside, offset, (i64)indices...);
+  Array<T, left> to;
+  to.data = from.data + (inside ? offset : 0);
+  to.size[0] = inside;
+  to.first[0] = 0;
+  TILE_UNROLL
+  for (int i = 0; i < left; ++i) {
+    to.stride[i] = from.stride[i + fixed];
+    to.size[i] = inside ? from.size[i + fixed] : 0;
+    to.first[i] = from.first[i + fixed];
+  }
+  return to;
+}
+// start <= index < stop of one axis.
+template <int axis, class T, int n>
+TILE Array<T, n> slice(Array<T, n> array, i64 start, i64 stop) {
+  const i64 end = stop < array.size[axis] ? stop : array.size[axis], first = array.first[axis] - start;
+  array.data += start * array.stride[axis];
+  array.size[axis] = (i32)(end - start);
+  array.first[axis] = first > 0 ? (i32)first : 0;
+  return array;
+}
+template <int... axes, class T, int n>
+TILE Array<T, n> permute_array(const Array<T, n>& from) {
+  constexpr int order[] = {axes..., 0};
+  Array<T, n> to = from;
+  TILE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    to.stride[i] = from.stride[order[i]];
+    to.size[i] = from.size[order[i]];
+    to.first[i] = from.first[order[i]];
+  }
+  return to;
+}
+
+}  // namespace tile

@@ -1,0 +1,207 @@
+// Names, layouts and lines; the order of what stands above the kernel.
+#include "cuda/emitter.h"
+
+#include <algorithm>
+
+#include "cuda/literal.h"
+#include "cuda/lowering.h"
+#include "ir/walk.h"
+#include "support/error.h"
+
+namespace tile::cuda {
+namespace {
+
+std::string identifier(const std::string& name) {
+  std::string text = name;
+  for (char& c : text)
+    if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) c = '_';
+  return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;
+}
+
+// "lane() / 8 % 4 * 2": the digits of one level, in a variable named by `index`.
+std::string digit_text(const Digit& digit, const std::string& index, int count) {
+  std::string text = index;
+  if (digit.stride > 1) text += str(" / ", digit.stride);
+  if (digit.stride * digit.extent < count) text += str(" % ", digit.extent);
+  if (digit.weight != 1) text += str(" * ", digit.weight);
+  return text;
+}
+
+// "axis == 0 ? … : …" of the sums for each axis.
+std::string by_axis(const std::vector<std::string>& terms) {
+  std::string text;
+  for (size_t axis = 0; axis < terms.size(); ++axis) {
+    const std::string term = terms[axis].empty() ? "0" : terms[axis];
+    text += axis + 1 < terms.size() ? str("axis == ", axis, " ? ", term, " : ") : term;
+  }
+  return text.empty() ? "0" : text;
+}
+
+std::string layout_body(const Layout& layout, int threads) {
+  std::vector<std::string> of_thread(layout.shape().size()), of_register(layout.shape().size()), extents;
+  for (const Digit& digit : layout.digits()) {
+    const bool reg = digit.level == Level::reg, lane = digit.level == Level::lane;
+    std::string& terms = (reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
+    if (!terms.empty()) terms += " + ";
+    terms += digit_text(digit,
+                        reg    ? "r"
+                        : lane ? "lane()"
+                               : "warp()",
+                        reg    ? layout.registers()
+                        : lane ? 32
+                               : threads / 32);
+  }
+  for (int64_t extent : layout.shape()) extents.push_back(str(extent));
+  return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
+             "  static constexpr int rank = ", layout.rank(), ", registers = ", layout.registers(),
+             ", replicas = ", layout.replicas(threads), ";\n",
+             "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
+             "  TILE static constexpr int extent(int axis) { return ", by_axis(extents), "; }\n",
+             "  TILE static int thread(int axis) { return ", by_axis(of_thread), "; }\n",
+             "  TILE static constexpr int element(int axis, int r) { return ", by_axis(of_register), "; }\n");
+}
+
+}  // namespace
+
+std::string line_number(const Op& op) { return str(op.location.line); }
+
+Emitter::Emitter(const Function& function, const LayoutPlan& plan, const Target& target)
+    : function_(function), plan_(plan), target_(target), entry_(identifier(function.name())) {
+  headers_.insert("tile.cuh");
+  for (const Value* parameter : function.body().arguments) name(parameter);
+  block(function.body());
+}
+
+std::string Emitter::name(const Value* value) {
+  if (value->definition && value->definition->is("constant")) {
+    headers_.insert("cast.cuh");
+    return literal(Constant::of(value->type.dtype, *value->definition->attributes.find("value")));
+  }
+  auto [at, fresh] = names_.emplace(value, "");
+  if (fresh) at->second = str("v", values_++);
+  return at->second;
+}
+
+std::string Emitter::layout(const Layout& layout) {
+  auto at = std::find(layouts_.begin(), layouts_.end(), layout);
+  if (at == layouts_.end()) at = layouts_.insert(layouts_.end(), layout);
+  return str("L", at - layouts_.begin());
+}
+
+std::string Emitter::type(const Type& type, const Layout& layout) {
+  if (type.is_array()) return str("Array<", type.dtype, ", ", type.array_rank, ">");
+  if (type.is_scalar()) return dtype(type.dtype);
+  return str("Tile<", type.dtype, ", ", this->layout(layout), ">");
+}
+
+void Emitter::line(const Op& op, const std::string& text) {
+  body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text;
+  if (op.location.known()) body_ += str("  // ", op.location);
+  body_ += '\n';
+}
+
+void Emitter::result(const Op& op, const std::string& expression) {
+  const Value* value = op.results[0];
+  line(op, str("const ", type(value->type, layout_of(value)), " ", name(value), " = ", expression, ";"));
+}
+
+void Emitter::result_in(const Op& op, const Layout& given, const std::string& expression) {
+  const Value* value = op.results[0];
+  if (given == layout_of(value)) return result(op, expression);
+  const std::string before = temporary();
+  line(op, str("const ", type(value->type, given), " ", before, " = ", expression, ";"));
+  const Weights weights = row_major(value->type.shape);
+  result(op, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
+}
+
+std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {
+  if (value->type.is_scalar()) return str("full<", layout(wanted), ">(", name(value), ")");
+  if (layout_of(value) == wanted) return name(value);
+  const std::string to = temporary();
+  const Weights weights = row_major(value->type.shape);
+  const std::string expression =
+      moved(op, name(value), value->type.dtype, layout_of(value), weights, wanted, weights);
+  line(op, str("const ", type(value->type, wanted), " ", to, " = ", expression, ";"));
+  return to;
+}
+
+std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
+                           const Weights& from_weights, const Layout& to_layout, const Weights& to_weights) {
+  need("move.cuh");
+  const auto map = register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads());
+  if (map)
+    return str("registers<", layout(to_layout), ">(", from, ", [](int r) { ", map_text(*map, to_layout),
+               " })");
+  int64_t last = 1;
+  for (size_t axis = 0; axis < from_weights.size(); ++axis)
+    last += (from_layout.shape()[axis] - 1) * from_weights[axis];
+  need_shared(op, last * info(dtype).bytes);
+  auto weights = [](const Weights& w) { return "Weights<" + join(w) + ">"; };
+  return str("through_shared<", layout(to_layout), ", ", weights(from_weights), ", ", weights(to_weights),
+             ">(", from, ", ", line_number(op), ")");
+}
+
+void Emitter::need_row(int operands, std::string_view row, std::string_view expression) {
+  need("map.cuh");
+  rows_.emplace(row, str("ROW", operands, "(", row, ", ", expression, ")\n"));
+}
+
+void Emitter::need_shared(const Op& op, int64_t bytes) {
+  if (bytes > target_.shared_bytes)
+    fail(op, ErrorKind::unsupported, "needs ", bytes, " bytes of shared memory a block for ",
+         op.results.empty() ? op.type(0) : op.results[0]->type, ", and the GPU has ", target_.shared_bytes,
+         "; use smaller tiles");
+  shared_bytes_ = std::max(shared_bytes_, static_cast<int>(bytes));
+}
+
+std::string Emitter::define_struct(const std::string& prefix, const std::string& body) {
+  int number = 0;
+  for (const auto& [name, text] : structs_) {
+    if (!name.starts_with(prefix)) continue;
+    if (text == body) return name;
+    ++number;
+  }
+  structs_.emplace_back(str(prefix, number), body);
+  return structs_.back().first;
+}
+
+void Emitter::block(const Block& block) {
+  for (const auto& op : block.ops) {
+    if (op->is("constant")) continue;
+    const Lowering* lowering = find_lowering(op->name());
+    if (!lowering)
+      fail(*op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
+    lowering->emit(*this, *op);
+  }
+}
+
+std::string Emitter::text() const {
+  std::string text =
+      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block.\n");
+  for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
+  text += "\nnamespace tile {\n\n";
+  for (const auto& [name, row] : rows_) text += row;
+  if (!rows_.empty()) text += '\n';
+  for (size_t i = 0; i < layouts_.size(); ++i)
+    text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
+  for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
+  std::string parameters, views;
+  const auto& arguments = function_.body().arguments;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Type& type = arguments[i]->type;
+    const std::string& name = names_.at(arguments[i]);
+    if (i) parameters += ", ";
+    if (!type.is_array()) {
+      parameters += str(type.dtype, " ", name);
+      continue;
+    }
+    parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank, "> p", i);
+    views += str("  const Array<", type.dtype, ", ", type.array_rank, "> ", name, " = array_of<",
+                 facts(arguments[i]).unit, ">(p", i, ");\n");
+  }
+  text += str("\nTILE_KERNEL(", plan_.threads(), ") ", entry_, "(", parameters, ") {\n", views, body_,
+              "}\n\n", "}  // namespace tile\n");
+  return text;
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,75 @@
+// Writes the text of a kernel, one line an op. What it needs besides (layouts, elementwise rows, headers) is
+// collected on the way and stands above the kernel.
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cuda/array_facts.h"
+#include "cuda/assign.h"
+#include "cuda/program.h"
+#include "cuda/register_map.h"
+#include "support/text.h"
+
+namespace tile::cuda {
+
+class Emitter {
+ public:
+  Emitter(const Function& function, const LayoutPlan& plan, const Target& target);
+  std::string text() const;  // of the whole file
+  const std::string& entry() const { return entry_; }
+  int shared_bytes() const { return shared_bytes_; }
+
+  const LayoutPlan& plan() const { return plan_; }
+  const Layout& layout_of(const Value* value) const { return plan_.of(value); }
+  ArrayFacts facts(const Value* array) const { return array_facts(function_, array); }
+
+  // What stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
+  std::string name(const Value* value);
+  // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
+  std::string in_layout(const Op& op, const Value* value, const Layout& layout);
+  std::string layout(const Layout& layout);                  // "L3"
+  std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32"
+  // "f32", "bf16": C++ names of dtypes are the IR's.
+  static std::string dtype(DType dtype) { return str(dtype); }
+
+  // One line of the kernel, with the op's place behind it.
+  void line(const Op& op, const std::string& text);
+  // "const T v12 = expression;" for the op's only result, which the expression gives in the planned layout.
+  void result(const Op& op, const std::string& expression);
+  // The same where the expression gives another layout: it is moved.
+  void result_in(const Op& op, const Layout& layout, const std::string& expression);
+  // An expression of `to` whose elements are those of `from`, by their places; may use shared memory.
+  std::string moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
+                    const Weights& from_weights, const Layout& to_layout, const Weights& to_weights);
+
+  void need(const std::string& header) { headers_.insert(header); }
+  void need_row(int operands, std::string_view name, std::string_view expression);
+  // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
+  void need_shared(const Op& op, int64_t bytes);
+  std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
+  std::string temporary() { return str("t", temporaries_++); }
+  void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }
+
+  void block(const Block& block);
+  void indent(int by) { depth_ += by; }
+  void close() { body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + "}\n"; }
+
+ private:
+  const Function& function_;
+  const LayoutPlan& plan_;
+  const Target& target_;
+  std::string entry_, body_;
+  std::unordered_map<const Value*, std::string> names_;
+  int values_ = 0, temporaries_ = 0, depth_ = 1, shared_bytes_ = 0;
+  std::vector<Layout> layouts_;
+  std::vector<std::pair<std::string, std::string>> structs_;  // name and body
+  std::set<std::string> headers_;
+  std::map<std::string, std::string> rows_;
+};
+
+std::string line_number(const Op& op);  // for the device library's reports
+
+}  // namespace tile::cuda

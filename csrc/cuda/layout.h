@@ -1,0 +1,74 @@
+// Distributed layouts: which register of which thread holds each element of a tile.
+//
+// A coordinate is a mixed-radix number. Each digit of it is read from the index of a level: the register, the
+// lane of a warp, the warp of a block, the block of a cluster. So the map is a sum of digits, which describes
+// blocked layouts, the fragments of ldmatrix, mma.sync and wgmma, and slices and permutations of all of them.
+// Extents of registers are any number, those of lanes and warps powers of two: an odd factor is a repeat.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/type.h"
+
+namespace tile::cuda {
+
+enum class Level : uint8_t { reg, lane, warp, cta };
+
+// coordinate[axis] += index[level] / stride % extent * weight
+struct Digit {
+  Level level;
+  int stride;
+  int extent;
+  int axis;
+  int64_t weight;
+  bool operator==(const Digit&) const = default;
+};
+
+class Layout {
+ public:
+  Layout() = default;
+  // Digits in any order; register strides are given anew, in the order of the strides given.
+  Layout(Shape shape, std::vector<Digit> digits);
+
+  const Shape& shape() const { return shape_; }
+  const std::vector<Digit>& digits() const { return digits_; }  // by level, then stride
+  int rank() const { return static_cast<int>(shape_.size()); }
+  int registers() const;  // a thread
+  // Elements of the axis that digits can name: at least its extent; those past it are padding.
+  int64_t span(int axis) const;
+  bool padded() const;
+  // How many elements in a row along the axis the lowest registers hold.
+  int vector_along(int axis) const;
+
+  // Part of the coordinate that the register, or the thread of its block, gives.
+  int64_t of_register(int axis, int index) const;
+  int64_t of_thread(int axis, int thread) const;
+  // Bits of the thread's number that no digit reads: threads that differ there hold the same elements.
+  int replicas(int threads) const;
+
+  // What remains when axes are dropped, in registers too; the axes above move down.
+  Layout without(const std::vector<int64_t>& axes) const;
+  // Elements along axes whose extent in `shape` is 1 become one.
+  Layout collapsed(const Shape& shape) const;
+  // Axis i of the result is axes[i] of this.
+  Layout permuted(const std::vector<int64_t>& axes) const;
+  // The same elements in row-major order under another shape; none where padding or a digit does not allow
+  // it.
+  std::optional<Layout> reshaped(const Shape& shape) const;
+
+  bool operator==(const Layout&) const = default;
+
+ private:
+  Shape shape_;
+  std::vector<Digit> digits_;
+};
+
+// Lanes along `axis` first, `vector` elements each, then along the other axes from the last on; warps along
+// the other axes first, so that a row stays within a warp where it can.
+Layout blocked(const Shape& shape, int axis, int vector, int warps);
+
+// "8 registers: 4 along axis 1 (1 apart), …": for inspection.
+std::string describe(const Layout& layout);
+
+}  // namespace tile::cuda

@@ -1,0 +1,11 @@
+// Constants as C++ text.
+#pragma once
+#include <string>
+
+#include "ir/constant.h"
+
+namespace tile::cuda {
+
+std::string literal(const Constant& constant);
+
+}  // namespace tile::cuda

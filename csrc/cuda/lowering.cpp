@@ -1,0 +1,34 @@
+// The registry of lowerings.
+#include "cuda/lowering.h"
+
+#include <map>
+
+namespace tile::cuda {
+namespace {
+
+std::map<std::string_view, Lowering>& lowerings() {
+  static auto* const table = new std::map<std::string_view, Lowering>;
+  return *table;
+}
+
+}  // namespace
+
+AddLowering::AddLowering(const Lowering& lowering) { lowerings().emplace(lowering.name, lowering); }
+
+const Lowering* find_lowering(std::string_view primitive) {
+  const auto found = lowerings().find(primitive);
+  return found == lowerings().end() ? nullptr : &found->second;
+}
+bool has_cuda_body(std::string_view primitive) { return find_lowering(primitive) != nullptr; }
+
+std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout) {
+  const Lowering* lowering = find_lowering(op.name());
+  if (!lowering || !lowering->relate) return std::nullopt;
+  return lowering->relate(op, from, to, layout);
+}
+std::optional<Layout> same_layout(const Op&, const Value* from, const Value* to, const Layout& layout) {
+  if (from->type.shape != to->type.shape) return std::nullopt;
+  return layout;
+}
+
+}  // namespace tile::cuda

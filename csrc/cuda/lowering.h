@@ -1,0 +1,33 @@
+// How a primitive becomes text: a record a primitive, in cuda/prims/<family>.cpp.
+#pragma once
+#include <optional>
+#include <string_view>
+
+#include "cuda/layout.h"
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+class Emitter;
+
+struct Lowering {
+  std::string_view name;
+  void (*emit)(Emitter& emitter, const Op& op) = nullptr;
+  // The layout of `to` with which the op moves no element when `from` has `layout`; both are operands or
+  // results of it. Without the function there is none.
+  std::optional<Layout> (*relate)(const Op& op, const Value* from, const Value* to,
+                                  const Layout& layout) = nullptr;
+};
+
+// `static const AddLowering gather_{{"gather", …}};`
+struct AddLowering {
+  explicit AddLowering(const Lowering& lowering);
+};
+const Lowering* find_lowering(std::string_view primitive);
+bool has_cuda_body(std::string_view primitive);
+
+std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
+// Of ops all of whose tiles have one layout.
+std::optional<Layout> same_layout(const Op& op, const Value* from, const Value* to, const Layout& layout);
+
+}  // namespace tile::cuda

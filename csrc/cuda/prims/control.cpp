@@ -1,0 +1,106 @@
+// Loops and branches. Carried values are variables of the loop's results; the region's arguments are names of
+// the same variables.
+#include "cuda/emitter.h"
+#include "cuda/lowering.h"
+
+namespace tile::cuda {
+namespace {
+
+// "T name = value;" for each carried value, in the layout of the results.
+void declare(Emitter& emitter, const Op& op, size_t first_initial) {
+  for (size_t i = 0; i < op.results.size(); ++i) {
+    const Value *result = op.results[i], *initial = op.operands[first_initial + i];
+    const std::string value = result->type.is_scalar()
+                                  ? emitter.name(initial)
+                                  : emitter.in_layout(op, initial, emitter.layout_of(result));
+    emitter.line(op, str(emitter.type(result->type, emitter.layout_of(result)), " ", emitter.name(result),
+                         " = ", value, ";"));
+  }
+}
+
+// results = operands of the terminator, all read before one is written.
+void assign(Emitter& emitter, const Op& end, const Op& owner) {
+  std::vector<std::string> values;
+  for (size_t i = 0; i < owner.results.size(); ++i) {
+    const Value *result = owner.results[i], *given = end.operands[i];
+    std::string value = result->type.is_scalar() ? emitter.name(given)
+                                                 : emitter.in_layout(end, given, emitter.layout_of(result));
+    bool overwritten = false;
+    for (size_t k = 0; k < i; ++k) overwritten |= value == emitter.name(owner.results[k]);
+    if (overwritten) {
+      const std::string kept = emitter.temporary();
+      values.push_back(kept);
+      emitter.line(end, str("const auto ", kept, " = ", value, ";"));
+    } else {
+      values.push_back(value);
+    }
+  }
+  for (size_t i = 0; i < owner.results.size(); ++i)
+    if (values[i] != emitter.name(owner.results[i]))
+      emitter.line(end, str(emitter.name(owner.results[i]), " = ", values[i], ";"));
+}
+
+void emit_for(Emitter& emitter, const Op& op) {
+  declare(emitter, op, 3);
+  const Block& body = op.region();
+  for (size_t i = 0; i < op.results.size(); ++i)
+    emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
+  const std::string index = emitter.name(body.arguments[0]);
+  emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
+                       "; ", index, " < ", emitter.name(op.operands[1]), "; ", index,
+                       " += ", emitter.name(op.operands[2]), ") {"));
+  emitter.indent(1);
+  emitter.block(body);
+  emitter.indent(-1);
+  emitter.close();
+}
+
+void emit_loop(Emitter& emitter, const Op& op) {
+  declare(emitter, op, 0);
+  for (size_t i = 0; i < op.results.size(); ++i)
+    emitter.define_alias(op.region().arguments[i], emitter.name(op.results[i]));
+  emitter.line(op, "for (;;) {");
+  emitter.indent(1);
+  emitter.block(op.region());
+  emitter.indent(-1);
+  emitter.close();
+}
+
+void emit_if(Emitter& emitter, const Op& op) {
+  for (const Value* result : op.results)
+    emitter.line(op,
+                 str(emitter.type(result->type, emitter.layout_of(result)), " ", emitter.name(result), ";"));
+  for (size_t i = 0; i < 2; ++i) {
+    if (i && op.region(i).ops.size() == 1 && op.region(i).terminator() && op.results.empty() &&
+        op.region(i).terminator()->is("yield"))
+      break;
+    emitter.line(op, i ? "} else {" : str("if (", emitter.name(op.operands[0]), ") {"));
+    emitter.indent(1);
+    emitter.block(op.region(i));
+    emitter.indent(-1);
+  }
+  emitter.close();
+}
+
+void emit_yield(Emitter& emitter, const Op& op) { assign(emitter, op, *op.parent->parent); }
+
+// break and continue belong to the loop around them, from inside ifs too.
+const Op& loop_around(const Op& op) {
+  const Op* owner = op.parent->parent;
+  while (!owner->is("loop")) owner = owner->parent->parent;
+  return *owner;
+}
+void emit_jump(Emitter& emitter, const Op& op) {
+  assign(emitter, op, loop_around(op));
+  emitter.line(op, str(op.name(), ";"));
+}
+
+const AddLowering for_{{"for", emit_for}};
+const AddLowering loop_{{"loop", emit_loop}};
+const AddLowering if_{{"if", emit_if}};
+const AddLowering yield_{{"yield", emit_yield}};
+const AddLowering break_{{"break", emit_jump}};
+const AddLowering continue_{{"continue", emit_jump}};
+
+}  // namespace
+}  // namespace tile::cuda

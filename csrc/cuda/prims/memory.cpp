@@ -1,0 +1,119 @@
+// load and store of tiles, in vectors where layout and memory allow.
+#include <algorithm>
+#include <numeric>
+
+#include "cuda/emitter.h"
+#include "cuda/literal.h"
+#include "cuda/lowering.h"
+
+namespace tile::cuda {
+namespace {
+
+std::string flags_text(const Op& op, const ArrayFacts& facts) {
+  std::string text;
+  auto add = [&](bool holds, const char* flag) {
+    if (holds) text += str(text.empty() ? "" : " | ", flag);
+  };
+  add(facts.constant, "constant_array");
+  add(op.has("in_bounds"), "in_bounds");
+  add(facts.whole, "whole_vectors");
+  return text.empty() ? "plain" : text;
+}
+
+// "{i64(v3) * 32, i64(v4) * 64}": the tile's first element, an axis each.
+std::string start_text(Emitter& emitter, const Op& op, size_t first) {
+  const Shape& steps = op.integers("steps");
+  std::vector<std::string> starts;
+  for (size_t i = first; i < op.operands.size(); ++i) {
+    const std::string index = emitter.name(op.operands[i]);
+    starts.push_back(steps[i - first] == 1 ? str("i64(", index, ")")
+                                           : str("i64(", index, ") * ", steps[i - first]));
+  }
+  return "{" + join(starts) + "}";
+}
+
+int width_of(const ArrayFacts& facts, const Type& type, const Shape& steps, const Layout& layout) {
+  if (facts.unit < 0) return 1;
+  return std::gcd(vector_width(facts, type.dtype, type.shape, steps), layout.vector_along(facts.unit));
+}
+
+std::string pad_text(const Op& op, DType dtype) {
+  return literal(Constant::of(dtype, *op.attributes.find("pad")));
+}
+
+void emit_load(Emitter& emitter, const Op& op) {
+  emitter.need("memory.cuh");
+  const ArrayFacts facts = emitter.facts(op.operands[0]);
+  const Type& type = op.results[0]->type;
+  const std::string array = emitter.name(op.operands[0]), pad = pad_text(op, type.dtype),
+                    line = line_number(op);
+  if (type.is_scalar())
+    return emitter.result(
+        op, str("load_scalar<", flags_text(op, facts), ">(", array, ", ", pad, ", ", line, ")"));
+  const Layout& layout = emitter.layout_of(op.results[0]);
+  emitter.result(op, str("load<", emitter.layout(layout), ", ",
+                         width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
+                         ">(", array, ", ", start_text(emitter, op, 1), ", ", pad, ", ", line, ")"));
+}
+
+void emit_store(Emitter& emitter, const Op& op) {
+  emitter.need("memory.cuh");
+  ArrayFacts facts = emitter.facts(op.operands[0]);
+  const Type& type = op.type(1);
+  const std::string array = emitter.name(op.operands[0]), value = emitter.name(op.operands[1]),
+                    line = line_number(op);
+  if (type.is_scalar()) return emitter.line(op, str("store_scalar(", array, ", ", value, ", ", line, ");"));
+  const Layout& layout = emitter.layout_of(op.operands[1]);
+  emitter.line(op,
+               str("store<", width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
+                   ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
+}
+
+// Elements at index tiles. Scalars count as tiles of one element, which every thread holds.
+struct Elements {
+  std::string mask = "Always()", index;
+};
+Elements elements_text(Emitter& emitter, const Op& op, size_t first, const Layout& layout) {
+  Elements text;
+  const auto rank = static_cast<size_t>(op.type(0).array_rank);
+  for (size_t i = first; i < first + rank; ++i)
+    text.index += ", " + emitter.in_layout(op, op.operands[i], layout);
+  if (op.operands.size() > first + rank)
+    text.mask =
+        str("Masked<", emitter.layout(layout), ">{", emitter.in_layout(op, op.operands.back(), layout), "}");
+  return text;
+}
+
+void emit_gather(Emitter& emitter, const Op& op) {
+  emitter.need("memory.cuh");
+  const Layout& layout = emitter.layout_of(op.results[0]);
+  const Elements text = elements_text(emitter, op, 1, layout);
+  const Type& type = op.results[0]->type;
+  emitter.result(
+      op, str("gather<", flags_text(op, emitter.facts(op.operands[0])), ", ", emitter.layout(layout), ">(",
+              emitter.name(op.operands[0]), ", ", pad_text(op, type.dtype), ", ", line_number(op), ", ",
+              text.mask, text.index, ")", type.is_scalar() ? ".x[0]" : ""));
+}
+void emit_scatter(Emitter& emitter, const Op& op) {
+  emitter.need("memory.cuh");
+  const Layout& layout = emitter.layout_of(op.operands[1]);
+  const Elements text = elements_text(emitter, op, 2, layout);
+  emitter.line(op, str(op.name(), "(", emitter.name(op.operands[0]), ", ",
+                       emitter.in_layout(op, op.operands[1], layout), ", ", line_number(op), ", ", text.mask,
+                       text.index, ");"));
+}
+
+std::optional<Layout> relate_elements(const Op& op, const Value* from, const Value* to,
+                                      const Layout& layout) {
+  if (from == op.operands[0] || to == op.operands[0]) return std::nullopt;
+  return same_layout(op, from, to, layout);
+}
+
+const AddLowering load_{{"load", emit_load}};
+const AddLowering store_{{"store", emit_store}};
+const AddLowering gather_{{"gather", emit_gather, relate_elements}};
+const AddLowering scatter_{{"scatter", emit_scatter, relate_elements}};
+const AddLowering atomic_add_{{"atomic_add", emit_scatter, relate_elements}};
+
+}  // namespace
+}  // namespace tile::cuda

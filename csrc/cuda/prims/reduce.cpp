@@ -1,0 +1,73 @@
+// Sums and the like over axes.
+#include <algorithm>
+
+#include "cuda/emitter.h"
+#include "cuda/lowering.h"
+
+namespace tile::cuda {
+namespace {
+
+// The register of the result that each register is added to, and the bits of lanes and warps summed over.
+std::string plan_struct(Emitter& emitter, const Layout& from, const Layout& to,
+                        const std::vector<int64_t>& axes) {
+  std::vector<int> kept;
+  for (int axis = 0; axis < from.rank(); ++axis)
+    if (std::find(axes.begin(), axes.end(), axis) == axes.end()) kept.push_back(axis);
+  std::vector<int> into;
+  for (int r = 0; r < from.registers(); ++r) {
+    int s = 0;
+    auto same = [&](int candidate) {
+      for (size_t i = 0; i < kept.size(); ++i)
+        if (to.of_register(static_cast<int>(i), candidate) != from.of_register(kept[i], r)) return false;
+      return true;
+    };
+    while (!same(s)) ++s;
+    into.push_back(s);
+  }
+  int lanes = 0, warps = 0;
+  for (const Digit& digit : from.digits()) {
+    if (std::find(axes.begin(), axes.end(), digit.axis) == axes.end()) continue;
+    if (digit.level == Level::lane) lanes |= (digit.extent - 1) * digit.stride;
+    if (digit.level == Level::warp) warps |= (digit.extent - 1) * digit.stride;
+  }
+  return emitter.define_struct("Reduce",
+                               str("  TILE static constexpr int into(int r) { ", map_text(into, from), " }\n",
+                                   "  static constexpr int lanes = ", lanes, ", warps = ", warps,
+                                   ", all_warps = ", emitter.plan().warps(), ";\n"));
+}
+
+template <const char* kind>
+void emit_reduce(Emitter& emitter, const Op& op) {
+  emitter.need("reduce.cuh");
+  const auto& axes = op.integers("axes");
+  const Layout& from = emitter.layout_of(op.operands[0]);
+  const Layout to = from.without(axes);
+  const std::string plan = plan_struct(emitter, from, to, axes);
+  emitter.need_shared(
+      op, int64_t{32} * emitter.plan().warps() * to.registers() * std::max(4, info(op.type(0).dtype).bytes));
+  const std::string expression = str("reduce<", kind, ", ", emitter.layout(to), ", ", plan, ">(",
+                                     emitter.name(op.operands[0]), ", ", line_number(op), ")");
+  if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
+  emitter.result_in(op, to, expression);
+}
+
+std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value*, const Layout& layout) {
+  if (from != op.operands[0]) return std::nullopt;
+  return layout.without(op.integers("axes"));
+}
+
+#define REDUCTION(NAME, KIND)                            \
+  constexpr char NAME##_kind[] = #KIND;                  \
+  const AddLowering NAME##_ {                            \
+    { #NAME, emit_reduce < NAME##_kind>, relate_reduce } \
+  }
+REDUCTION(reduce_sum, Sum);
+REDUCTION(reduce_prod, Product);
+REDUCTION(reduce_max, Max);
+REDUCTION(reduce_min, Min);
+REDUCTION(reduce_any, Any);
+REDUCTION(reduce_all, All);
+#undef REDUCTION
+
+}  // namespace
+}  // namespace tile::cuda

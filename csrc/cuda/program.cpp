@@ -1,0 +1,18 @@
+// Layouts, then text.
+#include "cuda/program.h"
+
+#include "cuda/emitter.h"
+
+namespace tile::cuda {
+
+Program::Program(const Function& function, const Target& target) {
+  const LayoutPlan plan(function, target.max_threads / 32);
+  const Emitter emitter(function, plan, target);
+  text = emitter.text();
+  entry = emitter.entry();
+  threads = plan.threads();
+  shared_bytes = emitter.shared_bytes();
+  for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
+}
+
+}  // namespace tile::cuda

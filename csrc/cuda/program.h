@@ -1,0 +1,38 @@
+// A kernel for the GPU: CUDA C++ text for one chip, and what a launch of it needs.
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+// What of a chip decides the text.
+struct Target {
+  int chip = 90;                 // 90: compute capability 9.0
+  int shared_bytes = 48 * 1024;  // what a block may have
+  int max_threads = 1024;        // a block
+};
+
+// An error names the user's line: a tile too large for the chip, a primitive without a body here.
+struct Program {
+  Program(const Function& function, const Target& target);  // after the passes
+
+  std::string text;
+  std::string entry;  // the kernel's symbol
+  int threads = 0;    // a block
+  int shared_bytes = 0;
+  // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
+  // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.
+  std::vector<Type> parameters;
+};
+
+// The device library: name and text of the files that #include lines of Program::text find.
+const std::vector<std::pair<std::string, std::string>>& device_library();
+
+// Facts of a launch key about array parameter P, as attributes of the function:
+//   array.P.unit     the axis whose stride is 1; without it none is known
+//   array.P.aligned  1: the base, and in bytes every other stride, are multiples of 16
+//   array.P.whole    1: so is the extent of the unit axis, in bytes
+}  // namespace tile::cuda

@@ -1,0 +1,129 @@
+// Layouts: every element is somewhere, once where nothing is replicated, and survives changes of shape.
+#include "cuda/layout.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+#include "cuda/register_map.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int lanes = 32;
+
+// Row-major place of each element -> the threads and registers that hold it.
+std::map<int64_t, std::set<std::pair<int, int>>> holders(const Layout& layout, int warps) {
+  std::map<int64_t, std::set<std::pair<int, int>>> all;
+  const Weights weights = row_major(layout.shape());
+  for (int thread = 0; thread < warps * lanes; ++thread)
+    for (int r = 0; r < layout.registers(); ++r) {
+      int64_t place = 0;
+      bool inside = true;
+      for (int axis = 0; axis < layout.rank(); ++axis) {
+        const int64_t at = layout.of_thread(axis, thread) + layout.of_register(axis, r);
+        inside &= at < layout.shape()[static_cast<size_t>(axis)];
+        place += at * weights[static_cast<size_t>(axis)];
+      }
+      if (inside) all[place].insert({thread, r});
+    }
+  return all;
+}
+
+void expect_complete(const Layout& layout, int warps) {
+  const auto all = holders(layout, warps);
+  EXPECT_EQ(static_cast<int64_t>(all.size()), element_count(layout.shape())) << describe(layout);
+  int copies = 1;
+  for (int bits = layout.replicas(warps * lanes); bits; bits &= bits - 1) copies *= 2;
+  for (const auto& [place, at] : all) {
+    EXPECT_EQ(static_cast<int>(at.size()), copies) << place << " of " << describe(layout);
+    int owners = 0;
+    for (const auto& [thread, r] : at) owners += (thread & layout.replicas(warps * lanes)) == 0;
+    EXPECT_EQ(owners, 1) << place << " of " << describe(layout);
+  }
+}
+
+const Shape shapes[] = {{1},      {2},      {7},       {32},       {100},       {1000},
+                        {4096},   {1, 1},   {3, 5},    {32, 1024}, {64, 33},    {1024, 1},
+                        {5, 320}, {8, 176}, {2, 3, 5}, {4, 8, 64}, {16, 1, 80}, {1, 7, 1, 9}};
+
+TEST(Layout, BlockedHoldsEveryElement) {
+  for (const Shape& shape : shapes)
+    for (int warps : {1, 2, 8, 32})
+      for (int axis = 0; axis < static_cast<int>(shape.size()); ++axis)
+        for (int vector : {1, 2, 4, 8})
+          if (shape[static_cast<size_t>(axis)] % vector == 0) {
+            const Layout layout = blocked(shape, axis, vector, warps);
+            expect_complete(layout, warps);
+            EXPECT_EQ(layout.vector_along(axis) % vector, 0);
+          }
+}
+
+TEST(Layout, LanesOfAWarpAreNeighboursAlongTheAxis) {
+  EXPECT_EQ(
+      describe(blocked({32, 1024}, 1, 4, 8)),
+      "4 registers along axis 1, 8 registers along axis 1 (128 apart), 4 registers along axis 0 (8 apart), "
+      "32 lanes along axis 1 (4 apart), 8 warps along axis 0");
+  EXPECT_EQ(describe(blocked({1, 1024}, 1, 4, 8)),
+            "4 registers along axis 1, 32 lanes along axis 1 (4 apart), "
+            "8 warps along axis 1 (128 apart)");
+}
+
+TEST(Layout, SlicesKeepWhatIsLeft) {
+  for (const Shape& shape : shapes)
+    for (int warps : {1, 4}) {
+      const Layout layout = blocked(shape, static_cast<int>(shape.size()) - 1, 1, warps);
+      for (int64_t axis = 0; axis < layout.rank(); ++axis) expect_complete(layout.without({axis}), warps);
+    }
+}
+
+TEST(Layout, PermutedAndBackIsTheSame) {
+  const Layout layout = blocked({4, 8, 64}, 2, 4, 2);
+  EXPECT_EQ(layout.permuted({2, 0, 1}).shape(), (Shape{64, 4, 8}));
+  EXPECT_EQ(layout.permuted({2, 0, 1}).permuted({1, 2, 0}), layout);
+}
+
+TEST(Layout, ReshapedHoldsTheSamePlaces) {
+  const std::pair<Shape, Shape> pairs[] = {{{32, 64}, {2048}},
+                                           {{2048}, {32, 64}},
+                                           {{16, 8, 4}, {128, 4}},
+                                           {{64}, {1, 64, 1}},
+                                           {{12, 32}, {4, 96}}};
+  for (const auto& [from, to] : pairs)
+    for (int warps : {1, 4}) {
+      const Layout layout = blocked(from, static_cast<int>(from.size()) - 1, 1, warps);
+      if (layout.padded()) continue;
+      const auto changed = layout.reshaped(to);
+      ASSERT_TRUE(changed) << describe(layout);
+      EXPECT_EQ(holders(*changed, warps), holders(layout, warps)) << describe(layout);
+      const auto map = register_map(layout, row_major(from), *changed, row_major(to), warps * lanes);
+      ASSERT_TRUE(map);
+      for (size_t r = 0; r < map->size(); ++r) EXPECT_EQ((*map)[r], static_cast<int>(r));
+    }
+}
+
+TEST(Layout, PaddingAndCutDigitsHaveNoOtherShape) {
+  EXPECT_FALSE(blocked({3, 5}, 1, 1, 1).reshaped({15}));
+  EXPECT_FALSE(blocked({6, 64}, 1, 1, 4).reshaped({2, 3, 64}));
+}
+
+TEST(RegisterMap, ARowIsRepeatedWithoutMoving) {
+  const Layout tile = blocked({32, 1024}, 1, 4, 8), column = tile.collapsed({32, 1});
+  const auto map = register_map(column, {1, 0}, tile, {1, 0}, 256);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map_text(*map, tile), "return r / 32;");
+}
+
+TEST(RegisterMap, ElementsOfOtherThreadsHaveNone) {
+  const Layout rows = blocked({32, 32}, 1, 1, 4), columns = blocked({32, 32}, 0, 1, 4);
+  EXPECT_FALSE(register_map(rows, row_major({32, 32}), columns, row_major({32, 32}), 128));
+}
+
+TEST(RegisterMap, OtherMapsAreTables) {
+  EXPECT_EQ(map_text({0, 2, 1, 3}, blocked({4}, 0, 4, 1)),
+            "constexpr int to[] = {0, 2, 1, 3}; return to[r];");
+}
+
+}  // namespace
+}  // namespace tile::cuda
