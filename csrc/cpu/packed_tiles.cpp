@@ -5,8 +5,11 @@
 
 namespace tile::cpu {
 namespace {
-constexpr size_t most_entries = 64, least_entries = 4, most_bytes = size_t{5} << 20;
-}
+constexpr size_t most_entries = 64, least_entries = 4;
+// A left operand of 1024 x 1024 float32 stays: its blocks of 128 rows, rounded up to whole panels, take a bit
+// over 4 MiB.
+constexpr size_t most_bytes = size_t{5} << 20;
+}  // namespace
 
 size_t PackedTiles::limit(size_t bytes) {
   return std::clamp(most_bytes / std::max<size_t>(bytes, 1), least_entries, most_entries);

@@ -18,6 +18,7 @@ class PackedTiles {
     long row_stride = 0, column_stride = 0;
     DType dtype = DType::f32;
     bool left = false;
+    int64_t depth = 0;  // of a panel: how much of k it holds
     bool operator==(const Key&) const = default;
   };
   struct Place {

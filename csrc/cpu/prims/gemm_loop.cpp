@@ -105,8 +105,9 @@ struct GemmLoopUnit final : Unit {
       if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       } else if (const void* strip = packed_strip(frame, k, cols, right, y.dtype); keeps_left(frame, k)) {
-        const PackedTiles::Key key{left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true};
-        const PackedTiles::Place place = frame.packed.find(key, left_bytes(k));
+        const int64_t depth = std::min<int64_t>(k, kernels->block_depth);
+        const PackedTiles::Place place = frame.packed.find(
+            {left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true, depth}, left_bytes(k));
         if (!place.filled) kernels->pack_blocks(rows, k, left, x.dtype, place.data);
         kernels->packed_blocks(rows, cols, k, place.data, strip, out, extents[1], add);
       } else {

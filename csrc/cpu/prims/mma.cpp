@@ -91,7 +91,7 @@ struct MmaUnit final : Unit {
       PackedTiles::Place place{nullptr, false};
       if (keep)
         place = frame.packed.find(
-            {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left}, bytes);
+            {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left, k}, bytes);
       else
         place.data = frame.scratch.take(bytes);
       if (!place.filled) function(rows, columns, view, place.data);
