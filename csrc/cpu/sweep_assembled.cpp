@@ -56,8 +56,8 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
              (space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1);
     };
     if (!whole_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
-    const bool columns = into.reduced[cols_dim_];
-    if (!columns && !adjacent(into.cursor, 4)) return false;
+    const bool columns = !into.reduced[cols_dim_];
+    if (columns && !adjacent(into.cursor, 4)) return false;
     form.reductions.push_back({DType::f32, columns, false});
   }
   return true;

@@ -35,10 +35,8 @@ bool Body::folds(int value) {
 bool Body::in_register(int value) {
   return home(value) ? home(value)->kind == Place::vector : held(value).reg >= 0;
 }
-// Its register may be written: `times` uses are the last ones.
-bool Body::dies(int value, int times) {
-  return !home(value) && held(value).reg >= 0 && held(value).left() == times;
-}
+// Its register may be written: this use is the last one.
+bool Body::dies(int value) { return !home(value) && held(value).reg >= 0 && held(value).left() == 1; }
 
 Place Body::place(int value) {
   if (home(value)) return *home(value);
@@ -218,7 +216,7 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
   const auto apart = [&](int x) { return (x == a) + (x == b) + (x == c) == 1; };
   // A register that holds x and may be overwritten.
   const auto own = [&](int x) {
-    if (dies(x, 1) && apart(x)) {
+    if (dies(x) && apart(x)) {
       const int reg = held(x).reg;
       locked_ |= 1u << reg;
       return reg;
@@ -228,7 +226,7 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
     code_.vector(from.kind == Place::vector ? vex::move : vex::load, reg, 0, from);
     return reg;
   };
-  const bool addend = dies(c, 1) && apart(c), left = dies(a, 1) && apart(a), right = dies(b, 1) && apart(b);
+  const bool addend = dies(c) && apart(c), left = dies(a) && apart(a), right = dies(b) && apart(b);
   int result;
   if (!addend && !left && (right || (in_register(a) && !in_register(b)))) std::swap(a, b);
   const bool factor = !addend && (left || right || (in_register(c) && !in_register(a)));

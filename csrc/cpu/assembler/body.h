@@ -62,7 +62,7 @@ class Body {
   void visit(int value);
   bool folds(int value);  // an input read where it is used
   bool in_register(int value);
-  bool dies(int value, int times);
+  bool dies(int value);
   Place place(int value);
   int allocate();
   void spill();

@@ -45,7 +45,7 @@ void Encoder::vector(const Instruction& i, int first, int second, const Place& t
   const int base = third.kind == Place::pool ? 0 : third.number, index = third.index >= 0 ? third.index : 0;
   byte(0xc4);
   byte((first >= 8 ? 0 : 0x80) | (index >= 8 ? 0 : 0x40) | (base >= 8 ? 0 : 0x20) | i.map);
-  byte((i.wide ? 0x80 : 0) | (~second & 15) << 3 | (bits == 256 ? 4 : 0) | i.prefix);
+  byte((~second & 15) << 3 | (bits == 256 ? 4 : 0) | i.prefix);
   byte(i.opcode);
   place(first, third, immediate >= 0 ? 1 : 0);
   if (immediate >= 0) byte(immediate);

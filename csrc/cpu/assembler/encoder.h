@@ -11,7 +11,6 @@ enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r
 // A VEX instruction: its opcode map (1: 0f, 2: 0f38, 3: 0f3a) and prefix (0: none, 1: 66, 2: f3, 3: f2).
 struct Instruction {
   uint8_t opcode = 0, map = 0, prefix = 0;
-  bool wide = false;
   int extension = -1;  // in the place of the first operand
 };
 
@@ -43,7 +42,7 @@ struct Label {
   int position = -1;
   std::vector<int> uses;
 };
-enum class Condition : uint8_t { below = 2, not_below = 3, equal = 4, not_equal = 5, always = 16 };
+enum class Condition : uint8_t { below = 2, not_below = 3, not_equal = 5, always = 16 };
 
 class Encoder {
  public:

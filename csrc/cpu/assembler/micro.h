@@ -35,7 +35,6 @@ enum class Micro : uint8_t {
   square_root,
   round,  // immediate: the mode
   from_integer,
-  to_integer,
   to_half,  // eight 16-bit lanes in the lower half
   from_half,
   fused,           // a * b + c

@@ -35,7 +35,6 @@ std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form) 
 }
 
 SweepFunction SweepCodes::find(const Sweep& sweep, const SweepForm& form) {
-  if (!enabled()) return nullptr;
   const std::lock_guard lock(mutex_);
   Entry* entry = nullptr;
   for (Entry& known : entries_)

@@ -19,7 +19,7 @@ namespace tile::cpu::assembler {
 struct SweepForm {
   struct Array {
     DType dtype;
-    bool columns;  // a lane a column, adjacent; else a lane a row
+    bool columns;  // a lane a column, adjacent; else a lane a row: of a reduction, the sum of its columns
     bool streams;  // written past the caches; rows then start at 32 bytes
     bool operator==(const Array&) const = default;
   };

@@ -21,15 +21,14 @@ int row_offset(int participant) { return at_offset(participant) + 8; }
 
 SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace)
     : form_(form), trace_(trace), around_{trace.trace, constants_, {}, {}, {}} {
+  for (const auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions})
+    arrays_.insert(arrays_.end(), arrays->begin(), arrays->end());
   for (const SweepForm::Array& input : form.inputs) around_.dtypes.push_back(input.dtype);
   around_.homes.resize(trace.trace.ops.size());
   for (size_t i = 0; i < trace.trace.ops.size(); ++i)
     if (trace.trace.ops[i].micro == Micro::constant)
       around_.homes[i] = constants_.place(trace.trace.ops[i].immediate);
-  around_.input = [this](int input) {
-    return form_.inputs[static_cast<size_t>(input)].columns ? address(input) : lane_address(input);
-  };
-  any_columns_ = form.any_columns();
+  around_.input = [this](int input) { return array(input).columns ? address(input) : lane_address(input); };
 }
 
 void SweepLoops::write() {
@@ -87,18 +86,10 @@ void SweepLoops::find_row_values() {
 }
 
 void SweepLoops::find_pointers() {
-  pointers_.assign(static_cast<size_t>(reduction(form_.reductions.size())), -1);
+  pointers_.assign(arrays_.size(), -1);
   size_t next = 0;
-  const auto give = [&](int participant) {
-    if (next < std::size(for_pointers)) pointers_[static_cast<size_t>(participant)] = for_pointers[next++];
-  };
-  for (size_t k = 0; k < form_.inputs.size(); ++k)
-    if (form_.inputs[k].columns) give(static_cast<int>(k));
-  for (size_t k = 0; k < form_.outputs.size(); ++k)
-    if (form_.outputs[k].columns) give(output(k));
-  for (size_t k = 0; k < form_.stores.size(); ++k) give(store(k));
-  for (size_t k = 0; k < form_.reductions.size(); ++k)
-    if (!sums_columns(k)) give(reduction(k));
+  for (size_t i = 0; i < arrays_.size(); ++i)
+    if (arrays_[i].columns && next < std::size(for_pointers)) pointers_[i] = for_pointers[next++];
 }
 
 // The registers that no vector needs hold the constants and row values that are read most.
@@ -125,29 +116,13 @@ uint32_t SweepLoops::used_registers() {
   Encoder code;
   Surroundings around = around_;
   for (int value : row_values_) around.homes[static_cast<size_t>(value)] = Surroundings::slot(0);
-  at_work_ = &code;
-  Body body(code, around);
-  std::vector<int> roots;
-  if (trace_.guard >= 0) roots.push_back(trace_.guard);
-  collect(trace_.quick, roots);
-  body.compute(roots);
-  write_results(code, body, trace_.quick, 0, false);
-  return body.touched();
+  Label detour;
+  return write_vector(code, around, trace_.quick, {0, 0, false}, trace_.guard >= 0 ? &detour : nullptr);
 }
 
 Place SweepLoops::address(int participant) {
-  const auto at = static_cast<size_t>(participant);
-  const SweepForm::Array* array = nullptr;
-  size_t before = 0;
-  for (const auto* arrays : {&form_.inputs, &form_.outputs, &form_.stores, &form_.reductions}) {
-    if (at < before + arrays->size()) {
-      array = &(*arrays)[at - before];
-      break;
-    }
-    before += arrays->size();
-  }
-  const int bytes = info(array->dtype).bytes;
-  int base = pointers_[at];
+  const int bytes = info(array(participant).dtype).bytes;
+  int base = pointers_[static_cast<size_t>(participant)];
   if (base < 0) at_work_->load(base = rcx, argument(at_offset(participant)));
   Place place = Place::indexed(base, rax, bytes);
   place.offset = vector_ * 8 * bytes;
@@ -168,7 +143,7 @@ void SweepLoops::enter() {
   code_.load(rsi, argument(rows_offset));
   for (size_t i = 0; i < pointers_.size(); ++i)
     if (pointers_[i] >= 0) code_.load(pointers_[i], argument(at_offset(static_cast<int>(i))));
-  if (any_columns_) {
+  if (form_.any_columns()) {
     mask_slot_ = around_.new_slot();
     code_.load(rdx, argument(cols_offset));
     code_.bit_and(rdx, 7);
@@ -195,7 +170,6 @@ void SweepLoops::leave() {
 }
 
 void SweepLoops::row_values() {
-  vector_ = 0;
   for (int value : row_values_) around_.homes[static_cast<size_t>(value)].reset();
   {
     Body body(code_, around_);
@@ -236,8 +210,7 @@ void SweepLoops::columns() {
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
   code_.bind(turn);
-  for (vector_ = 0; vector_ < unroll_; ++vector_) vector(vector_, false);
-  vector_ = 0;
+  for (int v = 0; v < unroll_; ++v) vector({v, v, false});
   code_.add(rax, 8 * unroll_);
   code_.compare(rax, rdx);
   code_.jump(Condition::below, turn);
@@ -247,56 +220,57 @@ void SweepLoops::columns() {
   for (int v = 0; v + 1 < unroll_; ++v) {
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, tail);
-    vector(v, false);
+    vector({0, v, false});
     code_.add(rax, 8);
   }
   code_.bind(tail);
-  if (any_columns_) {
+  if (form_.any_columns()) {
     code_.load(rdx, argument(cols_offset));
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, done);
-    vector(unroll_ - 1, true);
+    vector({0, unroll_ - 1, true});
     code_.bind(done);
   }
 }
 
-void SweepLoops::vector(int accumulators, bool masked) {
-  Detour* detour = nullptr;
-  if (trace_.guard >= 0) {
-    detours_.push_back({{}, {}, vector_, accumulators, masked});
-    detour = &detours_.back();
+void SweepLoops::vector(const Turn& turn) {
+  if (trace_.guard < 0) {
+    write_vector(code_, around_, trace_.quick, turn, nullptr);
+    return;
   }
-  std::vector<int> roots;
-  if (detour) roots.push_back(trace_.guard);
-  collect(trace_.quick, roots);
-  Body body = new_body(masked);
-  body.compute(roots);
-  if (detour) {
-    constexpr int all_lanes = 255;
-    code_.vector(vex::mask_bits, rcx, 0, Place::reg(body.use(trace_.guard)));
-    body.release();
-    code_.compare_number(rcx, all_lanes);
-    code_.jump(Condition::not_equal, detour->from);
-  }
-  write_results(code_, body, trace_.quick, accumulators, masked);
-  if (detour) code_.bind(detour->back);
+  Detour& detour = detours_.emplace_back(Detour{turn, {}, {}});
+  write_vector(code_, around_, trace_.quick, turn, &detour.from);
+  code_.bind(detour.back);
 }
 
 void SweepLoops::detours() {
   for (Detour& detour : detours_) {
     code_.bind(detour.from);
-    vector_ = detour.vector;
-    std::vector<int> roots;
-    collect(trace_.slow, roots);
-    Body body = new_body(detour.masked);
-    body.compute(roots);
-    write_results(code_, body, trace_.slow, detour.accumulator, detour.masked);
+    write_vector(code_, around_, trace_.slow, detour.turn, nullptr);
     code_.jump(Condition::always, detour.back);
   }
 }
 
-Body SweepLoops::new_body(bool masked) {
-  return Body(code_, around_, masked ? std::optional(Surroundings::slot(mask_slot_)) : std::nullopt);
+// A vector in one of its ways; `detour`: where to go, before anything is written, if the guard says no.
+// Returns the registers touched.
+uint32_t SweepLoops::write_vector(Encoder& code, Surroundings& around, const Ways& ways, const Turn& turn,
+                                  Label* detour) {
+  at_work_ = &code;
+  vector_ = turn.vector;
+  std::vector<int> roots;
+  if (detour) roots.push_back(trace_.guard);
+  collect(ways, roots);
+  Body body(code, around, turn.masked ? std::optional(Surroundings::slot(mask_slot_)) : std::nullopt);
+  body.compute(roots);
+  if (detour) {
+    constexpr int all_lanes = 255;
+    code.vector(vex::mask_bits, rcx, 0, Place::reg(body.use(trace_.guard)));
+    body.release();
+    code.compare_number(rcx, all_lanes);
+    code.jump(Condition::not_equal, *detour);
+  }
+  write_results(code, body, ways, turn);
+  return body.touched();
 }
 
 void SweepLoops::next_row() {

@@ -16,17 +16,22 @@ class SweepLoops {
 
  private:
   using Ways = SweepTrace::Ways;
-  // A vector that must be done over with all lanes served.
-  struct Detour {
-    Label from, back;
+  // Where a vector of columns stands.
+  struct Turn {
     int vector, accumulator;
-    bool masked;
+    bool masked;  // some of its columns are not there
+  };
+  // One that must be done over with all lanes served.
+  struct Detour {
+    Turn turn;
+    Label from, back;
   };
   // Participants in the order of SweepArguments.
   int output(size_t k) const { return static_cast<int>(form_.inputs.size() + k); }
   int store(size_t k) const { return output(form_.outputs.size() + k); }
   int reduction(size_t k) const { return store(form_.stores.size() + k); }
-  bool sums_columns(size_t k) const { return form_.reductions[k].columns; }
+  const SweepForm::Array& array(int participant) const { return arrays_[static_cast<size_t>(participant)]; }
+  bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
 
   void choose_unroll();
@@ -41,20 +46,20 @@ class SweepLoops {
   void leave();
   void row_values();
   void columns();
-  void vector(int accumulators, bool masked);
+  void vector(const Turn& turn);
   void detours();
   void finish_reductions();
   void next_row();
-  Body new_body(bool masked);
+  uint32_t write_vector(Encoder& code, Surroundings& around, const Ways& ways, const Turn& turn,
+                        Label* detour);
   void collect(const Ways& ways, std::vector<int>& roots) const;
-  void write_results(Encoder& code, Body& body, const Ways& ways, int accumulators, bool masked);
-  void store_vector(Encoder& code, Body& body, int value, int participant, const SweepForm::Array& array,
-                    bool masked);
-  void accumulate(Encoder& code, Body& body, size_t k, const std::pair<int, int>& values, int accumulators,
-                  bool masked);
+  void write_results(Encoder& code, Body& body, const Ways& ways, const Turn& turn);
+  void store_vector(Encoder& code, Body& body, int value, int participant, bool masked);
+  void accumulate(Encoder& code, Body& body, size_t k, const std::pair<int, int>& values, const Turn& turn);
 
   const SweepForm& form_;
   const SweepTrace& trace_;
+  std::vector<SweepForm::Array> arrays_;  // by participant
   Encoder code_;
   Constants constants_;
   Surroundings around_;
@@ -63,7 +68,6 @@ class SweepLoops {
   std::vector<int> pointers_;                  // by participant: its register, or -1
   std::deque<Detour> detours_;
   int unroll_ = 2, vector_ = 0;     // vectors a turn; the one at work
-  bool any_columns_ = true;         // the last columns may be fewer than a vector
   Encoder* at_work_ = nullptr;      // where addresses are loaded
   int mask_slot_ = -1, frame_ = 0;  // frame_: where the code says how much stack it takes
 };

@@ -14,38 +14,47 @@ void SweepLoops::collect(const Ways& ways, std::vector<int>& roots) const {
   }
 }
 
-void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, int accumulators, bool masked) {
+void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, const Turn& turn) {
   for (size_t k = 0; k < ways.outputs.size(); ++k)
-    if (form_.outputs[k].columns)
-      store_vector(code, body, ways.outputs[k], output(k), form_.outputs[k], masked);
+    if (form_.outputs[k].columns) store_vector(code, body, ways.outputs[k], output(k), turn.masked);
   for (size_t k = 0; k < ways.stores.size(); ++k)
-    store_vector(code, body, ways.stores[k], store(k), form_.stores[k], masked);
-  for (size_t k = 0; k < ways.reductions.size(); ++k)
-    accumulate(code, body, k, ways.reductions[k], accumulators, masked);
+    store_vector(code, body, ways.stores[k], store(k), turn.masked);
+  for (size_t k = 0; k < ways.reductions.size(); ++k) accumulate(code, body, k, ways.reductions[k], turn);
 }
 
-void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant,
-                              const SweepForm::Array& array, bool masked) {
+namespace {
+
+// A load or a store of whole lanes, of the columns that are there.
+void move_lanes(Encoder& code, Body& body, int reg, const Place& place, bool masked, const Instruction& whole,
+                const Instruction& part) {
+  if (masked)
+    code.vector(part, reg, body.mask(), place);
+  else
+    code.vector(whole, reg, 0, place);
+}
+
+}  // namespace
+
+void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, bool masked) {
+  const auto& [dtype, columns, streams] = array(participant);
   const int reg = body.use(value);
-  if (array.dtype == DType::boolean) {  // the lanes are masks
+  if (dtype == DType::boolean) {  // the lanes are masks
     const int bytes = body.temporary();
     code.vector(vex::upper_half, reg, 0, Place::reg(bytes), 256, 1);
     code.vector(vex::pack_signed_words, bytes, reg, Place::reg(bytes), 128);
     code.vector(vex::pack_signed_bytes, bytes, bytes, Place::reg(bytes), 128);
     code.vector(row_of(Micro::bit_and).instruction, bytes, bytes, constants_.place(0x01010101), 128);
     code.vector(vex::store_half, bytes, 0, address(participant), 128);
-  } else if (array.dtype == DType::f16) {
+  } else if (dtype == DType::f16) {
     code.vector(row_of(Micro::to_half).instruction, reg, 0, address(participant), 256, 0);
-  } else if (array.dtype == DType::bf16) {  // the patterns are the lower halves of the lanes
+  } else if (dtype == DType::bf16) {  // the patterns are the lower halves of the lanes
     const int upper = body.temporary();
     code.vector(vex::upper_half, reg, 0, Place::reg(upper), 256, 1);
     code.vector(vex::pack_words, upper, reg, Place::reg(upper), 128);
-    code.vector(array.streams ? vex::stream : vex::store, upper, 0, address(participant), 128);
-  } else if (masked) {
-    const int mask = body.mask();
-    code.vector(vex::masked_store, reg, mask, address(participant));
+    code.vector(streams ? vex::stream : vex::store, upper, 0, address(participant), 128);
   } else {
-    code.vector(array.streams ? vex::stream : vex::store, reg, 0, address(participant));
+    move_lanes(code, body, reg, address(participant), masked, streams ? vex::stream : vex::store,
+               vex::masked_store);
   }
   body.release();
 }
@@ -68,11 +77,11 @@ void combine(Encoder& code, const Combination& how, int into, int value, int scr
 }  // namespace
 
 void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair<int, int>& values,
-                            int accumulators, bool masked) {
+                            const Turn& turn) {
   const Combination& how = *trace_.combinations[k];
   const bool in_register = sums_columns(k);
   int value = body.use(values.first), factor = values.second < 0 ? -1 : body.use(values.second);
-  if (masked && in_register) {  // columns that are not there count for nothing
+  if (turn.masked && in_register) {  // columns that are not there count for nothing
     const int mask = body.mask();
     const auto cut = [&](int reg) {
       const int part = body.temporary();
@@ -88,13 +97,9 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
     value = cut(value);
     if (factor >= 0) factor = cut(factor);
   }
-  int into = in_register ? accumulator(k, accumulators) : body.temporary();
-  if (!in_register) {
-    if (masked)
-      code.vector(vex::masked_load, into, body.mask(), address(reduction(k)));
-    else
-      code.vector(vex::load, into, 0, address(reduction(k)));
-  }
+  const int into = in_register ? accumulator(k, turn.accumulator) : body.temporary();
+  if (!in_register)
+    move_lanes(code, body, into, address(reduction(k)), turn.masked, vex::load, vex::masked_load);
   if (factor >= 0) {
     code.vector(row_of(Micro::fused).instruction, into, value, Place::reg(factor));
   } else if (how.ignores_nan) {
@@ -103,12 +108,8 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
   } else {
     combine(code, how, into, value, 0, 0, 256, in_register);
   }
-  if (!in_register) {
-    if (masked)
-      code.vector(vex::masked_store, into, body.mask(), address(reduction(k)));
-    else
-      code.vector(vex::store, into, 0, address(reduction(k)));
-  }
+  if (!in_register)
+    move_lanes(code, body, into, address(reduction(k)), turn.masked, vex::store, vex::masked_store);
   body.release();
 }
 

@@ -10,14 +10,14 @@ namespace {
 
 constexpr uint32_t nan_bits = 0x7fc00000;
 constexpr int most_sums = 8;  // along the columns, in as many registers
-constexpr Combination combinations_[] = {{"reduce_sum", Micro::add, 0, false},
-                                         {"reduce_max", Micro::max, nan_bits, true},
-                                         {"reduce_min", Micro::min, nan_bits, true}};
+constexpr Combination combination_table[] = {{"reduce_sum", Micro::add, 0, false},
+                                             {"reduce_max", Micro::max, nan_bits, true},
+                                             {"reduce_min", Micro::min, nan_bits, true}};
 
 const Combination* find_combination(const ReduceRow& row) {
-  const auto* found = std::find_if(std::begin(combinations_), std::end(combinations_),
+  const auto* found = std::find_if(std::begin(combination_table), std::end(combination_table),
                                    [&](const Combination& c) { return c.name == row.name; });
-  return row.lane == Lane::f32 && found != std::end(combinations_) ? found : nullptr;
+  return row.lane == Lane::f32 && found != std::end(combination_table) ? found : nullptr;
 }
 
 bool whole_lane(DType dtype) { return dtype == DType::f32 || dtype == DType::i32; }
@@ -32,7 +32,7 @@ bool supported(const SweepForm& form) {
     return array.columns ? known(array.dtype) : whole_lane(array.dtype) || array.dtype == DType::boolean;
   };
   const auto sums = std::count_if(form.reductions.begin(), form.reductions.end(),
-                                  [](const SweepForm::Array& array) { return array.columns; });
+                                  [](const SweepForm::Array& array) { return !array.columns; });
   return sums <= most_sums && std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
          form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() <=
              most_arrays;
@@ -102,8 +102,9 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   for (size_t k = 0; k < sweep.stores.size(); ++k) {
     const int value = sweep.stores[k].value;
     if (!goes_to(lane(value), form.stores[k].dtype)) return false;
-    ways.stores.push_back(form.stores[k].dtype == DType::bf16 ? to_bf16_bits(Traced::of(value_of(value))).id
-                                                              : value_of(value));
+    const int lanes = value_of(value);
+    ways.stores.push_back(
+        form.stores[k].dtype == DType::bf16 ? find_traced("bits.bf16", Lane::f32)->record(&lanes) : lanes);
   }
   for (size_t k = 0; k < sweep.reductions.size(); ++k) {
     const SweepReduction& reduction = sweep.reductions[k];

@@ -18,17 +18,4 @@ int Trace::add(Micro micro, int a, int b, int c, uint32_t immediate) {
   return static_cast<int>(found - ops.begin());
 }
 
-TracedBits to_bf16_bits(Traced x) {
-  const TracedBits bits = TracedBits::of(x.id);
-  const auto high = [](TracedBits b) {
-    return TracedBits::of(record(Micro::shift_right_zeros, b.id, -1, -1, 16));
-  };
-  const TracedBits rounded = high(bits + TracedBits(0x7fff) + (high(bits) & TracedBits(1)));
-  return select(x != x, TracedBits(0x7fc0), rounded);
-}
-Traced round_to_bf16(Traced x) { return Traced::of((to_bf16_bits(x) << 16).id); }
-Traced round_to_f16(Traced x) {
-  return Traced::of(record(Micro::from_half, record(Micro::to_half, x.id, -1, -1, 0)));
-}
-
 }  // namespace tile::cpu::assembler

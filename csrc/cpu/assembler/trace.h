@@ -2,6 +2,7 @@
 // down what they would compute.
 #pragma once
 #include <bit>
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
@@ -41,18 +42,25 @@ struct TracedMask {
   }
 };
 
-struct TracedBits {
-  using Element = int32_t;
+struct TracedBits;
+// What stands for a vector: the number of the micro-operation that computes it.
+template <class Self, class Lane>
+struct TracedLanes {
+  using Element = Lane;
   using MaskType = TracedMask;
   using Bits = TracedBits;
   int id = -1;
-  TracedBits() = default;
-  explicit TracedBits(int32_t lane) : id(Trace::current()->constant(static_cast<uint32_t>(lane))) {}
-  static TracedBits of(int id) {
-    TracedBits bits;
-    bits.id = id;
-    return bits;
+  TracedLanes() = default;
+  explicit TracedLanes(Lane lane) : id(Trace::current()->constant(std::bit_cast<uint32_t>(lane))) {}
+  static Self of(int id) {
+    Self lanes;
+    lanes.id = id;
+    return lanes;
   }
+};
+
+struct TracedBits : TracedLanes<TracedBits, int32_t> {
+  using TracedLanes::TracedLanes;
   friend TracedBits operator+(TracedBits a, TracedBits b) {
     return of(record(Micro::add_integer, a.id, b.id));
   }
@@ -87,18 +95,8 @@ struct TracedBits {
   friend TracedMask operator>=(TracedBits a, TracedBits b) { return ~(b > a); }
 };
 
-struct Traced {
-  using Element = float;
-  using MaskType = TracedMask;
-  using Bits = TracedBits;
-  int id = -1;
-  Traced() = default;
-  explicit Traced(float lane) : id(Trace::current()->constant(std::bit_cast<uint32_t>(lane))) {}
-  static Traced of(int id) {
-    Traced value;
-    value.id = id;
-    return value;
-  }
+struct Traced : TracedLanes<Traced, float> {
+  using TracedLanes::TracedLanes;
   friend Traced operator+(Traced a, Traced b) { return of(record(Micro::add, a.id, b.id)); }
   friend Traced operator-(Traced a, Traced b) { return of(record(Micro::sub, a.id, b.id)); }
   friend Traced operator*(Traced a, Traced b) { return of(record(Micro::mul, a.id, b.id)); }
@@ -151,23 +149,21 @@ template <class To>
 TracedMask mask_cast(TracedMask m) {
   return m;
 }
-template <class To>
-To bit_cast(Traced x) {
+template <class To, class From>
+requires std::derived_from<From, TracedLanes<From, typename From::Element>> To bit_cast(From x) {
   return To::of(x.id);
 }
-template <class To>
-To bit_cast(TracedBits x) {
-  return To::of(x.id);
+inline TracedBits shift_right_zeros(TracedBits x, int n) {
+  return TracedBits::of(record(Micro::shift_right_zeros, x.id, -1, -1, static_cast<uint32_t>(n)));
+}
+// As a store and a load would.
+inline Traced round_to_f16(Traced x) {
+  return Traced::of(record(Micro::from_half, record(Micro::to_half, x.id, -1, -1, 0)));
 }
 inline bool all(TracedMask m) {
   Trace& trace = *Trace::current();
   if (trace.quick) trace.guards.push_back(m.id);
   return trace.quick;
 }
-
-// The 16-bit pattern of each lane in the low half of a 32-bit one: half.h's to_bf16_bits.
-TracedBits to_bf16_bits(Traced x);
-Traced round_to_bf16(Traced x);
-Traced round_to_f16(Traced x);
 
 }  // namespace tile::cpu::assembler

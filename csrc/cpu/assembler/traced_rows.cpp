@@ -95,7 +95,8 @@ constexpr TracedRow rows[] = {
      [](const int* in) { return select(mask(in[0]), TracedBits::of(in[1]), TracedBits::of(in[2])).id; }},
     {"to_bool", Lane::i32, record_row<meaning::to_bool_row, 1, TracedBits>},
     {"number", Lane::i32, [](const int* in) { return to_float(TracedBits::of(in[0])).id; }},
-    {"round.bf16", Lane::f32, [](const int* in) { return round_to_bf16(Traced::of(in[0])).id; }},
+    {"bits.bf16", Lane::f32, [](const int* in) { return to_bf16_bits(Traced::of(in[0])).id; }},
+    {"round.bf16", Lane::f32, [](const int* in) { return (to_bf16_bits(Traced::of(in[0])) << 16).id; }},
     {"round.f16", Lane::f32, [](const int* in) { return round_to_f16(Traced::of(in[0])).id; }},
     // Of masks.
     {"number", Lane::u8, [](const int* in) { return select(mask(in[0]), Traced(1.f), Traced(0.f)).id; }},

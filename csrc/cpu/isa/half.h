@@ -2,7 +2,7 @@
 // float -> 16 bits rounds to nearest even; a NaN becomes bf16 0x7fc0, or the f16 quiet NaN with the same sign
 // and high payload.
 #pragma once
-#include "cpu/isa/vec_math.h"
+#include "cpu/isa/integer.h"
 #include "cpu/isa/vec_memory.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -17,11 +17,10 @@ struct f16 {
 // The 16-bit pattern of each lane, in the low half of a 32-bit lane, and back.
 template <class V>
 TILE_INLINE typename V::Bits to_bf16_bits(V x) {
-  using U = Vec<uint32_t>;
   using B = typename V::Bits;
-  const U bits = bit_cast<U>(x);
-  const U rounded = (bits + U(0x7fff) + ((bits >> 16) & U(1))) >> 16;
-  return select(mask_cast<int32_t>(is_nan(x)), B(0x7fc0), bit_cast<B>(rounded));
+  const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
+  const B rounded = shift_right_zeros(bits + B(0x7fff) + odd, 16);
+  return select(mask_cast<int32_t>(is_nan(x)), B(0x7fc0), rounded);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }
 
