@@ -69,19 +69,6 @@ bool SweepRun::lines_apart(size_t k) const {
   return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
 }
 
-// How much of a chunk an array has.
-SweepRun::Coverage SweepRun::coverage(const Cursor& cursor, int64_t r, int64_t rows, int64_t c,
-                                      int64_t cols) const {
-  const auto apart = [&](int dim, int64_t start, int64_t count) {
-    return start >= cursor.valid[dim] || start + count <= cursor.first[dim];
-  };
-  const auto within = [&](int dim, int64_t start, int64_t count) {
-    return start >= cursor.first[dim] && start + count <= cursor.valid[dim];
-  };
-  if (!cursor.within || apart(rows_dim_, r, rows) || apart(cols_dim_, c, cols)) return Coverage::none;
-  return within(rows_dim_, r, rows) && within(cols_dim_, c, cols) ? Coverage::whole : Coverage::part;
-}
-
 // The columns done, from c on: none where an array ends within the chunk. What lies outside an array is read
 // from, and written to, a line in its place.
 int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
@@ -96,10 +83,10 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   for (int i = 0; i < bounded_count_; ++i) {
     const auto v = static_cast<size_t>(bounded_[i]);
     const Cursor& from = space_.inputs[v];
-    const Coverage there = coverage(from, r, rows, c, cols);
-    if (there == Coverage::whole) continue;
+    const Part there = part(from, r, rows, c, cols);
+    if (there.whole) continue;
     const bool lanes = from.lanes ? sweep_.lanes[v] == Lane::f32 : from.dtype == DType::f32;
-    if (there == Coverage::part || (!lanes && (from.pad != 0 || std::signbit(from.pad)))) return 0;
+    if (!there.none() || (!lanes && (from.pad != 0 || std::signbit(from.pad)))) return 0;
     arguments.arrays[v] = {line(v), 0};
     if (lanes)
       std::fill_n(reinterpret_cast<float*>(line(v)), varies(v, cols_dim_) ? cols : 1,
@@ -119,10 +106,11 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   }
   for (int i = 0; i < bounded_store_count_; ++i) {
     const auto k = static_cast<size_t>(bounded_stores_[i]);
-    const Coverage there = coverage(space_.stores[k], r, rows, c, cols);
-    if (there == Coverage::part) return 0;
-    if (there == Coverage::none)
-      stores[k] = {line(input_count() + sweep_.reductions.size()), 0}, aligned = false;
+    const Part there = part(space_.stores[k], r, rows, c, cols);
+    if (there.whole) continue;
+    if (!there.none()) return 0;
+    stores[k] = {line(input_count() + sweep_.reductions.size()), 0};
+    aligned = false;
   }
   for (size_t k = 0; k < sweep_.reductions.size(); ++k, ++next) {
     const Cursor& to = space_.reductions[k].cursor;

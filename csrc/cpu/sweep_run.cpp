@@ -195,15 +195,24 @@ void SweepRun::enter(Cursor& cursor, const int64_t* outer) const {
   }
 }
 
-bool SweepRun::inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const {
-  auto holds = [&](const Cursor& cursor) {
-    return cursor.within && cursor.first[rows_dim_] <= r && cursor.valid[rows_dim_] >= r + rows &&
-           cursor.first[cols_dim_] <= c && cursor.valid[cols_dim_] >= c + cols;
+SweepRun::Part SweepRun::part(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const {
+  if (!cursor.within) return {};
+  Part part;
+  const auto limit = [&](int dim, int64_t start, int64_t count, int64_t& low, int64_t& high) {
+    low = std::clamp<int64_t>(cursor.first[dim] - start, 0, count);
+    high = std::clamp<int64_t>(cursor.valid[dim] - start, low, count);
+    return high - low == count;
   };
+  const bool tall = limit(rows_dim_, r, rows, part.top, part.bottom);
+  part.whole = limit(cols_dim_, c, cols, part.left, part.right) && tall;
+  return part;
+}
+
+bool SweepRun::inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const {
   for (int i = 0; i < bounded_count_; ++i)
-    if (!holds(space_.inputs[bounded_[i]])) return false;
+    if (!part(space_.inputs[bounded_[i]], r, rows, c, cols).whole) return false;
   for (int i = 0; i < bounded_store_count_; ++i)
-    if (!holds(space_.stores[bounded_stores_[i]])) return false;
+    if (!part(space_.stores[bounded_stores_[i]], r, rows, c, cols).whole) return false;
   return true;
 }
 

@@ -63,8 +63,6 @@ class SweepRun final : public Kept {
   bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
   size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
   char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
-  enum class Coverage : uint8_t { whole, none, part };
-  Coverage coverage(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
 
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
@@ -72,6 +70,15 @@ class SweepRun final : public Kept {
   char* locate(const Cursor& cursor, int64_t r, int64_t c) const {
     return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
   }
+  // How much of a chunk an array has: rows and columns from the chunk's start.
+  struct Part {
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+    bool whole = false;
+    bool none() const { return top >= bottom || left >= right; }
+    int64_t rows() const { return bottom - top; }
+    int64_t cols() const { return right - left; }
+  };
+  Part part(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
   bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
   void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   void place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols);
