@@ -34,14 +34,19 @@ PyObject* strings(const std::vector<std::string>& texts) {
 }
 
 // No C++ exception may leave a function that Python calls.
-template <std::vector<std::string> (*function)()>
-PyObject* list_of(PyObject*, PyObject*) {
+template <PyCFunction function>
+PyObject* guarded(PyObject* self, PyObject* arguments) {
   try {
-    return strings(function());
+    return function(self, arguments);
   } catch (const std::exception& error) {
     PyErr_SetString(PyExc_RuntimeError, error.what());
     return nullptr;
   }
+}
+
+template <std::vector<std::string> (*function)()>
+PyObject* list_of(PyObject*, PyObject*) {
+  return strings(function());
 }
 // Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
 PyObject* run_ir(PyObject*, PyObject* arguments) {
@@ -51,26 +56,21 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   int passes = 1;
   if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes))
     return nullptr;
-  try {
-    std::vector<tile::Argument> launch;
-    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
-      PyObject* item = PyList_GET_ITEM(list, i);
-      if (THPVariable_Check(item))
-        launch.emplace_back(to_array_argument(THPVariable_Unpack(item)));
-      else if (PyBool_Check(item))
-        launch.emplace_back(tile::scalar_argument(item == Py_True));
-      else if (PyLong_Check(item))
-        launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
-      else
-        launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
-    }
-    if (PyErr_Occurred()) return nullptr;
-    tile::TextKernel(text, passes).launch({x, y, z}, launch);
-    Py_RETURN_NONE;
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
+  std::vector<tile::Argument> launch;
+  for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
+    PyObject* item = PyList_GET_ITEM(list, i);
+    if (THPVariable_Check(item))
+      launch.emplace_back(to_array_argument(THPVariable_Unpack(item)));
+    else if (PyBool_Check(item))
+      launch.emplace_back(tile::scalar_argument(item == Py_True));
+    else if (PyLong_Check(item))
+      launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
+    else
+      launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
   }
+  if (PyErr_Occurred()) return nullptr;
+  tile::TextKernel(text, passes).launch({x, y, z}, launch);
+  Py_RETURN_NONE;
 }
 
 // The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",
@@ -117,13 +117,8 @@ PyObject* compiled_kernels(PyObject*, PyObject*) {
   return table;
 }
 PyObject* isa(PyObject*, PyObject*) {
-  try {
-    const std::string name(tile::cpu::name(tile::cpu::active_isa()));
-    return PyUnicode_FromString(name.c_str());
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
+  const std::string name(tile::cpu::name(tile::cpu::active_isa()));
+  return PyUnicode_FromString(name.c_str());
 }
 PyObject* assemble_sweeps(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
@@ -133,46 +128,37 @@ PyObject* assemble_sweeps(PyObject*, PyObject* on) {
 }
 template <tile::DiskCache::Info (tile::DiskCache::*function)() const>
 PyObject* cache(PyObject*, PyObject*) {
-  try {
-    const tile::DiskCache::Info info = (tile::DiskCache::get().*function)();
-    return Py_BuildValue("{s:s,s:s,s:K,s:K,s:K}", "folder", info.folder.c_str(), "unusable",
-                         info.unusable.c_str(), "entries", static_cast<unsigned long long>(info.entries),
-                         "bytes", static_cast<unsigned long long>(info.bytes), "budget",
-                         static_cast<unsigned long long>(info.budget));
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
+  const tile::DiskCache::Info info = (tile::DiskCache::get().*function)();
+  return Py_BuildValue("{s:s,s:s,s:K,s:K,s:K}", "folder", info.folder.c_str(), "unusable",
+                       info.unusable.c_str(), "entries", static_cast<unsigned long long>(info.entries),
+                       "bytes", static_cast<unsigned long long>(info.bytes), "budget",
+                       static_cast<unsigned long long>(info.budget));
 }
 PyObject* nvrtc(PyObject*, PyObject*) {
-  try {
-    const tile::Nvrtc& found = tile::CubinCompiler::get().nvrtc();
-    return Py_BuildValue("(ss)", found.path().c_str(), found.version().c_str());
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
+  const tile::Nvrtc& found = tile::CubinCompiler::get().nvrtc();
+  return Py_BuildValue("(ss)", found.path().c_str(), found.version().c_str());
 }
 PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORCH_VERSION); }
 
 PyMethodDef methods[] = {
-    {"torch_version", torch_version, METH_NOARGS, "The version of torch that this was built for."},
-    {"isa", isa, METH_NOARGS, "The instruction set that kernels run on: baseline, avx2 or avx512."},
-    {"operators", list_of<tile::registered_operators>, METH_NOARGS,
+    {"torch_version", guarded<torch_version>, METH_NOARGS, "The version of torch that this was built for."},
+    {"isa", guarded<isa>, METH_NOARGS, "The instruction set that kernels run on: baseline, avx2 or avx512."},
+    {"operators", guarded<list_of<tile::registered_operators>>, METH_NOARGS,
      "The schemas of the operators defined so far."},
-    {"registration_errors", list_of<tile::registration_errors>, METH_NOARGS,
+    {"registration_errors", guarded<list_of<tile::registration_errors>>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
-    {"run_ir", run_ir, METH_VARARGS,
+    {"run_ir", guarded<run_ir>, METH_VARARGS,
      "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
-    {"compiled_kernels", compiled_kernels, METH_NOARGS,
+    {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
      "compile none."},
-    {"assemble_sweeps", assemble_sweeps, METH_O,
+    {"assemble_sweeps", guarded<assemble_sweeps>, METH_O,
      "assemble_sweeps(on): whether sweeps on the CPU run as machine code from now on; false: interpreted."},
-    {"cache_info", cache<&tile::DiskCache::info>, METH_NOARGS, "The disk cache of compiled GPU kernels."},
-    {"cache_clear", cache<&tile::DiskCache::clear>, METH_NOARGS, "Empties it; what was removed."},
-    {"nvrtc", nvrtc, METH_NOARGS, "(file, version) of the NVRTC that compiles for GPUs; loads it."},
-    {"primitives", primitives, METH_NOARGS, "The registry of primitives as a dictionary."},
+    {"cache_info", guarded<cache<&tile::DiskCache::info>>, METH_NOARGS,
+     "The disk cache of compiled GPU kernels."},
+    {"cache_clear", guarded<cache<&tile::DiskCache::clear>>, METH_NOARGS, "Empties it; what was removed."},
+    {"nvrtc", guarded<nvrtc>, METH_NOARGS, "(file, version) of the NVRTC that compiles for GPUs; loads it."},
+    {"primitives", guarded<primitives>, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyModuleDef module = {PyModuleDef_HEAD_INIT,
