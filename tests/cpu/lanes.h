@@ -10,15 +10,9 @@
 #include <vector>
 
 #include "cpu/tables.h"
+#include "machine_isas.h"
 
 namespace tile::cpu::testing {
-
-inline std::vector<Isa> machine_isas() {
-  std::vector<Isa> isas;
-  for (Isa isa : {Isa::baseline, Isa::avx2, Isa::avx512})
-    if (supported(isa)) isas.push_back(isa);
-  return isas;
-}
 
 inline const int64_t column_counts[] = {0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 31, 33, 64, 100};
 inline const int64_t row_counts[] = {0, 1, 3};
