@@ -75,8 +75,8 @@ const Nvrtc& CubinCompiler::nvrtc() {
   return *nvrtc_;
 }
 
-// "13.0, 109338064 bytes". Loading NVRTC takes 10 ms, longer than loading a cubin from disk: so the version
-// of the file that would be loaded is kept in the cache too.
+// "13.0, 109338064 bytes". Loading NVRTC takes longer than loading a cubin from disk: so the version of the
+// file that would be loaded is kept in the cache too.
 std::string CubinCompiler::nvrtc_build() {
   std::lock_guard lock(build_mutex_);
   if (!build_.empty()) return build_;
