@@ -55,7 +55,9 @@ class Emitter {
 
   void block(const Block& block);
   void indent(int by) { depth_ += by; }
-  void close() { body_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + "}\n"; }
+  void close(const char* behind = "") {
+    body_ += str(std::string(static_cast<size_t>(depth_) * 2, ' '), "}", behind, '\n');
+  }
 
  private:
   const Function& function_;

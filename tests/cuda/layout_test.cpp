@@ -89,7 +89,7 @@ TEST(Layout, ReshapedHoldsTheSamePlaces) {
                                            {{2048}, {32, 64}},
                                            {{16, 8, 4}, {128, 4}},
                                            {{64}, {1, 64, 1}},
-                                           {{12, 32}, {4, 96}}};
+                                           {{12, 32}, {12, 4, 8}}};
   for (const auto& [from, to] : pairs)
     for (int warps : {1, 4}) {
       const Layout layout = blocked(from, static_cast<int>(from.size()) - 1, 1, warps);

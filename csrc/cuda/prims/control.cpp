@@ -19,14 +19,14 @@ void declare(Emitter& emitter, const Op& op, size_t first_initial) {
 }
 
 // results = operands of the terminator, all read before one is written.
-void assign(Emitter& emitter, const Op& end, const Op& owner) {
+void assign(Emitter& emitter, const Op& end, const std::vector<Value*>& to, size_t count) {
   std::vector<std::string> values;
-  for (size_t i = 0; i < owner.results.size(); ++i) {
-    const Value *result = owner.results[i], *given = end.operands[i];
+  for (size_t i = 0; i < count; ++i) {
+    const Value *result = to[i], *given = end.operands[i];
     std::string value = result->type.is_scalar() ? emitter.name(given)
                                                  : emitter.in_layout(end, given, emitter.layout_of(result));
     bool overwritten = false;
-    for (size_t k = 0; k < i; ++k) overwritten |= value == emitter.name(owner.results[k]);
+    for (size_t k = 0; k < i; ++k) overwritten |= value == emitter.name(to[k]);
     if (overwritten) {
       const std::string kept = emitter.temporary();
       values.push_back(kept);
@@ -35,9 +35,8 @@ void assign(Emitter& emitter, const Op& end, const Op& owner) {
       values.push_back(value);
     }
   }
-  for (size_t i = 0; i < owner.results.size(); ++i)
-    if (values[i] != emitter.name(owner.results[i]))
-      emitter.line(end, str(emitter.name(owner.results[i]), " = ", values[i], ";"));
+  for (size_t i = 0; i < count; ++i)
+    if (values[i] != emitter.name(to[i])) emitter.line(end, str(emitter.name(to[i]), " = ", values[i], ";"));
 }
 
 void emit_for(Emitter& emitter, const Op& op) {
@@ -82,7 +81,12 @@ void emit_if(Emitter& emitter, const Op& op) {
   emitter.close();
 }
 
-void emit_yield(Emitter& emitter, const Op& op) { assign(emitter, op, *op.parent->parent); }
+// Of a combine region the accumulated arguments stand for the results.
+void emit_yield(Emitter& emitter, const Op& op) {
+  const Op& owner = *op.parent->parent;
+  const bool combines = !owner.is("for") && !owner.is("if");
+  assign(emitter, op, combines ? op.parent->arguments : owner.results, op.operands.size());
+}
 
 // break and continue belong to the loop around them, from inside ifs too.
 const Op& loop_around(const Op& op) {
@@ -91,7 +95,8 @@ const Op& loop_around(const Op& op) {
   return *owner;
 }
 void emit_jump(Emitter& emitter, const Op& op) {
-  assign(emitter, op, loop_around(op));
+  const Op& loop = loop_around(op);
+  assign(emitter, op, loop.results, loop.results.size());
   emitter.line(op, str(op.name(), ";"));
 }
 
