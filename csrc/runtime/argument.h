@@ -1,9 +1,11 @@
 // What a launch passes to a kernel: arrays, scalars and compile-time constants, and the key they make.
 #pragma once
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -53,6 +55,16 @@ ScalarArgument scalar_argument(T value) {
 // Run-time arguments in the order of the traced function's parameters.
 using Argument = std::variant<ArrayArgument, ScalarArgument>;
 
+// One of them where it lies already; the other pointer is null.
+struct ArgumentRef {
+  ArgumentRef() = default;
+  ArgumentRef(const ArrayArgument& value) : array(&value) {}
+  ArgumentRef(const ScalarArgument& value) : scalar(&value) {}
+  const ArrayArgument* array = nullptr;
+  const ScalarArgument* scalar = nullptr;
+};
+using ArgumentRefs = std::span<const ArgumentRef>;
+
 // Up to three axes of blocks.
 struct Grid {
   int64_t x = 1, y = 1, z = 1;
@@ -61,7 +73,18 @@ struct Grid {
 // The argument key of a launch: words, compared as they are. Long constants spill into text.
 class LaunchKey {
  public:
-  void add(uint64_t word) { words_.push_back(word); }
+  LaunchKey() = default;
+  LaunchKey(const LaunchKey& other) : hash_(other.hash_), count_(other.count_), more_(other.more_) {
+    std::copy_n(other.few_.begin(), count_, few_.begin());
+  }
+  LaunchKey& operator=(const LaunchKey&) = delete;
+  void add(uint64_t word) {
+    hash_ = (hash_ ^ word) * 0xff51afd7ed558ccdull, hash_ ^= hash_ >> 32;
+    if (count_ < few_.size()) [[likely]]
+      few_[count_++] = word;
+    else
+      more_.push_back(word);
+  }
   void add_text(std::string_view text) {
     add(text.size());
     for (size_t i = 0; i < text.size(); i += 8) {
@@ -70,15 +93,17 @@ class LaunchKey {
       add(word);
     }
   }
-  bool operator==(const LaunchKey&) const = default;
-  size_t hash() const {
-    uint64_t h = 0x9e3779b97f4a7c15ull;
-    for (uint64_t word : words_) h = (h ^ word) * 0xff51afd7ed558ccdull, h ^= h >> 32;
-    return h;
+  bool operator==(const LaunchKey& other) const {
+    return hash_ == other.hash_ && count_ == other.count_ &&
+           std::equal(few_.begin(), few_.begin() + count_, other.few_.begin()) && more_ == other.more_;
   }
+  size_t hash() const { return hash_; }
 
  private:
-  std::vector<uint64_t> words_;
+  uint64_t hash_ = 0x9e3779b97f4a7c15ull;
+  uint32_t count_ = 0;
+  std::array<uint64_t, 24> few_;  // the first count_ are set: keys are made at every launch
+  std::vector<uint64_t> more_;
 };
 
 }  // namespace tile

@@ -62,7 +62,20 @@ class Driver {
 
   // Makes the device's primary context, which torch uses too, the thread's. Almost free where it is so
   // already.
-  void use(int device) const;
+  void use(int device) const { enter(device); }
+  // The same while it lives; then the thread has again what it had, if it had one.
+  class Scope {
+   public:
+    Scope(const Driver& driver, int device) : driver_(driver), before_(driver.enter(device)) {}
+    ~Scope() {
+      if (before_) driver_.leave(before_);
+    }
+    Scope(const Scope&) = delete;
+
+   private:
+    const Driver& driver_;
+    void* before_;
+  };
 
   CudaModule load(int device, std::string_view cubin, const std::string& kernel) const;
   void unload(const CudaModule& module) const;
@@ -77,8 +90,10 @@ class Driver {
  private:
   struct Device;
   class Relaxed;
-  class Scope;
   Device& device(int index) const;
+  void* context(int index) const;
+  void* enter(int index) const;  // the thread's context before, if it was another
+  void leave(void* before) const;
   std::string describe(int index) const;  // "device 0 (NVIDIA H200, sm_90)"
   void open(const std::string& library);
   void check(int code, auto&&... what) const;

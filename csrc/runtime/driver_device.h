@@ -1,5 +1,6 @@
 // What Driver keeps of a device, and how it checks a call.
 #pragma once
+#include <atomic>
 #include <mutex>
 
 #include "runtime/driver.h"
@@ -11,7 +12,7 @@ struct Driver::Device {
   int handle = 0;
   DeviceProperties properties;
   std::once_flag once;  // the primary context is retained once and never released
-  void* context = nullptr;
+  std::atomic<void*> context = nullptr;
 };
 
 inline void Driver::check(int code, auto&&... what) const {

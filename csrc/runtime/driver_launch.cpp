@@ -21,29 +21,25 @@ class Driver::Relaxed {
   int mode_ = capture_mode_relaxed;
 };
 
-void Driver::use(int index) const {
+void* Driver::context(int index) const {
   Device& wanted = device(index);
+  if (void* context = wanted.context.load(std::memory_order_acquire)) return context;
   std::call_once(wanted.once, [&] {
-    check(f_->retain_primary(&wanted.context, wanted.handle), "no context on ", describe(index));
+    void* context = nullptr;
+    check(f_->retain_primary(&context, wanted.handle), "no context on ", describe(index));
+    wanted.context.store(context, std::memory_order_release);
   });
-  void* current = nullptr;
-  check(f_->get_current(&current), "no current context");
-  if (current != wanted.context) check(f_->set_current(wanted.context), "no context on ", describe(index));
+  return wanted.context;
 }
 
-// Makes a device the thread's, then gives back what was: torch keeps its own count of that.
-class Driver::Scope {
- public:
-  Scope(const Driver& driver, int device) : f_(*driver.f_) {
-    f_.get_current(&before_);
-    driver.use(device);
-  }
-  ~Scope() { f_.set_current(before_); }
-
- private:
-  const DriverFunctions& f_;
-  void* before_ = nullptr;
-};
+void* Driver::enter(int index) const {
+  void *const wanted = context(index), *current = nullptr;
+  check(f_->get_current(&current), "no current context");
+  if (current == wanted) return nullptr;
+  check(f_->set_current(wanted), "no context on ", describe(index));
+  return current;
+}
+void Driver::leave(void* before) const { f_->set_current(before); }
 
 CudaModule Driver::load(int index, std::string_view cubin, const std::string& kernel) const {
   const Scope scope(*this, index);

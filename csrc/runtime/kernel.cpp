@@ -3,16 +3,14 @@
 
 #include <atomic>
 #include <mutex>
-#include <shared_mutex>
-#include <unordered_map>
 
-#include "cpu/program.h"
 #include "dsl/tracer.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
+#include "runtime/array_facts.h"
+#include "runtime/kernel_table.h"
 #include "runtime/launch.h"
-#include "runtime/text_kernel.h"
 
 namespace tile {
 namespace {
@@ -27,27 +25,20 @@ Counts& counts() {
   return *instance;
 }
 
-struct KeyHash {
-  size_t operator()(const LaunchKey& key) const { return key.hash(); }
-};
-
 }  // namespace
 
-// One entry a key; the first caller compiles, others of the same key wait for it.
 struct KernelBase::State {
-  struct Entry {
-    std::once_flag once;
-    std::unique_ptr<cpu::Program> program;
-  };
-  std::shared_mutex mutex;
-  std::unordered_map<LaunchKey, std::shared_ptr<Entry>, KeyHash> entries;
+  KernelName name;
+  KernelTable table;
   std::atomic<size_t> compiled{0};
 };
 
-KernelBase::KernelBase(const char* name, Location location)
-    : name_(name), location_(location), state_(std::make_unique<State>()) {}
+KernelBase::KernelBase(const char* name, Location location) : state_(std::make_unique<State>()) {
+  state_->name = {name, location};
+}
 KernelBase::~KernelBase() = default;
 
+const std::string& KernelBase::name() const { return state_->name.name; }
 size_t KernelBase::compiled_count() const { return state_->compiled; }
 std::map<std::string, size_t> KernelBase::compiled_counts() {
   std::lock_guard lock(counts().mutex);
@@ -55,58 +46,31 @@ std::map<std::string, size_t> KernelBase::compiled_counts() {
 }
 
 Function KernelBase::trace_call(const TraceBody& body) const {
-  Tracer tracer(name_);
+  Tracer tracer(name());
   body(tracer);
   Function function = tracer.finish();
   verify(function, "trace");
   return function;
 }
 
-void KernelBase::launch_call(Grid grid, Call& call, const TraceBody& body) {
-  std::shared_ptr<State::Entry> entry;
-  {
-    std::shared_lock lock(state_->mutex);
-    if (auto at = state_->entries.find(call.key); at != state_->entries.end()) entry = at->second;
-  }
-  if (!entry) {
-    std::unique_lock lock(state_->mutex);
-    std::shared_ptr<State::Entry>& place = state_->entries[call.key];
-    if (!place) place = std::make_shared<State::Entry>();
-    entry = place;
-  }
-  std::call_once(entry->once, [&] {
+void KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body) {
+  State& state = *state_;
+  const Target& target = check_launch(state.name, grid, arguments);
+  const Executable* kernel = state.table.find(key);
+  if (!kernel) kernel = &compile(target, key, body);
+  run_blocks(*kernel, grid, arguments);
+}
+
+const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {
+  return state_->table.compile(key, [&] {
     Function function = trace_call(body);
     run_passes(function);
-    entry->program = std::make_unique<cpu::Program>(std::move(function));
+    auto kernel = target.compile(std::move(function), state_->name);
     ++state_->compiled;
     std::lock_guard lock(counts().mutex);
-    ++counts().by_name[name_];
+    ++counts().by_name[name()];
+    return kernel;
   });
-  run_program(*entry->program, name_, location_, grid, call.arguments);
-}
-
-TextKernel::TextKernel(std::string_view text, bool passes) {
-  Function function = parse(text);
-  verify(function, "parse");
-  name_ = function.name();
-  for (const Value* parameter : function.body().arguments) parameters_.push_back(parameter->type);
-  if (passes) run_passes(function);
-  program_ = std::make_unique<cpu::Program>(std::move(function));
-}
-TextKernel::~TextKernel() = default;
-
-void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
-  std::vector<Type> given;
-  for (const Argument& argument : arguments)
-    if (const auto* array = std::get_if<ArrayArgument>(&argument))
-      given.push_back(Type::array(array->dtype, array->rank));
-    else
-      given.push_back(Type::tile(std::get<ScalarArgument>(argument).dtype));
-  if (given != parameters_)
-    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_,
-         ": takes (", join(parameters_), ") but is given (", join(given),
-         "); give one argument of its type for each parameter");
-  run_program(*program_, name_, {}, grid, arguments);
 }
 
 std::string compiled_text(const Function& traced) {
@@ -119,6 +83,7 @@ namespace detail {
 
 Value* add_array_parameter(Tracer& tracer, const ArrayArgument& array) {
   Function& function = tracer.function();
+  set_facts(function, function.body().arguments.size(), array);
   return function.add_argument(function.body(), Type::array(array.dtype, array.rank), {});
 }
 Value* add_scalar_parameter(Tracer& tracer, DType dtype) {
@@ -126,11 +91,7 @@ Value* add_scalar_parameter(Tracer& tracer, DType dtype) {
   return function.add_argument(function.body(), Type::tile(dtype), {});
 }
 
-// On the CPU extents and strides are known at run time; only what changes the traced code is in the key.
-void key_of_array(LaunchKey& key, const ArrayArgument& array) {
-  key.add(static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << 8 |
-          static_cast<uint64_t>(array.device) << 16);
-}
+void key_of_array(LaunchKey& key, const ArrayArgument& array) { key.add(key_word(array)); }
 
 }  // namespace detail
 }  // namespace tile

@@ -1,6 +1,7 @@
 // Kernel: a function over arrays, tiles and constants, compiled once a key and launched over a grid.
 // The C++ type of a parameter says when it is known: Array and Tile at run time, anything else while tracing.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,7 +15,9 @@
 
 namespace tile {
 
+class Executable;
 class Tracer;
+struct Target;
 
 // Traces the body once; called only when a key is new.
 using TraceBody = std::function<void(Tracer&)>;
@@ -25,23 +28,18 @@ class KernelBase {
   KernelBase(const KernelBase&) = delete;
   ~KernelBase();
 
-  const std::string& name() const { return name_; }
+  const std::string& name() const;
   size_t compiled_count() const;  // kernels compiled so far, all keys
   // The same of every Kernel in the process, by name.
   static std::map<std::string, size_t> compiled_counts();
 
  protected:
-  struct Call {
-    LaunchKey key;
-    std::vector<Argument> arguments;
-  };
-  void launch_call(Grid grid, Call& call, const TraceBody& body);
+  void launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
   Function trace_call(const TraceBody& body) const;  // after no pass
 
  private:
   struct State;
-  std::string name_;
-  Location location_;
+  const Executable& compile(const Target& target, const LaunchKey& key, const TraceBody& body);
   std::unique_ptr<State> state_;
 };
 
@@ -84,9 +82,7 @@ struct Parameter {
   static Bound convert(const A& argument) {
     return static_cast<Bound>(argument);
   }
-  static void pass(LaunchKey& key, std::vector<Argument>&, const Bound& value) {
-    key_of_constant(key, value);
-  }
+  static void pass(LaunchKey& key, ArgumentRef*&, const Bound& value) { key_of_constant(key, value); }
   static Bound bind(Tracer&, const Bound& value) { return value; }
 };
 template <>
@@ -96,9 +92,9 @@ struct Parameter<Array> {
   static Bound convert(const A& argument) {
     return to_array_argument(argument);
   }
-  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key_of_array(key, value);
-    arguments.emplace_back(value);
+    *next++ = value;
   }
   static Array bind(Tracer& tracer, const Bound& value) { return Array(add_array_parameter(tracer, value)); }
 };
@@ -117,9 +113,9 @@ struct Parameter<std::optional<Array>> {
       return to_array_argument(argument);
     }
   }
-  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key.add(value.has_value());
-    if (value) Parameter<Array>::pass(key, arguments, *value);
+    if (value) Parameter<Array>::pass(key, next, *value);
   }
   static std::optional<Array> bind(Tracer& tracer, const Bound& value) {
     if (!value) return std::nullopt;
@@ -133,9 +129,9 @@ struct Parameter<Tile> {
   static Bound convert(const A& argument) {
     return scalar_argument(argument);
   }
-  static void pass(LaunchKey& key, std::vector<Argument>& arguments, const Bound& value) {
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key.add(static_cast<uint64_t>(value.dtype));
-    arguments.emplace_back(value);
+    *next++ = value;
   }
   static Tile bind(Tracer& tracer, const Bound& value) {
     return Tile(add_scalar_parameter(tracer, value.dtype));
@@ -151,17 +147,18 @@ class Kernel : public KernelBase {
       : KernelBase(name, location), function_(function) {}
 
   // Compiles for these arguments if they are new, then runs every block of the grid: on the CPU before it
-  // returns. All arrays must be on one device. Errors carry the kernel author's file:line.
+  // returns, on a GPU in the current stream. All arrays must be on one device. Errors carry the kernel
+  // author's file:line.
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
     auto bound =
         std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
-    Call call;
-    std::apply(
-        [&](const auto&... each) { (detail::Parameter<P>::pass(call.key, call.arguments, each), ...); },
-        bound);
-    launch_call(grid, call, body(bound));
+    LaunchKey key;
+    std::array<ArgumentRef, sizeof...(P)> passed;
+    ArgumentRef* next = passed.data();
+    std::apply([&](const auto&... each) { (detail::Parameter<P>::pass(key, next, each), ...); }, bound);
+    launch_call(grid, key, {passed.data(), next}, body(bound));
   }
 
   // The Tile IR that these arguments would compile, before any pass.

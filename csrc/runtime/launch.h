@@ -1,17 +1,15 @@
-// Runs a compiled program on launch arguments.
+// What holds for a launch on every target.
 #pragma once
-#include <string>
-#include <vector>
-
-#include "cpu/program.h"
-#include "runtime/argument.h"
-#include "support/location.h"
+#include "runtime/executable.h"
 
 namespace tile {
 
-// Errors name the kernel and the place it was defined: bad grids, arrays on several devices, extents too
-// large.
-void run_program(const cpu::Program& program, const std::string& name, const Location& where, Grid grid,
-                 const std::vector<Argument>& arguments);
+// Where it will run. Errors: bad grids, arrays on several devices, extents too large.
+const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments);
+
+// Runs what was checked; nothing where the grid is empty.
+inline void run_blocks(const Executable& executable, const Grid& grid, ArgumentRefs arguments) {
+  if (grid.x && grid.y && grid.z) executable.run({grid.x, grid.y, grid.z}, arguments);
+}
 
 }  // namespace tile

@@ -5,14 +5,12 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/op.h"
 #include "runtime/argument.h"
 
 namespace tile {
 
-namespace cpu {
-class Program;
-}
+class KernelTable;
 
 class TextKernel {
  public:
@@ -23,9 +21,11 @@ class TextKernel {
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
 
  private:
-  std::string name_;
+  Function compiled(ArgumentRefs arguments) const;
+  std::string text_, name_;
+  bool passes_;
   std::vector<Type> parameters_;
-  std::unique_ptr<cpu::Program> program_;
+  std::unique_ptr<KernelTable> table_;
 };
 
 }  // namespace tile

@@ -71,9 +71,10 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   argument.rank = static_cast<int>(tensor.dim());
   argument.device = tensor.is_cuda() ? tile::DeviceKind::cuda : tile::DeviceKind::cpu;
   argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
-  for (int i = 0; i < argument.rank; ++i) {
-    argument.sizes[i] = tensor.size(i);
-    argument.strides[i] = tensor.stride(i);
+  const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    argument.sizes[i] = sizes[i];
+    argument.strides[i] = strides[i];
   }
   return argument;
 }

@@ -1,11 +1,16 @@
 // Launching: kernels are compiled once a key; exact texts of what a launch may not be given.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include <limits>
+#include <algorithm>
+#include <functional>
 #include <vector>
 
 #include "error_text.h"
+#include "runtime/fake_cuda/fake_driver.h"
 #include "runtime/kernel.h"
+#include "runtime/library.h"
 #include "runtime/text_kernel.h"
 #include "tile.h"
 
@@ -16,6 +21,11 @@ void twice_kernel(Array x, Array y, int size) {
   y.tiled_view({size}).store({bid(0)}, x.tiled_view({size}).load({bid(0)}) * 2.0);
 }
 Kernel twice("twice", twice_kernel, {"launch_test.cpp", 7});
+
+constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
+  store %y, %t, %i {steps=[4]}
+})";
 
 ArrayArgument array(std::vector<float>& values) {
   ArrayArgument argument;
@@ -54,15 +64,105 @@ TEST(Launch, RefusesWhatItCannotRun) {
   other.device = DeviceKind::cuda;
   EXPECT_EQ(error_of([&] { twice.launch({1}, array(x), other, 4); }),
             where + "its arrays are on different devices; move them to one");
-  EXPECT_EQ(error_of([&] { twice.launch({1}, other, other, 4); }),
-            where + "kernels run on CPU tensors only; move its arrays to the CPU");
+  EXPECT_EQ(error_of([&] {
+              twice.launch({1, 1, 65536}, other, other, 4);
+            }),
+            where +
+                "the grid is (1, 1, 65536); on a GPU its axes must be at most 2147483647, 65535 and 65535, "
+                "make the longest the first");
+  large.device = DeviceKind::cuda;
+  EXPECT_EQ(error_of([&] { twice.launch({1}, large, other, 4); }),
+            where + "an array extent is 2147483648; the most is 2147483647, view the array with more axes");
+  ArrayArgument second = other;
+  second.device_index = 1;
+  EXPECT_EQ(error_of([&] { twice.launch({1}, second, other, 4); }),
+            where + "its arrays are on different devices; move them to one");
+}
+
+// What an action says in a child, since a process opens one driver: of the environment's library.
+std::string in_child(const char* driver, const std::function<std::string()>& action) {
+  int ends[2];
+  if (pipe(ends)) return "no pipe";
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("TILE_CUDA_DRIVER", driver, 1);
+    setenv("TILE_NVRTC", TILE_FAKE_CUDA, 1);
+    setenv("TILE_CACHE_MB", "0", 1);
+    const std::string text = action();
+    _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+  }
+  close(ends[1]);
+  std::string text;
+  char bytes[512];
+  for (ssize_t n = 0; (n = read(ends[0], bytes, sizeof bytes)) > 0;)
+    text.append(bytes, static_cast<size_t>(n));
+  close(ends[0]);
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0 ? text : str("the child ended with ", status);
+}
+
+TEST(Launch, OnAGpuCompilesAKernelForEachKindOfArray) {
+  EXPECT_EQ(in_child(TILE_FAKE_CUDA,
+                     [] {
+                       GetFakeDriver* get = nullptr;
+                       Library::open(TILE_FAKE_CUDA).require("fake_driver", get, "build it");
+                       *get() = {};
+                       const size_t before = twice.compiled_count();
+                       std::string counts;
+                       for (const size_t n : {4, 400, 5, 0}) {
+                         std::vector<float> x(n), y(n);
+                         ArrayArgument from = array(x), to = array(y);
+                         from.data = to.data = nullptr;
+                         from.device = to.device = DeviceKind::cuda;
+                         twice.launch({static_cast<int64_t>(n + 3) / 4}, from, to, 4);
+                         const auto launches = std::count_if(
+                             get()->calls.begin(), get()->calls.end(),
+                             [](const std::string& call) { return call.starts_with("cuLaunchKernelEx"); });
+                         counts += str(twice.compiled_count() - before, ":", launches, " ");
+                       }
+                       return counts;
+                     }),
+            "1:1 1:2 2:3 2:3 ");  // an empty grid launches nothing
+}
+
+TEST(Launch, WithoutADriverSaysSo) {
+  EXPECT_EQ(in_child("libno_such_driver.so.1",
+                     [] {
+                       std::vector<float> x(4);
+                       ArrayArgument on_gpu = array(x);
+                       on_gpu.device = DeviceKind::cuda;
+                       return error_of([&] { twice.launch({1}, on_gpu, on_gpu, 4); });
+                     }),
+            "no NVIDIA driver: libno_such_driver.so.1: cannot open shared object file: No such file or "
+            "directory; install the NVIDIA driver 545 or newer");
+}
+
+TEST(Launch, TextKernelsRunOnAGpu) {
+  EXPECT_EQ(in_child(TILE_FAKE_CUDA,
+                     [] {
+                       GetFakeDriver* get = nullptr;
+                       Library::open(TILE_FAKE_CUDA).require("fake_driver", get, "build it");
+                       *get() = {};
+                       const TextKernel copy(copy_text);
+                       std::vector<float> x(4), y(5);
+                       ArrayArgument whole = array(x), ragged = array(y);
+                       whole.device = ragged.device = DeviceKind::cuda;
+                       for (const ArrayArgument& to : {whole, ragged, whole})
+                         copy.launch({}, {whole, to, scalar_argument(0)});
+                       std::string calls;
+                       for (const std::string& call : get()->calls)
+                         calls += call.substr(0, call.find(' ')) + " ";
+                       return calls;
+                     }),
+            "cuDevicePrimaryCtxRetain cuCtxSetCurrent cuThreadExchangeStreamCaptureMode cuModuleLoadData "
+            "cuThreadExchangeStreamCaptureMode cuModuleGetFunction cuLaunchKernelEx "
+            "cuThreadExchangeStreamCaptureMode cuModuleLoadData cuThreadExchangeStreamCaptureMode "
+            "cuModuleGetFunction cuLaunchKernelEx cuLaunchKernelEx ");
 }
 
 TEST(Launch, TextKernelsCheckTheirArguments) {
-  const TextKernel copy(R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
-  %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
-  store %y, %t, %i {steps=[4]}
-})");
+  const TextKernel copy(copy_text);
   std::vector<float> x(4, 5), y(4);
   copy.launch({}, {array(x), array(y), scalar_argument(0)});
   EXPECT_EQ(y, x);

@@ -2,6 +2,7 @@
 #include "runtime/fake_cuda/fake_driver.h"
 
 #include <cstring>
+#include <mutex>
 #include <sstream>
 
 #include "runtime/driver_functions.h"
@@ -17,6 +18,7 @@ extern "C" FakeDriver* fake_driver() {
 namespace {
 
 FakeDriver& fake() { return *fake_driver(); }
+std::mutex mutex;  // of what kernels of several threads note
 int result(const char* name) {
   const auto found = fake().results.find(name);
   return found == fake().results.end() ? 0 : found->second;
@@ -26,6 +28,7 @@ int called(const char* name, const auto&... arguments) {
   std::ostringstream text;
   text << name;
   ((text << ' ' << arguments), ...);
+  std::lock_guard lock(mutex);
   fake().calls.push_back(text.str());
   return result(name);
 }
@@ -33,8 +36,11 @@ int called(const char* name, const auto&... arguments) {
 void* handle(intptr_t number) { return reinterpret_cast<void*>(number); }
 intptr_t number(const void* handle) { return reinterpret_cast<intptr_t>(handle); }
 
-void*& current() { return fake().current[std::this_thread::get_id()]; }
-int capture_mode = 0;
+void*& current() {
+  std::lock_guard lock(mutex);
+  return fake().current[std::this_thread::get_id()];
+}
+thread_local int capture_mode = 0;
 
 int init(unsigned) { return result("cuInit"); }
 int device_count(int* count) {
@@ -50,10 +56,11 @@ int device_name(char* name, int size, int device) {
   return result("cuDeviceGetName");
 }
 int device_attribute(int* value, int which, int device) {
+  const int chip = fake().chips.at(static_cast<size_t>(device));
   const std::map<int, int> values = {
       {tile::attribute_max_threads, 1024},         {tile::attribute_multiprocessors, device ? 8 : 132},
-      {tile::attribute_l2_bytes, 1 << 20},         {tile::attribute_major, device ? 8 : 9},
-      {tile::attribute_minor, device ? 6 : 0},     {tile::attribute_multiprocessor_shared_bytes, 233472},
+      {tile::attribute_l2_bytes, 1 << 20},         {tile::attribute_major, chip / 10},
+      {tile::attribute_minor, chip % 10},          {tile::attribute_multiprocessor_shared_bytes, 233472},
       {tile::attribute_shared_bytes_optin, 232448}};
   *value = values.at(which);
   return result("cuDeviceGetAttribute");
@@ -101,6 +108,12 @@ int launch(const LaunchConfig* c, void* function, void** parameters, void** extr
     const LaunchAttribute& a = c->attributes[i];
     text << ' ' << a.id << ':' << a.cluster[0];
     if (a.id == tile::launch_cluster) text << ' ' << a.cluster[1] << ' ' << a.cluster[2];
+  }
+  {
+    std::lock_guard lock(mutex);
+    fake().parameters.clear();
+    for (size_t i = 0; i < fake().parameter_bytes.size(); ++i)
+      fake().parameters.emplace_back(static_cast<const char*>(parameters[i]), fake().parameter_bytes[i]);
   }
   return called("cuLaunchKernelEx", number(function), "grid", c->grid[0], c->grid[1], c->grid[2], "block",
                 c->block[0], c->block[1], c->block[2], "shared", c->shared_bytes, "stream", number(c->stream),

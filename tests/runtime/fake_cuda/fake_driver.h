@@ -8,11 +8,14 @@
 struct FakeDriver {
   int version = 13000;
   int devices = 2;
+  std::vector<int> chips = {90, 86};   // of the devices
   std::string missing;                 // the function that cuGetProcAddress does not find
   std::map<std::string, int> results;  // what a function returns instead of success
   int capturing = 0;
   std::map<std::thread::id, void*> current;  // each thread's context
   std::vector<std::string> calls;            // of functions that change something, with their arguments
+  std::vector<size_t> parameter_bytes;       // of a kernel's parameters, to be noted at a launch
+  std::vector<std::string> parameters;       // their bytes at the last launch
 };
 
 // Exported by the library beside its cu… functions.

@@ -1,0 +1,55 @@
+// Unit axis, alignment and whole vectors of an array.
+#include "runtime/array_facts.h"
+
+#include "support/text.h"
+
+namespace tile {
+namespace {
+
+constexpr uint64_t vector_bytes = 16;
+
+struct Facts {
+  int unit = -1;  // -1: no axis
+  bool aligned = false, whole = false;
+};
+
+Facts facts_of(const ArrayArgument& array) {
+  const auto size = [&](int axis) { return array.sizes[static_cast<size_t>(axis)]; };
+  const auto stride = [&](int axis) { return array.strides[static_cast<size_t>(axis)]; };
+  const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
+  Facts facts;
+  for (int axis = array.rank - 1; axis >= 0 && facts.unit < 0; --axis)
+    if (stride(axis) == 1 && size(axis) != 1) facts.unit = axis;
+  // The stride of one element is never used, whatever it is.
+  if (facts.unit < 0 && array.rank > 0 && size(array.rank - 1) == 1) facts.unit = array.rank - 1;
+  uint64_t offsets = reinterpret_cast<uint64_t>(array.data);
+  for (int axis = 0; axis < array.rank; ++axis)
+    if (axis != facts.unit && size(axis) > 1) offsets |= static_cast<uint64_t>(stride(axis)) * element;
+  facts.aligned = offsets % vector_bytes == 0;
+  facts.whole = facts.unit >= 0 && static_cast<uint64_t>(size(facts.unit)) * element % vector_bytes == 0;
+  return facts;
+}
+
+}  // namespace
+
+uint64_t key_word(const ArrayArgument& array) {
+  const uint64_t word = static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << 8 |
+                        static_cast<uint64_t>(array.device) << 16;
+  if (array.device == DeviceKind::cpu) return word;
+  const Facts facts = facts_of(array);
+  return word | static_cast<uint64_t>(facts.unit + 1) << 24 | static_cast<uint64_t>(facts.aligned) << 32 |
+         static_cast<uint64_t>(facts.whole) << 33;
+}
+
+void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
+  if (array.device == DeviceKind::cpu) return;
+  const Facts facts = facts_of(array);
+  const auto set = [&](const char* fact, int64_t value) {
+    function.attributes().set(str("array.", parameter, ".", fact), value);
+  };
+  if (facts.unit >= 0) set("unit", facts.unit);
+  if (facts.aligned) set("aligned", 1);
+  if (facts.whole) set("whole", 1);
+}
+
+}  // namespace tile

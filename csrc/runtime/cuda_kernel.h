@@ -1,0 +1,63 @@
+// A kernel compiled for NVIDIA GPUs: text and cubin for each kind of chip, a function for each device.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda/program.h"
+#include "runtime/cubin_compiler.h"
+#include "runtime/cuda_parameters.h"
+#include "runtime/driver.h"
+#include "runtime/executable.h"
+
+namespace tile {
+
+class CudaKernel final : public Executable {
+ public:
+  // Compiles nothing yet.
+  CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler);
+  ~CudaKernel() override;
+
+  // Enqueues in the device's current stream. What is new is compiled and loaded first, by one thread; this
+  // may be while the stream is captured.
+  void run(const Blocks& blocks, ArgumentRefs arguments) const override;
+
+  struct Code {
+    cuda::Target target;
+    cuda::Program program;
+    CudaParameters parameters;
+    CompileResult result;
+  };
+  struct Loaded {
+    const Code* code = nullptr;
+    CudaFunction function;
+    FunctionAttributes attributes;  // local_bytes > 0: it spills
+  };
+  const Loaded& on(int device) const;
+
+ private:
+  struct Device {
+    std::once_flag once;
+    Loaded loaded;
+    std::atomic<bool> ready = false;
+  };
+  const Code& code_for(int device) const;
+  void load(Device& device, int index) const;
+  std::string label() const;  // whom the driver's errors name
+
+  const Function function_;
+  const KernelName name_;
+  const Driver& driver_;
+  CubinCompiler& compiler_;
+  const std::unique_ptr<Device[]> devices_;
+  mutable std::mutex mutex_;
+  mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each kind of chip
+};
+
+// The stream of launches on a device: torch's current one once csrc/torch has said how to ask for it, else
+// the default one.
+using CurrentStream = void* (*)(int device);
+void set_current_stream(CurrentStream function);
+
+}  // namespace tile

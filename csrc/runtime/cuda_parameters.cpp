@@ -1,0 +1,54 @@
+// Packs launch arguments for a GPU.
+#include "runtime/cuda_parameters.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tile {
+namespace {
+
+// {void* data; int64_t strides[n]; int32_t sizes[n];}
+size_t array_bytes(int rank) {
+  const size_t n = static_cast<size_t>(std::max(rank, 1));
+  return sizeof(void*) + (n * (sizeof(int64_t) + sizeof(int32_t)) + 7) / 8 * 8;
+}
+
+template <class T>
+char* put(char* at, T value) {
+  std::memcpy(at, &value, sizeof value);
+  return at + sizeof value;
+}
+
+void put_array(char* at, const ArrayArgument& array) {
+  const size_t rank = static_cast<size_t>(array.rank);
+  at = put(at, array.data);
+  if (rank == 0) {
+    put(put(at, int64_t{1}), int32_t{1});
+    return;
+  }
+  std::memcpy(at, array.strides.data(), rank * sizeof(int64_t));
+  at += rank * sizeof(int64_t);
+  for (size_t axis = 0; axis < rank; ++axis) at = put(at, static_cast<int32_t>(array.sizes[axis]));
+}
+
+}  // namespace
+
+CudaParameters::CudaParameters(const std::vector<Type>& parameters) {
+  for (const Type& type : parameters) {
+    offsets_.push_back(bytes_);
+    bytes_ += type.is_array() ? array_bytes(type.array_rank) : sizeof(uint64_t);
+  }
+}
+
+void CudaParameters::pack(ArgumentRefs arguments, Packed& packed) const {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    char* at = packed.data + offsets_[i];
+    packed.pointers[i] = at;
+    if (arguments[i].array)
+      put_array(at, *arguments[i].array);
+    else
+      put(at, arguments[i].scalar->bits);
+  }
+}
+
+}  // namespace tile

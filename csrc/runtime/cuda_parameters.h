@@ -1,0 +1,30 @@
+// How a GPU kernel's parameters lie in memory, as csrc/cuda/program.h says.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "ir/type.h"
+#include "runtime/argument.h"
+
+namespace tile {
+
+class CudaParameters {
+ public:
+  static constexpr size_t most_bytes = 4096;  // what every chip and driver takes
+
+  explicit CudaParameters(const std::vector<Type>& parameters);
+  size_t bytes() const { return bytes_; }
+
+  // For a launch: no memory is taken. `pointers`: one to each parameter.
+  struct Packed {
+    alignas(8) char data[most_bytes];
+    void* pointers[most_bytes / 8];
+  };
+  void pack(ArgumentRefs arguments, Packed& packed) const;
+
+ private:
+  std::vector<size_t> offsets_;
+  size_t bytes_ = 0;
+};
+
+}  // namespace tile

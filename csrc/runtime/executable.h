@@ -1,0 +1,39 @@
+// A kernel compiled for a target, and the targets there are.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "ir/op.h"
+#include "runtime/argument.h"
+#include "support/location.h"
+
+namespace tile {
+
+// Whom errors name.
+struct KernelName {
+  std::string name;
+  Location where;
+};
+
+using Blocks = std::array<int64_t, 3>;
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
+  virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
+};
+
+struct Target {
+  Blocks most_blocks;
+  const char* grid_limit;                                                             // the same in words
+  std::unique_ptr<Executable> (*compile)(Function function, const KernelName& name);  // after the passes
+};
+const Target& target_of(DeviceKind device);
+
+extern const Target cpu_target;   // cpu_kernel.cpp
+extern const Target cuda_target;  // cuda_kernel.cpp
+
+}  // namespace tile

@@ -1,0 +1,55 @@
+// From launch keys to compiled kernels: looked up without a lock, and nothing is ever taken out.
+#pragma once
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/executable.h"
+
+namespace tile {
+
+class KernelTable {
+ public:
+  KernelTable();
+  ~KernelTable();
+  using Compile = std::function<std::unique_ptr<Executable>()>;
+
+  // Null: not compiled yet.
+  const Executable* find(const LaunchKey& key) const {
+    const Entry* entry = find_entry(*slots_.load(std::memory_order_acquire), key);
+    return entry ? entry->ready.load(std::memory_order_acquire) : nullptr;
+  }
+  // The first caller compiles, others of the same key wait for it; where it fails, the next one tries.
+  const Executable& compile(const LaunchKey& key, const Compile& compile);
+
+ private:
+  struct Entry {
+    explicit Entry(const LaunchKey& of) : key(of) {}
+    const LaunchKey key;
+    std::once_flag once;
+    std::unique_ptr<Executable> kernel;
+    std::atomic<const Executable*> ready = nullptr;
+  };
+  // A power of two of places, at most half of them taken; an entry lies at the first free one after its hash.
+  struct Slots {
+    explicit Slots(size_t count) : at(count) {}
+    std::vector<std::atomic<Entry*>> at;
+  };
+  static Entry* find_entry(const Slots& slots, const LaunchKey& key) {
+    for (size_t i = key.hash();; ++i) {
+      Entry* entry = slots.at[i & (slots.at.size() - 1)].load(std::memory_order_acquire);
+      if (!entry || entry->key == key) return entry;
+    }
+  }
+  static void put(Slots& slots, Entry* entry);
+  Entry& entry_of(const LaunchKey& key);
+
+  std::vector<std::unique_ptr<Slots>> all_slots_;  // the last is in use; the others may still be read
+  std::atomic<const Slots*> slots_;
+  std::vector<std::unique_ptr<Entry>> entries_;
+  std::mutex mutex_;
+};
+
+}  // namespace tile

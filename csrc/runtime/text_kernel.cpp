@@ -1,0 +1,53 @@
+// Tile IR text: parsed at once, compiled for the arguments of each launch.
+#include "runtime/text_kernel.h"
+
+#include "ir/print.h"
+#include "ir/verify.h"
+#include "passes/pipeline.h"
+#include "runtime/array_facts.h"
+#include "runtime/kernel_table.h"
+#include "runtime/launch.h"
+
+namespace tile {
+
+TextKernel::TextKernel(std::string_view text, bool passes)
+    : text_(text), passes_(passes), table_(std::make_unique<KernelTable>()) {
+  const Function function = parse(text_);
+  verify(function, "parse");
+  name_ = function.name();
+  for (const Value* parameter : function.body().arguments) parameters_.push_back(parameter->type);
+}
+TextKernel::~TextKernel() = default;
+
+Function TextKernel::compiled(ArgumentRefs arguments) const {
+  Function function = parse(text_);
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].array) set_facts(function, i, *arguments[i].array);
+  if (passes_) run_passes(function);
+  return function;
+}
+
+void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
+  std::vector<Type> given;
+  std::vector<ArgumentRef> refs;
+  LaunchKey key;
+  for (const Argument& argument : arguments)
+    if (const auto* array = std::get_if<ArrayArgument>(&argument)) {
+      given.push_back(Type::array(array->dtype, array->rank));
+      refs.emplace_back(*array);
+      key.add(key_word(*array));
+    } else {
+      const auto& scalar = std::get<ScalarArgument>(argument);
+      given.push_back(Type::tile(scalar.dtype));
+      refs.emplace_back(scalar);
+    }
+  if (given != parameters_)
+    fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_,
+         ": takes (", join(parameters_), ") but is given (", join(given),
+         "); give one argument of its type for each parameter");
+  const KernelName name{name_, {}};
+  const Target& target = check_launch(name, grid, refs);
+  run_blocks(table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
+}
+
+}  // namespace tile

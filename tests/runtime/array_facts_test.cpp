@@ -1,0 +1,104 @@
+// The facts of an array that a GPU's text is made for, and that the CPU's key has none of them.
+#include "runtime/array_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "runtime/kernel.h"
+#include "tile.h"
+
+namespace tile {
+namespace {
+
+ArrayArgument array(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides,
+                    uint64_t data = 256) {
+  ArrayArgument argument;
+  argument.data = reinterpret_cast<void*>(data);
+  argument.dtype = dtype;
+  argument.rank = static_cast<int>(sizes.size());
+  argument.device = DeviceKind::cuda;
+  std::copy(sizes.begin(), sizes.end(), argument.sizes.begin());
+  std::copy(strides.begin(), strides.end(), argument.strides.begin());
+  return argument;
+}
+std::string facts(const ArrayArgument& argument) {
+  Function function("f");
+  set_facts(function, 2, argument);
+  std::string text;
+  for (const auto& [name, value] : function.attributes())
+    text += str(text.empty() ? "" : " ", name, "=", value);
+  return text;
+}
+
+TEST(ArrayFacts, AreTheUnitAxisAlignmentAndWholeVectors) {
+  const auto f32 = DType::f32;
+  const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
+  const auto unit = [](int axis) { return str(" array.2.unit=", axis); };
+  EXPECT_EQ(facts(array(f32, {8, 4}, {4, 1})), aligned + unit(1) + whole);
+  EXPECT_EQ(facts(array(f32, {8, 5}, {8, 1})), aligned + unit(1));
+  EXPECT_EQ(facts(array(f32, {8, 4}, {5, 1})), "array.2.unit=1" + whole);
+  EXPECT_EQ(facts(array(f32, {8, 4}, {4, 1}, 260)), "array.2.unit=1" + whole);
+  EXPECT_EQ(facts(array(f32, {8, 4}, {1, 8})), aligned + unit(0) + whole);  // transposed
+  EXPECT_EQ(facts(array(f32, {8, 4}, {16, 2})), "");
+  EXPECT_EQ(facts(array(f32, {8, 4}, {16, 4})), aligned);
+  EXPECT_EQ(facts(array(f32, {8, 4}, {0, 1})), aligned + unit(1) + whole);  // expanded
+  EXPECT_EQ(facts(array(f32, {8, 4}, {-4, 1})), aligned + unit(1) + whole);
+  EXPECT_EQ(facts(array(f32, {4, 4}, {1, 1})), "array.2.unit=1" + whole);  // overlapping: one unit axis
+  EXPECT_EQ(facts(array(DType::boolean, {16}, {1})), aligned + unit(0) + whole);
+  EXPECT_EQ(facts(array(DType::f64, {3}, {1})), aligned + unit(0));
+}
+
+TEST(ArrayFacts, OfOneElementNoneAndNoAxis) {
+  const auto f32 = DType::f32;
+  const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
+  EXPECT_EQ(facts(array(f32, {}, {})), aligned);
+  EXPECT_EQ(facts(array(f32, {}, {}, 4)), "");
+  // The stride of one element says nothing.
+  EXPECT_EQ(facts(array(f32, {8, 1}, {4, 1})), aligned + " array.2.unit=1");
+  EXPECT_EQ(facts(array(f32, {8, 1}, {4, 7})), aligned + " array.2.unit=1");
+  EXPECT_EQ(facts(array(f32, {8, 1}, {1, 1})), aligned + " array.2.unit=0" + whole);
+  EXPECT_EQ(facts(array(f32, {1, 8}, {3, 1})), aligned + " array.2.unit=1" + whole);
+  EXPECT_EQ(facts(array(f32, {1, 8}, {1, 4})), aligned);
+  EXPECT_EQ(facts(array(f32, {1, 1}, {3, 5})), aligned + " array.2.unit=1");
+  EXPECT_EQ(facts(array(f32, {0}, {1}, 0)), aligned + " array.2.unit=0" + whole);
+}
+
+TEST(ArrayFacts, AreTheKey) {
+  const ArrayArgument arrays[] = {
+      array(DType::f32, {8, 4}, {4, 1}),       array(DType::f32, {8, 5}, {8, 1}),
+      array(DType::f32, {8, 4}, {5, 1}),       array(DType::f32, {8, 4}, {1, 8}),
+      array(DType::f32, {8, 4}, {16, 4}),      array(DType::i32, {8, 4}, {4, 1}),
+      array(DType::f32, {8, 4, 1}, {4, 1, 1}), array(DType::f32, {8, 4}, {5, 1}, 4),
+  };
+  std::set<uint64_t> words, on_cpu;
+  for (ArrayArgument argument : arrays) {
+    words.insert(key_word(argument));
+    argument.device = DeviceKind::cpu;
+    on_cpu.insert(key_word(argument));
+    EXPECT_EQ(facts(argument), "");
+  }
+  EXPECT_EQ(words.size(), 7u);   // the last is the third: neither is aligned
+  EXPECT_EQ(on_cpu.size(), 3u);  // dtypes and ranks
+  EXPECT_EQ(key_word(array(DType::f32, {64, 400}, {400, 1})), key_word(arrays[0]));
+}
+
+void copy_kernel(Array x, std::optional<Array>, Tile, Array y) {
+  y.tiled_view({4}).store({0}, x.tiled_view({4}).load({0}));
+}
+Kernel copy("copy", copy_kernel);
+
+TEST(ArrayFacts, StandOnTheTracedFunctionByParameter) {
+  const ArrayArgument x = array(DType::f32, {8}, {1}), y = array(DType::f32, {5}, {2});
+  const Function function = copy.trace(x, std::nullopt, 1.0, y);
+  std::string text;
+  for (const auto& [name, value] : function.attributes()) text += str(name, "=", value, " ");
+  EXPECT_EQ(text, "array.0.aligned=1 array.0.unit=0 array.0.whole=1 ");
+  const Function more = copy.trace(y, x, 1.0, x);
+  EXPECT_NE(more.attributes().find("array.1.unit"), nullptr);
+  EXPECT_NE(more.attributes().find("array.3.unit"), nullptr);
+  EXPECT_EQ(more.attributes().find("array.0.unit"), nullptr);
+}
+
+}  // namespace
+}  // namespace tile

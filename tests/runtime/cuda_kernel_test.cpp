@@ -1,0 +1,245 @@
+// Kernels on a GPU over a fake driver and a fake NVRTC: what is compiled and loaded when, what a launch
+// passes, and exact texts of errors.
+#include "runtime/cuda_kernel.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <thread>
+
+#include "error_text.h"
+#include "ir/print.h"
+#include "runtime/fake_cuda/fake_driver.h"
+#include "runtime/fake_cuda/fake_nvrtc.h"
+
+namespace tile {
+namespace {
+
+constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
+  store %y, %t, %i {steps=[4]}
+})";
+
+class CudaKernelTest : public ::testing::Test {
+ protected:
+  CudaKernelTest() {
+    const Library library = Library::open(TILE_FAKE_CUDA);
+    GetFakeDriver* get_driver = nullptr;
+    GetFakeNvrtc* get_nvrtc = nullptr;
+    library.require("fake_driver", get_driver, "build it");
+    library.require("fake_nvrtc", get_nvrtc, "build it");
+    fake = get_driver();
+    nvrtc = get_nvrtc();
+    *fake = {.chips = {90, 80}};
+    *nvrtc = {};
+    driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
+    for (ArrayArgument* array : {&x, &y}) {
+      array->device = DeviceKind::cuda;
+      array->rank = 1;
+      array->sizes[0] = 12;
+      array->strides[0] = 1;
+    }
+  }
+  ~CudaKernelTest() override {
+    set_current_stream([](int) -> void* { return nullptr; });
+    *fake = {};
+    *nvrtc = {};
+  }
+  std::unique_ptr<CudaKernel> kernel(const std::string& text = copy_text) {
+    return std::make_unique<CudaKernel>(parse(text), KernelName{"copy", {"copy.cpp", 3}}, *driver, compiler);
+  }
+  void run(const CudaKernel& kernel, int device = 0, int64_t blocks = 3) {
+    x.device_index = y.device_index = device;
+    const ArgumentRef arguments[] = {x, y, i};
+    kernel.run({blocks, 1, 1}, arguments);
+  }
+  long count(const std::string& call) const {
+    return std::count_if(fake->calls.begin(), fake->calls.end(),
+                         [&](const std::string& made) { return made.starts_with(call + " "); });
+  }
+
+  FakeDriver* fake;
+  FakeNvrtc* nvrtc;
+  std::unique_ptr<Driver> driver;
+  const DiskCache none{{.folder = ""}};
+  CubinCompiler compiler{none, [] { return NvrtcPlaces{.only = TILE_FAKE_CUDA}; }};
+  ArrayArgument x, y;
+  const ScalarArgument i = scalar_argument(2);
+};
+
+TEST_F(CudaKernelTest, LaunchesInTheStreamOfTheDevice) {
+  const auto copy = kernel();
+  EXPECT_EQ(nvrtc->compiled, 0);
+  set_current_stream([](int device) { return reinterpret_cast<void*>(int64_t{70} + device); });
+  fake->parameter_bytes = {24, 24, 4};
+  run(*copy, 1);
+  const cuda::Program& program = copy->on(1).code->program;
+  EXPECT_EQ(fake->calls.back(), str("cuLaunchKernelEx 300 grid 3 1 1 block ", program.threads, " 1 1 shared ",
+                                    program.shared_bytes, " stream 71 first 0 extra 0 attributes"));
+  const auto word = [](const std::string& bytes) {
+    int32_t value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  };
+  EXPECT_EQ(word(fake->parameters.at(2)), 2);
+  EXPECT_EQ(word(fake->parameters.at(1).substr(16)), 12);
+}
+
+TEST_F(CudaKernelTest, IsCompiledOnceAChipAndLoadedOnceADevice) {
+  *fake = {.devices = 3, .chips = {90, 80, 90}};
+  driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
+  const auto copy = kernel();
+  for (int round = 0; round < 3; ++round)
+    for (int device = 0; device < 3; ++device) run(*copy, device);
+  EXPECT_EQ(nvrtc->compiled, 2);
+  EXPECT_EQ(count("cuModuleLoadData"), 3);
+  EXPECT_EQ(count("cuModuleGetFunction"), 3);
+  EXPECT_EQ(count("cuLaunchKernelEx"), 9);
+  EXPECT_EQ(copy->on(0).attributes.local_bytes, 16);
+  EXPECT_EQ(copy->on(0).code, copy->on(2).code);
+}
+
+TEST_F(CudaKernelTest, SeveralThreadsCompileOnce) {
+  const auto copy = kernel();
+  std::barrier start(4);
+  std::vector<std::thread> threads;
+  for (int n = 0; n < 4; ++n)
+    threads.emplace_back([&] {
+      const ArgumentRef arguments[] = {x, y, i};
+      start.arrive_and_wait();
+      copy->run({1, 1, 1}, arguments);
+    });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(nvrtc->compiled, 1);
+  EXPECT_EQ(count("cuModuleLoadData"), 1);
+  EXPECT_EQ(count("cuLaunchKernelEx"), 4);
+}
+
+TEST_F(CudaKernelTest, LoadsCodeWhileAStreamIsCaptured) {
+  run(*kernel());
+  const auto load = std::find_if(fake->calls.begin(), fake->calls.end(), [](const std::string& call) {
+    return call.starts_with("cuModuleLoadData ");
+  });
+  ASSERT_NE(load, fake->calls.end());
+  EXPECT_TRUE(load->ends_with(" mode 2")) << *load;
+}
+
+TEST_F(CudaKernelTest, TheThreadKeepsItsDevice) {
+  const auto copy = kernel();
+  driver->use(0);
+  run(*copy, 1);
+  EXPECT_EQ(fake->calls.back(), "cuCtxSetCurrent 100");
+  run(*copy, 0);
+  const size_t before = fake->calls.size();
+  run(*copy, 0);
+  EXPECT_EQ(fake->calls.size(), before + 1);  // a warm launch on the thread's device is one call
+}
+
+TEST_F(CudaKernelTest, AFailureIsNotKept) {
+  const auto copy = kernel();
+  nvrtc->code = 6;
+  EXPECT_EQ(
+      error_of([&] { run(*copy); }),
+      "copy.cu: CUDA C++ does not compile for sm_90a: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
+  nvrtc->code = 0;
+  fake->results["cuModuleGetFunction"] = 500;
+  const std::string error = error_of([&] { run(*copy); });
+  fake->results.clear();
+  EXPECT_EQ(error_of([&] { run(*copy); }), "no error");
+  EXPECT_EQ(error, "copy.cpp:3: copy: its code has no function " + copy->on(0).code->program.entry +
+                       ": CUDA_ERROR_NOT_FOUND (meaning of 500)");
+  EXPECT_EQ(nvrtc->compiled, 2);  // the good cubin was kept
+}
+
+TEST_F(CudaKernelTest, ErrorsNameTheKernel) {
+  const auto copy = kernel();
+  EXPECT_EQ(error_of([&] { run(*copy, 2); }), "there is no CUDA device 2; this process has 2");
+  fake->results["cuModuleLoadData"] = 2;
+  const std::string error = error_of([&] { run(*copy); });
+  EXPECT_TRUE(error.starts_with("copy.cpp:3: copy: its ")) << error;
+  EXPECT_TRUE(
+      error.ends_with(" bytes of code do not load on device 0 (Fake GPU, sm_90): "
+                      "CUDA_ERROR_OUT_OF_MEMORY (meaning of 2); free memory of the device"))
+      << error;
+  fake->results = {{"cuLaunchKernelEx", 700}};
+  const std::string crash = error_of([&] { run(*copy); });
+  EXPECT_TRUE(crash.starts_with("copy.cpp:3: copy: launch of (3, 1, 1) blocks of (")) << crash;
+  EXPECT_TRUE(
+      crash.ends_with(" on device 0 (Fake GPU, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS (meaning of 700); "
+                      "this kernel or one before it did it: run with CUDA_LAUNCH_BLOCKING=1 to see "
+                      "which, and restart the process"))
+      << crash;
+}
+
+TEST_F(CudaKernelTest, RefusesAnOldChip) {
+  *fake = {.chips = {75, 80}};
+  driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
+  EXPECT_EQ(
+      error_of([&] { run(*kernel()); }),
+      "copy.cpp:3: launch of copy: device 0 (Fake GPU) is sm_75, and kernels need sm_80 or newer; use a "
+      "GPU of the Ampere generation or a later one");
+}
+
+TEST_F(CudaKernelTest, SaysWhereNvrtcIsMissing) {
+  CubinCompiler nowhere(none,
+                        [] { return NvrtcPlaces{.folders = {"no/wheel"}, .libraries = {"libno.so.13"}}; });
+  const CudaKernel copy(parse(copy_text), {"copy", {}}, *driver, nowhere);
+  EXPECT_EQ(error_of([&] { run(copy); }),
+            "no NVRTC, CUDA's run-time compiler, of version 12.3 or newer is found (libno.so.13: cannot open "
+            "shared object file: No such file or directory); install one with `pip install "
+            "nvidia-cuda-nvrtc` or set TILE_NVRTC to its file");
+}
+
+TEST_F(CudaKernelTest, RefusesTooManyArguments) {
+  std::string text = "kernel copy(";
+  for (int n = 0; n < 200; ++n) text += str(n ? ", " : "", "%x", n, ": array<f32,1>");
+  const auto copy = kernel(text + ") {\n}");
+  const std::vector<ArgumentRef> arguments(200, x);
+  EXPECT_EQ(error_of([&] {
+              copy->run({1, 1, 1}, arguments);
+            }),
+            "copy.cpp:3: launch of copy: its arguments take 4800 bytes, and a GPU kernel takes at most 4096; "
+            "pass fewer arrays");
+}
+
+TEST(CudaParameters, LieAsProgramsExpect) {
+  const CudaParameters layout({Type::array(DType::f32, 0), Type::tile(DType::boolean),
+                               Type::array(DType::f32, 3), Type::tile(DType::f64)});
+  EXPECT_EQ(layout.bytes(), 24u + 8 + 48 + 8);
+  struct Rank0 {
+    const void* data;
+    int64_t strides[1];
+    int32_t sizes[1];
+  };
+  struct Rank3 {
+    const void* data;
+    int64_t strides[3];
+    int32_t sizes[3];
+  };
+  float value = 0, other = 0;
+  ArrayArgument scalar{.data = &value}, cube{.data = &other, .rank = 3};
+  cube.sizes = {2, 3, 2147483647};
+  cube.strides = {-7, 0, int64_t{1} << 40};
+  const ScalarArgument yes = scalar_argument(true), number = scalar_argument(2.5);
+  const ArgumentRef arguments[] = {scalar, yes, cube, number};
+  CudaParameters::Packed packed;
+  std::memset(&packed, 0xee, sizeof packed);
+  layout.pack(arguments, packed);
+  const auto& first = *static_cast<const Rank0*>(packed.pointers[0]);
+  EXPECT_EQ(first.data, &value);
+  EXPECT_EQ(first.strides[0], 1);
+  EXPECT_EQ(first.sizes[0], 1);
+  EXPECT_EQ(*static_cast<const uint8_t*>(packed.pointers[1]), 1);
+  const auto& third = *static_cast<const Rank3*>(packed.pointers[2]);
+  EXPECT_EQ(third.data, &other);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    EXPECT_EQ(third.strides[axis], cube.strides[axis]);
+    EXPECT_EQ(third.sizes[axis], cube.sizes[axis]);
+  }
+  EXPECT_EQ(*static_cast<const double*>(packed.pointers[3]), 2.5);
+}
+
+}  // namespace
+}  // namespace tile
