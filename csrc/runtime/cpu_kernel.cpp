@@ -16,6 +16,7 @@ class CpuKernel final : public Executable {
   void run(const Blocks& blocks, ArgumentRefs arguments) const override {
     std::vector<cpu::ArrayRef> arrays;
     std::vector<cpu::Scalar> scalars;
+    arrays.reserve(arguments.size());
     for (const ArgumentRef& argument : arguments)
       if (argument.array)
         arrays.push_back(array_ref(*argument.array));

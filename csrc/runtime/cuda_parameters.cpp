@@ -26,8 +26,7 @@ void put_array(char* at, const ArrayArgument& array) {
     put(put(at, int64_t{1}), int32_t{1});
     return;
   }
-  std::memcpy(at, array.strides.data(), rank * sizeof(int64_t));
-  at += rank * sizeof(int64_t);
+  for (size_t axis = 0; axis < rank; ++axis) at = put(at, array.strides[axis]);
   for (size_t axis = 0; axis < rank; ++axis) at = put(at, static_cast<int32_t>(array.sizes[axis]));
 }
 

@@ -89,8 +89,8 @@ template <>
 struct Parameter<Array> {
   using Bound = ArrayArgument;
   template <class A>
-  static Bound convert(const A& argument) {
-    return to_array_argument(argument);
+  static decltype(auto) convert(const A& argument) {
+    return to_array_argument(argument);  // an ArrayArgument itself: no copy
   }
   static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key_of_array(key, value);
@@ -152,8 +152,7 @@ class Kernel : public KernelBase {
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
-    auto bound =
-        std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    const auto bound = bind(arguments...);
     LaunchKey key;
     std::array<ArgumentRef, sizeof...(P)> passed;
     ArgumentRef* next = passed.data();
@@ -165,12 +164,16 @@ class Kernel : public KernelBase {
   template <class... A>
   Function trace(const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
-    auto bound =
-        std::tuple<typename detail::Parameter<P>::Bound...>(detail::Parameter<P>::convert(arguments)...);
+    const auto bound = bind(arguments...);
     return trace_call(body(bound));
   }
 
  private:
+  template <class... A>
+  static auto bind(const A&... arguments) {
+    return std::tuple<decltype(detail::Parameter<P>::convert(arguments))...>(
+        detail::Parameter<P>::convert(arguments)...);
+  }
   template <class Bound>
   TraceBody body(const Bound& bound) {
     return [this, &bound](Tracer& tracer) {
