@@ -77,7 +77,7 @@ TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T 
         to.x[r + i] = pad;
         if (vector == 1 || (flags & whole_vectors)) continue;
         if (!window.template inside<flags>(r + i)) continue;
-        to.x[r + i] = bitcast<T>(load_global<sizeof(T), constant>(window.address(r + i), line).x[0]);
+        to.x[r + i] = bitcast<T>(load_global<sizeof(T), constant>(window.address(r + i), line));
       }
     }
   }
