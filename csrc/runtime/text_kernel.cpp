@@ -4,7 +4,7 @@
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "passes/pipeline.h"
-#include "runtime/array_facts.h"
+#include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
 

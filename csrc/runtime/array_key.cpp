@@ -1,5 +1,5 @@
 // Unit axis, alignment and whole vectors of an array.
-#include "runtime/array_facts.h"
+#include "runtime/array_key.h"
 
 #include "support/text.h"
 

@@ -1,5 +1,5 @@
 // The facts of an array that a GPU's text is made for, and that the CPU's key has none of them.
-#include "runtime/array_facts.h"
+#include "runtime/array_key.h"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ std::string facts(const ArrayArgument& argument) {
   return text;
 }
 
-TEST(ArrayFacts, AreTheUnitAxisAlignmentAndWholeVectors) {
+TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
   const auto f32 = DType::f32;
   const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
   const auto unit = [](int axis) { return str(" array.2.unit=", axis); };
@@ -49,7 +49,7 @@ TEST(ArrayFacts, AreTheUnitAxisAlignmentAndWholeVectors) {
   EXPECT_EQ(facts(array(DType::f64, {3}, {1})), aligned + unit(0));
 }
 
-TEST(ArrayFacts, OfOneElementNoneAndNoAxis) {
+TEST(ArrayKey, OfOneElementNoneAndNoAxis) {
   const auto f32 = DType::f32;
   const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
   EXPECT_EQ(facts(array(f32, {}, {})), aligned);
@@ -64,7 +64,7 @@ TEST(ArrayFacts, OfOneElementNoneAndNoAxis) {
   EXPECT_EQ(facts(array(f32, {0}, {1}, 0)), aligned + " array.2.unit=0" + whole);
 }
 
-TEST(ArrayFacts, AreTheKey) {
+TEST(ArrayKey, AreTheKey) {
   const ArrayArgument arrays[] = {
       array(DType::f32, {8, 4}, {4, 1}),       array(DType::f32, {8, 5}, {8, 1}),
       array(DType::f32, {8, 4}, {5, 1}),       array(DType::f32, {8, 4}, {1, 8}),
@@ -88,7 +88,7 @@ void copy_kernel(Array x, std::optional<Array>, Tile, Array y) {
 }
 Kernel copy("copy", copy_kernel);
 
-TEST(ArrayFacts, StandOnTheTracedFunctionByParameter) {
+TEST(ArrayKey, StandOnTheTracedFunctionByParameter) {
   const ArrayArgument x = array(DType::f32, {8}, {1}), y = array(DType::f32, {5}, {2});
   const Function function = copy.trace(x, std::nullopt, 1.0, y);
   std::string text;
