@@ -126,6 +126,26 @@ TEST_F(CudaKernelTest, LoadsCodeWhileAStreamIsCaptured) {
   EXPECT_TRUE(load->ends_with(" mode 2")) << *load;
 }
 
+TEST_F(CudaKernelTest, AsksForMoreSharedMemoryThanABlockHasUnasked) {
+  const auto product = kernel(R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %one: f32 = constant {dtype=f32, value=1.0}
+  %a: f32[128,64] = broadcast %one {shape=[128,64]}
+  %b: f32[64,128] = broadcast %one {shape=[64,128]}
+  %c: f32[128,128] = broadcast %one {shape=[128,128]}
+  %d: f32[128,128] = mma %a, %b, %c
+  %e: f32[128] = reduce_max %d {axes=[0]}
+  store %y, %e, %i {steps=[128]}
+})");
+  run(*product);
+  const int bytes = product->on(0).code->program.shared_bytes;
+  ASSERT_GT(bytes, 48 * 1024);
+  EXPECT_EQ(std::count(fake->calls.begin(), fake->calls.end(), str("cuFuncSetAttribute 300 8 ", bytes)), 1);
+  const auto copy = kernel();
+  fake->calls.clear();
+  run(*copy);
+  EXPECT_EQ(count("cuFuncSetAttribute"), 0);
+}
+
 TEST_F(CudaKernelTest, TheThreadKeepsItsDevice) {
   const auto copy = kernel();
   driver->use(0);
