@@ -66,7 +66,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device) const {
                                             .options = {"--std=c++17"},
                                             .names = {}});
   return *codes_.emplace_back(
-      std::make_unique<Code>(target, std::move(program), std::move(parameters), std::move(result)));
+      std::make_unique<Code>(Code{target, std::move(program), std::move(parameters), std::move(result)}));
 }
 
 void CudaKernel::load(Device& device, int index) const {
