@@ -57,86 +57,114 @@ struct Words<16> {
   u32 x[4];
 };
 
-// Global memory. `line` is the user's, for the emulator's reports. A constant array is written by no one
-// while the kernel runs: its loads may be moved and merged, and do not stay in the first cache.
+// Global memory, for threads that want it: a predicate costs no branch, so that many accesses are in flight.
+// `line` is the user's, for the emulator's reports. A constant array is written by no one while the kernel
+// runs: its loads may be moved and merged, and those of whole vectors leave the first cache alone.
 template <int bytes, bool constant>
-TILE Words<bytes> load_global(const void* from, int line);
+TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line);
 template <>
-TILE Words<1> load_global<1, true>(const void* from, int) {
-  u32 x;
-  asm("ld.global.nc.u8 %0, [%1];" : "=r"(x) : "l"(from));
+TILE Words<1> load_global<1, true>(const void* from, bool wanted, Words<1> otherwise, int) {
+  u32 x = otherwise.x[0];
+  asm("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.u8 %0, [%1]; }"
+      : "+r"(x)
+      : "l"(from), "r"((u32)wanted));
   return {{(u8)x}};
 }
 template <>
-TILE Words<2> load_global<2, true>(const void* from, int) {
-  u16 x;
-  asm("ld.global.nc.u16 %0, [%1];" : "=h"(x) : "l"(from));
-  return {{x}};
+TILE Words<2> load_global<2, true>(const void* from, bool wanted, Words<2> otherwise, int) {
+  asm("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.u16 %0, [%1]; }"
+      : "+h"(otherwise.x[0])
+      : "l"(from), "r"((u32)wanted));
+  return otherwise;
 }
 template <>
-TILE Words<4> load_global<4, true>(const void* from, int) {
-  Words<4> to;
-  asm("ld.global.nc.u32 %0, [%1];" : "=r"(to.x[0]) : "l"(from));
-  return to;
+TILE Words<4> load_global<4, true>(const void* from, bool wanted, Words<4> otherwise, int) {
+  asm("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.nc.u32 %0, [%1]; }"
+      : "+r"(otherwise.x[0])
+      : "l"(from), "r"((u32)wanted));
+  return otherwise;
 }
 template <>
-TILE Words<8> load_global<8, true>(const void* from, int) {
-  Words<8> to;
-  asm("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(to.x[0]), "=r"(to.x[1]) : "l"(from));
-  return to;
+TILE Words<8> load_global<8, true>(const void* from, bool wanted, Words<8> otherwise, int) {
+  asm("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.nc.v2.u32 {%0, %1}, [%2]; }"
+      : "+r"(otherwise.x[0]), "+r"(otherwise.x[1])
+      : "l"(from), "r"((u32)wanted));
+  return otherwise;
 }
 template <>
-TILE Words<16> load_global<16, true>(const void* from, int) {
-  Words<16> to;
-  asm("ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
-      : "=r"(to.x[0]), "=r"(to.x[1]), "=r"(to.x[2]), "=r"(to.x[3])
-      : "l"(from));
-  return to;
+TILE Words<16> load_global<16, true>(const void* from, bool wanted, Words<16> otherwise, int) {
+  asm("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+      : "+r"(otherwise.x[0]), "+r"(otherwise.x[1]), "+r"(otherwise.x[2]), "+r"(otherwise.x[3])
+      : "l"(from), "r"((u32)wanted));
+  return otherwise;
 }
 template <>
-TILE Words<1> load_global<1, false>(const void* from, int) {
-  return {{*(const volatile u8*)from}};
-}
-template <>
-TILE Words<2> load_global<2, false>(const void* from, int) {
-  return {{*(const volatile u16*)from}};
-}
-template <>
-TILE Words<4> load_global<4, false>(const void* from, int) {
-  return {{*(const volatile u32*)from}};
-}
-template <>
-TILE Words<8> load_global<8, false>(const void* from, int) {
-  Words<8> to;
-  asm volatile("ld.global.v2.u32 {%0, %1}, [%2];" : "=r"(to.x[0]), "=r"(to.x[1]) : "l"(from) : "memory");
-  return to;
-}
-template <>
-TILE Words<16> load_global<16, false>(const void* from, int) {
-  Words<16> to;
-  asm volatile("ld.global.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(to.x[0]), "=r"(to.x[1]), "=r"(to.x[2]), "=r"(to.x[3])
-               : "l"(from)
+TILE Words<1> load_global<1, false>(const void* from, bool wanted, Words<1> otherwise, int) {
+  u32 x = otherwise.x[0];
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.u8 %0, [%1]; }"
+               : "+r"(x)
+               : "l"(from), "r"((u32)wanted)
                : "memory");
-  return to;
+  return {{(u8)x}};
+}
+template <>
+TILE Words<2> load_global<2, false>(const void* from, bool wanted, Words<2> otherwise, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.u16 %0, [%1]; }"
+               : "+h"(otherwise.x[0])
+               : "l"(from), "r"((u32)wanted)
+               : "memory");
+  return otherwise;
+}
+template <>
+TILE Words<4> load_global<4, false>(const void* from, bool wanted, Words<4> otherwise, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p ld.global.u32 %0, [%1]; }"
+               : "+r"(otherwise.x[0])
+               : "l"(from), "r"((u32)wanted)
+               : "memory");
+  return otherwise;
+}
+template <>
+TILE Words<8> load_global<8, false>(const void* from, bool wanted, Words<8> otherwise, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p ld.global.v2.u32 {%0, %1}, [%2]; }"
+               : "+r"(otherwise.x[0]), "+r"(otherwise.x[1])
+               : "l"(from), "r"((u32)wanted)
+               : "memory");
+  return otherwise;
+}
+template <>
+TILE Words<16> load_global<16, false>(const void* from, bool wanted, Words<16> otherwise, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %5, 0; @p ld.global.v4.u32 {%0, %1, %2, %3}, [%4]; }"
+               : "+r"(otherwise.x[0]), "+r"(otherwise.x[1]), "+r"(otherwise.x[2]), "+r"(otherwise.x[3])
+               : "l"(from), "r"((u32)wanted)
+               : "memory");
+  return otherwise;
 }
 
-TILE void store_global(void* to, Words<1> from, int) {
-  asm volatile("st.global.u8 [%0], %1;" ::"l"(to), "r"((u32)from.x[0]) : "memory");
-}
-TILE void store_global(void* to, Words<2> from, int) {
-  asm volatile("st.global.u16 [%0], %1;" ::"l"(to), "h"(from.x[0]) : "memory");
-}
-TILE void store_global(void* to, Words<4> from, int) {
-  asm volatile("st.global.u32 [%0], %1;" ::"l"(to), "r"(from.x[0]) : "memory");
-}
-TILE void store_global(void* to, Words<8> from, int) {
-  asm volatile("st.global.v2.u32 [%0], {%1, %2};" ::"l"(to), "r"(from.x[0]), "r"(from.x[1]) : "memory");
-}
-TILE void store_global(void* to, Words<16> from, int) {
-  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(from.x[0]), "r"(from.x[1]),
-               "r"(from.x[2]), "r"(from.x[3])
+TILE void store_global(void* to, Words<1> from, bool wanted, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u8 [%0], %1; }" ::"l"(to),
+               "r"((u32)from.x[0]), "r"((u32)wanted)
                : "memory");
+}
+TILE void store_global(void* to, Words<2> from, bool wanted, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u16 [%0], %1; }" ::"l"(to), "h"(from.x[0]),
+               "r"((u32)wanted)
+               : "memory");
+}
+TILE void store_global(void* to, Words<4> from, bool wanted, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %2, 0; @p st.global.u32 [%0], %1; }" ::"l"(to), "r"(from.x[0]),
+               "r"((u32)wanted)
+               : "memory");
+}
+TILE void store_global(void* to, Words<8> from, bool wanted, int) {
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p st.global.v2.u32 [%0], {%1, %2}; }" ::"l"(to),
+               "r"(from.x[0]), "r"(from.x[1]), "r"((u32)wanted)
+               : "memory");
+}
+TILE void store_global(void* to, Words<16> from, bool wanted, int) {
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %5, 0; @p st.global.v4.u32 [%0], {%1, %2, %3, %4}; }" ::"l"(to),
+      "r"(from.x[0]), "r"(from.x[1]), "r"(from.x[2]), "r"(from.x[3]), "r"((u32)wanted)
+      : "memory");
 }
 
 // Shared memory of the block: one piece, of which a step uses as much as it needs between two barriers.

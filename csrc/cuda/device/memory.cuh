@@ -56,6 +56,16 @@ struct Window {
   }
 };
 
+template <bool constant, class T>
+TILE T load_element(const T* from, bool wanted, T otherwise, int line) {
+  return bitcast<T>(
+      load_global<sizeof(T), constant>(from, wanted, bitcast<Words<sizeof(T)>>(otherwise), line));
+}
+template <class T>
+TILE void store_element(T* to, T from, bool wanted, int line) {
+  store_global(to, bitcast<Words<sizeof(T)>>(from), wanted, line);
+}
+
 // `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory.
 template <class L, int vector, int flags, class T, int n>
 TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T pad, int line) {
@@ -66,20 +76,19 @@ TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T 
   for (int r = 0; r < L::registers; r += vector) {
     bool all = window.template inside<flags>(r);
     if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
-    if (all) {
-      Packed<vector * sizeof(T), T> packed;
-      packed.words = load_global<vector * sizeof(T), constant>(window.address(r), line);
+    Packed<vector * sizeof(T), T> packed;
+    TILE_UNROLL
+    for (int i = 0; i < vector; ++i) packed.elements[i] = pad;
+    packed.words = load_global<vector * sizeof(T), constant>(window.address(r), all, packed.words, line);
+    // An edge cuts this vector: what lies before it is loaded one by one.
+    if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
-      for (int i = 0; i < vector; ++i) to.x[r + i] = packed.elements[i];
-    } else {
-      TILE_UNROLL
-      for (int i = 0; i < vector; ++i) {
-        to.x[r + i] = pad;
-        if (vector == 1 || (flags & whole_vectors)) continue;
-        if (!window.template inside<flags>(r + i)) continue;
-        to.x[r + i] = bitcast<T>(load_global<sizeof(T), constant>(window.address(r + i), line));
-      }
+      for (int i = 0; i < vector; ++i)
+        packed.elements[i] =
+            load_element<constant>(window.address(r + i), window.template inside<flags>(r + i), pad, line);
     }
+    TILE_UNROLL
+    for (int i = 0; i < vector; ++i) to.x[r + i] = packed.elements[i];
   }
   return to;
 }
@@ -92,17 +101,14 @@ TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const T
   for (int r = 0; r < L::registers; r += vector) {
     bool all = window.template inside<flags>(r);
     if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
-    if (all) {
-      Packed<vector * sizeof(T), T> packed;
+    Packed<vector * sizeof(T), T> packed;
+    TILE_UNROLL
+    for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
+    store_global(window.address(r), packed.words, all, line);
+    if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
-      for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
-      store_global(window.address(r), packed.words, line);
-    } else if (vector > 1 && !(flags & whole_vectors)) {
-      TILE_UNROLL
-      for (int i = 0; i < vector; ++i) {
-        if (!window.template inside<flags>(r + i)) continue;
-        store_global(window.address(r + i), bitcast<Words<sizeof(T)>>(from.x[r + i]), line);
-      }
+      for (int i = 0; i < vector; ++i)
+        store_element(window.address(r + i), from.x[r + i], window.template inside<flags>(r + i), line);
     }
   }
 }
@@ -110,12 +116,11 @@ TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const T
 // Of an array of rank 0.
 template <int flags, class T>
 TILE T load_scalar(const Array<T, 0>& array, T pad, int line) {
-  if (!array.size[0]) return pad;
-  return bitcast<T>(load_global<sizeof(T), (flags & constant_array) != 0>(array.data, line));
+  return load_element<(flags & constant_array) != 0>(array.data, array.size[0] != 0, pad, line);
 }
 template <class T>
 TILE void store_scalar(const Array<T, 0>& array, T from, int line) {
-  if (array.size[0] && thread() == 0) store_global(array.data, bitcast<Words<sizeof(T)>>(from), line);
+  store_element(array.data, from, array.size[0] && thread() == 0, line);
 }
 
 // The element at an index an axis; null where there is none.
@@ -144,8 +149,7 @@ TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, con
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
-    to.x[r] = pad;
-    if (at) to.x[r] = bitcast<T>(load_global<sizeof(T), (flags & constant_array) != 0>(at, line));
+    to.x[r] = load_element<(flags & constant_array) != 0>(at, at != nullptr, pad, line);
   }
   return to;
 }
@@ -156,7 +160,7 @@ TILE void scatter(const Array<T, n>& array, const Tile<T, L>& from, int line, Ma
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
-    if (at) store_global(at, bitcast<Words<sizeof(T)>>(from.x[r]), line);
+    store_element(at, from.x[r], at != nullptr, line);
   }
 }
 
@@ -168,7 +172,7 @@ TILE void atomic_add_element(T* to, T x, int line) {
   u32* word = (u32*)(address & ~3ull);
   const int shift = (int)(address & 3) * 8;
   const u32 mask = (u32)((1ull << (8 * sizeof(T))) - 1) << shift;
-  u32 seen = load_global<4, false>(word, line).x[0];
+  u32 seen = load_element<false>(word, true, 0u, line);
   for (;;) {
     const T before = bitcast<T>((Unsigned<T>)(seen >> shift));
     const T after = LaneOf<T>::out(LaneOf<T>::in(before) + LaneOf<T>::in(x));
