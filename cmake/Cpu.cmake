@@ -27,4 +27,19 @@ function(isa_archives name result)
   endforeach()
   set(${result} ${libraries} PARENT_SCOPE)
 endfunction()
+
+# A file for each family of elementwise primitives, written here, so that a new family needs none.
+file(GLOB families CONFIGURE_DEPENDS csrc/prims/elementwise/*.def)
+list(FILTER families EXCLUDE REGEX "/all.def$")
+foreach(rows IN LISTS families)
+  get_filename_component(family ${rows} NAME_WE)
+  set(source ${PROJECT_BINARY_DIR}/families/${family}.cpp)
+  file(CONFIGURE OUTPUT ${source} CONTENT "\
+// The elementwise primitives of one family.
+#define TILE_FAMILY ${family}_rows
+#define TILE_ROWS \"prims/elementwise/${family}.def\"
+#include \"cpu/isa/family.h\"
+")
+  list(APPEND isa_sources ${source})
+endforeach()
 isa_archives(tile_cpu isa_libraries ${isa_sources})

@@ -11,6 +11,10 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 # Records are written with designated initialisers that leave the rest at its default.
 add_compile_options(-Wall -Wextra -Wno-missing-field-initializers -fno-semantic-interposition)
+# g++ would collect its garbage, the precompiled header among it, several times a file.
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
+  add_compile_options("SHELL:--param ggc-min-heapsize=1000000")
+endif()
 if(TILE_OPS_WERROR)
   add_compile_options(-Werror)
 endif()

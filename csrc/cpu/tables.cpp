@@ -10,6 +10,12 @@
 #include "cpu/isa/parts.h"
 
 namespace tile::cpu {
+
+// Of each family of prims/elementwise: a span for each lane.
+#define FAMILY(name) TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, name##_rows);
+#include "prims/elementwise/all.def"
+#undef FAMILY
+
 namespace {
 
 struct Joined {
@@ -30,8 +36,11 @@ Span<T> span(const std::vector<T>& rows) {
 
 Joined join(Isa isa) {
   Joined all;
-  for (const auto* part :
-       {&float_rows(isa), &double_rows(isa), &word_rows(isa), &short_rows(isa), &pair_rows(isa)})
+  for (const auto* part : {
+#define FAMILY(name) &name##_rows(isa),
+#include "prims/elementwise/all.def"
+#undef FAMILY
+           &where_rows(isa), &arithmetic_pair_rows(isa)})
     for (const Span<ElementwiseRow>& lane : *part)
       for (const ElementwiseRow& row : lane)
         if (row.variants[0]) all.elementwise.push_back(row);

@@ -1,4 +1,4 @@
-// Registers the rows of elementwise.def: type rule and language function.
+// Registers the rows of prims/elementwise: type rule and language function.
 #include "prims/elementwise.h"
 
 #include <string>
@@ -46,7 +46,7 @@ namespace rows {
 #define BINARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_same, T, R, L, H, U, DOC)
 #define PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_bool, T, R, L, H, U, DOC)
 #define TERNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 3, D, infer_same, T, R, L, H, U, DOC)
-#include "prims/elementwise.def"
+#include "prims/elementwise/all.def"
 #undef UNARY
 #undef UNARY_PREDICATE
 #undef BINARY
@@ -80,23 +80,25 @@ Tile ternary(const Primitive& primitive, const char* name, const Operand& x, con
 }  // namespace
 
 #define UNARY(name, ...) \
-  Tile name(Operand x) { return unary(rows::name##_, #name, x); }
+  Tile name(const Operand& x) { return unary(rows::name##_, #name, x); }
 #define UNARY_PREDICATE(name, ...) \
-  Tile name(Operand x) { return unary(rows::name##_, #name, x); }
+  Tile name(const Operand& x) { return unary(rows::name##_, #name, x); }
 #define BINARY(name, ...) \
-  Tile name(Operand x, Operand y) { return binary(rows::name##_, #name, x, y); }
+  Tile name(const Operand& x, const Operand& y) { return binary(rows::name##_, #name, x, y); }
 #define PREDICATE(name, ...) \
-  Tile name(Operand x, Operand y) { return binary(rows::name##_, #name, x, y); }
-#define TERNARY(name, ...) \
-  Tile name(Operand x, Operand y, Operand z) { return ternary(rows::name##_, #name, x, y, z); }
-#include "prims/elementwise.def"
+  Tile name(const Operand& x, const Operand& y) { return binary(rows::name##_, #name, x, y); }
+#define TERNARY(name, ...)                                          \
+  Tile name(const Operand& x, const Operand& y, const Operand& z) { \
+    return ternary(rows::name##_, #name, x, y, z);                  \
+  }
+#include "prims/elementwise/all.def"
 #undef UNARY
 #undef UNARY_PREDICATE
 #undef BINARY
 #undef PREDICATE
 #undef TERNARY
 
-Tile where(Operand condition, Operand x, Operand y) {
+Tile where(const Operand& condition, const Operand& x, const Operand& y) {
   Pair pair = unify("where", x, y);
   Value* mask = condition.as(DType::boolean, "where");
   Shape shape = broadcast_shape("where", mask->type, pair.x->type, condition.location);
@@ -104,9 +106,9 @@ Tile where(Operand condition, Operand x, Operand y) {
   return Tile(emit(where_, {fit(mask), fit(pair.x), fit(pair.y)}, {}, condition.location));
 }
 
-Tile operator~(Operand x) { return x.dtype() == DType::boolean ? logical_not(x) : bitwise_not(x); }
+Tile operator~(const Operand& x) { return x.dtype() == DType::boolean ? logical_not(x) : bitwise_not(x); }
 
-Tile operator/(Operand x, Operand y) {
+Tile operator/(const Operand& x, const Operand& y) {
   std::optional<DType> dtype = x.dtype() ? x.dtype() : y.dtype();
   return dtype && is_integer(*dtype) ? floordiv(x, y) : div(x, y);
 }

@@ -1,4 +1,4 @@
-// One lane on the host: the functions that exact rows of elementwise.def name. Knows nothing of the language,
+// One lane on the host: the functions that exact rows of prims/elementwise name. Knows nothing of the language,
 // whose functions of the same names take tiles.
 #include "prims/fold.h"
 
@@ -138,7 +138,7 @@ constexpr struct {  // a constant: other files' static initialisers read it
   std::string_view name;
   Fold fold;
 } folds[] = {
-#include "prims/elementwise.def"
+#include "prims/elementwise/all.def"
 };
 
 }  // namespace

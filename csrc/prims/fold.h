@@ -10,7 +10,7 @@ namespace tile {
 
 using Fold = std::optional<Constant> (*)(std::span<const Constant> operands, DType result);
 
-// Of the row of elementwise.def with that name; null where targets may differ in the last bit.
+// Of the row of prims/elementwise with that name; null where targets may differ in the last bit.
 Fold fold_of(std::string_view name);
 
 }  // namespace tile

@@ -152,41 +152,36 @@ class Kernel : public KernelBase {
   template <class... A>
   void launch(Grid grid, const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "launch: give one argument for each parameter of the kernel");
-    const auto bound = bind(arguments...);
-    LaunchKey key;
-    std::array<ArgumentRef, sizeof...(P)> passed;
-    ArgumentRef* next = passed.data();
-    std::apply([&](const auto&... each) { (detail::Parameter<P>::pass(key, next, each), ...); }, bound);
-    launch_call(grid, key, {passed.data(), next}, body(bound));
+    launch_bound(grid, detail::Parameter<P>::convert(arguments)...);
   }
 
   // The Tile IR that these arguments would compile, before any pass.
   template <class... A>
   Function trace(const A&... arguments) {
     static_assert(sizeof...(A) == sizeof...(P), "trace: give one argument for each parameter of the kernel");
-    const auto bound = bind(arguments...);
-    return trace_call(body(bound));
+    return trace_bound(detail::Parameter<P>::convert(arguments)...);
   }
 
  private:
-  template <class... A>
-  static auto bind(const A&... arguments) {
-    return std::tuple<decltype(detail::Parameter<P>::convert(arguments))...>(
-        detail::Parameter<P>::convert(arguments)...);
+  // Not templates: one of each a kernel, whatever it is called with.
+  void launch_bound(Grid grid, const typename detail::Parameter<P>::Bound&... bound) {
+    LaunchKey key;
+    std::array<ArgumentRef, sizeof...(P)> passed;
+    ArgumentRef* next = passed.data();
+    (detail::Parameter<P>::pass(key, next, bound), ...);
+    const auto body = [&](Tracer& tracer) { Body{function_, detail::Parameter<P>::bind(tracer, bound)...}; };
+    launch_call(grid, key, {passed.data(), next}, std::ref(body));
   }
-  template <class Bound>
-  TraceBody body(const Bound& bound) {
-    return [this, &bound](Tracer& tracer) {
-      // Braces: parameters are bound from left to right.
-      std::apply(
-          [&](const auto&... each) {
-            auto values = std::tuple<decltype(detail::Parameter<P>::bind(tracer, each))...>{
-                detail::Parameter<P>::bind(tracer, each)...};
-            std::apply(function_, values);
-          },
-          bound);
-    };
+  Function trace_bound(const typename detail::Parameter<P>::Bound&... bound) {
+    return trace_call([&](Tracer& tracer) { Body{function_, detail::Parameter<P>::bind(tracer, bound)...}; });
   }
+  // A constructor, because braces bind parameters from left to right.
+  struct Body {
+    template <class... V>
+    Body(void (*function)(P...), const V&... values) {
+      function(values...);
+    }
+  };
   void (*function_)(P...);
 };
 

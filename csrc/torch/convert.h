@@ -35,108 +35,92 @@ struct OpParameter {
 
 template <>
 struct OpParameter<at::Tensor> {
-  static ParameterType type() { return {"at::Tensor", "Tensor", ""}; }
+  static ParameterType type();
   static at::Tensor& from(c10::IValue& value) { return value.toTensor(); }
 };
 template <>
 struct OpParameter<double> {
-  static ParameterType type() { return {"double", "float", ""}; }
-  static double from(const c10::IValue& value) { return value.toDouble(); }
+  static ParameterType type();
+  static double from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<int64_t> {
-  static ParameterType type() { return {"int64_t", "int", "SymInt"}; }
-  static int64_t from(const c10::IValue& value) {
-    return value.isInt() ? value.toInt() : value.toSymInt().guard_int(__FILE__, __LINE__);
-  }
+  static ParameterType type();
+  static int64_t from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<c10::SymInt> {
-  static ParameterType type() { return {"c10::SymInt", "SymInt", ""}; }
-  static c10::SymInt from(const c10::IValue& value) { return value.toSymInt(); }
+  static ParameterType type();
+  static c10::SymInt from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<bool> {
-  static ParameterType type() { return {"bool", "bool", ""}; }
-  static bool from(const c10::IValue& value) { return value.toBool(); }
+  static ParameterType type();
+  static bool from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::string> {
-  static ParameterType type() { return {"std::string", "str", ""}; }
-  static const std::string& from(const c10::IValue& value) { return value.toStringRef(); }
+  static ParameterType type();
+  static const std::string& from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::string_view> : OpParameter<std::string> {};
 template <>
 struct OpParameter<at::ScalarType> {
-  static ParameterType type() { return {"at::ScalarType", "ScalarType", ""}; }
-  static at::ScalarType from(const c10::IValue& value) { return value.toScalarType(); }
+  static ParameterType type();
+  static at::ScalarType from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<at::Scalar> {
-  static ParameterType type() { return {"at::Scalar", "Scalar", ""}; }
-  static at::Scalar from(const c10::IValue& value) { return value.toScalar(); }
+  static ParameterType type();
+  static at::Scalar from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<at::Device> {
-  static ParameterType type() { return {"at::Device", "Device", ""}; }
-  static at::Device from(const c10::IValue& value) { return value.toDevice(); }
+  static ParameterType type();
+  static at::Device from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::vector<double>> {
-  static ParameterType type() { return {"std::vector<double>", "float[]", ""}; }
-  static std::vector<double> from(const c10::IValue& value) { return value.toDoubleVector(); }
+  static ParameterType type();
+  static std::vector<double> from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::vector<int64_t>> {
-  static ParameterType type() { return {"std::vector<int64_t>", "int[]", "SymInt[]"}; }
-  static std::vector<int64_t> from(const c10::IValue& value) {
-    if (value.isIntList()) return value.toIntVector();
-    std::vector<int64_t> sizes;
-    for (const c10::SymInt& size : value.toSymIntVector())
-      sizes.push_back(size.guard_int(__FILE__, __LINE__));
-    return sizes;
-  }
+  static ParameterType type();
+  static std::vector<int64_t> from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::vector<c10::SymInt>> {
-  static ParameterType type() { return {"std::vector<c10::SymInt>", "SymInt[]", ""}; }
-  static std::vector<c10::SymInt> from(const c10::IValue& value) { return value.toSymIntVector(); }
+  static ParameterType type();
+  static std::vector<c10::SymInt> from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::vector<bool>> {
-  static ParameterType type() { return {"std::vector<bool>", "bool[]", ""}; }
-  static std::vector<bool> from(const c10::IValue& value) {
-    const c10::List<bool> list = value.toBoolList();
-    return {list.begin(), list.end()};
-  }
+  static ParameterType type();
+  static std::vector<bool> from(const c10::IValue& value);
 };
 // A gradient operator's `bool[N] output_mask`.
+ParameterType bools_type(size_t count);
+void read_bools(const c10::IValue& value, bool* bits, size_t count);
 template <size_t N>
 struct OpParameter<std::array<bool, N>> {
-  static ParameterType type() {
-    const std::string n = std::to_string(N);
-    return {"std::array<bool, " + n + ">", "bool[" + n + "]", ""};
-  }
+  static ParameterType type() { return bools_type(N); }
   static std::array<bool, N> from(const c10::IValue& value) {
-    const c10::List<bool> list = value.toBoolList();
-    TORCH_CHECK_VALUE(list.size() == N, "expected ", N, " bools, got ", list.size());
     std::array<bool, N> bits{};
-    for (size_t i = 0; i < N; ++i) bits[i] = list[i];
+    read_bools(value, bits.data(), N);
     return bits;
   }
 };
 template <>
 struct OpParameter<std::vector<at::Tensor>> {
-  static ParameterType type() { return {"std::vector<at::Tensor>", "Tensor[]", ""}; }
-  static std::vector<at::Tensor> from(const c10::IValue& value) { return value.toTensorVector(); }
+  static ParameterType type();
+  static std::vector<at::Tensor> from(const c10::IValue& value);
 };
 template <>
 struct OpParameter<std::vector<std::optional<at::Tensor>>> {
-  static ParameterType type() { return {"std::vector<std::optional<at::Tensor>>", "Tensor?[]", ""}; }
-  static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value) {
-    return value.toOptionalTensorVector();
-  }
+  static ParameterType type();
+  static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value);
 };
 // The ArrayRef forms convert from the vectors, which live until the lambda returns.
 template <>
@@ -146,15 +130,13 @@ struct OpParameter<c10::SymIntArrayRef> : OpParameter<std::vector<c10::SymInt>> 
 template <>
 struct OpParameter<at::TensorList> : OpParameter<std::vector<at::Tensor>> {};
 
+ParameterType optional_type(const ParameterType& inner);
+bool is_missing(const c10::IValue& value);  // None or an undefined tensor
 template <class T>
 struct OpParameter<std::optional<T>> {
-  static ParameterType type() {
-    const ParameterType inner = OpParameter<T>::type();
-    return {"std::optional<" + inner.cpp + ">", inner.schema + "?",
-            inner.concrete.empty() ? "" : inner.concrete + "?"};
-  }
+  static ParameterType type() { return optional_type(OpParameter<T>::type()); }
   static std::optional<T> from(c10::IValue& value) {
-    if (value.isNone() || (value.isTensor() && !value.toTensor().defined())) return std::nullopt;
+    if (is_missing(value)) return std::nullopt;
     return std::optional<T>(OpParameter<T>::from(value));
   }
 };
@@ -171,6 +153,9 @@ struct BoxedFunction {
 };
 
 namespace op_detail {
+
+std::vector<ParameterType> parameter_types(std::initializer_list<ParameterType (*)()> types);
+std::vector<std::string> result_types(std::initializer_list<std::vector<std::string> (*)()> parts);
 
 template <class... P>
 struct Types {};
@@ -210,7 +195,7 @@ struct Results<std::vector<at::Tensor>> {
 };
 template <class... T>
 struct Results<std::tuple<T...>> {
-  static std::vector<std::string> types() { return {Results<T>::types().front()...}; }
+  static std::vector<std::string> types() { return result_types({Results<T>::types...}); }
   static void push(BoxedValues& stack, std::tuple<T...>&& values) {
     std::apply([&](auto&... value) { (Results<T>::push(stack, std::move(value)), ...); }, values);
   }
@@ -222,7 +207,7 @@ template <class F, class R, class... P, size_t... I>
 BoxedFunction box(F function, Types<P...>, std::index_sequence<I...>) {
   BoxedFunction boxed;
   boxed.typed = true;
-  boxed.parameters = {OpParameter<std::remove_cvref_t<P>>::type()...};
+  boxed.parameters = parameter_types({OpParameter<std::remove_cvref_t<P>>::type...});
   boxed.results = Results<R>::types();
   boxed.any_number = std::is_same_v<R, std::vector<at::Tensor>>;
   boxed.call = [function = std::move(function)]([[maybe_unused]] c10::IValue* values,

@@ -23,7 +23,7 @@ struct Row {
 #define PREDICATE(N, D, E, T, R, low, high, ulp, doc) TEST_ROW(N, 2, D, low, high)
 #define UNARY_PREDICATE(N, D, E, T, R, low, high, ulp, doc) TEST_ROW(N, 1, D, low, high)
 const Row rows[] = {
-#include "prims/elementwise.def"
+#include "prims/elementwise/all.def"
     {"to_bool", 1, dtypes::numbers, true, true, -2, 2, 0},
 };
 

@@ -1,4 +1,4 @@
-// The rows of prims/elementwise.def for one lane, written with std functions and 128-bit integers.
+// The rows of prims/elementwise for one lane, written with std functions and 128-bit integers.
 #pragma once
 #include <cmath>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-"""Every row of elementwise.def and every cast against torch, each dtype, through Tile IR text."""
+"""Every row of csrc/prims/elementwise and every cast against torch, each dtype, through Tile IR text."""
 
 import math
 import zlib

@@ -1,11 +1,12 @@
-// Instantiates prims/elementwise.def and pairs.h with the recording types.
+// Instantiates the rows of prims/elementwise and pairs.h with the recording types.
 #include "cpu/assembler/traced_rows.h"
 
 #include <algorithm>
 
 #define TILE_ISA traced
 #include "cpu/assembler/trace.h"
-#include "cpu/isa/meaning.h"
+#define TILE_ROWS "prims/elementwise/all.def"
+#include "cpu/isa/meaning_rows.h"
 #include "cpu/isa/pairs.h"
 
 namespace tile::cpu::assembler {
@@ -78,7 +79,7 @@ constexpr TracedRow rows[] = {
 #define BINARY(name, set, ...) ROW(name, set, 2),
 #define PREDICATE(name, set, ...) ROW(name, set, 2),
 #define TERNARY(name, set, ...) ROW(name, set, 3),
-#include "prims/elementwise.def"
+#include "prims/elementwise/all.def"
 #undef UNARY
 #undef UNARY_PREDICATE
 #undef BINARY

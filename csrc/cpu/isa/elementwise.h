@@ -1,9 +1,7 @@
-// Instantiates the rows of prims/elementwise.def for one lane type: elementwise_rows<T>. Include it once a
-// file.
+// Rows of the elementwise table, made of a function object of meaning_rows.h and a lane type.
 #pragma once
 #include "cpu/isa/bytes.h"
 #include "cpu/isa/chunk.h"
-#include "cpu/isa/meaning.h"
 #include "cpu/isa/parts.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -31,31 +29,9 @@ void predicate_loop(const Operands& in, char* out, int64_t groups) {
   }
 }
 
-template <class T>
-void where_loop(const Operands& in, char* out, int64_t groups) {
-  constexpr int lanes = Vec<T>::lanes;
-  for (int64_t row = 0; row < in.rows; ++row) {
-    const char *condition = in.at[0] + row * in.row[0], *x = in.at[1] + row * in.row[1],
-               *y = in.at[2] + row * in.row[2];
-    char* to = out + row * in.out_row;
-    for (int64_t left = groups; left > 0; --left) {
-      Vec<T> r[2];
-      for (int u = 0; u < 2; ++u)
-        r[u] = select(from_bytes<T>(condition + u * lanes), load_at<T>(x, u), load_at<T>(y, u));
-      for (int u = 0; u < 2; ++u) r[u].store(reinterpret_cast<T*>(to) + u * lanes);
-      condition += in.step[0];
-      x += in.step[1];
-      y += in.step[2];
-      to += 2 * vector_bytes;
-    }
-  }
-}
-
 template <class Op, class T, int arity>
 constexpr GroupLoop predicate_group{
     predicate_loop<Op, T, arity>, arity, vector_bytes, {sizeof(T), sizeof(T)}, 1};
-template <class T>
-constexpr GroupLoop where_group{where_loop<T>, 3, 2 * Vec<T>::lanes, {1, sizeof(T), sizeof(T)}, sizeof(T)};
 
 template <const GroupLoop& loop, unsigned repeats>
 void variant(const Chunk& chunk) {
@@ -98,21 +74,18 @@ constexpr ElementwiseRow predicate_row(std::string_view name) {
     return {name, lane_v<T>, {}};
 }
 
+// F(type, dtype) of every lane.
+#define TILE_LANES(F)                                                                             \
+  F(uint8_t, u8)                                                                                  \
+  F(int8_t, i8) F(int16_t, i16) F(int32_t, i32) F(int64_t, i64) F(uint16_t, u16) F(uint32_t, u32) \
+      F(uint64_t, u64) F(float, f32) F(double, f64)
+
 template <class T>
 constexpr DType dtype_v = DType::f32;
-template <>
-constexpr DType dtype_v<double> = DType::f64;
 #define TILE_DTYPE(T, name) \
   template <>               \
   constexpr DType dtype_v<T> = DType::name;
-TILE_DTYPE(int8_t, i8)
-TILE_DTYPE(int16_t, i16)
-TILE_DTYPE(int32_t, i32)
-TILE_DTYPE(int64_t, i64)
-TILE_DTYPE(uint8_t, u8)
-TILE_DTYPE(uint16_t, u16)
-TILE_DTYPE(uint32_t, u32)
-TILE_DTYPE(uint64_t, u64)
+TILE_LANES(TILE_DTYPE)
 #undef TILE_DTYPE
 
 // bool and u8 share a lane.
@@ -120,30 +93,6 @@ template <class T>
 constexpr bool takes(DTypeSet set) {
   return set.has(dtype_v<T>) || (std::is_same_v<T, uint8_t> && set.has(DType::boolean));
 }
-
-template <class T>
-constexpr ElementwiseRow elementwise_rows[] = {
-#define UNARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 1, traits, takes<T>(dtypes::set)>(#name),
-#define BINARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 2, traits, takes<T>(dtypes::set)>(#name),
-#define TERNARY(name, set, expression, traits, ...) \
-  same_row<meaning::name##_row, T, 3, traits, takes<T>(dtypes::set)>(#name),
-#define UNARY_PREDICATE(name, set, ...) \
-  predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
-#define PREDICATE(name, set, ...) predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
-#include "prims/elementwise.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
-    row<where_group<T>>("where", lane_v<T>),
-    predicate_row<meaning::to_bool_row, T, 1, true>("to_bool"),
-};
-template <class T>
-constexpr Span<ElementwiseRow> elementwise_span{elementwise_rows<T>,
-                                                sizeof(elementwise_rows<T>) / sizeof(ElementwiseRow)};
 
 }  // namespace
 }  // namespace tile::cpu::TILE_ISA

@@ -1,5 +1,5 @@
-// What the names in the expressions of prims/elementwise.def mean for Vec, where vec_math.h and functions.h
-// do not say it already; and one function object a row.
+// What the names in the expressions of prims/elementwise/*.def mean for Vec, where vec_math.h and functions.h
+// do not say it already.
 #pragma once
 #include "cpu/isa/functions.h"
 #include "cpu/isa/simd.h"
@@ -78,43 +78,12 @@ TILE_INLINE V cdiv(V x, V y) {
   return divide_ceil(x, y);
 }
 
-#define TILE_ROW1(name, expression)          \
-  struct name##_row {                        \
-    template <class V>                       \
-    TILE_INLINE auto operator()(V x) const { \
-      return expression;                     \
-    }                                        \
-  };
-#define TILE_ROW2(name, expression)               \
-  struct name##_row {                             \
-    template <class V>                            \
-    TILE_INLINE auto operator()(V x, V y) const { \
-      return expression;                          \
-    }                                             \
-  };
-#define TILE_ROW3(name, expression)                    \
-  struct name##_row {                                  \
-    template <class V>                                 \
-    TILE_INLINE auto operator()(V x, V y, V z) const { \
-      return expression;                               \
-    }                                                  \
-  };
-#define UNARY(name, dtypes, expression, ...) TILE_ROW1(name, expression)
-#define UNARY_PREDICATE(name, dtypes, expression, ...) TILE_ROW1(name, expression)
-#define BINARY(name, dtypes, expression, ...) TILE_ROW2(name, expression)
-#define PREDICATE(name, dtypes, expression, ...) TILE_ROW2(name, expression)
-#define TERNARY(name, dtypes, expression, ...) TILE_ROW3(name, expression)
-#include "prims/elementwise.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
-
-// Rows of a bool operand, which shares the lane of u8 but not the meaning.
-TILE_ROW1(to_bool, x != V(typename V::Element(0)))
-#undef TILE_ROW1
-#undef TILE_ROW2
-#undef TILE_ROW3
+// A bool operand shares the lane of u8 but not the meaning.
+struct to_bool_row {
+  template <class V>
+  TILE_INLINE auto operator()(V x) const {
+    return x != V(typename V::Element(0));
+  }
+};
 
 }  // namespace tile::cpu::TILE_ISA::meaning

@@ -1,4 +1,4 @@
-// Rows of elementwise.def: the text of each is its expression. where, astype and bitcast beside them.
+// Rows of prims/elementwise: the text of each is its expression. where, astype and bitcast beside them.
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
 
@@ -17,7 +17,7 @@ constexpr Row rows[] = {
 #define BINARY(name, dtypes, expression, ...) ROW(2, name, expression)
 #define PREDICATE(name, dtypes, expression, ...) ROW(2, name, expression)
 #define TERNARY(name, dtypes, expression, ...) ROW(3, name, expression)
-#include "prims/elementwise.def"
+#include "prims/elementwise/all.def"
 #undef UNARY
 #undef UNARY_PREDICATE
 #undef BINARY
