@@ -33,7 +33,10 @@ class Images {
     const ArrayArgument& whole = views_[0];
     images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
     axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
-    if (axis)
+    on_gpu = whole.device == DeviceKind::cuda;
+    if (on_gpu)  // what registers hold
+      tile = !axis ? Extents{128, 32} : pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
+    else if (axis)
       tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
     else
       tile = {512, 128};  // more pixels: sums along them that round more than torch's
@@ -52,10 +55,11 @@ class Images {
   };
   int64_t images, channels, pixels;
   int axis;
+  bool on_gpu;
   Extents tile;
   Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
   // Blocks that each add up some pixel tiles.
-  Parts split() const { return parts(tiles().x, images * tiles().y); }
+  Parts split() const { return parts(tiles().x, images * tiles().y, on_gpu); }
 
  private:
   bool view() {

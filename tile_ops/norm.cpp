@@ -180,8 +180,9 @@ void norm_backward(const NormBackward& call) {
         const int axis = views.transposed() ? 0 : 1;
         const auto options = call.input.options().dtype(call.rstd.scalar_type());
         RowTile sums = tile;
-        if (!tile.whole) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
-        const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count());
+        if (!tile.whole && !views.on_gpu()) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
+        const Parts split =
+            parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count(), views.on_gpu());
         const int64_t blocks = views.slices() * split.blocks;
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);

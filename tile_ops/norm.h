@@ -42,7 +42,7 @@ void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vecto
     for (size_t i = 1; i < tensors.size(); ++i) tensors[i] = tensors[i].contiguous();
     rows = views();
   }
-  f(rows, row_tile(rows.columns(), rows.transposed()));
+  f(rows, row_tile(rows));
   if (writes && !tensors[0].is_same(result)) result.copy_(tensors[0]);
 }
 

@@ -6,21 +6,19 @@
 namespace tile {
 namespace {
 
-constexpr int parts_a_tile = 64, columns_a_tile = 256;
-
-void sum_parts_kernel(Array parts, Array out) {
-  View in = parts.tiled_view({parts_a_tile, columns_a_tile});
-  Tile total = zeros({columns_a_tile}, f64);
+void sum_parts_kernel(Array parts, Array out, int parts_a_tile, int columns) {
+  View in = parts.tiled_view({parts_a_tile, columns});
+  Tile total = zeros({columns}, f64);
   for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).astype(f64).sum(0);
-  out.tiled_view({columns_a_tile}).store({bid(0)}, total);
+  out.tiled_view({columns}).store({bid(0)}, total);
 }
 
 Kernel sum_kernel("sum_parts", sum_parts_kernel);
 
 }  // namespace
 
-Parts parts(int64_t tiles, int64_t slices) {
-  constexpr int64_t wanted = 64;
+Parts parts(int64_t tiles, int64_t slices, bool on_gpu) {
+  const int64_t wanted = on_gpu ? 528 : 64;
   const int64_t each =
       std::max<int64_t>(1, ceil_div(tiles, std::max<int64_t>(1, wanted / std::max<int64_t>(slices, 1))));
   return {ceil_div(tiles, each), each};
@@ -33,7 +31,9 @@ void sum_parts(const at::Tensor& parts, const at::Tensor& out) {
   flat.rank = 1;
   flat.sizes[0] = out.numel();
   flat.strides[0] = 1;
-  sum_kernel.launch({ceil_div(out.numel(), columns_a_tile)}, parts, flat);
+  // On a GPU narrow tiles make blocks enough.
+  const int columns = out.is_cpu() ? 256 : 32;
+  sum_kernel.launch({ceil_div(out.numel(), columns)}, parts, flat, 64, columns);
 }
 
 }  // namespace tile

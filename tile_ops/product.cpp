@@ -55,7 +55,8 @@ struct TileSize {
 };
 // Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
 // each thread. Fixed numbers: results do not depend on the machine.
-TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
+TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool on_gpu) {
+  if (on_gpu) return m <= 16 ? TileSize{16, 128, 32} : n <= 16 ? TileSize{128, 16, 32} : TileSize{64, 64, 32};
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
@@ -238,7 +239,7 @@ class Product {
       return strided(t.tensor, sizes, steps, t.offset);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
-    const TileSize tile = tile_size(m_, n_, batches);
+    const TileSize tile = tile_size(m_, n_, batches, !matrices_[Out].tensor.is_cpu());
     product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), batches}, *view(X, m_, k_), *view(Y, k_, n_),
                    view(Bias, m_, n_), view(Residual, m_, n_), view(Pre, m_, n_), *view(Out, m_, n_),
                    epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, tile.m, tile.n, tile.k);

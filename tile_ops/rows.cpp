@@ -2,6 +2,7 @@
 #include "rows.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace tile {
 
@@ -86,7 +87,23 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
   return true;
 }
 
-RowTile row_tile(int64_t columns, bool transposed) {
+namespace {
+
+// Registers hold a tile there: 4096 elements are 16 for each of 256 threads.
+RowTile gpu_row_tile(int64_t columns, bool transposed) {
+  constexpr int64_t elements = 4096, longest = 32768;
+  if (transposed) return columns <= 64 ? RowTile{64, 64, true} : RowTile{32, 128, false};
+  if (columns > longest) return {1, 8192, false};
+  const auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
+  return {static_cast<int>(std::max<int64_t>(1, elements / extent)), static_cast<int>(extent), true};
+}
+
+}  // namespace
+
+RowTile row_tile(const Rows& rows) {
+  const int64_t columns = rows.columns();
+  const bool transposed = rows.transposed();
+  if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
   if (columns <= 64) return {256, 64, true};
   if (columns <= 1024) return {32, 1024, true};
@@ -98,6 +115,7 @@ RowTile row_tile(int64_t columns, bool transposed) {
 RowBlocks row_blocks(const Rows& rows, RowTile tile) {
   constexpr int64_t elements = 131072, blocks = 64;
   const int64_t tiles = ceil_div(rows.rows(), tile.rows);
+  if (rows.on_gpu()) return {{tiles, rows.slices()}, 1};
   const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
   const int64_t each =
       std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));

@@ -18,6 +18,7 @@ class Rows {
   bool empty() const { return empty_; }
   // False where the columns are no single axis in every array: the caller makes them contiguous.
   bool flat() const { return flat_; }
+  bool on_gpu() const { return views_[0].device == DeviceKind::cuda; }
   // Rows are closer in memory than columns.
   bool transposed() const { return transposed_; }
   int64_t slices() const { return view(0).sizes[0]; }
@@ -61,9 +62,10 @@ struct RowTile {
   int rows, columns;
   bool whole;
 };
-RowTile row_tile(int64_t columns, bool transposed = false);
+RowTile row_tile(const Rows& rows);
 
-// Blocks that walk `tiles` row tiles of a slice each: enough work for a block, enough blocks for the threads.
+// Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
+// the threads, on a GPU one.
 struct RowBlocks {
   Grid grid;
   int tiles;

@@ -97,7 +97,7 @@ const auto softmax_ =
         .run([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType>, at::Tensor& out) {
           Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
           if (rows.empty()) return;
-          const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          const RowTile tile = row_tile(rows);
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
             softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, tile.rows,
@@ -122,7 +122,7 @@ const auto softmax_backward_ =
           Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)},
                     axis_bit(out, dim));
           if (rows.empty()) return;
-          const RowTile tile = row_tile(rows.columns(), rows.transposed());
+          const RowTile tile = row_tile(rows);
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
             softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
