@@ -12,10 +12,33 @@
 namespace tile::cuda {
 namespace {
 
-constexpr int64_t elements_a_thread = 16;  // four accesses of 16 bytes in flight, in float32
+constexpr int64_t bytes_a_thread = 64;  // four accesses of 16 bytes in flight
 
 bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
+
+// What the loads of a block of code bring in before any of it is used: of branches and loops the largest.
+int64_t bytes_in_flight(const Block& block) {
+  int64_t own = 0, inner = 0;
+  for (const auto& op : block.ops) {
+    if (op->is("load") && is_tile(op->results[0])) own += bytes_of(op->results[0]->type);
+    for (const auto& region : op->regions) inner = std::max(inner, bytes_in_flight(*region));
+  }
+  return std::max(own, inner);
+}
+
+// Threads enough to hold the tiles, and no more than have an access of their own.
+int warps_for(const Function& function, int most) {
+  int64_t largest = 1;
+  walk(function.body(), [&](const Op& op) {
+    for (const Value* result : op.results)
+      if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
+  });
+  const int64_t bytes = std::max(bytes_in_flight(function.body()), largest / 4);
+  const int64_t wanted = std::min(bytes / (bytes_a_thread * 32), largest / (16 * 32));
+  return static_cast<int>(
+      std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, wanted))), most));
+}
 
 }  // namespace
 
@@ -30,13 +53,7 @@ LayoutPlan::LayoutPlan(const Function& function, int max_warps) : function_(func
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
-  int64_t largest = 1;
-  walk(function.body(), [&](const Op& op) {
-    for (const Value* result : op.results)
-      if (is_tile(result)) largest = std::max(largest, element_count(result->type.shape));
-  });
-  const auto wanted = std::bit_ceil(static_cast<uint64_t>(largest / (elements_a_thread * 32) | 1));
-  warps_ = static_cast<int>(std::min<uint64_t>(wanted, static_cast<uint64_t>(max_warps)));
+  warps_ = warps_for(function, max_warps);
   connect(function.body());
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;

@@ -116,7 +116,25 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit));
   }
-  if constexpr (Plan::warps != 0) {
+  if constexpr (Plan::lanes == 31 && Plan::warps != 0 && Plan::warps == Plan::all_warps - 1) {
+    // One sum a warp: each lane takes that of another warp, and they are shuffled together.
+    A* memory = (A*)shared_memory();
+    if (lane() == 0) {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r)
+        store_shared(memory + r * Plan::all_warps + warp(), sums[r], line);
+    }
+    synchronize();
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r)
+      sums[r] = load_shared<A>(memory + r * Plan::all_warps + lane() % Plan::all_warps, line);
+    TILE_UNROLL
+    for (int bit = 1; bit < Plan::all_warps; bit *= 2) {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit));
+    }
+    synchronize();
+  } else if constexpr (Plan::warps != 0) {
     A* memory = (A*)shared_memory();
     if ((lane() & Plan::lanes) == 0) {
       TILE_UNROLL
