@@ -27,15 +27,13 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   return function;
 }
 
-void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
+std::vector<ArgumentRef> TextKernel::checked(const std::vector<Argument>& arguments) const {
   std::vector<Type> given;
   std::vector<ArgumentRef> refs;
-  LaunchKey key;
   for (const Argument& argument : arguments)
     if (const auto* array = std::get_if<ArrayArgument>(&argument)) {
       given.push_back(Type::array(array->dtype, array->rank));
       refs.emplace_back(*array);
-      key.add(key_word(*array));
     } else {
       const auto& scalar = std::get<ScalarArgument>(argument);
       given.push_back(Type::tile(scalar.dtype));
@@ -45,9 +43,25 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
     fail(given.size() == parameters_.size() ? ErrorKind::type : ErrorKind::value, "launch of ", name_,
          ": takes (", join(parameters_), ") but is given (", join(given),
          "); give one argument of its type for each parameter");
+  return refs;
+}
+
+void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const {
+  const std::vector<ArgumentRef> refs = checked(arguments);
+  LaunchKey key;
+  for (const ArgumentRef& ref : refs)
+    if (ref.array) key.add(key_word(*ref.array));
   const KernelName name{name_, {}};
   const Target& target = check_launch(name, grid, refs);
   run_blocks(table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
+}
+
+cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments,
+                                      const cuda::Target& target) const {
+  std::vector<Argument> there = arguments;
+  for (Argument& argument : there)
+    if (auto* array = std::get_if<ArrayArgument>(&argument)) array->device = DeviceKind::cuda;
+  return {compiled(checked(there)), target};
 }
 
 }  // namespace tile

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cuda/program.h"
 #include "ir/op.h"
 #include "runtime/argument.h"
 
@@ -19,8 +20,11 @@ class TextKernel {
   ~TextKernel();
   // Arguments in the order of the text's parameters. Error: other types than theirs, or another number.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
+  // What a GPU would run for such arguments, wherever their arrays lie.
+  cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target) const;
 
  private:
+  std::vector<ArgumentRef> checked(const std::vector<Argument>& arguments) const;
   Function compiled(ArgumentRefs arguments) const;
   std::string text_, name_;
   bool passes_;

@@ -11,6 +11,7 @@
 #include "cpu/assembler/sweep_code.h"
 #include "cpu/isa.h"
 #include "cpu/lower.h"
+#include "cuda/lowering.h"
 #include "ir/primitive.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/kernel.h"
@@ -48,14 +49,8 @@ template <std::vector<std::string> (*function)()>
 PyObject* list_of(PyObject*, PyObject*) {
   return strings(function());
 }
-// Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
-PyObject* run_ir(PyObject*, PyObject* arguments) {
-  const char* text;
-  long long x, y, z;
-  PyObject* list;
-  int passes = 1;
-  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes))
-    return nullptr;
+// Tensors and scalars of a Python list.
+std::vector<tile::Argument> launch_arguments(PyObject* list) {
   std::vector<tile::Argument> launch;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     PyObject* item = PyList_GET_ITEM(list, i);
@@ -68,13 +63,39 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
     else
       launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
   }
+  return launch;
+}
+// Runs Tile IR text on tensors and scalars: run_ir(text, (x, y, z), [arguments…], passes).
+PyObject* run_ir(PyObject*, PyObject* arguments) {
+  const char* text;
+  long long x, y, z;
+  PyObject* list;
+  int passes = 1;
+  if (!PyArg_ParseTuple(arguments, "s(LLL)O!|p", &text, &x, &y, &z, &PyList_Type, &list, &passes))
+    return nullptr;
+  const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   tile::TextKernel(text, passes).launch({x, y, z}, launch);
   Py_RETURN_NONE;
 }
+// What a GPU of a chip would run of Tile IR text; tensors on the CPU stand for those on the GPU.
+PyObject* cuda_program(PyObject*, PyObject* arguments) {
+  const char* text;
+  PyObject* list;
+  int passes = 1;
+  tile::cuda::Target target;
+  if (!PyArg_ParseTuple(arguments, "sO!i|pi", &text, &PyList_Type, &list, &target.chip, &passes,
+                        &target.shared_bytes))
+    return nullptr;
+  const std::vector<tile::Argument> launch = launch_arguments(list);
+  if (PyErr_Occurred()) return nullptr;
+  const tile::cuda::Program program = tile::TextKernel(text, passes).gpu_program(launch, target);
+  return Py_BuildValue("{s:s,s:s,s:i,s:i}", "text", program.text.c_str(), "entry", program.entry.c_str(),
+                       "threads", program.threads, "shared_bytes", program.shared_bytes);
+}
 
 // The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",
-// "ulp", "cpu"}}.
+// "ulp", "cpu", "cuda", "infer"}}.
 PyObject* primitives(PyObject*, PyObject*) {
   PyObject* table = PyDict_New();
   for (const tile::Primitive* primitive : tile::all_primitives()) {
@@ -88,11 +109,12 @@ PyObject* primitives(PyObject*, PyObject*) {
       }
     std::string name(primitive->name), doc(primitive->doc), reference(primitive->test.reference);
     PyObject* row = Py_BuildValue(
-        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O}", "doc", doc.c_str(), "operands", primitive->operands,
-        "dtypes", dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
-        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low,
-        "high", primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
-        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "infer",
+        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O,s:O}", "doc", doc.c_str(), "operands",
+        primitive->operands, "dtypes", dtypes, "elementwise",
+        primitive->traits.elementwise ? Py_True : Py_False, "core", primitive->core() ? Py_True : Py_False,
+        "reference", reference.c_str(), "low", primitive->test.low, "high", primitive->test.high, "ulp",
+        primitive->test.tolerance, "cpu", tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False,
+        "cuda", tile::cuda::has_cuda_body(primitive->name) ? Py_True : Py_False, "infer",
         primitive->infer ? Py_True : Py_False);
     if (!row || PyDict_SetItemString(table, name.c_str(), row) < 0) {
       Py_XDECREF(row);
@@ -149,6 +171,9 @@ PyMethodDef methods[] = {
      "What is wrong with operators defined so far; empty: all is well."},
     {"run_ir", guarded<run_ir>, METH_VARARGS,
      "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
+    {"cuda_program", guarded<cuda_program>, METH_VARARGS,
+     "cuda_program(text, arguments, chip, passes=True, shared_bytes=49152): the CUDA C++ of Tile IR text as "
+     "{'text', 'entry', 'threads', 'shared_bytes'}."},
     {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
      "compile none."},

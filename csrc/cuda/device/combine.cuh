@@ -45,7 +45,7 @@ TILE void combine_line(Combine combine, int source, int line, T* memory, U* othe
 // place, a scan every running value in place.
 template <class Line, bool scan, bool reverse, int threads, class Combine, class... T>
 TILE void combine_lines(Combine combine, int source, T*... memory) {
-  synchronize();
+  synchronize(source);
   TILE_LOOP for (int line = thread(); line < Line::count; line += threads) combine_line<Line, scan, reverse>(
       combine, source, line, memory...,
       load_shared<T>(memory + Line::place(line, step_of<Line>(0, reverse)), source)...);
@@ -53,7 +53,7 @@ TILE void combine_lines(Combine combine, int source, T*... memory) {
 // The index of the first extreme of each line; NaN is skipped, and of nothing but NaN it is 0.
 template <class Line, bool largest, int threads, class T>
 TILE void arg_lines(int source, const T* memory, i32* places) {
-  synchronize();
+  synchronize(source);
   TILE_LOOP for (int line = thread(); line < Line::count; line += threads) {
     int best = 0;
     bool any = false;

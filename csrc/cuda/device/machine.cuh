@@ -31,7 +31,9 @@ TILE int num_blocks() {
   return axis == 0 ? gridDim.x : axis == 1 ? gridDim.y : gridDim.z;
 }
 
-TILE void synchronize() { __syncthreads(); }
+// All threads of the block wait here, and see what each has written. As everywhere, `line` is the user's and
+// goes into the emulator's reports.
+TILE void synchronize(int = 0) { __syncthreads(); }
 
 // Of 1 to 16 bytes; the type of a register that carries so many.
 template <int bytes>
@@ -58,8 +60,8 @@ struct Words<16> {
 };
 
 // Global memory, for threads that want it: a predicate costs no branch, so that many accesses are in flight.
-// `line` is the user's, for the emulator's reports. A constant array is written by no one while the kernel
-// runs: its loads may be moved and merged, and those of whole vectors leave the first cache alone.
+// A constant array is written by no one while the kernel runs: its loads may be moved and merged, and those
+// of whole vectors leave the first cache alone.
 template <int bytes, bool constant>
 TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line);
 template <>
@@ -182,11 +184,11 @@ TILE void store_shared(void* to, T from, int) {
 }
 
 // The value of the lane whose number differs by the bits of `mask`.
-TILE u32 shuffle_xor(u32 x, int mask) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-TILE u32 shuffle(u32 x, int from) { return __shfl_sync(0xffffffffu, x, from); }
-TILE u32 shuffle_up(u32 x, int by) { return __shfl_up_sync(0xffffffffu, x, by); }
+TILE u32 shuffle_xor(u32 x, int mask, int = 0) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+TILE u32 shuffle(u32 x, int from, int = 0) { return __shfl_sync(0xffffffffu, x, from); }
+TILE u32 shuffle_up(u32 x, int by, int = 0) { return __shfl_up_sync(0xffffffffu, x, by); }
 
-// Adds at once; compare_swap gives what stood there.
+// Adds at once; compare_swap gives what stood there. A word may reach beyond an array of smaller elements.
 TILE void atomic_add_global(f32* to, f32 x, int) {
   asm volatile("red.global.add.f32 [%0], %1;" ::"l"(to), "f"(x) : "memory");
 }
@@ -198,6 +200,11 @@ TILE void atomic_add_global(i32* to, i32 x, int) {
 }
 TILE void atomic_add_global(i64* to, i64 x, int) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
+}
+TILE u32 load_global_word(const u32* at, int) {
+  u32 x;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");
+  return x;
 }
 TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int) {
   u32 before;

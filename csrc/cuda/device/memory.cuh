@@ -172,7 +172,7 @@ TILE void atomic_add_element(T* to, T x, int line) {
   u32* word = (u32*)(address & ~3ull);
   const int shift = (int)(address & 3) * 8;
   const u32 mask = (u32)((1ull << (8 * sizeof(T))) - 1) << shift;
-  u32 seen = load_element<false>(word, true, 0u, line);
+  u32 seen = load_global_word(word, line);
   for (;;) {
     const T before = bitcast<T>((Unsigned<T>)(seen >> shift));
     const T after = LaneOf<T>::out(LaneOf<T>::in(before) + LaneOf<T>::in(x));

@@ -39,14 +39,14 @@ TILE void write_shared(T* memory, const Tile<T, L>& from, int line) {
 // Waits for all writes before, and for all reads after.
 template <class L, class Weights, class T>
 TILE Tile<T, L> read_shared(const T* memory, int line) {
-  synchronize();
+  synchronize(line);
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     to.x[r] = T();
     if (valid<L>(r)) to.x[r] = load_shared<T>(memory + linear<L, Weights>(r), line);
   }
-  synchronize();
+  synchronize(line);
   return to;
 }
 

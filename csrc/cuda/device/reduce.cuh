@@ -90,12 +90,13 @@ struct All {
 };
 
 template <class A>
-TILE A shuffle_xor_value(A x, int mask) {
+TILE A shuffle_xor_value(A x, int mask, int line) {
   if constexpr (sizeof(A) == 8) {
     const u64 bits = bitcast<u64>(x);
-    return bitcast<A>((u64)shuffle_xor((u32)(bits >> 32), mask) << 32 | shuffle_xor((u32)bits, mask));
+    const u64 high = shuffle_xor((u32)(bits >> 32), mask, line), low = shuffle_xor((u32)bits, mask, line);
+    return bitcast<A>(high << 32 | low);
   } else {
-    return bitcast<A>((Unsigned<A>)shuffle_xor((u32)bitcast<Unsigned<A>>(x), mask));
+    return bitcast<A>((Unsigned<A>)shuffle_xor((u32)bitcast<Unsigned<A>>(x), mask, line));
   }
 }
 
@@ -114,7 +115,7 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
   for (int bit = 1; bit < 32; bit *= 2) {
     if (!(Plan::lanes & bit)) continue;
     TILE_UNROLL
-    for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit));
+    for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
   }
   if constexpr (Plan::lanes == 31 && Plan::warps != 0 && Plan::warps == Plan::all_warps - 1) {
     // One sum a warp: each lane takes that of another warp, and they are shuffled together.
@@ -141,7 +142,7 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
       for (int r = 0; r < L::registers; ++r)
         store_shared(memory + (r * Plan::all_warps + warp()) * 32 + lane(), sums[r], line);
     }
-    synchronize();
+    synchronize(line);
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
     const int mine = warp() & ~Plan::warps, column = lane() & ~Plan::lanes;
@@ -153,7 +154,7 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
         sums[r] = Op::combine(
             sums[r], load_shared<A>(memory + (r * Plan::all_warps + (mine | other)) * 32 + column, line));
     }
-    synchronize();
+    synchronize(line);
   }
   Tile<T, L> to;
   TILE_UNROLL

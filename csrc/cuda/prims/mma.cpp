@@ -23,10 +23,10 @@ void emit_mma(Emitter& emitter, const Op& op) {
   }
   const Shape &x = op.type(0).shape, &y = op.type(1).shape;
   const size_t rank = x.size();
-  emitter.line(op, "synchronize();");
+  emitter.line(op, str("synchronize(", line_number(op), ");"));
   emitter.result(op, str("mma_fma<", x[rank - 2], ", ", y[rank - 1], ", ", x[rank - 1], ">(", places[0], ", ",
                          places[1], ", ", to, ", ", line_number(op), ")"));
-  emitter.line(op, "synchronize();");
+  emitter.line(op, str("synchronize(", line_number(op), ");"));
 }
 
 // A product has its accumulator's layout.

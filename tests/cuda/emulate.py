@@ -1,0 +1,159 @@
+"""Runs kernels made for a GPU on the CPU: compiles their CUDA C++ with the host's compiler, many programs a file, and launches them."""
+
+import concurrent.futures
+import ctypes
+import dataclasses
+import functools
+import hashlib
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import torch
+from tile_ops import _C
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+EMULATOR, CSRC = ROOT / "tests" / "cuda" / "emulator", ROOT / "csrc"
+DEVICE = CSRC / "cuda" / "device"
+FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "emulated"
+# The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
+FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}", f"-I{CSRC}"]
+BATCH = 25  # programs a file
+KEPT = 200  # compiled files
+H200 = 227 * 1024  # bytes of shared memory a block
+
+
+@dataclasses.dataclass
+class Case:
+    """One launch; its arrays are written in place."""
+
+    text: str  # Tile IR
+    grid: tuple
+    arguments: list
+    passes: bool = True
+    chip: int = 90
+    shared_bytes: int = H200
+
+    @functools.cached_property
+    def program(self):
+        return _C.cuda_program(self.text, self.arguments, self.chip, self.passes, self.shared_bytes)
+
+
+def compiler():
+    return os.environ.get("CXX") or shutil.which("g++") or shutil.which("clang++")
+
+
+@functools.cache
+def headers():
+    """A digest of all that a program includes, and of the compiler."""
+    digest = hashlib.sha256(subprocess.run([compiler(), "--version"], capture_output=True).stdout)
+    for path in sorted([*DEVICE.iterdir(), *EMULATOR.rglob("*.*"), CSRC / "support" / "text.h"]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def compiled(text, flags):
+    """The shared library made of C++ text; one of a former run where it is there."""
+    name = hashlib.sha256("\0".join([text, headers(), *flags]).encode()).hexdigest()[:24]
+    library = FOLDER / f"{name}.so"
+    if library.exists():
+        library.touch()
+        return library
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    source, new = FOLDER / f"{name}.{os.getpid()}.cpp", FOLDER / f"{name}.{os.getpid()}.so"
+    source.write_text(text)
+    done = subprocess.run([compiler(), *flags, "-shared", str(source), "-o", str(new)], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{source} does not compile:\n{done.stderr[:8000]}")
+    source.unlink()
+    new.replace(library)
+    return library
+
+
+def clean():
+    """The libraries used last stay."""
+    for path in sorted(FOLDER.glob("*.so"), key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+        path.unlink(missing_ok=True)
+
+
+@functools.cache
+def emulator():
+    text = "".join(f'#include "{path}"\n' for path in sorted(EMULATOR.glob("*.cpp")))
+    flags = ["-std=c++20", "-O2", *FLAGS[2:], "-fno-gnu-unique"]
+    function = ctypes.CDLL(str(compiled(text, flags)), mode=ctypes.RTLD_GLOBAL).tile_emulate
+    function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_char_p
+    return function
+
+
+def batch_text(programs):
+    """One file of many programs. Each stands in a namespace of its own within the device library's, in which it finds the names
+    that it would find there."""
+    lines = [f'#include "cuda/device/{path.name}"' for path in sorted(DEVICE.glob("*.cuh"))] + ['#include "call.h"']
+    for i, program in enumerate(programs):
+        lines += [f"namespace tile::program_{i}::math {{ using namespace tile::math; }}", f"#define tile tile::program_{i}"]
+        lines += [f'#line 1 "{program["entry"]}.cu"', program["text"].rstrip(), "#undef tile"]
+        lines += [f'extern "C" void program_{i}(void** arguments) {{', f"  tile::emulator::call(tile::program_{i}::{program['entry']}, arguments);", "}"]
+    return "\n".join(lines) + "\n"
+
+
+def functions(programs):
+    """The compiled function of each program's text."""
+    emulator()
+    unique = list({program["text"]: program for program in programs}.values())
+    batches = [unique[i : i + BATCH] for i in range(0, len(unique), BATCH)]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        libraries = list(pool.map(lambda batch: ctypes.CDLL(str(compiled(batch_text(batch), FLAGS))), batches))
+    clean()
+    return {program["text"]: library[f"program_{i}"] for library, batch in zip(libraries, batches) for i, program in enumerate(batch)}
+
+
+class Array(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("element_bytes", ctypes.c_int64), ("rank", ctypes.c_int64), ("sizes", ctypes.c_int64 * 8),
+                ("strides", ctypes.c_int64 * 8), ("parameter", ctypes.c_int64)]
+
+
+class Launch(ctypes.Structure):
+    _fields_ = [("name", ctypes.c_char_p), ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("threads", ctypes.c_int32),
+                ("shared_bytes", ctypes.c_int32), ("grid", ctypes.c_int32 * 3), ("array_count", ctypes.c_int32), ("arrays", ctypes.c_void_p)]
+
+
+def packed(argument):
+    """A parameter as a launch passes it: see csrc/cuda/program.h."""
+    if isinstance(argument, bool):
+        return ctypes.c_bool(argument)
+    if isinstance(argument, (int, float)):
+        return (ctypes.c_int32 if isinstance(argument, int) else ctypes.c_double)(argument)
+    rank = max(argument.dim(), 1)
+
+    class Parameter(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * rank), ("sizes", ctypes.c_int32 * rank)]
+
+    return Parameter(argument.data_ptr(), (ctypes.c_int64 * rank)(*argument.stride() or [1]), (ctypes.c_int32 * rank)(*argument.shape or [1]))
+
+
+def launch(program, function, grid, arguments):
+    """Runs it; what was wrong, or None."""
+    parameters = [packed(argument) for argument in arguments]
+    pointers = (ctypes.c_void_p * len(parameters))(*(ctypes.addressof(parameter) for parameter in parameters))
+    arrays = [Array(a.data_ptr(), a.itemsize, a.dim(), (ctypes.c_int64 * 8)(*a.shape), (ctypes.c_int64 * 8)(*a.stride()), i)
+              for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
+    arrays = (Array * len(arrays))(*arrays)
+    call = Launch(program["entry"].encode(), ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(pointers), program["threads"],
+                  program["shared_bytes"], (ctypes.c_int32 * 3)(*grid), len(arrays), ctypes.addressof(arrays))
+    report = emulator()(ctypes.byref(call))
+    return report.decode() if report else None
+
+
+def run(cases):
+    """Runs the cases; for each what was wrong, or None."""
+    made = functions([case.program for case in cases])
+    return [launch(case.program, made[case.program["text"]], case.grid, case.arguments) for case in cases]
+
+
+def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1)):
+    """A kernel written by hand, in the text that programs have."""
+    entry = re.search(r"TILE_KERNEL\(\d+\)\s+(\w+)", text)[1]
+    program = {"text": text, "entry": entry, "threads": threads, "shared_bytes": shared_bytes}
+    return launch(program, functions([program])[text], grid, arguments)

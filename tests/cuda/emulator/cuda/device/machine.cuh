@@ -1,0 +1,159 @@
+// The hardware, on the host: the file of this name in csrc is for a GPU. Found first on the include path, it
+// makes C++ of a kernel's text, which runs as threads of the emulator.
+#pragma once
+#include <math.h>
+#include <string.h>
+
+#include "floats.h"
+#include "machine.h"
+
+#define TILE inline
+#define TILE_KERNEL(threads) static void
+#define TILE_UNROLL
+#define TILE_LOOP
+
+// What CUDA has and C has not.
+inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
+inline double rsqrt(double x) { return 1 / sqrt(x); }
+
+namespace tile {
+
+typedef signed char i8;
+typedef short i16;
+typedef int i32;
+typedef long long i64;
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef float f32;
+typedef double f64;
+
+TILE int thread() { return emulator::here.thread; }
+TILE int lane() { return thread() & 31; }
+TILE int warp() { return thread() >> 5; }
+template <int axis>
+TILE int bid() {
+  return emulator::here.block[axis];
+}
+template <int axis>
+TILE int num_blocks() {
+  return emulator::here.grid[axis];
+}
+
+// Sites of waiting: who calls, which is the device library or the kernel.
+TILE void synchronize(int line = 0, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, nullptr,
+                 [](void**, int) { ++emulator::here.epoch; });
+}
+
+template <int bytes>
+struct Words;
+template <>
+struct Words<1> {
+  u8 x[1];
+};
+template <>
+struct Words<2> {
+  u16 x[1];
+};
+template <>
+struct Words<4> {
+  u32 x[1];
+};
+template <>
+struct Words<8> {
+  u32 x[2];
+};
+template <>
+struct Words<16> {
+  u32 x[4];
+};
+
+template <int bytes, bool constant>
+TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line) {
+  if (!wanted) return otherwise;
+  emulator::check_global(from, bytes, emulator::Access::load, constant, line);
+  Words<bytes> to;
+  memcpy(&to, from, bytes);
+  return to;
+}
+template <int bytes>
+TILE void store_global(void* to, bool wanted, Words<bytes> from, int line) {
+  if (!wanted) return;
+  emulator::check_global(to, bytes, emulator::Access::store, false, line);
+  memcpy(to, &from, bytes);
+}
+
+TILE char* shared_memory() { return emulator::shared_memory(); }
+template <class T>
+TILE T load_shared(const void* from, int line) {
+  emulator::check_shared(from, sizeof(T), emulator::Access::load, line);
+  T to;
+  memcpy(&to, from, sizeof(T));
+  return to;
+}
+template <class T>
+TILE void store_shared(void* to, T from, int line) {
+  emulator::check_shared(to, sizeof(T), emulator::Access::store, line);
+  memcpy(to, &from, sizeof(T));
+}
+
+struct Shuffled {
+  u32 given, taken;
+  int from;
+};
+TILE u32 exchange(u32 x, int from, const emulator::Site& site) {
+  Shuffled mine{x, x, from};
+  emulator::meet(emulator::Group::warp(), site, &mine, [](void** all, int count) {
+    for (int i = 0; i < count; ++i) {
+      Shuffled* to = (Shuffled*)all[i];
+      if (to->from >= 0 && to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
+    }
+  });
+  return mine.taken;
+}
+TILE u32 shuffle_xor(u32 x, int mask, int line = 0, const char* file = __builtin_FILE(),
+                     int at = __builtin_LINE()) {
+  return exchange(x, lane() ^ mask, {"the shuffle_xor", line, file, at});
+}
+TILE u32 shuffle(u32 x, int from, int line = 0, const char* file = __builtin_FILE(),
+                 int at = __builtin_LINE()) {
+  return exchange(x, from & 31, {"the shuffle", line, file, at});
+}
+TILE u32 shuffle_up(u32 x, int by, int line = 0, const char* file = __builtin_FILE(),
+                    int at = __builtin_LINE()) {
+  return exchange(x, lane() - by, {"the shuffle_up", line, file, at});
+}
+
+template <class T>
+TILE void atomic_add_global(T* to, T x, int line) {
+  emulator::check_global(to, sizeof(T), emulator::Access::change, false, line);
+  // Integers wrap.
+  if constexpr (sizeof(T) == 4 && T(0.5) == T(0))
+    *to = (T)((u32)*to + (u32)x);
+  else if constexpr (T(0.5) == T(0))
+    *to = (T)((u64)*to + (u64)x);
+  else
+    *to += x;
+}
+TILE u32 load_global_word(const u32* at, int line) {
+  emulator::check_global_word(at, emulator::Access::change, line);
+  return *at;
+}
+TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int line) {
+  emulator::check_global_word(at, emulator::Access::change, line);
+  const u32 before = *at;
+  if (before == expected) *at = wanted;
+  return before;
+}
+
+TILE u16 bits_of_bf16(f32 x) { return emulator::bits_of_bf16(x); }
+TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
+TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
+TILE u32 bits_of(f32 x) { return emulator::bits<u32>(x); }
+TILE f32 float_from_bits(u32 x) { return emulator::bits<f32>(x); }
+TILE u64 bits_of(f64 x) { return emulator::bits<u64>(x); }
+TILE f64 double_from_bits(u64 x) { return emulator::bits<f64>(x); }
+
+}  // namespace tile

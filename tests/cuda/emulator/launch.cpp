@@ -1,0 +1,47 @@
+// A launch: blocks one after another. The only function that the harness calls.
+#include "block.h"
+#include "memory.h"
+
+namespace tile::emulator {
+namespace {
+
+struct Launch {
+  const char* name;
+  void (*kernel)(void**);
+  void** arguments;
+  int32_t threads, shared_bytes, grid[3], array_count;
+  const EmulatedArray* arrays;
+};
+const Launch* launch = nullptr;
+
+void run(const Launch& given) {
+  launch = &given;
+  here = {};
+  for (int i = 0; i < 3; ++i) here.grid[i] = given.grid[i];
+  start_global_memory({given.arrays, given.arrays + given.array_count});
+  for (int z = 0; z < given.grid[2]; ++z)
+    for (int y = 0; y < given.grid[1]; ++y)
+      for (int x = 0; x < given.grid[0]; ++x) {
+        here.block[0] = x, here.block[1] = y, here.block[2] = z;
+        ++here.block_number;
+        ++here.epoch;
+        start_shared_memory(given.shared_bytes);
+        run_block(given.threads, [] { launch->kernel(launch->arguments); });
+      }
+}
+
+}  // namespace
+
+// Null, or what went wrong; the text stands until the next launch.
+extern "C" const char* tile_emulate(const Launch* launch) {
+  static std::string text;
+  try {
+    run(*launch);
+    return nullptr;
+  } catch (const std::exception& error) {
+    text = str("kernel ", launch->name, ", ", error.what());
+    return text.c_str();
+  }
+}
+
+}  // namespace tile::emulator

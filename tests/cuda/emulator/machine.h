@@ -1,0 +1,42 @@
+// What cuda/device/machine.cuh calls: who runs, checks of memory accesses, threads that meet. It includes
+// nothing, because every batch of programs is compiled with it.
+#pragma once
+
+namespace tile::emulator {
+
+// The thread that runs.
+struct Place {
+  int thread = 0;
+  int block[3] = {}, grid[3] = {};
+  int block_number = -1;
+  unsigned epoch = 0;  // goes on at every barrier and with every block
+};
+extern Place here;
+
+// Each notes who touches which byte. What is wrong ends the launch with a report.
+enum class Access { load, store, change };
+void check_shared(const void* at, int bytes, Access access, int line);
+// `constant`: the kernel was told that nobody writes there while it runs.
+void check_global(const void* at, int bytes, Access access, bool constant, int line);
+// A word of which some bytes are an element: it is exchanged as a whole.
+void check_global_word(const void* at, Access access, int line);
+char* shared_memory();
+
+// Where threads wait: the user's line and the place in the device library.
+struct Site {
+  const char* what;
+  int line;
+  const char* file;
+  int at;
+};
+// Neighbours: a warp, a warpgroup, the block.
+struct Group {
+  int first, count;
+  static Group warp() { return {here.thread / 32 * 32, 32}; }
+  static Group block();
+};
+// Returns when every thread of the group stands at the same site, and `act` has seen what each has brought.
+// Barriers, shuffles, votes and matrix instructions of warps and warpgroups are all of this kind.
+void meet(Group group, const Site& site, void* brought, void (*act)(void** all, int count));
+
+}  // namespace tile::emulator

@@ -1,0 +1,22 @@
+// Memory of a launch: what may be touched, and who touched it.
+#pragma once
+#include <cstdint>
+#include <vector>
+
+#include "touches.h"
+
+namespace tile::emulator {
+
+// A block begins: nothing is written yet.
+void start_shared_memory(int bytes);
+
+// An array as it lies in memory; strides in elements.
+struct EmulatedArray {
+  char* data;
+  int64_t element_bytes, rank, sizes[8], strides[8];
+  int64_t parameter;
+};
+// What a launch may touch: the elements of these, and nothing between them.
+void start_global_memory(std::vector<EmulatedArray> arrays);
+
+}  // namespace tile::emulator

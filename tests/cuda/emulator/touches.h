@@ -1,0 +1,62 @@
+// Who touched a byte of memory: finds races, which are touches of two threads with no barrier between.
+#pragma once
+#include "report.h"
+
+namespace tile::emulator {
+
+struct Touch {
+  int block = -1, thread = 0;
+  unsigned epoch = 0;
+  int line = 0;
+  Access access = Access::load;
+
+  bool happened() const { return block >= 0; }
+  // Whether nothing orders it before what the running thread does now.
+  bool unordered() const {
+    return happened() && (block != here.block_number || (epoch == here.epoch && thread != here.thread));
+  }
+  // "; thread 3 wrote it at line 7, and no barrier stands between".
+  std::string text() const {
+    const bool apart = block != here.block_number;
+    return str("; thread ", thread, apart ? " of another block" : "",
+               access == Access::load ? " read" : " wrote", " it",
+               line ? str(" at line ", line) : std::string(),
+               apart ? ", and nothing orders blocks" : ", and no barrier stands between");
+  }
+};
+
+// The last touch of a kind, and the one of another block or thread before it.
+class Touches {
+ public:
+  // Atomic changes do not race with one another.
+  const Touch* conflict(Access access) const {
+    for (const Touch* touch : {&last_, &other_})
+      if (touch->unordered() && !(access == Access::change && touch->access == Access::change)) return touch;
+    return nullptr;
+  }
+  void add(Access access, int line) {
+    const Touch touch{here.block_number, here.thread, here.epoch, line, access};
+    const bool new_thread = last_.thread != touch.thread;
+    // One of another block matters for good, one of this block until the next barrier.
+    if (last_.block != touch.block || (new_thread && (!other_.happened() || other_.block == touch.block)))
+      other_ = last_;
+    last_ = touch;
+  }
+  const Touch& last() const { return last_; }
+
+ private:
+  Touch last_, other_;
+};
+
+struct TouchedByte {
+  Touches reads, writes;
+
+  // The touch that this one races with.
+  const Touch* race(Access access) const {
+    if (const Touch* touch = writes.conflict(access)) return touch;
+    return access == Access::load ? nullptr : reads.conflict(access);
+  }
+  void note(Access access, int line) { (access == Access::load ? reads : writes).add(access, line); }
+};
+
+}  // namespace tile::emulator
