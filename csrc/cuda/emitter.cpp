@@ -66,7 +66,11 @@ std::string layout_body(const Layout& layout, int threads) {
 std::string line_number(const Op& op) { return str(op.location.line); }
 
 Emitter::Emitter(const Function& function, const LayoutPlan& plan, const Target& target)
-    : function_(function), plan_(plan), target_(target), entry_(identifier(function.name())) {
+    : function_(function),
+      plan_(plan),
+      target_(target),
+      order_(function, plan),
+      entry_(identifier(function.name())) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
   block(function.body());
@@ -171,6 +175,7 @@ void Emitter::block(const Block& block) {
     const Lowering* lowering = find_lowering(op->name());
     if (!lowering)
       fail(*op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
+    if (order_.barrier_before(*op)) line(*op, str("synchronize(", line_number(*op), ");"));
     lowering->emit(*this, *op);
   }
 }

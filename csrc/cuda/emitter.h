@@ -9,6 +9,7 @@
 
 #include "cuda/array_facts.h"
 #include "cuda/assign.h"
+#include "cuda/memory_order.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "support/text.h"
@@ -63,6 +64,7 @@ class Emitter {
   const Function& function_;
   const LayoutPlan& plan_;
   const Target& target_;
+  const MemoryOrder order_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1, shared_bytes_ = 0;

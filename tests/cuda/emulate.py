@@ -38,7 +38,14 @@ class Case:
 
     @functools.cached_property
     def program(self):
-        return _C.cuda_program(self.text, self.arguments, self.chip, self.passes, self.shared_bytes)
+        return _C.cuda_program(numbered(self.text), self.arguments, self.chip, self.passes, self.shared_bytes)
+
+
+def numbered(text):
+    """Tile IR whose ops know their line of the text, which reports then name."""
+    return "\n".join(
+        line if not line.strip(" }") or line.endswith("{") else f"{line}  // ir:{i}" for i, line in enumerate(text.split("\n"), 1)
+    )
 
 
 def compiler():

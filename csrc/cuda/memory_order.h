@@ -1,0 +1,25 @@
+// Which accesses of a kernel need a barrier before them: those of memory that another thread of the block has
+// touched, one of the two writing.
+#pragma once
+#include <unordered_set>
+
+#include "cuda/assign.h"
+
+namespace tile::cuda {
+
+class MemoryOrder {
+ public:
+  MemoryOrder(const Function& function, const LayoutPlan& plan) : plan_(plan) { visit(function.body()); }
+  bool barrier_before(const Op& op) const { return barriers_.count(&op) != 0; }
+
+ private:
+  void visit(const Block& block);
+  void access(const Op& op);
+  bool same_thread(const Op& a, const Op& b) const;
+
+  const LayoutPlan& plan_;
+  std::unordered_set<const Op*> open_;  // accesses that no barrier stands behind
+  std::unordered_set<const Op*> barriers_;
+};
+
+}  // namespace tile::cuda
