@@ -79,7 +79,7 @@ TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherw
   return to;
 }
 template <int bytes>
-TILE void store_global(void* to, bool wanted, Words<bytes> from, int line) {
+TILE void store_global(void* to, Words<bytes> from, bool wanted, int line) {
   if (!wanted) return;
   emulator::check_global(to, bytes, emulator::Access::store, false, line);
   memcpy(to, &from, bytes);
