@@ -1,13 +1,11 @@
 // The table of contents: the only place that knows the order of the passes.
 #include "passes/pipeline.h"
 
-#include <cstdio>
-
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
 #include "passes/passes.h"
-#include "support/env.h"
+#include "support/log.h"
 
 namespace tile {
 namespace {
@@ -55,17 +53,12 @@ void run(Function& function, const Options& options, Changed changed) {
   }
 }
 
-bool dumps_ir() {
-  std::string list = ',' + environment("TILE_DUMP") + ',';
-  return list.find(",ir,") != std::string::npos;
-}
-
 }  // namespace
 
 void run_passes(Function& function, const Options& options) {
-  if (!dumps_ir()) return run(function, options, [](const Pass&) {});
+  if (!dumps("ir")) return run(function, options, [](const Pass&) {});
   auto show = [&](std::string_view title) {
-    std::fputs(str("// ", title, '\n', print(function), '\n').c_str(), stderr);
+    dump(str("// ", title, '\n', print(function), '\n'));
   };
   show("as traced");
   run(function, options, [&](const Pass& pass) { show(str("after ", pass.name)); });

@@ -58,4 +58,29 @@ LogError first_error(const std::string& log) {
   return {};
 }
 
+KernelResources resources_in(const std::string& log, const std::string& entry) {
+  KernelResources resources;
+  std::istringstream lines(log);
+  bool inside = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (const size_t at = line.find("Compiling entry function '"); at != line.npos)
+      inside = line.find('\'' + entry + '\'', at) != line.npos;
+    if (!inside) continue;
+    // "40 bytes stack frame, 16 bytes spill stores": the number before the words.
+    const auto read = [&](const char* words, int& value) {
+      const size_t at = line.find(words);
+      if (at == line.npos || at == 0) return;
+      const size_t begin = line.find_last_not_of("0123456789", at - 1) + 1;
+      std::from_chars(line.data() + begin, line.data() + at, value);
+    };
+    read(" registers", resources.registers);
+    read(" bytes stack frame", resources.stack_bytes);
+    read(" bytes spill stores", resources.spill_stores);
+    read(" bytes spill loads", resources.spill_loads);
+    read(" barriers", resources.barriers);
+    read(" bytes smem", resources.shared_bytes);
+  }
+  return resources;
+}
+
 }  // namespace tile

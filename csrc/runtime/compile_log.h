@@ -1,4 +1,4 @@
-// What a log of NVRTC says first is wrong.
+// What a log of NVRTC says first is wrong, and what ptxas says that a kernel takes.
 #pragma once
 #include <string>
 
@@ -11,5 +11,15 @@ struct LogError {
 };
 // Knows the forms of the front end, "user.py(12): error: …", of ptxas and of NVRTC itself.
 LogError first_error(const std::string& log);
+
+// Of a compile with --ptxas-options=-v.
+struct KernelResources {
+  int registers = 0;                      // a thread
+  int stack_bytes = 0;                    // a thread
+  int spill_stores = 0, spill_loads = 0;  // bytes, a thread
+  int barriers = 0, shared_bytes = 0;     // a block; shared memory of fixed size
+};
+// All 0 where the log does not tell of the kernel.
+KernelResources resources_in(const std::string& log, const std::string& entry);
 
 }  // namespace tile

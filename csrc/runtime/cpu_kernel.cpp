@@ -54,6 +54,7 @@ const Target cpu_target = {
     .grid_limit = "an axis must be at most 2147483647",
     .compile = [](Function function, const KernelName&) -> std::unique_ptr<Executable> {
       return std::make_unique<CpuKernel>(std::move(function));
-    }};
+    },
+    .compiles_at_once = true};
 
 }  // namespace tile

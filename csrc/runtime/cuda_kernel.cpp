@@ -3,6 +3,8 @@
 
 #include <limits>
 
+#include "support/log.h"
+
 namespace tile {
 namespace {
 
@@ -55,6 +57,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device) const {
   for (const auto& code : codes_)
     if (same(code->target, target)) return *code;
   cuda::Program program(function_, target);
+  if (dumps("cuda")) dump(str("// ", name_.name, " for sm_", target.chip, '\n', program.text, '\n'));
   CudaParameters parameters(program.parameters);
   if (parameters.bytes() > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", parameters.bytes(),
@@ -70,6 +73,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device) const {
 }
 
 void CudaKernel::load(Device& device, int index) const {
+  const Stopwatch time;
   Loaded& loaded = device.loaded;
   loaded.code = &code_for(index);
   const cuda::Program& program = loaded.code->program;
@@ -78,6 +82,9 @@ void CudaKernel::load(Device& device, int index) const {
   loaded.attributes = driver_.attributes(loaded.function);
   if (program.shared_bytes > shared_bytes_without_asking)
     driver_.allow_shared_memory(loaded.function, program.shared_bytes);
+  log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", index,
+           " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
+           Stopwatch::text(loaded.code->result.seconds), " of it");
   device.ready.store(true, std::memory_order_release);
 }
 
@@ -109,6 +116,7 @@ const Target cuda_target = {
     .grid_limit = "on a GPU its axes must be at most 2147483647, 65535 and 65535, make the longest the first",
     .compile = [](Function function, const KernelName& name) -> std::unique_ptr<Executable> {
       return std::make_unique<CudaKernel>(std::move(function), name, Driver::get(), CubinCompiler::get());
-    }};
+    },
+    .compiles_at_once = false};
 
 }  // namespace tile

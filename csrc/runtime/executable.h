@@ -30,6 +30,7 @@ struct Target {
   Blocks most_blocks;
   const char* grid_limit;                                                             // the same in words
   std::unique_ptr<Executable> (*compile)(Function function, const KernelName& name);  // after the passes
+  bool compiles_at_once;  // false: at the first run on a device
 };
 const Target& target_of(DeviceKind device);
 

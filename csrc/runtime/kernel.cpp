@@ -11,6 +11,8 @@
 #include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
+#include "runtime/launch_observer.h"
+#include "support/log.h"
 
 namespace tile {
 namespace {
@@ -53,9 +55,17 @@ Function KernelBase::trace_call(const TraceBody& body) const {
   return function;
 }
 
+Function KernelBase::compiled(const TraceBody& body) const {
+  Function function = trace_call(body);
+  run_passes(function);
+  return function;
+}
+
 void KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body) {
   State& state = *state_;
   const Target& target = check_launch(state.name, grid, arguments);
+  if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
+    if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
   run_blocks(*kernel, grid, arguments);
@@ -63,9 +73,9 @@ void KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs argum
 
 const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {
   return state_->table.compile(key, [&] {
-    Function function = trace_call(body);
-    run_passes(function);
-    auto kernel = target.compile(std::move(function), state_->name);
+    const Stopwatch time;
+    auto kernel = target.compile(compiled(body), state_->name);
+    log_line(name(), ": traced", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
     ++state_->compiled;
     std::lock_guard lock(counts().mutex);
     ++counts().by_name[name()];

@@ -39,6 +39,7 @@ class KernelBase {
 
  private:
   struct State;
+  Function compiled(const TraceBody& body) const;  // after all passes
   const Executable& compile(const Target& target, const LaunchKey& key, const TraceBody& body);
   std::unique_ptr<State> state_;
 };

@@ -23,6 +23,8 @@ struct NvrtcFunctions {
   int (*log)(void*, char*);
   int (*cubin_size)(void*, size_t*);
   int (*cubin)(void*, char*);
+  int (*ptx_size)(void*, size_t*);
+  int (*ptx)(void*, char*);
   int (*lowered_name)(void*, const char*, const char**);
 };
 
@@ -46,6 +48,8 @@ NvrtcFunctions functions_of(const Library& library) {
   library.require("nvrtcGetProgramLog", f.log, install);
   library.require("nvrtcGetCUBINSize", f.cubin_size, install);
   library.require("nvrtcGetCUBIN", f.cubin, install);
+  library.require("nvrtcGetPTXSize", f.ptx_size, install);
+  library.require("nvrtcGetPTX", f.ptx, install);
   library.require("nvrtcGetLoweredName", f.lowered_name, install);
   return f;
 }
@@ -85,11 +89,8 @@ class Program {
   int compile(const std::vector<const char*>& options) {
     return f_.compile(handle_, static_cast<int>(options.size()), options.data());
   }
-  std::string log() const {
-    std::string text = bytes(f_.log_size, f_.log);
-    while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.pop_back();
-    return text;
-  }
+  std::string log() const { return text(f_.log_size, f_.log); }
+  std::string ptx() const { return text(f_.ptx_size, f_.ptx); }
   std::string cubin() const { return bytes(f_.cubin_size, f_.cubin); }
   std::string lowered(const std::string& name) const {
     const char* symbol = nullptr;
@@ -98,6 +99,11 @@ class Program {
   }
 
  private:
+  std::string text(int (*size_of)(void*, size_t*), int (*copy)(void*, char*)) const {
+    std::string text = bytes(size_of, copy);
+    while (!text.empty() && (text.back() == '\0' || text.back() == '\n')) text.pop_back();
+    return text;
+  }
   void check(int code) const {
     if (code) fail(ErrorKind::runtime, "NVRTC: ", f_.error_string(code), "; please report it");
   }
@@ -178,6 +184,7 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
   result.log = program.log();
   if (code) fail_compile(request, code, result.log);
   result.cubin = program.cubin();
+  if (request.ptx) result.ptx = program.ptx();
   for (const std::string& name : request.names) result.lowered.push_back(program.lowered(name));
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return result;

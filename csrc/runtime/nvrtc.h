@@ -17,11 +17,13 @@ struct CompileRequest {
   std::vector<std::pair<std::string, std::string>> headers;  // name and text: files that #include finds
   std::vector<std::string> options;
   std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
+  bool ptx = false;                // give it too
 };
 
 struct CompileResult {
   std::string cubin;                 // an ELF file
   std::string log;                   // warnings
+  std::string ptx;                   // where it was asked for
   std::vector<std::string> lowered;  // the symbols of CompileRequest::names
   double seconds = 0;                // of this call
   bool from_disk = false;

@@ -7,6 +7,7 @@
 #include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
 #include "runtime/launch.h"
+#include "runtime/launch_observer.h"
 
 namespace tile {
 
@@ -53,6 +54,8 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
     if (ref.array) key.add(key_word(*ref.array));
   const KernelName name{name_, {}};
   const Target& target = check_launch(name, grid, refs);
+  if (LaunchObserver* observer = LaunchObserver::of_thread())
+    if (observer->saw(name, grid, refs, [&] { return compiled(refs); })) return;
   run_blocks(table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
 }
 

@@ -8,6 +8,7 @@
 
 #include "ir/dtype.h"
 #include "runtime/argument.h"
+#include "runtime/launch_observer.h"
 #include "support/error.h"
 
 namespace tile {
@@ -56,7 +57,9 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   if (tensor.layout() != kStrided)
     tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
                "; convert it with to_dense()");
-  if (!tensor.is_cpu() && !tensor.is_cuda())
+  // For an inspection a meta tensor stands for one on a GPU, where memory begins at multiples of 256 bytes.
+  const bool stands_in = tensor.is_meta() && tile::LaunchObserver::of_thread();
+  if (!tensor.is_cpu() && !tensor.is_cuda() && !stands_in)
     tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(),
                "; move it to cpu or cuda");
   if (tensor.dim() > tile::max_array_rank)
@@ -67,9 +70,12 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
                "a kernel cannot take a tensor with a lazy negation; call resolve_neg() first");
   tile::ArrayArgument argument;
   argument.dtype = tile::to_dtype(tensor.scalar_type());
-  argument.data = tensor.data_ptr();
+  if (stands_in)
+    argument.data = reinterpret_cast<void*>(tensor.storage_offset() * tensor.itemsize());
+  else
+    argument.data = tensor.data_ptr();
   argument.rank = static_cast<int>(tensor.dim());
-  argument.device = tensor.is_cuda() ? tile::DeviceKind::cuda : tile::DeviceKind::cpu;
+  argument.device = tensor.is_cpu() ? tile::DeviceKind::cpu : tile::DeviceKind::cuda;
   argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
   const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
   for (size_t i = 0; i < sizes.size(); ++i) {

@@ -1,5 +1,6 @@
 // The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
 // written arguments.
+#include "runtime/launch_observer.h"
 #include "torch/record.h"
 
 // Declared by hand: ATen/autocast_mode.h includes all of ATen.
@@ -54,6 +55,15 @@ void allocate_results(const OperatorRecord& op, Stack& stack) {
   if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
 }
 
+// Fills what allocate_results has appended.
+void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
+  const OperatorBody& body = *op.body;
+  if (!op.saving) stack.resize(stack.size() + body.saved, c10::IValue(at::Tensor()));
+  Stack nothing;
+  body.run.call(stack.data() + base, nothing);
+  if (!op.saving) stack.resize(stack.size() - body.saved);
+}
+
 struct RunKernel final : c10::OperatorKernel {
   explicit RunKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
   std::shared_ptr<OperatorRecord> op;
@@ -69,10 +79,7 @@ struct RunKernel final : c10::OperatorKernel {
           if (tensor.defined() && !tensor.is_cpu()) guard.reset_device(tensor.device());
         });
       allocate_results(*op, *stack);
-      if (!op->saving) stack->resize(stack->size() + body.saved, c10::IValue(at::Tensor()));
-      Stack nothing;
-      body.run.call(stack->data() + base, nothing);
-      if (!op->saving) stack->resize(stack->size() - body.saved);
+      fill_results(*op, base, *stack);
     });
     stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
   }
@@ -86,6 +93,8 @@ struct MetaKernel final : c10::OperatorKernel {
     guarded(op->body->name, [&] {
       require_usable(*op);
       allocate_results(*op, *stack);
+      // An inspection: the tensors stand for those of a GPU, and what they would launch is looked at.
+      if (LaunchObserver::of_thread()) fill_results(*op, base, *stack);
     });
     stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
   }

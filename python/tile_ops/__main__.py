@@ -36,7 +36,7 @@ def main() -> None:
     arguments = parser.parse_args()
     try:
         arguments.run()
-    except RuntimeError as error:
+    except (RuntimeError, ValueError) as error:
         parser.exit(1, f"{error}\n")
 
 

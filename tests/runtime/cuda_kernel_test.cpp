@@ -193,6 +193,27 @@ TEST_F(CudaKernelTest, ErrorsNameTheKernel) {
       << crash;
 }
 
+TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
+  const auto said = [&] {
+    testing::internal::CaptureStderr();
+    run(*kernel());
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(said(), "");
+  setenv("TILE_DUMP", "cuda", 1);
+  const auto copy = kernel();
+  const std::string text = said();
+  unsetenv("TILE_DUMP");
+  run(*copy);
+  EXPECT_EQ(text, "// copy for sm_90\n" + copy->on(0).code->program.text + "\n");
+  setenv("TILE_LOG", "1", 1);
+  const std::string line = said();
+  unsetenv("TILE_LOG");
+  EXPECT_TRUE(line.starts_with("tile: copy: compiled for sm_90 and loaded on device 0 in ")) << line;
+  EXPECT_NE(line.find(" ms, NVRTC "), std::string::npos) << line;
+  EXPECT_TRUE(line.ends_with(" ms of it\n")) << line;
+}
+
 TEST_F(CudaKernelTest, RefusesAnOldChip) {
   *fake = {.chips = {75, 80}};
   driver = std::make_unique<Driver>(TILE_FAKE_CUDA);

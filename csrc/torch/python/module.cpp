@@ -1,6 +1,6 @@
-// The Python module _C: what was built, and which operators are registered. The only file that includes
-// Python.h.
-#include <Python.h>
+// The Python module _C: what was built, and which operators are registered.
+#include "torch/python/module.h"
+
 #include <torch/version.h>
 
 #include <string>
@@ -34,16 +34,7 @@ PyObject* strings(const std::vector<std::string>& texts) {
   return list;
 }
 
-// No C++ exception may leave a function that Python calls.
-template <PyCFunction function>
-PyObject* guarded(PyObject* self, PyObject* arguments) {
-  try {
-    return function(self, arguments);
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_RuntimeError, error.what());
-    return nullptr;
-  }
-}
+using tile::python::guarded;
 
 template <std::vector<std::string> (*function)()>
 PyObject* list_of(PyObject*, PyObject*) {
@@ -198,4 +189,9 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() { return PyModule_Create(&module); }
+extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
+  PyObject* made = PyModule_Create(&module);
+  for (const auto& add : {tile::python::add_inspection})
+    if (made && add(made) < 0) Py_CLEAR(made);
+  return made;
+}

@@ -1,0 +1,70 @@
+// Compiles what a call launches for looking at it.
+#include "runtime/inspection.h"
+
+#include <algorithm>
+
+#include "ir/print.h"
+
+namespace tile {
+namespace {
+
+bool on_gpu(ArgumentRefs arguments) {
+  return std::any_of(arguments.begin(), arguments.end(), [](const ArgumentRef& argument) {
+    return argument.array && argument.array->device == DeviceKind::cuda;
+  });
+}
+
+}  // namespace
+
+cuda::Target target_of_chip(int chip) {
+  if (chip < 80)
+    fail(ErrorKind::unsupported, "inspect: the chip is sm_", chip,
+         ", and kernels need sm_80 or newer; give another");
+  // Of the compute capabilities' table: what a block can opt in to.
+  constexpr int kib = 1024;
+  const int shared = chip / 10 == 9 || chip / 10 == 10 ? 227 * kib
+                     : chip == 80 || chip == 87        ? 163 * kib
+                                                       : 99 * kib;
+  return {.chip = chip, .shared_bytes = shared, .max_threads = 1024};
+}
+
+void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,
+                            const std::string& entry, CubinCompiler& compiler) {
+  if (what == Inspection::What::ptx) {
+    request.ptx = true;
+    kernel.text = compiler.nvrtc().compile(request).ptx;
+  } else {
+    request.options.emplace_back("--ptxas-options=-v");
+    CompileResult result = compiler.compile(request);
+    kernel.cubin = std::move(result.cubin);
+    kernel.resources = resources_in(result.log, entry);
+  }
+}
+
+bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
+                     const std::function<Function()>& compiled) {
+  const bool gpu = on_gpu(arguments), launches = grid.x && grid.y && grid.z;
+  if (!launches || (!gpu && what_ != What::ir)) return gpu;
+  const Function function = compiled();
+  InspectedKernel& kernel = kernels_.emplace_back(InspectedKernel{.name = name.name, .grid = grid});
+  if (what_ == What::ir) {
+    kernel.text = print(function);
+    return gpu;
+  }
+  const cuda::Program program(function, target_);
+  kernel.chip = target_.chip;
+  kernel.threads = program.threads;
+  kernel.shared_bytes = program.shared_bytes;
+  kernel.text = program.text;
+  if (what_ != What::cuda)
+    compile_for_inspection(kernel, what_,
+                           {.text = program.text,
+                            .file = name.name + ".cu",
+                            .chip = target_.chip,
+                            .headers = cuda::device_library(),
+                            .options = {"--std=c++17"}},
+                           program.entry, compiler_);
+  return true;
+}
+
+}  // namespace tile

@@ -1,0 +1,49 @@
+// What the launches of a call compile to: the Tile IR, CUDA C++, PTX, or code and the resources that it
+// takes.
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cuda/program.h"
+#include "runtime/compile_log.h"
+#include "runtime/cubin_compiler.h"
+#include "runtime/launch_observer.h"
+
+namespace tile {
+
+// What a block may have on a chip, for text without a device. Error: a chip older than kernels run on.
+cuda::Target target_of_chip(int chip);
+
+struct InspectedKernel {
+  std::string name;
+  Grid grid;
+  std::string text;  // Tile IR, CUDA C++ or PTX; a cubin is no text
+  std::string cubin;
+  // Of kernels for a GPU:
+  int chip = 0, threads = 0, shared_bytes = 0;
+  KernelResources resources;  // where it was compiled to code
+};
+
+// Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
+class Inspection final : public LaunchObserver {
+ public:
+  enum class What { ir, cuda, ptx, code };
+  Inspection(What what, cuda::Target target, CubinCompiler& compiler)
+      : what_(what), target_(target), compiler_(compiler) {}
+  bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+           const std::function<Function()>& compiled) override;
+  const std::vector<InspectedKernel>& kernels() const { return kernels_; }
+
+ private:
+  What what_;
+  cuda::Target target_;
+  CubinCompiler& compiler_;
+  std::vector<InspectedKernel> kernels_;
+};
+
+// The same for a text that is CUDA C++ already. Fills what was asked for; `entry` is the symbol.
+void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,
+                            const std::string& entry, CubinCompiler& compiler);
+
+}  // namespace tile

@@ -1,0 +1,29 @@
+// Who sees the launches of a thread before they run: inspection.
+#pragma once
+#include <atomic>
+#include <functional>
+
+#include "runtime/executable.h"
+
+namespace tile {
+
+class LaunchObserver {
+ public:
+  // From its beginning to its end it sees this thread's launches. One a thread.
+  LaunchObserver();
+  virtual ~LaunchObserver();
+  LaunchObserver(const LaunchObserver&) = delete;
+
+  // `compiled` gives the function after all passes. True: the launch need not run.
+  virtual bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+                   const std::function<Function()>& compiled) = 0;
+
+  // Null: none. A launch pays one load for the question.
+  static LaunchObserver* of_thread() { return count_.load(std::memory_order_relaxed) ? find() : nullptr; }
+
+ private:
+  static LaunchObserver* find();
+  static std::atomic<int> count_;
+};
+
+}  // namespace tile

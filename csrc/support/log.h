@@ -1,0 +1,44 @@
+// TILE_DUMP and TILE_LOG: what the process says on stderr about the kernels that it compiles.
+#pragma once
+#include <chrono>
+#include <cstdio>
+#include <string_view>
+
+#include "support/env.h"
+#include "support/text.h"
+
+namespace tile {
+
+// Whether `what` is in the list TILE_DUMP=ir,cuda.
+inline bool dumps(std::string_view what) {
+  return (',' + environment("TILE_DUMP") + ',').find(str(',', what, ',')) != std::string::npos;
+}
+inline void dump(const std::string& text) { std::fputs(text.c_str(), stderr); }
+
+inline bool logs() {
+  const std::string value = environment("TILE_LOG");
+  return !value.empty() && value != "0";
+}
+// One call, one line: those of several threads do not mix.
+template <class... A>
+void log_line(const A&... parts) {
+  if (logs()) dump(str("tile: ", parts..., '\n'));
+}
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+  // "12.3 ms", of this time or of another.
+  std::string text() const { return text(seconds()); }
+  static std::string text(double seconds) {
+    char digits[32];
+    std::snprintf(digits, sizeof digits, "%.1f ms", seconds * 1e3);
+    return digits;
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point start_ = Clock::now();
+};
+
+}  // namespace tile

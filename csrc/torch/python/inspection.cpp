@@ -1,0 +1,68 @@
+// What a call of Python launches, compiled for looking at it.
+#include "runtime/inspection.h"
+
+#include "torch/python/module.h"
+
+namespace tile::python {
+
+void set_error(const std::exception& error) {
+  PyObject* type = PyExc_RuntimeError;
+  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
+    PyObject* const types[] = {PyExc_ValueError, PyExc_TypeError, PyExc_NotImplementedError,
+                               PyExc_RuntimeError};
+    type = types[static_cast<size_t>(ours->kind())];
+  }
+  PyErr_SetString(type, error.what());
+}
+
+namespace {
+
+PyObject* row_of(const InspectedKernel& kernel) {
+  const KernelResources& r = kernel.resources;
+  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "kernel", kernel.name.c_str(),
+                       "grid", static_cast<long long>(kernel.grid.x), static_cast<long long>(kernel.grid.y),
+                       static_cast<long long>(kernel.grid.z), "text", kernel.text.data(),
+                       static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
+                       static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip, "threads",
+                       kernel.threads, "registers", r.registers, "spill_stores", r.spill_stores,
+                       "spill_loads", r.spill_loads, "stack_bytes", r.stack_bytes, "shared_bytes",
+                       kernel.shared_bytes + r.shared_bytes);
+}
+
+Inspection::What what_of(const std::string& name) {
+  if (name == "ir") return Inspection::What::ir;
+  if (name == "cuda") return Inspection::What::cuda;
+  if (name == "ptx") return Inspection::What::ptx;
+  return Inspection::What::code;
+}
+
+// inspect(what, chip, shared_bytes, call): a dictionary for each launch of call(); shared_bytes 0: the
+// chip's.
+PyObject* inspect(PyObject*, PyObject* arguments) {
+  const char* what;
+  int chip, shared_bytes;
+  PyObject* call;
+  if (!PyArg_ParseTuple(arguments, "siiO", &what, &chip, &shared_bytes, &call)) return nullptr;
+  cuda::Target target = target_of_chip(chip);
+  if (shared_bytes) target.shared_bytes = shared_bytes;
+  Inspection inspection(what_of(what), target, CubinCompiler::get());
+  if (!Owned(PyObject_CallNoArgs(call))) return nullptr;
+  Owned list(PyList_New(0));
+  for (const InspectedKernel& kernel : inspection.kernels()) {
+    const Owned row(row_of(kernel));
+    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyMethodDef methods[] = {
+    {"inspect", guarded<inspect>, METH_VARARGS,
+     "inspect(what, chip, shared_bytes, call): what each launch of call() compiles to."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_inspection(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+
+}  // namespace tile::python

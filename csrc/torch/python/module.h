@@ -1,0 +1,34 @@
+// What the files of the Python module share: how exceptions and owned objects cross into Python.
+#pragma once
+#define PY_SSIZE_T_CLEAN  // lengths in formats are Py_ssize_t
+#include <Python.h>
+
+#include <memory>
+
+#include "support/error.h"
+
+namespace tile::python {
+
+// In C++ an error of ours, in Python the class of its kind.
+void set_error(const std::exception& error);
+
+// No C++ exception may leave a function that Python calls.
+template <PyCFunction function>
+PyObject* guarded(PyObject* self, PyObject* arguments) {
+  try {
+    return function(self, arguments);
+  } catch (const std::exception& error) {
+    set_error(error);
+    return nullptr;
+  }
+}
+
+struct Release {
+  void operator()(PyObject* object) const { Py_XDECREF(object); }
+};
+using Owned = std::unique_ptr<PyObject, Release>;
+
+// Each adds its file's functions and types to the module; -1 with an error set.
+int add_inspection(PyObject* module);
+
+}  // namespace tile::python

@@ -1,0 +1,89 @@
+"""inspect: what an operator's kernels are compiled to."""
+
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import torch
+
+KINDS = ("ir", "cuda", "ptx", "sass", "resources")
+
+
+def _stand_in(value):
+    """A tensor becomes one without memory, which stands for the same on a GPU."""
+    if isinstance(value, torch.Tensor):
+        storage = value.untyped_storage().nbytes() // value.element_size()
+        meta = torch.empty(storage, dtype=value.dtype, device="meta")
+        meta = meta.as_strided(value.shape, value.stride(), value.storage_offset())
+        return meta.requires_grad_(value.requires_grad)
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_stand_in, value))
+    return value
+
+
+def _tensors(values):
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)
+
+
+def _chip(chip, tensors):
+    """(chip, bytes of shared memory; 0: the chip's usual ones)."""
+    device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
+    if chip is not None or device is None:
+        return chip or 90, 0
+    properties = torch.cuda.get_device_properties(device)
+    return properties.major * 10 + properties.minor, properties.shared_memory_per_block_optin
+
+
+def _disassembled(cubin):
+    """The SASS of a cubin, by whichever of NVIDIA's tools is on PATH."""
+    for tool, options in (("nvdisasm", ["-c"]), ("cuobjdump", ["-sass"])):
+        if program := shutil.which(tool):
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "kernel.cubin")
+                path.write_bytes(cubin)
+                done = subprocess.run([program, *options, str(path)], capture_output=True, text=True)
+            if done.returncode:
+                raise RuntimeError(f"inspect: {program} fails: {done.stderr.strip()}; install one of the kernel's CUDA version")
+            return done.stdout
+    raise RuntimeError(
+        "inspect: neither nvdisasm nor cuobjdump is on PATH, and SASS is read with one of them; install the CUDA "
+        "toolkit's nvdisasm, or look at what='ptx'"
+    )
+
+
+def _text(row, what):
+    threads = f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['chip']}" if row["chip"] else ""
+    body = _disassembled(row["cubin"]) if what == "sass" else row["text"]
+    return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
+
+
+def inspect(operator, *args, what="ir", chip=None, **kwargs):
+    """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
+
+    what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
+    The last gives a list of dictionaries (kernel, grid, chip, threads, registers, spill_stores, spill_loads,
+    stack_bytes, shared_bytes), the others a text.
+
+    "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU and
+    meta tensors stand for tensors on a GPU of compute capability `chip` (90: an H100), so that no GPU is needed; for
+    tensors on a GPU it is that one's.
+    """
+    from . import _C
+
+    if what not in KINDS:
+        raise ValueError(f"inspect: what is {what!r}; it is {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}")
+    tensors = list(_tensors([*args, *kwargs.values()]))
+    if what != "ir" or chip is not None or any(not tensor.is_cpu for tensor in tensors):
+        args = [_stand_in(value) for value in args]
+        kwargs = {name: _stand_in(value) for name, value in kwargs.items()}
+    rows = _C.inspect(what, *_chip(chip, tensors), lambda: operator(*args, **kwargs))
+    if not rows:
+        raise ValueError(f"inspect: {operator} launches no kernel of tile_ops with these arguments; give it others")
+    if what != "resources":
+        return "\n".join(_text(row, what) for row in rows)
+    return [{name: value for name, value in row.items() if name not in ("text", "cubin")} for row in rows]
