@@ -2,11 +2,8 @@
 
 import argparse
 
-from . import _C
-
-
-def size(count: int) -> str:
-    return f"{count} B" if count < 1024 else f"{count / 1024:.1f} KiB" if count < 2**20 else f"{count / 2**20:.1f} MiB"
+from . import _C, doctor
+from ._doctor import size
 
 
 def cache_info() -> None:
@@ -26,6 +23,11 @@ def cache_clear() -> None:
         print(f"removed from {removed['folder']}: entries {removed['entries']}, size {size(removed['bytes'])}")
 
 
+def examine() -> None:
+    if not doctor():
+        raise SystemExit(1)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tile_ops")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -33,6 +35,8 @@ def main() -> None:
     actions = cache.add_subparsers(required=True, metavar="action")
     actions.add_parser("info", help="where they are and how many").set_defaults(run=cache_info)
     actions.add_parser("clear", help="remove them all").set_defaults(run=cache_clear)
+    examined = commands.add_parser("doctor", help="whether torch, NVRTC, the driver, each GPU and the cache are well")
+    examined.set_defaults(run=examine)
     arguments = parser.parse_args()
     try:
         arguments.run()

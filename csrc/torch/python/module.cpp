@@ -191,7 +191,7 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* made = PyModule_Create(&module);
-  for (const auto& add : {tile::python::add_inspection})
+  for (const auto& add : {tile::python::add_inspection, tile::python::add_devices})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

@@ -1,0 +1,43 @@
+// The CUDA driver, its devices and NVRTC's chips, for the doctor.
+#include "runtime/cubin_compiler.h"
+#include "runtime/driver.h"
+#include "torch/python/module.h"
+
+namespace tile::python {
+namespace {
+
+// {"version": "13.0", "devices": [{…}]}
+PyObject* driver(PyObject*, PyObject*) {
+  const Driver& driver = Driver::get();
+  Owned devices(PyList_New(0));
+  for (int i = 0; i < driver.device_count(); ++i) {
+    const DeviceProperties& p = driver.properties(i);
+    const Owned row(Py_BuildValue("{s:s,s:i,s:i,s:i}", "name", p.name.c_str(), "chip", p.chip,
+                                  "multiprocessors", p.multiprocessors, "shared_bytes", p.shared_bytes));
+    if (!devices || !row || PyList_Append(devices.get(), row.get()) < 0) return nullptr;
+  }
+  const std::string version = str(driver.version() / 1000, ".", driver.version() % 1000 / 10);
+  return Py_BuildValue("{s:s,s:N}", "version", version.c_str(), "devices", devices.release());
+}
+
+PyObject* nvrtc_chips(PyObject*, PyObject*) {
+  Owned list(PyList_New(0));
+  for (const int chip : CubinCompiler::get().nvrtc().chips()) {
+    const Owned number(PyLong_FromLong(chip));
+    if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
+  }
+  return list.release();
+}
+
+PyMethodDef methods[] = {
+    {"driver", guarded<driver>, METH_NOARGS, "The CUDA driver's version and devices; opens it."},
+    {"nvrtc_chips", guarded<nvrtc_chips>, METH_NOARGS,
+     "The compute capabilities that NVRTC compiles for, 90 for 9.0; loads it."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_devices(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+
+}  // namespace tile::python
