@@ -75,10 +75,17 @@ constexpr ElementwiseRow predicate_row(std::string_view name) {
 }
 
 // F(type, dtype) of every lane.
-#define TILE_LANES(F)                                                                             \
-  F(uint8_t, u8)                                                                                  \
-  F(int8_t, i8) F(int16_t, i16) F(int32_t, i32) F(int64_t, i64) F(uint16_t, u16) F(uint32_t, u32) \
-      F(uint64_t, u64) F(float, f32) F(double, f64)
+#define TILE_LANES(F) \
+  F(uint8_t, u8)      \
+  F(int8_t, i8)       \
+  F(int16_t, i16)     \
+  F(int32_t, i32)     \
+  F(int64_t, i64)     \
+  F(uint16_t, u16)    \
+  F(uint32_t, u32)    \
+  F(uint64_t, u64)    \
+  F(float, f32)       \
+  F(double, f64)
 
 template <class T>
 constexpr DType dtype_v = DType::f32;
