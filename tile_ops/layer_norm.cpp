@@ -78,7 +78,7 @@ const auto layer_norm =
             const auto statistic = [&](size_t k) {
               return mean ? std::optional(views.view(k)) : std::nullopt;
             };
-            const RowBlocks blocks = row_blocks(views, tile);
+            const RowBlocks blocks = row_blocks(views, tile, weight || bias);
             views.each([&](int64_t) {
               layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
                                         statistic(2), statistic(3), eps, blocks.tiles, tile.rows,

@@ -70,7 +70,7 @@ const auto rms_norm =
           std::vector<at::Tensor> statistics;
           if (rstd) statistics.push_back(*rstd);
           on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
-            const RowBlocks blocks = row_blocks(views, tile);
+            const RowBlocks blocks = row_blocks(views, tile, weight.has_value());
             views.each([&](int64_t) {
               rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
                                       rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps),

@@ -112,10 +112,14 @@ RowTile row_tile(const Rows& rows) {
   return {4, 4096, false};
 }
 
-RowBlocks row_blocks(const Rows& rows, RowTile tile) {
+RowBlocks row_blocks(const Rows& rows, RowTile tile, bool parameters) {
   constexpr int64_t elements = 131072, blocks = 64;
   const int64_t tiles = ceil_div(rows.rows(), tile.rows);
-  if (rows.on_gpu()) return {{tiles, rows.slices()}, 1};
+  if (rows.on_gpu()) {
+    constexpr int64_t busy = 2112;  // 16 for each of 132 multiprocessors
+    const int64_t each = parameters ? std::clamp<int64_t>(tiles * rows.slices() / busy, 1, 8) : 1;
+    return {{ceil_div(tiles, each), rows.slices()}, static_cast<int>(each)};
+  }
   const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
   const int64_t each =
       std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));

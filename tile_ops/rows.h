@@ -65,12 +65,13 @@ struct RowTile {
 RowTile row_tile(const Rows& rows);
 
 // Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
-// the threads, on a GPU one.
+// the threads, on a GPU one,
+// or some that share the weights they load.
 struct RowBlocks {
   Grid grid;
   int tiles;
 };
-RowBlocks row_blocks(const Rows& rows, RowTile tile);
+RowBlocks row_blocks(const Rows& rows, RowTile tile, bool parameters = false);
 
 // for (Tile row : block_rows(x, tiles, rows)): the row tiles of this block.
 inline Range block_rows(const Array& array, const Tile& tiles, int rows, const Tile& block = bid(0)) {
