@@ -55,8 +55,15 @@ struct TileSize {
 };
 // Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
 // each thread. Fixed numbers: results do not depend on the machine.
-TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool on_gpu) {
-  if (on_gpu) return m <= 16 ? TileSize{16, 128, 32} : n <= 16 ? TileSize{128, 16, 32} : TileSize{64, 64, 32};
+TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType type) {
+  // Tensor cores take 16-bit floats, from a ring of buffers; the others are added up one by one.
+  const int k = type == at::kHalf || type == at::kBFloat16 ? 64 : 32;
+  if (m <= 16) return {16, 128, k};
+  if (n <= 16) return {128, 16, k};
+  const bool busy = ceil_div(m, 128) * ceil_div(n, 128) * batches >= 132;
+  return k == 64 && busy ? TileSize{128, 128, k} : TileSize{64, 64, k};
+}
+TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
@@ -239,7 +246,9 @@ class Product {
       return strided(t.tensor, sizes, steps, t.offset);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
-    const TileSize tile = tile_size(m_, n_, batches, !matrices_[Out].tensor.is_cpu());
+    const TileSize tile = matrices_[Out].tensor.is_cpu()
+                              ? tile_size(m_, n_, batches)
+                              : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
     product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), batches}, *view(X, m_, k_), *view(Y, k_, n_),
                    view(Bias, m_, n_), view(Residual, m_, n_), view(Pre, m_, n_), *view(Out, m_, n_),
                    epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, tile.m, tile.n, tile.k);

@@ -48,13 +48,18 @@ struct LayoutPlan::Proposal {
   int64_t weight;  // bytes moved, a loop counted as some turns
 };
 
-LayoutPlan::LayoutPlan(const Function& function, int max_warps) : function_(function) {
+LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps)
+    : function_(function), staging_(staging), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
-  warps_ = warps_for(function, max_warps);
+  warps_ = mma_.any ? mma_.warps : warps_for(function, max_warps);
   connect(function.body());
+  walk(function.body(), [&](const Op& op) {
+    if (op.is("mma") && on_tensor_cores(op) && !layouts_.count(op.results[0]))
+      spread(op.results[0], accumulator_layout(op.type(2).shape, mma(op)));
+  });
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;
     const ArrayFacts facts = array_facts(function_, proposal.op->operands[0]);
@@ -83,7 +88,8 @@ const Layout& LayoutPlan::of(const Value* value) const {
 void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
     const Value* value = op->is("load") ? op->results[0] : op->is("store") ? op->operands[1] : nullptr;
-    if (value && is_tile(value)) proposals.push_back({op.get(), value, bytes_of(value->type) * turns});
+    if (value && is_tile(value) && !staging_.of(*op))
+      proposals.push_back({op.get(), value, bytes_of(value->type) * turns});
     const bool loops = op->is("for") || op->is("loop");
     for (const auto& region : op->regions) propose(*region, loops ? turns * 8 : turns, proposals);
   }

@@ -8,15 +8,19 @@
 #include <unordered_map>
 
 #include "cuda/layout.h"
+#include "cuda/mma_plan.h"
+#include "cuda/staging.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
 
 class LayoutPlan {
  public:
-  explicit LayoutPlan(const Function& function, int max_warps);
+  LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps);
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
+  // Of a product on tensor cores.
+  MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.by_rows); }
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
 
  private:
@@ -31,6 +35,8 @@ class LayoutPlan {
   void spread(const Value* from, Layout layout);
 
   const Function& function_;
+  const StagingPlan& staging_;
+  MmaKernel mma_;
   int warps_ = 1;
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;

@@ -65,8 +65,10 @@ std::string layout_body(const Layout& layout, int threads) {
 
 std::string line_number(const Op& op) { return str(op.location.line); }
 
-Emitter::Emitter(const Function& function, const LayoutPlan& plan, const Target& target)
+Emitter::Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan,
+                 const Target& target)
     : function_(function),
+      staging_(staging),
       plan_(plan),
       target_(target),
       order_(function, plan),
@@ -155,7 +157,18 @@ void Emitter::need_shared(const Op& op, int64_t bytes) {
     fail(op, ErrorKind::unsupported, "needs ", bytes, " bytes of shared memory a block for ",
          op.results.empty() ? op.type(0) : op.results[0]->type, ", and the GPU has ", target_.shared_bytes,
          "; use smaller tiles");
-  shared_bytes_ = std::max(shared_bytes_, static_cast<int>(bytes));
+  scratch_bytes_ = std::max(scratch_bytes_, static_cast<int>(bytes));
+}
+
+int64_t Emitter::take_staged(const Op& op, int64_t bytes) {
+  const int64_t offset = staged_;
+  staged_ += (bytes + 127) / 128 * 128;
+  if (staged_ + scratch_bytes_ > target_.shared_bytes)
+    fail(op, ErrorKind::unsupported, "needs ", staged_ + scratch_bytes_,
+         " bytes of shared memory a block for the tiles that are multiplied, and the GPU has ",
+         target_.shared_bytes, "; use smaller tiles");
+  staged_peak_ = std::max(staged_peak_, staged_);
+  return offset;
 }
 
 std::string Emitter::define_struct(const std::string& prefix, const std::string& body) {
@@ -169,15 +182,25 @@ std::string Emitter::define_struct(const std::string& prefix, const std::string&
   return structs_.back().first;
 }
 
+const std::string* Emitter::ring_of(const Op* loop) const {
+  const auto found = rings_.find(loop);
+  return found == rings_.end() ? nullptr : &found->second;
+}
+
 void Emitter::block(const Block& block) {
-  for (const auto& op : block.ops) {
-    if (op->is("constant")) continue;
-    const Lowering* lowering = find_lowering(op->name());
-    if (!lowering)
-      fail(*op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
-    if (order_.barrier_before(*op)) line(*op, str("synchronize(", line_number(*op), ");"));
-    lowering->emit(*this, *op);
-  }
+  for (const auto& each : block.ops) op(*each);
+}
+
+void Emitter::op(const Op& op) {
+  if (op.is("constant")) return;
+  // A staged tile is turned where it is read.
+  const Value* result = op.results.empty() ? nullptr : op.results[0];
+  if (result && op.is("permute"))
+    if (const Op* load = mma_operand(result).value->definition; load && staging_.of(*load)) return;
+  const Lowering* lowering = find_lowering(op.name());
+  if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
+  if (order_.barrier_before(op)) line(op, str("synchronize(", line_number(op), ");"));
+  lowering->emit(*this, op);
 }
 
 std::string Emitter::text() const {
@@ -190,6 +213,9 @@ std::string Emitter::text() const {
   for (size_t i = 0; i < layouts_.size(); ++i)
     text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
+  if (staged_peak_)
+    text += str("\nconstexpr int scratch_bytes = ", scratch_bytes(),
+                ";\nTILE char* staged_memory() { return shared_memory() + scratch_bytes; }\n");
   std::string parameters, views;
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {

@@ -18,10 +18,11 @@ namespace tile::cuda {
 
 class Emitter {
  public:
-  Emitter(const Function& function, const LayoutPlan& plan, const Target& target);
+  Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan, const Target& target);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
-  int shared_bytes() const { return shared_bytes_; }
+  int shared_bytes() const { return scratch_bytes() + staged_peak_; }
+  const StagingPlan& staging() const { return staging_; }
 
   const LayoutPlan& plan() const { return plan_; }
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
@@ -50,28 +51,47 @@ class Emitter {
   void need_row(int operands, std::string_view name, std::string_view expression);
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
+  // Shared memory that outlives a step: tiles that are staged. Taken from a stack; returns the offset.
+  int64_t take_staged(const Op& op, int64_t bytes);
+  int64_t staged_mark() const { return staged_; }
+  void release_staged(int64_t mark) { staged_ = mark; }
+  int64_t staged_left() const { return target_.shared_bytes - scratch_reserve - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }
 
   void block(const Block& block);
+  void op(const Op& op);
+  // Names given since are forgotten: ops emitted again elsewhere get their own.
+  std::unordered_map<const Value*, std::string> names() const { return names_; }
+  void forget(const Value* value) { names_.erase(value); }
+  // The buffer of this turn, of a loop that loads ahead; null: it does not.
+  const std::string* ring_of(const Op* loop) const;
+  void set_ring(const Op* loop, std::string memory) { rings_[loop] = std::move(memory); }
+  void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
   void close(const char* behind = "") {
     body_ += str(std::string(static_cast<size_t>(depth_) * 2, ' '), "}", behind, '\n');
   }
 
  private:
+  static constexpr int scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
+  int scratch_bytes() const { return (scratch_bytes_ + 127) / 128 * 128; }
+
   const Function& function_;
+  const StagingPlan& staging_;
   const LayoutPlan& plan_;
   const Target& target_;
   const MemoryOrder order_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
-  int values_ = 0, temporaries_ = 0, depth_ = 1, shared_bytes_ = 0;
+  int values_ = 0, temporaries_ = 0, depth_ = 1, scratch_bytes_ = 0;
+  int64_t staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;
   std::map<std::string, std::string> rows_;
+  std::unordered_map<const Op*, std::string> rings_;
 };
 
 std::string line_number(const Op& op);  // for the device library's reports

@@ -6,8 +6,9 @@
 namespace tile::cuda {
 
 Program::Program(const Function& function, const Target& target) {
-  const LayoutPlan plan(function, target.max_threads / 32);
-  const Emitter emitter(function, plan, target);
+  const StagingPlan staging(function);
+  const LayoutPlan plan(function, staging, target.max_threads / 32);
+  const Emitter emitter(function, staging, plan, target);
   text = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();

@@ -183,6 +183,55 @@ TILE void store_shared(void* to, T from, int) {
   *(T*)to = from;
 }
 
+// 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; not waited for.
+TILE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+TILE void copy_async(void* to, const void* from, int bytes, int) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
+               "r"(bytes)
+               : "memory");
+}
+// Copies since the last commit are a group; waits until at most `groups` are still on their way.
+TILE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int groups>
+TILE void copy_async_wait() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
+}
+
+// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
+// each is transposed.
+template <bool turned>
+TILE void load_matrices(u32 (&to)[4], const void* row, int) {
+  if (turned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(shared_address(row))
+                 : "memory");
+}
+// sums += left (16 x 16) * right (16 x 8).
+struct bf16;
+struct f16;
+template <class T>
+TILE void mma_16_8_16(f32* sums, const u32 (&left)[4], u32 right0, u32 right1);
+template <>
+TILE void mma_16_8_16<bf16>(f32* sums, const u32 (&left)[4], u32 right0, u32 right1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
+}
+template <>
+TILE void mma_16_8_16<f16>(f32* sums, const u32 (&left)[4], u32 right0, u32 right1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
+}
+
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int = 0) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 TILE u32 shuffle(u32 x, int from, int = 0) { return __shfl_sync(0xffffffffu, x, from); }

@@ -24,7 +24,8 @@ TILE Tile<A, L> mma_fma(const X* x, const Y* y, const Tile<A, L>& to, int line) 
   using Sum = typename SumOf<A>::type;
   Sum sums[L::registers];
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) sums[r] = Sum(0);  // added to `to` at the end: shorter sums round less
+  for (int r = 0; r < L::registers; ++r)
+    sums[r] = Sum(0);  // added to `to` at the end: shorter sums round less
   int rows[L::registers], columns[L::registers];
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
@@ -47,7 +48,8 @@ TILE Tile<A, L> mma_fma(const X* x, const Y* y, const Tile<A, L>& to, int line) 
   Tile<A, L> result;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r)
-    result.x[r] = convert<A>(LaneOf<Sum>::out(LaneOf<Sum>::in(convert<Sum>(to.x[r])) + LaneOf<Sum>::in(sums[r])));
+    result.x[r] =
+        convert<A>(LaneOf<Sum>::out(LaneOf<Sum>::in(convert<Sum>(to.x[r])) + LaneOf<Sum>::in(sums[r])));
   return result;
 }
 

@@ -115,7 +115,8 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
   for (int bit = 1; bit < 32; bit *= 2) {
     if (!(Plan::lanes & bit)) continue;
     TILE_UNROLL
-    for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
+    for (int r = 0; r < L::registers; ++r)
+      sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
   }
   if constexpr (Plan::lanes == 31 && Plan::warps != 0 && Plan::warps == Plan::all_warps - 1) {
     // One sum a warp: each lane takes that of another warp, and they are shuffled together.

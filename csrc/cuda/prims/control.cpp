@@ -2,6 +2,7 @@
 // the same variables.
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -45,13 +46,17 @@ void emit_for(Emitter& emitter, const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i)
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
   const std::string index = emitter.name(body.arguments[0]);
+  StagedLoop ahead(emitter, op);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
                        "; ", index, " < ", emitter.name(op.operands[1]), "; ", index,
                        " += ", emitter.name(op.operands[2]), ") {"));
   emitter.indent(1);
+  ahead.begin_turn();
   emitter.block(body);
+  ahead.end_turn();
   emitter.indent(-1);
   emitter.close();
+  ahead.end();
 }
 
 void emit_loop(Emitter& emitter, const Op& op) {

@@ -5,6 +5,7 @@
 #include "cuda/emitter.h"
 #include "cuda/literal.h"
 #include "cuda/lowering.h"
+#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -20,18 +21,6 @@ std::string flags_text(const Op& op, const ArrayFacts& facts) {
   return text.empty() ? "plain" : text;
 }
 
-// "{i64(v3) * 32, i64(v4) * 64}": the tile's first element, an axis each.
-std::string start_text(Emitter& emitter, const Op& op, size_t first) {
-  const Shape& steps = op.integers("steps");
-  std::vector<std::string> starts;
-  for (size_t i = first; i < op.operands.size(); ++i) {
-    const std::string index = emitter.name(op.operands[i]);
-    starts.push_back(steps[i - first] == 1 ? str("i64(", index, ")")
-                                           : str("i64(", index, ") * ", steps[i - first]));
-  }
-  return "{" + join(starts) + "}";
-}
-
 int width_of(const ArrayFacts& facts, const Type& type, const Shape& steps, const Layout& layout) {
   if (facts.unit < 0) return 1;
   return std::gcd(vector_width(facts, type.dtype, type.shape, steps), layout.vector_along(facts.unit));
@@ -42,6 +31,7 @@ std::string pad_text(const Op& op, DType dtype) {
 }
 
 void emit_load(Emitter& emitter, const Op& op) {
+  if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
   emitter.need("memory.cuh");
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.results[0]->type;

@@ -5,7 +5,8 @@
 namespace tile::cuda {
 namespace {
 
-void emit_mma(Emitter& emitter, const Op& op) {
+// By FMA, for every dtype: both operands go through shared memory.
+void emit_fma(Emitter& emitter, const Op& op) {
   emitter.need("mma.cuh");
   emitter.need("move.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
@@ -27,6 +28,52 @@ void emit_mma(Emitter& emitter, const Op& op) {
   emitter.result(op, str("mma_fma<", x[rank - 2], ", ", y[rank - 1], ", ", x[rank - 1], ">(", places[0], ", ",
                          places[1], ", ", to, ", ", line_number(op), ")"));
   emitter.line(op, str("synchronize(", line_number(op), ");"));
+}
+
+// An operand of the tensor cores: where it stands, and whether something was written there just now.
+struct Place {
+  std::string text;
+  bool written = false;
+};
+Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, int64_t& bytes) {
+  const MmaOperand operand = mma_operand(op.operands[i]);
+  const char* side = i ? "SharedRight<" : "SharedLeft<";
+  const Op* load = operand.value->definition;
+  if (const Staged* staged = load ? emitter.staging().of(*load) : nullptr) {
+    const std::string name = emitter.name(operand.value);
+    return {str(side, "decltype(", name, "), ", operand.turned != staged->turned ? "true" : "false", ">{",
+                name, "}")};
+  }
+  const Value* value = op.operands[i];
+  const Type& type = value->type;
+  const Layout& layout = emitter.layout_of(value);
+  const MmaPlan rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
+  if (i == 0 && plan.warps_n == 1 && layout == accumulator_layout(type.shape, rows))
+    return {str("RegisterLeft<", type.dtype, ", ", emitter.layout(layout), ">{", emitter.name(value), "}")};
+  const std::string name = emitter.temporary();
+  emitter.line(op, str("const SharedTile<", type.dtype, ", ", type.shape[0], ", ", type.shape[1], "> ", name,
+                       " = {shared_memory() + ", bytes, "};"));
+  bytes += element_count(type.shape) * info(type.dtype).bytes;
+  emitter.need_shared(op, bytes);
+  emitter.line(op, str("write_tile(", name, ", ", emitter.name(value), ", ", line_number(op), ");"));
+  return {str(side, "decltype(", name, "), false>{", name, "}"), true};
+}
+
+void emit_mma(Emitter& emitter, const Op& op) {
+  if (!on_tensor_cores(op)) return emit_fma(emitter, op);
+  emitter.need("mma_sync.cuh");
+  const MmaPlan plan = emitter.plan().mma(op);
+  const Layout layout = accumulator_layout(op.type(2).shape, plan);
+  const std::string to = emitter.in_layout(op, op.operands[2], layout);
+  int64_t bytes = 0;
+  const Place left = place_of(emitter, op, 0, plan, bytes), right = place_of(emitter, op, 1, plan, bytes);
+  const bool written = left.written || right.written;
+  if (written) emitter.line(op, str("synchronize(", line_number(op), ");"));
+  emitter.result_in(op, layout,
+                    str("mma_sync<", op.type(0).dtype, ", ", op.type(0).shape[1], ", ", plan.blocks_m, ", ",
+                        plan.blocks_n, ", ", plan.warps_m, ", ", plan.warps_n, ">(", left.text, ", ",
+                        right.text, ", ", to, ", ", line_number(op), ")"));
+  if (written) emitter.line(op, str("synchronize(", line_number(op), ");"));
 }
 
 // A product has its accumulator's layout.

@@ -1,0 +1,58 @@
+// Tiles in shared memory for the tensor cores: rows of 16-byte chunks, which are exchanged within a row so
+// that neither writes of rows nor reads of 8 rows at a time meet in a bank.
+#pragma once
+#include "cuda/device/memory.cuh"
+
+namespace tile {
+
+// `rows` of `width` elements; the width is a multiple of a chunk.
+template <class T, int rows_, int width_>
+struct SharedTile {
+  static constexpr int rows = rows_, width = width_, bytes = rows * width * sizeof(T);
+  static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
+  char* memory;
+
+  // Which chunk of memory holds chunk c of a row. 8 chunks are all banks; shorter rows share them.
+  TILE static int exchanged(int row, int c) {
+    constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
+    return c ^ (row / together & (turns - 1));
+  }
+  TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }
+};
+
+// A tile of an array, not waited for; what lies outside is 0. Thread i copies chunks i, i + threads, …
+template <int threads, class S, class T>
+TILE void copy_tile_async(S to, const Array<T, 2>& from, const i64 (&start)[2], int line) {
+  const i64 first_row = start[0] - from.first[0], first_column = start[1] - from.first[1];
+  const i64 rows = (i64)from.size[0] - from.first[0], columns = (i64)from.size[1] - from.first[1];
+  const T* data = from.data + start[0] * from.stride[0] + start[1] * from.stride[1];
+  TILE_UNROLL
+  for (int i = 0; i < (S::rows * S::chunks + threads - 1) / threads; ++i) {
+    const int at = i * threads + thread(), row = at / S::chunks, c = at % S::chunks;
+    if (S::rows * S::chunks % threads != 0 && at >= S::rows * S::chunks) break;
+    const i64 y = first_row + row, x = first_column + c * S::chunk;
+    const i64 left = y >= 0 && y < rows && x >= 0 ? columns - x : 0;
+    const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
+    copy_async(to.place(row, c), bytes ? data + row * from.stride[0] + c * S::chunk : from.data, bytes, line);
+  }
+}
+// The same of an array whose rows are the tile's columns: its unit axis is the first.
+template <int threads, class S, class T>
+TILE void copy_turned_async(S to, const Array<T, 2>& from, const i64 (&start)[2], int line) {
+  copy_tile_async<threads>(to, permute_array<1, 0>(from), {start[1], start[0]}, line);
+}
+
+// From registers, in chunks where a thread holds neighbours.
+template <class S, class T, class L>
+TILE void write_tile(S to, const Tile<T, L>& from, int line) {
+  constexpr int chunk = S::chunk;
+  if (!owner<L>()) return;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    if (!valid<L>(r)) continue;
+    const int row = L::thread(0) + L::element(0, r), column = L::thread(1) + L::element(1, r);
+    store_shared(to.place(row, column / chunk) + column % chunk * sizeof(T), from.x[r], line);
+  }
+}
+
+}  // namespace tile

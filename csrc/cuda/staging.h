@@ -1,0 +1,46 @@
+// Which loads go to shared memory without passing through registers: those that only tensor cores read.
+//
+// In a counted loop they run ahead of the products by some turns (cp.async, several buffers); elsewhere they
+// are waited for where they stand.
+#pragma once
+#include <unordered_map>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+// A tile in shared memory, with its rows as they lie in the array.
+struct Staged {
+  const Op* load;
+  int rows, width;                 // of the tile in shared memory
+  bool turned;                     // its rows are the loaded tile's columns
+  const Op* loop;                  // whose turns it runs ahead of; null: none
+  std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
+  int64_t bytes() const { return int64_t{rows} * width * 2; }
+};
+
+class StagingPlan {
+ public:
+  explicit StagingPlan(const Function& function);
+  const Staged* of(const Op& load) const;
+  // Those that run ahead of a loop, in order.
+  std::vector<const Staged*> ahead_of(const Op& loop) const;
+  bool empty() const { return staged_.empty(); }
+
+ private:
+  void visit(const Function& function, const Block& block);
+  std::unordered_map<const Op*, Staged> staged_;
+  std::vector<const Op*> order_;
+};
+
+// The value behind permutes that exchange the last two axes, and whether they do.
+struct MmaOperand {
+  const Value* value;
+  bool turned;
+};
+MmaOperand mma_operand(const Value* value);
+// Whether mma.sync can multiply these: 16-bit floats into float32, extents that blocks divide.
+bool on_tensor_cores(const Op& mma);
+
+}  // namespace tile::cuda
