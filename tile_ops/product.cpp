@@ -12,9 +12,17 @@ namespace {
 // a bias that is the same for all rows has one row.
 void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<Array> residual,
                     std::optional<Array> pre, Array out, Tile alpha, Activation activation, bool scaled,
-                    int bm, int bn, int bk) {
+                    int bm, int bn, int bk, int together) {
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
+  if (together > 1) {
+    // Blocks that run at once share rows and columns in the cache: `together` rows of them at a time.
+    Tile rows = cdiv(out.dim(2), bm), columns = cdiv(out.dim(3), bn),
+         first = i / (columns * together) * together;
+    Tile here = min(rows - first, together), rest = mod(i, columns * together);
+    j = rest / here;
+    i = first + mod(rest, here);
+  }
   Tile b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
   Tile acc = zeros({bm, bn}, compute);
   for (Tile s : range(x.dim(2))) {
@@ -60,8 +68,9 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType typ
   const int k = type == at::kHalf || type == at::kBFloat16 ? 64 : 32;
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
-  const bool busy = ceil_div(m, 128) * ceil_div(n, 128) * batches >= 132;
-  return k == 64 && busy ? TileSize{128, 128, k} : TileSize{64, 64, k};
+  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
+  if (k == 32 || blocks < 132) return {64, 64, k};
+  return blocks < 4 * 132 ? TileSize{128, 128, k} : TileSize{128, 256, k};
 }
 TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
   if (m <= 16) return {16, 256, 256};
@@ -249,9 +258,12 @@ class Product {
     const TileSize tile = matrices_[Out].tensor.is_cpu()
                               ? tile_size(m_, n_, batches)
                               : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
-    product.launch({ceil_div(m_, tile.m), ceil_div(n_, tile.n), batches}, *view(X, m_, k_), *view(Y, k_, n_),
-                   view(Bias, m_, n_), view(Residual, m_, n_), view(Pre, m_, n_), *view(Out, m_, n_),
-                   epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, tile.m, tile.n, tile.k);
+    const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
+    const int together = matrices_[Out].tensor.is_cpu() ? 1 : 8;
+    const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
+    product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Bias, m_, n_), view(Residual, m_, n_),
+                   view(Pre, m_, n_), *view(Out, m_, n_), epilogue_.alpha, epilogue_.activation,
+                   epilogue_.alpha != 1, tile.m, tile.n, tile.k, together);
   }
 
   int64_t m_, n_, k_;

@@ -126,16 +126,17 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
       for (int r = 0; r < L::registers; ++r)
         store_shared(memory + r * Plan::all_warps + warp(), sums[r], line);
     }
-    synchronize();
+    synchronize(line);
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r)
       sums[r] = load_shared<A>(memory + r * Plan::all_warps + lane() % Plan::all_warps, line);
     TILE_UNROLL
     for (int bit = 1; bit < Plan::all_warps; bit *= 2) {
       TILE_UNROLL
-      for (int r = 0; r < L::registers; ++r) sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit));
+      for (int r = 0; r < L::registers; ++r)
+        sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
     }
-    synchronize();
+    synchronize(line);
   } else if constexpr (Plan::warps != 0) {
     A* memory = (A*)shared_memory();
     if ((lane() & Plan::lanes) == 0) {

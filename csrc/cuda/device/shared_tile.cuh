@@ -20,20 +20,35 @@ struct SharedTile {
   TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }
 };
 
-// A tile of an array, not waited for; what lies outside is 0. Thread i copies chunks i, i + threads, …
+// A tile of an array, not waited for; what lies outside is 0. A thread copies one chunk of some rows.
 template <int threads, class S, class T>
 TILE void copy_tile_async(S to, const Array<T, 2>& from, const i64 (&start)[2], int line) {
+  static_assert(threads % S::chunks == 0 || S::chunks % threads == 0, "rows are dealt out unevenly");
+  constexpr int across = S::chunks < threads ? S::chunks : threads, down = threads / across;
   const i64 first_row = start[0] - from.first[0], first_column = start[1] - from.first[1];
   const i64 rows = (i64)from.size[0] - from.first[0], columns = (i64)from.size[1] - from.first[1];
-  const T* data = from.data + start[0] * from.stride[0] + start[1] * from.stride[1];
+  const int own_row = thread() / across, own_chunk = thread() % across;
+  const T* data = from.data + (start[0] + own_row) * from.stride[0] + start[1] + own_chunk * S::chunk;
+  // The same for all threads: no edge is near.
+  const bool whole = first_row >= 0 && first_row + S::rows <= rows && first_column >= 0 &&
+                     first_column + S::width <= columns;
   TILE_UNROLL
-  for (int i = 0; i < (S::rows * S::chunks + threads - 1) / threads; ++i) {
-    const int at = i * threads + thread(), row = at / S::chunks, c = at % S::chunks;
-    if (S::rows * S::chunks % threads != 0 && at >= S::rows * S::chunks) break;
-    const i64 y = first_row + row, x = first_column + c * S::chunk;
-    const i64 left = y >= 0 && y < rows && x >= 0 ? columns - x : 0;
-    const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
-    copy_async(to.place(row, c), bytes ? data + row * from.stride[0] + c * S::chunk : from.data, bytes, line);
+  for (int y = 0; y < S::rows; y += down) {
+    const int row = y + own_row;
+    if (S::rows % down != 0 && row >= S::rows) break;
+    TILE_UNROLL
+    for (int x = 0; x < S::chunks; x += across) {
+      const T* source = data + y * from.stride[0] + x * S::chunk;
+      char* place = to.place(row, x + own_chunk);
+      if (whole) {
+        copy_async(place, source, 16, line);
+      } else {
+        const i64 at = first_row + row, column = first_column + (x + own_chunk) * S::chunk;
+        const i64 left = at >= 0 && at < rows && column >= 0 ? columns - column : 0;
+        const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
+        copy_async(place, bytes ? source : from.data, bytes, line);
+      }
+    }
   }
 }
 // The same of an array whose rows are the tile's columns: its unit axis is the first.
