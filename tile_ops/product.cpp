@@ -69,8 +69,7 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType typ
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
-  if (k == 32 || blocks < 132) return {64, 64, k};
-  return blocks < 4 * 132 ? TileSize{128, 128, k} : TileSize{128, 256, k};
+  return k == 32 || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
 TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
   if (m <= 16) return {16, 256, 256};

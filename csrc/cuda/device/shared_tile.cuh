@@ -32,22 +32,24 @@ TILE void copy_tile_async(S to, const Array<T, 2>& from, const i64 (&start)[2], 
   // The same for all threads: no edge is near.
   const bool whole = first_row >= 0 && first_row + S::rows <= rows && first_column >= 0 &&
                      first_column + S::width <= columns;
-  TILE_UNROLL
-  for (int y = 0; y < S::rows; y += down) {
-    const int row = y + own_row;
-    if (S::rows % down != 0 && row >= S::rows) break;
+  if (whole) {
     TILE_UNROLL
-    for (int x = 0; x < S::chunks; x += across) {
-      const T* source = data + y * from.stride[0] + x * S::chunk;
-      char* place = to.place(row, x + own_chunk);
-      if (whole) {
-        copy_async(place, source, 16, line);
-      } else {
-        const i64 at = first_row + row, column = first_column + (x + own_chunk) * S::chunk;
-        const i64 left = at >= 0 && at < rows && column >= 0 ? columns - column : 0;
-        const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
-        copy_async(place, bytes ? source : from.data, bytes, line);
+    for (int y = 0; y < S::rows; y += down)
+      if (S::rows % down == 0 || y + own_row < S::rows) {
+        TILE_UNROLL
+        for (int x = 0; x < S::chunks; x += across)
+          copy_async(to.place(y + own_row, x + own_chunk), data + y * from.stride[0] + x * S::chunk, 16,
+                     line);
       }
+    return;
+  }
+  TILE_LOOP for (int y = own_row; y < S::rows; y += down) {
+    TILE_LOOP for (int x = own_chunk; x < S::chunks; x += across) {
+      const i64 row = first_row + y, column = first_column + x * S::chunk;
+      const i64 left = row >= 0 && row < rows && column >= 0 ? columns - column : 0;
+      const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
+      const T* source = data + (y - own_row) * from.stride[0] + (x - own_chunk) * S::chunk;
+      copy_async(to.place(y, x), bytes ? source : from.data, bytes, line);
     }
   }
 }
