@@ -258,7 +258,7 @@ class Product {
                               ? tile_size(m_, n_, batches)
                               : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
-    const int together = matrices_[Out].tensor.is_cpu() ? 1 : 8;
+    const int together = matrices_[Out].tensor.is_cpu() ? 1 : 16;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Bias, m_, n_), view(Residual, m_, n_),
                    view(Pre, m_, n_), *view(Out, m_, n_), epilogue_.alpha, epilogue_.activation,

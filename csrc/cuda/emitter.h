@@ -68,6 +68,10 @@ class Emitter {
   // The buffer of this turn, of a loop that loads ahead; null: it does not.
   const std::string* ring_of(const Op* loop) const;
   void set_ring(const Op* loop, std::string memory) { rings_[loop] = std::move(memory); }
+  // Loads that stand already at the beginning of their loop's turn.
+  void set_loaded(const Op* load) { loaded_.insert(load); }
+  bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
+  const Function& function() const { return function_; }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
   void close(const char* behind = "") {
@@ -92,6 +96,7 @@ class Emitter {
   std::set<std::string> headers_;
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, std::string> rings_;
+  std::set<const Op*> loaded_;
 };
 
 std::string line_number(const Op& op);  // for the device library's reports

@@ -66,44 +66,90 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   emitter.line(load, str("synchronize(", line_number(load), ");"));
 }
 
+std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop) {
+  constexpr int64_t most_bytes = 64;  // of a thread's registers
+  bool shares = !loop.results.empty();
+  for (const auto& before : loop.parent->ops) {
+    if (before.get() == &loop) break;
+    shares |= before->is("load") && before->results[0]->type.rank() > 0;
+  }
+  std::vector<const Op*> loads;
+  int64_t bytes = 0;
+  for (const auto& op : loop.region().ops) {
+    if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
+    std::vector<const Op*> address;
+    if (!emitter.facts(op->operands[0]).constant || !address_ops(*op, loop.region(), address)) continue;
+    bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
+    loads.push_back(op.get());
+  }
+  if (!shares || bytes > most_bytes) loads.clear();
+  return loads;
+}
+
+// "const auto load = [&](parameters) { addresses; body };": the address is computed from the turn's index,
+// under names of its own.
+void StagedLoop::declare_load(const std::string& parameters, const std::vector<const Op*>& address,
+                              const std::function<void()>& body) {
+  load_ = emitter_.temporary();
+  const auto names = emitter_.names();
+  const std::string index = emitter_.temporary();
+  emitter_.define_alias(op_.region().arguments[0], index);
+  emitter_.line(op_, str("const auto ", load_, " = [&](", op_.type(0).dtype, " ", index, parameters, ") {"));
+  emitter_.indent(1);
+  std::vector<const Op*> done;
+  for (const Op* needed : address) {
+    if (needed->is("constant") || std::find(done.begin(), done.end(), needed) != done.end()) continue;
+    emitter_.forget(needed->results[0]);
+    emitter_.op(*needed);
+    done.push_back(needed);
+  }
+  body();
+  emitter_.indent(-1);
+  emitter_.close(";");
+  emitter_.set_names(names);
+}
+
 StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
     : emitter_(emitter), op_(op), mark_(emitter.staged_mark()) {
   staged_ = emitter.staging().ahead_of(op);
-  if (staged_.empty()) return;
   const int64_t bytes = bytes_of(staged_);
-  stages_ = static_cast<int>(std::min<int64_t>(most_stages, emitter.staged_left() / bytes));
-  if (stages_ < 2) {
-    staged_.clear();
+  if (bytes) stages_ = static_cast<int>(std::min<int64_t>(most_stages, emitter.staged_left() / bytes));
+  if (stages_ < 2) staged_.clear();
+  const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]),
+                    step = emitter.name(op.operands[2]);
+  std::vector<const Op*> address;
+  if (staged_.empty()) {
+    loads_ = loads_ahead(emitter, op);
+    if (loads_.empty()) return;
+    std::string parameters;
+    for (const Op* load : loads_) {
+      const Value* value = load->results[0];
+      const std::string type = emitter.type(value->type, emitter.layout_of(value));
+      next_.push_back(emitter.temporary());
+      emitter.line(*load, str(type, " ", next_.back(), ";"));
+      parameters += str(", ", type, "& ", next_.back());
+      address_ops(*load, op.region(), address);
+    }
+    declare_load(parameters, address, [&] {
+      for (size_t i = 0; i < loads_.size(); ++i)
+        emitter.line(*loads_[i], str(next_[i], " = ", load_text(emitter, *loads_[i]), ";"));
+    });
+    emitter.line(op, str("if (", low, " < ", high, ") ", load_, "(", low, ", ", join(next_), ");"));
     return;
   }
   emitter.need("shared_tile.cuh");
-  const int64_t base = emitter.take_staged(op, bytes * stages_);
-  load_ = emitter.temporary();
+  const std::string memory = str("staged_memory() + ", emitter.take_staged(op, bytes * stages_), " + ");
   stage_ = emitter.temporary();
-  const std::string memory = str("staged_memory() + ", base, " + ");
-  // The address is computed from the turn's index, under names of its own.
-  const auto names = emitter.names();
-  const std::string index = emitter.temporary(), buffer = emitter.temporary(), type = str(op.type(0).dtype);
-  emitter.define_alias(op.region().arguments[0], index);
-  emitter.line(op, str("const auto ", load_, " = [&](", type, " ", index, ", int ", buffer, ") {"));
-  emitter.indent(1);
-  std::vector<const Op*> done;
+  const std::string buffer = emitter.temporary();
   for (const Staged* staged : staged_)
-    for (const Op* needed : staged->address)
-      if (std::find(done.begin(), done.end(), needed) == done.end()) {
-        if (!needed->is("constant")) emitter.forget(needed->results[0]);
-        emitter.op(*needed);
-        done.push_back(needed);
-      }
-  for (const Staged* staged : staged_)
-    emit_copy(
-        emitter, *staged,
-        str(tile_type(*staged), "{", memory, buffer, " * ", bytes, " + ", offset_in(staged_, staged), "}"));
-  emitter.indent(-1);
-  emitter.close(";");
-  emitter.set_names(names);
-  const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]),
-                    step = emitter.name(op.operands[2]), turn = emitter.temporary();
+    address.insert(address.end(), staged->address.begin(), staged->address.end());
+  declare_load(", int " + buffer, address, [&] {
+    for (const Staged* staged : staged_)
+      emit_copy(
+          emitter, *staged,
+          str(tile_type(*staged), "{", memory, buffer, " * ", bytes, " + ", offset_in(staged_, staged), "}"));
+  });
+  const std::string turn = emitter.temporary();
   emitter.line(op, str("for (int ", turn, " = 0; ", turn, " < ", stages_ - 1, "; ++", turn, ") {"));
   emitter.line(op, str("  if (", low, " + ", turn, " * ", step, " < ", high, ") ", load_, "(", low, " + ",
                        turn, " * ", step, ", ", turn, ");"));
@@ -114,15 +160,25 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
 }
 
 void StagedLoop::begin_turn() {
-  if (staged_.empty()) return;
   const std::string index = emitter_.name(op_.region().arguments[0]), high = emitter_.name(op_.operands[1]),
                     step = emitter_.name(op_.operands[2]);
-  emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
-  emitter_.line(op_, str("synchronize(", line_number(op_), ");"));
-  const std::string ahead = str(index, " + ", stages_ - 1, " * ", step);
-  emitter_.line(op_, str("if (", ahead, " < ", high, ") ", load_, "(", ahead, ", (", stage_, " + ",
-                         stages_ - 1, ") % ", stages_, ");"));
-  emitter_.line(op_, "copy_async_commit();");
+  if (!staged_.empty()) {
+    emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
+    emitter_.line(op_, str("synchronize(", line_number(op_), ");"));
+    const std::string ahead = str(index, " + ", stages_ - 1, " * ", step);
+    emitter_.line(op_, str("if (", ahead, " < ", high, ") ", load_, "(", ahead, ", (", stage_, " + ",
+                           stages_ - 1, ") % ", stages_, ");"));
+    emitter_.line(op_, "copy_async_commit();");
+  }
+  for (size_t i = 0; i < loads_.size(); ++i) {
+    const Value* value = loads_[i]->results[0];
+    emitter_.line(*loads_[i], str("const ", emitter_.type(value->type, emitter_.layout_of(value)), " ",
+                                  emitter_.name(value), " = ", next_[i], ";"));
+    emitter_.set_loaded(loads_[i]);
+  }
+  if (!loads_.empty())
+    emitter_.line(op_, str("if (", index, " + ", step, " < ", high, ") ", load_, "(", index, " + ", step,
+                           ", ", join(next_), ");"));
 }
 void StagedLoop::end_turn() {
   if (!staged_.empty())

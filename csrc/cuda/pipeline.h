@@ -1,5 +1,7 @@
 // Text of tiles that are staged in shared memory, and of loops that load them some turns ahead.
 #pragma once
+#include <functional>
+
 #include "cuda/emitter.h"
 
 namespace tile::cuda {
@@ -7,10 +9,17 @@ namespace tile::cuda {
 // "{i64(v3) * 32, i64(v4) * 64}": where a load or store begins, an axis each, from its operand `first` on.
 std::string start_text(Emitter& emitter, const Op& op, size_t first);
 
+// "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
+std::string load_text(Emitter& emitter, const Op& op);
+
 // The load of a staged tile: in a loop that runs ahead only its name, elsewhere the copy and the wait for it.
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
-// A counted loop's staged tiles; does nothing where it has none.
+// Loads of a counted loop that go to registers one turn ahead: those of arrays that no one writes, in loops
+// that carry sums or share what was loaded before them, whose blocks are too few to hide what a load takes.
+std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop);
+
+// A counted loop's tiles that are loaded ahead; does nothing where it has none.
 class StagedLoop {
  public:
   StagedLoop(Emitter& emitter,
@@ -22,7 +31,11 @@ class StagedLoop {
  private:
   Emitter& emitter_;
   const Op& op_;
+  void declare_load(const std::string& parameters, const std::vector<const Op*>& address,
+                    const std::function<void()>& body);
   std::vector<const Staged*> staged_;
+  std::vector<const Op*> loads_;
+  std::vector<std::string> next_;  // variables of the turn to come, one a load
   int64_t mark_ = 0;
   int stages_ = 0;
   std::string load_, stage_;

@@ -25,7 +25,8 @@ bool only_multiplied(const Value* value, const Users& users) {
   });
 }
 
-// The ops of `body` that the load's address needs; false where one of them is no plain scalar or view.
+}  // namespace
+
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops) {
   std::unordered_set<const Op*> needed;
   const std::function<bool(const Op&)> add = [&](const Op& op) {
@@ -45,8 +46,6 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops)
     if (needed.count(op.get())) ops.push_back(op.get());
   return true;
 }
-
-}  // namespace
 
 MmaOperand mma_operand(const Value* value) {
   MmaOperand operand{value, false};

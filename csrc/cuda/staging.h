@@ -34,6 +34,10 @@ class StagingPlan {
   std::vector<const Op*> order_;
 };
 
+// The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or
+// view, or a value is carried from turn to turn: the address is then not known ahead.
+bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops);
+
 // The value behind permutes that exchange the last two axes, and whether they do.
 struct MmaOperand {
   const Value* value;

@@ -29,7 +29,8 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward) {
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
   if (extent == 256 || query.scalar_type() == at::kDouble) return {32, 32, extent};
-  return {small && forward ? 128 : 64, 64, extent};
+  if (small && forward) return {128, extent == 128 ? 32 : 64, extent};
+  return {64, 64, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward);

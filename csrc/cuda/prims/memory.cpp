@@ -30,20 +30,17 @@ std::string pad_text(const Op& op, DType dtype) {
   return literal(Constant::of(dtype, *op.attributes.find("pad")));
 }
 
-void emit_load(Emitter& emitter, const Op& op) {
-  if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
+void emit_load_scalar(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
-  const ArrayFacts facts = emitter.facts(op.operands[0]);
-  const Type& type = op.results[0]->type;
-  const std::string array = emitter.name(op.operands[0]), pad = pad_text(op, type.dtype),
-                    line = line_number(op);
-  if (type.is_scalar())
-    return emitter.result(
-        op, str("load_scalar<", flags_text(op, facts), ">(", array, ", ", pad, ", ", line, ")"));
-  const Layout& layout = emitter.layout_of(op.results[0]);
-  emitter.result(op, str("load<", emitter.layout(layout), ", ",
-                         width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
-                         ">(", array, ", ", start_text(emitter, op, 1), ", ", pad, ", ", line, ")"));
+  emitter.result(op, str("load_scalar<", flags_text(op, emitter.facts(op.operands[0])), ">(",
+                         emitter.name(op.operands[0]), ", ", pad_text(op, op.results[0]->type.dtype), ", ",
+                         line_number(op), ")"));
+}
+void emit_load(Emitter& emitter, const Op& op) {
+  if (emitter.is_loaded(op)) return;
+  if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
+  if (op.results[0]->type.is_scalar()) return emit_load_scalar(emitter, op);
+  emitter.result(op, load_text(emitter, op));
 }
 
 void emit_store(Emitter& emitter, const Op& op) {
@@ -58,6 +55,20 @@ void emit_store(Emitter& emitter, const Op& op) {
                str("store<", width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
                    ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
 }
+
+}  // namespace
+
+std::string load_text(Emitter& emitter, const Op& op) {
+  emitter.need("memory.cuh");
+  const ArrayFacts facts = emitter.facts(op.operands[0]);
+  const Type& type = op.results[0]->type;
+  const Layout& layout = emitter.layout_of(op.results[0]);
+  return str("load<", emitter.layout(layout), ", ", width_of(facts, type, op.integers("steps"), layout), ", ",
+             flags_text(op, facts), ">(", emitter.name(op.operands[0]), ", ", start_text(emitter, op, 1),
+             ", ", pad_text(op, type.dtype), ", ", line_number(op), ")");
+}
+
+namespace {
 
 // Elements at index tiles. Scalars count as tiles of one element, which every thread holds.
 struct Elements {
