@@ -17,6 +17,7 @@ from tile_ops import _C
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EMULATOR, CSRC = ROOT / "tests" / "cuda" / "emulator", ROOT / "csrc"
 DEVICE = CSRC / "cuda" / "device"
+TEXT = [CSRC / "support" / "text.h", CSRC / "support" / "text.cpp"]  # of reports
 FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "emulated"
 # The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
 FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}", f"-I{CSRC}"]
@@ -56,7 +57,7 @@ def compiler():
 def headers():
     """A digest of all that a program includes, and of the compiler."""
     digest = hashlib.sha256(subprocess.run([compiler(), "--version"], capture_output=True).stdout)
-    for path in sorted([*DEVICE.iterdir(), *EMULATOR.rglob("*.*"), CSRC / "support" / "text.h"]):
+    for path in sorted([*DEVICE.iterdir(), *EMULATOR.rglob("*.*"), *TEXT]):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -87,7 +88,7 @@ def clean():
 
 @functools.cache
 def emulator():
-    text = "".join(f'#include "{path}"\n' for path in sorted(EMULATOR.glob("*.cpp")))
+    text = "".join(f'#include "{path}"\n' for path in [*sorted(EMULATOR.glob("*.cpp")), TEXT[1]])
     flags = ["-std=c++20", "-O2", *FLAGS[2:], "-fno-gnu-unique"]
     function = ctypes.CDLL(str(compiled(text, flags)), mode=ctypes.RTLD_GLOBAL).tile_emulate
     function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_char_p
