@@ -20,7 +20,7 @@ DEVICE = CSRC / "cuda" / "device"
 TEXT = [CSRC / "support" / "text.h", CSRC / "support" / "text.cpp"]  # of reports
 FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "emulated"
 # The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
-FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}", f"-I{CSRC}"]
+FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}", f"-I{ROOT}/tests", f"-I{CSRC}"]
 BATCH = 25  # programs a file
 KEPT = 200  # compiled files
 H200 = 227 * 1024  # bytes of shared memory a block

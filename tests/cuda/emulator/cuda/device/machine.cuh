@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "floats.h"
-#include "machine.h"
+#include "cuda/emulator/floats.h"
+#include "cuda/emulator/machine.h"
 
 #define TILE inline
 #define TILE_KERNEL(threads) static void
