@@ -18,6 +18,9 @@ class LaunchObserver {
   virtual bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
                    const std::function<Function()>& compiled) = 0;
 
+  // Where the memory of a storage begins that stands for one on a GPU; null: it has none.
+  virtual char* memory(void* /* c10::StorageImpl* */) { return nullptr; }
+
   // Null: none. A launch pays one load for the question.
   static LaunchObserver* of_thread() { return count_.load(std::memory_order_relaxed) ? find() : nullptr; }
 

@@ -58,7 +58,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
     tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
                "; convert it with to_dense()");
   // For an inspection a meta tensor stands for one on a GPU, where memory begins at multiples of 256 bytes.
-  const bool stands_in = tensor.is_meta() && tile::LaunchObserver::of_thread();
+  tile::LaunchObserver* stands_in = tensor.is_meta() ? tile::LaunchObserver::of_thread() : nullptr;
   if (!tensor.is_cpu() && !tensor.is_cuda() && !stands_in)
     tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(),
                "; move it to cpu or cuda");
@@ -71,7 +71,9 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   tile::ArrayArgument argument;
   argument.dtype = tile::to_dtype(tensor.scalar_type());
   if (stands_in)
-    argument.data = reinterpret_cast<void*>(tensor.storage_offset() * tensor.itemsize());
+    argument.data = reinterpret_cast<void*>(
+        reinterpret_cast<uintptr_t>(stands_in->memory(tensor.storage().unsafeGetStorageImpl())) +
+        static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize());
   else
     argument.data = tensor.data_ptr();
   argument.rank = static_cast<int>(tensor.dim());

@@ -9,6 +9,7 @@ import os
 import pathlib
 import re
 import shutil
+import struct
 import subprocess
 
 import torch
@@ -127,26 +128,30 @@ class Launch(ctypes.Structure):
                 ("shared_bytes", ctypes.c_int32), ("grid", ctypes.c_int32 * 3), ("array_count", ctypes.c_int32), ("arrays", ctypes.c_void_p)]
 
 
-def packed(argument):
-    """A parameter as a launch passes it: see csrc/cuda/program.h."""
-    if isinstance(argument, bool):
-        return ctypes.c_bool(argument)
-    if isinstance(argument, (int, float)):
-        return (ctypes.c_int32 if isinstance(argument, int) else ctypes.c_double)(argument)
-    rank = max(argument.dim(), 1)
-
-    class Parameter(ctypes.Structure):
-        _fields_ = [("data", ctypes.c_void_p), ("strides", ctypes.c_int64 * rank), ("sizes", ctypes.c_int32 * rank)]
-
-    return Parameter(argument.data_ptr(), (ctypes.c_int64 * rank)(*argument.stride() or [1]), (ctypes.c_int32 * rank)(*argument.shape or [1]))
+def parameters_of(arguments):
+    """(address, bytes of an element, sizes, strides) of a tensor, the bytes of a scalar."""
+    for a in arguments:
+        if isinstance(a, torch.Tensor):
+            yield a.data_ptr(), a.itemsize, a.shape, a.stride()
+        else:
+            yield struct.pack("?" if isinstance(a, bool) else "i" if isinstance(a, int) else "d", a)
 
 
-def launch(program, function, grid, arguments):
+def packed(parameter):
+    """As a launch passes it: see csrc/cuda/program.h."""
+    if isinstance(parameter, bytes):
+        return ctypes.create_string_buffer(parameter, 8)
+    address, _, sizes, strides = parameter
+    n = len(sizes) or 1
+    return ctypes.create_string_buffer(struct.pack(f"@Q{n}q{n}i", address, *(strides or [1]), *(sizes or [1])))
+
+
+def launch(program, function, grid, parameters):
     """Runs it; what was wrong, or None."""
-    parameters = [packed(argument) for argument in arguments]
-    pointers = (ctypes.c_void_p * len(parameters))(*(ctypes.addressof(parameter) for parameter in parameters))
-    arrays = [Array(a.data_ptr(), a.itemsize, a.dim(), (ctypes.c_int64 * 8)(*a.shape), (ctypes.c_int64 * 8)(*a.stride()), i)
-              for i, a in enumerate(arguments) if isinstance(a, torch.Tensor)]
+    buffers = [packed(parameter) for parameter in parameters]
+    pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
+    arrays = [Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
+              for i, p in enumerate(parameters) if not isinstance(p, bytes)]
     arrays = (Array * len(arrays))(*arrays)
     call = Launch(program["entry"].encode(), ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(pointers), program["threads"],
                   program["shared_bytes"], (ctypes.c_int32 * 3)(*grid), len(arrays), ctypes.addressof(arrays))
@@ -157,11 +162,11 @@ def launch(program, function, grid, arguments):
 def run(cases):
     """Runs the cases; for each what was wrong, or None."""
     made = functions([case.program for case in cases])
-    return [launch(case.program, made[case.program["text"]], case.grid, case.arguments) for case in cases]
+    return [launch(case.program, made[case.program["text"]], case.grid, list(parameters_of(case.arguments))) for case in cases]
 
 
 def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1)):
     """A kernel written by hand, in the text that programs have."""
     entry = re.search(r"TILE_KERNEL\(\d+\)\s+(\w+)", text)[1]
     program = {"text": text, "entry": entry, "threads": threads, "shared_bytes": shared_bytes}
-    return launch(program, functions([program])[text], grid, arguments)
+    return launch(program, functions([program])[text], grid, list(parameters_of(arguments)))

@@ -31,7 +31,7 @@ def on_the_emulator(programs, monkeypatch):
     def run_ir(text, grid, arguments, passes=True):
         program = emulate.Case(text, grid, arguments, passes).program
         function = programs.get(program["text"]) or emulate.functions([program])[program["text"]]
-        report = emulate.launch(program, function, grid, arguments)
+        report = emulate.launch(program, function, grid, list(emulate.parameters_of(arguments)))
         assert report is None, f"{report}\n{emulate.numbered(text)}\n{program['text']}"
 
     monkeypatch.setattr(_C, "run_ir", run_ir)

@@ -31,5 +31,6 @@ using Owned = std::unique_ptr<PyObject, Release>;
 // Each adds its file's functions and types to the module; -1 with an error set.
 int add_inspection(PyObject* module);
 int add_devices(PyObject* module);
+int add_emulation(PyObject* module);
 
 }  // namespace tile::python

@@ -1,0 +1,110 @@
+// Launches of a call handed to Python before they run, with memory for the meta tensors that stand for those
+// on a GPU: tests run them there.
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/autograd/python_variable.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "runtime/inspection.h"
+#include "torch/python/module.h"
+
+namespace tile::python {
+namespace {
+
+// Of a meta tensor's storage, which owns it from its first use on. Zero, as what torch would have filled.
+char* host_memory(c10::StorageImpl& storage) {
+  constexpr size_t alignment = 256;
+  const size_t bytes = storage.nbytes();
+  if (bytes && !storage.mutable_data()) {
+    void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    if (!memory) throw std::bad_alloc();
+    std::memset(memory, 0, bytes);
+    storage.set_data_ptr_noswap(c10::DataPtr(memory, memory, std::free, c10::Device(c10::kMeta)));
+  }
+  return static_cast<char*>(storage.mutable_data());
+}
+
+Owned numbers(const std::array<int64_t, max_array_rank>& values, int count) {
+  Owned list(PyList_New(count));
+  for (int i = 0; list && i < count; ++i)
+    PyList_SET_ITEM(list.get(), i, PyLong_FromLongLong(values[static_cast<size_t>(i)]));
+  return list;
+}
+
+// (address, bytes of an element, sizes, strides), or the bytes of a scalar.
+Owned parameter_of(const ArgumentRef& argument) {
+  if (argument.scalar) {
+    const auto* bits = reinterpret_cast<const char*>(&argument.scalar->bits);
+    return Owned(PyBytes_FromStringAndSize(bits, info(argument.scalar->dtype).bytes));
+  }
+  const ArrayArgument& array = *argument.array;
+  return Owned(Py_BuildValue("(KiNN)", reinterpret_cast<unsigned long long>(array.data),
+                             info(array.dtype).bytes, numbers(array.sizes, array.rank).release(),
+                             numbers(array.strides, array.rank).release()));
+}
+
+class Emulation final : public LaunchObserver {
+ public:
+  Emulation(cuda::Target target, PyObject* launch) : target_(target), launch_(launch) {}
+  char* memory(void* storage) override { return host_memory(*static_cast<c10::StorageImpl*>(storage)); }
+  bool saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
+           const std::function<Function()>& compiled) override {
+    if (grid.x && grid.y && grid.z) {
+      const cuda::Program program(compiled(), target_);
+      const PyGILState_STATE lock = PyGILState_Ensure();
+      const std::string report = run(program, grid, arguments);
+      PyGILState_Release(lock);
+      if (!report.empty()) fail(name.where, ErrorKind::runtime, report);
+    }
+    return true;
+  }
+
+ private:
+  std::string run(const cuda::Program& program, const Grid& grid, ArgumentRefs arguments) const {
+    const Owned list(PyList_New(0));
+    for (const ArgumentRef& argument : arguments)
+      if (PyList_Append(list.get(), parameter_of(argument).get()) < 0) return "out of memory";
+    const Owned result(PyObject_CallFunction(
+        launch_, "{s:s,s:s,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry", program.entry.c_str(),
+        "threads", program.threads, "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
+        static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
+    if (result && result.get() == Py_None) return {};
+    const char* text = result ? PyUnicode_AsUTF8(result.get()) : nullptr;
+    if (!text) PyErr_Print();
+    return text ? text : "the launch failed in Python";
+  }
+  cuda::Target target_;
+  PyObject* launch_;
+};
+
+PyObject* emulate(PyObject*, PyObject* arguments) {
+  int chip;
+  PyObject *call, *launch;
+  if (!PyArg_ParseTuple(arguments, "iOO", &chip, &call, &launch)) return nullptr;
+  Emulation emulation(target_of_chip(chip), launch);
+  return PyObject_CallNoArgs(call);
+}
+
+PyObject* memory_of(PyObject*, PyObject* tensor) {
+  if (!THPVariable_Check(tensor) || !THPVariable_Unpack(tensor).is_meta()) {
+    PyErr_SetString(PyExc_TypeError, "host_memory: takes a meta tensor");
+    return nullptr;
+  }
+  return PyLong_FromVoidPtr(host_memory(*THPVariable_Unpack(tensor).storage().unsafeGetStorageImpl()));
+}
+
+PyMethodDef methods[] = {
+    {"emulate", guarded<emulate>, METH_VARARGS,
+     "emulate(chip, call, launch): what call() gives, where meta tensors stand for those on a GPU and have "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'shared_bytes'}, grid, parameters), which "
+     "returns None or what went wrong."},
+    {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_emulation(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+
+}  // namespace tile::python

@@ -1,0 +1,85 @@
+"""Operators whose kernels the emulator runs: for a call meta tensors with memory stand for tensors on a GPU."""
+
+import ctypes
+
+import emulate
+import torch
+from tile_ops import _C
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+CHIP = 90
+
+
+def storage(x):
+    """The memory of a tensor's storage as bytes."""
+    count = x.untyped_storage().nbytes()
+    address = _C.host_memory(x) if x.is_meta else x.untyped_storage().data_ptr()
+    return (ctypes.c_char * count).from_address(address) if count else b""
+
+
+def to_gpu(x):
+    elements = x.untyped_storage().nbytes() // x.itemsize
+    meta = torch.empty(elements, dtype=x.dtype, device="meta").as_strided(x.shape, x.stride(), x.storage_offset())
+    if elements:
+        storage(meta)[:] = storage(x)[:]
+    return meta.requires_grad_(x.requires_grad)
+
+
+def to_host(meta):
+    x = torch.empty(meta.untyped_storage().nbytes() // meta.itemsize, dtype=meta.dtype)
+    if len(x):
+        storage(x)[:] = storage(meta)[:]
+    return x.as_strided(meta.shape, meta.stride(), meta.storage_offset())
+
+
+class Emulation:
+    """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
+
+    def __init__(self, functions=None):
+        self.functions, self.programs = functions, []
+
+    def launch(self, program, grid, parameters):
+        self.programs.append(program)
+        if self.functions is None:
+            return None
+        if program["text"] not in self.functions:
+            self.functions |= emulate.functions([program])
+        return emulate.launch(program, self.functions[program["text"]], grid, parameters)
+
+    def call(self, function):
+        return _C.emulate(CHIP, function, self.launch)
+
+    def operator(self, operator):
+        """A function of CPU tensors that does as the operator does on a GPU, gradients included."""
+
+        def emulated(*args, **kwargs):
+            leaves, tree = tree_flatten((args, kwargs))
+            tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+            others = [None if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in leaves]
+            return Call.apply(self, operator, others, tree, *tensors)
+
+        return emulated
+
+
+class Call(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, emulation, operator, others, tree, *tensors):
+        metas = [to_gpu(x) for x in tensors]
+        given = iter(metas)
+        args, kwargs = tree_unflatten([next(given) if other is None else other[0] for other in others], tree)
+        with torch.enable_grad():
+            results = emulation.call(lambda: operator(*args, **kwargs))
+        ctx.emulation, ctx.metas = emulation, metas
+        ctx.results = results if isinstance(results, tuple) else (results,)
+        found = [to_host(result.detach()) for result in ctx.results]
+        ctx.mark_non_differentiable(*(x for x, result in zip(found, ctx.results) if not result.requires_grad))
+        return tuple(found) if isinstance(results, tuple) else found[0]
+
+    @staticmethod
+    def backward(ctx, *grads):
+        pairs = [(result, to_gpu(grad)) for result, grad in zip(ctx.results, grads) if result.requires_grad and grad is not None]
+        inputs = [meta for meta in ctx.metas if meta.requires_grad]
+        results, incoming = zip(*pairs)
+        found = iter(ctx.emulation.call(lambda: torch.autograd.grad(results, inputs, incoming, allow_unused=True)))
+        each = [next(found) if meta.requires_grad else None for meta in ctx.metas]
+        return None, None, None, None, *(None if grad is None else to_host(grad) for grad in each)

@@ -1,0 +1,91 @@
+"""Every operator forward and backward, with the kernels that a GPU gets, run by the emulator: the numerics rule at small shapes."""
+
+import emulate
+import pytest
+import torch
+import torch.nn.functional as F
+from attention_reference import inputs, peer
+from emulate_operators import Emulation
+from numerics import check_call
+
+DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+
+
+def make(*shape, dtype):
+    return torch.randn(*shape).to(dtype).requires_grad_()
+
+
+def channels_last(x):
+    return x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
+
+
+def group_norm(input, groups, weight, bias, *, activation="none"):
+    out = F.group_norm(input, groups, weight, bias)
+    return F.silu(out) if activation == "silu" else out
+
+
+def matmul(input, other, *, activation="none"):
+    return F.gelu(input @ other) if activation == "gelu" else input @ other
+
+
+def rope(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
+    def turn(x):
+        part, rest = x[..., :rotary_dim], x[..., x.shape[-1] if rotary_dim is None else rotary_dim :]
+        first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
+        turned = first * cos - second * sin, second * cos + first * sin
+        turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+        return torch.cat((turned.to(x.dtype), rest), -1)
+
+    return turn(query), turn(key)
+
+
+def tables(positions, width):
+    angle = torch.rand(positions, width) * 7
+    return angle.cos(), angle.sin()
+
+
+# Name: operator, torch's, arguments of a dtype, keyword arguments.
+CASES = {
+    "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
+    "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
+    "softmax_of_one": ("softmax", torch.softmax, lambda dtype: (make(7, 1, dtype=dtype), -1), {}),
+    "layer_norm": ("layer_norm", F.layer_norm, lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)), {}),
+    "layer_norm_alone": ("layer_norm", F.layer_norm, lambda dtype: (make(3, 5, 7, dtype=dtype), (5, 7)), {}),
+    "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5), {}),
+    "group_norm": ("group_norm", group_norm, lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)), {}),
+    "group_norm_silu": ("group_norm", group_norm, lambda dtype: (channels_last(make(2, 32, 4, 4, dtype=dtype)), 8, make(32, dtype=dtype), make(32, dtype=dtype)),
+                        {"activation": "silu"}),
+    "rope": ("rope", rope, lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
+    "rope_interleaved": ("rope", rope, lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
+                         {"interleaved": True, "rotary_dim": 8}),
+    "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
+    "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)), {"activation": "gelu"}),
+    "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
+    "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
+    "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype), {"is_causal": True}),
+}
+
+
+def check(emulation, name, dtype):
+    operator, theirs, args, kwargs = CASES[name]
+    torch.manual_seed(0)  # the same kernels each time
+    check_call(emulation.operator(getattr(torch.ops.tile, operator)), theirs, args(dtype), kwargs, what=name)
+
+
+@pytest.fixture(scope="module")
+def functions(request):
+    """What the selected tests launch, compiled at once."""
+    emulation = Emulation()
+    for item in request.session.items:
+        if item.module is request.module and hasattr(item, "callspec"):
+            with pytest.raises((AssertionError, RuntimeError)):  # it runs nothing, and the results are zero
+                check(emulation, **item.callspec.params)
+    return emulate.functions(emulation.programs)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("name", CASES)
+def test_operator(name, dtype, functions):
+    emulation = Emulation(functions)
+    check(emulation, name, dtype)
+    assert emulation.programs
