@@ -89,9 +89,9 @@ def clean():
 
 @functools.cache
 def emulator():
-    text = "".join(f'#include "{path}"\n' for path in [*sorted(EMULATOR.glob("*.cpp")), TEXT[1]])
-    flags = ["-std=c++20", "-O2", *FLAGS[2:], "-fno-gnu-unique"]
-    function = ctypes.CDLL(str(compiled(text, flags)), mode=ctypes.RTLD_GLOBAL).tile_emulate
+    sources = [*sorted(map(str, EMULATOR.glob("*.cpp"))), str(TEXT[1])]
+    flags = ["-std=c++20", "-O2", *FLAGS[2:], *sources]
+    function = ctypes.CDLL(str(compiled("", flags)), mode=ctypes.RTLD_GLOBAL).tile_emulate
     function.argtypes, function.restype = [ctypes.c_void_p], ctypes.c_char_p
     return function
 

@@ -56,6 +56,14 @@ REPORTS = {
     "shared_race_with_a_reader": (
         "store_shared(shared + thread(), 1u, 5);\n  synchronize();\n  load_shared<u32>(shared + (thread() | 1), 6);\n  store_shared(shared + thread(), 2u, 7);",
         "line 7: thread 1 of block (0, 0, 0) writes 4 bytes at 4 of shared memory; thread 0 read it at line 6, and no barrier stands between"),
+    # Copies that are not waited for.
+    "early": ("copy_async(shared + thread() % 16 * 4, p0.data + thread() % 16 * 4, 16 * (thread() < 16), 5);",
+              "line 5: thread 16 of block (0, 0, 0) writes 16 bytes at 0 of shared memory, and the copy that thread 0 began at line 5 is not waited for"),
+    "read_early": ("if (thread() < 16) copy_async(shared + thread() * 4, p0.data + thread() * 4, 16, 5);\n  copy_async_commit();\n"
+                   "  copy_async_commit();\n  copy_async_wait<2>();\n  synchronize();\n  load_shared<u32>(shared, 6);",
+                   "line 6: thread 0 of block (0, 0, 0) reads 4 bytes at 0 of shared memory, and the copy that thread 0 began at line 5 is not waited for"),
+    "copy_misaligned": ("copy_async(shared, p0.data + 1, 12, 5);",
+                        "line 5: thread 0 of block (0, 0, 0) reads 12 bytes of parameter 0 at a multiple of 4 only"),
     # Waiting.
     "deadlock": ("if (warp() == 0) synchronize(11, \"kernel.cu\", 1);",
                  "block (0, 0, 0) is deadlocked: threads 0-31 wait at the barrier of line 11 (kernel.cu:1); threads 32-63 ended"),
@@ -121,6 +129,37 @@ def test_the_largest_block():
         x = x[at // 32 * 32 + (at % 32 ^ 5)]
         x = x[at - (at % 32 > 0).long()]
     assert sums.tolist() == [2 * int(x[0::2].sum()), 2 * int(x[1::2].sum())]
+
+
+COPYING = """#include "cuda/device/reduce.cuh"
+
+namespace tile {
+
+TILE_KERNEL(64) k(ArrayParameter<i32, 1> p0, ArrayParameter<i32, 1> p1) {
+  u32* shared = (u32*)shared_memory();
+  for (int stage = 0; stage < 2; ++stage) {
+    if (thread() < 16) copy_async(shared + (stage * 16 + thread()) * 4, p0.data + (stage * 16 + thread()) * 4, 4 * (thread() % 5), 1);
+    copy_async_commit();
+  }
+  copy_async_wait<1>();
+  synchronize();
+  const u32 first = load_shared<u32>(shared + 63 - thread(), 2);
+  copy_async_wait<0>();
+  synchronize();
+  store_global(p1.data + thread(), Words<4>{{first + load_shared<u32>(shared + 127 - thread(), 3)}}, true, 4);
+}
+
+}  // namespace tile
+"""
+
+
+def test_copies_in_groups():
+    """Parts of 16 bytes, the rest zero, one group waited for after the other."""
+    x, out = torch.arange(1, 129, dtype=torch.int32), torch.zeros(64, dtype=torch.int32)
+    assert emulate.run_text(COPYING, 64, 512, [x, out]) is None
+    at = torch.arange(128)
+    copied = torch.where(at % 4 < at // 4 % 16 % 5, x, 0)
+    assert torch.equal(out, (copied[:64] + copied[64:]).flip(0))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

@@ -103,13 +103,13 @@ void start_global_memory(std::vector<EmulatedArray> all) {
     });
 }
 
-void check_global(const void* from, int bytes, Access access, bool constant, int line) {
+void check_global(const void* from, int bytes, Access access, bool constant, int line, int alignment) {
   const uintptr_t at = number(from);
   Region* region = find(at);
   if (!region || at + static_cast<uintptr_t>(bytes) > region->end) outside(at, bytes, access, line);
   for (uintptr_t i = at; i < at + static_cast<uintptr_t>(bytes); ++i)
     if (region->at(i).parameter < 0) outside(at, bytes, access, line);
-  if (at % static_cast<uintptr_t>(bytes))
+  if (at % static_cast<uintptr_t>(alignment ? alignment : bytes))
     report(str(deed_text(line, access), " ", bytes, " bytes of parameter ", region->at(at).parameter,
                " at a multiple of ", at & (~at + 1), " only"));
   for (uintptr_t i = at; i < at + static_cast<uintptr_t>(bytes); ++i)

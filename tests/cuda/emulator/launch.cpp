@@ -26,6 +26,7 @@ void run(const Launch& given) {
         ++here.block_number;
         ++here.epoch;
         start_shared_memory(given.shared_bytes);
+        forget_copies();
         run_block(given.threads, [] { launch->kernel(launch->arguments); });
       }
 }

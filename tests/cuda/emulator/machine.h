@@ -17,10 +17,14 @@ extern Place here;
 enum class Access { load, store, change };
 void check_shared(const void* at, int bytes, Access access, int line);
 // `constant`: the kernel was told that nobody writes there while it runs.
-void check_global(const void* at, int bytes, Access access, bool constant, int line);
+void check_global(const void* at, int bytes, Access access, bool constant, int line, int alignment = 0);
 // A word of which some bytes are an element: it is exchanged as a whole.
 void check_global_word(const void* at, Access access, int line);
 char* shared_memory();
+// Until such a copy is waited for, its bytes of shared memory are nobody's.
+void copy_async(void* to, const void* from, int bytes, int line);
+void commit_copies();
+void wait_for_copies(int groups);
 
 // Where threads wait: the user's line and the place in the device library.
 struct Site {
@@ -38,5 +42,10 @@ struct Group {
 // Returns when every thread of the group stands at the same site, and `act` has seen what each has brought.
 // Barriers, shuffles, votes and matrix instructions of warps and warpgroups are all of this kind.
 void meet(Group group, const Site& site, void* brought, void (*act)(void** all, int count));
+
+// ldmatrix of four matrices, and mma.sync of 16 x 8 x 16, of which `value` gives the number of 16 bits.
+void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& site);
+void multiply_matrices(float* sums, const unsigned (&left)[4], unsigned right0, unsigned right1,
+                       float (*value)(unsigned short), const Site& site);
 
 }  // namespace tile::emulator

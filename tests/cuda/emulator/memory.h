@@ -9,6 +9,10 @@ namespace tile::emulator {
 
 // A block begins: nothing is written yet.
 void start_shared_memory(int bytes);
+// A copy that the running thread does not wait for writes there; at its end the bytes are written.
+void begin_copy(const void* at, int bytes, int line);
+void end_copy(const void* at, int bytes, int line);
+void forget_copies();
 
 // An array as it lies in memory; strides in elements.
 struct EmulatedArray {

@@ -5,7 +5,10 @@ namespace tile::emulator {
 namespace {
 
 alignas(1024) char memory[256 * 1024];
-std::vector<TouchedByte> touched;
+struct Byte : TouchedByte {
+  int copies = 0;  // under way to it
+};
+std::vector<Byte> touched;
 
 }  // namespace
 
@@ -27,11 +30,28 @@ void check_shared(const void* at, int bytes, Access access, int line) {
     report(str(deed(), ", of which the kernel has ", touched.size()));
   if (offset % bytes) report(str(deed(), ", which is no multiple of ", bytes));
   for (int64_t i = offset; i < offset + bytes; ++i) {
-    TouchedByte& byte = touched[static_cast<size_t>(i)];
+    const Byte& byte = touched[static_cast<size_t>(i)];
+    if (byte.copies)
+      report(str(deed(), ", and the copy that thread ", byte.writes.last().thread, " began",
+                 byte.writes.last().line ? str(" at line ", byte.writes.last().line) : std::string(),
+                 " is not waited for"));
     if (access != Access::store && !byte.writes.last().happened())
       report(str(deed(), ", and nobody wrote byte ", i));
     if (const Touch* other = byte.race(access)) report(deed() + other->text());
-    byte.note(access, line);
+    touched[static_cast<size_t>(i)].note(access, line);
+  }
+}
+
+void begin_copy(const void* at, int bytes, int line) {
+  check_shared(at, bytes, Access::store, line);
+  for (int64_t i = static_cast<const char*>(at) - memory, end = i + bytes; i < end; ++i)
+    ++touched[static_cast<size_t>(i)].copies;
+}
+void end_copy(const void* at, int bytes, int line) {
+  for (int64_t i = static_cast<const char*>(at) - memory, end = i + bytes; i < end; ++i) {
+    Byte& byte = touched[static_cast<size_t>(i)];
+    --byte.copies;
+    byte.note(Access::store, line);
   }
 }
 

@@ -1,0 +1,53 @@
+// cp.async: 16 bytes to shared memory that arrive when the thread waits for them, in groups.
+#include <cstring>
+#include <deque>
+#include <map>
+
+#include "memory.h"
+
+namespace tile::emulator {
+namespace {
+
+constexpr int width = 16;
+
+struct Copy {
+  char* to;
+  char bytes[width];
+  int line;
+};
+struct Copies {
+  std::vector<Copy> open;  // not in a group yet
+  std::deque<std::vector<Copy>> groups;
+};
+std::map<int, Copies> of_thread;
+
+}  // namespace
+
+void forget_copies() { of_thread.clear(); }
+
+void copy_async(void* to, const void* from, int bytes, int line) {
+  if (bytes < 0 || bytes > width)
+    report(str(deed_text(line, Access::load), " ", bytes, " bytes for a copy of ", width));
+  if (bytes) check_global(from, bytes, Access::load, false, line, width);
+  begin_copy(to, width, line);
+  Copy copy{static_cast<char*>(to), {}, line};
+  std::memcpy(copy.bytes, from, static_cast<size_t>(bytes));
+  of_thread[here.thread].open.push_back(copy);
+}
+
+void commit_copies() {
+  Copies& copies = of_thread[here.thread];
+  copies.groups.push_back(std::move(copies.open));
+  copies.open.clear();
+}
+
+void wait_for_copies(int groups) {
+  auto& under_way = of_thread[here.thread].groups;
+  for (; static_cast<int>(under_way.size()) > groups; under_way.pop_front())
+    for (const Copy& copy : under_way.front()) {
+      std::memcpy(copy.to, copy.bytes, width);
+      end_copy(copy.to, width, copy.line);
+    }
+}
+
+}  // namespace tile::emulator

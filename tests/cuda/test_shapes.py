@@ -1,0 +1,127 @@
+"""Kernels for a GPU in shapes that fill many warps or hardly one, from memory of any order, against the same kernels on the CPU."""
+
+import emulate
+import torch
+from tile_ops import _C
+
+SHAPES = [(1, 1), (1, 70), (70, 1), (7, 33), (33, 7), (64, 130), (130, 5), (128, 96), (8, 600), (600, 8)]
+DTYPES = {"i32": torch.int32, "bf16": torch.bfloat16, "f64": torch.float64, "i8": torch.int8, "bool": torch.bool}
+
+
+def same_on_both(launches):
+    """(text, grid, arguments): every array is the same afterwards, bit for bit; values are whole numbers."""
+    cases, expected = [], []
+    for text, grid, arguments in launches:
+        theirs = [a.detach().clone() if isinstance(a, torch.Tensor) else a for a in arguments]
+        _C.run_ir(text, grid, theirs)
+        expected.append(theirs)
+        cases.append(emulate.Case(text, grid, arguments))
+    for case, theirs, report in zip(cases, expected, emulate.run(cases)):
+        assert report is None, f"{report}\n{emulate.numbered(case.text)}\n{case.program['text']}"
+        for got, wanted in zip(case.arguments, theirs):
+            if isinstance(got, torch.Tensor):
+                assert torch.equal(got, wanted), f"{emulate.numbered(case.text)}\n{case.program['text']}"
+
+
+def values(dtype, *sizes):
+    return torch.randint(0, 2 if dtype == "bool" else 4, sizes).to(DTYPES[dtype])
+
+
+def pad(dtype):
+    return "1.0" if dtype in ("bf16", "f64") else "1"
+
+
+def kernel(arrays, body):
+    """A kernel of arrays %a, %b, … of (dtype, rank), with the block's number %i and zero %z."""
+    parameters = ", ".join(f"%{chr(97 + n)}: array<{dtype},{rank}>" for n, (dtype, rank) in enumerate(arrays))
+    return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%i: i32 = bid {{axis=0}}\n{body}\n}}\n"
+
+
+def turned(x):
+    return x.mT.contiguous().mT
+
+
+def test_reductions_over_each_axis_and_both():
+    launches = []
+    for number, shape in enumerate(SHAPES):
+        dtype = list(DTYPES)[number % len(DTYPES)]
+        name = {"bool": "reduce_any", "i8": "reduce_max"}.get(dtype, "reduce_sum")
+        for place in (lambda x: x, turned):
+            m, n = shape
+            body = f"""%t: {dtype}[{m}, {n}] = load %a, %i, %z {{pad={pad(dtype)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
+%r: {dtype}[{n}] = {name} %t {{axes=[0]}}
+%s: {dtype}[{m}] = {name} %t {{axes=[1]}}
+%u: {dtype} = {name} %t {{axes=[0, 1]}}
+%v: {dtype}[1, {n}] = reshape %r {{shape=[1, {n}]}}
+%w: {dtype}[1] = reshape %u {{shape=[1]}}
+store %b, %v, %i, %z {{steps=[1, {n}]}}
+store %c, %s, %i {{steps=[{m}]}}
+store %d, %w, %i {{steps=[1]}}"""
+            arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 1)]
+            x = place(values(dtype, 2 * m - m // 3, n + 2))
+            outputs = [torch.zeros(2, n), torch.zeros(2 * m), torch.zeros(2)]
+            launches.append((kernel(arrays, body), (2, 1, 1), [x, *(out.to(DTYPES[dtype]) for out in outputs)]))
+    same_on_both(launches)
+
+
+def test_elements_change_threads():
+    """A tile read along one axis and written along the other; joined with itself; turned in registers."""
+    launches = []
+    for number, (m, n) in enumerate(SHAPES):
+        dtype = list(DTYPES)[number % len(DTYPES)]
+        body = f"""%t: {dtype}[{m}, {n}] = load %a, %z, %z {{pad={pad(dtype)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
+%u: {dtype}[{n}, {m}] = permute %t {{axes=[1, 0]}}
+%v: {dtype}[{m * n}] = reshape %u {{shape=[{m * n}]}}
+%w: {dtype}[{2 * m}, {n}] = cat %t, %t {{axis=0}}
+%s: {dtype}[{m}, {2 * n}] = cat %t, %t {{axis=1}}
+store %b, %t, %z, %z {{steps=[{m}, {n}]}}
+store %c, %v, %z {{steps=[{m * n}]}}
+store %d, %w, %z, %z {{steps=[{2 * m}, {n}]}}
+store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
+        arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 2), (dtype, 2)]
+        outputs = [turned(torch.zeros(m, n)), torch.zeros(m * n), torch.zeros(2 * m, n), torch.zeros(m, 2 * n)]
+        launches.append((kernel(arrays, body), (1, 1, 1), [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
+    same_on_both(launches)
+
+
+def test_places_before_and_behind_an_array():
+    """Windows and slices that begin at negative places, and reach beyond the end, in whole vectors and not."""
+    launches = []
+    for dtype in DTYPES:
+        for columns in (32, 37):
+            for at in (-3, -1, 0, 1, 40):
+                body = f"""%k: i32 = constant {{dtype=i32, value={at}}}
+%l: i32 = constant {{dtype=i32, value={at + 50}}}
+%t: {dtype}[4, 16] = load %a, %k, %k {{pad={pad(dtype)}, shape=[4, 16], steps=[2, 8]}}
+%s: array<{dtype},2> = slice %a, %k, %l {{axis=1}}
+%u: {dtype}[4, 16] = load %s, %z, %i {{pad={pad(dtype)}, shape=[4, 16], steps=[4, 16]}}
+store %b, %t, %i, %z {{steps=[4, 16]}}
+store %c, %u, %i, %z {{steps=[4, 16]}}
+store %d, %t, %k, %k {{steps=[4, 16]}}"""
+                arrays = [values(dtype, 5, columns), values(dtype, 12, 16), values(dtype, 12, 15), values(dtype, 7, 20)]
+                launches.append((kernel([(dtype, 2)] * 4, body), (1, 1, 1), arrays))
+    same_on_both(launches)
+
+
+def test_arrays_without_elements():
+    body = """%t: i32[3, 8] = load %a, %i, %z {pad=1, shape=[3, 8], steps=[3, 8]}
+%u: i32[3, 8] = broadcast %z {shape=[3, 8]}
+%g: i32[3, 8] = gather %a, %u, %u {pad=1}
+%r: i32[3, 8] = add %t, %g
+store %b, %r, %i, %z {steps=[3, 8]}
+store %a, %r, %i, %z {steps=[3, 8]}
+atomic_add %a, %r, %u, %u"""
+    text = kernel([("i32", 2), ("i32", 2)], body)
+    same_on_both([(text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)]) for sizes in ((0, 8), (3, 0), (0, 0))])
+    same_on_both([(text, (0, 1, 1), [torch.zeros(3, 8, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])])
+
+
+def test_scalars_of_a_launch():
+    text = """kernel k(%a: array<f64,1>, %x: f64, %n: i32, %c: bool) {
+%i: i32 = bid {axis=0}
+%y: f64 = astype %n {dtype=f64}
+%w: f64 = where %c, %x, %y
+%t: f64[5] = broadcast %w {shape=[5]}
+store %a, %t, %i {steps=[5]}
+}"""
+    same_on_both([(text, (2, 1, 1), [torch.zeros(8, dtype=torch.float64), 0.1, -7, c]) for c in (False, True)])
