@@ -10,16 +10,18 @@ SIZE, BATCH = 16, 24
 def draw(count, generator):
     """Discs, squares and crosses of any place and size: [count, 1, SIZE, SIZE] from -1 (paper) to 1 (ink)."""
 
-    def uniform(low, high):
-        return low + (high - low) * torch.rand(count, 1, 1, generator=generator)
+    device = generator.device
 
-    line = torch.arange(SIZE) + 0.5
+    def uniform(low, high):
+        return low + (high - low) * torch.rand(count, 1, 1, generator=generator, device=device)
+
+    line = torch.arange(SIZE, device=device) + 0.5
     x, y = line - uniform(5, SIZE - 5), line[:, None] - uniform(5, SIZE - 5)
     radius = uniform(2.5, 4.5)
     disc = radius - (x * x + y * y).sqrt()
     square = radius - torch.maximum(x.abs(), y.abs()) * 1.1
     cross = torch.minimum(1.2 - torch.minimum(x.abs(), y.abs()), radius - torch.maximum(x.abs(), y.abs()))
-    kind = torch.randint(3, (count, 1, 1), generator=generator)
+    kind = torch.randint(3, (count, 1, 1), generator=generator, device=device)
     inside = torch.where(kind == 0, disc, torch.where(kind == 1, square, cross))  # pixels to the edge
     return (2 * inside).clamp(-1, 1)[:, None]
 
@@ -33,16 +35,19 @@ def mix(pictures, noise, time):
 def loss(model, step):
     generator = torch.Generator().manual_seed(step)
     pictures = draw(BATCH, generator)
-    noise = torch.randn(pictures.shape, generator=generator)
-    time = 0.02 + 0.97 * torch.rand(BATCH, generator=generator)
+    noise = torch.randn(pictures.shape, generator=generator, device=generator.device)
+    time = 0.02 + 0.97 * torch.rand(BATCH, generator=generator, device=generator.device)
+    # The same batch for a model on any device.
+    pictures, noise, time = (tensor.to(next(model.parameters()).device) for tensor in (pictures, noise, time))
     return (model(mix(pictures, noise, time[:, None, None, None]), time) - noise).square().mean()
 
 
 @torch.no_grad()
 def sample(model, count, turns=40):
     """Noise, made a picture in `turns` small steps back in time."""
-    x = torch.randn(count, 1, SIZE, SIZE, generator=torch.Generator().manual_seed(1))
-    times = torch.linspace(0.99, 0.0, turns + 1)
+    device, generator = next(model.parameters()).device, torch.Generator().manual_seed(1)
+    x = torch.randn(count, 1, SIZE, SIZE, generator=generator, device=generator.device).to(device)
+    times = torch.linspace(0.99, 0.0, turns + 1, device=device)
     for now, then in zip(times, times[1:]):
         noise = model(x, now.expand(count))
         angle = now * (math.pi / 2)

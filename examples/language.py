@@ -20,16 +20,17 @@ class Text:
         text = re.sub(" +", " ", text)  # much of it is indentation
         self.characters = sorted(set(text))
         number = {character: i for i, character in enumerate(self.characters)}
-        self.tokens = torch.tensor([number[character] for character in text])
+        self.tokens = torch.tensor([number[character] for character in text], device="cpu")
 
     def batch(self, step):
         """Inputs and targets, [BATCH, LENGTH], the same for everyone who asks for this step."""
-        starts = torch.randint(len(self.tokens) - LENGTH, (BATCH,), generator=torch.Generator().manual_seed(step))
+        generator = torch.Generator().manual_seed(step)
+        starts = torch.randint(len(self.tokens) - LENGTH, (BATCH,), generator=generator, device=generator.device)
         rows = torch.stack([self.tokens[start : start + LENGTH + 1] for start in starts.tolist()])
         return rows[:, :-1], rows[:, 1:]
 
     def loss(self, model, step):
-        inputs, targets = self.batch(step)
+        inputs, targets = (tokens.to(next(model.parameters()).device) for tokens in self.batch(step))
         return F.cross_entropy(model(inputs).flatten(0, 1), targets.flatten())
 
     @torch.no_grad()
@@ -38,6 +39,6 @@ class Text:
         generator = torch.Generator().manual_seed(0)
         tokens = [self.characters.index(character) for character in start]
         for _ in range(count):
-            logits = model(torch.tensor([tokens[-LENGTH:]]))[0, -1]
+            logits = model(torch.tensor([tokens[-LENGTH:]], device=next(model.parameters()).device))[0, -1].cpu()
             tokens.append(torch.multinomial((logits / temperature).softmax(0), 1, generator=generator).item())
         return "".join(self.characters[token] for token in tokens)

@@ -158,7 +158,7 @@ class Denoiser(torch.nn.Module):
         self.leave = torch.nn.Conv2d(channels, 1, 3, padding=1)
 
     def forward(self, pictures, time):
-        frequency = torch.exp(torch.linspace(0, math.log(1000), self.channels // 2))
+        frequency = torch.exp(torch.linspace(0, math.log(1000), self.channels // 2, device=time.device))
         waves = time[:, None] * frequency
         time = self.ops.linear(torch.cat((waves.sin(), waves.cos()), 1), self.time, "silu")
         x = self.second(self.attention(self.first(self.enter(pictures), time)), time)

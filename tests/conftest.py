@@ -1,6 +1,7 @@
 """Options of the suite (--shard, --long, --device, --seed), one seed for each test, seconds for each folder."""
 
 import collections
+import contextlib
 import os
 import pathlib
 import random
@@ -10,6 +11,8 @@ import zlib
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
+# Folders whose tests make tensors on the CPU on every device: they are about that target, or bring them to the device themselves.
+AT_HOME = {"cpu", "cuda", "prims"}
 pytest_plugins = ["googletest"]
 
 
@@ -17,7 +20,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("tile_ops")
     group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
     group.addoption("--long", action="store_true", help="full counts of random cases (also TILE_LONG=1)")
-    group.addoption("--device", default="cpu", help="the torch device that operator tests use")
+    group.addoption("--device", default="cpu", help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
     group.addoption("--seed", type=int, help="this seed for every test, instead of one made of the test's name")
 
 
@@ -31,6 +34,12 @@ def pytest_configure(config):
         config.option.long = True
     elif config.getoption("long"):
         os.environ["TILE_LONG"] = "1"
+    if config.getoption("device") != "cpu":
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch's products are else no deterministic ones
+        import torch
+
+        # Tensors that files make while they are imported, too. Without the switch no mode stands between a test and torch.
+        torch.set_default_device(config.getoption("device"))
 
 
 def pytest_collection_modifyitems(config, items):
@@ -50,8 +59,20 @@ def pytest_collection_modifyitems(config, items):
 
 @pytest.fixture
 def device(pytestconfig):
-    """The device of the run: one switch moves the operator tests to a GPU."""
-    return pytestconfig.getoption("device")
+    """The device of the run. Tensors made without one are there."""
+    import torch
+
+    return torch.device(pytestconfig.getoption("device"))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tensors_at_home(request):
+    """Makes tensors on the CPU in some folders, whatever the device of the run is."""
+    import torch
+
+    away = request.config.getoption("device") != "cpu"
+    with torch.device("cpu") if away and request.path.parent.name in AT_HOME else contextlib.nullcontext():
+        yield
 
 
 @pytest.fixture

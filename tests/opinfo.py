@@ -21,7 +21,7 @@ def opinfo(name, variant=""):
 def samples(name, dtype, variant="", accept=lambda sample: True):
     """[(arguments, keyword arguments)] of every sample that `accept` takes; gradients are asked for."""
     found = []
-    for sample in opinfo(name, variant).sample_inputs("cpu", dtype, requires_grad=True):
+    for sample in opinfo(name, variant).sample_inputs(str(torch.get_default_device()), dtype, requires_grad=True):
         if accept(sample):
             found.append(((sample.input, *sample.args), sample.kwargs))
     assert found, f"no sample of {name} {variant} is left"

@@ -13,7 +13,7 @@ softmax = torch.ops.tile.softmax
 
 @pytest.fixture
 def x():
-    return torch.randn(5, 300)
+    return torch.randn(5, 300, device="cpu")
 
 
 def test_ir_of_the_cpu_s_kernel_which_runs(x):

@@ -119,9 +119,9 @@ def test_export():
         assert torch.equal(mine, other)
 
 
-def test_autocast():
+def test_autocast(device):
     args = inputs(1, 2, 2, 9, 11, 8)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
+    with torch.autocast(device.type, dtype=torch.bfloat16):
         out, lse = attention(*args, attn_bias=torch.randn(9, 11))
         theirs = torch.nn.functional.scaled_dot_product_attention(*args)
     assert out.dtype == theirs.dtype == torch.bfloat16 and lse.dtype == torch.float32
@@ -241,7 +241,7 @@ K = torch.zeros(2, 2, 7, 8)
             (Q, K.to("meta"), K),
             {},
             RuntimeError,
-            "tile::attention: 'query' is on cpu, but 'key' is on meta; move them to one device",
+            f"tile::attention: 'query' is on {Q.device}, but 'key' is on meta; move them to one device",
         ),
     ],
 )

@@ -7,7 +7,7 @@ import torch
 tile = torch.ops.tile
 
 
-def f(*sizes, dtype=torch.float32, device="cpu"):
+def f(*sizes, dtype=torch.float32, device=None):
     return torch.ones(sizes, dtype=dtype, device=device)
 
 
@@ -26,6 +26,7 @@ def meta(*sizes):
 FLOATS = "it must be Half, BFloat16, Float or Double, convert it with .to()"
 OTHERS = "it must be float16, bfloat16, float32 or float64"
 MOVE = "move them to one device"
+HERE = f().device
 LAST = "it must be the sizes of the last dimensions"
 X = (1, 2, 3, 4)
 
@@ -92,12 +93,12 @@ SHAPES = [
      "tile::attention: 'attn_bias' is [4, 4], which does not broadcast to the scores, [1, 2, 3, 3]; every dimension must be equal or 1"),
 ]
 DEVICES = [
-    (lambda: tile.rms_norm(f(2, 3), [3], meta(3)), f"tile::rms_norm: 'input' is on cpu, but 'weight' is on meta; {MOVE}"),
-    (lambda: tile.layer_norm(f(2, 3), [3], f(3), meta(3)), f"tile::layer_norm: 'input' is on cpu, but 'bias' is on meta; {MOVE}"),
-    (lambda: tile.group_norm(f(2, 4, 3), 2, meta(4)), f"tile::group_norm: 'input' is on cpu, but 'weight' is on meta; {MOVE}"),
-    (lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)), f"tile::rope: 'query' is on cpu, but 'key' is on meta; {MOVE}"),
-    (lambda: tile.matmul(f(2, 3), meta(3, 2)), f"tile::matmul: 'input' is on cpu, but 'other' is on meta; {MOVE}"),
-    (lambda: tile.attention(f(*X), meta(*X), f(*X)), f"tile::attention: 'query' is on cpu, but 'key' is on meta; {MOVE}"),
+    (lambda: tile.rms_norm(f(2, 3), [3], meta(3)), f"tile::rms_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.layer_norm(f(2, 3), [3], f(3), meta(3)), f"tile::layer_norm: 'input' is on {HERE}, but 'bias' is on meta; {MOVE}"),
+    (lambda: tile.group_norm(f(2, 4, 3), 2, meta(4)), f"tile::group_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)), f"tile::rope: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
+    (lambda: tile.matmul(f(2, 3), meta(3, 2)), f"tile::matmul: 'input' is on {HERE}, but 'other' is on meta; {MOVE}"),
+    (lambda: tile.attention(f(*X), meta(*X), f(*X)), f"tile::attention: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
 ]
 CASES = [
     pytest.param(kind, call, text, id=f"{text.split(':')[2]}-{what}{i}")

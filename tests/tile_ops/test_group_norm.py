@@ -157,9 +157,9 @@ def test_backward_is_an_operator(mask):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_autocast_gives_the_dtype_of_torch(dtype):
+def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 4, 5, dtype=dtype)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16):
         assert op(x, 2, torch.ones(4), torch.ones(4)).dtype == theirs(x, 2, torch.ones(4), torch.ones(4)).dtype
 
 

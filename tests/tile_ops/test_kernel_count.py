@@ -143,10 +143,9 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("dtype", every if metafunc.config.getoption("long") else every[:2])
 
 
-def test_number_of_kernels(dtype, seed):
-    done = subprocess.run(
-        [sys.executable, __file__, dtype, str(seed)], capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+def test_number_of_kernels(dtype, seed, device):
+    command = [sys.executable, __file__, dtype, str(seed), str(device)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
     for name, each in counts.items():
@@ -157,5 +156,6 @@ def test_number_of_kernels(dtype, seed):
 
 if __name__ == "__main__":
     assert not _C.compiled_kernels()
+    torch.set_default_device(sys.argv[3])
     found = {make.__name__: count_apart(make, getattr(torch, sys.argv[1]), int(sys.argv[2])) for make in OPERATORS}
     print(json.dumps(found))

@@ -103,10 +103,10 @@ def test_large_mean_small_variance(length):
 def test_large_mean_small_variance_in_double(length):
     # torch rounds here too, so both are held against extended precision.
     x = torch.randn(7, length, dtype=torch.double) + 1e4
-    wide = x.numpy().astype(numpy.longdouble)
+    wide = x.cpu().numpy().astype(numpy.longdouble)
     centered = wide - wide.mean(-1, keepdims=True)
     expected = centered / numpy.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
-    ours, theirs = (abs(f(x, (length,)).numpy() - expected).max() for f in (op, F.layer_norm))
+    ours, theirs = (abs(f(x, (length,)).cpu().numpy() - expected).max() for f in (op, F.layer_norm))
     assert ours <= 2 * theirs + numpy.spacing(1e4)  # the mean itself is rounded to double
 
 
@@ -148,9 +148,9 @@ def test_backward_is_an_operator(mask):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_autocast_gives_the_dtype_of_torch(dtype):
+def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16):
         assert op(x, [5], torch.ones(5), torch.ones(5)).dtype == F.layer_norm(x, [5], torch.ones(5), torch.ones(5)).dtype
 
 

@@ -35,9 +35,9 @@ def poison():
 
 
 @pytest.fixture
-def make(device):
+def make():
     def tensor(*shape, dtype=torch.float32, grad=True):
-        return torch.randn(*shape, dtype=torch.float32).to(device, dtype).requires_grad_(grad)
+        return torch.randn(*shape).to(dtype).requires_grad_(grad)
 
     return tensor
 

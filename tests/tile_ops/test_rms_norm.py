@@ -145,9 +145,9 @@ def test_backward_is_an_operator(mask):
 
 @pytest.mark.filterwarnings("ignore:Mismatch dtype")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_autocast_gives_the_dtype_of_torch(dtype):
+def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16):
         assert op(x, [5], torch.ones(5)).dtype == F.rms_norm(x, [5], torch.ones(5)).dtype
 
 

@@ -131,9 +131,9 @@ def test_scalar_under_vmap():
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_autocast_gives_the_dtype_of_torch(dtype):
+def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16):
         assert op(x, 1).dtype == torch.softmax(x, 1).dtype
 
 

@@ -202,9 +202,9 @@ def test_compiled_autograd(ops):
     close(xs[1].grad, 2 * xs[0].detach(), 1e-6)
 
 
-def test_autocast(ops):
+def test_autocast(ops, device):
     x, c, s = data(torch.float32)
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(device.type, torch.bfloat16):
         y, m = ops.rope(x, c, s)
         assert y.dtype == m.dtype == torch.bfloat16
         assert ops.rope(x.double(), c.double(), s.double())[0].dtype == torch.float64  # as torch: float64 is left alone

@@ -1,0 +1,13 @@
+"""Runs the primitives on the device of the run; what is compared is made on the CPU, whose torch knows every dtype."""
+
+import functools
+
+import on_device
+import pytest
+from tile_ops import _C
+
+
+@pytest.fixture(autouse=True)
+def _on_the_device(device, monkeypatch):
+    if device.type != "cpu":
+        monkeypatch.setattr(_C, "run_ir", functools.partial(on_device.run_ir, device))
