@@ -4,6 +4,7 @@ import dataclasses
 import itertools
 import math
 import random
+import re
 
 import torch
 from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened, wrapped
@@ -55,6 +56,8 @@ class Program(Arithmetic, Regions):
         random.seed(seed)
         torch.manual_seed(seed)
         self.lines, self.body, self.arrays, self.pool, self.products, self.count = [], [], [], [], set(), 0
+        self.named, self.result_of = {}, {}  # the values by name; that of an op
+        self.dropped, self.instead = set(), {}  # statements that a smaller program lacks; values by what stands for them
         self.depth, self.blocks = 0, [random.randint(1, 3)] + ([random.randint(1, 2)] if random.random() < 0.3 else [])
         extents = [random.choice([1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 130]) for _ in range(3)]
         self.extents = [e for e in extents if e > 1] or [4]
@@ -203,7 +206,7 @@ class Program(Arithmetic, Regions):
             x[at] = tile[there]
             e[at] = torch.zeros(len(at), dtype=torch.float64) if bound is None else bound[there]
 
-        self.body.append(run)
+        self.does(run)
 
     def store(self):
         found = [a for a in self.arrays if a.written and not a.shared]
@@ -230,7 +233,7 @@ class Program(Arithmetic, Regions):
                 x[places] = tile[full]
                 e[places] = 0.0 if bound is None else bound[full]
 
-        self.body.append(run)
+        self.does(run)
 
     def finish(self):
         """A result: a value in an array of its shape."""
@@ -244,7 +247,21 @@ class Program(Arithmetic, Regions):
     @property
     def text(self):
         arrays = ", ".join(f"{a.name}: array<{a.dtype},{a.tensor.dim()}>" for a in self.arrays)
-        return f"kernel random({arrays}) {{\n" + "\n".join(self.lines) + "\n}\n"
+        return f"kernel random({arrays}) {{\n" + "\n".join(map(self.renamed, self.shown())) + "\n}\n"
+
+    def shown(self):
+        return [line.text for line in self.lines if all(map(self.has, line.statements))]
+
+    def has(self, statement):
+        return statement not in self.dropped and self.result_of.get(statement) not in self.instead
+
+    def renamed(self, text):
+        return re.sub(r"%\d+", lambda name: self.standing_for(self.named[name[0]]).name, text) if self.instead else text
+
+    def standing_for(self, value):
+        while value in self.instead:
+            value = self.instead[value]
+        return value
 
     @property
     def grid(self):
@@ -257,17 +274,20 @@ class Program(Arithmetic, Regions):
             x = widened(array.tensor).clone()
             memory[array.name] = x, torch.zeros(x.shape, dtype=torch.float64) if array.written else None
         for block in itertools.product(*(range(n) for n in self.grid)):
-            State(memory, [torch.tensor(i) for i in block]).run(self.body)
+            State(memory, [torch.tensor(i) for i in block], self).run(self.body)
         return [memory[array.name] for array in self.arrays]
 
 
 class State:
-    def __init__(self, memory, block):
-        self.memory, self.block, self.values = memory, block, {}
+    def __init__(self, memory, block, program):
+        self.memory, self.block, self.program, self.values = memory, block, program, {}
 
     def run(self, body):
         for statement in body:
-            statement(self)
+            if self.program.has(statement):
+                statement(self)
+            elif (value := self.program.result_of.get(statement)) in self.program.instead:
+                self.values[value] = self.values[self.program.standing_for(value)]
 
 
 def place(x, e, index, tile, steps):

@@ -4,6 +4,7 @@ import itertools
 import random
 
 import torch
+from random_statements import stays
 
 
 class Regions:
@@ -64,7 +65,7 @@ class Regions:
                 now = [s.values[v] for v in ends]
             s.values.update(zip(results, now))
 
-        self.body.append(run)
+        self.does(run)
         self.pool += results
         self.products.update(results)
 
@@ -89,7 +90,7 @@ class Regions:
             s.run(body)
             s.values.update(zip(results, [s.values[v] for v in ends]))
 
-        self.body.append(run)
+        self.does(run)
         self.pool += results
         self.products.update(results)
 
@@ -112,6 +113,7 @@ class Regions:
             self.line("} () {")
             self.line("  yield")
             self.line("}")
+            self.does(stays)
             middle.extend([first + self.body, stop, left])
             self.body = []
             self.steps(2)
@@ -136,6 +138,6 @@ class Regions:
                 s.run(rest)
                 now = [s.values[v] for v in ends]
 
-        self.body.append(run)
+        self.does(run)
         self.pool += results
         self.products.update(results)

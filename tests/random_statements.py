@@ -26,6 +26,17 @@ def kind(dtype):
     return "float" if dtype in FLOATS else "int" if dtype in INTEGERS else "bool"
 
 
+def stays(state):
+    """The statement of lines that a smaller program keeps."""
+
+
+@dataclasses.dataclass
+class Line:
+    text: str
+    depth: int
+    statements: list = dataclasses.field(default_factory=list)  # the functions that do what it says, the innermost first
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Value:
     name: str
@@ -46,11 +57,21 @@ class Arithmetic:
 
     # Text and meaning side by side.
     def line(self, text):
-        self.lines.append("  " * (self.depth + 1) + text)
+        self.lines.append(Line("  " * (self.depth + 1) + text, self.depth))
+
+    def does(self, run):
+        """A statement: what the lines since the last one, its regions' among them, do to a state."""
+        for line in reversed(self.lines):
+            if line.depth < self.depth or (line.depth == self.depth and line.statements):
+                break
+            line.statements.append(run)
+        self.body.append(run)
 
     def value(self, dtype, shape, known=True):
         self.count += 1
-        return Value(f"%{self.count}", dtype, tuple(shape), known or dtype not in HELD)
+        value = Value(f"%{self.count}", dtype, tuple(shape), known or dtype not in HELD)
+        self.named[value.name] = value
+        return value
 
     def op(self, text, dtype, shape, meaning, known=True):
         value = self.value(dtype, shape, known)
@@ -61,7 +82,8 @@ class Arithmetic:
             assert tuple(x.shape) == value.shape, (text, x.shape, value.shape)
             state.values[value] = (x, None if e is None else e.expand(x.shape))
 
-        self.body.append(run)
+        self.result_of[run] = value
+        self.does(run)
         self.pool.append(value)
         return value
 
@@ -304,7 +326,7 @@ class Arithmetic:
                 total = torch.stack(running[::-1] if reverse else running, axis)
             state.values[result] = total, None
 
-        self.body.append(run)
+        self.does(run)
         self.pool.append(result)
 
     def matrix(self):

@@ -30,25 +30,31 @@ def surrounded(x, byte):
     return copy, lambda: bool((memory.view(count, x.itemsize)[outside] == byte).all())
 
 
+def mistake(program, expected, passes, byte, run_ir):
+    """What is wrong with the arrays after the program, whose memory lies amid bytes of that value; None: nothing."""
+    arrays, untouched = zip(*(surrounded(a.tensor, byte) for a in program.arrays))
+    try:
+        run_ir(program.text, program.grid, list(arrays), passes)
+    except RuntimeError as error:
+        return f"passes {passes}: {error}"
+    for array, got, same_beside, (x, bound) in zip(program.arrays, arrays, untouched, expected):
+        if not same_beside():
+            return f"passes {passes}: memory beside {array.name} was written"
+        wrong = differences(widened(got), x, bound)
+        if wrong.any():
+            at = tuple(wrong.nonzero()[0].tolist())
+            return (f"passes {passes}: {array.name}{list(at)} of {array.dtype}{list(x.shape)} is {got[at].item()}, not "
+                    f"{x[at].item()} (bound {0 if bound is None else bound[at].item()}); {int(wrong.sum())} wrong")
+    return None
+
+
 def run(seed):
     """How many elements were compared, and how many of them bit for bit."""
     program = Program(seed)
     expected = program.evaluate()
     for passes in (False, True):
-        arrays, untouched = zip(*(surrounded(a.tensor, 0 if (seed + passes) % 2 else 255) for a in program.arrays))
-        try:
-            _C.run_ir(program.text, program.grid, list(arrays), passes)
-        except RuntimeError as error:
-            pytest.fail(f"seed {seed}, passes {passes}: {error}\n{program.text}")
-        for array, got, same_beside, (x, bound) in zip(program.arrays, arrays, untouched, expected):
-            assert same_beside(), f"seed {seed}, passes {passes}: memory beside {array.name} was written\n{program.text}"
-            wrong = differences(widened(got), x, bound)
-            if wrong.any():
-                at = tuple(wrong.nonzero()[0].tolist())
-                pytest.fail(
-                    f"seed {seed}, passes {passes}: {array.name}{list(at)} of {array.dtype}{list(x.shape)} is {got[at].item()}, not "
-                    f"{x[at].item()} (bound {0 if bound is None else bound[at].item()}); {int(wrong.sum())} wrong\n{program.text}"
-                )
+        if text := mistake(program, expected, passes, 0 if (seed + passes) % 2 else 255, _C.run_ir):
+            pytest.fail(f"seed {seed}, {text}\n{program.text}")
     bounds = [b for a, (_, b) in zip(program.arrays, expected) if a.written and b is not None]
     return torch.tensor([[b.numel(), int((b < math.inf).sum()), int((b == 0).sum())] for b in bounds]).sum(0)
 
