@@ -68,11 +68,6 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
 
 std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop) {
   constexpr int64_t most_bytes = 64;  // of a thread's registers
-  bool shares = !loop.results.empty();
-  for (const auto& before : loop.parent->ops) {
-    if (before.get() == &loop) break;
-    shares |= before->is("load") && before->results[0]->type.rank() > 0;
-  }
   std::vector<const Op*> loads;
   int64_t bytes = 0;
   for (const auto& op : loop.region().ops) {
@@ -82,7 +77,7 @@ std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop) {
     bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
     loads.push_back(op.get());
   }
-  if (!shares || bytes > most_bytes) loads.clear();
+  if (loop.results.empty() || bytes > most_bytes) loads.clear();
   return loads;
 }
 
