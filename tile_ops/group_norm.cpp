@@ -17,6 +17,18 @@ Kernel sums("group_norm_sums", sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 
+struct Extents {
+  int channels, pixels;
+};
+// 16384 elements: 32 for each of 512 threads' registers.
+Extents gpu_tile(int64_t pixels, int axis) {
+  if (!axis) return {128, 128};
+  if (pixels <= 64) return {256, 64};
+  if (pixels <= 256) return {64, 256};
+  if (pixels <= 1024) return {16, 1024};
+  return pixels <= 4096 ? Extents{4, 4096} : Extents{1, 16384};
+}
+
 // Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
 // copies where the pixels are no single axis.
 class Images {
@@ -34,8 +46,8 @@ class Images {
     images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
     axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
     on_gpu = whole.device == DeviceKind::cuda;
-    if (on_gpu)  // what registers hold
-      tile = !axis ? Extents{128, 32} : pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
+    if (on_gpu)
+      tile = gpu_tile(pixels, axis);
     else if (axis)
       tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
     else
@@ -44,15 +56,18 @@ class Images {
   bool holds_group(int64_t groups) const {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
   }
+  // Whether a block a group is blocks enough, and the group small enough for one.
+  bool fits_blocks(int64_t groups) const {
+    const int64_t elements = channels / groups * pixels;
+    return axis && (elements <= 32768 ||
+                    (on_gpu ? images * groups >= 264 && elements <= 131072 : images * groups >= 8));
+  }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
   void finish() {
     if (!tensors_[0].is_same(result_)) result_.copy_(tensors_[0]);
   }
 
-  struct Extents {
-    int channels, pixels;
-  };
   int64_t images, channels, pixels;
   int axis;
   bool on_gpu;
@@ -154,7 +169,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   const int64_t n = input.size(0);
   Images images({out, input});
-  if (images.axis && (n * groups >= 8 || images.channels / groups * images.pixels <= 32768)) {
+  if (images.fits_blocks(groups)) {
     fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
                  grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), silu,
                  images.tile.channels, images.tile.pixels);

@@ -33,7 +33,7 @@ void sum_parts(const at::Tensor& parts, const at::Tensor& out) {
   flat.strides[0] = 1;
   // On a GPU narrow tiles make blocks enough.
   const int columns = out.is_cpu() ? 256 : 32;
-  sum_kernel.launch({ceil_div(out.numel(), columns)}, parts, flat, 64, columns);
+  sum_kernel.launch({ceil_div(out.numel(), columns)}, parts, flat, out.is_cpu() ? 64 : 256, columns);
 }
 
 }  // namespace tile

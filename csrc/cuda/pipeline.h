@@ -16,7 +16,7 @@ std::string load_text(Emitter& emitter, const Op& op);
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
 // Loads of a counted loop that go to registers one turn ahead: those of arrays that no one writes, in loops
-// that carry sums or share what was loaded before them, whose blocks are too few to hide what a load takes.
+// that carry sums: their blocks are long, and too few to hide what a load takes.
 std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop);
 
 // A counted loop's tiles that are loaded ahead; does nothing where it has none.
