@@ -20,13 +20,13 @@ Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 struct Extents {
   int channels, pixels;
 };
-// 16384 elements: 32 for each of 512 threads' registers.
+// What registers hold.
 Extents gpu_tile(int64_t pixels, int axis) {
-  if (!axis) return {128, 128};
+  if (!axis) return {128, 32};
   if (pixels <= 64) return {256, 64};
   if (pixels <= 256) return {64, 256};
   if (pixels <= 1024) return {16, 1024};
-  return pixels <= 4096 ? Extents{4, 4096} : Extents{1, 16384};
+  return pixels <= 4096 ? Extents{1, 4096} : Extents{1, 16384};
 }
 
 // Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous

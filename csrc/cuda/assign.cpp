@@ -22,11 +22,7 @@ int64_t bytes_in_flight(const Block& block) {
   int64_t own = 0, inner = 0;
   for (const auto& op : block.ops) {
     if (op->is("load") && is_tile(op->results[0])) own += bytes_of(op->results[0]->type);
-    // Sums that a loop carries take registers that loads then lack.
-    int64_t sums = 0;
-    for (const Value* carried : op->results)
-      if (!op->regions.empty() && is_tile(carried)) sums += bytes_of(carried->type) / 2;
-    for (const auto& region : op->regions) inner = std::max(inner, sums + bytes_in_flight(*region));
+    for (const auto& region : op->regions) inner = std::max(inner, bytes_in_flight(*region));
   }
   return std::max(own, inner);
 }
