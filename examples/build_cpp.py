@@ -25,7 +25,7 @@ def run(*command) -> None:
         raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
 
 
-def build(folder=FOLDER, targets=("tile_examples", "train")) -> pathlib.Path:
+def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy")) -> pathlib.Path:
     """Configures once, builds what changed; raises RuntimeError with CMake's and the compiler's words."""
     options = [f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"]
     options += [f"-DCMAKE_MAKE_PROGRAM={program('ninja')}"]

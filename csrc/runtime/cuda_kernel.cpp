@@ -11,9 +11,6 @@ namespace {
 constexpr int oldest_chip = 80;
 constexpr int shared_bytes_without_asking = 48 * 1024;
 
-void* default_stream(int) { return nullptr; }
-std::atomic<CurrentStream> current_stream = default_stream;
-
 cuda::Target target_on(const DeviceProperties& device) {
   return {.chip = device.chip, .shared_bytes = device.shared_bytes, .max_threads = device.max_threads};
 }
@@ -28,8 +25,6 @@ int device_of(ArgumentRefs arguments) {
 }
 
 }  // namespace
-
-void set_current_stream(CurrentStream function) { current_stream = function; }
 
 CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler)
     : function_(std::move(function)),
@@ -107,7 +102,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
                  {.grid = {count(0), count(1), count(2)},
                   .block = {static_cast<unsigned>(loaded.code->program.threads), 1, 1},
                   .shared_bytes = static_cast<unsigned>(loaded.code->program.shared_bytes),
-                  .stream = current_stream.load(std::memory_order_relaxed)(device)},
+                  .stream = current_stream(device)},
                  packed.pointers);
 }
 

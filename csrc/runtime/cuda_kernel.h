@@ -8,6 +8,7 @@
 #include "cuda/program.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/cuda_parameters.h"
+#include "runtime/current_stream.h"
 #include "runtime/driver.h"
 #include "runtime/executable.h"
 
@@ -54,10 +55,5 @@ class CudaKernel final : public Executable {
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each kind of chip
 };
-
-// The stream of launches on a device: torch's current one once csrc/torch has said how to ask for it, else
-// the default one.
-using CurrentStream = void* (*)(int device);
-void set_current_stream(CurrentStream function);
 
 }  // namespace tile

@@ -109,6 +109,9 @@ void Driver::open(const std::string& name) {
   find("cuModuleLoadData", f_->module_load);
   find("cuModuleUnload", f_->module_unload);
   find("cuModuleGetFunction", f_->module_function);
+  find("cuModuleGetGlobal", f_->module_global);
+  find("cuMemcpyHtoDAsync", f_->copy_from_host);
+  find("cuMemcpyDtoDAsync", f_->copy_on_device);
   find("cuFuncGetAttribute", f_->function_attribute);
   find("cuFuncSetAttribute", f_->set_function_attribute);
   find("cuLaunchKernelEx", f_->launch);

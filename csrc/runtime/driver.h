@@ -1,6 +1,7 @@
 // The CUDA driver, opened at first use: devices, contexts, modules, launches. No CUDA header is needed.
 #pragma once
 #include <array>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -80,6 +81,14 @@ class Driver {
   CudaModule load(int device, std::string_view cubin, const std::string& kernel) const;
   void unload(const CudaModule& module) const;
   CudaFunction function(const CudaModule& module, const std::string& symbol) const;
+  // A variable of the module, __constant__ or __device__; no address where there is none of that name.
+  struct Global {
+    uint64_t address = 0;
+    size_t bytes = 0;
+  };
+  Global global(const CudaModule& module, const std::string& symbol) const;
+  // In the order of the stream. `data` is read before the call returns, or lies on the module's device.
+  void copy(const CudaModule& module, const Global& to, const void* data, bool on_device, void* stream) const;
   FunctionAttributes attributes(const CudaFunction& function) const;
   void allow_shared_memory(const CudaFunction& function, int bytes) const;
 

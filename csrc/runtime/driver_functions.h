@@ -63,6 +63,9 @@ struct DriverFunctions {
   int (*module_load)(void**, const void*);
   int (*module_unload)(void*);
   int (*module_function)(void**, void*, const char*);
+  int (*module_global)(unsigned long long*, size_t*, void*, const char*);
+  int (*copy_from_host)(unsigned long long, const void*, size_t, void*);
+  int (*copy_on_device)(unsigned long long, unsigned long long, size_t, void*);
   int (*function_attribute)(int*, int, void*);
   int (*set_function_attribute)(void*, int, int);
   int (*launch)(const LaunchConfig*, void*, void**, void**);

@@ -63,6 +63,27 @@ CudaFunction Driver::function(const CudaModule& module, const std::string& symbo
   return function;
 }
 
+Driver::Global Driver::global(const CudaModule& module, const std::string& symbol) const {
+  constexpr int not_found = 500;
+  const Scope scope(*this, module.device);
+  unsigned long long address = 0;
+  Global global;
+  const int code = f_->module_global(&address, &global.bytes, module.handle, symbol.c_str());
+  if (code == not_found) return {};
+  check(code, module.kernel, ": where its variable ", symbol, " lies");
+  global.address = address;
+  return global;
+}
+
+void Driver::copy(const CudaModule& module, const Global& to, const void* data, bool on_device,
+                  void* stream) const {
+  const Scope scope(*this, module.device);
+  const auto from = reinterpret_cast<uint64_t>(data);
+  const int code = on_device ? f_->copy_on_device(to.address, from, to.bytes, stream)
+                             : f_->copy_from_host(to.address, data, to.bytes, stream);
+  check(code, module.kernel, ": copying ", to.bytes, " bytes into a variable of its code");
+}
+
 FunctionAttributes Driver::attributes(const CudaFunction& function) const {
   const Scope scope(*this, function.device);
   const auto attribute = [&](FunctionAttribute which) {

@@ -1,4 +1,4 @@
-// What the runtime asks torch about CUDA: where the wheel of NVRTC lies, and a device's current stream.
+// What the runtime asks torch about CUDA: where the wheel of NVRTC lies, the current device and its stream.
 // Through c10's generic interface, so that one library serves a torch with CUDA and one without.
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -31,7 +31,13 @@ void* stream(int device) {
   return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getStream(on).native_handle();
 }
 
-[[maybe_unused]] const bool given = (set_nvrtc_folders(folders), set_current_stream(stream), true);
+int device() {
+  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA)) return 0;
+  return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index();
+}
+
+[[maybe_unused]] const bool given =
+    (set_nvrtc_folders(folders), set_current_stream(stream), set_current_device(device), true);
 
 }  // namespace
 }  // namespace tile

@@ -36,9 +36,16 @@ from ._inspect import inspect  # noqa: E402, F401
 from .functional import linear, scaled_dot_product_attention  # noqa: E402, F401
 
 
+# Needs the module _C, which a build without Python.h lacks.
+_of_module_c = {"cuda_kernel": "_cuda_kernel", "CudaKernel": "_cuda_kernel"}
+
+
 def __getattr__(name: str):
     if name.startswith("_"):
         raise AttributeError(f"module 'tile_ops' has no attribute {name!r}")
+    if name in _of_module_c:
+        value = globals()[name] = getattr(importlib.import_module(f"tile_ops.{_of_module_c[name]}"), name)
+        return value
     if importlib.util.find_spec(f"tile_ops.{name}"):
         return importlib.import_module(f"tile_ops.{name}")
     try:
@@ -57,4 +64,4 @@ def __dir__():
     }
     modules = {path.stem for path in _folder.glob("[a-z]*.py")}
     own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
-    return sorted(own | modules | operators | {"__version__"})
+    return sorted(own | modules | operators | set(_of_module_c) | {"__version__"})

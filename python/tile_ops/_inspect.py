@@ -62,12 +62,33 @@ def _text(row, what):
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 
 
+def _numbers(row):
+    return {name: value for name, value in row.items() if name not in ("text", "cubin")}
+
+
+def _inspect_text(kernel, what, chip):
+    """Of a kernel that is given as CUDA C++."""
+    if what == "ir":
+        raise ValueError(f"inspect: {kernel.name} is CUDA C++ and has no Tile IR; look at what='ptx', 'sass' or 'resources'")
+    if what == "cuda":
+        return kernel.source
+    if chip is None and torch.cuda.is_available():
+        major, minor = torch.cuda.get_device_capability()
+        chip = major * 10 + minor
+    row = kernel._inspect("ptx" if what == "ptx" else "code", chip or 90)
+    if what == "resources":
+        return [{name: value for name, value in _numbers(row).items() if name not in ("grid", "threads")}]
+    return _disassembled(row["cubin"]) if what == "sass" else row["text"]
+
+
 def inspect(operator, *args, what="ir", chip=None, **kwargs):
     """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
     The last gives a list of dictionaries (kernel, grid, chip, threads, registers, spill_stores, spill_loads,
     stack_bytes, shared_bytes), the others a text.
+
+    operator may be a kernel of tile_ops.cuda_kernel; it is not launched, and args are not needed.
 
     "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU and
     meta tensors stand for tensors on a GPU of compute capability `chip` (90: an H100), so that no GPU is needed; for
@@ -77,6 +98,8 @@ def inspect(operator, *args, what="ir", chip=None, **kwargs):
 
     if what not in KINDS:
         raise ValueError(f"inspect: what is {what!r}; it is {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}")
+    if isinstance(operator, _C.RawKernel):
+        return _inspect_text(operator, what, chip)
     tensors = list(_tensors([*args, *kwargs.values()]))
     if what != "ir" or chip is not None or any(not tensor.is_cpu for tensor in tensors):
         args = [_stand_in(value) for value in args]
@@ -86,4 +109,4 @@ def inspect(operator, *args, what="ir", chip=None, **kwargs):
         raise ValueError(f"inspect: {operator} launches no kernel of tile_ops with these arguments; give it others")
     if what != "resources":
         return "\n".join(_text(row, what) for row in rows)
-    return [{name: value for name, value in row.items() if name not in ("text", "cubin")} for row in rows]
+    return [_numbers(row) for row in rows]

@@ -19,6 +19,13 @@ def test_the_program_without_python_learns(examples):
     assert losses[-1] < 0.1 * losses[0]
 
 
+def test_saxpy_from_a_string(examples):
+    done = subprocess.run([str(examples / "saxpy")], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    said = "saxpy is right\n" if torch.cuda.is_available() else "no GPU here; for an H100 saxpy compiles, with 4 parameters\n"
+    assert done.stdout == said
+
+
 def matrix(*shape, dtype=torch.float64):
     return torch.randn(*shape, dtype=dtype, requires_grad=True)
 

@@ -15,8 +15,6 @@ void set_error(const std::exception& error) {
   PyErr_SetString(type, error.what());
 }
 
-namespace {
-
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
   return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i}", "kernel", kernel.name.c_str(),
@@ -28,6 +26,8 @@ PyObject* row_of(const InspectedKernel& kernel) {
                        "spill_loads", r.spill_loads, "stack_bytes", r.stack_bytes, "shared_bytes",
                        kernel.shared_bytes + r.shared_bytes);
 }
+
+namespace {
 
 Inspection::What what_of(const std::string& name) {
   if (name == "ir") return Inspection::What::ir;

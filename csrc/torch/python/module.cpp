@@ -19,7 +19,7 @@
 #include "torch/args.h"
 #include "torch/op.h"
 
-namespace {
+namespace tile::python {
 
 PyObject* strings(const std::vector<std::string>& texts) {
   PyObject* list = PyList_New(static_cast<Py_ssize_t>(texts.size()));
@@ -34,7 +34,12 @@ PyObject* strings(const std::vector<std::string>& texts) {
   return list;
 }
 
+}  // namespace tile::python
+
+namespace {
+
 using tile::python::guarded;
+using tile::python::strings;
 
 template <std::vector<std::string> (*function)()>
 PyObject* list_of(PyObject*, PyObject*) {
@@ -191,8 +196,8 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* made = PyModule_Create(&module);
-  for (const auto& add :
-       {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation})
+  for (const auto& add : {tile::python::add_inspection, tile::python::add_devices,
+                          tile::python::add_emulation, tile::python::add_raw_cuda})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

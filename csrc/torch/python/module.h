@@ -4,8 +4,16 @@
 #include <Python.h>
 
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "support/error.h"
+
+namespace tile {
+
+struct InspectedKernel;
+
+}  // namespace tile
 
 namespace tile::python {
 
@@ -32,5 +40,9 @@ using Owned = std::unique_ptr<PyObject, Release>;
 int add_inspection(PyObject* module);
 int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
+int add_raw_cuda(PyObject* module);
+
+PyObject* strings(const std::vector<std::string>& texts);  // a list
+PyObject* row_of(const InspectedKernel& kernel);           // a dictionary
 
 }  // namespace tile::python

@@ -15,6 +15,12 @@ extern "C" FakeDriver* fake_driver() {
   return &driver;
 }
 
+// For Python, through ctypes.
+extern "C" void fake_quiet(int quiet) { fake_driver()->quiet = quiet; }
+extern "C" const char* fake_last_call() {
+  return fake_driver()->calls.empty() ? "" : fake_driver()->calls.back().c_str();
+}
+
 namespace {
 
 FakeDriver& fake() { return *fake_driver(); }
@@ -91,6 +97,20 @@ int module_function(void** function, void* module, const char* name) {
   *function = handle(300);
   return called("cuModuleGetFunction", number(module), name);
 }
+// There is one variable, of 16 bytes.
+int module_global(unsigned long long* address, size_t* bytes, void*, const char* name) {
+  if (std::string(name) != "weights") return 500;
+  *address = 4096;
+  *bytes = 16;
+  return result("cuModuleGetGlobal");
+}
+int copy_from_host(unsigned long long to, const void* from, size_t bytes, void* stream) {
+  return called("cuMemcpyHtoDAsync", to, std::string(static_cast<const char*>(from), bytes), "stream",
+                number(stream));
+}
+int copy_on_device(unsigned long long to, unsigned long long from, size_t bytes, void* stream) {
+  return called("cuMemcpyDtoDAsync", to, from, bytes, "stream", number(stream));
+}
 int function_attribute(int* value, int which, void*) {
   const std::map<int, int> values = {{tile::function_registers, 40},
                                      {tile::function_local_bytes, 16},
@@ -103,6 +123,7 @@ int set_function_attribute(void* function, int which, int value) {
   return called("cuFuncSetAttribute", number(function), which, value);
 }
 int launch(const LaunchConfig* c, void* function, void** parameters, void** extra) {
+  if (fake().quiet) return 0;
   std::ostringstream text;
   for (unsigned i = 0; i < c->attribute_count; ++i) {
     const LaunchAttribute& a = c->attributes[i];
@@ -168,6 +189,9 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, unsigned 
       {"cuModuleLoadData", reinterpret_cast<void*>(module_load)},
       {"cuModuleUnload", reinterpret_cast<void*>(module_unload)},
       {"cuModuleGetFunction", reinterpret_cast<void*>(module_function)},
+      {"cuModuleGetGlobal", reinterpret_cast<void*>(module_global)},
+      {"cuMemcpyHtoDAsync", reinterpret_cast<void*>(copy_from_host)},
+      {"cuMemcpyDtoDAsync", reinterpret_cast<void*>(copy_on_device)},
       {"cuFuncGetAttribute", reinterpret_cast<void*>(function_attribute)},
       {"cuFuncSetAttribute", reinterpret_cast<void*>(set_function_attribute)},
       {"cuLaunchKernelEx", reinterpret_cast<void*>(launch)},

@@ -1,0 +1,22 @@
+// Who is asked for the current stream and device.
+#include "runtime/current_stream.h"
+
+#include <atomic>
+
+namespace tile {
+namespace {
+
+void* default_stream(int) { return nullptr; }
+int first_device() { return 0; }
+std::atomic<CurrentStream> stream = default_stream;
+std::atomic<CurrentDevice> device = first_device;
+
+}  // namespace
+
+void set_current_stream(CurrentStream function) { stream = function; }
+void* current_stream(int on) { return stream.load(std::memory_order_relaxed)(on); }
+
+void set_current_device(CurrentDevice function) { device = function; }
+int current_device() { return device.load(std::memory_order_relaxed)(); }
+
+}  // namespace tile

@@ -1,0 +1,15 @@
+// The stream of launches on a device, and the device of launches without tensors: torch's current ones once
+// csrc/torch has said how to ask for them, else the default stream and device 0.
+#pragma once
+
+namespace tile {
+
+using CurrentStream = void* (*)(int device);
+void set_current_stream(CurrentStream function);
+void* current_stream(int device);
+
+using CurrentDevice = int (*)();
+void set_current_device(CurrentDevice function);
+int current_device();
+
+}  // namespace tile

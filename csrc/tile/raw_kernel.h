@@ -1,0 +1,14 @@
+// What a LibTorch program includes to launch kernels that it gives as CUDA C++: tile::RawKernel over
+// at::Tensor.
+#pragma once
+#include "runtime/raw_kernel.h"
+#include "torch/raw_argument.h"
+
+extern "C" int tile_ops_anchor();
+
+namespace tile::detail {
+
+// No linker may drop the library.
+[[maybe_unused]] inline const int keep_tile_ops = tile_ops_anchor();
+
+}  // namespace tile::detail

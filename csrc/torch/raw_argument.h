@@ -1,0 +1,29 @@
+// Tensors as arguments of a kernel of CUDA C++: their data pointers.
+#pragma once
+#include <ATen/core/Tensor.h>
+
+#include "runtime/raw_argument.h"
+#include "torch/args.h"
+
+namespace at {
+
+inline tile::RawArgument to_raw_argument(const Tensor& tensor) {
+  if (!tensor.defined()) return nullptr;
+  if (tensor.layout() != kStrided)
+    tile::fail(tile::ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
+               "; convert it with to_dense()");
+  tile::RawArgument argument;
+  argument.kind = tile::RawArgument::Kind::array;
+  argument.data = tensor.data_ptr();
+  argument.size = tensor.itemsize();
+  for (const auto& [torch, ours] : tile::scalar_type_table)
+    if (torch == tensor.scalar_type()) argument.dtype = ours;
+  argument.device = tensor.is_cuda() ? tile::DeviceKind::cuda : tile::DeviceKind::cpu;
+  argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
+  return argument;
+}
+inline tile::RawArgument to_raw_argument(const std::optional<Tensor>& tensor) {
+  return tensor ? to_raw_argument(*tensor) : tile::RawArgument();
+}
+
+}  // namespace at

@@ -1,0 +1,119 @@
+"""cuda_kernel: kernels given as CUDA C++."""
+
+import os
+
+import torch
+
+from . import _C
+
+_libraries = []  # torch forgets operators whose library is gone
+
+
+class CudaKernel(_C.RawKernel):
+    """A kernel given as CUDA C++: kernel[grid, block](*arguments) or kernel[grid, block, shared_bytes](*arguments).
+
+    grid and block are integers or tuples of up to three; shared_bytes is dynamic shared memory. The kernel runs in the
+    current stream of its tensors' device. Tensors pass their data pointer, and the dtype must be what the parameter
+    points to; None is a null pointer; numbers are converted to the parameter's type; bytes are a struct.
+    """
+
+    def compile(self, chip=None):
+        """Compiles now, for a compute capability (90), by default that of the current GPU; gives the kernel."""
+        if chip is None:
+            major, minor = torch.cuda.get_device_capability()
+            chip = major * 10 + minor
+        self._compile(chip)
+        return self
+
+    def parameters(self, chip=90):
+        """The C++ types of its parameters."""
+        return self._compile(chip)
+
+    def set_constant(self, name, value, device=None):
+        """Sets a __constant__ or __device__ variable of the source, in the order of the current stream.
+
+        value: a contiguous tensor, bytes, or what else has a buffer, of as many bytes as the variable. device: a GPU's
+        index, by default that of the tensor, else the current one.
+        """
+        if isinstance(value, torch.Tensor):
+            value = value.detach().contiguous()
+            if device is None and value.is_cuda:
+                device = value.device.index
+            elif value.is_cuda and device != value.device.index:
+                value = value.cpu()
+        self._set(name, -1 if device is None else device, value)
+
+    def as_op(self, schema, *, grid, block, outputs=None, arguments=None, shared_bytes=0):
+        """Makes it a torch operator, "ns::name(Tensor x, float a) -> Tensor", and gives that.
+
+        outputs: from the operator's arguments to its result or tuple of results, freshly allocated; it also runs on fake
+        tensors. An operator that only writes into arguments, "(Tensor(a!) y) -> ()", has none.
+        arguments: from the operator's arguments and results to the kernel's arguments; by default they are the same.
+        grid, block, shared_bytes: as in a launch, or functions of the operator's arguments and results.
+        The gradient, if there is one, is given with torch.library.register_autograd.
+        """
+        parsed = torch._C.parse_schema(schema)
+        if "::" not in parsed.name:
+            raise ValueError(f"{self.name}: as_op: {parsed.name!r} has no namespace; write \"mine::{parsed.name}(…)\"")
+        if bool(parsed.returns) != bool(outputs):
+            fix = "give outputs=" if parsed.returns else "leave outputs out"
+            raise ValueError(f"{self.name}: as_op: {parsed.name} has {len(parsed.returns)} results; {fix}")
+        namespace, bare = parsed.name.split("::")
+
+        def values(given, named):
+            rest = parsed.arguments[len(given) :]
+            return [*given, *(named[each.name] if each.name in named else each.default_value for each in rest)]
+
+        def allocate(*given, **named):
+            return outputs(*values(given, named)) if outputs else None
+
+        def run(*given, **named):
+            results = allocate(*given, **named)
+            every = values(given, named)
+            every += [] if results is None else results if isinstance(results, (list, tuple)) else [results]
+            launch = [each(*every) if callable(each) else each for each in (grid, block, shared_bytes)]
+            self[launch[0], launch[1], launch[2]](*(arguments(*every) if arguments else every))
+            return results
+
+        def refuse(*given, **named):
+            raise NotImplementedError(f"{parsed.name}: runs on a GPU, and is given tensors on the CPU; move them with .cuda()")
+
+        library = torch.library.Library(namespace, "FRAGMENT")
+        library.define(schema[schema.index("::") + 2 :], tags=(torch.Tag.pt2_compliant_tag,))
+        library.impl(bare, run, "CUDA")
+        library.impl(bare, refuse, "CPU")
+        torch.library.register_fake(parsed.name, allocate, lib=library)
+        _libraries.append(library)
+        return getattr(getattr(torch.ops, namespace), bare)
+
+    def __repr__(self):
+        return f"<tile_ops.CudaKernel {self.name}>"
+
+
+def cuda_kernel(source, name, *, headers=None, options=(), cluster=(1, 1, 1), programmatic=False, file=None):
+    """A kernel from a string of CUDA C++, or a tuple of kernels where `name` is a list of names.
+
+    name: as a C++ expression, "saxpy", "ns::scale<float, 4>"; extern "C" is not needed.
+    headers: names and texts of files that #include finds. options: NVRTC's, as "-DN=4", "--use_fast_math", "-Ifolder".
+    cluster: blocks of a cluster, an integer or a tuple. programmatic: a launch may begin before the kernel before it
+    in the stream has ended (griddepcontrol). file: what compile errors call the source, "saxpy.cu" by default.
+
+    It is compiled by NVRTC at the first launch on a kind of chip, or by .compile(), and kept on disk.
+    """
+    names = [name] if isinstance(name, str) else list(name)
+    headers = {key: str(text) for key, text in (headers or {}).items()}
+    cluster = (cluster,) if isinstance(cluster, int) else tuple(cluster)
+    if file is None:
+        file = names[0].split("<")[0].split("::")[-1] + ".cu" if names else "kernel.cu"
+    kernels = _C.raw_kernels(
+        CudaKernel,
+        source,
+        names,
+        os.fspath(file),
+        list(headers),
+        list(headers.values()),
+        [str(option) for option in options],
+        (*cluster, 1, 1)[:3],
+        programmatic,
+    )
+    return kernels[0] if isinstance(name, str) else tuple(kernels)
