@@ -54,6 +54,14 @@ def test_ptx_and_resources_of_nvrtc(x):
     assert list(row) == "kernel grid chip threads registers spill_stores spill_loads stack_bytes shared_bytes".split()
 
 
+def test_the_chip_is_that_of_the_tensors(device):
+    chip = "90"
+    if device != "cpu":
+        chip = "".join(map(str, torch.cuda.get_device_capability(device)))
+    text = tile_ops.inspect(softmax, torch.randn(5, 300, device=device), -1, what="cuda")
+    assert text.splitlines()[0].endswith(f", sm_{chip}")
+
+
 def test_all_launches_of_a_call_in_order():
     x = torch.randn(2, 64, 12, 12, requires_grad=True)
 
