@@ -56,7 +56,7 @@ def test_ptx_and_resources_of_nvrtc(x):
 
 def test_the_chip_is_that_of_the_tensors(device):
     chip = "90"
-    if device != "cpu":
+    if device.type != "cpu":
         chip = "".join(map(str, torch.cuda.get_device_capability(device)))
     text = tile_ops.inspect(softmax, torch.randn(5, 300, device=device), -1, what="cuda")
     assert text.splitlines()[0].endswith(f", sm_{chip}")
