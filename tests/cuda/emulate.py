@@ -107,15 +107,20 @@ def batch_text(programs):
     return "\n".join(lines) + "\n"
 
 
+known = {}  # the compiled function of a program's text
+
+
 def functions(programs):
-    """The compiled function of each program's text."""
+    """Those of these programs too."""
     emulator()
-    unique = list({program["text"]: program for program in programs}.values())
-    batches = [unique[i : i + BATCH] for i in range(0, len(unique), BATCH)]
+    new = list({program["text"]: program for program in programs if program["text"] not in known}.values())
+    batches = [new[i : i + BATCH] for i in range(0, len(new), BATCH)]
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         libraries = list(pool.map(lambda batch: ctypes.CDLL(str(compiled(batch_text(batch), FLAGS))), batches))
     clean()
-    return {program["text"]: library[f"program_{i}"] for library, batch in zip(libraries, batches) for i, program in enumerate(batch)}
+    for library, batch in zip(libraries, batches):
+        known.update((program["text"], library[f"program_{i}"]) for i, program in enumerate(batch))
+    return known
 
 
 class Array(ctypes.Structure):
@@ -161,8 +166,16 @@ def launch(program, function, grid, parameters):
 
 def run(cases):
     """Runs the cases; for each what was wrong, or None."""
-    made = functions([case.program for case in cases])
-    return [launch(case.program, made[case.program["text"]], case.grid, list(parameters_of(case.arguments))) for case in cases]
+    functions([case.program for case in cases])
+    return [launch(case.program, known[case.program["text"]], case.grid, list(parameters_of(case.arguments))) for case in cases]
+
+
+def run_ir(text, grid, arguments, passes=True):
+    """As _C.run_ir, on the emulator."""
+    case = Case(text, grid, arguments, passes)
+    (report,) = run([case])
+    if report:
+        raise RuntimeError(f"{report}\n{numbered(text)}\n{case.program['text']}")
 
 
 def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1)):

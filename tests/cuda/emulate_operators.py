@@ -35,16 +35,12 @@ def to_host(meta):
 class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
-    def __init__(self, functions=None):
-        self.functions, self.programs = functions, []
+    def __init__(self, runs=True):
+        self.runs, self.programs = runs, []
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)
-        if self.functions is None:
-            return None
-        if program["text"] not in self.functions:
-            self.functions |= emulate.functions([program])
-        return emulate.launch(program, self.functions[program["text"]], grid, parameters)
+        return emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs else None
 
     def call(self, function):
         return _C.emulate(CHIP, function, self.launch)

@@ -75,19 +75,19 @@ def check(emulation, name, dtype):
 
 
 @pytest.fixture(scope="module")
-def functions(request):
+def programs(request):
     """What the selected tests launch, compiled at once."""
-    emulation = Emulation()
+    emulation = Emulation(runs=False)
     for item in request.session.items:
         if item.module is request.module and hasattr(item, "callspec"):
             with pytest.raises((AssertionError, RuntimeError)):  # it runs nothing, and the results are zero
                 check(emulation, **item.callspec.params)
-    return emulate.functions(emulation.programs)
+    emulate.functions(emulation.programs)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype)[6:])
 @pytest.mark.parametrize("name", CASES)
-def test_operator(name, dtype, functions):
-    emulation = Emulation(functions)
+def test_operator(name, dtype, programs):
+    emulation = Emulation()
     check(emulation, name, dtype)
     assert emulation.programs
