@@ -9,6 +9,7 @@ namespace {
 using namespace group_norm;
 
 Kernel fused("group_norm", fused_kernel);
+Kernel fused_run("group_norm_run", fused_run_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
 Kernel coefficients("group_norm_coefficients", coefficients_kernel);
@@ -56,6 +57,8 @@ class Images {
   bool holds_group(int64_t groups) const {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
   }
+  // Whether the channels of the input are one run of memory.
+  bool dense() const { return views_[1].strides[2] == 1 && views_[1].strides[1] == pixels; }
   // Whether a block a group is blocks enough, and the group small enough for one.
   bool fits_blocks(int64_t groups) const {
     const int64_t elements = channels / groups * pixels;
@@ -169,6 +172,17 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   const int64_t n = input.size(0);
   Images images({out, input});
+  if (images.on_gpu && images.fits_blocks(groups) && images.dense() && !images.holds_group(groups)) {
+    ArrayArgument flat = grouped(images[1], 1, groups);
+    flat.rank = 3;
+    flat.sizes[2] *= flat.sizes[3];
+    flat.strides[2] = 1;
+    fused_run.launch({groups, n}, flat, grouped(images[1], 1, groups), by_group(weight, groups),
+                     by_group(bias, groups), grouped(images[0], 1, groups), mean, rstd, eps, silu,
+                     images.tile.channels, images.tile.pixels, 4096);
+    images.finish();
+    return;
+  }
   if (images.fits_blocks(groups)) {
     fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
                  grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), silu,

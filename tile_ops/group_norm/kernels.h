@@ -74,6 +74,51 @@ inline void put(const Array& array, const Tile& n, const Tile& g, const Tile& va
   array.tiled_view({1, 1}).store({n, g}, value.reshape({1, 1}));
 }
 
+// The statistics of a group, and its results: arrays are [N, G, C / G, pixels], weight and bias [G, C / G].
+inline void normalise(const Moments& group, const Array& x, const std::optional<Array>& weight,
+                      const std::optional<Array>& bias, const Array& y, const std::optional<Array>& mean,
+                      const std::optional<Array>& rstd, const Tile& eps, bool activate, Layout at) {
+  Tile g = bid(0), n = bid(1);
+  Array image = x[{n}], result = y[{n}];
+  RowView in(image, g, at.channels, at.pixels, 1), out(result, g, at.channels, at.pixels, 1);
+  Tile r = group.rstd(eps.astype(at.dtype));
+  if (mean) put(*mean, n, g, group.mean + group.low);
+  if (rstd) put(*rstd, n, g, r);
+  for (Tile i : range(cdiv(x.dim(2), at.channels))) {
+    Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
+    Tile shift = -(group.low * scale);
+    if (bias) shift += at.load((*bias)[{g}], i);
+    for (Tile k : range(in.steps())) {
+      Tile z = fma(in.load(i, k).astype(at.dtype) - group.mean, scale, shift);
+      out.store(i, k, activate ? silu(z) : z);
+    }
+  }
+}
+
+// As fused_kernel, where a group is one run of memory, `flat` [N, G, elements of a group]: sums stay in their
+// registers until the run's end. Deviations are those from the mean of its beginning.
+inline void fused_run_kernel(Array flat, Array x, std::optional<Array> weight, std::optional<Array> bias,
+                             Array y, std::optional<Array> mean, std::optional<Array> rstd, Tile eps,
+                             bool activate, int channels, int pixels, int run) {
+  constexpr int first = 256;
+  Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
+  Array group = flat[{bid(1), bid(0)}];
+  View in = group.tiled_view({run});
+  Tile extent = flat.dim(2), count = extent.astype(at.dtype);
+  Tile pivot =
+      group.tiled_view({first}).load({0}).astype(at.dtype).sum(0) / min(extent, first).astype(at.dtype);
+  Tile sum = zeros({run}, at.dtype), square = zeros({run}, at.dtype);
+  for (Tile k : range(in.num_tiles(0))) {
+    Tile inside = where(arange(run) + k * run < extent, full({run}, 1, at.dtype), 0);
+    Tile d = fma(inside, -pivot, in.load({k}).astype(at.dtype));
+    sum += d;
+    square = fma(d, d, square);
+  }
+  Tile low = sum.sum(0) / count;
+  normalise({count, pivot, low, square.sum(0) - low * low * count}, x, weight, bias, y, mean, rstd, eps,
+            activate, at);
+}
+
 // One block a group; arrays are [N, G, C / G, pixels], weight and bias [G, C / G]. whole: a group is one
 // tile.
 inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
@@ -81,8 +126,8 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
                          bool activate, int channels, int pixels) {
   Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   Tile g = bid(0), n = bid(1), extent = x.dim(3);
-  Array image = x[{n}], result = y[{n}];
-  RowView in(image, g, channels, pixels, 1), out(result, g, channels, pixels, 1);
+  Array image = x[{n}];
+  RowView in(image, g, channels, pixels, 1);
   auto of_group = [&](const Moments& each, const Operand& i) {
     return group_moments(each.mean.reshape({channels}), each.low.reshape({channels}),
                          each.square.reshape({channels}), i, x.dim(2), extent.astype(at.dtype), at.dtype);
@@ -93,18 +138,7 @@ inline void fused_kernel(Array x, std::optional<Array> weight, std::optional<Arr
   else
     for (Tile i : range(cdiv(x.dim(2), channels)))
       group.merge(of_group(channel_moments(image, g, i, 0, in.steps(), extent, at), i));
-  Tile r = group.rstd(eps.astype(at.dtype));
-  if (mean) put(*mean, n, g, group.mean + group.low);
-  if (rstd) put(*rstd, n, g, r);
-  for (Tile i : range(cdiv(x.dim(2), channels))) {
-    Tile scale = weight ? at.load((*weight)[{g}], i) * r : full(at.one(), r, at.dtype);
-    Tile shift = -(group.low * scale);
-    if (bias) shift += at.load((*bias)[{g}], i);
-    for (Tile k : range(in.steps())) {
-      Tile z = fma(in.load(i, k).astype(at.dtype) - group.mean, scale, shift);
-      out.store(i, k, activate ? silu(z) : z);
-    }
-  }
+  normalise(group, x, weight, bias, y, mean, rstd, eps, activate, at);
 }
 
 // Statistics of channels over a part of the pixels: blocks of (part, channel tile, image), parts [N, parts,
