@@ -77,7 +77,12 @@ class Images {
   Extents tile;
   Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
   // Blocks that each add up some pixel tiles.
-  Parts split() const { return parts(tiles().x, images * tiles().y, on_gpu); }
+  // No more than the kernel that merges them takes.
+  Parts split() const {
+    const Parts split = parts(tiles().x, images * tiles().y, on_gpu);
+    const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged_parts));
+    return {ceil_div(tiles().x, each), each};
+  }
 
  private:
   bool view() {

@@ -57,8 +57,13 @@ LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int
   warps_ = mma_.any ? mma_.warps : warps_for(function, max_warps);
   connect(function.body());
   walk(function.body(), [&](const Op& op) {
-    if (op.is("mma") && on_tensor_cores(op) && !layouts_.count(op.results[0]))
-      spread(op.results[0], accumulator_layout(op.type(2).shape, mma(op)));
+    if (!op.is("mma") || layouts_.count(op.results[0])) return;
+    const Shape& shape = op.type(2).shape;
+    // Of other products a thread has neighbours of a row: the left operand then serves several sums.
+    const int together = shape.back() % 4 == 0 ? 4 : 1;
+    spread(op.results[0], on_tensor_cores(op)
+                              ? accumulator_layout(shape, mma(op))
+                              : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_));
   });
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;

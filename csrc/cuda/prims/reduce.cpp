@@ -43,8 +43,12 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const Layout& from = emitter.layout_of(op.operands[0]);
   const Layout to = from.without(axes);
   const std::string plan = plan_struct(emitter, from, to, axes);
-  emitter.need_shared(
-      op, int64_t{32} * emitter.plan().warps() * to.registers() * std::max(4, info(op.type(0).dtype).bytes));
+  const bool across_warps = std::any_of(from.digits().begin(), from.digits().end(), [&](const Digit& digit) {
+    return digit.level == Level::warp && std::find(axes.begin(), axes.end(), digit.axis) != axes.end();
+  });
+  if (across_warps)
+    emitter.need_shared(op, int64_t{32} * emitter.plan().warps() * to.registers() *
+                                std::max(4, info(op.type(0).dtype).bytes));
   const std::string expression = str("reduce<", kind, ", ", emitter.layout(to), ", ", plan, ">(",
                                      emitter.name(op.operands[0]), ", ", line_number(op), ")");
   if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
