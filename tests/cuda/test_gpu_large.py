@@ -1,0 +1,123 @@
+"""Tensors of more than 2^31 elements on a GPU: offsets are of 64 bits."""
+
+import pytest
+import tile_ops
+import torch
+import torch.nn.functional as F
+from tile_ops import _C
+
+ROWS, COLUMNS = 70_000, 32_768  # 2.3e9 elements
+# Rows at both ends, and on both sides of element 2^31.
+PLACES = [slice(0, 3), slice(2**31 // COLUMNS - 2, 2**31 // COLUMNS + 2), slice(ROWS - 3, ROWS)]
+
+
+@pytest.fixture(autouse=True)
+def _give_back():
+    yield
+    torch.cuda.empty_cache()
+
+
+@pytest.fixture
+def x(device):
+    return torch.randn(ROWS, COLUMNS, dtype=torch.bfloat16, device=device)
+
+
+def close(ours, theirs, dtype=torch.bfloat16):
+    torch.testing.assert_close(ours, theirs.to(dtype), rtol=2e-2, atol=2e-2)
+
+
+def test_rows(x, device):
+    weight = torch.randn(COLUMNS, dtype=torch.bfloat16, device=device)
+    for ours, theirs in [
+        (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x.float(), -1)),
+        (lambda x: tile_ops.rms_norm(x, [COLUMNS], weight, 1e-5), lambda x: F.rms_norm(x.float(), [COLUMNS], weight.float(), 1e-5)),
+        (lambda x: tile_ops.layer_norm(x, [COLUMNS], weight), lambda x: F.layer_norm(x.float(), [COLUMNS], weight.float())),
+    ]:
+        out = ours(x)
+        for place in PLACES:
+            close(out[place], theirs(x[place]))
+        del out
+
+
+def test_gradients_of_rows(x, device):
+    x.requires_grad_()
+    grad = torch.randn(COLUMNS, dtype=torch.bfloat16, device=device).expand(ROWS, COLUMNS)
+    for ours, theirs in [
+        (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
+        (lambda x: tile_ops.rms_norm(x, [COLUMNS], None, 1e-5), lambda x: F.rms_norm(x, [COLUMNS], None, 1e-5)),
+    ]:
+        (got,) = torch.autograd.grad(ours(x), x, grad)
+        for place in PLACES:
+            part = x.detach()[place].float().requires_grad_()
+            close(got[place], torch.autograd.grad(theirs(part), part, grad[place].float())[0])
+        del got
+
+
+def test_columns(x):
+    """An axis whose stride is large: the last columns of the transposed tensor."""
+    out = tile_ops.softmax(x.t(), 0)
+    for place in PLACES:
+        close(out[:, place], torch.softmax(x[place].float(), -1).t())
+
+
+def test_group_norm(device):
+    x = torch.randn(9, 64, 2048, 2048, dtype=torch.bfloat16, device=device)
+    out = tile_ops.group_norm(x, 32, activation="silu")
+    for n in (0, 8):
+        close(out[n, -2:], F.silu(F.group_norm(x[n : n + 1, -2:].float(), 1))[0])
+
+
+def test_products(device):
+    x = torch.randn(ROWS, COLUMNS, dtype=torch.bfloat16, device=device)
+    w = torch.randn(COLUMNS, 64, dtype=torch.bfloat16, device=device) / COLUMNS**0.5
+    out = tile_ops.matmul(x, w)
+    for place in PLACES:
+        close(out[place], x[place].float() @ w.float())
+    del out
+    narrow, wide = torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device), torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device)
+    out = tile_ops.matmul(narrow, wide)
+    for place in PLACES:
+        torch.testing.assert_close(out[place], (narrow[place].float() @ wide.float()).bfloat16(), rtol=2e-2, atol=1e-1)
+
+
+def test_attention_and_rope(device):
+    """The last of many heads."""
+    q = torch.randn(2, 4100, 4096, 64, dtype=torch.bfloat16, device=device)
+    angle = torch.rand(4096, 32, device=device)
+    turned, _ = tile_ops.rope(q, q[:, :1], angle.cos(), angle.sin())
+    first, second = q[-1, -1].float().chunk(2, -1)
+    expected = torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), -1)
+    close(turned[-1, -1], expected)
+    del turned
+    short = q.view(2 * 4100, 16, 256, 64)
+    out, _ = tile_ops.attention(short, short, short, is_causal=True)
+    part = short[-1:, -2:].float()
+    close(out[-1, -2:], F.scaled_dot_product_attention(part, part, part, is_causal=True)[0])
+
+
+def test_few_elements_far_apart(device):
+    memory = torch.zeros(2**31 + 2**12, dtype=torch.int8, device=device)
+    x = memory.as_strided((3, 5), (2**30, 7))
+    x.copy_(torch.arange(15, device=device).view(3, 5))
+    text = """kernel copy(%x: array<i8,2>, %y: array<i8,2>) {
+  %z: i32 = constant {dtype=i32, value=0}
+  %t: i8[4,8] = load %x, %z, %z {pad=0, shape=[4,8], steps=[4,8]}
+  store %y, %t, %z, %z {steps=[4,8]}
+}
+"""
+    y = torch.zeros(3, 5, dtype=torch.int8, device=device)
+    _C.run_ir(text, (1, 1, 1), [x, y])
+    assert torch.equal(x, y)
+    x.zero_()
+    _C.run_ir(text, (1, 1, 1), [y, x])
+    assert torch.equal(x, y) and memory.count_nonzero() == 14
+
+
+def test_an_extent_of_more_than_31_bits_is_an_error(device):
+    x = torch.empty(2**31, dtype=torch.int8, device=device)
+    text = "kernel k(%x: array<i8,1>) {\n}\n"
+    with pytest.raises(ValueError) as error:
+        _C.run_ir(text, (1, 1, 1), [x])
+    assert str(error.value) == (
+        "launch of k: an array extent is 2147483648; the most is 2147483647, view the array with more axes"
+    )
