@@ -23,7 +23,7 @@ struct Extents {
 };
 // What registers hold.
 Extents gpu_tile(int64_t pixels, int axis) {
-  if (!axis) return {128, 32};
+  if (!axis) return {64, 128};
   if (pixels <= 64) return {256, 64};
   if (pixels <= 256) return {64, 256};
   if (pixels <= 1024) return {16, 1024};

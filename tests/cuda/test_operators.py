@@ -79,7 +79,7 @@ def programs(request):
     """What the selected tests launch, compiled at once."""
     emulation = Emulation(runs=False)
     for item in request.session.items:
-        if item.module is request.module and hasattr(item, "callspec"):
+        if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
             with pytest.raises((AssertionError, RuntimeError)):  # it runs nothing, and the results are zero
                 check(emulation, **item.callspec.params)
     emulate.functions(emulation.programs)
