@@ -36,8 +36,8 @@ torch_cube = cube.as_op(
 )
 torch.library.register_autograd(
     "examples::cube",
-    lambda context, grad: 3 * context.saved_tensors[0] ** 2 * grad,
-    setup_context=lambda context, inputs, output: context.save_for_backward(*inputs),
+    lambda ctx, grad: 3 * ctx.saved_tensors[0] ** 2 * grad,
+    setup_context=lambda ctx, inputs, output: ctx.save_for_backward(*inputs),
 )
 
 

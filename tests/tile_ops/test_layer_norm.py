@@ -84,11 +84,14 @@ def test_expanded():
 def test_mixed_dtypes(dtype):
     x = torch.randn(5, 40).to(dtype).requires_grad_()
     weight, bias = torch.randn(40, requires_grad=True), torch.randn(40, requires_grad=True)
-    check_call(op, F.layer_norm, (x, (40,), weight, bias))
-    # torch has no kernel for a wide bias alone: a weight of ones is the same.
+    # torch takes both dtypes on the CPU alone, and has no kernel for a wide bias alone: a weight of ones is the same.
     def theirs(x, shape, weight, bias):
-        return F.layer_norm(x, shape, torch.ones_like(bias), bias)
+        weight = torch.ones_like(bias) if weight is None else weight
+        if x.is_cpu:
+            return F.layer_norm(x, shape, weight, bias)
+        return F.layer_norm(x.to(weight.dtype), shape, weight, bias).to(x.dtype)
 
+    check_call(op, theirs, (x, (40,), weight, bias))
     check_call(op, theirs, (x, (40,), None, bias))
 
 
