@@ -21,7 +21,7 @@ def programs(request):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_C, "run_ir", record)
         for item in request.session.items:
-            if item.module is request.module and hasattr(item, "callspec"):
+            if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
                 item.obj(**item.callspec.params)
     emulate.functions([case.program for case in cases])
 
