@@ -158,7 +158,10 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
   // A tile is 16 heads' positions on a CPU, on a GPU what registers hold.
   const int heads = x.is_cpu() ? 16 : 4;
-  const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = (x.is_cpu() ? 4096 : 1024) / columns;
+  const int columns = rotary <= 64    ? 32
+                      : rotary <= 128 ? 64
+                                      : 128,
+            rows = (x.is_cpu() ? 4096 : 1024) / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
   const auto table = [&](const Tensor& t) {

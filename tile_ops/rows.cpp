@@ -94,7 +94,8 @@ RowTile gpu_row_tile(int64_t columns, bool transposed) {
   constexpr int64_t elements = 4096, longest = 32768;
   if (transposed) return columns <= 64 ? RowTile{64, 64, true} : RowTile{32, 128, false};
   if (columns > longest) return {1, 8192, false};
-  const auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
+  const auto extent =
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
   return {static_cast<int>(std::max<int64_t>(1, elements / extent)), static_cast<int>(extent), true};
 }
 

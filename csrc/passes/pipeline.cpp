@@ -57,9 +57,7 @@ void run(Function& function, const Options& options, Changed changed) {
 
 void run_passes(Function& function, const Options& options) {
   if (!dumps("ir")) return run(function, options, [](const Pass&) {});
-  auto show = [&](std::string_view title) {
-    dump(str("// ", title, '\n', print(function), '\n'));
-  };
+  auto show = [&](std::string_view title) { dump(str("// ", title, '\n', print(function), '\n')); };
   show("as traced");
   run(function, options, [&](const Pass& pass) { show(str("after ", pass.name)); });
 }

@@ -1,5 +1,5 @@
-// One lane on the host: the functions that exact rows of prims/elementwise name. Knows nothing of the language,
-// whose functions of the same names take tiles.
+// One lane on the host: the functions that exact rows of prims/elementwise name. Knows nothing of the
+// language, whose functions of the same names take tiles.
 #include "prims/fold.h"
 
 #include <cmath>
