@@ -2,6 +2,7 @@
 #include "cuda/staging.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <unordered_set>
 
@@ -13,10 +14,9 @@ namespace {
 
 bool turns(const Op& op) { return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0}; }
 
-using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
-
 // Read by tensor cores, and by nothing else.
-bool only_multiplied(const Value* value, const Users& users) {
+bool only_multiplied(const Value* value,
+                     const std::unordered_map<const Value*, std::vector<const Op*>>& users) {
   const auto found = users.find(value);
   if (found == users.end()) return false;
   return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
@@ -63,18 +63,17 @@ bool on_tensor_cores(const Op& mma) {
          y.shape[1] % 16 == 0;
 }
 
-StagingPlan::StagingPlan(const Function& function) { visit(function, function.body()); }
+StagingPlan::StagingPlan(const Function& function) {
+  Users users;
+  walk(function.body(), [&](const Op& op) {
+    for (const Value* operand : op.operands) users[operand].push_back(&op);
+  });
+  visit(function, function.body(), users);
+}
 
-void StagingPlan::visit(const Function& function, const Block& block) {
-  static thread_local Users users;
-  if (!block.parent) {
-    users.clear();
-    walk(function.body(), [](const Op& op) {
-      for (const Value* operand : op.operands) users[operand].push_back(&op);
-    });
-  }
+void StagingPlan::visit(const Function& function, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
-    for (const auto& region : op->regions) visit(function, *region);
+    for (const auto& region : op->regions) visit(function, *region, users);
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
     if (op->number("pad") != 0) continue;
@@ -86,6 +85,8 @@ void StagingPlan::visit(const Function& function, const Block& block) {
     staged.turned = facts.unit == 0;
     staged.rows = static_cast<int>(shape[staged.turned ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.turned ? 0 : 1]);
+    // Threads are dealt out evenly over the 16-byte chunks of a row.
+    if (!std::has_single_bit(static_cast<unsigned>(staged.width / 8))) continue;
     const Op* around = block.parent;
     staged.loop = around && around->is("for") && address_ops(*op, block, staged.address) ? around : nullptr;
     staged_.emplace(op.get(), std::move(staged));

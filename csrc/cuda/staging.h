@@ -29,7 +29,8 @@ class StagingPlan {
   bool empty() const { return staged_.empty(); }
 
  private:
-  void visit(const Function& function, const Block& block);
+  using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
+  void visit(const Function& function, const Block& block, const Users& users);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
 };

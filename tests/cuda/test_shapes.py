@@ -125,3 +125,35 @@ def test_scalars_of_a_launch():
 store %a, %t, %i {steps=[5]}
 }"""
     same_on_both([(text, (2, 1, 1), [torch.zeros(8, dtype=torch.float64), 0.1, -7, c]) for c in (False, True)])
+
+
+def test_products_in_stages_of_every_width():
+    launches = []
+    for (m, n, k), edges in (
+        ((16, 16, 16), (0, 0, 0)),
+        ((64, 80, 48), (3, 5, 7)),
+        ((48, 64, 80), (0, 8, 8)),
+        ((128, 128, 32), (1, 0, 8)),
+        ((32, 16, 96), (8, 8, 8)),
+        ((24, 40, 20), (1, 1, 1)),
+    ):
+        for left_turned, right_turned in ((False, False), (True, False), (False, True), (True, True)):
+            rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]
+            x, y = values("bf16", rows, depth), values("bf16", depth, columns)
+            body = f"""%one: i32 = constant {{dtype=i32, value=1}}
+%k: i32 = constant {{dtype=i32, value={k}}}
+%d: i32 = dim %a {{axis=1}}
+%high: i32 = cdiv %d, %k
+%zero: f32 = constant {{dtype=f32, value=0.0}}
+%none: f32[{m}, {n}] = broadcast %zero {{shape=[{m}, {n}]}}
+%sums: f32[{m}, {n}] = for %z, %high, %one, %none (%j: i32, %acc: f32[{m}, {n}]) {{
+  %x: bf16[{m}, {k}] = load %a, %i, %j {{pad=0.0, shape=[{m}, {k}], steps=[{m}, {k}]}}
+  %y: bf16[{k}, {n}] = load %b, %j, %z {{pad=0.0, shape=[{k}, {n}], steps=[{k}, {n}]}}
+  %p: f32[{m}, {n}] = mma %x, %y, %acc
+  yield %p
+}}
+store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
+            text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2)], body)
+            operands = turned(x) if left_turned else x, turned(y) if right_turned else y
+            launches.append((text, (2, 1, 1), [*operands, torch.full((rows, columns), -1.0)]))
+    same_on_both(launches)

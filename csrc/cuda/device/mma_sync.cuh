@@ -46,17 +46,17 @@ struct SharedRight {
   }
 };
 
-template <class Left, class L>
+template <class Left>
 struct TakesLeft {
   template <int k_blocks>
   TILE static void of(const Left& left, u32 (&to)[4], int block, int row, int k, int line) {
     left.load(to, row, k, line);
   }
 };
-template <class T, class R, class L>
-struct TakesLeft<RegisterLeft<T, R>, L> {
+template <class T, class L>
+struct TakesLeft<RegisterLeft<T, L>> {
   template <int k_blocks>
-  TILE static void of(const RegisterLeft<T, R>& left, u32 (&to)[4], int block, int, int k, int) {
+  TILE static void of(const RegisterLeft<T, L>& left, u32 (&to)[4], int block, int, int k, int) {
     left.template take<k_blocks>(to, block, k);
   }
 };
@@ -71,7 +71,7 @@ TILE Tile<f32, L> mma_sync(const Left& left, const Right& right, Tile<f32, L> su
     u32 a[blocks_m][4];
     TILE_UNROLL
     for (int m = 0; m < blocks_m; ++m)
-      TakesLeft<Left, L>::template of<k / 8>(left, a[m], m, row + m * 16, step, line);
+      TakesLeft<Left>::template of<k / 8>(left, a[m], m, row + m * 16, step, line);
     TILE_UNROLL
     for (int n = 0; n < blocks_n; n += 2) {
       u32 b[4];
