@@ -46,6 +46,12 @@ std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   return "{" + join(starts) + "}";
 }
 
+std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns) {
+  emitter.need("loop.cuh");
+  return str("index_after<", turns, ">(", index, ", ", emitter.name(loop.operands[1]), ", ",
+             emitter.name(loop.operands[2]), ")");
+}
+
 void emit_staged_load(Emitter& emitter, const Staged& staged) {
   emitter.need("shared_tile.cuh");
   const Op& load = *staged.load;
@@ -110,8 +116,7 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   const int64_t bytes = bytes_of(staged_);
   if (bytes) stages_ = static_cast<int>(std::min<int64_t>(most_stages, emitter.staged_left() / bytes));
   if (stages_ < 2) staged_.clear();
-  const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]),
-                    step = emitter.name(op.operands[2]);
+  const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]);
   std::vector<const Op*> address;
   if (staged_.empty()) {
     loads_ = loads_ahead(emitter, op);
@@ -144,25 +149,30 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
           emitter, *staged,
           str(tile_type(*staged), "{", memory, buffer, " * ", bytes, " + ", offset_in(staged_, staged), "}"));
   });
-  const std::string turn = emitter.temporary();
+  const std::string turn = emitter.temporary(), index = emitter.temporary();
+  emitter.line(op, str(op.type(0).dtype, " ", index, " = ", low, ";"));
   emitter.line(op, str("for (int ", turn, " = 0; ", turn, " < ", stages_ - 1, "; ++", turn, ") {"));
-  emitter.line(op, str("  if (", low, " + ", turn, " * ", step, " < ", high, ") ", load_, "(", low, " + ",
-                       turn, " * ", step, ", ", turn, ");"));
+  emitter.line(op, str("  if (", index, " < ", high, ") ", load_, "(", index, ", ", turn, ");"));
   emitter.line(op, "  copy_async_commit();");
+  emitter.line(op, str("  ", index, " = ", index_after_text(emitter, op, index, 1), ";"));
   emitter.close();
   emitter.line(op, str("int ", stage_, " = 0;"));
   emitter.set_ring(&op, str(memory, stage_, " * ", bytes));
 }
 
+// "if (const i32 t5 = index_after<2>(…); t5 < high) load(t5, arguments);"
+void StagedLoop::load_ahead(int turns, const std::string& arguments) {
+  const std::string index = emitter_.name(op_.region().arguments[0]), next = emitter_.temporary();
+  emitter_.line(op_, str("if (const ", op_.type(0).dtype, " ", next, " = ",
+                         index_after_text(emitter_, op_, index, turns), "; ", next, " < ",
+                         emitter_.name(op_.operands[1]), ") ", load_, "(", next, ", ", arguments, ");"));
+}
+
 void StagedLoop::begin_turn() {
-  const std::string index = emitter_.name(op_.region().arguments[0]), high = emitter_.name(op_.operands[1]),
-                    step = emitter_.name(op_.operands[2]);
   if (!staged_.empty()) {
     emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
     emitter_.line(op_, str("synchronize(", line_number(op_), ");"));
-    const std::string ahead = str(index, " + ", stages_ - 1, " * ", step);
-    emitter_.line(op_, str("if (", ahead, " < ", high, ") ", load_, "(", ahead, ", (", stage_, " + ",
-                           stages_ - 1, ") % ", stages_, ");"));
+    load_ahead(stages_ - 1, str("(", stage_, " + ", stages_ - 1, ") % ", stages_));
     emitter_.line(op_, "copy_async_commit();");
   }
   for (size_t i = 0; i < loads_.size(); ++i) {
@@ -171,9 +181,7 @@ void StagedLoop::begin_turn() {
                                   emitter_.name(value), " = ", next_[i], ";"));
     emitter_.set_loaded(loads_[i]);
   }
-  if (!loads_.empty())
-    emitter_.line(op_, str("if (", index, " + ", step, " < ", high, ") ", load_, "(", index, " + ", step,
-                           ", ", join(next_), ");"));
+  if (!loads_.empty()) load_ahead(1, join(next_));
 }
 void StagedLoop::end_turn() {
   if (!staged_.empty())

@@ -12,6 +12,9 @@ std::string start_text(Emitter& emitter, const Op& op, size_t first);
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op);
 
+// "index_after<2>(v3, v1, v2)": the index some turns behind this one of a counted loop, or its end.
+std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns);
+
 // The load of a staged tile: in a loop that runs ahead only its name, elsewhere the copy and the wait for it.
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
@@ -33,6 +36,7 @@ class StagedLoop {
   const Op& op_;
   void declare_load(const std::string& parameters, const std::vector<const Op*>& address,
                     const std::function<void()>& body);
+  void load_ahead(int turns, const std::string& arguments);
   std::vector<const Staged*> staged_;
   std::vector<const Op*> loads_;
   std::vector<std::string> next_;  // variables of the turn to come, one a load

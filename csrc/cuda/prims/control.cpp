@@ -3,6 +3,7 @@
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
 #include "cuda/pipeline.h"
+#include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {
@@ -47,9 +48,12 @@ void emit_for(Emitter& emitter, const Op& op) {
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
   const std::string index = emitter.name(body.arguments[0]);
   StagedLoop ahead(emitter, op);
+  const std::optional<Constant> step = constant_of(op.operands[2]);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
-                       "; ", index, " < ", emitter.name(op.operands[1]), "; ", index,
-                       " += ", emitter.name(op.operands[2]), ") {"));
+                       "; ", index, " < ", emitter.name(op.operands[1]), "; ",
+                       step && step->integer == 1 ? "++" + index
+                                                  : index + " = " + index_after_text(emitter, op, index, 1),
+                       ") {"));
   emitter.indent(1);
   ahead.begin_turn();
   emitter.block(body);
