@@ -27,6 +27,8 @@ std::string digit_text(const Digit& digit, const std::string& index, int count) 
   return text;
 }
 
+int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }
+
 // "axis == 0 ? … : …" of the sums for each axis.
 std::string by_axis(const std::vector<std::string>& terms) {
   std::string text;
@@ -153,22 +155,25 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 }
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
-  if (bytes > target_.shared_bytes)
-    fail(op, ErrorKind::unsupported, "needs ", bytes, " bytes of shared memory a block for ",
-         op.results.empty() ? op.type(0) : op.results[0]->type, ", and the GPU has ", target_.shared_bytes,
-         "; use smaller tiles");
-  scratch_bytes_ = std::max(scratch_bytes_, static_cast<int>(bytes));
+  scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
+  check_shared(op);
 }
 
 int64_t Emitter::take_staged(const Op& op, int64_t bytes) {
   const int64_t offset = staged_;
-  staged_ += (bytes + 127) / 128 * 128;
-  if (staged_ + scratch_bytes_ > target_.shared_bytes)
-    fail(op, ErrorKind::unsupported, "needs ", staged_ + scratch_bytes_,
-         " bytes of shared memory a block for the tiles that are multiplied, and the GPU has ",
-         target_.shared_bytes, "; use smaller tiles");
+  staged_ += round_up(bytes);
   staged_peak_ = std::max(staged_peak_, staged_);
+  check_shared(op);
   return offset;
+}
+
+void Emitter::check_shared(const Op& op) const {
+  if (shared_bytes() <= target_.shared_bytes) return;
+  const std::string staged =
+      staged_peak_ ? str(", ", staged_peak_, " of them for the tiles that are multiplied") : "";
+  fail(op, ErrorKind::unsupported, "of ", op.results.empty() ? op.type(0) : op.results[0]->type, " needs ",
+       shared_bytes(), " bytes of shared memory a block", staged, ", and the GPU has ", target_.shared_bytes,
+       "; use smaller tiles");
 }
 
 std::string Emitter::define_struct(const std::string& prefix, const std::string& body) {
@@ -214,7 +219,7 @@ std::string Emitter::text() const {
     text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
-    text += str("\nconstexpr int scratch_bytes = ", scratch_bytes(),
+    text += str("\nconstexpr int scratch_bytes = ", scratch_bytes_,
                 ";\nTILE char* staged_memory() { return shared_memory() + scratch_bytes; }\n");
   std::string parameters, views;
   const auto& arguments = function_.body().arguments;

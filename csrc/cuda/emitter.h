@@ -21,7 +21,7 @@ class Emitter {
   Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan, const Target& target);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
-  int shared_bytes() const { return scratch_bytes() + staged_peak_; }
+  int64_t shared_bytes() const { return scratch_bytes_ + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
 
   const LayoutPlan& plan() const { return plan_; }
@@ -80,7 +80,7 @@ class Emitter {
 
  private:
   static constexpr int scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
-  int scratch_bytes() const { return (scratch_bytes_ + 127) / 128 * 128; }
+  void check_shared(const Op& op) const;
 
   const Function& function_;
   const StagingPlan& staging_;
@@ -89,8 +89,8 @@ class Emitter {
   const MemoryOrder order_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
-  int values_ = 0, temporaries_ = 0, depth_ = 1, scratch_bytes_ = 0;
-  int64_t staged_ = 0, staged_peak_ = 0;
+  int values_ = 0, temporaries_ = 0, depth_ = 1;
+  int64_t scratch_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;

@@ -12,7 +12,7 @@ Program::Program(const Function& function, const Target& target) {
   text = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();
-  shared_bytes = emitter.shared_bytes();
+  shared_bytes = static_cast<int>(emitter.shared_bytes());
   for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
 }
 

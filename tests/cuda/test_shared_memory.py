@@ -1,0 +1,33 @@
+"""How much shared memory a kernel for a GPU asks for."""
+
+import pytest
+import torch
+from emulate import Case
+from test_shapes import kernel
+
+NONE = """%zero: f32 = constant {dtype=f32, value=0.0}
+%none: f32[64, 64] = broadcast %zero {shape=[64, 64]}"""
+STAGED = """%x: bf16[64, 64] = load %a, %i, %z {pad=0.0, shape=[64, 64], steps=[64, 64]}
+%y: bf16[64, 64] = load %b, %z, %i {pad=0.0, shape=[64, 64], steps=[64, 64]}
+%p: f32[64, 64] = mma %x, %y, %none"""
+JOINED = """%w: f32[128, 64] = cat %none, %none {axis=0}
+%v: f32[192, 64] = cat %w, %none {axis=0}"""
+
+
+@pytest.mark.parametrize("body, at, needed, staged", [((STAGED, JOINED), "ir:10: cat: of f32[192,64]", 65536, 16384),
+                                                      ((JOINED, STAGED), "ir:8: load: of bf16[64,64]", 57344, 8192)])
+def test_steps_and_staged_tiles_share_what_the_gpu_has(body, at, needed, staged):
+    text = kernel([("bf16", 2), ("bf16", 2)], "\n".join((NONE, *body)))
+    arguments = [torch.zeros(64, 64, dtype=torch.bfloat16), torch.zeros(64, 64, dtype=torch.bfloat16)]
+    with pytest.raises(NotImplementedError) as error:
+        Case(text, (1, 1, 1), arguments, False, shared_bytes=48 * 1024).program
+    assert str(error.value) == (f"{at} needs {needed} bytes of shared memory a block, {staged} of them for the tiles that are "
+                                "multiplied, and the GPU has 49152; use smaller tiles")
+
+
+def test_steps_alone():
+    text = kernel([("bf16", 2)], f"{NONE}\n{JOINED}")
+    with pytest.raises(NotImplementedError) as error:
+        Case(text, (1, 1, 1), [torch.zeros(64, 64, dtype=torch.bfloat16)], False, shared_bytes=40000).program
+    assert str(error.value) == ("ir:7: cat: of f32[192,64] needs 49152 bytes of shared memory a block, and the GPU has 40000; "
+                                "use smaller tiles")
