@@ -31,3 +31,11 @@ def test_steps_alone():
         Case(text, (1, 1, 1), [torch.zeros(64, 64, dtype=torch.bfloat16)], False, shared_bytes=40000).program
     assert str(error.value) == ("ir:7: cat: of f32[192,64] needs 49152 bytes of shared memory a block, and the GPU has 40000; "
                                 "use smaller tiles")
+
+
+def test_a_reduction_asks_for_one_sum_a_warp():
+    text = kernel([("f32", 2), ("f32", 1)], """%t: f32[1, 4096] = load %a, %i, %z {pad=0.0, shape=[1, 4096], steps=[1, 4096]}
+%s: f32[1] = reduce_sum %t {axes=[1]}
+store %b, %s, %i {steps=[1]}""")
+    program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
+    assert (program["threads"], program["shared_bytes"]) == (256, 128)

@@ -7,9 +7,13 @@
 namespace tile::cuda {
 namespace {
 
-// The register of the result that each register is added to, and the bits of lanes and warps summed over.
-std::string plan_struct(Emitter& emitter, const Layout& from, const Layout& to,
-                        const std::vector<int64_t>& axes) {
+// A struct of the register of the result that each register is added to, and of the bits of lanes and warps
+// summed over.
+struct Plan {
+  std::string name;
+  int lanes = 0, warps = 0;
+};
+Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::vector<int64_t>& axes) {
   std::vector<int> kept;
   for (int axis = 0; axis < from.rank(); ++axis)
     if (std::find(axes.begin(), axes.end(), axis) == axes.end()) kept.push_back(axis);
@@ -24,16 +28,25 @@ std::string plan_struct(Emitter& emitter, const Layout& from, const Layout& to,
     while (!same(s)) ++s;
     into.push_back(s);
   }
-  int lanes = 0, warps = 0;
+  Plan plan;
   for (const Digit& digit : from.digits()) {
     if (std::find(axes.begin(), axes.end(), digit.axis) == axes.end()) continue;
-    if (digit.level == Level::lane) lanes |= (digit.extent - 1) * digit.stride;
-    if (digit.level == Level::warp) warps |= (digit.extent - 1) * digit.stride;
+    if (digit.level == Level::lane) plan.lanes |= (digit.extent - 1) * digit.stride;
+    if (digit.level == Level::warp) plan.warps |= (digit.extent - 1) * digit.stride;
   }
-  return emitter.define_struct("Reduce",
-                               str("  TILE static constexpr int into(int r) { ", map_text(into, from), " }\n",
-                                   "  static constexpr int lanes = ", lanes, ", warps = ", warps,
-                                   ", all_warps = ", emitter.plan().warps(), ";\n"));
+  plan.name = emitter.define_struct(
+      "Reduce", str("  TILE static constexpr int into(int r) { ", map_text(into, from), " }\n",
+                    "  static constexpr int lanes = ", plan.lanes, ", warps = ", plan.warps,
+                    ", all_warps = ", emitter.plan().warps(), ";\n"));
+  return plan;
+}
+
+// Over warps sums go through shared memory: of each warp one a register, or one a lane.
+int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
+  if (plan.warps == 0) return 0;
+  const bool small = dtype == DType::f16 || dtype == DType::bf16;  // summed in float32
+  const bool one = plan.lanes == 31 && plan.warps == warps - 1;
+  return int64_t{one ? 1 : 32} * warps * to.registers() * (small ? 4 : info(dtype).bytes);
 }
 
 template <const char* kind>
@@ -42,14 +55,9 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const auto& axes = op.integers("axes");
   const Layout& from = emitter.layout_of(op.operands[0]);
   const Layout to = from.without(axes);
-  const std::string plan = plan_struct(emitter, from, to, axes);
-  const bool across_warps = std::any_of(from.digits().begin(), from.digits().end(), [&](const Digit& digit) {
-    return digit.level == Level::warp && std::find(axes.begin(), axes.end(), digit.axis) != axes.end();
-  });
-  if (across_warps)
-    emitter.need_shared(op, int64_t{32} * emitter.plan().warps() * to.registers() *
-                                std::max(4, info(op.type(0).dtype).bytes));
-  const std::string expression = str("reduce<", kind, ", ", emitter.layout(to), ", ", plan, ">(",
+  const Plan plan = plan_of(emitter, from, to, axes);
+  emitter.need_shared(op, shared_bytes(plan, emitter.plan().warps(), to, op.type(0).dtype));
+  const std::string expression = str("reduce<", kind, ", ", emitter.layout(to), ", ", plan.name, ">(",
                                      emitter.name(op.operands[0]), ", ", line_number(op), ")");
   if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
   emitter.result_in(op, to, expression);
