@@ -1,4 +1,4 @@
-// The facts of an array parameter, and what views leave of them.
+// The facts of array parameters, and what views leave of them.
 #include "cuda/array_facts.h"
 
 #include <algorithm>
@@ -7,37 +7,32 @@
 #include "support/text.h"
 
 namespace tile::cuda {
-namespace {
 
-ArrayFacts of_parameter(const Function& function, const Value* array) {
+KernelArrays::KernelArrays(const Function& function) {
   const auto& parameters = function.body().arguments;
-  const auto number = std::find(parameters.begin(), parameters.end(), array) - parameters.begin();
-  auto fact = [&](const char* name, int64_t otherwise) {
-    const Attribute* found = function.attributes().find(str("array.", number, ".", name));
-    return found ? std::get<int64_t>(*found) : otherwise;
-  };
-  ArrayFacts facts;
-  facts.unit = static_cast<int>(fact("unit", -1));
-  facts.aligned = fact("aligned", 0) != 0;
-  facts.whole = fact("whole", 0) != 0;
-  facts.parameter = array;
-  facts.constant = true;
+  for (size_t i = 0; i < parameters.size(); ++i) {
+    auto fact = [&](const char* name, int64_t otherwise) {
+      const Attribute* found = function.attributes().find(str("array.", i, ".", name));
+      return found ? std::get<int64_t>(*found) : otherwise;
+    };
+    parameters_[parameters[i]] = {.unit = static_cast<int>(fact("unit", -1)),
+                                  .aligned = fact("aligned", 0) != 0,
+                                  .whole = fact("whole", 0) != 0,
+                                  .constant = true};
+  }
   walk(function.body(), [&](const Op& op) {
-    if (op.traits().writes && root_array(op.operands[0]) == array) facts.constant = false;
+    if (op.traits().writes) parameters_.at(root_array(op.operands[0])).constant = false;
   });
-  return facts;
 }
 
-}  // namespace
-
-ArrayFacts array_facts(const Function& function, const Value* array) {
+ArrayFacts KernelArrays::facts(const Value* array) const {
   const Op* view = array->definition;
-  if (!view) return of_parameter(function, array);
-  ArrayFacts facts = array_facts(function, view->operands[0]);
+  if (!view) return parameters_.at(array);
+  ArrayFacts facts = this->facts(view->operands[0]);
   if (facts.unit < 0) return facts;
   if (view->is("index")) {
     facts.unit -= static_cast<int>(view->operands.size()) - 1;
-    if (facts.unit < 0) facts = {.constant = facts.constant, .parameter = facts.parameter};
+    if (facts.unit < 0) facts = {.constant = facts.constant};
   } else if (view->is("slice")) {
     if (facts.unit == view->integer("axis")) facts.aligned = facts.whole = false;
   } else if (view->is("permute_array")) {

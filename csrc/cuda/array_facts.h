@@ -1,5 +1,7 @@
 // What the key says of an array's memory, followed through views.
 #pragma once
+#include <unordered_map>
+
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -9,9 +11,17 @@ struct ArrayFacts {
   bool aligned = false;   // base and other strides are multiples of 16 bytes
   bool whole = false;     // so is the extent of the unit axis
   bool constant = false;  // the kernel writes nothing into it
-  const Value* parameter = nullptr;
 };
-ArrayFacts array_facts(const Function& function, const Value* array);
+
+// The arrays of a kernel: parameters and views of them.
+class KernelArrays {
+ public:
+  explicit KernelArrays(const Function& function);
+  ArrayFacts facts(const Value* array) const;
+
+ private:
+  std::unordered_map<const Value*, ArrayFacts> parameters_;
+};
 
 // How many neighbours along the unit axis an access with these steps may move at once.
 int vector_width(const ArrayFacts& facts, DType dtype, const Shape& shape, const Shape& steps);

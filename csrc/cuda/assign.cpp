@@ -48,8 +48,9 @@ struct LayoutPlan::Proposal {
   int64_t weight;  // bytes moved, a loop counted as some turns
 };
 
-LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps)
-    : function_(function), staging_(staging), mma_(mma_kernel(function)) {
+LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
+                       int max_warps)
+    : staging_(staging), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
@@ -67,7 +68,7 @@ LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int
   });
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;
-    const ArrayFacts facts = array_facts(function_, proposal.op->operands[0]);
+    const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
     const Type& type = proposal.value->type;
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));

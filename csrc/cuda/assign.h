@@ -16,7 +16,7 @@ namespace tile::cuda {
 
 class LayoutPlan {
  public:
-  LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps);
+  LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging, int max_warps);
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
   // Of a product on tensor cores.
@@ -34,7 +34,6 @@ class LayoutPlan {
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout);
 
-  const Function& function_;
   const StagingPlan& staging_;
   MmaKernel mma_;
   int warps_ = 1;

@@ -18,15 +18,6 @@ std::string identifier(const std::string& name) {
   return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;
 }
 
-// "lane() / 8 % 4 * 2": the digits of one level, in a variable named by `index`.
-std::string digit_text(const Digit& digit, const std::string& index, int count) {
-  std::string text = index;
-  if (digit.stride > 1) text += str(" / ", digit.stride);
-  if (digit.stride * digit.extent < count) text += str(" % ", digit.extent);
-  if (digit.weight != 1) text += str(" * ", digit.weight);
-  return text;
-}
-
 int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
 // "axis == 0 ? … : …" of the sums for each axis.
@@ -45,13 +36,9 @@ std::string layout_body(const Layout& layout, int threads) {
     const bool reg = digit.level == Level::reg, lane = digit.level == Level::lane;
     std::string& terms = (reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
     if (!terms.empty()) terms += " + ";
-    terms += digit_text(digit,
-                        reg    ? "r"
-                        : lane ? "lane()"
-                               : "warp()",
-                        reg    ? layout.registers()
-                        : lane ? 32
-                               : threads / 32);
+    terms += reg    ? digit_text(digit, "r", layout.registers())
+             : lane ? digit_text(digit, "lane()", 32)
+                    : digit_text(digit, "warp()", threads / 32);
   }
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
   return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
@@ -67,9 +54,10 @@ std::string layout_body(const Layout& layout, int threads) {
 
 std::string line_number(const Op& op) { return str(op.location.line); }
 
-Emitter::Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan,
-                 const Target& target)
+Emitter::Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
+                 const LayoutPlan& plan, const Target& target)
     : function_(function),
+      arrays_(arrays),
       staging_(staging),
       plan_(plan),
       target_(target),
@@ -98,7 +86,7 @@ std::string Emitter::layout(const Layout& layout) {
 
 std::string Emitter::type(const Type& type, const Layout& layout) {
   if (type.is_array()) return str("Array<", type.dtype, ", ", type.array_rank, ">");
-  if (type.is_scalar()) return dtype(type.dtype);
+  if (type.is_scalar()) return str(type.dtype);
   return str("Tile<", type.dtype, ", ", this->layout(layout), ">");
 }
 
@@ -107,6 +95,8 @@ void Emitter::line(const Op& op, const std::string& text) {
   if (op.location.known()) body_ += str("  // ", op.location);
   body_ += '\n';
 }
+
+void Emitter::synchronize(const Op& op) { line(op, str("synchronize(", line_number(op), ");")); }
 
 void Emitter::result(const Op& op, const std::string& expression) {
   const Value* value = op.results[0];
@@ -144,9 +134,8 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   for (size_t axis = 0; axis < from_weights.size(); ++axis)
     last += (from_layout.shape()[axis] - 1) * from_weights[axis];
   need_shared(op, last * info(dtype).bytes);
-  auto weights = [](const Weights& w) { return "Weights<" + join(w) + ">"; };
-  return str("through_shared<", layout(to_layout), ", ", weights(from_weights), ", ", weights(to_weights),
-             ">(", from, ", ", line_number(op), ")");
+  return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
+             weights_text(to_weights), ">(", from, ", ", line_number(op), ")");
 }
 
 void Emitter::need_row(int operands, std::string_view row, std::string_view expression) {
@@ -157,6 +146,21 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 void Emitter::need_shared(const Op& op, int64_t bytes) {
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
+}
+
+std::string Emitter::shared_place(DType dtype, int64_t offset) {
+  return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
+}
+
+std::string Emitter::write_shared(const Op& op, const Value* tile, int64_t& bytes) {
+  need("move.cuh");
+  const Type& type = tile->type;
+  const std::string place = shared_place(type.dtype, bytes);
+  bytes += (element_count(type.shape) * info(type.dtype).bytes + 15) / 16 * 16;
+  need_shared(op, bytes);
+  line(op, str("write_shared<", weights_text(row_major(type.shape)), ">(", place, ", ", name(tile), ", ",
+               line_number(op), ");"));
+  return place;
 }
 
 int64_t Emitter::take_staged(const Op& op, int64_t bytes) {
@@ -204,7 +208,7 @@ void Emitter::op(const Op& op) {
     if (const Op* load = mma_operand(result).value->definition; load && staging_.of(*load)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
-  if (order_.barrier_before(op)) line(op, str("synchronize(", line_number(op), ");"));
+  if (order_.barrier_before(op)) synchronize(op);
   lowering->emit(*this, op);
 }
 

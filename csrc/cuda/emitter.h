@@ -18,7 +18,8 @@ namespace tile::cuda {
 
 class Emitter {
  public:
-  Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan, const Target& target);
+  Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
+          const LayoutPlan& plan, const Target& target);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
   int64_t shared_bytes() const { return scratch_bytes_ + staged_peak_; }
@@ -26,19 +27,18 @@ class Emitter {
 
   const LayoutPlan& plan() const { return plan_; }
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
-  ArrayFacts facts(const Value* array) const { return array_facts(function_, array); }
+  ArrayFacts facts(const Value* array) const { return arrays_.facts(array); }
 
   // What stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
   std::string name(const Value* value);
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
-  std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32"
-  // "f32", "bf16": C++ names of dtypes are the IR's.
-  static std::string dtype(DType dtype) { return str(dtype); }
+  std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32": dtypes are the IR's
 
   // One line of the kernel, with the op's place behind it.
   void line(const Op& op, const std::string& text);
+  void synchronize(const Op& op);
   // "const T v12 = expression;" for the op's only result, which the expression gives in the planned layout.
   void result(const Op& op, const std::string& expression);
   // The same where the expression gives another layout: it is moved.
@@ -51,6 +51,11 @@ class Emitter {
   void need_row(int operands, std::string_view name, std::string_view expression);
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
+  // "(f32*)(shared_memory() + 64)"
+  static std::string shared_place(DType dtype, int64_t offset);
+  // Writes a tile in row-major order behind the first `bytes` of that memory, which it adds to; returns
+  // where.
+  std::string write_shared(const Op& op, const Value* tile, int64_t& bytes);
   // Shared memory that outlives a step: tiles that are staged. Taken from a stack; returns the offset.
   int64_t take_staged(const Op& op, int64_t bytes);
   int64_t staged_mark() const { return staged_; }
@@ -71,7 +76,6 @@ class Emitter {
   // Loads that stand already at the beginning of their loop's turn.
   void set_loaded(const Op* load) { loaded_.insert(load); }
   bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
-  const Function& function() const { return function_; }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
   void close(const char* behind = "") {
@@ -83,6 +87,7 @@ class Emitter {
   void check_shared(const Op& op) const;
 
   const Function& function_;
+  const KernelArrays& arrays_;
   const StagingPlan& staging_;
   const LayoutPlan& plan_;
   const Target& target_;

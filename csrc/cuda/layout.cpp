@@ -128,12 +128,7 @@ Layout Layout::permuted(const std::vector<int64_t>& axes) const {
 
 std::optional<Layout> Layout::reshaped(const Shape& shape) const {
   if (padded()) return std::nullopt;
-  auto steps = [](const Shape& of) {
-    Shape step(of.size(), 1);
-    for (size_t i = of.size(); i-- > 1;) step[i - 1] = step[i] * of[i];
-    return step;
-  };
-  const Shape from = steps(shape_), to = steps(shape);
+  const Weights from = row_major(shape_), to = row_major(shape);
   std::vector<Digit> digits;
   for (Digit digit : digits_) {
     int64_t linear = digit.weight * from[static_cast<size_t>(digit.axis)];
@@ -216,6 +211,18 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps) {
   deal(Level::warp, warps);
   dealer.rest();
   return Layout(shape, std::move(dealer.digits));
+}
+
+Weights row_major(const Shape& shape) {
+  Weights weights(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;) weights[i - 1] = weights[i] * shape[i];
+  return weights;
+}
+
+std::string digit_text(const Digit& digit, std::string_view index, int count) {
+  return str(index, digit.stride > 1 ? str(" / ", digit.stride) : "",
+             digit.stride * digit.extent < count ? str(" % ", digit.extent) : "",
+             digit.weight != 1 ? str(" * ", digit.weight) : "");
 }
 
 std::string describe(const Layout& layout) {

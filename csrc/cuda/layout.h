@@ -7,6 +7,7 @@
 #pragma once
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ir/type.h"
@@ -68,7 +69,13 @@ class Layout {
 // the other axes first, so that a row stays within a warp where it can.
 Layout blocked(const Shape& shape, int axis, int vector, int warps);
 
-// "8 registers: 4 along axis 1 (1 apart), …": for inspection.
+// An element's place: the sum of coordinate * weight over its axes.
+using Weights = std::vector<int64_t>;
+Weights row_major(const Shape& shape);
+
+// "r / 8 % 4 * 2": a digit of an index that counts to `count`.
+std::string digit_text(const Digit& digit, std::string_view index, int count);
+// "4 registers along axis 1, 32 lanes along axis 1 (4 apart), …": for inspection.
 std::string describe(const Layout& layout);
 
 }  // namespace tile::cuda

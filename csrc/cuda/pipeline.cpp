@@ -33,6 +33,23 @@ int64_t offset_in(const std::vector<const Staged*>& all, const Staged* one) {
   return offset;
 }
 
+// Loads of a counted loop that go to registers one turn ahead, and the ops that their addresses need: loads
+// of arrays that no one writes, in loops that carry sums: their blocks are long, and too few to hide what a
+// load takes.
+std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::vector<const Op*>& address) {
+  constexpr int64_t most_bytes = 64;  // of a thread's registers
+  std::vector<const Op*> loads;
+  int64_t bytes = 0;
+  for (const auto& op : loop.region().ops) {
+    if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
+    if (!emitter.facts(op->operands[0]).constant || !address_ops(*op, loop.region(), address)) continue;
+    bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
+    loads.push_back(op.get());
+  }
+  if (loop.results.empty() || bytes > most_bytes) loads.clear();
+  return loads;
+}
+
 }  // namespace
 
 std::string start_text(Emitter& emitter, const Op& op, size_t first) {
@@ -65,26 +82,11 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   }
   emitter.line(load, str("const ", tile_type(staged), " ", name, " = {staged_memory() + ",
                          emitter.take_staged(load, staged.bytes()), "};"));
-  if (load.parent->parent) emitter.line(load, str("synchronize(", line_number(load), ");"));
+  if (load.parent->parent) emitter.synchronize(load);
   emit_copy(emitter, staged, name);
   emitter.line(load, "copy_async_commit();");
   emitter.line(load, "copy_async_wait<0>();");
-  emitter.line(load, str("synchronize(", line_number(load), ");"));
-}
-
-std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop) {
-  constexpr int64_t most_bytes = 64;  // of a thread's registers
-  std::vector<const Op*> loads;
-  int64_t bytes = 0;
-  for (const auto& op : loop.region().ops) {
-    if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
-    std::vector<const Op*> address;
-    if (!emitter.facts(op->operands[0]).constant || !address_ops(*op, loop.region(), address)) continue;
-    bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
-    loads.push_back(op.get());
-  }
-  if (loop.results.empty() || bytes > most_bytes) loads.clear();
-  return loads;
+  emitter.synchronize(load);
 }
 
 // "const auto load = [&](parameters) { addresses; body };": the address is computed from the turn's index,
@@ -119,7 +121,7 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]);
   std::vector<const Op*> address;
   if (staged_.empty()) {
-    loads_ = loads_ahead(emitter, op);
+    loads_ = loads_ahead(emitter, op, address);
     if (loads_.empty()) return;
     std::string parameters;
     for (const Op* load : loads_) {
@@ -128,7 +130,6 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
       next_.push_back(emitter.temporary());
       emitter.line(*load, str(type, " ", next_.back(), ";"));
       parameters += str(", ", type, "& ", next_.back());
-      address_ops(*load, op.region(), address);
     }
     declare_load(parameters, address, [&] {
       for (size_t i = 0; i < loads_.size(); ++i)
@@ -171,7 +172,7 @@ void StagedLoop::load_ahead(int turns, const std::string& arguments) {
 void StagedLoop::begin_turn() {
   if (!staged_.empty()) {
     emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
-    emitter_.line(op_, str("synchronize(", line_number(op_), ");"));
+    emitter_.synchronize(op_);
     load_ahead(stages_ - 1, str("(", stage_, " + ", stages_ - 1, ") % ", stages_));
     emitter_.line(op_, "copy_async_commit();");
   }
@@ -190,7 +191,7 @@ void StagedLoop::end_turn() {
 void StagedLoop::end() {
   if (!staged_.empty()) {
     emitter_.line(op_, "copy_async_wait<0>();");
-    emitter_.line(op_, str("synchronize(", line_number(op_), ");"));
+    emitter_.synchronize(op_);
   }
   emitter_.release_staged(mark_);
 }

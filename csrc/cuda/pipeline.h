@@ -18,10 +18,6 @@ std::string index_after_text(Emitter& emitter, const Op& loop, const std::string
 // The load of a staged tile: in a loop that runs ahead only its name, elsewhere the copy and the wait for it.
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
-// Loads of a counted loop that go to registers one turn ahead: those of arrays that no one writes, in loops
-// that carry sums: their blocks are long, and too few to hide what a load takes.
-std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop);
-
 // A counted loop's tiles that are loaded ahead; does nothing where it has none.
 class StagedLoop {
  public:

@@ -6,9 +6,10 @@
 namespace tile::cuda {
 
 Program::Program(const Function& function, const Target& target) {
-  const StagingPlan staging(function);
-  const LayoutPlan plan(function, staging, target.max_threads / 32);
-  const Emitter emitter(function, staging, plan, target);
+  const KernelArrays arrays(function);
+  const StagingPlan staging(function, arrays);
+  const LayoutPlan plan(function, arrays, staging, target.max_threads / 32);
+  const Emitter emitter(function, arrays, staging, plan, target);
   text = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();

@@ -36,12 +36,6 @@ bool is_padding(const Layout& layout, int index) {
 
 }  // namespace
 
-Weights row_major(const Shape& shape) {
-  Weights weights(shape.size(), 1);
-  for (size_t i = shape.size(); i-- > 1;) weights[i - 1] = weights[i] * shape[i];
-  return weights;
-}
-
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads) {
   for (int thread = 0; thread < threads; ++thread)
@@ -64,30 +58,28 @@ std::optional<std::vector<int>> register_map(const Layout& from, const Weights& 
   return map;
 }
 
+std::string weights_text(const Weights& weights) { return str("Weights<", join(weights), ">"); }
+
 std::string map_text(const std::vector<int>& map, const Layout& over) {
-  std::vector<std::pair<const Digit*, int>> terms;
-  for (const Digit& digit : over.digits())
-    if (digit.level == Level::reg)
-      terms.emplace_back(&digit, map[static_cast<size_t>(digit.stride)] - map[0]);
+  const auto count = static_cast<int>(map.size());
+  std::vector<Digit> terms;  // of the map's values, in place of a coordinate
+  for (Digit digit : over.digits())
+    if (digit.level == Level::reg) {
+      digit.weight = map[static_cast<size_t>(digit.stride)] - map[0];
+      terms.push_back(digit);
+    }
   bool linear = true;
-  for (size_t r = 0; r < map.size(); ++r) {
-    int sum = map[0];
-    for (const auto& [digit, weight] : terms)
-      sum += static_cast<int>(r) / digit->stride % digit->extent * weight;
-    linear &= sum == map[r];
+  for (int r = 0; r < count; ++r) {
+    int64_t sum = map[0];
+    for (const Digit& digit : terms) sum += r / digit.stride % digit.extent * digit.weight;
+    linear &= sum == map[static_cast<size_t>(r)];
   }
   if (!linear) return str("constexpr int to[] = {", join(map), "}; return to[r];");
-  std::string text;
-  for (const auto& [digit, weight] : terms) {
-    if (weight == 0) continue;
-    if (!text.empty()) text += " + ";
-    text += "r";
-    if (digit->stride > 1) text += str(" / ", digit->stride);
-    if (digit->stride * digit->extent < static_cast<int>(map.size())) text += str(" % ", digit->extent);
-    if (weight != 1) text += str(" * ", weight);
-  }
-  if (map[0] || text.empty()) text += str(text.empty() ? "" : " + ", map[0]);
-  return "return " + text + ";";
+  std::vector<std::string> texts;
+  for (const Digit& digit : terms)
+    if (digit.weight) texts.push_back(digit_text(digit, "r", count));
+  if (map[0] || texts.empty()) texts.push_back(str(map[0]));
+  return str("return ", join(texts, " + "), ";");
 }
 
 }  // namespace tile::cuda

@@ -8,14 +8,12 @@
 
 namespace tile::cuda {
 
-// An element's place: the sum of coordinate * weight over its axes.
-using Weights = std::vector<int64_t>;
-Weights row_major(const Shape& shape);
-
 // For each register of `to`, the register of `from` in which the same thread finds that place; none where
 // some element stands in another thread.
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads);
+// "Weights<64, 1>"
+std::string weights_text(const Weights& weights);
 // The map as an expression over r: digits of r where it is a sum of them, else a table.
 std::string map_text(const std::vector<int>& map, const Layout& over);
 

@@ -6,7 +6,6 @@
 #include <functional>
 #include <unordered_set>
 
-#include "cuda/array_facts.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -63,21 +62,21 @@ bool on_tensor_cores(const Op& mma) {
          y.shape[1] % 16 == 0;
 }
 
-StagingPlan::StagingPlan(const Function& function) {
+StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays) {
   Users users;
   walk(function.body(), [&](const Op& op) {
     for (const Value* operand : op.operands) users[operand].push_back(&op);
   });
-  visit(function, function.body(), users);
+  visit(arrays, function.body(), users);
 }
 
-void StagingPlan::visit(const Function& function, const Block& block, const Users& users) {
+void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
-    for (const auto& region : op->regions) visit(function, *region, users);
+    for (const auto& region : op->regions) visit(arrays, *region, users);
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
     if (op->number("pad") != 0) continue;
-    const ArrayFacts facts = array_facts(function, op->operands[0]);
+    const ArrayFacts facts = arrays.facts(op->operands[0]);
     const Shape& shape = op->results[0]->type.shape;
     if (!facts.constant || vector_width(facts, DType::bf16, shape, op->integers("steps")) != 8) continue;
     Staged staged;

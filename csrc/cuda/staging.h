@@ -6,6 +6,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/array_facts.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -22,15 +23,14 @@ struct Staged {
 
 class StagingPlan {
  public:
-  explicit StagingPlan(const Function& function);
+  StagingPlan(const Function& function, const KernelArrays& arrays);
   const Staged* of(const Op& load) const;
   // Those that run ahead of a loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
-  bool empty() const { return staged_.empty(); }
 
  private:
   using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
-  void visit(const Function& function, const Block& block, const Users& users);
+  void visit(const KernelArrays& arrays, const Block& block, const Users& users);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
 };

@@ -13,24 +13,12 @@ std::string lines_text(const Shape& shape, int64_t axis) {
     if (static_cast<int64_t>(i) != axis) (static_cast<int64_t>(i) < axis ? outer : inner) *= shape[i];
   return str("Lines<", outer, ", ", shape[static_cast<size_t>(axis)], ", ", inner, ">");
 }
-std::string weights_text(const Weights& weights) { return "Weights<" + join(weights) + ">"; }
-std::string memory_text(DType dtype, int64_t offset) {
-  return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
-}
 
 // Operands behind one another in shared memory; returns where each lies.
 std::vector<std::string> write_operands(Emitter& emitter, const Op& op, int64_t& bytes) {
-  emitter.need("move.cuh");
   emitter.need("combine.cuh");
   std::vector<std::string> places;
-  for (const Value* operand : op.operands) {
-    const Type& type = operand->type;
-    places.push_back(memory_text(type.dtype, bytes));
-    bytes += (element_count(type.shape) * info(type.dtype).bytes + 15) / 16 * 16;
-    emitter.need_shared(op, bytes);
-    emitter.line(op, str("write_shared<", weights_text(row_major(type.shape)), ">(", places.back(), ", ",
-                         emitter.name(operand), ", ", line_number(op), ");"));
-  }
+  for (const Value* operand : op.operands) places.push_back(emitter.write_shared(op, operand, bytes));
   return places;
 }
 
@@ -46,7 +34,7 @@ void read_result(Emitter& emitter, const Op& op, const Value* value, const std::
 void emit_arg(Emitter& emitter, const Op& op) {
   int64_t bytes = 0;
   const std::vector<std::string> from = write_operands(emitter, op, bytes);
-  const std::string to = memory_text(DType::i32, bytes);
+  const std::string to = Emitter::shared_place(DType::i32, bytes);
   const Value* result = op.results[0];
   emitter.need_shared(op, bytes + element_count(result->type.shape) * 4);
   emitter.line(op, str("arg_lines<", lines_text(op.type(0).shape, op.integer("axis")), ", ",
@@ -83,14 +71,10 @@ void emit_combine(Emitter& emitter, const Op& op) {
   }
 }
 
-std::optional<Layout> relate_scan(const Op& op, const Value* from, const Value* to, const Layout& layout) {
-  return same_layout(op, from, to, layout);
-}
-
 const AddLowering argmax_{{"argmax", emit_arg}};
 const AddLowering argmin_{{"argmin", emit_arg}};
 const AddLowering reduce_{{"reduce", emit_combine}};
-const AddLowering scan_{{"scan", emit_combine, relate_scan}};
+const AddLowering scan_{{"scan", emit_combine, same_layout}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -8,26 +8,17 @@ namespace {
 // By FMA, for every dtype: both operands go through shared memory.
 void emit_fma(Emitter& emitter, const Op& op) {
   emitter.need("mma.cuh");
-  emitter.need("move.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
   const std::string to = emitter.in_layout(op, op.operands[2], layout);
   int64_t bytes = 0;
-  std::vector<std::string> places;
-  for (size_t i = 0; i < 2; ++i) {
-    const Type& type = op.type(i);
-    places.push_back(
-        str("(", type.dtype, "*)", bytes ? str("(shared_memory() + ", bytes, ")") : "shared_memory()"));
-    bytes += (element_count(type.shape) * info(type.dtype).bytes + 15) / 16 * 16;
-    emitter.need_shared(op, bytes);
-    emitter.line(op, str("write_shared<Weights<", join(row_major(type.shape)), ">>(", places.back(), ", ",
-                         emitter.name(op.operands[i]), ", ", line_number(op), ");"));
-  }
+  const std::string left = emitter.write_shared(op, op.operands[0], bytes),
+                    right = emitter.write_shared(op, op.operands[1], bytes);
   const Shape &x = op.type(0).shape, &y = op.type(1).shape;
   const size_t rank = x.size();
-  emitter.line(op, str("synchronize(", line_number(op), ");"));
-  emitter.result(op, str("mma_fma<", x[rank - 2], ", ", y[rank - 1], ", ", x[rank - 1], ">(", places[0], ", ",
-                         places[1], ", ", to, ", ", line_number(op), ")"));
-  emitter.line(op, str("synchronize(", line_number(op), ");"));
+  emitter.synchronize(op);
+  emitter.result(op, str("mma_fma<", x[rank - 2], ", ", y[rank - 1], ", ", x[rank - 1], ">(", left, ", ",
+                         right, ", ", to, ", ", line_number(op), ")"));
+  emitter.synchronize(op);
 }
 
 // An operand of the tensor cores: where it stands, and whether something was written there just now.
@@ -68,12 +59,12 @@ void emit_mma(Emitter& emitter, const Op& op) {
   int64_t bytes = 0;
   const Place left = place_of(emitter, op, 0, plan, bytes), right = place_of(emitter, op, 1, plan, bytes);
   const bool written = left.written || right.written;
-  if (written) emitter.line(op, str("synchronize(", line_number(op), ");"));
+  if (written) emitter.synchronize(op);
   emitter.result_in(op, layout,
                     str("mma_sync<", op.type(0).dtype, ", ", op.type(0).shape[1], ", ", plan.blocks_m, ", ",
                         plan.blocks_n, ", ", plan.warps_m, ", ", plan.warps_n, ">(", left.text, ", ",
                         right.text, ", ", to, ", ", line_number(op), ")"));
-  if (written) emitter.line(op, str("synchronize(", line_number(op), ");"));
+  if (written) emitter.synchronize(op);
 }
 
 // A product has its accumulator's layout.

@@ -64,10 +64,10 @@ void emit_cat(Emitter& emitter, const Op& op) {
   const Weights weights = row_major(type.shape);
   const auto axis = static_cast<size_t>(op.integer("axis"));
   emitter.need_shared(op, element_count(type.shape) * info(type.dtype).bytes);
-  const std::string places = "Weights<" + join(weights) + ">";
-  emitter.result(op, str("cat<", emitter.layout(emitter.layout_of(op.results[0])), ", ", places, ">(",
-                         emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ", ",
-                         op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
+  emitter.result(
+      op, str("cat<", emitter.layout(emitter.layout_of(op.results[0])), ", ", weights_text(weights), ">(",
+              emitter.name(op.operands[0]), ", ", emitter.name(op.operands[1]), ", ",
+              op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
 }
 
 const AddLowering arange_{{"arange", emit_arange}};
