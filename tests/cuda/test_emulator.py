@@ -32,9 +32,9 @@ REPORTS = {
                "line 8: thread 5 of block (0, 0, 0) writes 8 bytes 4 beyond parameter 1"),
     "misaligned": ("load_global<8, false>(p0.data + 1, true, {}, 9);",
                    "line 9: thread 0 of block (0, 0, 0) reads 8 bytes of parameter 0 at a multiple of 4 only"),
-    "no_constant": ("store_global(p0.data + thread(), Words<4>(), true, 3);\n  synchronize();\n  load_global<4, true>(p0.data, true, {}, 4);",
+    "no_constant": ("store_global(p0.data + thread(), Words<4>(), true, 3);\n  synchronize(0);\n  load_global<4, true>(p0.data, true, {}, 4);",
                     "line 4: thread 0 of block (0, 0, 0) reads byte 0 of parameter 0 as constant; line 3: thread 0 wrote it"),
-    "written_constant": ("load_global<4, true>(p0.data + thread(), true, {}, 3);\n  synchronize();\n  if (thread() == 9) store_global(p0.data + 9, Words<4>(), true, 4);",
+    "written_constant": ("load_global<4, true>(p0.data + thread(), true, {}, 3);\n  synchronize(0);\n  if (thread() == 9) store_global(p0.data + 9, Words<4>(), true, 4);",
                          "line 4: thread 9 of block (0, 0, 0) writes byte 36 of parameter 0; line 3: thread 9 read it as constant"),
     "global_race": ("store_global(p1.data + thread(), Words<4>(), true, 3);\n  load_global<4, false>(p1.data + (thread() ^ 1), true, {}, 4);",
                     "line 3: thread 1 of block (0, 0, 0) writes byte 4 of parameter 1; thread 0 read it at line 4, and no barrier stands between"),
@@ -47,20 +47,20 @@ REPORTS = {
                       "line 5: thread 63 of block (0, 0, 0) writes 4 bytes at 256 of shared memory, of which the kernel has 256"),
     "shared_misaligned": ("if (thread() == 3) store_shared((char*)shared + 2, 1u, 5);",
                           "line 5: thread 3 of block (0, 0, 0) writes 4 bytes at 2 of shared memory, which is no multiple of 4"),
-    "race_of_writers": ("store_shared(shared + thread() / 2 * 2, (u16)1, 5);\n  synchronize();",
+    "race_of_writers": ("store_shared(shared + thread() / 2 * 2, (u16)1, 5);\n  synchronize(0);",
                       "line 5: thread 1 of block (0, 0, 0) writes 2 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier stands between"),
-    "never_written": ("if (thread() != 8) store_shared(shared + thread(), 1u, 5);\n  synchronize();\n  load_shared<u32>(shared + (thread() ^ 1), 6);",
+    "never_written": ("if (thread() != 8) store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() ^ 1), 6);",
                       "line 6: thread 9 of block (0, 0, 0) reads 4 bytes at 32 of shared memory, and nobody wrote byte 32"),
     "shared_race": ("store_shared(shared + thread(), 1u, 5);\n  load_shared<u32>(shared + (thread() & ~1), 6);",
                     "line 6: thread 1 of block (0, 0, 0) reads 4 bytes at 0 of shared memory; thread 0 wrote it at line 5, and no barrier stands between"),
     "shared_race_with_a_reader": (
-        "store_shared(shared + thread(), 1u, 5);\n  synchronize();\n  load_shared<u32>(shared + (thread() | 1), 6);\n  store_shared(shared + thread(), 2u, 7);",
+        "store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() | 1), 6);\n  store_shared(shared + thread(), 2u, 7);",
         "line 7: thread 1 of block (0, 0, 0) writes 4 bytes at 4 of shared memory; thread 0 read it at line 6, and no barrier stands between"),
     # Copies that are not waited for.
     "early": ("copy_async(shared + thread() % 16 * 4, p0.data + thread() % 16 * 4, 16 * (thread() < 16), 5);",
               "line 5: thread 16 of block (0, 0, 0) writes 16 bytes at 0 of shared memory, and the copy that thread 0 began at line 5 is not waited for"),
     "read_early": ("if (thread() < 16) copy_async(shared + thread() * 4, p0.data + thread() * 4, 16, 5);\n  copy_async_commit();\n"
-                   "  copy_async_commit();\n  copy_async_wait<2>();\n  synchronize();\n  load_shared<u32>(shared, 6);",
+                   "  copy_async_commit();\n  copy_async_wait<2>();\n  synchronize(0);\n  load_shared<u32>(shared, 6);",
                    "line 6: thread 0 of block (0, 0, 0) reads 4 bytes at 0 of shared memory, and the copy that thread 0 began at line 5 is not waited for"),
     "copy_misaligned": ("copy_async(shared, p0.data + 1, 12, 5);",
                         "line 5: thread 0 of block (0, 0, 0) reads 12 bytes of parameter 0 at a multiple of 4 only"),
@@ -94,8 +94,8 @@ def test_too_much_shared_memory():
 
 
 def test_a_launch_after_a_report_starts_anew():
-    assert report("if (thread() % 2) synchronize();") is not None
-    assert report("store_shared(shared + thread(), 1u, 5);\n  synchronize();\n  load_shared<u32>(shared + (thread() ^ 32), 6);") is None
+    assert report("if (thread() % 2) synchronize(0);") is not None
+    assert report("store_shared(shared + thread(), 1u, 5);\n  synchronize(0);\n  load_shared<u32>(shared + (thread() ^ 32), 6);") is None
 
 
 WAITING = """#include "cuda/device/reduce.cuh"
@@ -107,10 +107,10 @@ TILE_KERNEL(1024) k(ArrayParameter<i32, 1> p0, i32 turns) {
   u32 x = thread();
   for (i32 i = 0; i < turns; ++i) {
     store_shared(shared + thread(), x + 1, 1);
-    synchronize();
+    synchronize(0);
     x = load_shared<u32>(shared + (thread() + 33) % 1024, 2);
-    synchronize();
-    x = shuffle_up(shuffle(x, lane() ^ 5), 1);
+    synchronize(0);
+    x = shuffle_xor(x, 5, 4) + shuffle_xor(x, 16, 5);
   }
   atomic_add_global(p0.data + thread() % 2, (i32)x, 3);
 }
@@ -126,8 +126,7 @@ def test_the_largest_block():
     at, x = torch.arange(1024), torch.arange(1024)
     for _ in range(turns):
         x = (x + 1)[(at + 33) % 1024]
-        x = x[at // 32 * 32 + (at % 32 ^ 5)]
-        x = x[at - (at % 32 > 0).long()]
+        x = x[at ^ 5] + x[at ^ 16]
     assert sums.tolist() == [2 * int(x[0::2].sum()), 2 * int(x[1::2].sum())]
 
 
@@ -142,10 +141,10 @@ TILE_KERNEL(64) k(ArrayParameter<i32, 1> p0, ArrayParameter<i32, 1> p1) {
     copy_async_commit();
   }
   copy_async_wait<1>();
-  synchronize();
+  synchronize(0);
   const u32 first = load_shared<u32>(shared + 63 - thread(), 2);
   copy_async_wait<0>();
-  synchronize();
+  synchronize(0);
   store_global(p1.data + thread(), Words<4>{{first + load_shared<u32>(shared + 127 - thread(), 3)}}, true, 4);
 }
 

@@ -1,23 +1,14 @@
 // The hardware: threads, memory, shuffles, barriers. All else in this library is plain C++ over what stands
 // here, so an emulator needs another file of this name only.
 #pragma once
+#include "cuda/device/words.cuh"
+
 #define TILE __device__ __forceinline__
 #define TILE_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
 #define TILE_UNROLL _Pragma("unroll")
 #define TILE_LOOP _Pragma("unroll 1")  // loops of the kernel: unrolling them costs compile time and registers
 
 namespace tile {
-
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
 
 TILE int thread() { return threadIdx.x; }
 TILE int lane() { return threadIdx.x & 31; }
@@ -33,31 +24,7 @@ TILE int num_blocks() {
 
 // All threads of the block wait here, and see what each has written. As everywhere, `line` is the user's and
 // goes into the emulator's reports.
-TILE void synchronize(int = 0) { __syncthreads(); }
-
-// Of 1 to 16 bytes; the type of a register that carries so many.
-template <int bytes>
-struct Words;
-template <>
-struct Words<1> {
-  u8 x[1];
-};
-template <>
-struct Words<2> {
-  u16 x[1];
-};
-template <>
-struct Words<4> {
-  u32 x[1];
-};
-template <>
-struct Words<8> {
-  u32 x[2];
-};
-template <>
-struct Words<16> {
-  u32 x[4];
-};
+TILE void synchronize(int) { __syncthreads(); }
 
 // Global memory, for threads that want it: a predicate costs no branch, so that many accesses are in flight.
 // A constant array is written by no one while the kernel runs: its loads may be moved and merged, and those
@@ -233,9 +200,7 @@ TILE void mma_16_8_16<f16>(f32* sums, const u32 (&left)[4], u32 right0, u32 righ
 }
 
 // The value of the lane whose number differs by the bits of `mask`.
-TILE u32 shuffle_xor(u32 x, int mask, int = 0) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-TILE u32 shuffle(u32 x, int from, int = 0) { return __shfl_sync(0xffffffffu, x, from); }
-TILE u32 shuffle_up(u32 x, int by, int = 0) { return __shfl_up_sync(0xffffffffu, x, by); }
+TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 
 // Adds at once; compare_swap gives what stood there. A word may reach beyond an array of smaller elements.
 TILE void atomic_add_global(f32* to, f32 x, int) {
@@ -282,7 +247,5 @@ TILE f32 f16_from_bits(u16 bits) {
 }
 TILE u32 bits_of(f32 x) { return __float_as_uint(x); }
 TILE f32 float_from_bits(u32 x) { return __uint_as_float(x); }
-TILE u64 bits_of(f64 x) { return (u64)__double_as_longlong(x); }
-TILE f64 double_from_bits(u64 x) { return __longlong_as_double((i64)x); }
 
 }  // namespace tile

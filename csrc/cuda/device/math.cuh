@@ -118,6 +118,10 @@ TILE Int<T> max(Int<T> x, Int<T> y) {
   return y.value > x.value ? y : x;
 }
 template <class T>
+TILE Int<T> fma(Int<T> x, Int<T> y, Int<T> z) {
+  return x * y + z;
+}
+template <class T>
 TILE Int<T> bitwise_not(Int<T> x) {
   return (T)~x.value;
 }

@@ -143,12 +143,18 @@ struct Masked {
   TILE bool operator()(int r) const { return mask.x[r]; }
 };
 
+// Of register r.
+template <class L, class T, int n, class Mask, class... I>
+TILE T* element_of(const Array<T, n>& array, int r, Mask mask, const Tile<I, L>&... index) {
+  return valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+}
+
 template <int flags, class L, class T, int n, class Mask, class... I>
 TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, const Tile<I, L>&... index) {
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    T* at = element_of<L>(array, r, mask, index...);
     to.x[r] = load_element<(flags & constant_array) != 0>(at, at != nullptr, pad, line);
   }
   return to;
@@ -159,7 +165,7 @@ TILE void scatter(const Array<T, n>& array, const Tile<T, L>& from, int line, Ma
   if (!owner<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    T* at = element_of<L>(array, r, mask, index...);
     store_element(at, from.x[r], at != nullptr, line);
   }
 }
@@ -195,7 +201,7 @@ TILE void atomic_add(const Array<T, n>& array, const Tile<T, L>& from, int line,
   if (!owner<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+    T* at = element_of<L>(array, r, mask, index...);
     if (at) atomic_add_element(at, from.x[r], line);
   }
 }

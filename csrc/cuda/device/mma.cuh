@@ -13,15 +13,11 @@ TILE int product_coordinate(int axis, int r) {
   return own < 0 ? 0 : L::thread(own) + L::element(own, r);
 }
 
-// What a product of T is computed in.
-template <class T, class A>
-struct Factor {
-  TILE static A of(T x) { return (A)LaneOf<T>::in(x); }
-};
 // x: [batch, m, k] and y: [batch, k, n], row-major.
 template <int m, int n, int k, class A, class L, class X, class Y>
 TILE Tile<A, L> mma_fma(const X* x, const Y* y, const Tile<A, L>& to, int line) {
   using Sum = typename SumOf<A>::type;
+  using Lane = LaneOf<Sum>;
   Sum sums[L::registers];
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r)
@@ -37,19 +33,15 @@ TILE Tile<A, L> mma_fma(const X* x, const Y* y, const Tile<A, L>& to, int line) 
   TILE_LOOP for (int step = 0; step < k; ++step) {
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) {
-      const Sum a = Factor<X, Sum>::of(load_shared<X>(x + rows[r] + step, line));
-      const Sum b = Factor<Y, Sum>::of(load_shared<Y>(y + columns[r] + step * n, line));
-      if constexpr (IsInteger<Sum>::value)
-        sums[r] = (Sum)((u32)sums[r] + (u32)a * (u32)b);
-      else
-        sums[r] = math::fma(a, b, sums[r]);
+      const auto a = Lane::in(convert<Sum>(load_shared<X>(x + rows[r] + step, line)));
+      const auto b = Lane::in(convert<Sum>(load_shared<Y>(y + columns[r] + step * n, line)));
+      sums[r] = Lane::out(math::fma(a, b, Lane::in(sums[r])));
     }
   }
   Tile<A, L> result;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r)
-    result.x[r] =
-        convert<A>(LaneOf<Sum>::out(LaneOf<Sum>::in(convert<Sum>(to.x[r])) + LaneOf<Sum>::in(sums[r])));
+    result.x[r] = convert<A>(Lane::out(Lane::in(convert<Sum>(to.x[r])) + Lane::in(sums[r])));
   return result;
 }
 

@@ -5,30 +5,6 @@
 
 namespace tile {
 
-struct Sum {
-  template <class T>
-  using Kept = typename SumOf<T>::type;
-  template <class A>
-  TILE static A start() {
-    return A(0);
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return LaneOf<A>::out(LaneOf<A>::in(x) + LaneOf<A>::in(y));
-  }
-};
-struct Product {
-  template <class T>
-  using Kept = typename SumOf<T>::type;
-  template <class A>
-  TILE static A start() {
-    return A(1);
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return LaneOf<A>::out(LaneOf<A>::in(x)*LaneOf<A>::in(y));
-  }
-};
 // NaN is the start of floating extremes: it is skipped unless nothing else is there.
 template <class A, bool integer = IsInteger<A>::value>
 struct Extreme {
@@ -40,54 +16,29 @@ struct Extreme<A, false> {
   TILE static A low() { return A(float_from_bits(0x7fc00000u)); }
   TILE static A high() { return low(); }
 };
-struct Max {
-  template <class T>
-  using Kept = typename SumOf<T>::type;
-  template <class A>
-  TILE static A start() {
-    return Extreme<A>::low();
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return LaneOf<A>::out(math::max(LaneOf<A>::in(x), LaneOf<A>::in(y)));
-  }
-};
-struct Min {
-  template <class T>
-  using Kept = typename SumOf<T>::type;
-  template <class A>
-  TILE static A start() {
-    return Extreme<A>::high();
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return LaneOf<A>::out(math::min(LaneOf<A>::in(x), LaneOf<A>::in(y)));
-  }
-};
-struct Any {
-  template <class T>
-  using Kept = bool;
-  template <class A>
-  TILE static A start() {
-    return false;
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return x || y;
-  }
-};
-struct All {
-  template <class T>
-  using Kept = bool;
-  template <class A>
-  TILE static A start() {
-    return true;
-  }
-  template <class A>
-  TILE static A combine(A x, A y) {
-    return x && y;
-  }
-};
+
+// What is kept of elements of T, its start, and the combination of two lanes x and y.
+#define TILE_REDUCTION(NAME, KEPT, START, COMBINATION)        \
+  struct NAME {                                               \
+    template <class T>                                        \
+    using Kept = KEPT;                                        \
+    template <class A>                                        \
+    TILE static A start() {                                   \
+      return START;                                           \
+    }                                                         \
+    template <class A>                                        \
+    TILE static A combine(A first, A second) {                \
+      const auto x = LaneOf<A>::in(first), y = LaneOf<A>::in(second); \
+      return LaneOf<A>::out(COMBINATION);                     \
+    }                                                         \
+  };
+TILE_REDUCTION(Sum, typename SumOf<T>::type, A(0), x + y)
+TILE_REDUCTION(Product, typename SumOf<T>::type, A(1), x * y)
+TILE_REDUCTION(Max, typename SumOf<T>::type, Extreme<A>::low(), math::max(x, y))
+TILE_REDUCTION(Min, typename SumOf<T>::type, Extreme<A>::high(), math::min(x, y))
+TILE_REDUCTION(Any, bool, false, x || y)
+TILE_REDUCTION(All, bool, true, x && y)
+#undef TILE_REDUCTION
 
 template <class A>
 TILE A shuffle_xor_value(A x, int mask, int line) {

@@ -8,7 +8,7 @@ namespace tile {
 // `rows` of `width` elements; the width is a multiple of a chunk.
 template <class T, int rows_, int width_>
 struct SharedTile {
-  static constexpr int rows = rows_, width = width_, bytes = rows * width * sizeof(T);
+  static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
   char* memory;
 

@@ -13,8 +13,6 @@ namespace tile {
 template <class T, class L>
 struct Tile {
   T x[L::registers];
-  TILE T& operator[](int r) { return x[r]; }
-  TILE T operator[](int r) const { return x[r]; }
 };
 
 template <class T, int n>

@@ -160,11 +160,17 @@ struct FromFloat<tf32> {
 };
 
 // What a lane of T is computed in, and back.
-template <class T, class = void>
+template <class T, bool integer = IsInteger<T>::value>
 struct LaneOf {
   using type = f32;  // small floats
   TILE static f32 in(T x) { return to_float(x); }
   TILE static T out(f32 x) { return FromFloat<T>::of(x); }
+};
+template <class T>
+struct LaneOf<T, true> {
+  using type = Int<T>;
+  TILE static Int<T> in(T x) { return x; }
+  TILE static T out(Int<T> x) { return x.value; }
 };
 template <class T>
 struct SelfLane {
@@ -178,28 +184,6 @@ template <>
 struct LaneOf<f64> : SelfLane<f64> {};
 template <>
 struct LaneOf<bool> : SelfLane<bool> {};
-template <class T>
-struct IntegerLane {
-  using type = Int<T>;
-  TILE static Int<T> in(T x) { return x; }
-  TILE static T out(Int<T> x) { return x.value; }
-};
-template <>
-struct LaneOf<i8> : IntegerLane<i8> {};
-template <>
-struct LaneOf<i16> : IntegerLane<i16> {};
-template <>
-struct LaneOf<i32> : IntegerLane<i32> {};
-template <>
-struct LaneOf<i64> : IntegerLane<i64> {};
-template <>
-struct LaneOf<u8> : IntegerLane<u8> {};
-template <>
-struct LaneOf<u16> : IntegerLane<u16> {};
-template <>
-struct LaneOf<u32> : IntegerLane<u32> {};
-template <>
-struct LaneOf<u64> : IntegerLane<u64> {};
 
 // What sums of T are kept in.
 template <class T>

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "cuda/device/words.cuh"
 #include "cuda/emulator/floats.h"
 #include "cuda/emulator/machine.h"
 
@@ -18,17 +19,6 @@ inline double rsqrt(double x) { return 1 / sqrt(x); }
 
 namespace tile {
 
-typedef signed char i8;
-typedef short i16;
-typedef int i32;
-typedef long long i64;
-typedef unsigned char u8;
-typedef unsigned short u16;
-typedef unsigned int u32;
-typedef unsigned long long u64;
-typedef float f32;
-typedef double f64;
-
 TILE int thread() { return emulator::here.thread; }
 TILE int lane() { return thread() & 31; }
 TILE int warp() { return thread() >> 5; }
@@ -42,33 +32,10 @@ TILE int num_blocks() {
 }
 
 // Sites of waiting: who calls, which is the device library or the kernel.
-TILE void synchronize(int line = 0, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+TILE void synchronize(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
   emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, nullptr,
                  [](void**, int) { ++emulator::here.epoch; });
 }
-
-template <int bytes>
-struct Words;
-template <>
-struct Words<1> {
-  u8 x[1];
-};
-template <>
-struct Words<2> {
-  u16 x[1];
-};
-template <>
-struct Words<4> {
-  u32 x[1];
-};
-template <>
-struct Words<8> {
-  u32 x[2];
-};
-template <>
-struct Words<16> {
-  u32 x[4];
-};
 
 template <int bytes, bool constant>
 TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line) {
@@ -135,27 +102,17 @@ struct Shuffled {
   u32 given, taken;
   int from;
 };
-TILE u32 exchange(u32 x, int from, const emulator::Site& site) {
-  Shuffled mine{x, x, from};
-  emulator::meet(emulator::Group::warp(), site, &mine, [](void** all, int count) {
-    for (int i = 0; i < count; ++i) {
-      Shuffled* to = (Shuffled*)all[i];
-      if (to->from >= 0 && to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
-    }
-  });
-  return mine.taken;
-}
-TILE u32 shuffle_xor(u32 x, int mask, int line = 0, const char* file = __builtin_FILE(),
+TILE u32 shuffle_xor(u32 x, int mask, int line, const char* file = __builtin_FILE(),
                      int at = __builtin_LINE()) {
-  return exchange(x, lane() ^ mask, {"the shuffle_xor", line, file, at});
-}
-TILE u32 shuffle(u32 x, int from, int line = 0, const char* file = __builtin_FILE(),
-                 int at = __builtin_LINE()) {
-  return exchange(x, from & 31, {"the shuffle", line, file, at});
-}
-TILE u32 shuffle_up(u32 x, int by, int line = 0, const char* file = __builtin_FILE(),
-                    int at = __builtin_LINE()) {
-  return exchange(x, lane() - by, {"the shuffle_up", line, file, at});
+  Shuffled mine{x, x, lane() ^ mask};
+  emulator::meet(emulator::Group::warp(), {"the shuffle_xor", line, file, at}, &mine,
+                 [](void** all, int count) {
+                   for (int i = 0; i < count; ++i) {
+                     Shuffled* to = (Shuffled*)all[i];
+                     if (to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
+                   }
+                 });
+  return mine.taken;
 }
 
 template <class T>
@@ -185,7 +142,5 @@ TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
 TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
 TILE u32 bits_of(f32 x) { return emulator::bits<u32>(x); }
 TILE f32 float_from_bits(u32 x) { return emulator::bits<f32>(x); }
-TILE u64 bits_of(f64 x) { return emulator::bits<u64>(x); }
-TILE f64 double_from_bits(u64 x) { return emulator::bits<f64>(x); }
 
 }  // namespace tile
