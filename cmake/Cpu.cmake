@@ -30,7 +30,7 @@ endfunction()
 
 # A file for each family of elementwise primitives, written here, so that a new family needs none.
 file(GLOB families CONFIGURE_DEPENDS csrc/prims/elementwise/*.def)
-list(FILTER families EXCLUDE REGEX "/all.def$")
+list(FILTER families EXCLUDE REGEX "/(all|end).def$")
 foreach(rows IN LISTS families)
   get_filename_component(family ${rows} NAME_WE)
   set(source ${PROJECT_BINARY_DIR}/families/${family}.cpp)

@@ -47,11 +47,6 @@ namespace rows {
 #define PREDICATE(N, D, E, T, R, L, H, U, DOC) ROW(N, 2, D, infer_bool, T, R, L, H, U, DOC)
 #define TERNARY(N, D, E, T, R, L, H, U, DOC) ROW(N, 3, D, infer_same, T, R, L, H, U, DOC)
 #include "prims/elementwise/all.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
 }  // namespace rows
 
 const Register where_{{.name = "where",
@@ -92,11 +87,6 @@ Tile ternary(const Primitive& primitive, const char* name, const Operand& x, con
     return ternary(rows::name##_, #name, x, y, z);                  \
   }
 #include "prims/elementwise/all.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
 
 Tile where(const Operand& condition, const Operand& x, const Operand& y) {
   Pair pair = unify("where", x, y);

@@ -10,11 +10,6 @@ namespace tile {
 #define PREDICATE(name, ...) Tile name(const Operand& x, const Operand& y);
 #define TERNARY(name, ...) Tile name(const Operand& x, const Operand& y, const Operand& z);
 #include "prims/elementwise/all.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
 
 // x where the condition holds, else y; the condition is bool, x and y of one dtype.
 Tile where(const Operand& condition, const Operand& x, const Operand& y);

@@ -80,11 +80,6 @@ constexpr TracedRow rows[] = {
 #define PREDICATE(name, set, ...) ROW(name, set, 2),
 #define TERNARY(name, set, ...) ROW(name, set, 3),
 #include "prims/elementwise/all.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
 #undef ROW
 #define PAIR(type, name, operands) {name, Lane::f32, record_row<pairs::type, operands>},
     TILE_ARITHMETIC_PAIRS(PAIR)

@@ -20,11 +20,7 @@ constexpr ElementwiseRow rows_of[] = {
   predicate_row<meaning::name##_row, T, 1, takes<T>(dtypes::set)>(#name),
 #define PREDICATE(name, set, ...) predicate_row<meaning::name##_row, T, 2, takes<T>(dtypes::set)>(#name),
 #include TILE_ROWS
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
+#include "prims/elementwise/end.def"
 };
 
 // Of unary functions that are no single instruction: pairs of f32, see pairs.h.
@@ -45,11 +41,7 @@ constexpr ElementwiseRow pair_rows[] = {
 #define PREDICATE(...)
 #define TERNARY(...)
 #include TILE_ROWS
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
+#include "prims/elementwise/end.def"
 };
 
 template <class Row, size_t n>

@@ -31,11 +31,7 @@ namespace tile::cpu::TILE_ISA::meaning {
 #define PREDICATE(name, dtypes, expression, ...) TILE_ROW2(name, expression)
 #define TERNARY(name, dtypes, expression, ...) TILE_ROW3(name, expression)
 #include TILE_ROWS
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
+#include "prims/elementwise/end.def"
 #undef TILE_ROW1
 #undef TILE_ROW2
 #undef TILE_ROW3

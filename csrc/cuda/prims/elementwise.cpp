@@ -18,11 +18,6 @@ constexpr Row rows[] = {
 #define PREDICATE(name, dtypes, expression, ...) ROW(2, name, expression)
 #define TERNARY(name, dtypes, expression, ...) ROW(3, name, expression)
 #include "prims/elementwise/all.def"
-#undef UNARY
-#undef UNARY_PREDICATE
-#undef BINARY
-#undef PREDICATE
-#undef TERNARY
 #undef ROW
 };
 
