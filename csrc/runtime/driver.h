@@ -9,6 +9,11 @@
 
 namespace tile {
 
+// Of every chip: blocks along each axis of a grid, and shared memory that a block has without being allowed
+// more.
+constexpr std::array<int64_t, 3> most_blocks = {2147483647, 65535, 65535};
+constexpr int shared_bytes_without_asking = 48 * 1024;
+
 struct DeviceProperties {
   std::string name;
   int chip = 0;  // 90: compute capability 9.0
