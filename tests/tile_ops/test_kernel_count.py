@@ -12,7 +12,9 @@ import torch
 from tile_ops import _C
 
 SHAPES = 300
-MOST = {"cpu": 12, "cuda": 40}  # on a GPU tiles are narrower, for rows of more widths
+# On a GPU tiles are narrower, for rows of more widths, and a key holds facts of each array (the axis of stride 1, whether
+# vectors fit): kernels grow with the layouts and tile sizes drawn, and not with the number of shapes.
+MOST = {"cpu": 12, "cuda": 40}
 tile = torch.ops.tile
 
 
