@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 
+import pytest
 import torch
 from tile_ops import _C
 
@@ -153,6 +154,7 @@ def pytest_generate_tests(metafunc):
     metafunc.parametrize("dtype", every if metafunc.config.getoption("long") else every[:2])
 
 
+@pytest.mark.slow
 def test_number_of_kernels(dtype, seed, device):
     command = [sys.executable, __file__, dtype, str(seed), str(device)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
