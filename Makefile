@@ -38,7 +38,7 @@ examples: build
 
 bench: build
 	@$(PY) benchmarks/run.py
-	@$(PY) -c "import sys, torch; sys.exit(not torch.cuda.is_available())" && $(PY) benchmarks/gpu.py --write || true
+	@if $(PY) -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(PY) benchmarks/gpu.py --write; fi
 
 # Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build.
 wheel: $(STAMP)

@@ -7,7 +7,10 @@ from random_shrink import shrink
 from tile_ops import _C
 
 
-@pytest.mark.parametrize("name, other", [("maximum", "minimum"), ("reduce_sum", "reduce_max"), ("trunc", "ceil"), ("sub", "add")])
+MANY = [("maximum", "minimum"), ("reduce_sum", "reduce_max")]  # many programs have them
+
+
+@pytest.mark.parametrize("name, other", [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("trunc", "ceil"), ("sub", "add")])
 def test_what_is_left_is_what_fails(name, other):
     def run_ir(text, *rest):
         _C.run_ir(text.replace(f" {name} ", f" {other} "), *rest)

@@ -58,11 +58,11 @@ struct Axis {
 bool too_long(int64_t size, int64_t other) { return size > max_extent / std::max<int64_t>(other, 1); }
 bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == inner * inner_size; }
 
+// Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
+// each thread. Fixed numbers: results do not depend on the machine.
 struct TileSize {
   int m, n, k;
 };
-// Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
-// each thread. Fixed numbers: results do not depend on the machine.
 TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType type) {
   // Tensor cores take 16-bit floats, from a ring of buffers; the others are added up one by one.
   const int k = type == at::kHalf || type == at::kBFloat16 ? 64 : 32;
@@ -254,11 +254,11 @@ class Product {
       return strided(t.tensor, sizes, steps, t.offset);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
-    const TileSize tile = matrices_[Out].tensor.is_cpu()
-                              ? tile_size(m_, n_, batches)
-                              : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
+    const bool cpu = matrices_[Out].tensor.is_cpu();
+    const TileSize tile =
+        cpu ? tile_size(m_, n_, batches) : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
-    const int together = matrices_[Out].tensor.is_cpu() ? 1 : 16;
+    const int together = cpu ? 1 : 16;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Bias, m_, n_), view(Residual, m_, n_),
                    view(Pre, m_, n_), *view(Out, m_, n_), epilogue_.alpha, epilogue_.activation,

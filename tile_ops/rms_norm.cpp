@@ -80,7 +80,7 @@ const auto rms_norm =
           });
         })
         .leading({"input"})
-        .autocast("keep", "fp32")
+        .autocast("keep", Operator::fp32_like("aten::rms_norm"))  // since torch 2.12
         .grad("tile::rms_norm_backward");
 
 const auto rms_norm_backward =

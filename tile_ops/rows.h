@@ -65,8 +65,7 @@ struct RowTile {
 RowTile row_tile(const Rows& rows);
 
 // Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
-// the threads, on a GPU one,
-// or some that share the weights they load.
+// the threads, on a GPU one, or some that share the weights they load.
 struct RowBlocks {
   Grid grid;
   int tiles;

@@ -60,6 +60,7 @@ class Emitter {
   int64_t take_staged(const Op& op, int64_t bytes);
   int64_t staged_mark() const { return staged_; }
   void release_staged(int64_t mark) { staged_ = mark; }
+  const Target& target() const { return target_; }
   int64_t staged_left() const { return target_.shared_bytes - scratch_reserve - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }

@@ -13,7 +13,11 @@ struct Target {
   int chip = 90;                 // 90: compute capability 9.0
   int shared_bytes = 48 * 1024;  // what a block may have
   int max_threads = 1024;        // a block
+  // The grid's axis that a launch swaps with the first, the only one that may be long.
+  int long_axis = 0;
+  bool operator==(const Target&) const = default;
 };
+constexpr int oldest_chip = 80;  // that kernels run on
 
 // An error names the user's line: a tile too large for the chip, a primitive without a body here.
 struct Program {

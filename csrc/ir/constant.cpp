@@ -44,6 +44,23 @@ double round_to(DType dtype, double value) {
   return value;
 }
 
+uint64_t small_bits(DType dtype, double value) {
+  const bool infinite = dtype != DType::f8e4m3;
+  const int mantissa_bits = dtype == DType::bf16 ? 7 : dtype == DType::f16 ? 10 : infinite ? 2 : 3;
+  const int exponent_bits = info(dtype).bits - 1 - mantissa_bits;
+  const uint64_t sign = std::signbit(value) ? uint64_t{1} << (exponent_bits + mantissa_bits) : 0;
+  const uint64_t top = (uint64_t{1} << (exponent_bits + mantissa_bits)) - 1;
+  const uint64_t infinity = top - (uint64_t{1} << mantissa_bits) + 1;
+  if (std::isnan(value)) return sign | (infinite ? infinity + (uint64_t{1} << (mantissa_bits - 1)) : top);
+  if (std::isinf(value)) return sign | (infinite ? infinity : top - 1);
+  if (value == 0) return sign;
+  const int bias = (1 << (exponent_bits - 1)) - 1;
+  const int exponent = std::max(std::ilogb(value), 1 - bias);
+  const auto mantissa = static_cast<uint64_t>(std::ldexp(std::fabs(value), mantissa_bits - exponent));
+  // The leading one of a normal number counts the exponent up by one.
+  return sign | ((static_cast<uint64_t>(exponent + bias - 1) << mantissa_bits) + mantissa);
+}
+
 int64_t wrap_to(DType dtype, int64_t value) {
   if (dtype == DType::boolean) return value != 0;
   int unused = 64 - info(dtype).bits;

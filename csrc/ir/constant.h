@@ -22,7 +22,8 @@ struct Constant {
   bool operator==(const Constant&) const;  // equal bits: NaN equals NaN, 0 differs from -0
 };
 
-double round_to(DType dtype, double value);   // nearest even in a floating dtype
-int64_t wrap_to(DType dtype, int64_t value);  // two's complement in an integer dtype; bool: != 0
+double round_to(DType dtype, double value);      // nearest even in a floating dtype
+uint64_t small_bits(DType dtype, double value);  // of a value that a floating dtype of 8 or 16 bits holds
+int64_t wrap_to(DType dtype, int64_t value);     // two's complement in an integer dtype; bool: != 0
 
 }  // namespace tile

@@ -50,7 +50,8 @@ constexpr int64_t most = std::numeric_limits<int32_t>::max();
 }  // namespace
 
 const Target cpu_target = {
-    .most_blocks = {most, most, most},
+    .longest_axis = most,
+    .other_axes = most,
     .grid_limit = "an axis must be at most 2147483647",
     .compile = [](Function function, const KernelName&) -> std::unique_ptr<Executable> {
       return std::make_unique<CpuKernel>(std::move(function));

@@ -1,5 +1,7 @@
-// A kernel compiled for NVIDIA GPUs: text and cubin for each kind of chip, a function for each device.
+// A kernel compiled for NVIDIA GPUs: text and cubin for each kind of chip, a function for each device; one
+// more of each for grids that are long along another axis than the first.
 #pragma once
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -13,6 +15,8 @@
 #include "runtime/executable.h"
 
 namespace tile {
+
+CompileRequest compile_request(const cuda::Program& program, const std::string& name, int chip);
 
 class CudaKernel final : public Executable {
  public:
@@ -35,25 +39,25 @@ class CudaKernel final : public Executable {
     CudaFunction function;
     FunctionAttributes attributes;  // local_bytes > 0: it spills
   };
-  const Loaded& on(int device) const;
+  const Loaded& on(int device, int long_axis = 0) const;
 
  private:
-  struct Device {
+  struct Place {
     std::once_flag once;
     Loaded loaded;
     std::atomic<bool> ready = false;
   };
-  const Code& code_for(int device) const;
-  void load(Device& device, int index) const;
+  const Code& code_for(int device, int long_axis) const;
+  void load(Place& place, int device, int long_axis) const;
   std::string label() const;  // whom the driver's errors name
 
   const Function function_;
   const KernelName name_;
   const Driver& driver_;
   CubinCompiler& compiler_;
-  const std::unique_ptr<Device[]> devices_;
+  const std::unique_ptr<std::array<Place, 3>[]> places_;  // of each device, by the long axis
   mutable std::mutex mutex_;
-  mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each kind of chip
+  mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each target
 };
 
 }  // namespace tile

@@ -19,8 +19,8 @@ constexpr const char* update = "update the NVIDIA driver to 545 or newer";
 
 std::string cuda_version(int number) { return str(number / 1000, ".", number % 1000 / 10); }
 
-// A child of fork has the parent's driver, of which nothing works any more.
-std::atomic<bool> forked = false;
+std::atomic<int> forks = 0;  // counted by each child
+std::atomic<const Driver*> opened = nullptr;
 
 // What to do about a CUresult.
 struct Advice {
@@ -33,6 +33,7 @@ constexpr const char* crashed =
 constexpr const char* no_code = "NVRTC may be newer than the driver: update the driver";
 constexpr Advice advices[] = {
     {2, 2, "free memory of the device"},
+    {3, 3, "where this process was forked after CUDA was used: start processes with the method spawn"},
     {34, 34, "the library is a toolkit's stub: take its folder out of LD_LIBRARY_PATH"},
     {100, 100, "look at nvidia-smi and CUDA_VISIBLE_DEVICES"},
     {200, 200, no_code},
@@ -50,6 +51,9 @@ constexpr Advice advices[] = {
 }  // namespace
 
 Driver::Driver(const std::string& library) : f_(std::make_unique<DriverFunctions>()) {
+  static std::once_flag once;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { ++forks; }); });
+  forks_ = forks;
   open(library);
   check(f_->init(0), "the NVIDIA driver does not start");
   int count = 0;
@@ -73,8 +77,6 @@ Driver::Driver(const std::string& library) : f_(std::make_unique<DriverFunctions
     p.multiprocessor_shared_bytes = attribute(attribute_multiprocessor_shared_bytes);
     p.l2_bytes = attribute(attribute_l2_bytes);
   }
-  static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { forked = true; }); });
 }
 Driver::~Driver() = default;
 
@@ -119,7 +121,6 @@ void Driver::open(const std::string& name) {
 }
 
 const Driver& Driver::get() {
-  static std::atomic<const Driver*> opened = nullptr;
   if (const Driver* driver = opened.load(std::memory_order_acquire)) return *driver;
   static std::mutex mutex;
   std::lock_guard lock(mutex);
@@ -128,6 +129,16 @@ const Driver& Driver::get() {
     opened.store(new Driver(given.empty() ? "libcuda.so.1" : given), std::memory_order_release);
   }
   return *opened.load();
+}
+
+void Driver::check_process() const {
+  if (forks.load(std::memory_order_relaxed) != forks_) [[unlikely]]
+    fail(ErrorKind::runtime,
+         "CUDA does not work in a process that was forked after CUDA was used; start processes with the "
+         "method spawn");
+}
+void Driver::require_own_process() {
+  if (const Driver* driver = opened.load(std::memory_order_acquire)) driver->check_process();
 }
 
 Driver::Device& Driver::device(int index) const {
@@ -151,7 +162,6 @@ void Driver::fail_call(int code, const std::string& what) const {
   const char* advice = nullptr;
   for (const Advice& row : advices)
     if (row.first <= code && code <= row.last) advice = row.text;
-  if (forked) advice = "this process was forked after CUDA was used: start processes with the method spawn";
   fail(ErrorKind::runtime, what, ": ", fact, advice ? "; " : "", advice ? advice : "");
 }
 

@@ -9,6 +9,11 @@
 
 namespace tile {
 
+// Of every chip: blocks along each axis of a grid, and shared memory that a block has without being allowed
+// more.
+constexpr std::array<int64_t, 3> most_blocks = {2147483647, 65535, 65535};
+constexpr int shared_bytes_without_asking = 48 * 1024;
+
 struct DeviceProperties {
   std::string name;
   int chip = 0;  // 90: compute capability 9.0
@@ -56,6 +61,8 @@ class Driver {
   Driver(const Driver&) = delete;
   // The one of this process: TILE_CUDA_DRIVER, else libcuda.so.1. An error is thrown anew at each call.
   static const Driver& get();
+  // An error in a child of the process that opened the driver: nothing of it works there.
+  static void require_own_process();
 
   int version() const { return version_; }  // of CUDA: 12030 is 12.3
   int device_count() const { return static_cast<int>(devices_.size()); }
@@ -106,10 +113,12 @@ class Driver {
   std::string describe(int index) const;  // "device 0 (NVIDIA H200, sm_90)"
   void open(const std::string& library);
   void check(int code, auto&&... what) const;
+  void check_process() const;
   [[noreturn]] void fail_call(int code, const std::string& what) const;
 
   std::unique_ptr<DriverFunctions> f_;
   int version_ = 0;
+  int forks_ = 0;  // of the processes before the one that opened it
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -33,6 +33,7 @@ void* Driver::context(int index) const {
 }
 
 void* Driver::enter(int index) const {
+  check_process();
   void *const wanted = context(index), *current = nullptr;
   check(f_->get_current(&current), "no current context");
   if (current == wanted) return nullptr;

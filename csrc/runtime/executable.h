@@ -27,7 +27,7 @@ class Executable {
 };
 
 struct Target {
-  Blocks most_blocks;
+  int64_t longest_axis, other_axes;                                                   // at most, of a grid
   const char* grid_limit;                                                             // the same in words
   std::unique_ptr<Executable> (*compile)(Function function, const KernelName& name);  // after the passes
   bool compiles_at_once;  // false: at the first run on a device

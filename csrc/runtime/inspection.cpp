@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/print.h"
+#include "runtime/cuda_kernel.h"
 
 namespace tile {
 namespace {
@@ -17,9 +18,9 @@ bool on_gpu(ArgumentRefs arguments) {
 }  // namespace
 
 cuda::Target target_of_chip(int chip) {
-  if (chip < 80)
-    fail(ErrorKind::unsupported, "inspect: the chip is sm_", chip,
-         ", and kernels need sm_80 or newer; give another");
+  if (chip < cuda::oldest_chip)
+    fail(ErrorKind::unsupported, "inspect: the chip is sm_", chip, ", and kernels need sm_",
+         cuda::oldest_chip, " or newer; give another");
   // Of the compute capabilities' table: what a block can opt in to.
   constexpr int kib = 1024;
   const int shared = chip / 10 == 9 || chip / 10 == 10 ? 227 * kib
@@ -57,13 +58,8 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   kernel.shared_bytes = program.shared_bytes;
   kernel.text = program.text;
   if (what_ != What::cuda)
-    compile_for_inspection(kernel, what_,
-                           {.text = program.text,
-                            .file = name.name + ".cu",
-                            .chip = target_.chip,
-                            .headers = cuda::device_library(),
-                            .options = {"--std=c++17"}},
-                           program.entry, compiler_);
+    compile_for_inspection(kernel, what_, compile_request(program, name.name, target_.chip), program.entry,
+                           compiler_);
   return true;
 }
 

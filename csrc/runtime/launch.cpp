@@ -1,6 +1,7 @@
 // Checks what a launch was given, and finds its target.
 #include "runtime/launch.h"
 
+#include <algorithm>
 #include <limits>
 
 namespace tile {
@@ -42,8 +43,10 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
         fail_extent(kernel, extent, most);
   }
   const Target& target = target_of(first ? first->device : DeviceKind::cpu);
-  const auto& [x, y, z] = target.most_blocks;
-  if (grid.x > x || grid.y > y || grid.z > z) fail_grid(kernel, grid, target.grid_limit);
+  const int64_t others = target.other_axes;
+  if (std::max({grid.x, grid.y, grid.z}) > target.longest_axis ||
+      (grid.x > others) + (grid.y > others) + (grid.z > others) > 1)
+    fail_grid(kernel, grid, target.grid_limit);
   return target;
 }
 

@@ -1,7 +1,6 @@
 // Converts arguments to the types that a kernel of CUDA C++ declares.
 #include "runtime/raw_argument.h"
 
-#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -86,20 +85,6 @@ void put_integer(const Place& place, const RawArgument& argument, void* to) {
   std::memcpy(to, &argument.natural, static_cast<size_t>(type.bytes));
 }
 
-// Of a value that has been rounded to the dtype.
-uint16_t half_bits(DType dtype, double value) {
-  if (dtype == DType::bf16)
-    return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(value)) >> 16);
-  const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-  value = std::fabs(value);
-  if (std::isnan(value)) return 0x7e00;
-  if (std::isinf(value)) return sign | 0x7c00;
-  if (value < 0x1p-14) return sign | static_cast<uint16_t>(value * 0x1p24);
-  int exponent = 0;
-  const double fraction = std::frexp(value, &exponent);  // 0.5 to 1
-  return static_cast<uint16_t>(sign | ((exponent + 14) << 10 | static_cast<int>((fraction * 2 - 1) * 1024)));
-}
-
 void put_floating(const Place& place, const RawArgument& argument, void* to) {
   const double value = argument.kind == Kind::floating  ? argument.floating
                        : argument.kind == Kind::natural ? static_cast<double>(argument.natural)
@@ -111,7 +96,7 @@ void put_floating(const Place& place, const RawArgument& argument, void* to) {
   } else if (dtype == DType::f64) {
     std::memcpy(to, &value, sizeof value);
   } else if (place.type.bytes == 2) {
-    const uint16_t bits = half_bits(dtype, round_to(dtype, value));
+    const auto bits = static_cast<uint16_t>(small_bits(dtype, round_to(dtype, value)));
     std::memcpy(to, &bits, sizeof bits);
   } else {
     place.refuse(ErrorKind::type, given_text(argument), "take it as a float");

@@ -9,9 +9,6 @@
 namespace tile {
 namespace {
 
-constexpr int64_t shared_bytes_without_asking = 48 * 1024;
-constexpr size_t most_arguments = 256;
-
 std::array<int64_t, 3> axes(std::initializer_list<int64_t> given, const char* what) {
   std::array<int64_t, 3> all{1, 1, 1};
   if (given.size() > all.size())
@@ -49,7 +46,6 @@ int RawKernel::device_of(std::span<const RawArgument> arguments) const {
 }
 
 void RawKernel::check_grid(const RawGrid& launch, int device, const CudaSource::Loaded& loaded) const {
-  constexpr std::array<int64_t, 3> most_blocks = {std::numeric_limits<int32_t>::max(), 65535, 65535};
   constexpr std::array<int64_t, 3> most_threads = {1024, 1024, 64};
   const auto& [grid, block, shared_bytes] = launch;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -85,7 +81,7 @@ void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> a
   void* pointers[most_arguments];
   std::vector<char> many;
   if (count > most_arguments)
-    fail(ErrorKind::value, name(), ": takes ", count, " arguments; the most is 256");
+    fail(ErrorKind::value, name(), ": takes ", count, " arguments; the most is ", most_arguments);
   if (kernel.parameter_bytes > sizeof few) many.resize(kernel.parameter_bytes + 15);
   char* const data =
       many.empty() ? few : many.data() + (16 - reinterpret_cast<uintptr_t>(many.data()) % 16) % 16;

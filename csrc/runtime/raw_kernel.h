@@ -23,6 +23,8 @@ struct RawGrid {
 
 class RawKernel {
  public:
+  static constexpr size_t most_arguments = 256;
+
   // `name`: as in C++, "saxpy" or "scale<float, 4>". Compiled at the first launch on a kind of chip.
   RawKernel(std::string source, std::string name, CudaSourceOptions options = {});
   // Kernel `index` of a source that has several.

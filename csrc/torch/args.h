@@ -45,6 +45,12 @@ inline at::ScalarType to_scalar_type(DType dtype) {
   fail(ErrorKind::type, "no tensor has dtype ", dtype, "; use f32, which holds its values");
 }
 
+inline void require_strided(const at::Tensor& tensor) {
+  if (tensor.layout() != at::kStrided)
+    fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
+         "; convert it with to_dense()");
+}
+
 }  // namespace tile
 
 // In at, where a launch finds it by the tensor's namespace.
@@ -54,9 +60,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   using tile::ErrorKind;
   if (!tensor.defined())
     tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
-  if (tensor.layout() != kStrided)
-    tile::fail(ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
-               "; convert it with to_dense()");
+  tile::require_strided(tensor);
   // For an inspection a meta tensor stands for one on a GPU, where memory begins at multiples of 256 bytes.
   tile::LaunchObserver* stands_in = tensor.is_meta() ? tile::LaunchObserver::of_thread() : nullptr;
   if (!tensor.is_cpu() && !tensor.is_cuda() && !stands_in)

@@ -1,5 +1,6 @@
 // The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
 // written arguments.
+#include "runtime/driver.h"
 #include "runtime/launch_observer.h"
 #include "torch/record.h"
 
@@ -76,7 +77,9 @@ struct RunKernel final : c10::OperatorKernel {
       c10::OptionalDeviceGuard guard;
       for (size_t i = 0; i < op->arguments && !guard.current_device(); ++i)
         for_each_tensor((*stack)[base + i], [&](const at::Tensor& tensor) {
-          if (tensor.defined() && !tensor.is_cpu()) guard.reset_device(tensor.device());
+          if (!tensor.defined() || tensor.is_cpu()) return;
+          Driver::require_own_process();  // torch would say less
+          guard.reset_device(tensor.device());
         });
       allocate_results(*op, *stack);
       fill_results(*op, base, *stack);

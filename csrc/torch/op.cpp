@@ -239,6 +239,10 @@ Operator& Operator::vmap(std::function<VmapCall::Results(VmapCall&)> rule) {
     if (op_->saver) op_->saver->vmap = std::move(rule);
   });
 }
+std::string Operator::fp32_like(const char* name) {
+  const auto twin = c10::Dispatcher::singleton().findSchema({name, ""});
+  return twin && twin->hasKernelForDispatchKey(c10::DispatchKey::AutocastCUDA) ? "fp32" : "keep";
+}
 Operator& Operator::autocast(std::string cpu, std::string cuda) {
   return attempt([&] {
     op_->autocast_cpu = autocast_policy(op_->body->name, cpu);

@@ -87,6 +87,9 @@ class Operator {
   // "keep": as it is called; "lower": floating tensors become autocast's dtype; "fp32": float32.
   Operator& autocast(std::string policy) { return autocast(policy, policy); }
   Operator& autocast(std::string cpu, std::string cuda);
+  // The policy on CUDA of torch's own operator "aten::…", which differs between versions of torch: "fp32" or
+  // "keep".
+  static std::string fp32_like(const char* name);
 
   const std::string& name() const;
   // Throws what is wrong with the definition, the match with its gradient operator included.

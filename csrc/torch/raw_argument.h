@@ -9,9 +9,7 @@ namespace at {
 
 inline tile::RawArgument to_raw_argument(const Tensor& tensor) {
   if (!tensor.defined()) return nullptr;
-  if (tensor.layout() != kStrided)
-    tile::fail(tile::ErrorKind::type, "a kernel cannot take a tensor of layout ", c10::str(tensor.layout()),
-               "; convert it with to_dense()");
+  tile::require_strided(tensor);
   tile::RawArgument argument;
   argument.kind = tile::RawArgument::Kind::array;
   argument.data = tensor.data_ptr();

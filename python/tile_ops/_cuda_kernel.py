@@ -5,6 +5,7 @@ import os
 import torch
 
 from . import _C
+from ._inspect import chip_of
 
 _libraries = []  # torch forgets operators whose library is gone
 
@@ -19,10 +20,7 @@ class CudaKernel(_C.RawKernel):
 
     def compile(self, chip=None):
         """Compiles now, for a compute capability (90), by default that of the current GPU; gives the kernel."""
-        if chip is None:
-            major, minor = torch.cuda.get_device_capability()
-            chip = major * 10 + minor
-        self._compile(chip)
+        self._compile(chip_of() if chip is None else chip)
         return self
 
     def parameters(self, chip=90):

@@ -50,8 +50,8 @@ def _cpu():
 
 def _device(index, device, chips):
     subject, name = f"device {index}", f"{device['name']}, sm_{device['chip']}, {device['multiprocessors']} multiprocessors"
-    if device["chip"] < 80:
-        return WRONG, subject, f"{name}; kernels need sm_80 or newer: use a GPU of the Ampere generation or a later one"
+    if device["chip"] < (oldest := _module().oldest_chip):
+        return WRONG, subject, f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one"
     if chips and device["chip"] not in chips:
         return WRONG, subject, f"{name}; NVRTC knows sm_{chips[0]} to sm_{chips[-1]}: pip install -U nvidia-cuda-nvrtc"
     if not torch.version.cuda:

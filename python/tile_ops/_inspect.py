@@ -30,13 +30,18 @@ def _tensors(values):
             yield from _tensors(value)
 
 
+def chip_of(device=None):
+    """The compute capability of a GPU, 90 for 9.0; by default of the current one."""
+    major, minor = torch.cuda.get_device_capability(device)
+    return major * 10 + minor
+
+
 def _chip(chip, tensors):
     """(chip, bytes of shared memory; 0: the chip's usual ones)."""
     device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
     if chip is not None or device is None:
         return chip or 90, 0
-    properties = torch.cuda.get_device_properties(device)
-    return properties.major * 10 + properties.minor, properties.shared_memory_per_block_optin
+    return chip_of(device), torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def _disassembled(cubin):
@@ -73,8 +78,7 @@ def _inspect_text(kernel, what, chip):
     if what == "cuda":
         return kernel.source
     if chip is None and torch.cuda.is_available():
-        major, minor = torch.cuda.get_device_capability()
-        chip = major * 10 + minor
+        chip = chip_of()
     row = kernel._inspect("ptx" if what == "ptx" else "code", chip or 90)
     if what == "resources":
         return [{name: value for name, value in _numbers(row).items() if name not in ("grid", "threads")}]

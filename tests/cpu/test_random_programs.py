@@ -69,7 +69,7 @@ def sweeps(request):
     _C.assemble_sweeps(True)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
 def test_random_programs(part, long, sweeps):
     total = sum(run(PARTS * i + part) for i in range(1000 if long else 50))
     elements, compared, exact = total.tolist()

@@ -1,5 +1,6 @@
 """Tensors of more than 2^31 elements on a GPU: offsets are of 64 bits."""
 
+import numerics
 import pytest
 import tile_ops
 import torch
@@ -22,34 +23,39 @@ def x(device):
     return torch.randn(ROWS, COLUMNS, dtype=torch.bfloat16, device=device)
 
 
-def close(ours, theirs, dtype=torch.bfloat16):
-    torch.testing.assert_close(ours, theirs.to(dtype), rtol=2e-2, atol=2e-2)
+def check(ours, call, *args, **options):
+    """The numerics rule for a part of a result, which `call` gives of parts of the arguments."""
+    numerics.check(ours, call(*args), call(*numerics.widen(args)), **options)
 
 
 def test_rows(x, device):
     weight = torch.randn(COLUMNS, dtype=torch.bfloat16, device=device)
     for ours, theirs in [
-        (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x.float(), -1)),
-        (lambda x: tile_ops.rms_norm(x, [COLUMNS], weight, 1e-5), lambda x: F.rms_norm(x.float(), [COLUMNS], weight.float(), 1e-5)),
-        (lambda x: tile_ops.layer_norm(x, [COLUMNS], weight), lambda x: F.layer_norm(x.float(), [COLUMNS], weight.float())),
+        (lambda x, w: tile_ops.softmax(x, -1), lambda x, w: torch.softmax(x, -1)),
+        (lambda x, w: tile_ops.rms_norm(x, [COLUMNS], w, 1e-5), lambda x, w: F.rms_norm(x, [COLUMNS], w, 1e-5)),
+        (lambda x, w: tile_ops.layer_norm(x, [COLUMNS], w), lambda x, w: F.layer_norm(x, [COLUMNS], w)),
     ]:
-        out = ours(x)
+        out = ours(x, weight)
         for place in PLACES:
-            close(out[place], theirs(x[place]))
+            check(out[place], theirs, x[place], weight)
         del out
 
 
 def test_gradients_of_rows(x, device):
-    x.requires_grad_()
     grad = torch.randn(COLUMNS, dtype=torch.bfloat16, device=device).expand(ROWS, COLUMNS)
     for ours, theirs in [
         (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
         (lambda x: tile_ops.rms_norm(x, [COLUMNS], None, 1e-5), lambda x: F.rms_norm(x, [COLUMNS], None, 1e-5)),
     ]:
-        (got,) = torch.autograd.grad(ours(x), x, grad)
+
+        def gradient(x, grad, function=theirs):
+            x = x.detach().requires_grad_()
+            return torch.autograd.grad(function(x), x, grad)[0]
+
+        got = gradient(x, grad, ours)
         for place in PLACES:
-            part = x.detach()[place].float().requires_grad_()
-            close(got[place], torch.autograd.grad(theirs(part), part, grad[place].float())[0])
+            incoming = numerics.largest(grad[place]) * max(1.0, numerics.largest(x[place]))
+            check(got[place], gradient, x[place], grad[place], gradient=True, incoming=incoming)
         del got
 
 
@@ -57,14 +63,14 @@ def test_columns(x):
     """An axis whose stride is large: the last columns of the transposed tensor."""
     out = tile_ops.softmax(x.t(), 0)
     for place in PLACES:
-        close(out[:, place], torch.softmax(x[place].float(), -1).t())
+        check(out[:, place], lambda x: torch.softmax(x, 0), x[place].t())
 
 
 def test_group_norm(device):
     x = torch.randn(9, 64, 2048, 2048, dtype=torch.bfloat16, device=device)
     out = tile_ops.group_norm(x, 32, activation="silu")
     for n in (0, 8):
-        close(out[n, -2:], F.silu(F.group_norm(x[n : n + 1, -2:].float(), 1))[0])
+        check(out[n : n + 1, -2:], lambda x: F.silu(F.group_norm(x, 1)), x[n : n + 1, -2:])
 
 
 def test_products(device):
@@ -72,12 +78,17 @@ def test_products(device):
     w = torch.randn(COLUMNS, 64, dtype=torch.bfloat16, device=device) / COLUMNS**0.5
     out = tile_ops.matmul(x, w)
     for place in PLACES:
-        close(out[place], x[place].float() @ w.float())
+        check(out[place], torch.matmul, x[place], w)
     del out
     narrow, wide = torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device), torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device)
     out = tile_ops.matmul(narrow, wide)
     for place in PLACES:
-        torch.testing.assert_close(out[place], (narrow[place].float() @ wide.float()).bfloat16(), rtol=2e-2, atol=1e-1)
+        check(out[place], torch.matmul, narrow[place], wide)
+
+
+def rotated(x, cos, sin):
+    first, second = x.chunk(2, -1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), -1).to(x.dtype)
 
 
 def test_attention_and_rope(device):
@@ -85,14 +96,11 @@ def test_attention_and_rope(device):
     q = torch.randn(2, 4100, 4096, 64, dtype=torch.bfloat16, device=device)
     angle = torch.rand(4096, 32, device=device)
     turned, _ = tile_ops.rope(q, q[:, :1], angle.cos(), angle.sin())
-    first, second = q[-1, -1].float().chunk(2, -1)
-    expected = torch.cat((first * angle.cos() - second * angle.sin(), second * angle.cos() + first * angle.sin()), -1)
-    close(turned[-1, -1], expected)
+    check(turned[-1, -1], rotated, q[-1, -1], angle.cos(), angle.sin())
     del turned
     short = q.view(2 * 4100, 16, 256, 64)
     out, _ = tile_ops.attention(short, short, short, is_causal=True)
-    part = short[-1:, -2:].float()
-    close(out[-1, -2:], F.scaled_dot_product_attention(part, part, part, is_causal=True)[0])
+    check(out[-1:, -2:], lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), short[-1:, -2:])
 
 
 def test_few_elements_far_apart(device):

@@ -8,7 +8,7 @@ from attention_reference import inputs, peer
 from emulate_operators import Emulation
 from numerics import check_call
 
-DTYPES = (torch.float32, torch.float16, torch.bfloat16, torch.float64)
+DTYPES = (torch.bfloat16, torch.float32, torch.float16, torch.float64)
 
 
 def make(*shape, dtype):
@@ -85,7 +85,7 @@ def programs(request):
     emulate.functions(emulation.programs)
 
 
-@pytest.mark.parametrize("dtype", DTYPES, ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])], ids=lambda dtype: str(dtype)[6:])
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name, dtype, programs):
     emulation = Emulation()

@@ -13,7 +13,7 @@ def what_is_wrong(program, passes):
     return mistake(program, program.evaluate(), passes, 255 if passes else 0, emulate.run_ir)
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
 def test_random_programs(part, long):
     programs = {seed: Program(seed) for seed in range(part, 1000 if long else 100, PARTS)}
     arrays = {seed: [surrounded(array.tensor, 0)[0] for array in program.arrays] for seed, program in programs.items()}

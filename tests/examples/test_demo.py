@@ -11,6 +11,7 @@ def runs():
     return demo.train_language(4)[1], demo.train_denoiser(4)
 
 
+@pytest.mark.slow  # trains
 def test_losses_are_those_of_plain_torch(runs):
     import compare
 
@@ -18,6 +19,7 @@ def test_losses_are_those_of_plain_torch(runs):
         compare.check(name, each["torch"].losses, each["tile"].losses)
 
 
+@pytest.mark.slow  # trains
 def test_each_backend_runs_its_own_operators(runs):
     import diffusion
     import language
@@ -56,6 +58,7 @@ def test_a_difference_is_an_error():
         compare.check("x", theirs, theirs[:30] + [float("nan")] * 30)
 
 
+@pytest.mark.slow  # trains
 def test_text_is_sampled_in_the_text_s_characters(runs):
     import language
 
@@ -64,6 +67,7 @@ def test_text_is_sampled_in_the_text_s_characters(runs):
     assert sample.startswith("// ") and len(sample) == 8 and set(sample) <= set(text.characters)
 
 
+@pytest.mark.slow  # trains
 def test_pictures(runs, tmp_path):
     import charts
     import diffusion

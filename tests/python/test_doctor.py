@@ -37,7 +37,7 @@ def machine(monkeypatch):
 
         return call
 
-    module = types.SimpleNamespace(**{name: function(name) for name in vars(wanted) if name != "torch_cuda"})
+    module = types.SimpleNamespace(oldest_chip=_C.oldest_chip, **{name: function(name) for name in vars(wanted) if name != "torch_cuda"})
     monkeypatch.setattr(_doctor, "_module", lambda: module)
 
     def examine(capsys):
@@ -136,7 +136,7 @@ def test_the_command_and_its_exit_status(tmp_path):
     assert [line.split()[1] for line in out.splitlines()][:3] == ["torch", "CPU", "NVRTC"]
     code, out, _ = run(TILE_CACHE_DIR=__file__)
     assert code == 1 and "\nWRONG  cache " in out
-    # Devices of a driver that torch knows nothing of.
-    code, out, _ = run(TILE_CUDA_DRIVER=str(FAKE))
+    # Devices that torch has not: to a real one beside the fake driver it would send memory that this one never saw.
+    code, out, _ = run(TILE_CUDA_DRIVER=str(FAKE), CUDA_VISIBLE_DEVICES="")
     assert "  driver     serves CUDA 13.0, and has 2 devices\n" in out
     assert "device 0   Fake GPU, sm_90, 132 multiprocessors; " in out

@@ -101,6 +101,40 @@ TEST_F(CudaKernelTest, IsCompiledOnceAChipAndLoadedOnceADevice) {
   EXPECT_EQ(copy->on(0).code, copy->on(2).code);
 }
 
+TEST_F(CudaKernelTest, AGridMayBeLongAlongAnyAxis) {
+  const auto copy = kernel(R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %a: i32 = bid {axis=0}
+  %b: i32 = bid {axis=1}
+  %c: i32 = bid {axis=2}
+  %n: i32 = num_blocks {axis=1}
+  %s: i32 = add %a, %b
+  %u: i32 = add %s, %c
+  %v: i32 = add %u, %n
+  %t: f32[4] = load %x, %v {pad=0.0, shape=[4], steps=[4]}
+  store %y, %t, %v {steps=[4]}
+})");
+  const ArgumentRef arguments[] = {x, y, i};
+  const auto grid_of = [&](Blocks blocks) {
+    copy->run(blocks, arguments);
+    const std::string& call = fake->calls.back();
+    return call.substr(0, call.find(" block"));
+  };
+  const auto places = [&](int axis) {
+    const std::string& text = copy->on(0, axis).code->program.text;
+    std::string found;
+    for (size_t at = 0; (at = text.find(">()", at)) != text.npos; ++at) found += text[at - 1];
+    return found;
+  };
+  const std::string launch = "cuLaunchKernelEx 300 grid ";
+  EXPECT_EQ(grid_of({70000, 65535, 65535}), launch + "70000 65535 65535");
+  EXPECT_EQ(grid_of({3, 70000, 2}), launch + "70000 3 2");
+  EXPECT_EQ(grid_of({3, 2, 2147483647}), launch + "2147483647 2 3");
+  EXPECT_EQ(places(0), "0121");
+  EXPECT_EQ(places(1), "1020");
+  EXPECT_EQ(places(2), "2101");
+  EXPECT_EQ(nvrtc->compiled, 3);
+}
+
 TEST_F(CudaKernelTest, SeveralThreadsCompileOnce) {
   const auto copy = kernel();
   std::barrier start(4);

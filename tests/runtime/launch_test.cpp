@@ -64,12 +64,20 @@ TEST(Launch, RefusesWhatItCannotRun) {
   other.device = DeviceKind::cuda;
   EXPECT_EQ(error_of([&] { twice.launch({1}, array(x), other, 4); }),
             where + "its arrays are on different devices; move them to one");
-  EXPECT_EQ(error_of([&] {
-              twice.launch({1, 1, 65536}, other, other, 4);
-            }),
-            where +
-                "the grid is (1, 1, 65536); on a GPU its axes must be at most 2147483647, 65535 and 65535, "
-                "make the longest the first");
+  EXPECT_EQ(
+      error_of([&] {
+        twice.launch({65536, 1, 65536}, other, other, 4);
+      }),
+      where +
+          "the grid is (65536, 1, 65536); on a GPU one axis must be at most 2147483647 and the others at "
+          "most 65535");
+  EXPECT_EQ(
+      error_of([&] {
+        twice.launch({1, int64_t{1} << 31, 1}, other, other, 4);
+      }),
+      where +
+          "the grid is (1, 2147483648, 1); on a GPU one axis must be at most 2147483647 and the others at "
+          "most 65535");
   large.device = DeviceKind::cuda;
   EXPECT_EQ(error_of([&] { twice.launch({1}, large, other, 4); }),
             where + "an array extent is 2147483648; the most is 2147483647, view the array with more axes");

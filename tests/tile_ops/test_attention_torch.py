@@ -26,7 +26,7 @@ def call(name, dtype=torch.float64):
 
 
 @pytest.mark.parametrize("name", CALLS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 def test_opcheck(name, dtype):
     args, kwargs = call(name, dtype)
     torch.library.opcheck(attention.default, args, kwargs)

@@ -47,8 +47,8 @@ SHAPES = [
     ((2, 6, 7), 2),
     ((1, 32, 32, 4), 32),
     ((1, 16, 1025), 1),
-    ((1, 4, 150, 151), 2),
-    ((2, 63, 21, 39), 21),
+    pytest.param((1, 4, 150, 151), 2, marks=pytest.mark.slow),
+    pytest.param((2, 63, 21, 39), 21, marks=pytest.mark.slow),
     ((2, 12, 3, 4, 5), 4),
     ((16, 48, 12, 8), 12),
     ((1, 600, 5, 5), 1),
@@ -78,7 +78,7 @@ def test_shapes(shape, groups, activation, dtype):
 
 @pytest.mark.parametrize("affine", ["", "w", "b"])
 @pytest.mark.parametrize("activation", ["none", "silu"])
-@pytest.mark.parametrize("shape", [(6, 6, 5, 7), (1, 6, 200, 101)])
+@pytest.mark.parametrize("shape", [(6, 6, 5, 7), pytest.param((1, 6, 200, 101), marks=pytest.mark.slow)])
 def test_without_parameters(shape, activation, affine):
     for memory_format in (torch.contiguous_format, torch.channels_last):
         x = torch.randn(shape).contiguous(memory_format=memory_format).requires_grad_()

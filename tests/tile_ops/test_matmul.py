@@ -76,7 +76,7 @@ def test_shapes(make, dtype, x, y):
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.float32))
-@pytest.mark.parametrize("m, k, n", [(129, 300, 257), (300, 520, 513), (3, 1000, 600), (600, 513, 9), (128, 256, 1024)])
+@pytest.mark.parametrize("m, k, n", [(129, 300, 257), pytest.param(300, 520, 513, marks=pytest.mark.slow), (3, 1000, 600), (600, 513, 9), (128, 256, 1024)])
 def test_sizes_of_several_tiles(make, dtype, m, k, n):
     check_call(matmul, reference, (make(m, k, dtype=dtype), make(k, n, dtype=dtype)))
 

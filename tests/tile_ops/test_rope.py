@@ -126,7 +126,7 @@ def test_one_gradient_of_the_two(make):
     assert torch.autograd.grad(outs[0].sum(), key, allow_unused=True)[0] is None
 
 
-@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("interleaved", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_gradcheck(make, interleaved):
     f64 = torch.float64
     cos, sin = tables(3, 2, 4, dtype=f64)

@@ -64,6 +64,7 @@ def test_hooks_and_checkpoint(ops):
     assert len(seen) == 2
 
 
+@pytest.mark.slow
 def test_no_leak(ops, device):
     def held():
         return torch.cuda.memory_allocated() if device.type == "cuda" else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -38,8 +38,7 @@ def kernels():
 def chip_of(device):
     if device.type == "cpu":
         return 90
-    major, minor = torch.cuda.get_device_capability(device)
-    return major * 10 + minor
+    return tile_ops._inspect.chip_of(device)
 
 
 def test_what_compiles(kernels, device):
@@ -124,6 +123,7 @@ def test_inspection(kernels):
 
 @pytest.fixture(scope="module")
 def reports():
+    # It runs on a machine with a GPU too: a process of its own, whose torch sees no device.
     script, library = pathlib.Path(__file__).with_name("raw_cuda_calls.py"), TESTS / "libtile_test_operators.so"
     environment = os.environ | {"TILE_CUDA_DRIVER": str(TESTS / "libtile_fake_cuda.so"), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run([sys.executable, str(script), str(library)], capture_output=True, text=True, env=environment)
@@ -133,6 +133,7 @@ def reports():
 
 LAUNCH = "cuLaunchKernelEx 300 grid {} block {} shared {} stream 0 first {} extra 0 attributes"
 ONE = 0x3F800000  # 1.0f
+FORKED = "CUDA does not work in a process that was forked after CUDA was used; start processes with the method spawn"
 SAYS = {
     "launch": LAUNCH.format("4 1 1", "32 2 1", 0, ONE),
     "shared": LAUNCH.format("1 2 3", "32 1 1", 100, ONE),
@@ -154,6 +155,8 @@ SAYS = {
     "in a kernel, and name it with its namespaces",
     "operator": LAUNCH.format("4 1 1", "32 1 1", 0, 0x40000000),
     "operator by name": LAUNCH.format("4 1 1", "32 1 1", 0, ONE),
+    "forked": f"RuntimeError: {FORKED}",
+    "forked operator": f"RuntimeError: tile::softmax: {FORKED}",
 }
 
 

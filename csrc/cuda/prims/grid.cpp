@@ -7,7 +7,8 @@ namespace tile::cuda {
 namespace {
 
 void emit_grid(Emitter& emitter, const Op& op) {
-  emitter.result(op, str(op.name(), "<", op.integer("axis"), ">()"));
+  const int64_t axis = op.integer("axis"), swapped = emitter.target().long_axis;
+  emitter.result(op, str(op.name(), "<", axis == 0 ? swapped : axis == swapped ? 0 : axis, ">()"));
 }
 void emit_dim(Emitter& emitter, const Op& op) {
   emitter.result(op, str("dim(", emitter.name(op.operands[0]), ", ", op.integer("axis"), ")"));

@@ -1,4 +1,5 @@
 // The CUDA driver, its devices and NVRTC's chips, for the doctor.
+#include "cuda/program.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/driver.h"
 #include "torch/python/module.h"
@@ -38,6 +39,9 @@ PyMethodDef methods[] = {
 
 }  // namespace
 
-int add_devices(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+int add_devices(PyObject* module) {
+  if (PyModule_AddIntConstant(module, "oldest_chip", cuda::oldest_chip) < 0) return -1;
+  return PyModule_AddFunctions(module, methods);
+}
 
 }  // namespace tile::python

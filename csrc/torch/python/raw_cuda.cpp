@@ -1,4 +1,4 @@
-// Kernels of CUDA C++ in Python: kernel[grid, block](*arguments), at the cost of a few hundred nanoseconds.
+// Kernels of CUDA C++ in Python: kernel[grid, block](*arguments), by vectorcall.
 #include "torch/python/module.h"
 
 #include <structmember.h>
@@ -46,8 +46,9 @@ class Released {
 class Arguments {
  public:
   Arguments(const RawKernel& kernel, PyObject* const* given, size_t count) : kernel_(kernel) {
-    if (count > most)
-      fail(ErrorKind::type, kernel.name(), ": is given ", count, " arguments; the most is ", most);
+    if (count > RawKernel::most_arguments)
+      fail(ErrorKind::type, kernel.name(), ": is given ", count, " arguments; the most is ",
+           RawKernel::most_arguments);
     for (; count_ < count; ++count_)
       new (space_ + count_ * sizeof(RawArgument)) RawArgument(converted(given[count_]));
   }
@@ -58,8 +59,6 @@ class Arguments {
   std::span<const RawArgument> all() const { return {reinterpret_cast<const RawArgument*>(space_), count_}; }
 
  private:
-  static constexpr size_t most = 256;
-
   RawArgument converted(PyObject* value) {
     if (THPVariable_Check(value)) return to_raw_argument(THPVariable_Unpack(value));
     if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
@@ -95,7 +94,7 @@ class Arguments {
 
   const RawKernel& kernel_;
   size_t count_ = 0;
-  alignas(RawArgument) std::byte space_[most * sizeof(RawArgument)];
+  alignas(RawArgument) std::byte space_[RawKernel::most_arguments * sizeof(RawArgument)];
   std::vector<Py_buffer> buffers_;
 };
 

@@ -8,9 +8,10 @@
 namespace {
 
 at::Tensor pretend_cuda(const at::Tensor& x, int64_t index) {
-  // A torch without CUDA has no streams to ask for.
-  if (!c10::impl::hasDeviceGuardImpl(c10::kCUDA))
-    tile::set_current_stream([](int) -> void* { return nullptr; });
+  // Of a torch for CUDA too nothing may be asked: its driver is another, and has none of these devices.
+  c10::impl::DeviceGuardImplRegistrar(c10::kCUDA, nullptr);
+  tile::set_current_stream([](int) -> void* { return nullptr; });
+  tile::set_current_device([] { return 0; });
   const c10::Device device(c10::kCUDA, static_cast<c10::DeviceIndex>(index));
   return at::for_blob(x.data_ptr(), x.sizes())
       .strides(x.strides())

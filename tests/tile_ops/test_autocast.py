@@ -1,0 +1,34 @@
+"""Under autocast on a GPU results have the dtype of torch's own operators. Fake tensors show it without one."""
+
+import pytest
+import tile_ops
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+CALLS = {
+    "softmax": (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
+    "rms_norm": (lambda x: tile_ops.rms_norm(x, [8]), lambda x: F.rms_norm(x, [8])),
+    "layer_norm": (lambda x: tile_ops.layer_norm(x, [8]), lambda x: F.layer_norm(x, [8])),
+    "group_norm": (lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
+    "matmul": (lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
+    "attention": (lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),
+}
+
+
+@pytest.fixture
+def autocast():
+    """torch.autocast("cuda") turns itself off where there is no GPU."""
+    torch.set_autocast_enabled("cuda", True)
+    torch.set_autocast_dtype("cuda", torch.bfloat16)
+    yield
+    torch.set_autocast_enabled("cuda", False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("name", CALLS)
+def test_the_dtype_is_that_of_torch(name, dtype, autocast):
+    with FakeTensorMode() as mode:
+        x = FakeTensor(mode, torch.empty(2, 4, 8, 8, dtype=dtype, device="meta"), torch.device("cuda:0"))
+        ours, theirs = (call(x) for call in CALLS[name])
+    assert ours.dtype == theirs.dtype
