@@ -48,13 +48,15 @@ struct LayoutPlan::Proposal {
   int64_t weight;  // bytes moved, a loop counted as some turns
 };
 
-LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps)
+LayoutPlan::LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps, int more)
     : function_(function), staging_(staging), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
   warps_ = mma_.any ? mma_.warps : warps_for(function, max_warps);
+  if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
+  if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
   walk(function.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;

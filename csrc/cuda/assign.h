@@ -16,7 +16,8 @@ namespace tile::cuda {
 
 class LayoutPlan {
  public:
-  LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps);
+  // `more`: warps as a power of two, times the usual.
+  LayoutPlan(const Function& function, const StagingPlan& staging, int max_warps, int more);
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
   // Of a product on tensor cores.

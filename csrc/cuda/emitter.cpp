@@ -66,11 +66,12 @@ std::string layout_body(const Layout& layout, int threads) {
 std::string line_number(const Op& op) { return str(op.location.line); }
 
 Emitter::Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan,
-                 const Target& target)
+                 const Target& target, const Configuration& configuration)
     : function_(function),
       staging_(staging),
       plan_(plan),
       target_(target),
+      configuration_(configuration),
       order_(function, plan),
       entry_(identifier(function.name())) {
   headers_.insert("tile.cuh");
@@ -230,8 +231,8 @@ std::string Emitter::text() const {
     views += str("  const Array<", type.dtype, ", ", type.array_rank, "> ", name, " = array_of<",
                  facts(arguments[i]).unit, ">(p", i, ");\n");
   }
-  text += str("\nTILE_KERNEL(", plan_.threads(), ") ", entry_, "(", parameters, ") {\n", views, body_,
-              "}\n\n", "}  // namespace tile\n");
+  text += str("\nTILE_KERNEL(", plan_.threads(), configuration_.alone ? ", 1) " : ") ", entry_, "(",
+              parameters, ") {\n", views, body_, "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

@@ -18,11 +18,13 @@ namespace tile::cuda {
 
 class Emitter {
  public:
-  Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan, const Target& target);
+  Emitter(const Function& function, const StagingPlan& staging, const LayoutPlan& plan, const Target& target,
+          const Configuration& configuration);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
   int shared_bytes() const { return scratch_bytes() + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
+  const Configuration& configuration() const { return configuration_; }
 
   const LayoutPlan& plan() const { return plan_; }
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
@@ -86,6 +88,7 @@ class Emitter {
   const StagingPlan& staging_;
   const LayoutPlan& plan_;
   const Target& target_;
+  const Configuration& configuration_;
   const MemoryOrder order_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;

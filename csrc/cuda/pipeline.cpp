@@ -77,7 +77,7 @@ std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop) {
     bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
     loads.push_back(op.get());
   }
-  if (loop.results.empty() || bytes > most_bytes) loads.clear();
+  if (!emitter.configuration().loads_ahead || loop.results.empty() || bytes > most_bytes) loads.clear();
   return loads;
 }
 

@@ -5,10 +5,10 @@
 
 namespace tile::cuda {
 
-Program::Program(const Function& function, const Target& target) {
+Program::Program(const Function& function, const Target& target, const Configuration& configuration) {
   const StagingPlan staging(function);
-  const LayoutPlan plan(function, staging, target.max_threads / 32);
-  const Emitter emitter(function, staging, plan, target);
+  const LayoutPlan plan(function, staging, target.max_threads / 32, configuration.warps);
+  const Emitter emitter(function, staging, plan, target, configuration);
   text = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();

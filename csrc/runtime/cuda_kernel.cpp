@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "runtime/gpu_code.h"
 #include "support/log.h"
 
 namespace tile {
@@ -51,18 +52,13 @@ const CudaKernel::Code& CudaKernel::code_for(int device) const {
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
     if (same(code->target, target)) return *code;
-  cuda::Program program(function_, target);
-  if (dumps("cuda")) dump(str("// ", name_.name, " for sm_", target.chip, '\n', program.text, '\n'));
-  CudaParameters parameters(program.parameters);
+  std::vector<Type> types;
+  for (const Value* parameter : function_.body().arguments) types.push_back(parameter->type);
+  CudaParameters parameters(types);
   if (parameters.bytes() > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", parameters.bytes(),
          " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
-  CompileResult result = compiler_.compile({.text = program.text,
-                                            .file = name_.name + ".cu",
-                                            .chip = target.chip,
-                                            .headers = cuda::device_library(),
-                                            .options = {"--std=c++17"},
-                                            .names = {}});
+  auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
   return *codes_.emplace_back(
       std::make_unique<Code>(Code{target, std::move(program), std::move(parameters), std::move(result)}));
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ir/print.h"
+#include "runtime/gpu_code.h"
 
 namespace tile {
 namespace {
@@ -51,19 +52,22 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
     kernel.text = print(function);
     return gpu;
   }
-  const cuda::Program program(function, target_);
   kernel.chip = target_.chip;
-  kernel.threads = program.threads;
-  kernel.shared_bytes = program.shared_bytes;
-  kernel.text = program.text;
-  if (what_ != What::cuda)
-    compile_for_inspection(kernel, what_,
-                           {.text = program.text,
-                            .file = name.name + ".cu",
-                            .chip = target_.chip,
-                            .headers = cuda::device_library(),
-                            .options = {"--std=c++17"}},
-                           program.entry, compiler_);
+  if (what_ == What::configurations) {
+    for (const cuda::Configuration& configuration : cuda::configurations)
+      kernel.text += cuda::Program(function, target_, configuration).text;
+    return true;
+  }
+  GpuCode code = compile_for_gpu(function, name, target_, compiler_);
+  kernel.threads = code.program.threads;
+  kernel.shared_bytes = code.program.shared_bytes;
+  kernel.text = code.program.text;
+  kernel.cubin = std::move(code.result.cubin);
+  kernel.resources = resources_in(code.result.log, code.program.entry);
+  kernel.loss = performance_loss(code.result.log);
+  if (what_ == What::ptx)
+    compile_for_inspection(kernel, what_, request_of(code.program, name, target_), code.program.entry,
+                           compiler_);
   return true;
 }
 
