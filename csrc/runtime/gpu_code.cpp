@@ -17,7 +17,7 @@ namespace {
 constexpr int spilled_bytes_allowed = 128;
 
 struct Fault {
-  std::string loss;      // of speed, that the log warns of
+  std::string loss;       // of speed, that the log warns of
   int spilled_bytes = 0;  // of a thread, written and read
   int64_t of_block = 0;
 

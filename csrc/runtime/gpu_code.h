@@ -1,4 +1,5 @@
-// The code of a kernel for a chip: of its configurations the first whose registers suffice, else the least bad.
+// The code of a kernel for a chip: of its configurations the first whose registers suffice, else the least
+// bad.
 #pragma once
 #include "cuda/program.h"
 #include "runtime/cubin_compiler.h"

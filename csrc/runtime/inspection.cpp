@@ -54,8 +54,11 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   }
   kernel.chip = target_.chip;
   if (what_ == What::configurations) {
-    for (const cuda::Configuration& configuration : cuda::configurations)
-      kernel.text += cuda::Program(function, target_, configuration).text;
+    for (const cuda::Configuration& configuration : cuda::configurations) {
+      const CompileRequest request =
+          request_of(cuda::Program(function, target_, configuration), name, target_);
+      kernel.text += request.text + join(request.options) + '\n';
+    }
     return true;
   }
   GpuCode code = compile_for_gpu(function, name, target_, compiler_);

@@ -29,7 +29,7 @@ struct InspectedKernel {
 // Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
 class Inspection final : public LaunchObserver {
  public:
-  enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts that are tried
+  enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,

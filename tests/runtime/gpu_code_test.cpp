@@ -20,11 +20,14 @@ constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32
   %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   store %y, %t, %i {steps=[4]}
 })";
-constexpr const char *usual = "TILE_KERNEL(32) ", *alone = "TILE_KERNEL(32, 1) ", *two = "TILE_KERNEL(64, 1) ";
+constexpr const char *usual = "TILE_KERNEL(32) ", *alone = "TILE_KERNEL(32, 1) ",
+                     *two = "TILE_KERNEL(64, 1) ";
 
 std::string spilling(int stores, int loads) {
-  return str("ptxas info    : Compiling entry function 'copy' for 'sm_90a'\nptxas         .     8 bytes stack frame, ",
-             stores, " bytes spill stores, ", loads, " bytes spill loads");
+  return str(
+      "ptxas info    : Compiling entry function 'copy' for 'sm_90a'\nptxas         .     8 bytes stack "
+      "frame, ",
+      stores, " bytes spill stores, ", loads, " bytes spill loads");
 }
 
 class GpuCodeTest : public ::testing::Test {
@@ -100,13 +103,16 @@ TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
   fake->logs[two] = spilling(4000, 4000);
   fs::remove_all(folder);
   EXPECT_TRUE(chooses(two, {"a", {"lossy.cpp", 1}}));
-  EXPECT_EQ(said,
-            "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, however it "
-            "is cut; use smaller tiles\n");
+  EXPECT_EQ(
+      said,
+      "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, however it "
+      "is cut; use smaller tiles\n");
   fake->logs[two] = fake->logs[alone];
   fs::remove_all(folder);
   EXPECT_TRUE(chooses(usual, {"b", {"lossy.cpp", 2}}));
-  EXPECT_EQ(said, "tile: warning: lossy.cpp:2: b: its code for sm_90 is slower than it could be: wgmma is serialized\n");
+  EXPECT_EQ(
+      said,
+      "tile: warning: lossy.cpp:2: b: its code for sm_90 is slower than it could be: wgmma is serialized\n");
 }
 
 TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
@@ -114,7 +120,8 @@ TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
   fake->logs = {{alone, spilling(80, 70)}};  // two warps of 80 would spill more
   EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said,
-            "tile: warning: tired.cpp:7: copy: its code for sm_90 spills 150 bytes of registers a thread, however it "
+            "tile: warning: tired.cpp:7: copy: its code for sm_90 spills 150 bytes of registers a thread, "
+            "however it "
             "is cut; use smaller tiles\n");
   EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said, "");
@@ -123,13 +130,17 @@ TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
 TEST_F(GpuCodeTest, AnErrorOfNvrtcIsTheUsualConfigurationS) {
   fake->code = 6;
   CubinCompiler compiler(cache, fake_places);
-  EXPECT_EQ(error_of([&] { compile_for_gpu(parse(copy_text), {"copy", {}}, {}, compiler); }),
-            "copy.cu: CUDA C++ does not compile for sm_90a: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
+  EXPECT_EQ(
+      error_of([&] {
+        compile_for_gpu(parse(copy_text), {"copy", {}}, {}, compiler);
+      }),
+      "copy.cu: CUDA C++ does not compile for sm_90a: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
   EXPECT_EQ(fake->compiled, 1);
 }
 
 // Two sums of a product each: 4 warps have no registers for both, 8 do.
-constexpr const char* two_sums = R"(kernel two_sums(%x: array<bf16,2>, %y: array<bf16,2>, %out: array<f32,2>, %turns: i32) {
+constexpr const char* two_sums =
+    R"(kernel two_sums(%x: array<bf16,2>, %y: array<bf16,2>, %out: array<f32,2>, %turns: i32) {
   %zero: i32 = constant {dtype=i32, value=0}
   %one: i32 = constant {dtype=i32, value=1}
   %nothing: f32 = constant {dtype=f32, value=0.0}
