@@ -105,3 +105,9 @@ def test_operator(name, dtype, programs):
 @pytest.mark.parametrize("name", CUT_OTHERWISE)
 def test_operator_cut_otherwise(name, dtype, configuration, programs):
     check(Emulation(configuration=configuration), name, dtype)
+
+
+def test_there_are_no_other_configurations():
+    with pytest.raises(ValueError) as error:
+        Emulation(configuration=9).call(lambda: None)
+    assert str(error.value) == "emulate: the configuration is 9; the last is 4"
