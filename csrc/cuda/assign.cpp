@@ -12,32 +12,29 @@
 namespace tile::cuda {
 namespace {
 
-constexpr int64_t bytes_a_thread = 64;  // four accesses of 16 bytes in flight
+// Of float32: two accesses of 16 bytes where they come from 16-bit memory, and registers for blocks beside
+// it.
+constexpr int64_t elements_a_thread = 16;
+constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
 
 bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
-// What the loads of a block of code bring in before any of it is used: of branches and loops the largest.
-int64_t bytes_in_flight(const Block& block) {
-  int64_t own = 0, inner = 0;
-  for (const auto& op : block.ops) {
-    if (op->is("load") && is_tile(op->results[0])) own += bytes_of(op->results[0]->type);
-    for (const auto& region : op->regions) inner = std::max(inner, bytes_in_flight(*region));
-  }
-  return std::max(own, inner);
-}
-
-// Threads enough to hold the tiles, and no more than have an access of their own.
+// Threads enough to hold the tiles.
 int warps_for(const Function& function, int most) {
   int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
   });
-  const int64_t bytes = std::max(bytes_in_flight(function.body()), largest / 4);
-  const int64_t wanted = std::min(bytes / (bytes_a_thread * 32), largest / (16 * 32));
-  return static_cast<int>(
-      std::min<uint64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, wanted))), most));
+  const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
+  const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
+                                          std::min(most, most_warps));
+  // Fewer, where vectors of 8 then fill every thread.
+  const auto fills = [&](int64_t n) { return largest % (n * 32 * 8 * 4) == 0; };
+  for (int64_t n = warps; n >= 1 && largest <= n * 32 * 4 * 3 * elements_a_thread; n /= 2)
+    if (fills(n)) return static_cast<int>(n);
+  return static_cast<int>(warps);
 }
 
 }  // namespace
@@ -49,14 +46,19 @@ struct LayoutPlan::Proposal {
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-                       int max_warps)
+                       int max_warps, int more)
     : staging_(staging), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
   warps_ = mma_.any ? mma_.warps : warps_for(function, max_warps);
+  if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
+  if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
+  walk(function.body(), [&](const Op& op) {
+    if (op.is("for") || op.is("loop")) carries_ |= std::any_of(op.results.begin(), op.results.end(), is_tile);
+  });
   walk(function.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;

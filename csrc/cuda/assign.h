@@ -4,6 +4,7 @@
 // spreads to all values that can have it without moving an element, across elementwise ops, reductions,
 // reshapes and loops. Where two proposals meet, the emitter moves elements.
 #pragma once
+#include <algorithm>
 #include <optional>
 #include <unordered_map>
 
@@ -16,7 +17,13 @@ namespace tile::cuda {
 
 class LayoutPlan {
  public:
-  LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging, int max_warps);
+  // `more`: warps as a power of two, times the usual.
+  LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging, int max_warps,
+             int more);
+  // How many blocks of a multiprocessor are to fit into its registers: 64 a thread, 128 where sums live in
+  // them.
+  int blocks() const { return mma_.any ? 1 : std::clamp((carries_ ? 512 : 1024) / threads(), 1, 16); }
+  bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
   // Of a product on tensor cores.
@@ -37,6 +44,7 @@ class LayoutPlan {
   const StagingPlan& staging_;
   MmaKernel mma_;
   int warps_ = 1;
+  bool carries_ = false;  // tiles through a loop
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
 };

@@ -55,13 +55,15 @@ std::string layout_body(const Layout& layout, int threads) {
 std::string line_number(const Op& op) { return str(op.location.line); }
 
 Emitter::Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-                 const LayoutPlan& plan, const Target& target)
+                 const LayoutPlan& plan, const Target& target, const Configuration& configuration)
     : function_(function),
       arrays_(arrays),
       staging_(staging),
       plan_(plan),
       target_(target),
+      configuration_(configuration),
       order_(function, plan),
+      precision_(function),
       entry_(identifier(function.name())) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
@@ -143,9 +145,20 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
   rows_.emplace(row, str("ROW", operands, "(", row, ", ", expression, ")\n"));
 }
 
+void Emitter::need_coarse_row(int operands, std::string_view row, std::string_view expression) {
+  need("coarse.cuh");
+  rows_.emplace(str(row, "_coarse"), str("COARSE", operands, "(", row, ", ", expression, ")\n"));
+}
+
 void Emitter::need_shared(const Op& op, int64_t bytes) {
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
+}
+
+std::string Emitter::turned_memory(const Op& op, int64_t bytes) {
+  turned_bytes_ = std::max(turned_bytes_, round_up(bytes));
+  check_shared(op);
+  return "turned_memory(turn)";
 }
 
 std::string Emitter::shared_place(DType dtype, int64_t offset) {
@@ -223,9 +236,12 @@ std::string Emitter::text() const {
     text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
-    text += str("\nconstexpr int scratch_bytes = ", scratch_bytes_,
-                ";\nTILE char* staged_memory() { return shared_memory() + scratch_bytes; }\n");
-  std::string parameters, views;
+    text += str("\nTILE char* staged_memory() { return shared_memory() + ",
+                scratch_bytes_ + 2 * turned_bytes_, "; }\n");
+  if (turned_bytes_)
+    text += str("\nTILE char* turned_memory(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ",
+                scratch_bytes_, " + turn * ", turned_bytes_, ";\n}\n");
+  std::string parameters, views = turned_bytes_ ? "  int turn = 0;\n" : "";
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Type& type = arguments[i]->type;
@@ -239,8 +255,8 @@ std::string Emitter::text() const {
     views += str("  const Array<", type.dtype, ", ", type.array_rank, "> ", name, " = array_of<",
                  facts(arguments[i]).unit, ">(p", i, ");\n");
   }
-  text += str("\nTILE_KERNEL(", plan_.threads(), ") ", entry_, "(", parameters, ") {\n", views, body_,
-              "}\n\n", "}  // namespace tile\n");
+  text += str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ",
+              entry_, "(", parameters, ") {\n", views, body_, "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

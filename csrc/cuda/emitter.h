@@ -10,6 +10,7 @@
 #include "cuda/array_facts.h"
 #include "cuda/assign.h"
 #include "cuda/memory_order.h"
+#include "cuda/precision.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "support/text.h"
@@ -19,11 +20,12 @@ namespace tile::cuda {
 class Emitter {
  public:
   Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-          const LayoutPlan& plan, const Target& target);
+          const LayoutPlan& plan, const Target& target, const Configuration& configuration);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
-  int64_t shared_bytes() const { return scratch_bytes_ + staged_peak_; }
+  int64_t shared_bytes() const { return scratch_bytes_ + 2 * turned_bytes_ + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
+  const Configuration& configuration() const { return configuration_; }
 
   const LayoutPlan& plan() const { return plan_; }
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
@@ -49,8 +51,13 @@ class Emitter {
 
   void need(const std::string& header) { headers_.insert(header); }
   void need_row(int operands, std::string_view name, std::string_view expression);
+  // The same, for a value that ends as 16 bits.
+  void need_coarse_row(int operands, std::string_view name, std::string_view expression);
+  bool coarse(const Value* value) const { return precision_.coarse(value); }
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
+  // Of two places in shared memory the one that was not taken last.
+  std::string turned_memory(const Op& op, int64_t bytes);
   // "(f32*)(shared_memory() + 64)"
   static std::string shared_place(DType dtype, int64_t offset);
   // Writes a tile in row-major order behind the first `bytes` of that memory, which it adds to; returns
@@ -92,11 +99,13 @@ class Emitter {
   const StagingPlan& staging_;
   const LayoutPlan& plan_;
   const Target& target_;
+  const Configuration& configuration_;
   const MemoryOrder order_;
+  const Precision precision_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1;
-  int64_t scratch_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
+  int64_t scratch_bytes_ = 0, turned_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;

@@ -52,7 +52,8 @@ MmaKernel mma_kernel(const Function& function) {
   if (!kernel.any) return kernel;
   // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products.
   const int64_t wanted = kernel.by_rows ? most_rows / 32 : most / 4096;
-  while (kernel.warps < 8 && kernel.warps * 2 <= std::max<int64_t>(wanted, 4)) kernel.warps *= 2;
+  while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
+    kernel.warps *= 2;
   return kernel;
 }
 

@@ -16,6 +16,7 @@ Layout accumulator_layout(const Shape& shape, const MmaPlan& plan);
 
 // Of a kernel: whether it multiplies on tensor cores at all, and by rows; how many warps suit it.
 struct MmaKernel {
+  static constexpr int most_warps = 8;
   bool any = false, by_rows = false;
   int warps = 1;
 };

@@ -37,7 +37,7 @@ int64_t offset_in(const std::vector<const Staged*>& all, const Staged* one) {
 // of arrays that no one writes, in loops that carry sums: their blocks are long, and too few to hide what a
 // load takes.
 std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::vector<const Op*>& address) {
-  constexpr int64_t most_bytes = 64;  // of a thread's registers
+  constexpr int64_t most_bytes = 128;  // of a thread's registers
   std::vector<const Op*> loads;
   int64_t bytes = 0;
   for (const auto& op : loop.region().ops) {
@@ -46,7 +46,7 @@ std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::
     bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
     loads.push_back(op.get());
   }
-  if (loop.results.empty() || bytes > most_bytes) loads.clear();
+  if (!emitter.configuration().loads_ahead || loop.results.empty() || bytes > most_bytes) loads.clear();
   return loads;
 }
 

@@ -19,9 +19,25 @@ struct Target {
 };
 constexpr int oldest_chip = 80;  // that kernels run on
 
+// How a kernel is cut apart from its tiles.
+struct Configuration {
+  int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
+  bool loads_ahead = true;  // of a loop's next turn, in registers
+  bool alone = false;       // ptxas else saves registers, so that two blocks fit
+};
+// The first is the usual one, the others are for kernels whose registers it spills.
+inline constexpr Configuration configurations[] = {
+    {},
+    {.alone = true},
+    {.loads_ahead = false, .alone = true},
+    {.warps = 1, .alone = true},
+    {.warps = -1, .alone = true},
+};
+
 // An error names the user's line: a tile too large for the chip, a primitive without a body here.
 struct Program {
-  Program(const Function& function, const Target& target);  // after the passes
+  // After the passes.
+  Program(const Function& function, const Target& target, const Configuration& configuration = {});
 
   std::string text;
   std::string entry;  // the kernel's symbol

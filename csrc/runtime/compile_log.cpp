@@ -83,4 +83,12 @@ KernelResources resources_in(const std::string& log, const std::string& entry) {
   return resources;
 }
 
+std::string performance_loss(const std::string& log) {
+  constexpr std::string_view words = "Potential Performance Loss: ";
+  const size_t at = log.find(words);
+  if (at == log.npos) return {};
+  const size_t begin = at + words.size();
+  return log.substr(begin, log.find('\n', begin) - begin);
+}
+
 }  // namespace tile

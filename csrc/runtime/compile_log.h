@@ -22,4 +22,7 @@ struct KernelResources {
 // All 0 where the log does not tell of the kernel.
 KernelResources resources_in(const std::string& log, const std::string& entry);
 
+// What follows "Potential Performance Loss: " in the log; empty where nothing does.
+std::string performance_loss(const std::string& log);
+
 }  // namespace tile

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "runtime/gpu_code.h"
 #include "support/log.h"
 
 namespace tile {
@@ -21,15 +22,6 @@ int long_axis_of(const Blocks& blocks) {
 }
 
 }  // namespace
-
-CompileRequest compile_request(const cuda::Program& program, const std::string& name, int chip) {
-  return {.text = program.text,
-          .file = name + ".cu",
-          .chip = chip,
-          .headers = cuda::device_library(),
-          .options = {"--std=c++17"},
-          .names = {}};
-}
 
 CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler)
     : function_(std::move(function)),
@@ -59,13 +51,13 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis) const {
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
     if (code->target == target) return *code;
-  cuda::Program program(function_, target);
-  if (dumps("cuda")) dump(str("// ", name_.name, " for sm_", target.chip, '\n', program.text, '\n'));
-  CudaParameters parameters(program.parameters);
+  std::vector<Type> types;
+  for (const Value* parameter : function_.body().arguments) types.push_back(parameter->type);
+  CudaParameters parameters(types);
   if (parameters.bytes() > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", parameters.bytes(),
          " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
-  CompileResult result = compiler_.compile(compile_request(program, name_.name, target.chip));
+  auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
   return *codes_.emplace_back(
       std::make_unique<Code>(Code{target, std::move(program), std::move(parameters), std::move(result)}));
 }

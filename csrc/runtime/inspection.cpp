@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "ir/print.h"
-#include "runtime/cuda_kernel.h"
+#include "runtime/gpu_code.h"
 
 namespace tile {
 namespace {
@@ -52,13 +52,24 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
     kernel.text = print(function);
     return gpu;
   }
-  const cuda::Program program(function, target_);
   kernel.chip = target_.chip;
-  kernel.threads = program.threads;
-  kernel.shared_bytes = program.shared_bytes;
-  kernel.text = program.text;
-  if (what_ != What::cuda)
-    compile_for_inspection(kernel, what_, compile_request(program, name.name, target_.chip), program.entry,
+  if (what_ == What::configurations) {
+    for (const cuda::Configuration& configuration : cuda::configurations) {
+      const CompileRequest request =
+          request_of(cuda::Program(function, target_, configuration), name, target_);
+      kernel.text += request.text + join(request.options) + '\n';
+    }
+    return true;
+  }
+  GpuCode code = compile_for_gpu(function, name, target_, compiler_);
+  kernel.threads = code.program.threads;
+  kernel.shared_bytes = code.program.shared_bytes;
+  kernel.text = code.program.text;
+  kernel.cubin = std::move(code.result.cubin);
+  kernel.resources = resources_in(code.result.log, code.program.entry);
+  kernel.loss = performance_loss(code.result.log);
+  if (what_ == What::ptx)
+    compile_for_inspection(kernel, what_, request_of(code.program, name, target_), code.program.entry,
                            compiler_);
   return true;
 }

@@ -23,12 +23,13 @@ struct InspectedKernel {
   // Of kernels for a GPU:
   int chip = 0, threads = 0, shared_bytes = 0;
   KernelResources resources;  // where it was compiled to code
+  std::string loss;           // of speed, that NVRTC warns of
 };
 
 // Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
 class Inspection final : public LaunchObserver {
  public:
-  enum class What { ir, cuda, ptx, code };
+  enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,

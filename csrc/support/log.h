@@ -25,6 +25,9 @@ void log_line(const A&... parts) {
   if (logs()) dump(str("tile: ", parts..., '\n'));
 }
 
+// "tile: warning: about: text", which the user gets without asking; once a process for each `about`.
+void warn_once(const std::string& about, const std::string& text);
+
 class Stopwatch {
  public:
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }

@@ -35,15 +35,15 @@ def to_host(meta):
 class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
-    def __init__(self, runs=True):
-        self.runs, self.programs = runs, []
+    def __init__(self, runs=True, configuration=0):
+        self.runs, self.configuration, self.programs = runs, configuration, []
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)
         return emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs else None
 
     def call(self, function):
-        return _C.emulate(CHIP, function, self.launch)
+        return _C.emulate(CHIP, function, self.launch, self.configuration)
 
     def operator(self, operator):
         """A function of CPU tensors that does as the operator does on a GPU, gradients included."""

@@ -68,6 +68,11 @@ CASES = {
 }
 
 
+# Kernels cut otherwise, as those are whose registers spill: the number of each in cuda::configurations.
+CONFIGURATIONS = {"without_loads_ahead": 2, "of_more_warps": 3, "of_fewer_warps": 4}
+CUT_OTHERWISE = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages", "attention_in_stages")
+
+
 def check(emulation, name, dtype):
     operator, theirs, args, kwargs = CASES[name]
     torch.manual_seed(0)  # the same kernels each time
@@ -81,7 +86,9 @@ def programs(request):
     for item in request.session.items:
         if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):
             with pytest.raises((AssertionError, RuntimeError)):  # it runs nothing, and the results are zero
-                check(emulation, **item.callspec.params)
+                params = dict(item.callspec.params)
+                emulation.configuration = params.pop("configuration", 0)
+                check(emulation, **params)
     emulate.functions(emulation.programs)
 
 
@@ -91,3 +98,16 @@ def test_operator(name, dtype, programs):
     emulation = Emulation()
     check(emulation, name, dtype)
     assert emulation.programs
+
+
+@pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
+@pytest.mark.parametrize("dtype", (torch.bfloat16,), ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("name", CUT_OTHERWISE)
+def test_operator_cut_otherwise(name, dtype, configuration, programs):
+    check(Emulation(configuration=configuration), name, dtype)
+
+
+def test_there_are_no_other_configurations():
+    with pytest.raises(ValueError) as error:
+        Emulation(configuration=9).call(lambda: None)
+    assert str(error.value) == "emulate: the configuration is 9; the last is 4"

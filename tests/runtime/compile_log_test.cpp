@@ -31,5 +31,13 @@ TEST(CompileLog, ResourcesOfAKernel) {
   EXPECT_EQ(resources_in(log, "other").registers, 0);
 }
 
+TEST(CompileLog, LossOfSpeed) {
+  EXPECT_EQ(performance_loss(log), "");
+  EXPECT_EQ(
+      performance_loss("ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are "
+                       "serialized due to ill formed pipeline stage in the function 'k'\nptxas info : 1"),
+      "wgmma.mma_async instructions are serialized due to ill formed pipeline stage in the function 'k'");
+}
+
 }  // namespace
 }  // namespace tile

@@ -135,6 +135,13 @@ TEST_F(CudaKernelTest, AGridMayBeLongAlongAnyAxis) {
   EXPECT_EQ(nvrtc->compiled, 3);
 }
 
+TEST_F(CudaKernelTest, LaunchesTheConfigurationThatDoesNotSpill) {
+  nvrtc->log = "Compiling entry function 'copy'\n 400 bytes spill stores, 400 bytes spill loads";
+  nvrtc->logs = {{"TILE_KERNEL(64, 1) ", ""}};
+  run(*kernel());
+  EXPECT_NE(fake->calls.back().find(" block 64 1 1 "), std::string::npos) << fake->calls.back();
+}
+
 TEST_F(CudaKernelTest, SeveralThreadsCompileOnce) {
   const auto copy = kernel();
   std::barrier start(4);

@@ -4,7 +4,8 @@
 #include "cuda/device/words.cuh"
 
 #define TILE __device__ __forceinline__
-#define TILE_KERNEL(threads) extern "C" __global__ void __launch_bounds__(threads)
+// Threads a block, and where it matters how many blocks a multiprocessor runs at least.
+#define TILE_KERNEL(...) extern "C" __global__ void __launch_bounds__(__VA_ARGS__)
 #define TILE_UNROLL _Pragma("unroll")
 #define TILE_LOOP _Pragma("unroll 1")  // loops of the kernel: unrolling them costs compile time and registers
 

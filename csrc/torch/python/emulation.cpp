@@ -46,12 +46,13 @@ Owned parameter_of(const ArgumentRef& argument) {
 
 class Emulation final : public LaunchObserver {
  public:
-  Emulation(cuda::Target target, PyObject* launch) : target_(target), launch_(launch) {}
+  Emulation(cuda::Target target, PyObject* launch, size_t configuration)
+      : target_(target), configuration_(cuda::configurations[configuration]), launch_(launch) {}
   char* memory(void* storage) override { return host_memory(*static_cast<c10::StorageImpl*>(storage)); }
   bool saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
            const std::function<Function()>& compiled) override {
     if (grid.x && grid.y && grid.z) {
-      const cuda::Program program(compiled(), target_);
+      const cuda::Program program(compiled(), target_, configuration_);
       const PyGILState_STATE lock = PyGILState_Ensure();
       const std::string report = run(program, grid, arguments);
       PyGILState_Release(lock);
@@ -75,14 +76,19 @@ class Emulation final : public LaunchObserver {
     return text ? text : "the launch failed in Python";
   }
   cuda::Target target_;
+  const cuda::Configuration& configuration_;
   PyObject* launch_;
 };
 
 PyObject* emulate(PyObject*, PyObject* arguments) {
   int chip;
+  unsigned configuration = 0;
   PyObject *call, *launch;
-  if (!PyArg_ParseTuple(arguments, "iOO", &chip, &call, &launch)) return nullptr;
-  Emulation emulation(target_of_chip(chip), launch);
+  if (!PyArg_ParseTuple(arguments, "iOO|I", &chip, &call, &launch, &configuration)) return nullptr;
+  constexpr size_t count = std::size(cuda::configurations);
+  if (configuration >= count)
+    fail(ErrorKind::value, "emulate: the configuration is ", configuration, "; the last is ", count - 1);
+  Emulation emulation(target_of_chip(chip), launch, configuration);
   return PyObject_CallNoArgs(call);
 }
 
@@ -96,7 +102,8 @@ PyObject* memory_of(PyObject*, PyObject* tensor) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(chip, call, launch): what call() gives, where meta tensors stand for those on a GPU and have "
+     "emulate(chip, call, launch, configuration=0): what call() gives, where meta tensors stand for those on "
+     "a GPU and have "
      "memory; each launch is launch({'text', 'entry', 'threads', 'shared_bytes'}, grid, parameters), which "
      "returns None or what went wrong."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},

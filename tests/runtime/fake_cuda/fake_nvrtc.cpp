@@ -2,14 +2,21 @@
 #include "runtime/fake_cuda/fake_nvrtc.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
-extern "C" {
-
-FakeNvrtc* fake_nvrtc() {
+extern "C" FakeNvrtc* fake_nvrtc() {
   static FakeNvrtc nvrtc;
   return &nvrtc;
 }
+
+static const std::string& log_of(void* program) {
+  for (const auto& [piece, log] : fake_nvrtc()->logs)
+    if (static_cast<std::string*>(program)->find(piece) != std::string::npos) return log;
+  return fake_nvrtc()->log;
+}
+
+extern "C" {
 
 int nvrtcVersion(int* major, int* minor) {
   *major = fake_nvrtc()->major;
@@ -37,15 +44,15 @@ int nvrtcDestroyProgram(void** program) {
 }
 int nvrtcAddNameExpression(void*, const char*) { return 0; }
 int nvrtcCompileProgram(void*, int, const char* const*) {
-  ++fake_nvrtc()->compiled;
+  ++std::atomic_ref(fake_nvrtc()->compiled);
   return fake_nvrtc()->code;
 }
-int nvrtcGetProgramLogSize(void*, size_t* size) {
-  *size = fake_nvrtc()->log.size() + 1;
+int nvrtcGetProgramLogSize(void* program, size_t* size) {
+  *size = log_of(program).size() + 1;
   return 0;
 }
-int nvrtcGetProgramLog(void*, char* log) {
-  std::strcpy(log, fake_nvrtc()->log.c_str());
+int nvrtcGetProgramLog(void* program, char* log) {
+  std::strcpy(log, log_of(program).c_str());
   return 0;
 }
 int nvrtcGetCUBINSize(void* program, size_t* size) {

@@ -9,7 +9,7 @@
 #include "cuda/emulator/machine.h"
 
 #define TILE inline
-#define TILE_KERNEL(threads) static void
+#define TILE_KERNEL(...) static void
 #define TILE_UNROLL
 #define TILE_LOOP
 

@@ -1,0 +1,16 @@
+// Warnings, and whom they were about.
+#include "support/log.h"
+
+#include <mutex>
+#include <set>
+
+namespace tile {
+
+void warn_once(const std::string& about, const std::string& text) {
+  static std::mutex mutex;
+  static auto* const given = new std::set<std::string>;
+  std::lock_guard lock(mutex);
+  if (given->insert(about).second) dump(str("tile: warning: ", about, ": ", text, '\n'));
+}
+
+}  // namespace tile

@@ -1,0 +1,84 @@
+"""The calls whose kernels have gates: every operator with its gradient, at shapes of benchmarks/gpu.py, which choose the tiles."""
+
+import torch
+
+ops = torch.ops.tile
+f32, f16, bf16, f64 = torch.float32, torch.float16, torch.bfloat16, torch.float64
+
+
+def make(dtype, *shape):
+    return torch.empty(*shape, dtype=dtype, device="meta").requires_grad_()
+
+
+def channels_last(x):
+    return x.detach().to(memory_format=torch.channels_last).requires_grad_()
+
+
+def rms_norm(dtype, rows, columns):
+    return ops.rms_norm(make(dtype, rows, columns), [columns], make(dtype, columns), 1e-5)
+
+
+def layer_norm(dtype, rows, columns):
+    return ops.layer_norm(make(dtype, rows, columns), [columns], make(dtype, columns), make(dtype, columns))
+
+
+def group_norm(dtype, images, channels, size, last):
+    x = make(dtype, images, channels, size, size)
+    return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels), activation="silu")
+
+
+def rope(dtype, order):
+    def heads(count):
+        return make(dtype, 4, count, 4096, 128) if order == "BHSD" else make(dtype, 4, 4096, count, 128).transpose(1, 2)
+
+    tables = (make(dtype, 4096, 64).detach() for _ in range(2))
+    return ops.rope(heads(32), heads(8), *tables)
+
+
+def attention(dtype, depth, causal, grad=True):
+    inputs = (make(dtype, 2, 16, 4096, depth).requires_grad_(grad) for _ in range(3))
+    return ops.attention(*inputs, is_causal=causal)
+
+
+CALLS = {
+    "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
+    "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
+    "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
+    "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
+    "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),
+    "layer_norm[4096,16384]": lambda dtype: layer_norm(dtype, 4096, 16384),
+    "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
+    "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
+    "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
+    "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
+    "group_norm[4,128,512,512]": lambda dtype: group_norm(dtype, 4, 128, 512, False),
+    "group_norm[2,1280,16,16]": lambda dtype: group_norm(dtype, 2, 1280, 16, False),
+    "matmul[512,512,512]": lambda dtype: ops.matmul(make(dtype, 512, 512), make(dtype, 512, 512)),
+    "matmul[4096,4096,4096]": lambda dtype: ops.matmul(make(dtype, 4096, 4096), make(dtype, 4096, 4096)),
+    "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(
+        make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
+    ),
+    "attention[64],causal": lambda dtype: attention(dtype, 64, True),
+    "attention[128]": lambda dtype: attention(dtype, 128, False),
+    "attention[128],without_gradient": lambda dtype: attention(dtype, 128, False, grad=False),
+}
+# Each adds minutes of compiling and kernels that few run.
+DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512,512,512]")
+OTHER_CHIPS = ("softmax[8192,8192]", "rms_norm[8192,4096]", "matmul[4096,4096,4096]", "attention[64],causal")
+
+
+def call(name, dtype):
+    """The call and its gradient."""
+    results = CALLS[name](dtype)
+    results = [x for x in (results if isinstance(results, tuple) else (results,)) if x.requires_grad]
+    if results:
+        torch.autograd.backward(results, [torch.empty_like(x) for x in results])
+
+
+def jobs():
+    """(chip, dtype, name) of all calls."""
+    for name in CALLS:
+        dtypes = (f32, f16, bf16) + ((f64,) if name in DOUBLE else ())
+        yield from ((chip, dtype, name) for chip in (80, 90) for dtype in dtypes)
+        if name in OTHER_CHIPS:
+            yield from ((chip, bf16, name) for chip in (89, 100, 120))

@@ -1,0 +1,175 @@
+// Which configuration of a kernel runs on a GPU: choices over a fake NVRTC, spills of the real one.
+#include "runtime/gpu_code.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "error_text.h"
+#include "ir/print.h"
+#include "runtime/compile_log.h"
+#include "runtime/fake_cuda/fake_nvrtc.h"
+
+namespace tile {
+namespace {
+
+namespace fs = std::filesystem;
+
+// One warp; others: alone on a multiprocessor, two warps.
+constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
+  store %y, %t, %i {steps=[4]}
+})";
+constexpr const char *usual = "TILE_KERNEL(32) ", *alone = "TILE_KERNEL(32, 1) ",
+                     *two = "TILE_KERNEL(64, 1) ";
+
+std::string spilling(int stores, int loads) {
+  return str(
+      "ptxas info    : Compiling entry function 'copy' for 'sm_90a'\nptxas         .     8 bytes stack "
+      "frame, ",
+      stores, " bytes spill stores, ", loads, " bytes spill loads");
+}
+
+class GpuCodeTest : public ::testing::Test {
+ protected:
+  GpuCodeTest() {
+    fs::remove_all(folder);
+    GetFakeNvrtc* get = nullptr;
+    Library::open(TILE_FAKE_CUDA).require("fake_nvrtc", get, "build it");
+    fake = get();
+    *fake = {};
+  }
+  ~GpuCodeTest() override {
+    *fake = {};
+    fs::remove_all(folder);
+  }
+  static NvrtcPlaces fake_places() { return {.only = TILE_FAKE_CUDA}; }
+  static NvrtcPlaces real_places() {
+    NvrtcPlaces places;
+    for (const char* wheel : {"/nvidia/cuda_nvrtc/lib", "/nvidia/cu13/lib"})
+      places.folders.push_back(std::string(TILE_TEST_PACKAGES) + wheel);
+    return places;
+  }
+  // As a new process would.
+  GpuCode compile(const char* text, const KernelName& name, NvrtcPlaces (*places)() = fake_places) {
+    CubinCompiler compiler(cache, places);
+    testing::internal::CaptureStderr();
+    GpuCode code = compile_for_gpu(parse(text), name, {.chip = 90, .shared_bytes = 227 * 1024}, compiler);
+    said = testing::internal::GetCapturedStderr();
+    loaded = compiler.nvrtc_loaded();
+    return code;
+  }
+  bool chooses(const char* words, const KernelName& name = {"copy", {"copy.cpp", 3}}) {
+    return compile(copy_text, name).program.text.find(words) != std::string::npos;
+  }
+
+  const fs::path folder = fs::path(::testing::TempDir()) / ("gpu_code_" + std::to_string(getpid()));
+  const DiskCache cache{{.folder = folder.string()}};
+  FakeNvrtc* fake;
+  std::string said;
+  bool loaded = false;
+};
+
+TEST_F(GpuCodeTest, OneCompileWhereTheUsualConfigurationIsGood) {
+  fake->logs = {{usual, spilling(64, 64)}};
+  EXPECT_TRUE(chooses(usual));
+  EXPECT_EQ(fake->compiled, 1);
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(GpuCodeTest, TheFirstThatDoesNotSpill) {
+  fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
+  EXPECT_TRUE(chooses(two));
+  EXPECT_EQ(fake->compiled, 3);
+  fake->logs = {{usual, spilling(100, 200)}};
+  fs::remove_all(folder);
+  EXPECT_TRUE(chooses(alone));
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(GpuCodeTest, TheChoiceOfAFormerProcessNeedsNoNvrtc) {
+  fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
+  EXPECT_TRUE(chooses(two));
+  EXPECT_TRUE(chooses(two));
+  EXPECT_FALSE(loaded);
+  EXPECT_EQ(fake->compiled, 3);
+}
+
+TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
+  fake->logs = {{usual, "ptxas info : (C7510) Potential Performance Loss: wgmma is serialized\nmore"}};
+  EXPECT_TRUE(chooses(alone));
+  EXPECT_EQ(said, "");
+  fake->logs[alone] = fake->logs[usual] + "\n" + spilling(8, 8);
+  fake->logs[two] = spilling(4000, 4000);
+  fs::remove_all(folder);
+  EXPECT_TRUE(chooses(two, {"a", {"lossy.cpp", 1}}));
+  EXPECT_EQ(
+      said,
+      "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, however it "
+      "is cut; use smaller tiles\n");
+  fake->logs[two] = fake->logs[alone];
+  fs::remove_all(folder);
+  EXPECT_TRUE(chooses(usual, {"b", {"lossy.cpp", 2}}));
+  EXPECT_EQ(
+      said,
+      "tile: warning: lossy.cpp:2: b: its code for sm_90 is slower than it could be: wgmma is serialized\n");
+}
+
+TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
+  fake->log = spilling(100, 100);
+  fake->logs = {{alone, spilling(80, 70)}};  // two warps of 80 would spill more
+  EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
+  EXPECT_EQ(said,
+            "tile: warning: tired.cpp:7: copy: its code for sm_90 spills 150 bytes of registers a thread, "
+            "however it "
+            "is cut; use smaller tiles\n");
+  EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(GpuCodeTest, AnErrorOfNvrtcIsTheUsualConfigurationS) {
+  fake->code = 6;
+  CubinCompiler compiler(cache, fake_places);
+  EXPECT_EQ(
+      error_of([&] {
+        compile_for_gpu(parse(copy_text), {"copy", {}}, {}, compiler);
+      }),
+      "copy.cu: CUDA C++ does not compile for sm_90a: NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n");
+  EXPECT_EQ(fake->compiled, 1);
+}
+
+// Two sums of a product each: 4 warps have no registers for both, 8 do.
+constexpr const char* two_sums =
+    R"(kernel two_sums(%x: array<bf16,2>, %y: array<bf16,2>, %out: array<f32,2>, %turns: i32) {
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: i32 = constant {dtype=i32, value=1}
+  %nothing: f32 = constant {dtype=f32, value=0.0}
+  %none: f32[128,128] = broadcast %nothing {shape=[128,128]}
+  %sum: f32[128,128], %other: f32[128,128] = for %zero, %turns, %one, %none, %none (%k: i32, %a: f32[128,128], %b: f32[128,128]) {
+    %left: bf16[128,16] = load %x, %zero, %k {pad=0.0, shape=[128,16], steps=[128,16]}
+    %right: bf16[16,128] = load %y, %k, %zero {pad=0.0, shape=[16,128], steps=[16,128]}
+    %more: bf16[16,128] = load %y, %k, %one {pad=0.0, shape=[16,128], steps=[16,128]}
+    %p: f32[128,128] = mma %left, %right, %a
+    %q: f32[128,128] = mma %left, %more, %b
+    yield %p, %q
+  }
+  store %out, %sum, %zero, %zero {steps=[128,128]}
+  store %out, %other, %zero, %one {steps=[128,128]}
+})";
+
+TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
+  const GpuCode code = compile(two_sums, {"two_sums", {"sums.cpp", 5}}, real_places);
+  EXPECT_EQ(code.program.threads, 256);
+  EXPECT_EQ(resources_in(code.result.log, "two_sums").spill_stores, 0);
+  EXPECT_EQ(said, "");
+  CubinCompiler compiler(cache, real_places);
+  const cuda::Target target{.chip = 90, .shared_bytes = 227 * 1024};
+  const cuda::Program first(parse(two_sums), target);
+  EXPECT_EQ(first.threads, 128);
+  const CompileResult result = compiler.compile(request_of(first, {"two_sums", {"sums.cpp", 5}}, target));
+  EXPECT_TRUE(result.from_disk);
+  EXPECT_GT(resources_in(result.log, "two_sums").spill_stores, 128);
+}
+
+}  // namespace
+}  // namespace tile
