@@ -19,6 +19,19 @@ bool tiled(const Op& op) {
   return !tile->type.is_scalar() && op.integers("steps") == tile->type.shape;
 }
 
+// Whether they are views of one array at different constant places of an axis.
+bool apart(const Value* a, const Value* b) {
+  for (const Op* left = a->definition; left; left = left->operands[0]->definition)
+    for (const Op* right = b->definition; right; right = right->operands[0]->definition) {
+      if (!left->is("index") || !right->is("index") || left->operands[0] != right->operands[0]) continue;
+      for (size_t i = 1; i < std::min(left->operands.size(), right->operands.size()); ++i) {
+        const auto x = constant_of(left->operands[i]), y = constant_of(right->operands[i]);
+        if (x && y && !(*x == *y)) return true;
+      }
+    }
+  return false;
+}
+
 }  // namespace
 
 // Whether an element is touched by one thread in both.
@@ -38,7 +51,7 @@ void MemoryOrder::access(const Op& op) {
     if (root_array(before->operands[0]) != array) return false;
     if (!op.traits().writes && !before->traits().writes) return false;
     if (op.is("atomic_add") && before->is("atomic_add")) return false;
-    return !same_thread(op, *before);
+    return !apart(op.operands[0], before->operands[0]) && !same_thread(op, *before);
   });
   if (races) {
     barriers_.insert(&op);

@@ -40,8 +40,9 @@ struct Program {
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
 
   std::string text;
-  std::string entry;  // the kernel's symbol
-  int threads = 0;    // a block
+  std::string entry;        // the kernel's symbol
+  int threads = 0;          // a block
+  bool multiplies = false;  // on tensor cores
   int shared_bytes = 0;
   // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
   // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.

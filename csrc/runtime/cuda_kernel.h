@@ -16,8 +16,6 @@
 
 namespace tile {
 
-CompileRequest compile_request(const cuda::Program& program, const std::string& name, int chip);
-
 class CudaKernel final : public Executable {
  public:
   // Compiles nothing yet.

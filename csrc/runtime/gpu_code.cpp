@@ -14,14 +14,17 @@ namespace tile {
 namespace {
 
 // Of a thread, written and read: a few registers put by before a loop cost less than cutting it otherwise.
-constexpr int spilled_bytes_allowed = 128;
+// With fewer sums a thread, products read more shared memory: attention of 128 channels took 0.97 ms with 212
+// bytes spilled, and 1.32 ms without.
+constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
 
 struct Fault {
   std::string loss;       // of speed, that the log warns of
   int spilled_bytes = 0;  // of a thread, written and read
   int64_t of_block = 0;
+  int allowed = spilled_bytes_allowed;
 
-  bool any() const { return !loss.empty() || spilled_bytes > spilled_bytes_allowed; }
+  bool any() const { return !loss.empty() || spilled_bytes > allowed; }
   bool operator<(const Fault& other) const {
     return std::pair(!loss.empty(), of_block) < std::pair(!other.loss.empty(), other.of_block);
   }
@@ -30,7 +33,8 @@ struct Fault {
 Fault fault_of(const GpuCode& code) {
   const KernelResources resources = resources_in(code.result.log, code.program.entry);
   const int spilled = resources.spill_stores + resources.spill_loads;
-  return {performance_loss(code.result.log), spilled, int64_t{spilled} * code.program.threads};
+  return {performance_loss(code.result.log), spilled, int64_t{spilled} * code.program.threads,
+          code.program.multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
 }
 
 // Those that differ from the usual one and from each other.

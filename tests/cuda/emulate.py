@@ -180,6 +180,6 @@ def run_ir(text, grid, arguments, passes=True):
 
 def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1)):
     """A kernel written by hand, in the text that programs have."""
-    entry = re.search(r"TILE_KERNEL\(\d+\)\s+(\w+)", text)[1]
+    entry = re.search(r"TILE_KERNEL\([\d, ]+\)\s+(\w+)", text)[1]
     program = {"text": text, "entry": entry, "threads": threads, "shared_bytes": shared_bytes}
     return launch(program, functions([program])[text], grid, list(parameters_of(arguments)))

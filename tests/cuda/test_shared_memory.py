@@ -38,4 +38,4 @@ def test_a_reduction_asks_for_one_sum_a_warp():
 %s: f32[1] = reduce_sum %t {axes=[1]}
 store %b, %s, %i {steps=[1]}""")
     program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
-    assert (program["threads"], program["shared_bytes"]) == (256, 128)
+    assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another place

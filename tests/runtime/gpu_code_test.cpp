@@ -20,7 +20,7 @@ constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32
   %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   store %y, %t, %i {steps=[4]}
 })";
-constexpr const char *usual = "TILE_KERNEL(32) ", *alone = "TILE_KERNEL(32, 1) ",
+constexpr const char *usual = "TILE_KERNEL(32, 16) ", *alone = "TILE_KERNEL(32, 1) ",
                      *two = "TILE_KERNEL(64, 1) ";
 
 std::string spilling(int stores, int loads) {

@@ -12,9 +12,29 @@ TILE To astype(From x) {
 template <class To, class From, class L>
 TILE Tile<To, L> astype(const Tile<From, L>& x) {
   Tile<To, L> to;
-  TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) to.x[r] = convert<To>(x.x[r]);
+  if constexpr (Same<From, bf16>::value && Same<To, f32>::value && L::registers % 2 == 0) {
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; r += 2) {
+      const u32 pair = pair_at(x, r);
+      to.x[r] = float_from_bits(pair << 16);
+      to.x[r + 1] = float_from_bits(pair & 0xffff0000u);
+    }
+  } else {
+    TILE_UNROLL
+    for (int r = 0; r < L::registers; ++r) to.x[r] = convert<To>(x.x[r]);
+  }
   return to;
+}
+// The same, where it stands: the compiler does not move it out of a loop, which would keep the wider tile.
+template <class To, class From, class L>
+TILE Tile<To, L> astype_here(Tile<From, L> x) {
+  TILE_UNROLL
+  for (int r = 0; r + 1 < L::registers; r += 2) {
+    u32 pair = pair_at(x, r);
+    keep_here(pair);
+    set_pair(x, r, pair);
+  }
+  return astype<To>(x);
 }
 template <class To, class From, class L>
 TILE Tile<To, L> bitcast(const Tile<From, L>& x) {

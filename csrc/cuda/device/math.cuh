@@ -9,7 +9,6 @@ namespace math {
   TILE f32 NAME(f32 x) { return ::NAME##f(x); } \
   TILE f64 NAME(f64 x) { return ::NAME(x); }
 TILE_FUNCTION1(exp)
-TILE_FUNCTION1(exp2)
 TILE_FUNCTION1(expm1)
 TILE_FUNCTION1(log)
 TILE_FUNCTION1(log2)
@@ -29,6 +28,8 @@ TILE_FUNCTION1(floor)
 TILE_FUNCTION1(ceil)
 TILE_FUNCTION1(trunc)
 #undef TILE_FUNCTION1
+TILE f32 exp2(f32 x) { return exp2_coarse(x); }
+TILE f64 exp2(f64 x) { return ::exp2(x); }
 TILE f32 round(f32 x) { return ::rintf(x); }
 TILE f64 round(f64 x) { return ::rint(x); }
 TILE f32 rsqrt(f32 x) { return ::rsqrtf(x); }

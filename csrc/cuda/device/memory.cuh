@@ -35,7 +35,7 @@ struct Window {
       at[axis] = (i32)first + part;
       const i32 size = from.size[axis] - from.first[axis];
       // Beyond 32 bits nothing is inside.
-      count[axis] = size < 0 || first < -(1ll << 30) || first > size ? 0 : size;
+      count[axis] = (u64)(first + (1ll << 30)) <= (u64)(size + (1ll << 30)) ? size : 0;
     }
   }
   template <int flags>
@@ -87,8 +87,7 @@ TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T 
         packed.elements[i] =
             load_element<constant>(window.address(r + i), window.template inside<flags>(r + i), pad, line);
     }
-    TILE_UNROLL
-    for (int i = 0; i < vector; ++i) to.x[r + i] = packed.elements[i];
+    memcpy(&to.x[r], &packed.words, vector * sizeof(T));
   }
   return to;
 }

@@ -52,9 +52,10 @@ TILE A shuffle_xor_value(A x, int mask, int line) {
 }
 
 // Plan: into(r), the register of the result that register r goes to; lanes and warps, the bits of their
-// numbers that are summed over; all_warps, their number.
-template <class Op, class L, class Plan, class T, class From>
-TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
+// numbers that are summed over; all_warps, their number. Sums of warps meet in `shared`: where that is
+// `turned`, the next reduction takes another place, so that its barrier is also the one behind this.
+template <class Op, class L, class Plan, bool turned, class T, class From>
+TILE Tile<T, L> reduce(const Tile<T, From>& from, char* shared, int line) {
   using A = typename Op::template Kept<T>;
   A sums[L::registers];
   TILE_UNROLL
@@ -71,7 +72,7 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
   }
   if constexpr (Plan::lanes == 31 && Plan::warps != 0 && Plan::warps == Plan::all_warps - 1) {
     // One sum a warp: each lane takes that of another warp, and they are shuffled together.
-    A* memory = (A*)shared_memory();
+    A* memory = (A*)shared;
     if (lane() == 0) {
       TILE_UNROLL
       for (int r = 0; r < L::registers; ++r)
@@ -87,9 +88,9 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
       for (int r = 0; r < L::registers; ++r)
         sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
     }
-    synchronize(line);
+    if (!turned) synchronize(line);
   } else if constexpr (Plan::warps != 0) {
-    A* memory = (A*)shared_memory();
+    A* memory = (A*)shared;
     if ((lane() & Plan::lanes) == 0) {
       TILE_UNROLL
       for (int r = 0; r < L::registers; ++r)
@@ -107,7 +108,7 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, int line) {
         sums[r] = Op::combine(
             sums[r], load_shared<A>(memory + (r * Plan::all_warps + (mine | other)) * 32 + column, line));
     }
-    synchronize(line);
+    if (!turned) synchronize(line);
   }
   Tile<T, L> to;
   TILE_UNROLL

@@ -15,6 +15,18 @@ struct Tile {
   T x[L::registers];
 };
 
+// Two neighbours of 16 bits are one register: moved as such they stay one.
+template <class T, class L>
+TILE u32 pair_at(const Tile<T, L>& tile, int r) {
+  u32 pair;
+  memcpy(&pair, &tile.x[r], 4);
+  return pair;
+}
+template <class T, class L>
+TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
+  memcpy(&tile.x[r], &pair, 4);
+}
+
 template <class T, int n>
 struct Array {
   T* data;
@@ -116,15 +128,17 @@ TILE auto index(const Array<T, n>& from, I... indices) {
   i64 offset = 0;
   fix<0>(from, inside, offset, (i64)indices...);
   Array<T, left> to;
-  to.data = from.data + (inside ? offset : 0);
-  to.size[0] = inside;
+  to.data = from.data + offset;
+  to.size[0] = 1;
   to.first[0] = 0;
   TILE_UNROLL
   for (int i = 0; i < left; ++i) {
     to.stride[i] = from.stride[i + fixed];
-    to.size[i] = inside ? from.size[i + fixed] : 0;
+    to.size[i] = from.size[i + fixed];
     to.first[i] = from.first[i + fixed];
   }
+  // One empty axis is enough.
+  if (!inside) to.size[0] = to.first[0] = 0;
   return to;
 }
 // start <= index < stop of one axis.
@@ -132,8 +146,8 @@ template <int axis, class T, int n>
 TILE Array<T, n> slice(Array<T, n> array, i64 start, i64 stop) {
   const i64 end = stop < array.size[axis] ? stop : array.size[axis], first = array.first[axis] - start;
   array.data += start * array.stride[axis];
-  array.size[axis] = (i32)(end - start);
   array.first[axis] = first > 0 ? (i32)first : 0;
+  array.size[axis] = (i32)(end - start) > array.first[axis] ? (i32)(end - start) : array.first[axis];
   return array;
 }
 template <int... axes, class T, int n>

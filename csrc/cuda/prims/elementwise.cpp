@@ -1,6 +1,9 @@
 // Rows of prims/elementwise: the text of each is its expression. where, astype and bitcast beside them.
+#include <algorithm>
+
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "cuda/narrow.h"
 
 namespace tile::cuda {
 namespace {
@@ -31,8 +34,20 @@ std::string call(Emitter& emitter, const Op& op, const std::string& function) {
   return str(function, "(", join(operands), ")");
 }
 
+// Rows that coarse.cuh has faster; of a tile, since scalars are computed once.
+constexpr std::string_view coarse_rows[] = {"div", "exp", "exp2", "sigmoid", "silu", "sqrt"};
+bool may_be_coarse(const Emitter& emitter, const Op& op) {
+  const Type& type = op.results[0]->type;
+  return !type.is_scalar() && is_floating(type.dtype) && emitter.coarse(op.results[0]) &&
+         std::find(std::begin(coarse_rows), std::end(coarse_rows), op.name()) != std::end(coarse_rows);
+}
+
 template <size_t row>
 void emit_row(Emitter& emitter, const Op& op) {
+  if (may_be_coarse(emitter, op)) {
+    emitter.need_coarse_row(rows[row].operands, rows[row].name, rows[row].expression);
+    return emitter.result(op, call(emitter, op, str(rows[row].name, "_coarse")));
+  }
   emitter.need_row(rows[row].operands, rows[row].name, rows[row].expression);
   emitter.result(op, call(emitter, op, std::string(rows[row].name)));
 }
@@ -46,7 +61,8 @@ const std::vector<AddLowering> rows_ = add_rows(std::make_index_sequence<std::si
 void emit_where(Emitter& emitter, const Op& op) { emitter.result(op, call(emitter, op, "where")); }
 void emit_cast(Emitter& emitter, const Op& op) {
   emitter.need("cast.cuh");
-  emitter.result(op, call(emitter, op, str(op.name(), "<", op.dtype("dtype"), ">")));
+  emitter.result(op,
+                 call(emitter, op, str(op.name(), stays_here(op) ? "_here<" : "<", op.dtype("dtype"), ">")));
 }
 
 const AddLowering where_{{"where", emit_where, same_layout}};

@@ -56,9 +56,19 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const Layout& from = emitter.layout_of(op.operands[0]);
   const Layout to = from.without(axes);
   const Plan plan = plan_of(emitter, from, to, axes);
-  emitter.need_shared(op, shared_bytes(plan, emitter.plan().warps(), to, op.type(0).dtype));
-  const std::string expression = str("reduce<", kind, ", ", emitter.layout(to), ", ", plan.name, ">(",
-                                     emitter.name(op.operands[0]), ", ", line_number(op), ")");
+  constexpr int64_t most_turned = 2048;  // beyond, two places are dearer than a second barrier
+  const int64_t bytes = shared_bytes(plan, emitter.plan().warps(), to, op.type(0).dtype);
+  const bool turned = bytes > 0 && bytes <= most_turned;
+  std::string memory = "nullptr";
+  if (turned) {
+    memory = emitter.turned_memory(op, bytes);
+  } else if (bytes) {
+    emitter.need_shared(op, bytes);
+    memory = "shared_memory()";
+  }
+  const std::string expression =
+      str("reduce<", kind, ", ", emitter.layout(to), ", ", plan.name, ", ", turned ? "true" : "false", ">(",
+          emitter.name(op.operands[0]), ", ", memory, ", ", line_number(op), ")");
   if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
   emitter.result_in(op, to, expression);
 }

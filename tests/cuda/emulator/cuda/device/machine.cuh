@@ -140,6 +140,11 @@ TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int line) {
 TILE u16 bits_of_bf16(f32 x) { return emulator::bits_of_bf16(x); }
 TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
 TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
+TILE void keep_here(u32&) {}
+TILE f32 exp2_coarse(f32 x) { return exp2f(x); }
+TILE f32 divide_coarse(f32 x, f32 y) { return x / y; }
+TILE f32 reciprocal_coarse(f32 x) { return 1 / x; }
+TILE f32 sqrt_coarse(f32 x) { return sqrtf(x); }
 TILE u32 bits_of(f32 x) { return emulator::bits<u32>(x); }
 TILE f32 float_from_bits(u32 x) { return emulator::bits<f32>(x); }
 

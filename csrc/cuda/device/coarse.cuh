@@ -1,0 +1,65 @@
+// Rows over float32 whose results end as 16 bits: COARSE1(exp, exp(x)) makes exp_coarse, which takes the chip's
+// fast functions where there are such and is the row itself otherwise.
+#pragma once
+#include "cuda/device/map.cuh"
+
+namespace tile {
+namespace math {
+
+struct Coarse {
+  f32 value;
+  TILE Coarse(f32 x) : value(x) {}
+  TILE operator f32() const { return value; }
+  friend TILE Coarse operator+(Coarse x, Coarse y) { return x.value + y.value; }
+  friend TILE Coarse operator-(Coarse x, Coarse y) { return x.value - y.value; }
+  friend TILE Coarse operator*(Coarse x, Coarse y) { return x.value * y.value; }
+  friend TILE Coarse operator/(Coarse x, Coarse y) { return divide_coarse(x.value, y.value); }
+  friend TILE Coarse operator-(Coarse x) { return -x.value; }
+};
+TILE Coarse exp2(Coarse x) { return exp2_coarse(x.value); }
+TILE Coarse exp(Coarse x) { return exp2_coarse(x.value * 1.44269504088896341f); }
+TILE Coarse sqrt(Coarse x) { return sqrt_coarse(x.value); }
+// A denominator of 2^126 and more makes it 0, as good as.
+TILE Coarse sigmoid(Coarse x) { return reciprocal_coarse((Coarse(1) + exp(-x)).value); }
+TILE Coarse silu(Coarse x) { return x * sigmoid(x); }
+
+}  // namespace math
+
+template <class T>
+struct CoarseLane {
+  TILE static math::Coarse in(T x) { return LaneOf<T>::in(x); }
+  TILE static T out(math::Coarse x) { return LaneOf<T>::out(x.value); }
+  TILE static T out(f32 x) { return LaneOf<T>::out(x); }
+  TILE static bool out(bool x) { return x; }
+};
+template <class Row, class T, class L, class... A>
+TILE auto coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others) {
+  using Lane = CoarseLane<T>;
+  Tile<decltype(Lane::out(Row::at(Lane::in(x.x[0]), Lane::in(others.x[0])...))), L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r)
+    to.x[r] = Lane::out(Row::at(Lane::in(x.x[r]), Lane::in(others.x[r])...));
+  return to;
+}
+
+#define COARSE1(NAME, EXPRESSION) \
+  TILE_COARSE(NAME, (X x), (TILE_TILE x), (x), EXPRESSION)
+#define COARSE2(NAME, EXPRESSION) \
+  TILE_COARSE(NAME, (X x, X y), (TILE_TILE x, TILE_TILE y), (x, y), EXPRESSION)
+#define COARSE3(NAME, EXPRESSION) \
+  TILE_COARSE(NAME, (X x, X y, X z), (TILE_TILE x, TILE_TILE y, TILE_TILE z), (x, y, z), EXPRESSION)
+#define TILE_COARSE(NAME, PARAMETERS, TILES, NAMES, EXPRESSION) \
+  namespace math {                                              \
+  struct NAME##_coarse_row {                                    \
+    template <class X>                                          \
+    TILE static auto at PARAMETERS {                            \
+      return EXPRESSION;                                        \
+    }                                                           \
+  };                                                            \
+  }                                                             \
+  template <class T, class L>                                   \
+  TILE auto NAME##_coarse TILES {                               \
+    return coarse_lanes_of<math::NAME##_coarse_row> NAMES;      \
+  }
+
+}  // namespace tile

@@ -1,0 +1,129 @@
+// Loops first, from the last op of a block to its first, so that a chain follows its end; then each block in
+// order.
+#include "cuda/narrow.h"
+
+#include <algorithm>
+#include <map>
+
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr std::string_view here = "here";
+
+bool widens(const Op& op) {
+  if (!op.is("astype") || op.results[0]->type.is_scalar()) return false;
+  const DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
+  return is_floating(from) && info(from).bytes == 2 && info(to).bytes > 2;
+}
+// A conversion, or the reshaping of one.
+bool sinks(const Op& op) {
+  if (op.is("reshape")) return op.operands[0]->definition && sinks(*op.operands[0]->definition);
+  return widens(op);
+}
+
+// The loop of this block in which all uses of the value are; null: there are others.
+Op* only_loop(const Block& block, const Value* value) {
+  Op* loop = nullptr;
+  for (const auto& op : block.ops) {
+    if (std::count(op->operands.begin(), op->operands.end(), value)) return nullptr;
+    bool used = false;
+    for (const auto& region : op->regions)
+      walk(*region, [&](const Op& inner) {
+        used = used || std::count(inner.operands.begin(), inner.operands.end(), value);
+      });
+    if (!used) continue;
+    if (loop || !(op->is("for") || op->is("loop"))) return nullptr;
+    loop = op.get();
+  }
+  return loop;
+}
+
+void sink(Block& block) {
+  for (const auto& op : block.ops)
+    for (const auto& region : op->regions) sink(*region);
+  for (size_t i = block.ops.size(); i-- > 0;) {
+    if (!sinks(*block.ops[i])) continue;
+    Op* loop = only_loop(block, block.ops[i]->results[0]);
+    if (!loop) continue;
+    std::unique_ptr<Op> op = std::move(block.ops[i]);
+    block.ops.erase(block.ops.begin() + static_cast<ptrdiff_t>(i));
+    Block& body = loop->region();
+    op->parent = &body;
+    op->results[0]->owner = &body;
+    if (widens(*op)) op->attributes.set(here, int64_t{1});
+    body.ops.insert(body.ops.begin(), std::move(op));
+  }
+}
+
+// Does again, behind a reduction, what is cheaper than keeping.
+class Repeater {
+ public:
+  Repeater(Function& function, Block& block) : function_(function), block_(block) {}
+
+  void run() {
+    for (std::unique_ptr<Op>& op : std::exchange(block_.ops, {})) {
+      for (const auto& region : op->regions) Repeater(function_, *region).run();
+      for (Value*& operand : op->operands) operand = near(operand);
+      for (Value* result : op->results) made_[result] = part_;
+      const bool reduces = op->name().starts_with("reduce_") && large(op->operands[0]);
+      block_.ops.push_back(std::move(op));
+      part_ += reduces;
+    }
+  }
+
+ private:
+  static bool large(const Value* value) { return element_count(value->type.shape) >= 2048; }
+  // One value for all of the tile, or for many of its elements.
+  static bool small(const Value* value) {
+    const Op* definition = value->definition;
+    if (definition && definition->is("broadcast")) value = definition->operands[0];
+    return value->type.is_scalar() || element_count(value->type.shape) <= 64;
+  }
+  bool cheap(const Value* value, int depth = 2) const {
+    const Op* op = value->definition;
+    if (!op || op->parent != &block_ || !large(value)) return false;
+    if (widens(*op)) return true;
+    if (depth == 0 || !(op->is("add") || op->is("sub") || op->is("mul") || op->is("fma"))) return false;
+    return std::all_of(op->operands.begin(), op->operands.end(),
+                       [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
+  }
+
+  // The value itself, or its copy in this part of the block.
+  Value* near(Value* value) {
+    const auto made = made_.find(value);
+    if (value->type.is_array() || made == made_.end() || made->second == part_ || !cheap(value)) return value;
+    Value*& copy = copies_[{value, part_}];
+    if (copy) return copy;
+    ValueMap map;
+    for (Value* operand : value->definition->operands) map[operand] = near(operand);
+    std::unique_ptr<Op> op = clone(*value->definition, function_, map);
+    op->parent = &block_;
+    copy = op->results[0];
+    copy->owner = &block_;
+    made_[copy] = part_;
+    if (widens(*op)) op->attributes.set(here, int64_t{1});
+    block_.ops.push_back(std::move(op));
+    return copy;
+  }
+
+  Function& function_;
+  Block& block_;
+  int part_ = 0;
+  std::unordered_map<const Value*, int> made_;
+  std::map<std::pair<const Value*, int>, Value*> copies_;
+};
+
+}  // namespace
+
+Function with_narrow_tiles(const Function& function) {
+  Function copy = clone(function);
+  sink(copy.body());
+  Repeater(copy, copy.body()).run();
+  return copy;
+}
+
+bool stays_here(const Op& conversion) { return conversion.has(here); }
+
+}  // namespace tile::cuda

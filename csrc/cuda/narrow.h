@@ -1,0 +1,15 @@
+// A pass of this target: what came from 16-bit memory stays 16 bits wide in registers while it waits.
+#pragma once
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+// The function with conversions of 16-bit tiles to wider ones, and the sums and products that follow at once,
+// done again where they are used: in the loop that alone needs them (loop-invariant code motion took them
+// out), and behind a reduction, over which the wider tile would else live.
+Function with_narrow_tiles(const Function& function);
+
+// Whether this conversion is to be done where it stands.
+bool stays_here(const Op& conversion);
+
+}  // namespace tile::cuda

@@ -1,0 +1,22 @@
+// Which float32 values end as 16 bits wherever they go: the chip's fast functions are exact enough for those.
+#pragma once
+#include <unordered_set>
+
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+class Precision {
+ public:
+  explicit Precision(const Function& function);
+  // Whether the value is seen only after it is rounded to 16 bits.
+  bool coarse(const Value* value) const;
+
+ private:
+  bool exact(const Value* value) const { return exact_.count(value) != 0; }
+  bool asks_exact(const Op& op, size_t operand) const;
+
+  std::unordered_set<const Value*> exact_;
+};
+
+}  // namespace tile::cuda

@@ -1,0 +1,58 @@
+"""What the passes of the GPU target make of a kernel, by its text: precision, barriers, what registers hold."""
+
+import pytest
+import tile_ops
+import torch
+from emulate import Case, run
+from test_shapes import kernel
+
+ops = torch.ops.tile
+
+
+def text_of(operator, *args, **kwargs):
+    return tile_ops.inspect(operator, *args, what="cuda", chip=90, **kwargs)
+
+
+def of(*shape, dtype=torch.bfloat16):
+    return torch.empty(*shape, dtype=dtype, device="meta")
+
+
+def test_functions_of_what_ends_as_16_bits_are_the_chips_fast_ones():
+    assert "exp_coarse(" in text_of(ops.softmax, of(8, 1024), 1)
+    assert "_coarse(" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
+
+
+@pytest.mark.parametrize("behind, coarse", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
+def test_a_step_behind_a_function_asks_for_the_exact_one(behind, coarse):
+    body = f"""%t: f32[64] = load %a, %i {{pad=0.0, shape=[64], steps=[64]}}
+%e: f32[64] = div %t, %t
+{behind}
+%h: bf16[64] = astype %r {{dtype=bf16}}
+store %b, %h, %i {{steps=[64]}}"""
+    case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1), [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
+    assert ("div_coarse(" in case.program["text"]) == coarse
+    assert run([case]) == [None]
+    assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))
+
+
+def test_halves_of_a_head_need_no_barrier_between_them():
+    heads = of(1, 4, 64, 128)
+    assert "synchronize(" not in text_of(ops.rope, heads, heads, of(64, 64), of(64, 64))
+
+
+def test_parameters_stay_16_bits_wide_through_a_loop():
+    statistic = of(4096, 1, dtype=torch.float32)
+    text = text_of(ops.rms_norm_backward, of(4096, 4096), of(4096, 4096), [4096], of(4096), statistic, [True, True])
+    loop = text[text.index("TILE_LOOP") : text.index("sum_parts, grid")]
+    assert "astype_here<f32>(" in loop
+
+
+def test_rows_are_converted_again_behind_a_sum():
+    text = text_of(ops.layer_norm, of(64, 4096), [4096], of(4096), of(4096))
+    first = text.index("reduce<Sum")
+    assert "astype<f32>(" in text[:first] and "astype_here<f32>(" in text[first:]
+
+
+def test_reductions_take_turns_in_shared_memory():
+    text = text_of(ops.softmax, of(8, 8192), 1)
+    assert text.count("turned_memory(turn)") == 2 and "synchronize(" not in text
