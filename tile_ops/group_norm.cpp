@@ -1,4 +1,5 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
+#include "group_norm/gpu_kernels.h"
 #include "group_norm/kernels.h"
 #include "norm.h"
 #include "partials.h"
@@ -10,13 +11,18 @@ using namespace group_norm;
 
 Kernel fused("group_norm", fused_kernel);
 Kernel fused_run("group_norm_run", fused_run_kernel);
+Kernel one_tile("group_norm_tile", one_tile_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
+Kernel stream_moments("group_norm_moments", stream_moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
 Kernel coefficients("group_norm_coefficients", coefficients_kernel);
 Kernel apply("group_norm_apply", apply_kernel);
+Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
+Kernel stream_sums("group_norm_sums", stream_sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
+Kernel stream_apply_backward("group_norm_apply_backward", stream_apply_backward_kernel);
 
 struct Extents {
   int channels, pixels;
@@ -30,11 +36,18 @@ Extents gpu_tile(int64_t pixels, int axis) {
   return pixels <= 4096 ? Extents{1, 4096} : Extents{1, 16384};
 }
 
+// Of kernels that go over an image: 4096 elements, 16 for each of 256 threads.
+Extents stream_tile(int64_t pixels, int axis) {
+  if (!axis || pixels <= 64) return {64, 64};
+  if (pixels <= 256) return {16, 256};
+  return pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
+}
+
 // Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
 // copies where the pixels are no single axis.
 class Images {
  public:
-  explicit Images(std::vector<at::Tensor> tensors, bool writes = true)
+  explicit Images(std::vector<at::Tensor> tensors, bool streams = false, bool writes = true)
       : tensors_(std::move(tensors)), result_(tensors_[0]) {
     if (!view()) {
       for (at::Tensor& tensor : tensors_) {
@@ -48,7 +61,7 @@ class Images {
     axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
     on_gpu = whole.device == DeviceKind::cuda;
     if (on_gpu)
-      tile = gpu_tile(pixels, axis);
+      tile = streams ? stream_tile(pixels, axis) : gpu_tile(pixels, axis);
     else if (axis)
       tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
     else
@@ -58,12 +71,24 @@ class Images {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
   }
   // Whether the channels of the input are one run of memory.
-  bool dense() const { return views_[1].strides[2] == 1 && views_[1].strides[1] == pixels; }
+  bool dense() const {
+    const auto run = [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; };
+    return run(views_[0]) && run(views_[1]);
+  }
+  // Whether registers hold a group, exactly. Of powers of two, so that the number of kernels is bounded.
+  bool fits_registers(int64_t groups) const {
+    const int64_t elements = channels / groups * pixels;
+    return on_gpu && axis && dense() && std::has_single_bit(static_cast<uint64_t>(pixels)) &&
+           elements % 256 == 0 && elements <= 40960;
+  }
+  // Blocks that each walk some pixel tiles: enough for every multiprocessor, and no more than makes a block's
+  // channel vectors pay.
+  Parts walks() const { return parts(tiles().x, images * tiles().y, 2112); }
   // Whether a block a group is blocks enough, and the group small enough for one.
   bool fits_blocks(int64_t groups) const {
     const int64_t elements = channels / groups * pixels;
     return axis && (elements <= 32768 ||
-                    (on_gpu ? images * groups >= 264 && elements <= 131072 : images * groups >= 8));
+                    (on_gpu ? images * groups >= 264 && elements <= 65536 : images * groups >= 8));
   }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
@@ -78,9 +103,9 @@ class Images {
   Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
   // Blocks that each add up some pixel tiles.
   // No more than the kernel that merges them takes.
-  Parts split() const {
-    const Parts split = parts(tiles().x, images * tiles().y, on_gpu);
-    const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged_parts));
+  Parts split(const Merged& merged) const {
+    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? 528 : 64);
+    const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged.parts));
     return {ceil_div(tiles().x, each), each};
   }
 
@@ -112,21 +137,30 @@ std::optional<ArrayArgument> by_group(const std::optional<at::Tensor>& parameter
   return parameter ? std::optional(grouped(*parameter, 0, groups)) : std::nullopt;
 }
 
+// On a GPU a block for each group is worth more than full tiles.
+Merged merged_tile(const Images& images, int64_t groups) {
+  if (!images.on_gpu) return cpu_merged;
+  const auto channels = static_cast<int>(
+      std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(images.channels / groups, 4, 64))));
+  return {4096 / channels, 1, channels};
+}
+
 Grid coefficient_grid(const Images& images, int64_t groups) {
-  return {ceil_div(images.channels / groups, merged_channels), ceil_div(groups, merged_groups),
+  return {ceil_div(images.channels / groups, cpu_merged.channels), ceil_div(groups, cpu_merged.groups),
           images.images};
 }
 
 using Optional = std::optional<at::Tensor>;
 
-// Every image is read twice: f(first, count) for as many at a time as the last cache holds.
+// Every image is read twice: f(first, count) for as many at a time as the last cache of a CPU holds. On a GPU
+// all at once: its cache would hold so little that launches cost more than it saves.
 template <class F>
 void in_batches(const at::Tensor& input, F f) {
   constexpr int64_t cache_bytes = int64_t{32} << 20;
   const int64_t images = input.numel() ? input.size(0) : 0;
   if (images == 0) return;
   const int64_t bytes = input.numel() / images * static_cast<int64_t>(input.element_size());
-  const int64_t most = std::max<int64_t>(1, cache_bytes / bytes);
+  const int64_t most = input.is_cpu() ? std::max<int64_t>(1, cache_bytes / bytes) : images;
   for (int64_t first = 0; first < images; first += most) f(first, std::min(most, images - first));
 }
 
@@ -151,24 +185,36 @@ struct Problem {
 };
 
 void forward(const Problem& problem, double eps, const at::Tensor& out) {
-  Images images({out, problem.input});
+  Images images({out, problem.input}, true);
   const auto [channels, pixels] = images.tile;
   const int64_t groups = problem.groups;
-  const Parts split = images.split();
+  const Merged merged = merged_tile(images, groups);
+  const Parts split = images.split(merged);
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
   const at::Tensor squares = at::empty_like(means);
   const at::Tensor centers = problem.per_channel(images.images), scales = at::empty_like(centers),
-                   shifts = at::empty_like(centers), low = at::empty_like(problem.mean);
-  moments.launch({split.blocks, images.tiles().y, images.images}, images[1], means, squares,
-                 static_cast<int>(split.tiles), channels, pixels, images.axis);
-  merge.launch({ceil_div(groups, merged_groups), images.images}, grouped(means, 2, groups),
-               grouped(squares, 2, groups), problem.mean, low, problem.rstd, static_cast<int>(images.pixels),
-               static_cast<int>(split.tiles * pixels), eps);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, low, problem.rstd,
-                      problem.weight_by_group(), problem.bias_by_group(), grouped(centers, 1, groups),
-                      grouped(scales, 1, groups), grouped(shifts, 1, groups));
-  apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels, pixels,
-               images.axis);
+                   shifts = at::empty_like(centers);
+  const Grid parts{split.blocks, images.tiles().y, images.images};
+  const auto tiles = static_cast<int>(split.tiles);
+  if (images.on_gpu)
+    stream_moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis,
+                          images.pixels % pixels == 0);
+  else
+    moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis);
+  merge.launch({ceil_div(groups, merged.groups), images.images}, grouped(means, 2, groups),
+               grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(), problem.mean,
+               problem.rstd, grouped(centers, 1, groups), grouped(scales, 1, groups),
+               grouped(shifts, 1, groups), static_cast<int>(images.pixels),
+               static_cast<int>(split.tiles * pixels), eps, merged.parts, merged.groups, merged.channels);
+  if (images.on_gpu) {
+    const Parts walks = images.walks();
+    stream_apply.launch({walks.blocks, images.tiles().y, images.images}, images[1], centers, scales, shifts,
+                        images[0], static_cast<int>(walks.tiles), problem.silu, channels, pixels,
+                        images.axis);
+  } else {
+    apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels,
+                 pixels, images.axis);
+  }
   images.finish();
 }
 
@@ -177,6 +223,20 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   const int64_t n = input.size(0);
   Images images({out, input});
+  if (images.fits_registers(groups)) {
+    const auto flat = [&](size_t i) {
+      ArrayArgument run = grouped(images[i], 1, groups);
+      run.rank = 3;
+      run.sizes[2] *= run.sizes[3];
+      run.strides[2] = 1;
+      return run;
+    };
+    one_tile.launch({groups, n}, flat(1), by_group(weight, groups), by_group(bias, groups), flat(0), mean,
+                    rstd, eps, silu, static_cast<int>(images.channels / groups),
+                    static_cast<int>(images.pixels));
+    images.finish();
+    return;
+  }
   if (images.on_gpu && images.fits_blocks(groups) && images.dense() && !images.holds_group(groups)) {
     ArrayArgument flat = grouped(images[1], 1, groups);
     flat.rank = 3;
@@ -208,28 +268,37 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 // are those of each image.
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
-  Images images({grad_input.value_or(problem.input), grad_out, problem.input}, grad_input.has_value());
+  Images images({grad_input.value_or(problem.input), grad_out, problem.input}, true, grad_input.has_value());
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, std::nullopt, problem.rstd,
-                      problem.weight_by_group(), problem.bias_by_group(), by_group(means), by_group(scales),
-                      by_group(biases));
-  const Parts split = images.split();
+  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
+                      problem.bias_by_group(), by_group(means), by_group(scales), by_group(biases));
+  const Merged merged = merged_tile(images, groups);
+  const Parts split = images.split(merged), walks = images.walks();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = at::empty_like(parts_d);
-  sums.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
-              parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
-  merge_sums.launch({ceil_div(groups, merged_groups), n}, grouped(parts_d, 2, groups),
+  const auto add_up = [&](auto& kernel) {
+    kernel.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
+                  parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
+  };
+  images.on_gpu ? add_up(stream_sums) : add_up(sums);
+  merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
                     grouped(parts, 2, groups), problem.weight_by_group(), problem.rstd, by_group(grad_weight),
-                    by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels));
+                    by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
+                    merged.parts, merged.groups, merged.channels);
   if (!grad_input) return;
-  apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
-                        images[0], problem.silu, channels, pixels, images.axis);
+  if (images.on_gpu)
+    stream_apply_backward.launch({walks.blocks, images.tiles().y, n}, images[1], images[2], means, scales,
+                                 biases, slopes, shifts, images[0], static_cast<int>(walks.tiles),
+                                 problem.silu, channels, pixels, images.axis);
+  else
+    apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
+                          images[0], problem.silu, channels, pixels, images.axis);
   images.finish();
 }
 

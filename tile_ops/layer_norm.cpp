@@ -5,19 +5,22 @@ namespace tile {
 namespace {
 
 void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps, Tile tiles, int rows,
-                       int columns, bool whole, int axis) {
+                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps, Tile tiles,
+                       bool single, int rows, int columns, RowFit fit, int axis) {
+  const bool whole = fit != RowFit::walked;
   DType compute = compute_dtype(x.dtype());
   Tile extent = x.dim(2).astype(compute);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
-  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  for (Tile row : block_rows(x, tiles, rows)) {
+  Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
+  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
     auto centred = [&](const Operand& k, const Tile& center) {
+      if (fit == RowFit::exact) return load(k) - center;
       return fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
     };
     auto squares = [&](const Tile& d) { return (d * d).sum(axis, true); };
-    Tile sum = zeros(one, compute), square_sum = zeros(one, compute), center = zeros(one, compute), d;
+    Tile sum = zeros(column, compute), square_sum = zeros(column, compute), center = zeros(column, compute),
+         d;
     if (whole) {
       center = load(0).sum(axis, true) / extent;
       d = centred(0, center);
@@ -47,7 +50,7 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
       store(0);
     else
       for (Tile k : range(in.steps())) store(k);
-  }
+  });
 }
 
 Kernel layer_norm_forward("layer_norm", layer_norm_kernel);
@@ -78,11 +81,11 @@ const auto layer_norm =
             const auto statistic = [&](size_t k) {
               return mean ? std::optional(views.view(k)) : std::nullopt;
             };
-            const RowBlocks blocks = row_blocks(views, tile, weight || bias);
+            const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
               layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
-                                        statistic(2), statistic(3), eps, blocks.tiles, tile.rows,
-                                        tile.columns, tile.whole, views.transposed() ? 0 : 1);
+                                        statistic(2), statistic(3), eps, blocks.tiles, blocks.tiles == 0,
+                                        tile.rows, tile.columns, tile.fit, views.transposed() ? 0 : 1);
             });
           });
         })

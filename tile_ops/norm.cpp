@@ -49,13 +49,16 @@ struct BackwardTiles {
   }
 };
 
-// A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile.
+// A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile. `late`:
+// rows are added up behind the loop, in registers until then.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
                           Array rstd, std::optional<Array> dx, std::optional<Array> dw,
-                          std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
+                          std::optional<Array> db, Tile tiles, bool late, int rows, int columns, int axis) {
   BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
-  Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
+  const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
+  Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
+  const auto down = [&](const Tile& t, bool now) { return now ? t.sum(1 - axis) : t; };
   for (Tile row : block_rows(x, tiles, rows)) {
     Tile dy = in.grad(row, 0), d = in.centred(row, 0), v = dy * in.rstd.load(row, 0);
     if (dx) {
@@ -63,12 +66,12 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
       BackwardTiles::Line line = in.line(row, vw.sum(axis, true), (vw * d).sum(axis, true), extent);
       RowView(*dx, bid(1), rows, columns, axis).store(row, 0, in.result(vw, d, line));
     }
-    if (dw) sum_w += (v * d).sum(1 - axis);
-    if (db) sum_b += dy.sum(1 - axis);
+    if (dw) sum_w += down(v * d, !late);
+    if (db) sum_b += down(dy, !late);
   }
   Tile part = bid(1) * num_blocks(0) + bid(0);
-  if (dw) dw->tiled_view({1, columns}).store({part, 0}, sum_w.expand_dims(0));
-  if (db) db->tiled_view({1, columns}).store({part, 0}, sum_b.expand_dims(0));
+  if (dw) dw->tiled_view({1, columns}).store({part, 0}, down(sum_w, late).expand_dims(0));
+  if (db) db->tiled_view({1, columns}).store({part, 0}, down(sum_b, late).expand_dims(0));
 }
 
 // dx of rows longer than a tile.
@@ -168,6 +171,15 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
   return !parameter || parameter->dim() == 1 ? parameter : parameter->reshape({-1});
 }
 
+namespace {
+
+// As many as run at once, two of 8 warps on each of 132 multiprocessors: each then keeps its sums longest.
+int64_t gpu_blocks(RowTile tile) {
+  return std::max<int64_t>(132, int64_t{264} * 4096 / (int64_t{tile.rows} * tile.columns));
+}
+
+}  // namespace
+
 void norm_backward(const NormBackward& call) {
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
   // Without grad_input its place in the views is taken by the input, which is then only read.
@@ -177,12 +189,16 @@ void norm_backward(const NormBackward& call) {
   on_norm_rows(
       call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
       [&](Rows& views, RowTile tile) {
+        // Registers do not hold a longer row and its sums.
+        if (views.on_gpu() && tile.whole() && tile.columns > 8192) tile = {1, 8192, RowFit::walked};
         const int axis = views.transposed() ? 0 : 1;
         const auto options = call.input.options().dtype(call.rstd.scalar_type());
         RowTile sums = tile;
-        if (!tile.whole && !views.on_gpu()) sums = axis ? RowTile{16, 1024, false} : RowTile{256, 64, false};
-        const Parts split =
-            parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count(), views.on_gpu());
+        if (!tile.whole() && views.on_gpu() && axis) sums.columns = 4096;
+        if (!tile.whole() && !views.on_gpu())
+          sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
+        const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count(),
+                                  views.on_gpu() ? gpu_blocks(tile) : 64);
         const int64_t blocks = views.slices() * split.blocks;
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
@@ -192,10 +208,11 @@ void norm_backward(const NormBackward& call) {
           const auto own = [&](const at::Tensor& all) {
             return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
           };
-          if (tile.whole) {
+          if (tile.whole()) {
             backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean,
                                    views.view(3), dx, own(parts_w), own(parts_b),
-                                   static_cast<int>(split.tiles), tile.rows, tile.columns, axis);
+                                   static_cast<int>(split.tiles), views.on_gpu(), tile.rows, tile.columns,
+                                   axis);
             return;
           }
           if (dx)

@@ -17,8 +17,7 @@ Kernel sum_kernel("sum_parts", sum_parts_kernel);
 
 }  // namespace
 
-Parts parts(int64_t tiles, int64_t slices, bool on_gpu) {
-  const int64_t wanted = on_gpu ? 528 : 64;
+Parts parts(int64_t tiles, int64_t slices, int64_t wanted) {
   const int64_t each =
       std::max<int64_t>(1, ceil_div(tiles, std::max<int64_t>(1, wanted / std::max<int64_t>(slices, 1))));
   return {ceil_div(tiles, each), each};

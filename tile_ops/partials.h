@@ -5,11 +5,12 @@
 
 namespace tile {
 
-// Blocks that walk `tiles` row tiles of one slice, and tiles a block; the same on every machine of a kind.
+// Blocks that walk `tiles` row tiles of one slice, about `wanted` in all, and tiles a block; the same on
+// every machine of a kind.
 struct Parts {
   int64_t blocks, tiles;
 };
-Parts parts(int64_t tiles, int64_t slices, bool on_gpu = false);
+Parts parts(int64_t tiles, int64_t slices, int64_t wanted);
 
 // out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements.
 void sum_parts(const at::Tensor& parts, const at::Tensor& out);

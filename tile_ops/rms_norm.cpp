@@ -8,11 +8,11 @@ namespace tile {
 namespace {
 
 void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps,
-                     Tile tiles, int rows, int columns, bool whole, int axis) {
+                     Tile tiles, bool single, int rows, int columns, bool whole, int axis) {
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(compute);
-  for (Tile row : block_rows(x, tiles, rows)) {
+  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
     auto squares = [&](const Operand& k) {
       Tile v = in.load(row, k).astype(compute);
       return (v * v).sum(axis, true);
@@ -33,7 +33,7 @@ void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optiona
       store(0);
     else
       for (Tile k : range(in.steps())) store(k);
-  }
+  });
 }
 
 Kernel rms_norm_forward("rms_norm", rms_norm_kernel);
@@ -70,11 +70,11 @@ const auto rms_norm =
           std::vector<at::Tensor> statistics;
           if (rstd) statistics.push_back(*rstd);
           on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
-            const RowBlocks blocks = row_blocks(views, tile, weight.has_value());
+            const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
               rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
                                       rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps),
-                                      blocks.tiles, tile.rows, tile.columns, tile.whole,
+                                      blocks.tiles, blocks.tiles == 0, tile.rows, tile.columns, tile.whole(),
                                       views.transposed() ? 0 : 1);
             });
           });

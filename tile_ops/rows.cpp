@@ -89,14 +89,18 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first) {
 
 namespace {
 
-// Registers hold a tile there: 4096 elements are 16 for each of 256 threads.
+// Registers hold a tile there: 4096 elements are 16 for each of 256 threads. Of long rows a width is a power
+// of two or that of 5, 6 or 7 eighths of it.
 RowTile gpu_row_tile(int64_t columns, bool transposed) {
   constexpr int64_t elements = 4096, longest = 32768;
-  if (transposed) return columns <= 64 ? RowTile{64, 64, true} : RowTile{32, 128, false};
-  if (columns > longest) return {1, 8192, false};
-  const auto extent =
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
-  return {static_cast<int>(std::max<int64_t>(1, elements / extent)), static_cast<int>(extent), true};
+  if (transposed) return columns <= 64 ? RowTile{64, 64, RowFit::inside} : RowTile{32, 128, RowFit::walked};
+  if (columns > longest) return {1, 8192, RowFit::walked};
+  auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
+  if (extent > 1024) extent = extent / 8 * std::max<int64_t>(5, ceil_div(columns, extent / 8));
+  // Rows of 1024 and more are alone: side by side they would wait for each other at every sum.
+  const int64_t rows = extent >= 1024 ? 1 : elements / extent;
+  return {static_cast<int>(rows), static_cast<int>(extent),
+          extent == columns ? RowFit::exact : RowFit::inside};
 }
 
 }  // namespace
@@ -105,22 +109,18 @@ RowTile row_tile(const Rows& rows) {
   const int64_t columns = rows.columns();
   const bool transposed = rows.transposed();
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
-  if (transposed) return columns <= 64 ? RowTile{256, 64, true} : RowTile{64, 256, false};
-  if (columns <= 64) return {256, 64, true};
-  if (columns <= 1024) return {32, 1024, true};
-  if (columns <= 4096) return {8, 4096, true};
-  if (columns <= 16384) return {2, 16384, true};
-  return {4, 4096, false};
+  if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::walked};
+  if (columns <= 64) return {256, 64, RowFit::inside};
+  if (columns <= 1024) return {32, 1024, RowFit::inside};
+  if (columns <= 4096) return {8, 4096, RowFit::inside};
+  if (columns <= 16384) return {2, 16384, RowFit::inside};
+  return {4, 4096, RowFit::walked};
 }
 
-RowBlocks row_blocks(const Rows& rows, RowTile tile, bool parameters) {
+RowBlocks row_blocks(const Rows& rows, RowTile tile) {
   constexpr int64_t elements = 131072, blocks = 64;
   const int64_t tiles = ceil_div(rows.rows(), tile.rows);
-  if (rows.on_gpu()) {
-    constexpr int64_t busy = 2112;  // 16 for each of 132 multiprocessors
-    const int64_t each = parameters ? std::clamp<int64_t>(tiles * rows.slices() / busy, 1, 8) : 1;
-    return {{ceil_div(tiles, each), rows.slices()}, static_cast<int>(each)};
-  }
+  if (rows.on_gpu()) return {{tiles, rows.slices()}, 0};
   const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
   const int64_t each =
       std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));

@@ -56,26 +56,36 @@ class Rows {
 // Merges the axes of all arrays from `first` on into one; false where they are no single axis in each.
 bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
 
-// A tile of a row operator: `whole` where its columns hold the row, else the kernel walks them. The few
-// choices here bound the number of kernels; extents below the tile's cost nothing.
+// How rows lie in their tiles: longer than a tile, which the kernel walks; in a tile that may be wider; or in
+// one of just their width, of which no column needs a mask.
+enum class RowFit { walked, inside, exact };
+// A tile of a row operator. The few choices here bound the number of kernels; extents below the tile's cost
+// little.
 struct RowTile {
   int rows, columns;
-  bool whole;
+  RowFit fit;
+  bool whole() const { return fit != RowFit::walked; }
 };
 RowTile row_tile(const Rows& rows);
 
 // Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
-// the threads, on a GPU one, or some that share the weights they load.
+// the threads; on a GPU one, and 0 says that without a loop.
 struct RowBlocks {
   Grid grid;
   int tiles;
 };
-RowBlocks row_blocks(const Rows& rows, RowTile tile, bool parameters = false);
+RowBlocks row_blocks(const Rows& rows, RowTile tile);
 
 // for (Tile row : block_rows(x, tiles, rows)): the row tiles of this block.
 inline Range block_rows(const Array& array, const Tile& tiles, int rows, const Tile& block = bid(0)) {
   Tile low = block * tiles;
   return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
+}
+// The same for row_blocks: f(row).
+template <class F>
+void each_row_tile(const Array& array, const Tile& tiles, bool single, int rows, F f) {
+  if (single) return f(bid(0));
+  for (Tile row : block_rows(array, tiles, rows)) f(row);
 }
 
 // A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where

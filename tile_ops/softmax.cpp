@@ -14,32 +14,32 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
-void softmax_kernel(Array x, Array y, Tile tiles, int rows, int columns, bool whole, int axis) {
+void softmax_kernel(Array x, Array y, Tile tiles, bool single, int rows, int columns, bool whole, int axis) {
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   DType result = y.dtype(), compute = compute_dtype(result);
-  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
-  for (Tile row : block_rows(x, tiles, rows)) {
+  Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
+  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
     if (whole) {
       Tile v = load(0);
       Tile e = exp(v - v.max(axis, true));
       out.store(row, 0, e * (1 / e.sum(axis, true)));
-      continue;
+      return;
     }
-    Tile top = full(one, -inf, compute), total = zeros(one, compute);
+    Tile top = full(column, -inf, compute), total = zeros(column, compute);
     for (Tile k : range(in.steps())) top = max(top, load(k).max(axis, true));
     for (Tile k : range(in.steps())) total += exp(load(k) - top).sum(axis, true);
     Tile scale = 1 / total;
     for (Tile k : range(in.steps())) out.store(row, k, exp(load(k) - top) * scale);
-  }
+  });
 }
 
-void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, int rows, int columns, bool whole,
-                             int axis) {
+void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, bool single, int rows, int columns,
+                             bool whole, int axis) {
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
       result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
-  for (Tile row : block_rows(y, tiles, rows)) {
+  each_row_tile(y, tiles, single, rows, [&](const Tile& row) {
     auto dot = [&](const Operand& k) {
       return (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
     };
@@ -50,11 +50,11 @@ void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, int rows, i
     if (whole) {
       total = dot(0);
       store(0);
-      continue;
+      return;
     }
     for (Tile k : range(out.steps())) total += dot(k);
     for (Tile k : range(out.steps())) store(k);
-  }
+  });
 }
 
 Kernel softmax_forward("softmax", softmax_kernel);
@@ -100,8 +100,8 @@ const auto softmax_ =
           const RowTile tile = row_tile(rows);
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, tile.rows,
-                                   tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, blocks.tiles == 0,
+                                   tile.rows, tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
@@ -126,7 +126,8 @@ const auto softmax_backward_ =
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
             softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
-                                    tile.rows, tile.columns, tile.whole, rows.transposed() ? 0 : 1);
+                                    blocks.tiles == 0, tile.rows, tile.columns, tile.whole(),
+                                    rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) {

@@ -154,66 +154,84 @@ inline void moments_kernel(Array x, Array means, Array squares, Tile tiles, int 
   squares[{bid(2)}].tiled_view({1, channels}).store({bid(0), bid(1)}, all.square.reshape({1, channels}));
 }
 
-inline constexpr int merged_parts = 64, merged_groups = 8, merged_channels = 64;
-inline const Shape merged_shape = {merged_groups, merged_channels};
+// The tile in which parts are merged: all parts of some channels of some groups.
+struct Merged {
+  int parts, groups, channels;
+};
+inline constexpr Merged cpu_merged{64, 8, 64};
 
 // Channels of some groups in all parts, from an array [N, parts, G, C / G].
-inline Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i) {
-  return parts[{n}].tiled_view({merged_parts, merged_groups, merged_channels}).load({0, g, i});
+inline Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i, Merged m) {
+  return parts[{n}].tiled_view({m.parts, m.groups, m.channels}).load({0, g, i});
 }
 // A value a group, from and to an array [N, G].
-inline Tile load_groups(const Array& array, const Tile& n, const Tile& g) {
-  return array[{n}].tiled_view({merged_groups}).load({g});
+inline Tile load_groups(const Array& array, const Tile& n, const Tile& g, int groups) {
+  return array[{n}].tiled_view({groups}).load({g});
 }
 inline void store_groups(const Array& array, const Tile& n, const Tile& g, const Tile& values) {
-  array[{n}].tiled_view({merged_groups}).store({g}, values);
+  array[{n}].tiled_view({static_cast<int>(values.shape(0))}).store({g}, values);
 }
 
-// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left. low: what
-// the mean lost when it was rounded.
-inline void merge_kernel(Array means, Array squares, Array mean, Array low, Array rstd, Tile pixels,
-                         Tile span, Tile eps) {
-  DType dtype = means.dtype();
-  Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
-  Tile count =
-      max(min(pixels - arange(merged_parts) * span, span), 0).astype(dtype).reshape({merged_parts, 1, 1});
-  Moments group = Moments::none({merged_groups}, dtype);
-  for (Tile i : range(cdiv(channels, merged_channels))) {
-    Tile m = load_parts(means, n, g, i);
-    // Around the first part: the sum of means themselves would round in units of a large one.
-    Tile pivot = means[{n}].tiled_view({1, merged_groups, merged_channels}).load({0, g, i});
-    Tile low = ((m - pivot) * count).sum(0, true) / all;
-    Tile d = (m - pivot) - low;
-    group.merge(group_moments(pivot.reshape(merged_shape), low.reshape(merged_shape),
-                              load_parts(squares, n, g, i).sum(0) + (d * d * count).sum(0), i, channels, all,
-                              dtype));
-  }
-  Tile rounded = group.mean + group.low;
-  store_groups(mean, n, g, rounded);
-  store_groups(low, n, g, (group.mean - rounded) + group.low);
-  store_groups(rstd, n, g, group.rstd(eps.astype(dtype)));
-}
-
-// Each channel's mean, scale = rstd weight and shift = bias - low scale: act's argument is (x - mean) scale +
-// shift. A large mean would take the digits of a shift that had it. [N, G, C / G] of each.
-inline void coefficients_kernel(Array mean, std::optional<Array> low, Array rstd, std::optional<Array> weight,
-                                std::optional<Array> bias, Array means, Array scales, Array shifts) {
-  Tile i = bid(0), g = bid(1), n = bid(2);
-  auto of_group = [&](const Array& array) {
-    return load_groups(array, n, g).expand_dims(1).broadcast_to(merged_shape);
-  };
-  auto parameter = [&](const Array& array) {
-    return array.tiled_view(merged_shape).load({g, i}).astype(mean.dtype());
-  };
+// Of each channel its mean, scale = rstd weight and shift = bias - low scale: act's argument is (x - mean)
+// scale
+// + shift. A large mean would take the digits of a shift that had it. [N, G, C / G] of each. mean, low and
+// rstd are of the groups.
+inline void store_coefficients(const Tile& mean, const std::optional<Tile>& low, const Tile& rstd,
+                               const std::optional<Array>& weight, const std::optional<Array>& bias,
+                               const Array& means, const Array& scales, const Array& shifts, const Tile& n,
+                               const Tile& g, const Operand& i, DType dtype, int channels) {
+  const Shape shape{static_cast<int>(rstd.shape(0)), channels};
+  auto of_group = [&](const Tile& t) { return t.expand_dims(1).broadcast_to(shape); };
+  auto parameter = [&](const Array& array) { return array.tiled_view(shape).load({g, i}).astype(dtype); };
   auto store = [&](const Array& array, const Tile& values) {
-    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+    array[{n}].tiled_view(shape).store({g, i}, values);
   };
-  Tile scale = of_group(rstd), shift = bias ? parameter(*bias) : zeros(merged_shape, mean.dtype());
+  Tile scale = of_group(rstd), shift = bias ? parameter(*bias) : zeros(shape, dtype);
   if (weight) scale *= parameter(*weight);
   if (low) shift -= of_group(*low) * scale;
   store(means, of_group(mean));
   store(scales, scale);
   store(shifts, shift);
+}
+
+// Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left.
+inline void merge_kernel(Array means, Array squares, std::optional<Array> weight, std::optional<Array> bias,
+                         Array mean, Array rstd, Array centers, Array scales, Array shifts, Tile pixels,
+                         Tile span, Tile eps, int parts, int groups, int channels_together) {
+  const Merged tile{parts, groups, channels_together};
+  DType dtype = means.dtype();
+  Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
+  // Of parts that are not there, int32 could wrap around.
+  Tile part = arange(parts).astype(i64), width = span.astype(i64);
+  Tile count = max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype).reshape({parts, 1, 1});
+  const Shape shape{groups, channels_together};
+  Moments group = Moments::none({groups}, dtype);
+  for (Tile i : range(cdiv(channels, channels_together))) {
+    Tile m = load_parts(means, n, g, i, tile);
+    // Around the first part: the sum of means themselves would round in units of a large one.
+    Tile pivot = means[{n}].tiled_view({1, groups, channels_together}).load({0, g, i});
+    Tile low = ((m - pivot) * count).sum(0, true) / all;
+    Tile d = (m - pivot) - low;
+    group.merge(group_moments(pivot.reshape(shape), low.reshape(shape),
+                              load_parts(squares, n, g, i, tile).sum(0) + (d * d * count).sum(0), i, channels,
+                              all, dtype));
+  }
+  Tile rounded = group.mean + group.low, low = (group.mean - rounded) + group.low,
+       r = group.rstd(eps.astype(dtype));
+  store_groups(mean, n, g, rounded);
+  store_groups(rstd, n, g, r);
+  for (Tile i : range(cdiv(channels, channels_together)))
+    store_coefficients(rounded, low, r, weight, bias, centers, scales, shifts, n, g, i, dtype,
+                       channels_together);
+}
+
+// The coefficients of statistics that were saved.
+inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> weight,
+                                std::optional<Array> bias, Array means, Array scales, Array shifts) {
+  Tile i = bid(0), g = bid(1), n = bid(2);
+  store_coefficients(load_groups(mean, n, g, cpu_merged.groups), std::nullopt,
+                     load_groups(rstd, n, g, cpu_merged.groups), weight, bias, means, scales, shifts, n, g, i,
+                     mean.dtype(), cpu_merged.channels);
 }
 
 // A tile of an image: x - mean, and act's argument.
@@ -264,25 +282,28 @@ inline void sums_kernel(Array g, Array x, Array means, Array scales, Array bias,
 // Each channel's gradients of weight and bias in its image, and what makes dx = dz scale + (x - mean) slope +
 // shift of its group, which is rstd (w dz - mean(w dz) - xhat mean(w dz xhat)); all [N, G, C / G].
 inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> weight, Array rstd,
-                              Array grad_w, Array grad_b, Array slopes, Array shifts, Tile pixels) {
+                              Array grad_w, Array grad_b, Array slopes, Array shifts, Tile pixels,
+                              int parts_together, int groups, int channels_together) {
+  const Merged tile{parts_together, groups, channels_together};
+  const Shape shape{groups, channels_together};
   DType dtype = f64;
-  Tile g = bid(0), n = bid(1), channels = parts.dim(3), r = load_groups(rstd, n, g).astype(dtype);
+  Tile g = bid(0), n = bid(1), channels = parts.dim(3), r = load_groups(rstd, n, g, groups).astype(dtype);
   auto store = [&](const Array& array, const Tile& i, const Tile& values) {
-    array[{n}].tiled_view(merged_shape).store({g, i}, values);
+    array[{n}].tiled_view(shape).store({g, i}, values);
   };
-  Tile total_w = zeros({merged_groups}, dtype), total_b = zeros({merged_groups}, dtype);
-  for (Tile i : range(cdiv(channels, merged_channels))) {
-    Tile w = load_parts(parts_d, n, g, i).sum(0) * r.expand_dims(1), b = load_parts(parts, n, g, i).sum(0);
+  Tile total_w = zeros({groups}, dtype), total_b = zeros({groups}, dtype);
+  for (Tile i : range(cdiv(channels, channels_together))) {
+    Tile w = load_parts(parts_d, n, g, i, tile).sum(0) * r.expand_dims(1),
+         b = load_parts(parts, n, g, i, tile).sum(0);
     store(grad_w, i, w);
     store(grad_b, i, b);
-    Tile scale =
-        weight ? weight->tiled_view(merged_shape).load({g, i}).astype(dtype) : ones(merged_shape, dtype);
+    Tile scale = weight ? weight->tiled_view(shape).load({g, i}).astype(dtype) : ones(shape, dtype);
     total_w += (w * scale).sum(1);
     total_b += (b * scale).sum(1);
   }
   Tile count = channels.astype(dtype) * pixels.astype(dtype);
   Tile slope = -(r * r * (total_w / count)), shift = -(r * (total_b / count));
-  for (Tile i : range(cdiv(channels, merged_channels))) {
+  for (Tile i : range(cdiv(channels, channels_together))) {
     store(slopes, i, slope.expand_dims(1));
     store(shifts, i, shift.expand_dims(1));
   }
