@@ -5,14 +5,15 @@
 One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/<chip>.md."""
 
 import argparse
+import functools
 import pathlib
 import re
 import statistics
 import subprocess
 import sys
 
-import tile_ops  # noqa: F401
 import torch
+from tile_ops import _C
 from torch.nn import functional as F
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,18 +22,31 @@ ops = torch.ops.tile
 bf16, device = torch.bfloat16, "cuda"
 
 
-def times(functions, rounds, calls):
+def replayed(function, calls):
+    """`calls` calls as one graph, which the host launches at once; None where they cannot be captured."""
+    graph = torch.cuda.CUDAGraph()
+    try:
+        with torch.cuda.graph(graph):
+            for _ in range(calls):
+                function()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return graph.replay
+
+
+def times(functions, rounds, calls, graphs=False):
     """Microseconds of each, the median of interleaved rounds of `calls` calls each."""
     for function in functions:
         for _ in range(3):
             function()
+    runs = [(graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)]) for function in functions]
     taken = [[] for _ in functions]
     for _ in range(rounds):
-        for function, own in zip(functions, taken):
+        for run, own in zip(runs, taken):
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            for _ in range(calls):
-                function()
+            run()
             end.record()
             end.synchronize()
             own.append(1e3 * start.elapsed_time(end) / calls)
@@ -42,7 +56,6 @@ def times(functions, rounds, calls):
 def random(*shape, channels_last=False):
     tensor = torch.randn(*shape, device=device, dtype=bf16)
     return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
-
 
 
 def softmax_cases():
@@ -111,12 +124,46 @@ def group_norm_cases():
     for n, c, size in ((16, 320, 64), (4, 128, 512), (8, 512, 128), (2, 1280, 16)):
         for last in (False, True):
 
-            def case(n=n, c=c, size=size, last=last):
-                x, w = random(n, c, size, size, channels_last=last), random(c)
-                peer = lambda: F.silu(F.group_norm(x, 32, w, w))  # noqa: E731
-                return lambda: ops.group_norm(x, 32, w, w, activation="silu"), 4 * x.numel(), 0, ("eager", peer)
+            def case(backward, n=n, c=c, size=size, last=last):
+                x, w, b = random(n, c, size, size, channels_last=last), random(c), random(c)
+                if not backward:
+                    peer = torch.compile(lambda: F.silu(F.group_norm(x, 32, w, b)))
+                    return lambda: ops.group_norm(x, 32, w, b, activation="silu"), 4 * x.numel(), 0, ("torch.compile", peer)
+                groups = x.float().reshape(n, 32, -1)
+                mean, rstd = groups.mean(2), torch.rsqrt(groups.var(2, unbiased=False) + 1e-5)
+                g = torch.randn_like(x)
+                ours = lambda: ops.group_norm_backward(g, x, 32, w, b, "silu", mean, rstd, [True] * 3)  # noqa: E731
+                return ours, 6 * x.numel(), 0, None
 
-            yield f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}", case, 0.80, None
+            name = f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}"
+            yield f"{name}, forward", functools.partial(case, False), 0.80, None
+            yield f"{name}, backward", functools.partial(case, True), 0.70, None
+
+
+CHAIN = """kernel chain(%x: array<bf16,1>, %y: array<bf16,1>, %z: array<bf16,1>) {
+  %i: i32 = bid {axis=0}
+  %a: bf16[2048] = load %x, %i {pad=0.0, shape=[2048], steps=[2048]}
+  %b: bf16[2048] = load %y, %i {pad=0.0, shape=[2048], steps=[2048]}
+  %c: bf16[2048] = add %a, %b
+  %d: bf16[2048] = mul %c, %b
+  %e: bf16[2048] = sub %d, %a
+  %f: bf16[2048] = maximum %e, %b
+  %g: bf16[2048] = add %f, %a
+  %h: bf16[2048] = mul %g, %g
+  store %z, %h, %i {steps=[2048]}
+}"""
+
+
+def chain_cases():
+    def case():
+        x, y = random(1 << 28), random(1 << 28)
+        z = torch.empty_like(x)
+        call = lambda: _C.run_ir(CHAIN, [x.numel() // 2048, 1, 1], [x, y, z], True)  # noqa: E731
+        call()
+        torch.testing.assert_close(z[:64], (torch.maximum((x + y) * y - x, y) + x).square()[:64])
+        return call, 6 * x.numel(), 0, None
+
+    yield "chain of 6 ops on 2^28 elements", case, 0.97, None
 
 
 def product_cases():
@@ -140,11 +187,27 @@ def product_cases():
                 flops = 4 * q.shape[0] * q.shape[1] * 4096 * 4096 * depth // (2 if causal else 1)
                 return lambda: ops.attention(q, k, v, is_causal=causal), 8 * q.numel(), flops, ("FlashAttention-2", peer)
 
-            yield f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, forward", case, None, 1.0
+            def backward(depth=depth, causal=causal):
+                q, k, v = (random(2, 16, 4096, depth).requires_grad_() for _ in range(3))
+                g = random(2, 16, 4096, depth)
+
+                def gradient(call):
+                    out = call()
+                    return lambda: torch.autograd.grad(out, (q, k, v), g, retain_graph=True)
+
+                with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+                    peer = gradient(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
+                flops = 10 * q.shape[0] * q.shape[1] * 4096 * 4096 * depth // (2 if causal else 1)
+                ours = gradient(lambda: ops.attention(q, k, v, is_causal=causal)[0])
+                return ours, 14 * q.numel(), flops, ("FlashAttention-2", peer)
+
+            name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}"
+            yield f"{name}, forward", case, None, 1.0
+            yield f"{name}, backward", backward, None, 1.0
 
 
 def all_cases():
-    for family in (softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
+    for family in (chain_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
         yield from family()
 
 
@@ -153,7 +216,7 @@ def row(name, make, share, ratio):
     source = torch.empty(bytes_moved // 4, device=device, dtype=bf16)
     target = torch.empty_like(source)
     functions = [ours, lambda: target.copy_(source)] + ([peer[1]] if peer else [])
-    own, copy, *other = times(functions, 9, 3 if flops > 1e12 else 10)
+    own, copy, *other = times(functions, 9, 3 if flops > 1e12 else 10, graphs=flops == 0)
     reached = copy / own if share else (other[0] / own if ratio else None)
     wanted = "" if reached is None else f"{share or ratio:g}{'' if reached >= (share or ratio) else ', missed'}"
     return [
@@ -190,7 +253,8 @@ def main():
         f"# {name}",
         "",
         f"Driver {driver()}, torch {torch.__version__}. Microseconds of a call, medians of interleaved rounds in one process,",
-        "bfloat16, random data. of copy: time of Tensor.copy_ on the same bytes / ours. Made by `python benchmarks/gpu.py --write`.",
+        "bfloat16, random data; where nothing is multiplied, calls are replayed from a CUDA graph. of copy: time of Tensor.copy_ on",
+        "the same bytes / ours. Made by `python benchmarks/gpu.py --write`.",
         "",
         "| " + " | ".join(HEAD) + " |",
         "|---" + "|---:" * 6 + "|---|---:|---|",
