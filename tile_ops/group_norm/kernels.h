@@ -172,10 +172,10 @@ inline void store_groups(const Array& array, const Tile& n, const Tile& g, const
   array[{n}].tiled_view({static_cast<int>(values.shape(0))}).store({g}, values);
 }
 
-// Of each channel its mean, scale = rstd weight and shift = bias - low scale, all [N, G, C / G]: act's argument
-// is (x - mean) scale + shift. A large mean would take the digits of a shift that had it.
-// mean, low and rstd are those of the groups; low, what the mean lost when it was rounded.
-// There is none of statistics that were saved.
+// Of each channel its mean, scale = rstd weight and shift = bias - low scale, all [N, G, C / G]: act's
+// argument is (x - mean) scale + shift. A large mean would take the digits of a shift that had it.
+// mean, low and rstd are those of the groups; low, what the mean lost when it was rounded: none where the
+// statistics were saved.
 inline void store_coefficients(const Tile& mean, const std::optional<Tile>& low, const Tile& rstd,
                                const std::optional<Array>& weight, const std::optional<Array>& bias,
                                const Array& means, const Array& scales, const Array& shifts, const Tile& n,
