@@ -1,5 +1,5 @@
 // Rows over float32 whose results end as 16 bits: COARSE1(exp, exp(x)) makes exp_coarse, which takes the chip's
-// fast functions where there are such and is the row itself otherwise.
+// fast functions.
 #pragma once
 #include "cuda/device/map.cuh"
 
@@ -11,7 +11,6 @@ struct Coarse {
   TILE Coarse(f32 x) : value(x) {}
   TILE operator f32() const { return value; }
   friend TILE Coarse operator+(Coarse x, Coarse y) { return x.value + y.value; }
-  friend TILE Coarse operator-(Coarse x, Coarse y) { return x.value - y.value; }
   friend TILE Coarse operator*(Coarse x, Coarse y) { return x.value * y.value; }
   friend TILE Coarse operator/(Coarse x, Coarse y) { return divide_coarse(x.value, y.value); }
   friend TILE Coarse operator-(Coarse x) { return -x.value; }
@@ -29,13 +28,11 @@ template <class T>
 struct CoarseLane {
   TILE static math::Coarse in(T x) { return LaneOf<T>::in(x); }
   TILE static T out(math::Coarse x) { return LaneOf<T>::out(x.value); }
-  TILE static T out(f32 x) { return LaneOf<T>::out(x); }
-  TILE static bool out(bool x) { return x; }
 };
 template <class Row, class T, class L, class... A>
-TILE auto coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others) {
+TILE Tile<T, L> coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others) {
   using Lane = CoarseLane<T>;
-  Tile<decltype(Lane::out(Row::at(Lane::in(x.x[0]), Lane::in(others.x[0])...))), L> to;
+  Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r)
     to.x[r] = Lane::out(Row::at(Lane::in(x.x[r]), Lane::in(others.x[r])...));
@@ -46,8 +43,6 @@ TILE auto coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others) {
   TILE_COARSE(NAME, (X x), (TILE_TILE x), (x), EXPRESSION)
 #define COARSE2(NAME, EXPRESSION) \
   TILE_COARSE(NAME, (X x, X y), (TILE_TILE x, TILE_TILE y), (x, y), EXPRESSION)
-#define COARSE3(NAME, EXPRESSION) \
-  TILE_COARSE(NAME, (X x, X y, X z), (TILE_TILE x, TILE_TILE y, TILE_TILE z), (x, y, z), EXPRESSION)
 #define TILE_COARSE(NAME, PARAMETERS, TILES, NAMES, EXPRESSION) \
   namespace math {                                              \
   struct NAME##_coarse_row {                                    \
