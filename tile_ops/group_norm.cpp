@@ -153,7 +153,7 @@ Grid coefficient_grid(const Images& images, int64_t groups) {
 using Optional = std::optional<at::Tensor>;
 
 // Every image is read twice: f(first, count) for as many at a time as the last cache of a CPU holds. On a GPU
-// all at once: its cache would hold so little that launches cost more than it saves.
+// all at once, in few launches.
 template <class F>
 void in_batches(const at::Tensor& input, F f) {
   constexpr int64_t cache_bytes = int64_t{32} << 20;
@@ -223,14 +223,15 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (out.numel() == 0) return;
   const int64_t n = input.size(0);
   Images images({out, input});
+  // An array whose groups are runs of memory.
+  const auto flat = [&](size_t i) {
+    ArrayArgument run = grouped(images[i], 1, groups);
+    run.rank = 3;
+    run.sizes[2] *= run.sizes[3];
+    run.strides[2] = 1;
+    return run;
+  };
   if (images.fits_registers(groups)) {
-    const auto flat = [&](size_t i) {
-      ArrayArgument run = grouped(images[i], 1, groups);
-      run.rank = 3;
-      run.sizes[2] *= run.sizes[3];
-      run.strides[2] = 1;
-      return run;
-    };
     one_tile.launch({groups, n}, flat(1), by_group(weight, groups), by_group(bias, groups), flat(0), mean,
                     rstd, eps, silu, static_cast<int>(images.channels / groups),
                     static_cast<int>(images.pixels));
@@ -238,11 +239,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     return;
   }
   if (images.on_gpu && images.fits_blocks(groups) && images.dense() && !images.holds_group(groups)) {
-    ArrayArgument flat = grouped(images[1], 1, groups);
-    flat.rank = 3;
-    flat.sizes[2] *= flat.sizes[3];
-    flat.strides[2] = 1;
-    fused_run.launch({groups, n}, flat, grouped(images[1], 1, groups), by_group(weight, groups),
+    fused_run.launch({groups, n}, flat(1), grouped(images[1], 1, groups), by_group(weight, groups),
                      by_group(bias, groups), grouped(images[0], 1, groups), mean, rstd, eps, silu,
                      images.tile.channels, images.tile.pixels, 4096);
     images.finish();

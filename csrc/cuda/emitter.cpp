@@ -145,11 +145,6 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
   rows_.emplace(row, str("ROW", operands, "(", row, ", ", expression, ")\n"));
 }
 
-void Emitter::need_coarse_row(int operands, std::string_view row, std::string_view expression) {
-  need("coarse.cuh");
-  rows_.emplace(str(row, "_coarse"), str("COARSE", operands, "(", row, ", ", expression, ")\n"));
-}
-
 void Emitter::need_shared(const Op& op, int64_t bytes) {
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);

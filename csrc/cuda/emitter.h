@@ -51,8 +51,7 @@ class Emitter {
 
   void need(const std::string& header) { headers_.insert(header); }
   void need_row(int operands, std::string_view name, std::string_view expression);
-  // The same, for a value that ends as 16 bits.
-  void need_coarse_row(int operands, std::string_view name, std::string_view expression);
+  // Whether the value ends as 16 bits.
   bool coarse(const Value* value) const { return precision_.coarse(value); }
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);

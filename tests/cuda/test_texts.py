@@ -18,8 +18,8 @@ def of(*shape, dtype=torch.bfloat16):
 
 
 def test_functions_of_what_ends_as_16_bits_are_the_chips_fast_ones():
-    assert "exp_coarse(" in text_of(ops.softmax, of(8, 1024), 1)
-    assert "_coarse(" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
+    assert "coarse<math::exp_row>(" in text_of(ops.softmax, of(8, 1024), 1)
+    assert "coarse<" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
 
 
 @pytest.mark.parametrize("behind, coarse", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
@@ -30,7 +30,7 @@ def test_a_step_behind_a_function_asks_for_the_exact_one(behind, coarse):
 %h: bf16[64] = astype %r {{dtype=bf16}}
 store %b, %h, %i {{steps=[64]}}"""
     case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1), [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
-    assert ("div_coarse(" in case.program["text"]) == coarse
+    assert ("coarse<math::div_row>(" in case.program["text"]) == coarse
     assert run([case]) == [None]
     assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))
 

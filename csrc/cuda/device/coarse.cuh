@@ -1,5 +1,4 @@
-// Rows over float32 whose results end as 16 bits: COARSE1(exp, exp(x)) makes exp_coarse, which takes the chip's
-// fast functions.
+// Rows over float32 whose results end as 16 bits: coarse<math::exp_row>(x) takes the chip's fast functions.
 #pragma once
 #include "cuda/device/map.cuh"
 
@@ -30,7 +29,7 @@ struct CoarseLane {
   TILE static T out(math::Coarse x) { return LaneOf<T>::out(x.value); }
 };
 template <class Row, class T, class L, class... A>
-TILE Tile<T, L> coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others) {
+TILE Tile<T, L> coarse(const Tile<T, L>& x, const Tile<A, L>&... others) {
   using Lane = CoarseLane<T>;
   Tile<T, L> to;
   TILE_UNROLL
@@ -38,23 +37,5 @@ TILE Tile<T, L> coarse_lanes_of(const Tile<T, L>& x, const Tile<A, L>&... others
     to.x[r] = Lane::out(Row::at(Lane::in(x.x[r]), Lane::in(others.x[r])...));
   return to;
 }
-
-#define COARSE1(NAME, EXPRESSION) \
-  TILE_COARSE(NAME, (X x), (TILE_TILE x), (x), EXPRESSION)
-#define COARSE2(NAME, EXPRESSION) \
-  TILE_COARSE(NAME, (X x, X y), (TILE_TILE x, TILE_TILE y), (x, y), EXPRESSION)
-#define TILE_COARSE(NAME, PARAMETERS, TILES, NAMES, EXPRESSION) \
-  namespace math {                                              \
-  struct NAME##_coarse_row {                                    \
-    template <class X>                                          \
-    TILE static auto at PARAMETERS {                            \
-      return EXPRESSION;                                        \
-    }                                                           \
-  };                                                            \
-  }                                                             \
-  template <class T, class L>                                   \
-  TILE auto NAME##_coarse TILES {                               \
-    return coarse_lanes_of<math::NAME##_coarse_row> NAMES;      \
-  }
 
 }  // namespace tile

@@ -44,12 +44,12 @@ bool may_be_coarse(const Emitter& emitter, const Op& op) {
 
 template <size_t row>
 void emit_row(Emitter& emitter, const Op& op) {
-  if (may_be_coarse(emitter, op)) {
-    emitter.need_coarse_row(rows[row].operands, rows[row].name, rows[row].expression);
-    return emitter.result(op, call(emitter, op, str(rows[row].name, "_coarse")));
-  }
   emitter.need_row(rows[row].operands, rows[row].name, rows[row].expression);
-  emitter.result(op, call(emitter, op, std::string(rows[row].name)));
+  const bool coarse = may_be_coarse(emitter, op);
+  if (coarse) emitter.need("coarse.cuh");
+  emitter.result(op,
+                 call(emitter, op,
+                      coarse ? str("coarse<math::", rows[row].name, "_row>") : std::string(rows[row].name)));
 }
 
 template <size_t... row>

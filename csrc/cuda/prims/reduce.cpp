@@ -56,7 +56,7 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const Layout& from = emitter.layout_of(op.operands[0]);
   const Layout to = from.without(axes);
   const Plan plan = plan_of(emitter, from, to, axes);
-  constexpr int64_t most_turned = 2048;  // beyond, two places are dearer than a second barrier
+  constexpr int64_t most_turned = 2048;  // small enough to have twice
   const int64_t bytes = shared_bytes(plan, emitter.plan().warps(), to, op.type(0).dtype);
   const bool turned = bytes > 0 && bytes <= most_turned;
   std::string memory = "nullptr";
