@@ -309,8 +309,10 @@ void backward(const at::Tensor& grad_out, const Problem& problem, const Optional
     backward(problem.part(first, count), part(grad_out),
              grad_input ? Optional(part(*grad_input)) : std::nullopt, part(weight_parts), part(bias_parts));
   });
-  if (grad_weight) sum_parts(weight_parts, *grad_weight);
-  if (grad_bias) sum_parts(bias_parts, *grad_bias);
+  std::vector<PartialSum> sums;
+  if (grad_weight) sums.push_back({weight_parts, *grad_weight});
+  if (grad_bias) sums.push_back({bias_parts, *grad_bias});
+  sum_parts(std::move(sums));
 }
 
 const auto group_norm_ =

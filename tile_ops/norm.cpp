@@ -226,14 +226,16 @@ void norm_backward(const NormBackward& call) {
         });
       },
       call.grad_input.has_value());
-  // No rows: no parts, and the sums are 0.
-  const auto finish = [&](at::Tensor& sums, const std::optional<at::Tensor>& result) {
-    if (!result) return;
-    if (!sums.defined()) sums = at::empty({0, result->numel()}, call.rstd.options());
-    sum_parts(sums, *result);
+  std::vector<PartialSum> sums;
+  const auto add = [&](const at::Tensor& parts, const std::optional<at::Tensor>& result) {
+    // No rows: no parts, and the sums are 0.
+    if (result)
+      sums.push_back(
+          {parts.defined() ? parts : at::empty({0, result->numel()}, call.rstd.options()), *result});
   };
-  finish(parts_w, call.grad_weight);
-  finish(parts_b, call.grad_bias);
+  add(parts_w, call.grad_weight);
+  add(parts_b, call.grad_bias);
+  sum_parts(std::move(sums));
 }
 
 }  // namespace tile

@@ -2,18 +2,37 @@
 #include "partials.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace tile {
 namespace {
 
-void sum_parts_kernel(Array parts, Array out, int parts_a_tile, int columns) {
-  View in = parts.tiled_view({parts_a_tile, columns});
-  Tile total = zeros({columns}, f64);
-  for (Tile k : range(in.num_tiles(0))) total += in.load({k, bid(0)}).astype(f64).sum(0);
-  out.tiled_view({columns}).store({bid(0)}, total);
+// Block (i, s): columns i of sum s. single: a tile has all parts.
+void sum_parts_kernel(Array parts, Array out, std::optional<Array> more_parts, std::optional<Array> more_out,
+                      bool single, int parts_a_tile, int columns) {
+  const auto sum = [&](const Array& from, const Array& to) {
+    View in = from.tiled_view({parts_a_tile, columns});
+    const auto tile = [&](const Operand& k) { return in.load({k, bid(0)}).astype(f64).sum(0); };
+    Tile total = single ? tile(0) : zeros({columns}, f64);
+    if (!single)
+      for (Tile k : range(in.num_tiles(0))) total += tile(k);
+    to.tiled_view({columns}).store({bid(0)}, total);
+  };
+  if (!more_parts) return sum(parts, out);
+  when(
+      bid(1) == 0, [&] { sum(parts, out); }, [&] { sum(*more_parts, *more_out); });
 }
 
 Kernel sum_kernel("sum_parts", sum_parts_kernel);
+
+// A gradient is dense, in any order of its axes, and so are the parts: both are one axis.
+ArrayArgument flat(const at::Tensor& out) {
+  ArrayArgument all = to_array_argument(out);
+  all.rank = 1;
+  all.sizes[0] = out.numel();
+  all.strides[0] = 1;
+  return all;
+}
 
 }  // namespace
 
@@ -23,16 +42,18 @@ Parts parts(int64_t tiles, int64_t slices, int64_t wanted) {
   return {ceil_div(tiles, each), each};
 }
 
-void sum_parts(const at::Tensor& parts, const at::Tensor& out) {
-  if (out.numel() == 0) return;
-  // A gradient is dense, in any order of its axes, and so are the parts: both are one axis.
-  ArrayArgument flat = to_array_argument(out);
-  flat.rank = 1;
-  flat.sizes[0] = out.numel();
-  flat.strides[0] = 1;
+void sum_parts(std::vector<PartialSum> sums) {
+  std::erase_if(sums, [](const PartialSum& sum) { return sum.out.numel() == 0; });
+  if (sums.empty()) return;
+  const PartialSum& first = sums.front();
+  const auto more = [&](auto get) { return sums.size() > 1 ? std::optional(get(sums[1])) : std::nullopt; };
   // On a GPU narrow tiles make blocks enough.
-  const int columns = out.is_cpu() ? 256 : 32;
-  sum_kernel.launch({ceil_div(out.numel(), columns)}, parts, flat, out.is_cpu() ? 64 : 256, columns);
+  const bool cpu = first.out.is_cpu();
+  const int columns = cpu ? 256 : 32, rows = cpu ? 64 : 256;
+  sum_kernel.launch({ceil_div(first.out.numel(), columns), static_cast<int64_t>(sums.size())}, first.parts,
+                    flat(first.out), more([](const PartialSum& sum) { return sum.parts; }),
+                    more([](const PartialSum& sum) { return flat(sum.out); }),
+                    !cpu && first.parts.size(0) <= rows, rows, columns);
 }
 
 }  // namespace tile

@@ -1,6 +1,8 @@
 // Sums that many blocks add to: each block writes its part, a second kernel adds the parts in order.
 // Deterministic.
 #pragma once
+#include <vector>
+
 #include "tile/op.h"
 
 namespace tile {
@@ -12,7 +14,11 @@ struct Parts {
 };
 Parts parts(int64_t tiles, int64_t slices, int64_t wanted);
 
-// out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements.
-void sum_parts(const at::Tensor& parts, const at::Tensor& out);
+// out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements. One
+// launch for one or two sums alike in p and n.
+struct PartialSum {
+  at::Tensor parts, out;
+};
+void sum_parts(std::vector<PartialSum> sums);
 
 }  // namespace tile

@@ -23,28 +23,36 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 }
 Kernel rows_at("rope_rows", rows_at_kernel);
 
-// Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through [b, h, s, rest], which may be
-// none; tables as [b, 1, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of
-// them of query, the others of key.
-void rope_kernel(Array query, Array query_rest, Array query_out, Array query_rest_out, Array key,
-                 Array key_rest, Array key_out, Array key_rest_out, Array cos, Array sin, Tile groups,
-                 Tile direction, int heads, int rows, int columns) {
+// Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through, if there are any, [b, h, s,
+// rest]; tables as [b, 1, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of
+// them of query, the others of key; (i, g, b) where blocks that run at once shall share heads, not positions.
+// single: a tile has all columns of pairs.
+void rope_kernel(Array query, std::optional<Array> query_rest, Array query_out,
+                 std::optional<Array> query_rest_out, Array key, std::optional<Array> key_rest, Array key_out,
+                 std::optional<Array> key_rest_out, Array cos, Array sin, Tile groups, Tile direction,
+                 bool share_heads, bool single, int heads, int rows, int columns) {
+  using Rest = std::optional<Array>;
   DType compute = query.dtype() == f64 ? f64 : f32;
-  Tile i = bid(1), b = bid(2);
+  Tile g = bid(share_heads ? 1 : 0), i = bid(share_heads ? 0 : 1), b = bid(2);
   Shape cut{heads, rows, columns}, table_cut{1, rows, columns};
   const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
-  const auto rotate = [&](Tile g, Array in, Array in_rest, Array out, Array out_rest) {
-    for (Tile j : range(cdiv(in.dim(4), columns))) {
-      Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-      Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute) * direction.astype(compute);
-      Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
-      half(out, 0).store({g, i, j}, fma(x, c, y * -s));
-      half(out, 1).store({g, i, j}, fma(y, c, x * s));
-    }
-    for (Tile j : range(cdiv(in_rest.dim(3), columns)))
-      out_rest[{b}].tiled_view(cut).store({g, i, j}, in_rest[{b}].tiled_view(cut).load({g, i, j}));
+  const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
+    Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+    Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute) * direction.astype(compute);
+    Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
+    half(out, 0).store({g, i, j}, fma(x, c, y * -s));
+    half(out, 1).store({g, i, j}, fma(y, c, x * s));
   };
-  Tile g = bid(0), first_key = groups.astype(i32);
+  const auto rotate = [&](Tile g, Array in, const Rest& in_rest, Array out, const Rest& out_rest) {
+    if (single)
+      rotate_columns(g, in, out, 0);
+    else
+      for (Tile j : range(cdiv(in.dim(4), columns))) rotate_columns(g, in, out, j);
+    if (!in_rest) return;
+    for (Tile j : range(cdiv(in_rest->dim(3), columns)))
+      (*out_rest)[{b}].tiled_view(cut).store({g, i, j}, (*in_rest)[{b}].tiled_view(cut).load({g, i, j}));
+  };
+  Tile first_key = groups.astype(i32);
   when(
       g < first_key, [&] { rotate(g, query, query_rest, query_out, query_rest_out); },
       [&] { rotate(g - first_key, key, key_rest, key_out, key_rest_out); });
@@ -122,7 +130,8 @@ ArrayArgument pairs(const Tensor& x, int64_t rotary, bool interleaved) {
                   interleaved ? 2 * step : step});
 }
 // What is left of the head dim.
-ArrayArgument rest(const Tensor& x, int64_t rotary) {
+optional<ArrayArgument> rest(const Tensor& x, int64_t rotary) {
+  if (rotary == x.size(3)) return std::nullopt;
   return strided(x, {x.size(0), x.size(1), x.size(2), x.size(3) - rotary}, x.strides(), rotary * x.stride(3));
 }
 
@@ -166,12 +175,15 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
     return strided(t, {batch, 1, length, rotary / 2},
                    {t.size(0) == 1 ? 0 : t.stride(0), 0, t.stride(1), t.stride(2) * step});
   };
-  const int64_t groups = ceil_div(x.size(1), heads);
-  rope_of.launch({groups + ceil_div(y.size(1), heads), ceil_div(length, rows), batch},
-                 pairs(x, rotary, interleaved), rest(x, rotary), pairs(x_out, rotary, interleaved),
+  const int64_t groups = ceil_div(x.size(1), heads), all_groups = groups + ceil_div(y.size(1), heads);
+  const bool share_heads = !x.is_cpu() && x.stride(1) > x.stride(2);
+  Grid grid{all_groups, ceil_div(length, rows), batch};
+  if (share_heads) std::swap(grid.x, grid.y);
+  rope_of.launch(grid, pairs(x, rotary, interleaved), rest(x, rotary), pairs(x_out, rotary, interleaved),
                  rest(x_out, rotary), pairs(y, rotary, interleaved), rest(y, rotary),
                  pairs(y_out, rotary, interleaved), rest(y_out, rotary), table(tables.first),
-                 table(tables.second), groups, direction, heads, rows, columns);
+                 table(tables.second), groups, direction, share_heads, rotary / 2 <= columns, heads, rows,
+                 columns);
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.

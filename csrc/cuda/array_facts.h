@@ -10,7 +10,9 @@ struct ArrayFacts {
   int unit = -1;          // the axis whose stride is 1
   bool aligned = false;   // base and other strides are multiples of 16 bytes
   bool whole = false;     // so is the extent of the unit axis
+  bool small = false;     // strides fit 32 bits in bytes, extents 29
   bool constant = false;  // the kernel writes nothing into it
+  const char* index_type() const { return small ? "i32" : "i64"; }  // of strides and of where tiles begin
 };
 
 // The arrays of a kernel: parameters and views of them.

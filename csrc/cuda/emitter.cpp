@@ -86,8 +86,11 @@ std::string Emitter::layout(const Layout& layout) {
   return str("L", at - layouts_.begin());
 }
 
+std::string Emitter::array_type(const Value* array) const {
+  return str("Array<", array->type.dtype, ", ", array->type.array_rank, ", ", facts(array).index_type(), ">");
+}
+
 std::string Emitter::type(const Type& type, const Layout& layout) {
-  if (type.is_array()) return str("Array<", type.dtype, ", ", type.array_rank, ">");
   if (type.is_scalar()) return str(type.dtype);
   return str("Tile<", type.dtype, ", ", this->layout(layout), ">");
 }
@@ -102,7 +105,9 @@ void Emitter::synchronize(const Op& op) { line(op, str("synchronize(", line_numb
 
 void Emitter::result(const Op& op, const std::string& expression) {
   const Value* value = op.results[0];
-  line(op, str("const ", type(value->type, layout_of(value)), " ", name(value), " = ", expression, ";"));
+  const std::string type =
+      value->type.is_array() ? array_type(value) : this->type(value->type, layout_of(value));
+  line(op, str("const ", type, " ", name(value), " = ", expression, ";"));
 }
 
 void Emitter::result_in(const Op& op, const Layout& given, const std::string& expression) {
@@ -247,8 +252,8 @@ std::string Emitter::text() const {
       continue;
     }
     parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank, "> p", i);
-    views += str("  const Array<", type.dtype, ", ", type.array_rank, "> ", name, " = array_of<",
-                 facts(arguments[i]).unit, ">(p", i, ");\n");
+    views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
+                 ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
   text += str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ",
               entry_, "(", parameters, ") {\n", views, body_, "}\n\n", "}  // namespace tile\n");

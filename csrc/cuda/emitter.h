@@ -37,6 +37,7 @@ class Emitter {
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
   std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32": dtypes are the IR's
+  std::string array_type(const Value* array) const;          // "Array<f32, 2, i32>"
 
   // One line of the kernel, with the op's place behind it.
   void line(const Op& op, const std::string& text);

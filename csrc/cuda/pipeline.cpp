@@ -12,10 +12,11 @@ std::string tile_type(const Staged& staged) {
   return str("SharedTile<", staged.load->results[0]->type.dtype, ", ", staged.rows, ", ", staged.width, ">");
 }
 
-void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to) {
+void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
   const Op& load = *staged.load;
   emitter.line(load, str(staged.turned ? "copy_turned_async<" : "copy_tile_async<", emitter.plan().threads(),
-                         ">(", to, ", ", emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1),
+                         emitter.facts(load.operands[0]).whole ? ", whole_vectors>(" : ", plain>(", to, ", ",
+                         emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ", wanted,
                          ", ", line_number(load), ");"));
 }
 
@@ -54,11 +55,13 @@ std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::
 
 std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   const Shape& steps = op.integers("steps");
+  const bool small = emitter.facts(op.operands[0]).small;
   std::vector<std::string> starts;
   for (size_t i = first; i < op.operands.size(); ++i) {
     const std::string index = emitter.name(op.operands[i]);
-    starts.push_back(steps[i - first] == 1 ? str("i64(", index, ")")
-                                           : str("i64(", index, ") * ", steps[i - first]));
+    const int64_t step = steps[i - first];
+    starts.push_back(small ? str("tile_start<", step, ">(", index, ")")
+                           : str("i64(", index, ")", step == 1 ? "" : str(" * ", step)));
   }
   return "{" + join(starts) + "}";
 }
@@ -83,7 +86,7 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   emitter.line(load, str("const ", tile_type(staged), " ", name, " = {staged_memory() + ",
                          emitter.take_staged(load, staged.bytes()), "};"));
   if (load.parent->parent) emitter.synchronize(load);
-  emit_copy(emitter, staged, name);
+  emit_copy(emitter, staged, name, "true");
   emitter.line(load, "copy_async_commit();");
   emitter.line(load, "copy_async_wait<0>();");
   emitter.synchronize(load);
@@ -141,40 +144,40 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   emitter.need("shared_tile.cuh");
   const std::string memory = str("staged_memory() + ", emitter.take_staged(op, bytes * stages_), " + ");
   stage_ = emitter.temporary();
-  const std::string buffer = emitter.temporary();
+  const std::string buffer = emitter.temporary(), wanted = emitter.temporary();
   for (const Staged* staged : staged_)
     address.insert(address.end(), staged->address.begin(), staged->address.end());
-  declare_load(", int " + buffer, address, [&] {
-    for (const Staged* staged : staged_)
-      emit_copy(
-          emitter, *staged,
-          str(tile_type(*staged), "{", memory, buffer, " * ", bytes, " + ", offset_in(staged_, staged), "}"));
+  declare_load(str(", int ", buffer, ", bool ", wanted), address, [&] {
+    for (const Staged* staged : staged_) {
+      const int64_t offset = offset_in(staged_, staged);
+      emit_copy(emitter, *staged,
+                str(tile_type(*staged), "{", memory, buffer, " * ", bytes, " + ", offset, "}"), wanted);
+    }
+    emitter.line(op, "copy_async_commit();");
   });
   const std::string turn = emitter.temporary(), index = emitter.temporary();
   emitter.line(op, str(op.type(0).dtype, " ", index, " = ", low, ";"));
   emitter.line(op, str("for (int ", turn, " = 0; ", turn, " < ", stages_ - 1, "; ++", turn, ") {"));
-  emitter.line(op, str("  if (", index, " < ", high, ") ", load_, "(", index, ", ", turn, ");"));
-  emitter.line(op, "  copy_async_commit();");
+  emitter.line(op, str("  ", load_, "(", index, ", ", turn, ", ", index, " < ", high, ");"));
   emitter.line(op, str("  ", index, " = ", index_after_text(emitter, op, index, 1), ";"));
   emitter.close();
   emitter.line(op, str("int ", stage_, " = 0;"));
   emitter.set_ring(&op, str(memory, stage_, " * ", bytes));
 }
 
-// "if (const i32 t5 = index_after<2>(…); t5 < high) load(t5, arguments);"
-void StagedLoop::load_ahead(int turns, const std::string& arguments) {
+// "const i32 t5 = index_after<2>(…);"
+std::string StagedLoop::declare_index(int turns) {
   const std::string index = emitter_.name(op_.region().arguments[0]), next = emitter_.temporary();
-  emitter_.line(op_, str("if (const ", op_.type(0).dtype, " ", next, " = ",
-                         index_after_text(emitter_, op_, index, turns), "; ", next, " < ",
-                         emitter_.name(op_.operands[1]), ") ", load_, "(", next, ", ", arguments, ");"));
+  emitter_.line(op_, str("const ", op_.type(0).dtype, " ", next, " = ",
+                         index_after_text(emitter_, op_, index, turns), ";"));
+  return next;
 }
 
 void StagedLoop::begin_turn() {
   if (!staged_.empty()) {
     emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
     emitter_.synchronize(op_);
-    load_ahead(stages_ - 1, str("(", stage_, " + ", stages_ - 1, ") % ", stages_));
-    emitter_.line(op_, "copy_async_commit();");
+    if (!copies_late()) copy_ahead();
   }
   for (size_t i = 0; i < loads_.size(); ++i) {
     const Value* value = loads_[i]->results[0];
@@ -182,11 +185,21 @@ void StagedLoop::begin_turn() {
                                   emitter_.name(value), " = ", next_[i], ";"));
     emitter_.set_loaded(loads_[i]);
   }
-  if (!loads_.empty()) load_ahead(1, join(next_));
+  if (loads_.empty()) return;
+  const std::string next = declare_index(1);
+  emitter_.line(op_, str("if (", next, " < ", emitter_.name(op_.operands[1]), ") ", load_, "(", next, ", ",
+                         join(next_), ");"));
+}
+// No branch: copies that are not wanted write zeros where no one reads.
+void StagedLoop::copy_ahead() {
+  const std::string next = declare_index(stages_ - 1);
+  emitter_.line(op_, str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next,
+                         " < ", emitter_.name(op_.operands[1]), ");"));
 }
 void StagedLoop::end_turn() {
-  if (!staged_.empty())
-    emitter_.line(op_, str(stage_, " = ", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1;"));
+  if (staged_.empty()) return;
+  if (copies_late()) copy_ahead();
+  emitter_.line(op_, str(stage_, " = ", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1;"));
 }
 void StagedLoop::end() {
   if (!staged_.empty()) {

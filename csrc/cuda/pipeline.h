@@ -6,7 +6,8 @@
 
 namespace tile::cuda {
 
-// "{i64(v3) * 32, i64(v4) * 64}": where a load or store begins, an axis each, from its operand `first` on.
+// "{tile_start<32>(v3), tile_start<64>(v4)}", or of arrays that are not small "{i64(v3) * 32, i64(v4) * 64}":
+// where a load or store begins, an axis each, from its operand `first` on.
 std::string start_text(Emitter& emitter, const Op& op, size_t first);
 
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
@@ -32,7 +33,11 @@ class StagedLoop {
   const Op& op_;
   void declare_load(const std::string& parameters, const std::vector<const Op*>& address,
                     const std::function<void()>& body);
-  void load_ahead(int turns, const std::string& arguments);
+  std::string declare_index(int turns);  // of the turn some turns behind this one
+  void copy_ahead();
+  // Behind the last reads of a turn, while the tensor cores are still at work; two buffers leave no time for
+  // that.
+  bool copies_late() const { return stages_ > 2; }
   std::vector<const Staged*> staged_;
   std::vector<const Op*> loads_;
   std::vector<std::string> next_;  // variables of the turn to come, one a load

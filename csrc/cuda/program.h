@@ -56,4 +56,5 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 //   array.P.unit     the axis whose stride is 1; without it none is known
 //   array.P.aligned  1: the base, and in bytes every other stride, are multiples of 16
 //   array.P.whole    1: so is the extent of the unit axis, in bytes
+//   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29
 }  // namespace tile::cuda

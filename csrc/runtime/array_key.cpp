@@ -10,7 +10,7 @@ constexpr uint64_t vector_bytes = 16;
 
 struct Facts {
   int unit = -1;  // -1: no axis
-  bool aligned = false, whole = false;
+  bool aligned = false, whole = false, small = false;
 };
 
 Facts facts_of(const ArrayArgument& array) {
@@ -22,9 +22,14 @@ Facts facts_of(const ArrayArgument& array) {
     if (stride(axis) == 1 && size(axis) != 1) facts.unit = axis;
   // The stride of one element is never used, whatever it is.
   if (facts.unit < 0 && array.rank > 0 && size(array.rank - 1) == 1) facts.unit = array.rank - 1;
-  uint64_t offsets = reinterpret_cast<uint64_t>(array.data);
-  for (int axis = 0; axis < array.rank; ++axis)
-    if (axis != facts.unit && size(axis) > 1) offsets |= static_cast<uint64_t>(stride(axis)) * element;
+  uint64_t offsets = reinterpret_cast<uint64_t>(array.data), strides = 0, sizes = 0;
+  for (int axis = 0; axis < array.rank; ++axis) {
+    const int64_t bytes = stride(axis) * static_cast<int64_t>(element);
+    strides |= static_cast<uint64_t>(bytes < 0 ? -bytes : bytes);
+    sizes |= static_cast<uint64_t>(size(axis));
+    if (axis != facts.unit && size(axis) > 1) offsets |= static_cast<uint64_t>(bytes);
+  }
+  facts.small = strides >> 31 == 0 && sizes >> 29 == 0;
   facts.aligned = offsets % vector_bytes == 0;
   facts.whole = facts.unit >= 0 && static_cast<uint64_t>(size(facts.unit)) * element % vector_bytes == 0;
   return facts;
@@ -38,7 +43,7 @@ uint64_t key_word(const ArrayArgument& array) {
   if (array.device == DeviceKind::cpu) return word;
   const Facts facts = facts_of(array);
   return word | static_cast<uint64_t>(facts.unit + 1) << 24 | static_cast<uint64_t>(facts.aligned) << 32 |
-         static_cast<uint64_t>(facts.whole) << 33;
+         static_cast<uint64_t>(facts.whole) << 33 | static_cast<uint64_t>(facts.small) << 34;
 }
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
@@ -50,6 +55,7 @@ void set_facts(Function& function, size_t parameter, const ArrayArgument& array)
   if (facts.unit >= 0) set("unit", facts.unit);
   if (facts.aligned) set("aligned", 1);
   if (facts.whole) set("whole", 1);
+  if (facts.small) set("small", 1);
 }
 
 }  // namespace tile

@@ -22,13 +22,20 @@ ArrayArgument array(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t
   std::copy(strides.begin(), strides.end(), argument.strides.begin());
   return argument;
 }
+constexpr const char* small = "array.2.small";
+// All but that it is small.
 std::string facts(const ArrayArgument& argument) {
   Function function("f");
   set_facts(function, 2, argument);
   std::string text;
   for (const auto& [name, value] : function.attributes())
-    text += str(text.empty() ? "" : " ", name, "=", value);
+    if (name != small) text += str(text.empty() ? "" : " ", name, "=", value);
   return text;
+}
+bool is_small(const ArrayArgument& argument) {
+  Function function("f");
+  set_facts(function, 2, argument);
+  return function.attributes().find(small) != nullptr;
 }
 
 TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
@@ -64,6 +71,20 @@ TEST(ArrayKey, OfOneElementNoneAndNoAxis) {
   EXPECT_EQ(facts(array(f32, {0}, {1}, 0)), aligned + " array.2.unit=0" + whole);
 }
 
+TEST(ArrayKey, IsSmallWhereBytesBetweenElementsFit32Bits) {
+  const auto f32 = DType::f32;
+  EXPECT_TRUE(is_small(array(f32, {}, {})));
+  EXPECT_TRUE(is_small(array(f32, {8, 4}, {4, 1})));
+  EXPECT_TRUE(is_small(array(f32, {2, 2}, {(1 << 29) - 1, 1})));
+  EXPECT_FALSE(is_small(array(f32, {2, 2}, {1 << 29, 1})));
+  EXPECT_TRUE(is_small(array(f32, {2, 2}, {1 - (1 << 29), 1})));
+  EXPECT_FALSE(is_small(array(f32, {2, 2}, {-(1 << 29), 1})));
+  EXPECT_FALSE(is_small(array(f32, {1, 2}, {int64_t{1} << 40, 1})));  // a kernel may ask for it
+  EXPECT_TRUE(is_small(array(f32, {(1 << 29) - 1}, {1})));
+  EXPECT_FALSE(is_small(array(f32, {1 << 29}, {1})));
+  EXPECT_FALSE(is_small(array(f32, {1 << 29}, {0})));
+}
+
 TEST(ArrayKey, AreTheKey) {
   const ArrayArgument arrays[] = {
       array(DType::f32, {8, 4}, {4, 1}),       array(DType::f32, {8, 5}, {8, 1}),
@@ -93,7 +114,7 @@ TEST(ArrayKey, StandOnTheTracedFunctionByParameter) {
   const Function function = copy.trace(x, std::nullopt, 1.0, y);
   std::string text;
   for (const auto& [name, value] : function.attributes()) text += str(name, "=", value, " ");
-  EXPECT_EQ(text, "array.0.aligned=1 array.0.unit=0 array.0.whole=1 ");
+  EXPECT_EQ(text, "array.0.aligned=1 array.0.small=1 array.0.unit=0 array.0.whole=1 array.3.small=1 ");
   const Function more = copy.trace(y, x, 1.0, x);
   EXPECT_NE(more.attributes().find("array.1.unit"), nullptr);
   EXPECT_NE(more.attributes().find("array.3.unit"), nullptr);

@@ -158,6 +158,14 @@ TILE void copy_async(void* to, const void* from, int bytes, int) {
                "r"(bytes)
                : "memory");
 }
+// All 16 bytes, or where not wanted zeros.
+TILE void copy_async_if(void* to, const void* from, bool wanted, int) {
+  asm volatile(
+      "{ .reg .pred p; setp.eq.b32 p, %2, 0; cp.async.cg.shared.global [%0], [%1], 16, p; }" ::"r"(
+          shared_address(to)),
+      "l"(from), "r"((u32)wanted)
+      : "memory");
+}
 // Copies since the last commit are a group; waits until at most `groups` are still on their way.
 TILE void copy_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int groups>

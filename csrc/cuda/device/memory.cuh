@@ -18,24 +18,34 @@ union Packed {
   TILE Packed() {}
 };
 
-// Where a tile begins in an array, for one thread.
-template <class L, class T, int n>
-struct Window {
-  T* data;            // of the thread's first element
-  i32 at[n ? n : 1];  // its coordinate, counted from the first element that exists
-  u32 count[n ? n : 1];
-  const Array<T, n>& array;
+// This thread's first coordinate on an axis of a tile, counted from the first element that exists, and how
+// many exist.
+struct Reach {
+  i32 at;
+  u32 count;
+  TILE bool inside(int further) const { return (u32)(at + further) < count; }
+};
+TILE Reach reach(i32 start, int part, i32 first, i32 size) { return {start - first + part, (u32)(size - first)}; }
+// Beyond 32 bits nothing is inside.
+TILE Reach reach(i64 start, int part, i32 first, i32 size) {
+  const i64 at = start - first, count = size - first;
+  return {(i32)at + part, (u64)(at + (1ll << 30)) <= (u64)(count + (1ll << 30)) ? (u32)count : 0};
+}
 
-  TILE Window(const Array<T, n>& from, const i64 (&start)[n ? n : 1]) : data(from.data), array(from) {
+// Where a tile begins in an array, for one thread.
+template <class L, class T, int n, class S>
+struct Window {
+  T* data;  // of the thread's first element
+  Reach reaches[n ? n : 1];
+  const Array<T, n, S>& array;
+
+  TILE Window(const Array<T, n, S>& from, typename Array<T, n, S>::Start start)
+      : data(from.data), array(from) {
     TILE_UNROLL
     for (int axis = 0; axis < n; ++axis) {
       const i32 part = L::thread(axis);
-      const i64 first = start[axis] - from.first[axis];
-      data += (start[axis] + part) * from.stride[axis];
-      at[axis] = (i32)first + part;
-      const i32 size = from.size[axis] - from.first[axis];
-      // Beyond 32 bits nothing is inside.
-      count[axis] = (u64)(first + (1ll << 30)) <= (u64)(size + (1ll << 30)) ? size : 0;
+      data = from.moved(data, start[axis] + part, axis);
+      reaches[axis] = reach(start[axis], part, from.first[axis], from.size[axis]);
     }
   }
   template <int flags>
@@ -44,15 +54,15 @@ struct Window {
     TILE_UNROLL
     for (int axis = 0; axis < n; ++axis) {
       if (L::padded) all = all && L::thread(axis) + L::element(axis, r) < L::extent(axis);
-      if (!(flags & in_bounds)) all = all && (u32)(at[axis] + L::element(axis, r)) < count[axis];
+      if (!(flags & in_bounds)) all = all && reaches[axis].inside(L::element(axis, r));
     }
     return all;
   }
   TILE T* address(int r) const {
-    i64 offset = 0;
+    T* at = data;
     TILE_UNROLL
-    for (int axis = 0; axis < n; ++axis) offset += L::element(axis, r) * array.stride[axis];
-    return data + offset;
+    for (int axis = 0; axis < n; ++axis) at = array.moved(at, L::element(axis, r), axis);
+    return at;
   }
 };
 
@@ -67,9 +77,9 @@ TILE void store_element(T* to, T from, bool wanted, int line) {
 }
 
 // `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory.
-template <class L, int vector, int flags, class T, int n>
-TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T pad, int line) {
-  const Window<L, T, n> window(array, start);
+template <class L, int vector, int flags, class T, int n, class S>
+TILE Tile<T, L> load(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, T pad, int line) {
+  const Window<L, T, n, S> window(array, start);
   Tile<T, L> to;
   constexpr bool constant = flags & constant_array;
   TILE_UNROLL
@@ -92,9 +102,10 @@ TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T 
   return to;
 }
 
-template <int vector, int flags, class T, class L, int n>
-TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const Tile<T, L>& from, int line) {
-  const Window<L, T, n> window(array, start);
+template <int vector, int flags, class T, class L, int n, class S>
+TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
+                int line) {
+  const Window<L, T, n, S> window(array, start);
   if (!owner<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
@@ -113,24 +124,24 @@ TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const T
 }
 
 // Of an array of rank 0.
-template <int flags, class T>
-TILE T load_scalar(const Array<T, 0>& array, T pad, int line) {
+template <int flags, class T, class S>
+TILE T load_scalar(const Array<T, 0, S>& array, T pad, int line) {
   return load_element<(flags & constant_array) != 0>(array.data, array.size[0] != 0, pad, line);
 }
-template <class T>
-TILE void store_scalar(const Array<T, 0>& array, T from, int line) {
+template <class T, class S>
+TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
   store_element(array.data, from, array.size[0] && thread() == 0, line);
 }
 
 // The element at an index an axis; null where there is none.
-template <int axis, class T, int n>
-TILE T* element(const Array<T, n>&, T* at) {
+template <int axis, class T, int n, class S>
+TILE T* element(const Array<T, n, S>&, T* at) {
   return at;
 }
-template <int axis, class T, int n, class... I>
-TILE T* element(const Array<T, n>& array, T* at, i64 index, I... others) {
+template <int axis, class T, int n, class S, class... I>
+TILE T* element(const Array<T, n, S>& array, T* at, i64 index, I... others) {
   const bool inside = at && index >= array.first[axis] && index < array.size[axis];
-  return element<axis + 1>(array, inside ? at + index * array.stride[axis] : (T*)nullptr, others...);
+  return element<axis + 1>(array, inside ? array.moved(at, (i32)index, axis) : (T*)nullptr, others...);
 }
 
 struct Always {
@@ -143,13 +154,13 @@ struct Masked {
 };
 
 // Of register r.
-template <class L, class T, int n, class Mask, class... I>
-TILE T* element_of(const Array<T, n>& array, int r, Mask mask, const Tile<I, L>&... index) {
+template <class L, class T, int n, class S, class Mask, class... I>
+TILE T* element_of(const Array<T, n, S>& array, int r, Mask mask, const Tile<I, L>&... index) {
   return valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
 }
 
-template <int flags, class L, class T, int n, class Mask, class... I>
-TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, const Tile<I, L>&... index) {
+template <int flags, class L, class T, int n, class S, class Mask, class... I>
+TILE Tile<T, L> gather(const Array<T, n, S>& array, T pad, int line, Mask mask, const Tile<I, L>&... index) {
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
@@ -158,8 +169,8 @@ TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, con
   }
   return to;
 }
-template <class L, class T, int n, class Mask, class... I>
-TILE void scatter(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
+template <class L, class T, int n, class S, class Mask, class... I>
+TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
                   const Tile<I, L>&... index) {
   if (!owner<L>()) return;
   TILE_UNROLL
@@ -194,8 +205,8 @@ TILE void atomic_add_element(i64* to, i64 x, int line) { atomic_add_global(to, x
 TILE void atomic_add_element(u32* to, u32 x, int line) { atomic_add_global((i32*)to, (i32)x, line); }
 TILE void atomic_add_element(u64* to, u64 x, int line) { atomic_add_global((i64*)to, (i64)x, line); }
 
-template <class L, class T, int n, class Mask, class... I>
-TILE void atomic_add(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
+template <class L, class T, int n, class S, class Mask, class... I>
+TILE void atomic_add(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
                      const Tile<I, L>&... index) {
   if (!owner<L>()) return;
   TILE_UNROLL

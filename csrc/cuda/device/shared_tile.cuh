@@ -12,51 +12,50 @@ struct SharedTile {
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
   char* memory;
 
-  // Which chunk of memory holds chunk c of a row. 8 chunks are all banks; shorter rows share them.
-  TILE static int exchanged(int row, int c) {
-    constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
-    return c ^ (row / together & (turns - 1));
-  }
+  // 8 chunks are all banks; shorter rows share them.
+  static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
+  static constexpr int period = turns * together;  // of rows: then the exchange begins anew
+  // Which chunk of memory holds chunk c of a row.
+  TILE static int exchanged(int row, int c) { return c ^ (row / together & (turns - 1)); }
   TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }
 };
 
-// A tile of an array, not waited for; what lies outside is 0. A thread copies one chunk of some rows.
-template <int threads, class S, class T>
-TILE void copy_tile_async(S to, const Array<T, 2>& from, const i64 (&start)[2], int line) {
-  static_assert(threads % S::chunks == 0 || S::chunks % threads == 0, "rows are dealt out unevenly");
-  constexpr int across = S::chunks < threads ? S::chunks : threads, down = threads / across;
-  const i64 first_row = start[0] - from.first[0], first_column = start[1] - from.first[1];
-  const i64 rows = (i64)from.size[0] - from.first[0], columns = (i64)from.size[1] - from.first[1];
+// A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
+// one chunk of some rows.
+// whole_vectors: no edge cuts a chunk in two.
+template <int threads, int flags, class To, class T, class S>
+TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start, bool wanted,
+                          int line) {
+  static_assert(threads % To::chunks == 0 || To::chunks % threads == 0, "rows are dealt out unevenly");
+  constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
+                down = threads / across;
   const int own_row = thread() / across, own_chunk = thread() % across;
-  const T* data = from.data + (start[0] + own_row) * from.stride[0] + start[1] + own_chunk * S::chunk;
-  // The same for all threads: no edge is near.
-  const bool whole = first_row >= 0 && first_row + S::rows <= rows && first_column >= 0 &&
-                     first_column + S::width <= columns;
-  if (whole) {
+  const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
+  const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
+  T* const own = from.moved(from.data + (start[1] + own_chunk * chunk), start[0] + own_row, 0);
+  char* const own_place = to.place(own_row, own_chunk);
+  TILE_UNROLL
+  for (int x = 0; x < To::chunks; x += across) {
+    const u32 left = wanted && columns.inside(x * chunk) ? columns.count - (u32)(columns.at + x * chunk) : 0;
+    const int bytes = left < (u32)chunk ? (int)left * (int)sizeof(T) : 16;
     TILE_UNROLL
-    for (int y = 0; y < S::rows; y += down)
-      if (S::rows % down == 0 || y + own_row < S::rows) {
-        TILE_UNROLL
-        for (int x = 0; x < S::chunks; x += across)
-          copy_async(to.place(y + own_row, x + own_chunk), data + y * from.stride[0] + x * S::chunk, 16,
-                     line);
-      }
-    return;
-  }
-  TILE_LOOP for (int y = own_row; y < S::rows; y += down) {
-    TILE_LOOP for (int x = own_chunk; x < S::chunks; x += across) {
-      const i64 row = first_row + y, column = first_column + x * S::chunk;
-      const i64 left = row >= 0 && row < rows && column >= 0 ? columns - column : 0;
-      const int bytes = left <= 0 ? 0 : left >= S::chunk ? 16 : (int)left * (int)sizeof(T);
-      const T* source = data + (y - own_row) * from.stride[0] + (x - own_chunk) * S::chunk;
-      copy_async(to.place(y, x), bytes ? source : from.data, bytes, line);
+    for (int y = 0; y < To::rows; y += down) {
+      if (To::rows % down != 0 && y + own_row >= To::rows) continue;
+      T* const source = from.moved(own + x * chunk, y, 0);
+      char* const place = across == To::chunks && down % To::period == 0 ? own_place + y * To::chunks * 16
+                                                                         : to.place(y + own_row, x + own_chunk);
+      if (flags & whole_vectors)
+        copy_async_if(place, source, left && rows.inside(y), line);
+      else
+        copy_async(place, source, rows.inside(y) ? bytes : 0, line);
     }
   }
 }
 // The same of an array whose rows are the tile's columns: its unit axis is the first.
-template <int threads, class S, class T>
-TILE void copy_turned_async(S to, const Array<T, 2>& from, const i64 (&start)[2], int line) {
-  copy_tile_async<threads>(to, permute_array<1, 0>(from), {start[1], start[0]}, line);
+template <int threads, int flags, class To, class T, class S>
+TILE void copy_turned_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+                            bool wanted, int line) {
+  copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }
 
 // From registers, in chunks where a thread holds neighbours.

@@ -27,12 +27,19 @@ TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
   memcpy(&tile.x[r], &pair, 4);
 }
 
-template <class T, int n>
+// S: what strides and the starts of tiles are counted in. i32 where the array is known to be small: an address
+// is then one multiplication an axis.
+template <class T, int n, class S>
 struct Array {
+  using Start = const S (&)[n ? n : 1];
   T* data;
-  i64 stride[n ? n : 1];
+  S stride[n ? n : 1];   // in bytes
   i32 size[n ? n : 1];   // of rank 0: whether the element is there
   i32 first[n ? n : 1];  // elements before it do not exist: a slice from a negative start leaves that
+  template <class I>
+  TILE T* moved(T* from, I index, int axis) const {
+    return (T*)((char*)from + (i64)index * (i64)stride[axis]);
+  }
 };
 // As a launch passes it.
 template <class T, int n>
@@ -42,23 +49,50 @@ struct ArrayParameter {
   i32 size[n ? n : 1];
 };
 // `unit`: the axis whose stride is known to be 1, or -1.
-template <int unit, class T, int n>
-TILE Array<T, n> array_of(const ArrayParameter<T, n>& from) {
-  Array<T, n> to;
+template <int unit, class S, class T, int n>
+TILE Array<T, n, S> array_of(const ArrayParameter<T, n>& from) {
+  Array<T, n, S> to;
   to.data = from.data;
   to.size[0] = 1;
   to.first[0] = 0;
   TILE_UNROLL
   for (int i = 0; i < n; ++i) {
-    to.stride[i] = i == unit ? 1 : from.stride[i];
+    to.stride[i] = (i == unit ? (S)1 : (S)from.stride[i]) * (S)sizeof(T);
     to.size[i] = from.size[i];
     to.first[i] = 0;
   }
   return to;
 }
-template <class T, int n>
-TILE i32 dim(const Array<T, n>& array, int axis) {
+template <class T, int n, class S>
+TILE i32 dim(const Array<T, n, S>& array, int axis) {
   return array.size[axis] - array.first[axis];
+}
+template <class T, int n, class S>
+TILE S stride(const Array<T, n, S>& array, int axis) {
+  return array.stride[axis] / (S)sizeof(T);
+}
+// Where a small array's tile begins, `step` elements apart. What lies further out than any element stays
+// outside.
+template <int step, class I>
+TILE i32 clamped_start(I index) {
+  constexpr I most = (1 << 30) / step;
+  return (i32)(index < -most ? -most : index > most ? most : index) * step;
+}
+template <int step>
+TILE i32 tile_start(i32 index) {
+  return clamped_start<step>(index);
+}
+template <int step>
+TILE i32 tile_start(i64 index) {
+  return clamped_start<step>(index);
+}
+template <int step>
+TILE i32 tile_start(u32 index) {
+  return clamped_start<step>((i64)index);
+}
+template <int step>
+TILE i32 tile_start(u64 index) {
+  return clamped_start<step>((i64)index);
 }
 
 // Whether register r of this thread holds an element.
@@ -113,22 +147,21 @@ TILE Tile<T, L> where(const Tile<bool, L>& condition, const Tile<T, L>& x, const
 }
 
 // The array with its leading axes fixed; an index outside leaves nothing inside.
-template <int axis, class T, int n>
-TILE void fix(const Array<T, n>&, bool&, i64&) {}
-template <int axis, class T, int n, class... I>
-TILE void fix(const Array<T, n>& from, bool& inside, i64& offset, i64 index, I... others) {
+template <int axis, class T, int n, class S>
+TILE void fix(const Array<T, n, S>&, bool&, T*&) {}
+template <int axis, class T, int n, class S, class... I>
+TILE void fix(const Array<T, n, S>& from, bool& inside, T*& data, i64 index, I... others) {
   inside = inside && index >= from.first[axis] && index < from.size[axis];
-  offset += index * from.stride[axis];
-  fix<axis + 1>(from, inside, offset, others...);
+  data = from.moved(data, (i32)index, axis);
+  fix<axis + 1>(from, inside, data, others...);
 }
-template <class T, int n, class... I>
-TILE auto index(const Array<T, n>& from, I... indices) {
+template <class T, int n, class S, class... I>
+TILE auto index(const Array<T, n, S>& from, I... indices) {
   constexpr int fixed = sizeof...(I), left = n - fixed;
   bool inside = true;
-  i64 offset = 0;
-  fix<0>(from, inside, offset, (i64)indices...);
-  Array<T, left> to;
-  to.data = from.data + offset;
+  Array<T, left, S> to;
+  to.data = from.data;
+  fix<0>(from, inside, to.data, (i64)indices...);
   to.size[0] = 1;
   to.first[0] = 0;
   TILE_UNROLL
@@ -141,19 +174,26 @@ TILE auto index(const Array<T, n>& from, I... indices) {
   if (!inside) to.size[0] = to.first[0] = 0;
   return to;
 }
-// start <= index < stop of one axis.
-template <int axis, class T, int n>
-TILE Array<T, n> slice(Array<T, n> array, i64 start, i64 stop) {
+// start <= index < stop of one axis. Far starts leave large indices, of small arrays too.
+template <int axis, class T, int n, class S>
+TILE Array<T, n, i64> slice(const Array<T, n, S>& array, i64 start, i64 stop) {
   const i64 end = stop < array.size[axis] ? stop : array.size[axis], first = array.first[axis] - start;
-  array.data += start * array.stride[axis];
-  array.first[axis] = first > 0 ? (i32)first : 0;
-  array.size[axis] = (i32)(end - start) > array.first[axis] ? (i32)(end - start) : array.first[axis];
-  return array;
+  Array<T, n, i64> to;
+  to.data = array.moved(array.data, start, axis);
+  TILE_UNROLL
+  for (int i = 0; i < n; ++i) {
+    to.stride[i] = array.stride[i];
+    to.size[i] = array.size[i];
+    to.first[i] = array.first[i];
+  }
+  to.first[axis] = first > 0 ? (i32)first : 0;
+  to.size[axis] = (i32)(end - start) > to.first[axis] ? (i32)(end - start) : to.first[axis];
+  return to;
 }
-template <int... axes, class T, int n>
-TILE Array<T, n> permute_array(const Array<T, n>& from) {
+template <int... axes, class T, int n, class S>
+TILE Array<T, n, S> permute_array(const Array<T, n, S>& from) {
   constexpr int order[] = {axes..., 0};
-  Array<T, n> to = from;
+  Array<T, n, S> to = from;
   TILE_UNROLL
   for (int i = 0; i < n; ++i) {
     to.stride[i] = from.stride[order[i]];

@@ -14,7 +14,7 @@ void emit_dim(Emitter& emitter, const Op& op) {
   emitter.result(op, str("dim(", emitter.name(op.operands[0]), ", ", op.integer("axis"), ")"));
 }
 void emit_stride(Emitter& emitter, const Op& op) {
-  emitter.result(op, str(emitter.name(op.operands[0]), ".stride[", op.integer("axis"), "]"));
+  emitter.result(op, str("stride(", emitter.name(op.operands[0]), ", ", op.integer("axis"), ")"));
 }
 
 std::string names(Emitter& emitter, const Op& op) {

@@ -69,6 +69,9 @@ TILE void store_shared(void* to, T from, int line) {
 TILE void copy_async(void* to, const void* from, int bytes, int line) {
   emulator::copy_async(to, from, bytes, line);
 }
+TILE void copy_async_if(void* to, const void* from, bool wanted, int line) {
+  emulator::copy_async(to, from, wanted ? 16 : 0, line);
+}
 TILE void copy_async_commit() { emulator::commit_copies(); }
 template <int groups>
 TILE void copy_async_wait() {
