@@ -68,6 +68,8 @@ class Emitter {
   void release_staged(int64_t mark) { staged_ = mark; }
   const Target& target() const { return target_; }
   int64_t staged_left() const { return target_.shared_bytes - scratch_reserve - staged_; }
+  // Of half a multiprocessor's, a block's own kilobyte taken off.
+  int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }

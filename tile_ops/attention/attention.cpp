@@ -25,20 +25,16 @@ struct TileSize {
   int rows, cols, depth;
 };
 // On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
-TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool causal) {
+TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
   if (extent == 256 || query.scalar_type() == at::kDouble) return {32, 32, extent};
-  // Of a deep head sums take so many registers that narrow tiles are left; smaller ones waste less of a
-  // diagonal.
-  if (small && forward) {
-    if (extent == 64) return {128, 64, extent};
-    return causal ? TileSize{64, 64, extent} : TileSize{128, 32, extent};
-  }
+  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
+  if (small && forward) return {128, extent == 128 && bias ? 32 : 64, extent};
   return {64, small && extent == 128 ? 32 : 64, extent};
 }
-TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool causal) {
-  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, causal);
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool bias) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, bias);
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
 }
 // On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
@@ -173,7 +169,7 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
                  const OptionalTensor& residual) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   if (lse.numel() == 0) return;
-  const TileSize tile = tile_size(query, p.depth, 64, true, is_causal);
+  const TileSize tile = tile_size(query, p.depth, 64, true, bias.has_value());
   forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value,
                         whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
                         weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), p.scale,
@@ -191,7 +187,7 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
   const bool for_keys = grad_key.defined() || grad_value.defined();
   const bool one_pass =
       for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
-  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, is_causal);
+  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, bias.has_value());
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const Tensor delta = at::empty(top.sizes(), top.options());
   if (delta.numel())

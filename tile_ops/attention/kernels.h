@@ -29,6 +29,7 @@ class Scores {
   Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
   Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
   Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
+  Tile exponential(Tile x) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
@@ -38,6 +39,9 @@ class Scores {
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
+  // To base 2, whose factor joins the scale: what that rounds is far below the rounding of 16-bit operands.
+  bool to_base_2() const { return info(operand_).bits == 16; }
+  static constexpr double log2_e = 1.4426950408889634;
   Tile added(Tile i, Tile j) const;  // the bias
   // `values` where seen, else `hidden`.
   Tile masked(Tile values, double hidden, Tile i, Tile j) const;

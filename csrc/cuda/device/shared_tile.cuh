@@ -10,11 +10,12 @@ template <class T, int rows_, int width_>
 struct SharedTile {
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
-  char* memory;
+  static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks;
+  char* memory;  // begins at a multiple of `turns` chunks
 
   // Which chunk of memory holds chunk c of a row. 8 chunks are all banks; shorter rows share them.
   TILE static int exchanged(int row, int c) {
-    constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
+    constexpr int together = 8 / turns;
     return c ^ (row / together & (turns - 1));
   }
   TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }

@@ -75,10 +75,12 @@ TILE void copy_async_wait() {
   emulator::wait_for_copies(groups);
 }
 
+using SharedPlace = u64;
+TILE SharedPlace shared_address(const void* at) { return (u64)at; }
 template <bool turned>
-TILE void load_matrices(u32 (&to)[4], const void* row, int line, const char* file = __builtin_FILE(),
+TILE void load_matrices(u32 (&to)[4], SharedPlace row, int line, const char* file = __builtin_FILE(),
                         int at = __builtin_LINE()) {
-  emulator::load_matrices(to, row, turned, {"the ldmatrix", line, file, at});
+  emulator::load_matrices(to, (const void*)row, turned, {"the ldmatrix", line, file, at});
 }
 struct bf16;
 struct f16;
