@@ -210,10 +210,7 @@ void Emitter::block(const Block& block) {
 
 void Emitter::op(const Op& op) {
   if (op.is("constant")) return;
-  // A staged tile is turned where it is read.
-  const Value* result = op.results.empty() ? nullptr : op.results[0];
-  if (result && op.is("permute"))
-    if (const Op* load = mma_operand(result).value->definition; load && staging_.of(*load)) return;
+  if (staging_.read_turned(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize(op);

@@ -77,6 +77,19 @@ void backward_query(Array query, Array key, Array value, std::optional<Array> bi
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
                     Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
 
+// The same by tensor cores. First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta
+// the sum of backward_delta times -scale; both arrays reach over the whole of the last tile.
+void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                   std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
+                   Tile scale, int rows, int depth);
+// A block has a tile of keys. With sums, float32 zeros of the shape of query, it adds its part of the
+// gradient of query there, in no fixed order; they are rounded afterwards.
+void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
+                     std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
+                     std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
+                     Tile group, int rows, int cols, int depth);
+void backward_rounded(Array sums, Array grad_query, int rows, int depth);
+
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
                    Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows,

@@ -217,6 +217,20 @@ TILE void atomic_add_global(i32* to, i32 x, int) {
 TILE void atomic_add_global(i64* to, i64 x, int) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
 }
+// Each of two neighbours, where wanted; the address is a multiple of theirs.
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, bool wanted, int) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p red.global.add.v2.f32 [%0], {%1, %2}; }" ::"l"(to),
+               "f"(x), "f"(y), "r"((u32)wanted)
+               : "memory");
+#else
+  asm volatile(
+      "{ .reg .pred p; setp.ne.b32 p, %3, 0; @p red.global.add.f32 [%0], %1; @p red.global.add.f32 [%0 + 4], "
+      "%2; }" ::"l"(to),
+      "f"(x), "f"(y), "r"((u32)wanted)
+      : "memory");
+#endif
+}
 TILE u32 load_global_word(const u32* at, int) {
   u32 x;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");

@@ -60,16 +60,20 @@ TILE void copy_turned_async(S to, const Array<T, 2>& from, const i64 (&start)[2]
   copy_tile_async<threads>(to, permute_array<1, 0>(from), {start[1], start[0]}, line);
 }
 
-// From registers, in chunks where a thread holds neighbours.
-template <class S, class T, class L>
+// From registers, `together` neighbours at once.
+template <int together, class S, class T, class L>
 TILE void write_tile(S to, const Tile<T, L>& from, int line) {
   constexpr int chunk = S::chunk;
   if (!owner<L>()) return;
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) {
+  for (int r = 0; r < L::registers; r += together) {
     if (!valid<L>(r)) continue;
     const int row = L::thread(0) + L::element(0, r), column = L::thread(1) + L::element(1, r);
-    store_shared(to.place(row, column / chunk) + column % chunk * sizeof(T), from.x[r], line);
+    char* place = to.place(row, column / chunk) + column % chunk * sizeof(T);
+    if constexpr (together == 2)
+      store_shared(place, pair_at(from, r), line);
+    else
+      store_shared(place, from.x[r], line);
   }
 }
 

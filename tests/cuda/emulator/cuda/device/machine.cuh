@@ -128,6 +128,12 @@ TILE void atomic_add_global(T* to, T x, int line) {
   else
     *to += x;
 }
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, bool wanted, int line) {
+  if (!wanted) return;
+  emulator::check_global(to, 8, emulator::Access::change, false, line);
+  to[0] += x;
+  to[1] += y;
+}
 TILE u32 load_global_word(const u32* at, int line) {
   emulator::check_global_word(at, emulator::Access::change, line);
   return *at;
