@@ -98,7 +98,13 @@ void Emitter::line(const Op& op, const std::string& text) {
   body_ += '\n';
 }
 
-void Emitter::synchronize(const Op& op) { line(op, str("synchronize(", line_number(op), ");")); }
+void Emitter::synchronize(const Op& op) {
+  line(op, str("synchronize(", line_number(op), ");"));
+  shared_is_read_ = false;
+}
+void Emitter::wait_for_readers(const Op& op) {
+  if (shared_is_read_) synchronize(op);
+}
 
 void Emitter::result(const Op& op, const std::string& expression) {
   const Value* value = op.results[0];
@@ -146,6 +152,7 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 }
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
+  wait_for_readers(op);
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
 }

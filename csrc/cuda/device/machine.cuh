@@ -217,18 +217,13 @@ TILE void atomic_add_global(i32* to, i32 x, int) {
 TILE void atomic_add_global(i64* to, i64 x, int) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
 }
-// Each of two neighbours, where wanted; the address is a multiple of theirs.
-TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, bool wanted, int) {
+// Each of two neighbours; the address is a multiple of theirs.
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %3, 0; @p red.global.add.v2.f32 [%0], {%1, %2}; }" ::"l"(to),
-               "f"(x), "f"(y), "r"((u32)wanted)
-               : "memory");
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
 #else
-  asm volatile(
-      "{ .reg .pred p; setp.ne.b32 p, %3, 0; @p red.global.add.f32 [%0], %1; @p red.global.add.f32 [%0 + 4], "
-      "%2; }" ::"l"(to),
-      "f"(x), "f"(y), "r"((u32)wanted)
-      : "memory");
+  atomic_add_global(to, x, line);
+  atomic_add_global(to + 1, y, line);
 #endif
 }
 TILE u32 load_global_word(const u32* at, int) {

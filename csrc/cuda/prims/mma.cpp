@@ -73,7 +73,7 @@ void emit_mma(Emitter& emitter, const Op& op) {
                     str("mma_sync<", op.type(0).dtype, ", ", op.type(0).shape[1], ", ", plan.blocks_m, ", ",
                         plan.blocks_n, ", ", plan.warps_m, ", ", plan.warps_n, ">(", left.text, ", ",
                         right.text, ", ", to, ", ", line_number(op), ")"));
-  if (written) emitter.synchronize(op);
+  if (written) emitter.leave_shared();
 }
 
 // A product has its accumulator's layout.

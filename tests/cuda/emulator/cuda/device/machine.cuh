@@ -128,8 +128,7 @@ TILE void atomic_add_global(T* to, T x, int line) {
   else
     *to += x;
 }
-TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, bool wanted, int line) {
-  if (!wanted) return;
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   emulator::check_global(to, 8, emulator::Access::change, false, line);
   to[0] += x;
   to[1] += y;
