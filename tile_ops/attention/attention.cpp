@@ -185,8 +185,10 @@ bool on_tensor_cores(const Tensor& query, const Problem& p) {
          (query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16);
 }
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
-TileSize turned_tile_size(const Problem& p) {
-  return p.depth <= 64 ? TileSize{32, 128, 64} : TileSize{64, 128, 128};
+TileSize turned_tile_size(const Tensor& query, const Problem& p) {
+  if (p.depth <= 64) return {32, 128, 64};
+  constexpr int needed = 144 * 1024;  // tiles of key, value and scores, two each of query and grad_out
+  return shared_bytes_of(query) >= needed ? TileSize{64, 128, 128} : TileSize{32, 64, 128};
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order; returns
@@ -195,8 +197,8 @@ bool run_turned(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, 
                 const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
                 const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, const Problem& p,
                 Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
-  const TileSize tile = turned_tile_size(p);
-  const bool adds = grad_query.defined() && !at::globalContext().deterministicAlgorithms();
+  const TileSize tile = turned_tile_size(query, p);
+  const bool adds = grad_query.defined() && !wants_fixed_order();
   const OptionalTensor sums =
       adds ? OptionalTensor(at::empty(query.sizes(), top.options()).zero_()) : std::nullopt;
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
