@@ -27,7 +27,7 @@ class LayoutPlan {
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
   // Of a product on tensor cores.
-  MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.by_rows); }
+  MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.multiplies_by_rows(op)); }
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
 
  private:

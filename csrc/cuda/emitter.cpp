@@ -101,7 +101,13 @@ void Emitter::line(const Op& op, const std::string& text) {
   body_ += '\n';
 }
 
-void Emitter::synchronize(const Op& op) { line(op, str("synchronize(", line_number(op), ");")); }
+void Emitter::synchronize(const Op& op) {
+  line(op, str("synchronize(", line_number(op), ");"));
+  shared_is_read_ = false;
+}
+void Emitter::wait_for_readers(const Op& op) {
+  if (shared_is_read_) synchronize(op);
+}
 
 void Emitter::result(const Op& op, const std::string& expression) {
   const Value* value = op.results[0];
@@ -151,6 +157,7 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 }
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
+  wait_for_readers(op);
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
 }
@@ -215,10 +222,7 @@ void Emitter::block(const Block& block) {
 
 void Emitter::op(const Op& op) {
   if (op.is("constant")) return;
-  // A staged tile is turned where it is read.
-  const Value* result = op.results.empty() ? nullptr : op.results[0];
-  if (result && op.is("permute"))
-    if (const Op* load = mma_operand(result).value->definition; load && staging_.of(*load)) return;
+  if (staging_.read_turned(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize(op);

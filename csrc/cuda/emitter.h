@@ -56,6 +56,11 @@ class Emitter {
   bool coarse(const Value* value) const { return precision_.coarse(value); }
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
+  // Threads may still read that memory: a barrier before anyone writes there again.
+  void leave_shared() { shared_is_read_ = true; }
+  void wait_for_readers(const Op& op);
+  // A barrier that stands in the text already.
+  void was_synchronized() { shared_is_read_ = false; }
   // Of two places in shared memory the one that was not taken last.
   std::string turned_memory(const Op& op, int64_t bytes);
   // "(f32*)(shared_memory() + 64)"
@@ -69,6 +74,8 @@ class Emitter {
   void release_staged(int64_t mark) { staged_ = mark; }
   const Target& target() const { return target_; }
   int64_t staged_left() const { return target_.shared_bytes - scratch_reserve - staged_; }
+  // Of half a multiprocessor's, a block's own kilobyte taken off.
+  int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }
@@ -105,6 +112,7 @@ class Emitter {
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1;
+  bool shared_is_read_ = false;
   int64_t scratch_bytes_ = 0, turned_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body

@@ -10,6 +10,9 @@ namespace {
 
 bool touches(const Op& op) { return op.traits().reads || op.traits().writes; }
 
+// In any order, and each element at once.
+bool adds(const Op& op) { return op.is("atomic_add") || op.is("add_tile"); }
+
 // Whole tiles, side by side from the array's first element on.
 bool tiled(const Op& op) {
   if (!op.is("load") && !op.is("store")) return false;
@@ -50,7 +53,7 @@ void MemoryOrder::access(const Op& op) {
   const bool races = std::any_of(open_.begin(), open_.end(), [&](const Op* before) {
     if (root_array(before->operands[0]) != array) return false;
     if (!op.traits().writes && !before->traits().writes) return false;
-    if (op.is("atomic_add") && before->is("atomic_add")) return false;
+    if (adds(op) && adds(*before)) return false;
     return !apart(op.operands[0], before->operands[0]) && !same_thread(op, *before);
   });
   if (races) {

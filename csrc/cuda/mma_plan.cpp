@@ -35,6 +35,26 @@ Layout accumulator_layout(const Shape& shape, const MmaPlan& plan) {
                         {Level::warp, plan.warps_n, plan.warps_m, 0, int64_t{16} * plan.blocks_m}});
 }
 
+bool MmaKernel::multiplies_by_rows(const Op& mma) const {
+  const MmaOperand left = mma_operand(mma.operands[0]);
+  const Op* made = left.value->definition;
+  return by_rows && !(left.turned && made && !made->is("load"));
+}
+
+namespace {
+
+// Accumulators of a thread, where a warp has 32 rows of each product: the most of a block of ops.
+int64_t registers_of_rows(const MmaKernel& kernel, const Block& block) {
+  int64_t own = 0, most = 0;
+  for (const auto& op : block.ops) {
+    if (op->is("mma") && on_tensor_cores(*op) && kernel.multiplies_by_rows(*op)) own += op->type(2).shape[1];
+    for (const auto& region : op->regions) most = std::max(most, registers_of_rows(kernel, *region));
+  }
+  return std::max(own, most);
+}
+
+}  // namespace
+
 MmaKernel mma_kernel(const Function& function) {
   MmaKernel kernel;
   int64_t most_rows = 0, most = 0;
@@ -50,8 +70,11 @@ MmaKernel mma_kernel(const Function& function) {
     if (left->definition && !left->definition->is("load")) kernel.by_rows = true;
   });
   if (!kernel.any) return kernel;
-  // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products.
-  const int64_t wanted = kernel.by_rows ? most_rows / 32 : most / 4096;
+  // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products. 16
+  // rows where their sums would leave too few registers for fragments.
+  constexpr int64_t most_registers = 208;
+  const int rows = registers_of_rows(kernel, function.body()) > most_registers ? 16 : 32;
+  const int64_t wanted = kernel.by_rows ? most_rows / rows : most / 4096;
   while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
     kernel.warps *= 2;
   return kernel;

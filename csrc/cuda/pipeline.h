@@ -24,6 +24,9 @@ class StagedLoop {
  public:
   StagedLoop(Emitter& emitter,
              const Op& op);  // before the loop: a function that loads a turn, the first turns
+  bool waits() const {
+    return !staged_.empty();
+  }  // each turn begins with a barrier, and one is behind the last
   void begin_turn();
   void end_turn();
   void end();

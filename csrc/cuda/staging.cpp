@@ -73,6 +73,7 @@ StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays) {
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
     for (const auto& region : op->regions) visit(arrays, *region, users);
+    if (turns(*op) && only_multiplied(op->results[0], users)) turned_.insert(op.get());
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
     if (op->number("pad") != 0) continue;

@@ -4,6 +4,7 @@
 // are waited for where they stand.
 #pragma once
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "cuda/array_facts.h"
@@ -25,6 +26,8 @@ class StagingPlan {
  public:
   StagingPlan(const Function& function, const KernelArrays& arrays);
   const Staged* of(const Op& load) const;
+  // Whether the op turns a tile that only products read: they read it turned.
+  bool read_turned(const Op& op) const { return turned_.count(&op) != 0; }
   // Those that run ahead of a loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
 
@@ -33,6 +36,7 @@ class StagingPlan {
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
+  std::unordered_set<const Op*> turned_;
 };
 
 // The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or

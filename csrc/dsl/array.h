@@ -47,10 +47,14 @@ class View {
             Location location = Location::current()) const;
   // Writes a tile (cast to the array's dtype, broadcast to the view's shape); elements outside are dropped.
   void store(std::initializer_list<Operand> index, Operand tile) const;
+  // Adds a tile likewise, each element at once; the order of additions is free.
+  void atomic_add(std::initializer_list<Operand> index, Operand tile) const;
 
  private:
   std::vector<Value*> address(const char* operation, std::initializer_list<Operand> index,
                               const Location& at) const;
+  void write(const Primitive& primitive, const char* operation, std::initializer_list<Operand> index,
+             const Operand& tile) const;
   Attributes attributes() const;
   Array array_;
   Shape shape_, steps_;

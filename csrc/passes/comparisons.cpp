@@ -8,7 +8,7 @@ const Comparison comparisons[] = {
     {"lt", -1, 1, false}, {"le", -1, 0, true}, {"gt", 1, 1, false},
     {"ge", 1, 0, true},   {"eq", 0, 0, true},  {"ne", 0, 0, false},
 };
-const Access accesses[] = {{"load", 1}, {"store", 2}};
+const Access accesses[] = {{"load", 1}, {"store", 2}, {"add_tile", 2}};
 
 Linear scaled(const Linear& x, const Linear& y, int sign, int64_t offset) {
   Linear form;

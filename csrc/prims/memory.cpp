@@ -70,6 +70,13 @@ const Register store_{
      .traits = {.writes = true},
      .infer = infer_store,
      .doc = "Writes a tile at an index of an array cut into tiles; elements outside are dropped."}};
+const Register add_tile_{
+    {.name = "add_tile",
+     .traits = {.reads = true, .writes = true, .barrier = true},
+     .dtypes = dtypes::numbers,
+     .infer = infer_store,
+     .doc = "Adds a tile at an index of an array cut into tiles, each element at once; elements outside are "
+            "dropped."}};
 const Register gather_{
     {.name = "gather",
      .traits = {.reads = true},
@@ -185,12 +192,19 @@ Tile View::load(std::initializer_list<Operand> index, double pad, Location locat
                    location));
 }
 
-void View::store(std::initializer_list<Operand> index, Operand tile) const {
+void View::write(const Primitive& primitive, const char* operation, std::initializer_list<Operand> index,
+                 const Operand& tile) const {
   const Location& at = tile.location;
-  std::vector<Value*> operands = address("store", index, at);
-  Value* value = tile.literal ? tile.as(dtype(), "store") : Tile(tile.value).astype(dtype(), at).value(at);
-  operands.insert(operands.begin() + 1, broadcast_to("store", value, shape_, at));
-  emit(store_, operands, {{"steps", steps_}}, at);
+  std::vector<Value*> operands = address(operation, index, at);
+  Value* value = tile.literal ? tile.as(dtype(), operation) : Tile(tile.value).astype(dtype(), at).value(at);
+  operands.insert(operands.begin() + 1, broadcast_to(operation, value, shape_, at));
+  emit(primitive, operands, {{"steps", steps_}}, at);
+}
+void View::store(std::initializer_list<Operand> index, Operand tile) const {
+  write(store_, "store", index, tile);
+}
+void View::atomic_add(std::initializer_list<Operand> index, Operand tile) const {
+  write(add_tile_, "atomic_add", index, tile);
 }
 
 }  // namespace tile

@@ -32,6 +32,7 @@ class Inspection final : public LaunchObserver {
   enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
+  int shared_bytes() const override { return target_.shared_bytes; }
   bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
            const std::function<Function()>& compiled) override;
   const std::vector<InspectedKernel>& kernels() const { return kernels_; }

@@ -18,6 +18,9 @@ class LaunchObserver {
   virtual bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
                    const std::function<Function()>& compiled) = 0;
 
+  // What a block may have on the GPU that meta tensors stand for.
+  virtual int shared_bytes() const { return 0; }
+
   // Where the memory of a storage begins that stands for one on a GPU; null: it has none.
   virtual char* memory(void* /* c10::StorageImpl* */) { return nullptr; }
 

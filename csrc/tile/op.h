@@ -3,5 +3,6 @@
 #include "runtime/kernel.h"
 #include "tile.h"
 #include "torch/args.h"
+#include "torch/context.h"
 #include "torch/op.h"
 #include "torch/tensors.h"

@@ -64,7 +64,8 @@ CALLS = {
 }
 # Each adds minutes of compiling and kernels that few run.
 DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512,512,512]")
-OTHER_CHIPS = ("softmax[8192,8192]", "rms_norm[8192,4096]", "matmul[4096,4096,4096]", "attention[64],causal")
+# For the smaller shared memory of some chips.
+OTHER_CHIPS = ("softmax[8192,8192]", "rms_norm[8192,4096]", "matmul[4096,4096,4096]", "attention[64],causal", "attention[128]")
 
 
 def call(name, dtype):

@@ -69,6 +69,9 @@ CASES = {
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
     "attention_in_stages": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype), {}),
     "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype), {"is_causal": True}),
+    "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype), {"is_causal": True}),
+    "attention_with_bias": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
+    "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
 }
 
 
@@ -102,6 +105,20 @@ def test_operator(name, dtype, programs):
     emulation = Emulation()
     check(emulation, name, dtype)
     assert emulation.programs
+
+
+def test_attention_adds_in_a_fixed_order_where_torch_asks():
+    """Else blocks add to the gradient of query in memory."""
+    for name in ("attention_in_stages", "attention_deep"):
+        for fixed_order in (False, True):
+            emulation = Emulation()
+            torch.use_deterministic_algorithms(fixed_order)
+            try:
+                check(emulation, name, torch.bfloat16)
+            finally:
+                torch.use_deterministic_algorithms(False)
+            assert any("add_tile<" in program["text"] for program in emulation.programs) != fixed_order
+            assert any(program["entry"] == "attention_backward_query" for program in emulation.programs) == fixed_order
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())

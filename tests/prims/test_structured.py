@@ -183,6 +183,20 @@ atomic_add %c, %t, %i"""
     same(run(body, [x, index, old], (7, 1, 1))[2], expected)
 
 
+def add_tile(dtype):
+    """Blocks add tiles that overlap; what lies outside is dropped."""
+    pad = "0.0" if dtype in FLOATS else "0"
+    body = f"""%i: i32 = bid {{axis=0}}
+%t: {dtype}[4, 3] = load %a, %z, %z {{pad={pad}, shape=[4, 3], steps=[4, 3]}}
+add_tile %b, %t, %i, %z {{steps=[2, 3]}}"""
+    x, old = values(dtype, 4, 3), values(dtype, 7, 2)
+    expected = old.double().clone()
+    for i in range(4):
+        part = expected[2 * i : 2 * i + 4]
+        part += x.double()[: part.shape[0], :2]
+    same(run(body, [x, old], (4, 1, 1))[1], expected)
+
+
 def views(dtype):
     """index, slice and permute_array, one of the other."""
     x, pad = values(dtype, 4, 6, 5), "2.0" if dtype in FLOATS else "0"
@@ -282,7 +296,7 @@ ROWS = {
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
-    "atomic_add": (atomic_add, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
+    "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
     "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),

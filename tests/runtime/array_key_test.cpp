@@ -114,7 +114,7 @@ TEST(ArrayKey, StandOnTheTracedFunctionByParameter) {
   const Function function = copy.trace(x, std::nullopt, 1.0, y);
   std::string text;
   for (const auto& [name, value] : function.attributes()) text += str(name, "=", value, " ");
-  EXPECT_EQ(text, "array.0.aligned=1 array.0.small=1 array.0.unit=0 array.0.whole=1 array.3.small=1 ");
+  EXPECT_EQ(text, "array.0.aligned=1 array.0.small=1 array.0.unit=0 array.0.whole=1 array.2.small=1 ");
   const Function more = copy.trace(y, x, 1.0, x);
   EXPECT_NE(more.attributes().find("array.1.unit"), nullptr);
   EXPECT_NE(more.attributes().find("array.3.unit"), nullptr);

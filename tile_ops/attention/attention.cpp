@@ -14,6 +14,9 @@ Kernel forward_kernel("attention_forward", forward);
 Kernel delta_kernel("attention_backward_delta", backward_delta);
 Kernel keys_kernel("attention_backward_keys", backward_keys);
 Kernel query_kernel("attention_backward_query", backward_query);
+Kernel rows_kernel("attention_backward_rows", backward_rows);
+Kernel turned_kernel("attention_backward_turned", backward_turned);
+Kernel rounded_kernel("attention_backward_rounded", backward_rounded);
 Kernel bias_kernel("attention_backward_bias", backward_bias);
 Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
 
@@ -25,20 +28,16 @@ struct TileSize {
   int rows, cols, depth;
 };
 // On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
-TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool causal) {
+TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
   if (extent == 256 || query.scalar_type() == at::kDouble) return {32, 32, extent};
-  // Of a deep head sums take so many registers that narrow tiles are left; smaller ones waste less of a
-  // diagonal.
-  if (small && forward) {
-    if (extent == 64) return {128, 64, extent};
-    return causal ? TileSize{64, 64, extent} : TileSize{128, 32, extent};
-  }
+  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
+  if (small && forward) return {128, extent == 128 && bias ? 32 : 64, extent};
   return {64, small && extent == 128 ? 32 : 64, extent};
 }
-TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool causal) {
-  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, causal);
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool bias) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, bias);
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
 }
 // On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
@@ -173,12 +172,48 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
                  const OptionalTensor& residual) {
   const Problem p(query, key, value, is_causal, causal_align, scale);
   if (lse.numel() == 0) return;
-  const TileSize tile = tile_size(query, p.depth, 64, true, is_causal);
+  const TileSize tile = tile_size(query, p.depth, 64, true, bias.has_value());
   forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, key, value,
                         whole_bias(bias, p), out, lse, top ? *top : at::empty(lse.sizes(), lse.options()),
                         weight ? *weight : at::empty(lse.sizes(), lse.options()), if_any(residual), p.scale,
                         p.offset, p.group, tile.rows, tile.cols, tile.depth, operand_dtype(query),
                         p.scale < 0);
+}
+
+bool on_tensor_cores(const Tensor& query, const Problem& p) {
+  return !query.is_cpu() && p.depth <= 128 &&
+         (query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16);
+}
+// 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
+TileSize turned_tile_size(const Tensor& query, const Problem& p) {
+  if (p.depth <= 64) return {32, 128, 64};
+  constexpr int needed = 144 * 1024;  // tiles of key, value and scores, two each of query and grad_out
+  return shared_bytes_of(query) >= needed ? TileSize{64, 128, 128} : TileSize{32, 64, 128};
+}
+
+// The gradients of key and value, and that of query where it may be added up in no fixed order; returns
+// whether it was.
+bool run_turned(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
+                const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
+                const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, const Problem& p,
+                Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
+  const TileSize tile = turned_tile_size(query, p);
+  const bool adds = grad_query.defined() && !wants_fixed_order();
+  const OptionalTensor sums =
+      adds ? OptionalTensor(at::empty(query.sizes(), top.options()).zero_()) : std::nullopt;
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, top.options()),
+               delta = at::empty_like(shift);
+  if (shift.numel())
+    rows_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, if_any(residual), grad_lse, top, weight,
+                       shift, delta, p.scale, tile.rows, tile.depth);
+  if (key_tiles)
+    turned_kernel.launch({key_tiles, p.key_heads, p.batch}, query, key, value, bias, grad_out, shift, delta,
+                         if_defined(grad_key), if_defined(grad_value), sums, p.scale, p.offset, p.group,
+                         tile.rows, tile.cols, tile.depth);
+  if (adds && shift.numel())
+    rounded_kernel.launch({row_tiles, p.heads, p.batch}, *sums, grad_query, tile.rows, tile.depth);
+  return adds;
 }
 
 void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
@@ -191,14 +226,19 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
   const bool for_keys = grad_key.defined() || grad_value.defined();
   const bool one_pass =
       for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
-  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, is_causal);
+  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, bias.has_value());
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const bool turned = for_keys && on_tensor_cores(query, p);
+  const bool for_query =
+      !(turned && run_turned(grad_out, grad_lse, query, key, value, out, top, weight, residual, scores_bias,
+                             p, grad_query, grad_key, grad_value)) &&
+      grad_query.defined() && !one_pass;
   const Tensor delta = at::empty(top.sizes(), top.options());
-  if (delta.numel())
+  if (delta.numel() && (!turned || for_query || grad_bias.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, if_any(residual), grad_lse, delta,
                         tile.rows, static_cast<int>(most_depth));
 
-  if (for_keys && p.batch * p.key_heads > 0) {
+  if (for_keys && !turned && p.batch * p.key_heads > 0) {
     OptionalTensor sums, result;
     if (one_pass) result = grad_query;
     if (one_pass && query.scalar_type() != top.scalar_type()) sums = at::empty(query.sizes(), top.options());
@@ -209,7 +249,7 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
                          p.offset, p.group, static_cast<int>(span), tile.rows, tile.cols, tile.depth,
                          operand_dtype(query));
   }
-  if (grad_query.defined() && !one_pass && delta.numel())
+  if (for_query && delta.numel())
     query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, grad_out, top, weight,
                         delta, grad_query, p.scale, p.offset, p.group, tile.rows, tile.cols, tile.depth,
                         operand_dtype(query));

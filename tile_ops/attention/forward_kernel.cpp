@@ -19,7 +19,7 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   for (Tile j : scores.visible_keys(i)) {
     Tile product = scores.product(q, scores.key(j));
     Tile new_top = max(top, scores.greatest(product, i, j, negative));
-    Tile shrink = exp(top - new_top), p = scores.exponentials(product, new_top, i, j);
+    Tile shrink = scores.exponential(top - new_top), p = scores.exponentials(product, new_top, i, j);
     total = total * shrink + p.sum(1, true);
     sum = mma(p.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);
     top = new_top;

@@ -29,6 +29,7 @@ class Scores {
   Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
   Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
   Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
+  Tile exponential(Tile x) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
@@ -38,6 +39,9 @@ class Scores {
   Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
 
  private:
+  // To base 2, whose factor joins the scale: what that rounds is far below the rounding of 16-bit operands.
+  bool to_base_2() const { return info(operand_).bits == 16; }
+  static constexpr double log2_e = 1.4426950408889634;
   Tile added(Tile i, Tile j) const;  // the bias
   // `values` where seen, else `hidden`.
   Tile masked(Tile values, double hidden, Tile i, Tile j) const;
@@ -72,6 +76,19 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
                     Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
+
+// The same by tensor cores. First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta
+// the sum of backward_delta times -scale; both arrays reach over the whole of the last tile.
+void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                   std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
+                   Tile scale, int rows, int depth);
+// A block has a tile of keys. With sums, float32 zeros of the shape of query, it adds its part of the
+// gradient of query there, in no fixed order; they are rounded afterwards.
+void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
+                     std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
+                     std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
+                     Tile group, int rows, int cols, int depth);
+void backward_rounded(Array sums, Array grad_query, int rows, int depth);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,

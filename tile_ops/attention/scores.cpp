@@ -34,14 +34,12 @@ Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {
   return masked(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
 }
 
+Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
+
 Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j) const {
   // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
   // exp, which is slow where its results are too small.
-  if (!adds_ && info(operand_).bits == 16) {
-    // To base 2, whose factor joins the scale: what that rounds is far below the rounding of 16-bit operands.
-    constexpr double log2_e = 1.4426950408889634;
-    return masked(exp2(fma(product, scale_ * log2_e, top * -log2_e)), 0.0, i, j);
-  }
+  if (!adds_ && to_base_2()) return masked(exp2(fma(product, scale_ * log2_e, top * -log2_e)), 0.0, i, j);
   Tile s = adds_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
   return masked(exp(s), 0.0, i, j);
 }

@@ -1,8 +1,7 @@
 // gather, scatter and atomic_add: one element at a time.
-#include <atomic>
 #include <cstring>
-#include <mutex>
 
+#include "cpu/atomic_addition.h"
 #include "cpu/operand.h"
 #include "cpu/tables.h"
 
@@ -100,25 +99,16 @@ std::unique_ptr<Unit> lower_scatter(Lower& lower, const Op& op) {
   return unit;
 }
 
-// Adds one lane to one element. Dtypes of 16 bits have no atomic of their own: a lock an address does for
-// all.
 struct AtomicAddUnit final : Unit {
   Elements elements;
   WholeOperand value;
-  ChunkFunction add;
+  AtomicAddition add;
   Signal run(Frame& frame) const override {
-    static std::mutex locks[64];
     size_t mark = frame.scratch.mark();
-    const MoveRow& move = move_row(value.dtype);
-    const int64_t element = lane_bytes(lane_of(value.dtype)), bytes = info(value.dtype).bytes;
+    const int64_t element = lane_bytes(lane_of(value.dtype));
     const char* from = value.lanes(frame);
     elements.each(frame, value.count(), [&](int64_t i, char* address) {
-      if (!address) return;
-      std::lock_guard lock(locks[reinterpret_cast<uintptr_t>(address) / 64 % 64]);
-      Scalar old, sum;
-      move.load(address, 0, bytes, old.bytes, element, 1, 1);
-      add({1, 1, sum.bytes, 0, {old.bytes, from + i * element}, {0, 0}});
-      move.store(address, 0, bytes, sum.bytes, element, 1, 1);
+      if (address) add(address, from + i * element);
     });
     frame.scratch.release(mark);
     return Signal::next;
@@ -128,7 +118,7 @@ std::unique_ptr<Unit> lower_atomic_add(Lower& lower, const Op& op) {
   auto unit = std::make_unique<AtomicAddUnit>();
   unit->elements.connect(lower, op, 2);
   unit->value = WholeOperand::of(lower, op.operands[1]);
-  unit->add = find_elementwise("add", lane_of(unit->value.dtype))->variants[0];
+  unit->add = AtomicAddition(unit->value.dtype);
   return unit;
 }
 

@@ -152,7 +152,8 @@ TILE void store_shared(void* to, T from, int) {
 }
 
 // 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; not waited for.
-TILE u32 shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+using SharedPlace = u32;
+TILE SharedPlace shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 TILE void copy_async(void* to, const void* from, int bytes, int) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(bytes)
@@ -176,16 +177,16 @@ TILE void copy_async_wait() {
 // Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
 // each is transposed.
 template <bool turned>
-TILE void load_matrices(u32 (&to)[4], const void* row, int) {
+TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
   if (turned)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(shared_address(row))
+                 : "r"(row)
                  : "memory");
   else
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(shared_address(row))
+                 : "r"(row)
                  : "memory");
 }
 // sums += left (16 x 16) * right (16 x 8).
@@ -223,6 +224,15 @@ TILE void atomic_add_global(i32* to, i32 x, int) {
 }
 TILE void atomic_add_global(i64* to, i64 x, int) {
   asm volatile("red.global.add.u64 [%0], %1;" ::"l"(to), "l"(x) : "memory");
+}
+// Each of two neighbours; the address is a multiple of theirs.
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.global.add.v2.f32 [%0], {%1, %2};" ::"l"(to), "f"(x), "f"(y) : "memory");
+#else
+  atomic_add_global(to, x, line);
+  atomic_add_global(to + 1, y, line);
+#endif
 }
 TILE u32 load_global_word(const u32* at, int) {
   u32 x;

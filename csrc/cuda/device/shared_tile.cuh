@@ -10,11 +10,11 @@ template <class T, int rows_, int width_>
 struct SharedTile {
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
-  char* memory;
-
   // 8 chunks are all banks; shorter rows share them.
   static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
   static constexpr int period = turns * together;  // of rows: then the exchange begins anew
+  char* memory;  // begins at a multiple of `turns` chunks
+
   // Which chunk of memory holds chunk c of a row.
   TILE static int exchanged(int row, int c) { return c ^ (row / together & (turns - 1)); }
   TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }
@@ -58,16 +58,20 @@ TILE void copy_turned_async(To to, const Array<T, 2, S>& from, typename Array<T,
   copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }
 
-// From registers, in chunks where a thread holds neighbours.
-template <class S, class T, class L>
+// From registers, `together` neighbours at once.
+template <int together, class S, class T, class L>
 TILE void write_tile(S to, const Tile<T, L>& from, int line) {
   constexpr int chunk = S::chunk;
   if (!owner<L>()) return;
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) {
+  for (int r = 0; r < L::registers; r += together) {
     if (!valid<L>(r)) continue;
     const int row = L::thread(0) + L::element(0, r), column = L::thread(1) + L::element(1, r);
-    store_shared(to.place(row, column / chunk) + column % chunk * sizeof(T), from.x[r], line);
+    char* place = to.place(row, column / chunk) + column % chunk * sizeof(T);
+    if constexpr (together == 2)
+      store_shared(place, pair_at(from, r), line);
+    else
+      store_shared(place, from.x[r], line);
   }
 }
 

@@ -47,6 +47,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   for (size_t i = 0; i < op.results.size(); ++i)
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
   const std::string index = emitter.name(body.arguments[0]);
+  emitter.wait_for_readers(op);
   StagedLoop ahead(emitter, op);
   const std::optional<Constant> step = constant_of(op.operands[2]);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
@@ -58,6 +59,9 @@ void emit_for(Emitter& emitter, const Op& op) {
   ahead.begin_turn();
   emitter.block(body);
   ahead.end_turn();
+  // Readers of this turn meet the next one at a barrier, or here.
+  if (ahead.waits()) emitter.was_synchronized();
+  emitter.wait_for_readers(op);
   emitter.indent(-1);
   emitter.close();
   ahead.end();
@@ -67,14 +71,17 @@ void emit_loop(Emitter& emitter, const Op& op) {
   declare(emitter, op, 0);
   for (size_t i = 0; i < op.results.size(); ++i)
     emitter.define_alias(op.region().arguments[i], emitter.name(op.results[i]));
+  emitter.wait_for_readers(op);
   emitter.line(op, "for (;;) {");
   emitter.indent(1);
   emitter.block(op.region());
+  emitter.wait_for_readers(op);
   emitter.indent(-1);
   emitter.close();
 }
 
 void emit_if(Emitter& emitter, const Op& op) {
+  emitter.wait_for_readers(op);
   for (const Value* result : op.results)
     emitter.line(op,
                  str(emitter.type(result->type, emitter.layout_of(result)), " ", emitter.name(result), ";"));
@@ -85,6 +92,7 @@ void emit_if(Emitter& emitter, const Op& op) {
     emitter.line(op, i ? "} else {" : str("if (", emitter.name(op.operands[0]), ") {"));
     emitter.indent(1);
     emitter.block(op.region(i));
+    emitter.wait_for_readers(op);
     emitter.indent(-1);
   }
   emitter.close();
@@ -106,6 +114,7 @@ const Op& loop_around(const Op& op) {
 void emit_jump(Emitter& emitter, const Op& op) {
   const Op& loop = loop_around(op);
   assign(emitter, op, loop.results, loop.results.size());
+  emitter.wait_for_readers(op);
   emitter.line(op, str(op.name(), ";"));
 }
 

@@ -21,6 +21,14 @@ void emit_fma(Emitter& emitter, const Op& op) {
   emitter.synchronize(op);
 }
 
+// Whether registers 2 r and 2 r + 1 hold neighbours of a row, the first at an even column.
+bool pairs(const Layout& layout) {
+  if (layout.padded() || layout.vector_along(1) % 2 != 0) return false;
+  for (const Digit& digit : layout.digits())
+    if (digit.axis == 1 && digit.weight != 1 && digit.weight % 2 != 0) return false;
+  return true;
+}
+
 // An operand of the tensor cores: where it stands, and whether something was written there just now.
 struct Place {
   std::string text;
@@ -35,19 +43,20 @@ Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, in
     return {str(side, "decltype(", name, "), ", operand.turned != staged->turned ? "true" : "false", ">{",
                 name, "}")};
   }
-  const Value* value = op.operands[i];
+  const Value* value = operand.value;
   const Type& type = value->type;
   const Layout& layout = emitter.layout_of(value);
   const MmaPlan rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
-  if (i == 0 && plan.warps_n == 1 && layout == accumulator_layout(type.shape, rows))
+  if (i == 0 && !operand.turned && plan.warps_n == 1 && layout == accumulator_layout(type.shape, rows))
     return {str("RegisterLeft<", type.dtype, ", ", emitter.layout(layout), ">{", emitter.name(value), "}")};
   const std::string name = emitter.temporary();
   emitter.line(op, str("const SharedTile<", type.dtype, ", ", type.shape[0], ", ", type.shape[1], "> ", name,
                        " = {shared_memory() + ", bytes, "};"));
   bytes += element_count(type.shape) * info(type.dtype).bytes;
   emitter.need_shared(op, bytes);
-  emitter.line(op, str("write_tile(", name, ", ", emitter.name(value), ", ", line_number(op), ");"));
-  return {str(side, "decltype(", name, "), false>{", name, "}"), true};
+  emitter.line(op, str("write_tile<", pairs(layout) ? 2 : 1, ">(", name, ", ", emitter.name(value), ", ",
+                       line_number(op), ");"));
+  return {str(side, "decltype(", name, "), ", operand.turned ? "true" : "false", ">{", name, "}"), true};
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
@@ -64,7 +73,7 @@ void emit_mma(Emitter& emitter, const Op& op) {
                     str("mma_sync<", op.type(0).dtype, ", ", op.type(0).shape[1], ", ", plan.blocks_m, ", ",
                         plan.blocks_n, ", ", plan.warps_m, ", ", plan.warps_n, ">(", left.text, ", ",
                         right.text, ", ", to, ", ", line_number(op), ")"));
-  if (written) emitter.synchronize(op);
+  if (written) emitter.leave_shared();
 }
 
 // A product has its accumulator's layout.

@@ -48,6 +48,7 @@ class Emulation final : public LaunchObserver {
  public:
   Emulation(cuda::Target target, PyObject* launch, size_t configuration)
       : target_(target), configuration_(cuda::configurations[configuration]), launch_(launch) {}
+  int shared_bytes() const override { return target_.shared_bytes; }
   char* memory(void* storage) override { return host_memory(*static_cast<c10::StorageImpl*>(storage)); }
   bool saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
            const std::function<Function()>& compiled) override {

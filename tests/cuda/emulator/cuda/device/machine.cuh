@@ -78,10 +78,12 @@ TILE void copy_async_wait() {
   emulator::wait_for_copies(groups);
 }
 
+using SharedPlace = u64;
+TILE SharedPlace shared_address(const void* at) { return (u64)at; }
 template <bool turned>
-TILE void load_matrices(u32 (&to)[4], const void* row, int line, const char* file = __builtin_FILE(),
+TILE void load_matrices(u32 (&to)[4], SharedPlace row, int line, const char* file = __builtin_FILE(),
                         int at = __builtin_LINE()) {
-  emulator::load_matrices(to, row, turned, {"the ldmatrix", line, file, at});
+  emulator::load_matrices(to, (const void*)row, turned, {"the ldmatrix", line, file, at});
 }
 struct bf16;
 struct f16;
@@ -128,6 +130,11 @@ TILE void atomic_add_global(T* to, T x, int line) {
     *to = (T)((u64)*to + (u64)x);
   else
     *to += x;
+}
+TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
+  emulator::check_global(to, 8, emulator::Access::change, false, line);
+  to[0] += x;
+  to[1] += y;
 }
 TILE u32 load_global_word(const u32* at, int line) {
   emulator::check_global_word(at, emulator::Access::change, line);

@@ -1,0 +1,36 @@
+// Tiles added to memory, each element at once.
+#pragma once
+#include "cuda/device/memory.cuh"
+
+namespace tile {
+
+template <int vector, int flags, class T, class L, class Window>
+TILE void add_window(const Window& window, const Tile<T, L>& from, int line) {
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; r += vector) {
+    if (!window.template inside<flags>(r)) continue;
+    if constexpr (vector == 2)
+      atomic_add_global_pair(window.address(r), from.x[r], from.x[r + 1], line);
+    else
+      atomic_add_element(window.address(r), from.x[r], line);
+  }
+}
+
+// `vector` neighbours of float32 at once.
+template <class L, int vector, int flags, class T, int n, class S>
+TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
+                   int line) {
+  const Window<L, T, n, S> window(array, start);
+  if (!owner<L>()) return;
+  // The same for all threads: no edge is near, and no addition is a branch.
+  bool whole = true;
+  TILE_UNROLL
+  for (int axis = 0; axis < n; ++axis)
+    whole = whole && start[axis] >= array.first[axis] && start[axis] + L::extent(axis) <= array.size[axis];
+  if (whole)
+    add_window<vector, flags | in_bounds>(window, from, line);
+  else
+    add_window<vector, flags>(window, from, line);
+}
+
+}  // namespace tile

@@ -1,0 +1,31 @@
+// add_tile: a tile added to memory, neighbours at once where layout, memory and chip allow.
+#include <numeric>
+
+#include "cuda/emitter.h"
+#include "cuda/lowering.h"
+#include "cuda/pipeline.h"
+
+namespace tile::cuda {
+namespace {
+
+void emit_add_tile(Emitter& emitter, const Op& op) {
+  emitter.need("add_tile.cuh");
+  const ArrayFacts facts = emitter.facts(op.operands[0]);
+  const Type& type = op.type(1);
+  const Layout& layout = emitter.layout_of(op.operands[1]);
+  // An edge would cut vectors in two where the extent is no multiple of theirs.
+  const bool together = facts.unit >= 0 && facts.whole && type.dtype == DType::f32 && !type.is_scalar();
+  const int width =
+      together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")), 2),
+                          layout.vector_along(facts.unit))
+               : 1;
+  emitter.line(op, str("add_tile<", emitter.layout(layout), ", ", width, ", ",
+                       op.has("in_bounds") ? "in_bounds" : "plain", ">(", emitter.name(op.operands[0]), ", ",
+                       start_text(emitter, op, 2), ", ", emitter.in_layout(op, op.operands[1], layout), ", ",
+                       line_number(op), ");"));
+}
+
+const AddLowering add_tile_{{"add_tile", emit_add_tile}};
+
+}  // namespace
+}  // namespace tile::cuda
