@@ -137,7 +137,7 @@ void LayoutPlan::spread(const Value* from, Layout layout) {
   for (; !open.empty(); open.pop_front()) {
     const Value* value = open.front();
     const auto edges = edges_.find(value);
-    if (edges == edges_.end()) continue;
+    if (edges == edges_.end() || (value != from && repeats_scalar(value))) continue;
     for (const Edge& edge : edges->second) {
       if (layouts_.count(edge.other)) continue;
       const Layout& known = layouts_.at(value);

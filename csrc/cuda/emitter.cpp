@@ -128,6 +128,8 @@ void Emitter::result_in(const Op& op, const Layout& given, const std::string& ex
 std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {
   if (value->type.is_scalar()) return str("full<", layout(wanted), ">(", name(value), ")");
   if (layout_of(value) == wanted) return name(value);
+  if (repeats_scalar(value))
+    return str("full<", layout(wanted), ">(", name(value->definition->operands[0]), ")");
   const std::string to = temporary();
   const Weights weights = row_major(value->type.shape);
   const std::string expression =

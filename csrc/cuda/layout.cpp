@@ -213,6 +213,11 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps) {
   return Layout(shape, std::move(dealer.digits));
 }
 
+bool repeats_scalar(const Value* value) {
+  const Op* made = value->definition;
+  return made && made->is("broadcast") && made->operands[0]->type.is_scalar();
+}
+
 Weights row_major(const Shape& shape) {
   Weights weights(shape.size(), 1);
   for (size_t i = shape.size(); i-- > 1;) weights[i - 1] = weights[i] * shape[i];

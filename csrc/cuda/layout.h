@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ir/type.h"
+#include "ir/op.h"
 
 namespace tile::cuda {
 
@@ -68,6 +68,9 @@ class Layout {
 // Lanes along `axis` first, `vector` elements each, then along the other axes from the last on; warps along
 // the other axes first, so that a row stays within a warp where it can.
 Layout blocked(const Shape& shape, int axis, int vector, int warps);
+
+// One number in all places: it has any layout, and what uses it in two places need not agree on one.
+bool repeats_scalar(const Value* value);
 
 // An element's place: the sum of coordinate * weight over its axes.
 using Weights = std::vector<int64_t>;
