@@ -213,7 +213,7 @@ std::string Emitter::define_struct(const std::string& prefix, const std::string&
   return structs_.back().first;
 }
 
-const std::string* Emitter::ring_of(const Op* loop) const {
+const Ring* Emitter::ring_of(const Op* loop) const {
   const auto found = rings_.find(loop);
   return found == rings_.end() ? nullptr : &found->second;
 }

@@ -17,6 +17,14 @@
 
 namespace tile::cuda {
 
+// The buffers of a loop that loads ahead. In a loop of products alone, that product: its fragments are read
+// one step ahead, also over the end of a turn.
+struct Ring {
+  std::string memory;  // of this turn's buffer
+  const Op* product = nullptr;
+  std::string fragments, copies = {}, next_turn = {};
+};
+
 class Emitter {
  public:
   Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -86,8 +94,8 @@ class Emitter {
   std::unordered_map<const Value*, std::string> names() const { return names_; }
   void forget(const Value* value) { names_.erase(value); }
   // The buffer of this turn, of a loop that loads ahead; null: it does not.
-  const std::string* ring_of(const Op* loop) const;
-  void set_ring(const Op* loop, std::string memory) { rings_[loop] = std::move(memory); }
+  const Ring* ring_of(const Op* loop) const;
+  void set_ring(const Op* loop, Ring ring) { rings_[loop] = std::move(ring); }
   // Loads that stand already at the beginning of their loop's turn.
   void set_loaded(const Op* load) { loaded_.insert(load); }
   bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
@@ -118,7 +126,7 @@ class Emitter {
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;
   std::map<std::string, std::string> rows_;
-  std::unordered_map<const Op*, std::string> rings_;
+  std::unordered_map<const Op*, Ring> rings_;
   std::set<const Op*> loaded_;
 };
 

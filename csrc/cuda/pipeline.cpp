@@ -66,6 +66,14 @@ std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   return "{" + join(starts) + "}";
 }
 
+std::string part_text(const Op& mma, const MmaPlan& plan) {
+  return str("Part<", mma.type(0).dtype, ", ", mma.type(0).shape[1], ", ", plan.blocks_m, ", ", plan.blocks_n,
+             ", ", plan.warps_m, ", ", plan.warps_n, ">");
+}
+std::string operand_text(size_t i, const std::string& tile_type, bool turned, const std::string& tile) {
+  return str(i ? "SharedRight<" : "SharedLeft<", tile_type, ", ", turned ? "true" : "false", ">{", tile, "}");
+}
+
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns) {
   emitter.need("loop.cuh");
   return str("index_after<", turns, ">(", index, ", ", emitter.name(loop.operands[1]), ", ",
@@ -76,10 +84,10 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   emitter.need("shared_tile.cuh");
   const Op& load = *staged.load;
   const std::string name = emitter.name(load.results[0]);
-  const std::string* ring = emitter.ring_of(staged.loop);
+  const Ring* ring = emitter.ring_of(staged.loop);
   if (ring) {
     const std::vector<const Staged*> all = emitter.staging().ahead_of(*staged.loop);
-    emitter.line(load, str("const ", tile_type(staged), " ", name, " = {", *ring, " + ",
+    emitter.line(load, str("const ", tile_type(staged), " ", name, " = {", ring->memory, " + ",
                            offset_in(all, &staged), "};"));
     return;
   }
@@ -166,7 +174,36 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   emitter.line(op, str("  ", index, " = ", index_after_text(emitter, op, index, 1), ";"));
   emitter.close();
   emitter.line(op, str("int ", stage_, " = 0;"));
-  emitter.set_ring(&op, str(memory, stage_, " * ", bytes));
+  emitter.set_ring(&op, {str(memory, stage_, " * ", bytes)});
+  product_ = stages_ > 2 ? emitter.staging().product_of(op) : nullptr;
+  if (product_) declare_fragments(memory, bytes);
+}
+
+void StagedLoop::declare_fragments(const std::string& memory, int64_t bytes) {
+  emitter_.need("mma_sync.cuh");
+  const std::string first = emitter_.temporary(), load = emitter_.temporary(), stage = emitter_.temporary(),
+                    part = part_text(*product_, emitter_.plan().mma(*product_));
+  std::string operands;
+  for (size_t i = 0; i < 2; ++i) {
+    const MmaOperand operand = mma_operand(product_->operands[i]);
+    const Staged& staged = *emitter_.staging().of(*operand.value->definition);
+    const std::string place = str("{", memory, stage, " * ", bytes, " + ", offset_in(staged_, &staged), "}");
+    operands += operand_text(i, tile_type(staged), operand.turned != staged.turned, place) + ", ";
+  }
+  emitter_.line(op_, str("Fragments<", part, "> ", first, ";"));
+  emitter_.line(op_, str("const auto ", load, " = [&](int ", stage, ") {"));
+  emitter_.indent(1);
+  emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
+  emitter_.synchronize(op_);
+  emitter_.line(*product_, str("load_first(", first, ", ", operands, line_number(*product_), ");"));
+  emitter_.indent(-1);
+  emitter_.close(";");
+  emitter_.line(op_, str(load, "(0);"));
+  Ring ring = *emitter_.ring_of(&op_);
+  ring.product = product_;
+  ring.fragments = first;
+  ring.next_turn = str("[&] { ", load, "(", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1); }");
+  emitter_.set_ring(&op_, std::move(ring));
 }
 
 // "const i32 t5 = index_after<2>(…);"
@@ -178,10 +215,14 @@ std::string StagedLoop::declare_index(int turns) {
 }
 
 void StagedLoop::begin_turn() {
-  if (!staged_.empty()) {
+  if (product_) {
+    Ring ring = *emitter_.ring_of(&op_);
+    ring.copies = str("[&] { ", copy_text(), " }");
+    emitter_.set_ring(&op_, std::move(ring));
+  } else if (!staged_.empty()) {
     emitter_.line(op_, str("copy_async_wait<", stages_ - 2, ">();"));
     emitter_.synchronize(op_);
-    if (!copies_late()) copy_ahead();
+    if (!copies_late()) emitter_.line(op_, copy_text());
   }
   for (size_t i = 0; i < loads_.size(); ++i) {
     const Value* value = loads_[i]->results[0];
@@ -195,14 +236,14 @@ void StagedLoop::begin_turn() {
                          join(next_), ");"));
 }
 // No branch: copies that are not wanted write zeros where no one reads.
-void StagedLoop::copy_ahead() {
+std::string StagedLoop::copy_text() {
   const std::string next = declare_index(stages_ - 1);
-  emitter_.line(op_, str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next,
-                         " < ", emitter_.name(op_.operands[1]), ");"));
+  return str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next, " < ",
+             emitter_.name(op_.operands[1]), ");");
 }
 void StagedLoop::end_turn() {
   if (staged_.empty()) return;
-  if (copies_late()) copy_ahead();
+  if (copies_late() && !product_) emitter_.line(op_, copy_text());
   emitter_.line(op_, str(stage_, " = ", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1;"));
 }
 void StagedLoop::end() {

@@ -16,6 +16,10 @@ std::string load_text(Emitter& emitter, const Op& op);
 // "index_after<2>(v3, v1, v2)": the index some turns behind this one of a counted loop, or its end.
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns);
 
+// "Part<bf16, 64, 4, 8, 2, 2>": of a warp in a product; "SharedLeft<tile type, false>{tile}": its operand i.
+std::string part_text(const Op& mma, const MmaPlan& plan);
+std::string operand_text(size_t i, const std::string& tile_type, bool turned, const std::string& tile);
+
 // The load of a staged tile: in a loop that runs ahead only its name, elsewhere the copy and the wait for it.
 void emit_staged_load(Emitter& emitter, const Staged& staged);
 
@@ -37,10 +41,12 @@ class StagedLoop {
   void declare_load(const std::string& parameters, const std::vector<const Op*>& address,
                     const std::function<void()>& body);
   std::string declare_index(int turns);  // of the turn some turns behind this one
-  void copy_ahead();
+  std::string copy_text();
+  void declare_fragments(const std::string& memory, int64_t bytes);
   // Behind the last reads of a turn, while the tensor cores are still at work; two buffers leave no time for
   // that.
   bool copies_late() const { return stages_ > 2; }
+  const Op* product_ = nullptr;  // of a loop of products alone
   std::vector<const Staged*> staged_;
   std::vector<const Op*> loads_;
   std::vector<std::string> next_;  // variables of the turn to come, one a load

@@ -99,6 +99,24 @@ const Staged* StagingPlan::of(const Op& load) const {
   return found == staged_.end() ? nullptr : &found->second;
 }
 
+const Op* StagingPlan::product_of(const Op& loop) const {
+  const Op* product = nullptr;
+  for (const auto& op : loop.region().ops) {
+    const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
+    if (!made || made->is_array() || made->is_scalar() || read_turned(*op)) continue;
+    if (const Staged* staged = of(*op); staged && staged->loop == &loop) continue;
+    if (product || !op->is("mma") || !on_tensor_cores(*op)) return nullptr;
+    product = op.get();
+  }
+  if (!product || product->operands[2]->owner != &loop.region()) return nullptr;
+  for (size_t i = 0; i < 2; ++i) {
+    const Op* load = mma_operand(product->operands[i]).value->definition;
+    const Staged* staged = load ? of(*load) : nullptr;
+    if (!staged || staged->loop != &loop) return nullptr;
+  }
+  return product;
+}
+
 std::vector<const Staged*> StagingPlan::ahead_of(const Op& loop) const {
   std::vector<const Staged*> all;
   for (const Op* load : order_)

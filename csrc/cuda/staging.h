@@ -30,6 +30,8 @@ class StagingPlan {
   bool read_turned(const Op& op) const { return turned_.count(&op) != 0; }
   // Those that run ahead of a loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
+  // The product of a loop that does nothing else, of operands that run ahead of it; null: it is no such loop.
+  const Op* product_of(const Op& loop) const;
 
  private:
   using Users = std::unordered_map<const Value*, std::vector<const Op*>>;

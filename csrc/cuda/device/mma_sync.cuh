@@ -73,28 +73,85 @@ struct SharedRight {
   };
 };
 
-template <class T, int k, int blocks_m, int blocks_n, int warps_m, int warps_n, class L, class Left,
-          class Right>
-TILE Tile<f32, L> mma_sync(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
-  static_assert(L::registers == blocks_m * blocks_n * 4, "the accumulator has another layout");
-  const int row = warp() / warps_n % warps_m * blocks_m * 16, column = warp() % warps_n * blocks_n * 8;
-  const typename Left::template From<blocks_m * 16, k> from_left(left, row);
-  const typename Right::template From<blocks_n * 8, k> from_right(right, column);
-  TILE_UNROLL
-  for (int step = 0; step < k; step += 16) {
-    u32 a[blocks_m][4];
+// The part of a warp in a product of depth k.
+template <class T, int k_, int blocks_m_, int blocks_n_, int warps_m, int warps_n>
+struct Part {
+  static constexpr int k = k_, blocks_m = blocks_m_, blocks_n = blocks_n_;
+  using Left = u32[blocks_m][4];
+  using Right = u32[4];  // of two blocks
+  TILE static int row() { return warp() / warps_n % warps_m * blocks_m * 16; }
+  TILE static int column() { return warp() % warps_n * blocks_n * 8; }
+  // Blocks n and n + 1 of all rows.
+  template <class L>
+  TILE static void multiply(Tile<f32, L>& sums, const Left& a, const Right& b, int n) {
+    static_assert(L::registers == blocks_m * blocks_n * 4, "the accumulator has another layout");
     TILE_UNROLL
-    for (int m = 0; m < blocks_m; ++m) from_left.load(a[m], m, step, line);
-    TILE_UNROLL
-    for (int n = 0; n < blocks_n; n += 2) {
-      u32 b[4];
-      from_right.load(b, step, n, line);
-      TILE_UNROLL
-      for (int m = 0; m < blocks_m; ++m) {
-        mma_16_8_16<T>(&sums.x[(m * blocks_n + n) * 4], a[m], b[0], b[1]);
-        mma_16_8_16<T>(&sums.x[(m * blocks_n + n + 1) * 4], a[m], b[2], b[3]);
-      }
+    for (int m = 0; m < blocks_m; ++m) {
+      mma_16_8_16<T>(&sums.x[(m * blocks_n + n) * 4], a[m], b[0], b[1]);
+      mma_16_8_16<T>(&sums.x[(m * blocks_n + n + 1) * 4], a[m], b[2], b[3]);
     }
+  }
+};
+template <class Part, class Left, class Right>
+struct Operands {
+  typename Left::template From<Part::blocks_m * 16, Part::k> left;
+  typename Right::template From<Part::blocks_n * 8, Part::k> right;
+  TILE Operands(const Left& left, const Right& right)
+      : left(left, Part::row()), right(right, Part::column()) {}
+  TILE void load_left(typename Part::Left& to, int step, int line) const {
+    TILE_UNROLL
+    for (int m = 0; m < Part::blocks_m; ++m) left.load(to[m], m, step, line);
+  }
+};
+
+template <class Part, class L, class Left, class Right>
+TILE Tile<f32, L> mma_sync(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
+  const Operands<Part, Left, Right> operands(left, right);
+  TILE_UNROLL
+  for (int step = 0; step < Part::k; step += 16) {
+    typename Part::Left a;
+    operands.load_left(a, step, line);
+    TILE_UNROLL
+    for (int n = 0; n < Part::blocks_n; n += 2) {
+      typename Part::Right b;
+      operands.right.load(b, step, n, line);
+      Part::multiply(sums, a, b, n);
+    }
+  }
+  return sums;
+}
+
+// Of a loop of products alone: what 16 steps of k multiply, which is read while the 16 before are multiplied.
+template <class Part>
+struct Fragments {
+  typename Part::Left left;
+  typename Part::Right right[Part::blocks_n / 2];
+  template <class Left, class Right>
+  TILE void load(const Operands<Part, Left, Right>& operands, int step, int line) {
+    operands.load_left(left, step, line);
+    TILE_UNROLL
+    for (int n = 0; n < Part::blocks_n; n += 2) operands.right.load(right[n / 2], step, n, line);
+  }
+};
+template <class Part, class Left, class Right>
+TILE void load_first(Fragments<Part>& to, const Left& left, const Right& right, int line) {
+  to.load(Operands<Part, Left, Right>(left, right), 0, line);
+}
+// A turn. `first`: the fragments it begins with, and behind it those of the next turn, which next_turn() loads;
+// copies() begins with the buffers of a later one.
+template <class Part, class L, class Left, class Right, class Copies, class NextTurn>
+TILE Tile<f32, L> mma_turn(Fragments<Part>& first, const Left& left, const Right& right, Tile<f32, L> sums,
+                           Copies copies, NextTurn next_turn, int line) {
+  const Operands<Part, Left, Right> operands(left, right);
+  TILE_UNROLL
+  for (int step = 0; step < Part::k; step += 16) {
+    const Fragments<Part> now = first;
+    const bool last = step + 16 >= Part::k;
+    if (!last) first.load(operands, step + 16, line);
+    if (step == 0) copies();
+    if (last) next_turn();
+    TILE_UNROLL
+    for (int n = 0; n < Part::blocks_n; n += 2) Part::multiply(sums, now.left, now.right[n / 2], n);
   }
   return sums;
 }

@@ -1,6 +1,7 @@
 // Matrix products: operands in shared memory, the accumulator in registers.
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -36,12 +37,10 @@ struct Place {
 };
 Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, int64_t& bytes) {
   const MmaOperand operand = mma_operand(op.operands[i]);
-  const char* side = i ? "SharedRight<" : "SharedLeft<";
   const Op* load = operand.value->definition;
   if (const Staged* staged = load ? emitter.staging().of(*load) : nullptr) {
     const std::string name = emitter.name(operand.value);
-    return {str(side, "decltype(", name, "), ", operand.turned != staged->turned ? "true" : "false", ">{",
-                name, "}")};
+    return {operand_text(i, str("decltype(", name, ")"), operand.turned != staged->turned, name)};
   }
   const Value* value = operand.value;
   const Type& type = value->type;
@@ -56,7 +55,7 @@ Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, in
   emitter.need_shared(op, bytes);
   emitter.line(op, str("write_tile<", pairs(layout) ? 2 : 1, ">(", name, ", ", emitter.name(value), ", ",
                        line_number(op), ");"));
-  return {str(side, "decltype(", name, "), ", operand.turned ? "true" : "false", ">{", name, "}"), true};
+  return {operand_text(i, str("decltype(", name, ")"), operand.turned, name), true};
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
@@ -69,10 +68,14 @@ void emit_mma(Emitter& emitter, const Op& op) {
   const Place left = place_of(emitter, op, 0, plan, bytes), right = place_of(emitter, op, 1, plan, bytes);
   const bool written = left.written || right.written;
   if (written) emitter.synchronize(op);
+  const Ring* ring = emitter.ring_of(op.parent->parent);
+  if (ring && ring->product == &op)
+    return emitter.result_in(op, layout,
+                             str("mma_turn(", ring->fragments, ", ", left.text, ", ", right.text, ", ", to,
+                                 ", ", ring->copies, ", ", ring->next_turn, ", ", line_number(op), ")"));
   emitter.result_in(op, layout,
-                    str("mma_sync<", op.type(0).dtype, ", ", op.type(0).shape[1], ", ", plan.blocks_m, ", ",
-                        plan.blocks_n, ", ", plan.warps_m, ", ", plan.warps_n, ">(", left.text, ", ",
-                        right.text, ", ", to, ", ", line_number(op), ")"));
+                    str("mma_sync<", part_text(op, plan), ">(", left.text, ", ", right.text, ", ", to, ", ",
+                        line_number(op), ")"));
   if (written) emitter.leave_shared();
 }
 
