@@ -30,20 +30,33 @@ std::string by_axis(const std::vector<std::string>& terms) {
   return text.empty() ? "0" : text;
 }
 
-std::string layout_body(const Layout& layout, int threads) {
+std::string index_text(const Digit& digit, const Layout& layout, int threads, int blocks) {
+  switch (digit.level) {
+    case Level::reg:
+      return digit_text(digit, "r", layout.registers());
+    case Level::lane:
+      return digit_text(digit, "lane()", 32);
+    case Level::warp:
+      return digit_text(digit, "warp()", threads / 32);
+    case Level::cta:
+      return digit_text(digit, "block_of_cluster()", blocks);
+  }
+  return {};
+}
+
+std::string layout_body(const Layout& layout, int threads, int blocks) {
   std::vector<std::string> of_thread(layout.shape().size()), of_register(layout.shape().size()), extents;
   for (const Digit& digit : layout.digits()) {
-    const bool reg = digit.level == Level::reg, lane = digit.level == Level::lane;
-    std::string& terms = (reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
+    std::string& terms =
+        (digit.level == Level::reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
     if (!terms.empty()) terms += " + ";
-    terms += reg    ? digit_text(digit, "r", layout.registers())
-             : lane ? digit_text(digit, "lane()", 32)
-                    : digit_text(digit, "warp()", threads / 32);
+    terms += index_text(digit, layout, threads, blocks);
   }
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
   return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
              "  static constexpr int rank = ", layout.rank(), ", registers = ", layout.registers(),
-             ", replicas = ", layout.replicas(threads), ";\n",
+             ", replicas = ", layout.replicas(threads),
+             ", block_replicas = ", layout.block_replicas(blocks), ";\n",
              "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
              "  TILE static constexpr int extent(int axis) { return ", by_axis(extents), "; }\n",
              "  TILE static int thread(int axis) { return ", by_axis(of_thread), "; }\n",
@@ -67,7 +80,21 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       entry_(identifier(function.name())) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
+  met_ = plan.cluster() == 1;
   block(function.body());
+}
+
+// Whether blocks of a cluster may send each other something there.
+bool Emitter::exchanges(const Op& op) const {
+  const auto across = [&](const Op& each) {
+    if (order_.barrier_before(each)) return true;
+    return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
+      return each.name().starts_with("reduce_") && layout_of(operand).across_blocks();
+    });
+  };
+  bool any = across(op);
+  for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { any = any || across(inner); });
+  return any;
 }
 
 std::string Emitter::name(const Value* value) {
@@ -99,6 +126,17 @@ void Emitter::line(const Op& op, const std::string& text) {
 }
 
 void Emitter::synchronize(const Op& op) { line(op, str("synchronize(", line_number(op), ");")); }
+void Emitter::synchronize_memory(const Op& op) {
+  if (plan_.cluster() == 1) return synchronize(op);
+  meet_blocks(op);
+  line(op, str("arrive_in_cluster(", line_number(op), ");"));
+  line(op, str("wait_in_cluster(", line_number(op), ");"));
+}
+void Emitter::meet_blocks(const Op& op) {
+  if (met_) return;
+  line(op, str("wait_in_cluster(", line_number(op), ");"));
+  met_ = true;
+}
 
 void Emitter::result(const Op& op, const std::string& expression) {
   const Value* value = op.results[0];
@@ -128,10 +166,12 @@ std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& w
 std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
                            const Weights& from_weights, const Layout& to_layout, const Weights& to_weights) {
   need("move.cuh");
-  const auto map = register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads());
+  const auto map =
+      register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads(), plan_.cluster());
   if (map)
     return str("registers<", layout(to_layout), ">(", from, ", [](int r) { ", map_text(*map, to_layout),
                " })");
+  leaves_block_ |= from_layout.across_blocks();
   int64_t last = 1;
   for (size_t axis = 0; axis < from_weights.size(); ++axis)
     last += (from_layout.shape()[axis] - 1) * from_weights[axis];
@@ -205,7 +245,11 @@ const std::string* Emitter::ring_of(const Op* loop) const {
 }
 
 void Emitter::block(const Block& block) {
-  for (const auto& each : block.ops) op(*each);
+  for (const auto& each : block.ops) {
+    // The blocks of a cluster meet once before they first exchange anything, outside of loops and branches.
+    if (depth_ == 1 && !met_ && exchanges(*each)) meet_blocks(*each);
+    op(*each);
+  }
 }
 
 void Emitter::op(const Op& op) {
@@ -216,19 +260,20 @@ void Emitter::op(const Op& op) {
     if (const Op* load = mma_operand(result).value->definition; load && staging_.of(*load)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
-  if (order_.barrier_before(op)) synchronize(op);
+  if (order_.barrier_before(op)) synchronize_memory(op);
   lowering->emit(*this, op);
 }
 
 std::string Emitter::text() const {
   std::string text =
-      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block.\n");
+      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block",
+          plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
   text += "\nnamespace tile {\n\n";
   for (const auto& [name, row] : rows_) text += row;
   if (!rows_.empty()) text += '\n';
   for (size_t i = 0; i < layouts_.size(); ++i)
-    text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
+    text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads(), plan_.cluster()), "};\n");
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
@@ -237,6 +282,7 @@ std::string Emitter::text() const {
     text += str("\nTILE char* turned_memory(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ",
                 scratch_bytes_, " + turn * ", turned_bytes_, ";\n}\n");
   std::string parameters, views = turned_bytes_ ? "  int turn = 0;\n" : "";
+  if (plan_.cluster() > 1) views += "  arrive_in_cluster(0);\n";
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Type& type = arguments[i]->type;
@@ -251,7 +297,8 @@ std::string Emitter::text() const {
                  facts(arguments[i]).unit, ">(p", i, ");\n");
   }
   text += str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ",
-              entry_, "(", parameters, ") {\n", views, body_, "}\n\n", "}  // namespace tile\n");
+              entry_, "(", parameters, ") {\n", views, body_,
+              plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

@@ -17,6 +17,8 @@ struct Lowering {
   // results of it. Without the function there is none.
   std::optional<Layout> (*relate)(const Op& op, const Value* from, const Value* to,
                                   const Layout& layout) = nullptr;
+  // Whether its tiles may be dealt over the blocks of a cluster.
+  bool across = false;
 };
 
 // `static const AddLowering gather_{{"gather", …}};`

@@ -95,7 +95,7 @@ TILE Tile<T, L> load(const Array<T, n>& array, const i64 (&start)[n ? n : 1], T 
 template <int vector, int flags, class T, class L, int n>
 TILE void store(const Array<T, n>& array, const i64 (&start)[n ? n : 1], const Tile<T, L>& from, int line) {
   const Window<L, T, n> window(array, start);
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
     bool all = window.template inside<flags>(r);
@@ -117,9 +117,9 @@ template <int flags, class T>
 TILE T load_scalar(const Array<T, 0>& array, T pad, int line) {
   return load_element<(flags & constant_array) != 0>(array.data, array.size[0] != 0, pad, line);
 }
-template <class T>
+template <class L, class T>
 TILE void store_scalar(const Array<T, 0>& array, T from, int line) {
-  store_element(array.data, from, array.size[0] && thread() == 0, line);
+  store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
 // The element at an index an axis; null where there is none.
@@ -161,7 +161,7 @@ TILE Tile<T, L> gather(const Array<T, n>& array, T pad, int line, Mask mask, con
 template <class L, class T, int n, class Mask, class... I>
 TILE void scatter(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
                   const Tile<I, L>&... index) {
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = element_of<L>(array, r, mask, index...);
@@ -197,7 +197,7 @@ TILE void atomic_add_element(u64* to, u64 x, int line) { atomic_add_global((i64*
 template <class L, class T, int n, class Mask, class... I>
 TILE void atomic_add(const Array<T, n>& array, const Tile<T, L>& from, int line, Mask mask,
                      const Tile<I, L>&... index) {
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = element_of<L>(array, r, mask, index...);

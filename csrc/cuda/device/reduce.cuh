@@ -1,4 +1,5 @@
-// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory.
+// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory, then
+// over the blocks of a cluster through theirs.
 #pragma once
 #include "cuda/device/math.cuh"
 #include "cuda/device/tile.cuh"
@@ -51,18 +52,85 @@ TILE A shuffle_xor_value(A x, int mask, int line) {
   }
 }
 
-// Plan: into(r), the register of the result that register r goes to; lanes and warps, the bits of their
-// numbers that are summed over; all_warps, their number. Sums of warps meet in `shared`: where that is
-// `turned`, the next reduction takes another place, so that its barrier is also the one behind this.
-template <class Op, class L, class Plan, bool turned, class T, class From>
-TILE Tile<T, L> reduce(const Tile<T, From>& from, char* shared, int line) {
-  using A = typename Op::template Kept<T>;
-  A sums[L::registers];
+// The bits of x that are set in `mask`, side by side; and back.
+template <int mask>
+TILE constexpr int gathered_bits(int x) {
+  int to = 0, at = 0;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) to |= (x >> bit & 1) << at++;
+  return to;
+}
+template <int mask>
+TILE constexpr int scattered_bits(int x) {
+  int to = 0, at = 0;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) to |= (x >> at++ & 1) << bit;
+  return to;
+}
+TILE constexpr int count_of(int mask) {
+  int count = 1;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) count *= 2;
+  return count;
+}
+
+// Each block of a cluster sends its sums to all that add them up; each adds them in one order, to equal bits.
+// The place is taken in turns: who writes to it again has met everyone who read it.
+template <class Op, class Plan, class A, int registers>
+TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
+  constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::lanes,
+                other_warps = (Plan::all_warps - 1) & ~Plan::warps, columns = count_of(other_lanes),
+                senders = count_of(Plan::lanes);
+  A* memory = (A*)across;
+  const int place = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
+  constexpr int places = count_of(other_warps) * columns;
+  const int own = block_of_cluster(), from = gathered_bits<Plan::blocks>(own);
+  if ((warp() & Plan::warps) == 0) {
+    TILE_UNROLL
+    for (int first = 0; first < blocks; first += senders) {
+      const int to = first + gathered_bits<Plan::lanes>(lane());
+      if (to < blocks) {
+        TILE_UNROLL
+        for (int r = 0; r < registers; ++r)
+          store_shared_of((own & ~Plan::blocks) | scattered_bits<Plan::blocks>(to),
+                          memory + (r * places + place) * blocks + from, sums[r], line);
+      }
+    }
+  }
+  arrive_in_cluster(line);
+  wait_in_cluster(line);
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
+  for (int r = 0; r < registers; ++r) {
+    const A* all = memory + (r * places + place) * blocks;
+    A sum = load_shared<A>(all, line);
+    TILE_UNROLL
+    for (int block = 1; block < blocks; ++block) sum = Op::combine(sum, load_shared<A>(all + block, line));
+    sums[r] = sum;
+  }
+}
+
+// Plan: into(r), the register of the result that register r goes to; lanes, warps and blocks, the bits of
+// their numbers that are summed over; all_warps, the number of warps.
+template <class Op, class L, class Plan, class T, class From>
+TILE auto partial(const Tile<T, From>& from) {
+  using A = typename Op::template Kept<T>;
+  Tile<A, L> sums;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) sums.x[r] = Op::template start<A>();
   TILE_UNROLL
   for (int r = 0; r < From::registers; ++r)
-    if (valid<From>(r)) sums[Plan::into(r)] = Op::combine(sums[Plan::into(r)], convert<A>(from.x[r]));
+    if (valid<From>(r))
+      sums.x[Plan::into(r)] = Op::combine(sums.x[Plan::into(r)], convert<A>(from.x[r]));
+  return sums;
+}
+
+// Sums of warps meet in `shared`: where that is `turned`, the next reduction takes another place, so that its
+// barrier is also the one behind this. Sums of blocks meet in `across`.
+template <class Op, class T, class L, class Plan, bool turned, class A>
+TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shared, char* across = nullptr) {
+  A sums[L::registers];
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) sums[r] = of_thread.x[r];
   TILE_UNROLL
   for (int bit = 1; bit < 32; bit *= 2) {
     if (!(Plan::lanes & bit)) continue;
@@ -110,10 +178,15 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, char* shared, int line) {
     }
     if (!turned) synchronize(line);
   }
+  if constexpr (Plan::blocks != 0) reduce_in_cluster<Op, Plan>(sums, across, line);
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) to.x[r] = convert<T>(sums[r]);
   return to;
+}
+template <class Op, class L, class Plan, bool turned, class T, class From>
+TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
+  return reduce_partial<Op, T, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
 }
 
 }  // namespace tile

@@ -5,6 +5,7 @@
 //   thread(axis)      this thread's part of the coordinate
 //   element(axis, r)  register r's part
 //   replicas          bits of the thread's number in which threads hold the same elements
+//   block_replicas    bits of the block's number in its cluster in which blocks do
 #pragma once
 #include "cuda/device/types.cuh"
 
@@ -77,6 +78,15 @@ TILE bool valid(int r) {
 template <class L>
 TILE bool owner() {
   return L::replicas == 0 || (thread() & L::replicas) == 0;
+}
+
+// The same for global memory: of a cluster's blocks, too, one writes.
+template <class L>
+TILE bool stores() {
+  if constexpr (L::block_replicas != 0)
+    return owner<L>() && (block_of_cluster() & L::block_replicas) == 0;
+  else
+    return owner<L>();
 }
 
 template <class L, class T>

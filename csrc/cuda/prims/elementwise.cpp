@@ -54,7 +54,7 @@ void emit_row(Emitter& emitter, const Op& op) {
 
 template <size_t... row>
 std::vector<AddLowering> add_rows(std::index_sequence<row...>) {
-  return {AddLowering({rows[row].name, emit_row<row>, same_layout})...};
+  return {AddLowering({rows[row].name, emit_row<row>, same_layout, true})...};
 }
 const std::vector<AddLowering> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
 
@@ -65,9 +65,9 @@ void emit_cast(Emitter& emitter, const Op& op) {
                  call(emitter, op, str(op.name(), stays_here(op) ? "_here<" : "<", op.dtype("dtype"), ">")));
 }
 
-const AddLowering where_{{"where", emit_where, same_layout}};
-const AddLowering astype_{{"astype", emit_cast, same_layout}};
-const AddLowering bitcast_{{"bitcast", emit_cast, same_layout}};
+const AddLowering where_{{.name = "where", .emit = emit_where, .relate = same_layout, .across = true}};
+const AddLowering astype_{{.name = "astype", .emit = emit_cast, .relate = same_layout, .across = true}};
+const AddLowering bitcast_{{.name = "bitcast", .emit = emit_cast, .relate = same_layout, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -70,10 +70,10 @@ void emit_cat(Emitter& emitter, const Op& op) {
               op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
 }
 
-const AddLowering arange_{{"arange", emit_arange}};
-const AddLowering broadcast_{{"broadcast", emit_broadcast, relate_broadcast}};
-const AddLowering reshape_{{"reshape", emit_reshape, relate_reshape}};
-const AddLowering permute_{{"permute", emit_permute, relate_permute}};
+const AddLowering arange_{{.name = "arange", .emit = emit_arange, .across = true}};
+const AddLowering broadcast_{{.name = "broadcast", .emit = emit_broadcast, .relate = relate_broadcast, .across = true}};
+const AddLowering reshape_{{.name = "reshape", .emit = emit_reshape, .relate = relate_reshape, .across = true}};
+const AddLowering permute_{{.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
 const AddLowering cat_{{"cat", emit_cat}};
 
 }  // namespace
