@@ -12,6 +12,7 @@ using namespace group_norm;
 Kernel fused("group_norm", fused_kernel);
 Kernel fused_run("group_norm_run", fused_run_kernel);
 Kernel one_tile("group_norm_tile", one_tile_kernel);
+Kernel one_tile_backward("group_norm_tile_backward", one_tile_backward_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
 Kernel stream_moments("group_norm_moments", stream_moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
@@ -70,16 +71,37 @@ class Images {
   bool holds_group(int64_t groups) const {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
   }
-  // Whether the channels of the input are one run of memory.
+  // Whether the channels of all are one run of memory.
   bool dense() const {
-    const auto run = [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; };
-    return run(views_[0]) && run(views_[1]);
+    return std::all_of(views_.begin(), views_.end(),
+                       [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; });
   }
-  // Whether registers hold a group, exactly. Of powers of two, so that the number of kernels is bounded.
-  bool fits_registers(int64_t groups) const {
+  // Groups that are a tile of a kernel which keeps `kept` tensors of them in registers; 0: these hold none.
+  // Of powers of two, so that the number of kernels is bounded, and without an edge.
+  int64_t groups_a_tile(int64_t groups, int64_t kept) const {
+    if (!on_gpu || !std::has_single_bit(static_cast<uint64_t>(pixels))) return 0;
     const int64_t elements = channels / groups * pixels;
-    return on_gpu && axis && dense() && std::has_single_bit(static_cast<uint64_t>(pixels)) &&
-           elements % 256 == 0 && elements <= 40960;
+    const int64_t bytes = kept * elements * info(views_[0].dtype).bytes, most = most_tile_bytes(views_[0]);
+    if (axis) return dense() && elements % 256 == 0 && (bytes <= most || kept * elements <= 40960);
+    // Rows of at least two sectors of memory, in whole vectors.
+    const int64_t row = channels / groups * info(views_[0].dtype).bytes;
+    int64_t best = 0;
+    for (int64_t n = 1; n <= groups && n * bytes <= most && best * row < 64; n *= 2)
+      if (groups % n == 0 && n * row % 16 == 0 && (n * row >= 32 || n == groups)) best = n;
+    return best;
+  }
+  // The arrays of such a kernel: [N, G, elements of a group], of channels_last [N, pixels, C].
+  ArrayArgument in_tiles(size_t i, int64_t groups) const {
+    ArrayArgument array = views_[i];
+    if (axis) {
+      array.sizes[1] = groups;
+      array.sizes[2] = channels / groups * pixels;
+      array.strides[1] = array.sizes[2];
+    } else {
+      std::swap(array.sizes[1], array.sizes[2]);
+      std::swap(array.strides[1], array.strides[2]);
+    }
+    return array;
   }
   // Blocks that each walk some pixel tiles: enough for every multiprocessor, and no more than makes a block's
   // channel vectors pay.
@@ -231,10 +253,11 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     run.strides[2] = 1;
     return run;
   };
-  if (images.fits_registers(groups)) {
-    one_tile.launch({groups, n}, flat(1), by_group(weight, groups), by_group(bias, groups), flat(0), mean,
-                    rstd, eps, silu, static_cast<int>(images.channels / groups),
-                    static_cast<int>(images.pixels));
+  if (const int64_t together = images.groups_a_tile(groups, 1)) {
+    one_tile.launch({groups / together, n}, images.in_tiles(1, groups), weight, bias,
+                    images.in_tiles(0, groups), mean, rstd, eps, silu, static_cast<int>(together),
+                    static_cast<int>(images.channels / groups), static_cast<int>(images.pixels),
+                    images.axis ? 2 : 0);
     images.finish();
     return;
   }
@@ -266,6 +289,17 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
   Images images({grad_input.value_or(problem.input), grad_out, problem.input}, true, grad_input.has_value());
+  if (const int64_t together = images.groups_a_tile(problem.groups, 2)) {
+    const std::optional<ArrayArgument> out =
+        grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
+    one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),
+                             images.in_tiles(2, problem.groups), problem.weight, problem.bias, problem.mean,
+                             problem.rstd, out, grad_weight, grad_bias, problem.silu,
+                             static_cast<int>(together), static_cast<int>(images.channels / problem.groups),
+                             static_cast<int>(images.pixels), images.axis ? 2 : 0);
+    if (grad_input) images.finish();
+    return;
+  }
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
@@ -309,8 +343,7 @@ void backward(const at::Tensor& grad_out, const Problem& problem, const Optional
     backward(problem.part(first, count), part(grad_out),
              grad_input ? Optional(part(*grad_input)) : std::nullopt, part(weight_parts), part(bias_parts));
   });
-  if (grad_weight) sum_parts(weight_parts, *grad_weight);
-  if (grad_bias) sum_parts(bias_parts, *grad_bias);
+  sum_parts({weight_parts, grad_weight}, {bias_parts, grad_bias});
 }
 
 const auto group_norm_ =

@@ -1,6 +1,8 @@
 // Sums that many blocks add to: each block writes its part, a second kernel adds the parts in order.
 // Deterministic.
 #pragma once
+#include <optional>
+
 #include "tile/op.h"
 
 namespace tile {
@@ -14,5 +16,11 @@ Parts parts(int64_t tiles, int64_t slices, int64_t wanted);
 
 // out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements.
 void sum_parts(const at::Tensor& parts, const at::Tensor& out);
+// Two of them, of as many elements, in one launch where there is a GPU; a missing one is not summed.
+struct Summed {
+  const at::Tensor& parts;
+  const std::optional<at::Tensor>& out;
+};
+void sum_parts(const Summed& first, const Summed& second);
 
 }  // namespace tile

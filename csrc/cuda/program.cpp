@@ -22,9 +22,9 @@ int64_t most_tile_bytes(const Target& target) {
 }
 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
-  const Cluster wanted = cluster_of(given, target, configuration);
-  // Where an element would have to go to another block, one block does it all.
-  if (!make(given, target, configuration, wanted)) make(given, target, configuration, {});
+  Cluster cluster = cluster_of(given, target, configuration);
+  // Where an element would have to go to another block, fewer hold the tile, at last one.
+  while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.kept *= 2;
 }
 
 bool Program::make(const Function& given, const Target& target, const Configuration& configuration,

@@ -158,23 +158,39 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
     }
     if (!turned) synchronize(line);
   } else if constexpr (Plan::warps != 0) {
+    constexpr int other_lanes = 31 & ~Plan::lanes, columns = count_of(other_lanes),
+                  copies = count_of(Plan::lanes), warps = count_of(Plan::warps);
     A* memory = (A*)shared;
-    if ((lane() & Plan::lanes) == 0) {
+    const int column = gathered_bits<other_lanes>(lane()), copy = gathered_bits<Plan::lanes>(lane());
+    if (copy == 0) {
       TILE_UNROLL
       for (int r = 0; r < L::registers; ++r)
-        store_shared(memory + (r * Plan::all_warps + warp()) * 32 + lane(), sums[r], line);
+        store_shared(memory + (r * Plan::all_warps + warp()) * columns + column, sums[r], line);
     }
     synchronize(line);
-    TILE_UNROLL
-    for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
-    const int mine = warp() & ~Plan::warps, column = lane() & ~Plan::lanes;
-    TILE_UNROLL
-    for (int other = 0; other < Plan::all_warps; ++other) {
-      if (other & ~Plan::warps) continue;
+    const int mine = warp() & ~Plan::warps;
+    const auto of_warp = [&](int r, int other) {
+      const int from = mine | scattered_bits<Plan::warps>(other);
+      return load_shared<A>(memory + (r * Plan::all_warps + from) * columns + column, line);
+    };
+    if constexpr (copies >= warps) {
+      // Lanes with the same sums each take that of another warp.
       TILE_UNROLL
-      for (int r = 0; r < L::registers; ++r)
-        sums[r] = Op::combine(
-            sums[r], load_shared<A>(memory + (r * Plan::all_warps + (mine | other)) * 32 + column, line));
+      for (int r = 0; r < L::registers; ++r) sums[r] = of_warp(r, copy % warps);
+      TILE_UNROLL
+      for (int bit = 1; bit < warps; bit *= 2) {
+        TILE_UNROLL
+        for (int r = 0; r < L::registers; ++r)
+          sums[r] = Op::combine(sums[r],
+                                shuffle_xor_value(sums[r], scattered_bits<Plan::lanes>(bit), line));
+      }
+    } else {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r) {
+        sums[r] = of_warp(r, 0);
+        TILE_UNROLL
+        for (int other = 1; other < warps; ++other) sums[r] = Op::combine(sums[r], of_warp(r, other));
+      }
     }
     if (!turned) synchronize(line);
   }

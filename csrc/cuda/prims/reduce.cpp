@@ -49,18 +49,19 @@ int sum_bytes(DType dtype) {
   return small ? 4 : info(dtype).bytes;
 }
 
+// How many numbers differ in these bits alone.
+int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
+
 // Over warps sums go through shared memory: of each warp one a register, or one a lane.
 int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
   if (plan.warps == 0) return 0;
-  const bool one = plan.lanes == 31 && plan.warps == warps - 1;
-  return int64_t{one ? 1 : 32} * warps * to.registers() * sum_bytes(dtype);
+  return count_of(31 & ~plan.lanes) * warps * to.registers() * sum_bytes(dtype);
 }
 // Over a cluster each block gets those of all blocks: as many as there are different sums.
 int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
   if (plan.blocks == 0) return 0;
-  const auto count = [](int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); };
-  return count(plan.blocks) * count(31 & ~plan.lanes) * count((warps - 1) & ~plan.warps) * to.registers() *
-         sum_bytes(dtype);
+  return count_of(plan.blocks) * count_of(31 & ~plan.lanes) * count_of((warps - 1) & ~plan.warps) *
+         to.registers() * sum_bytes(dtype);
 }
 
 // Reductions side by side of which none needs another's result: from `op` on where it is their first, else
