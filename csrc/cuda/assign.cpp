@@ -31,7 +31,7 @@ int warps_for(const Function& function, const Cluster& cluster, int most) {
   largest = (largest + cluster.blocks - 1) / cluster.blocks;
   const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
   const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
-                                          std::min(most, cluster.blocks > 1 && cluster.kept > most_kept
+                                          std::min(most, cluster.blocks > 1 && cluster.kept > most_kept + most_kept / 16
                                                              ? 2 * most_warps
                                                              : most_warps));
   // Fewer, where vectors of 8 then fill every thread.

@@ -66,8 +66,10 @@ Cluster cluster_of(const Function& function, const Target& target, const Configu
   bool multiplies = false;
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (multiplies) return cluster;
+  // Small tiles beside a large one ask for no further block.
+  const int64_t block_bytes = target.block_bytes + target.block_bytes / 16;
   const auto wanted = std::bit_ceil(
-      static_cast<uint64_t>(std::max<int64_t>(1, (bytes + target.block_bytes - 1) / target.block_bytes)));
+      static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));
   const auto most = static_cast<uint64_t>(most_cluster_blocks(target));
   if (wanted > 1) {
     const int more = configuration.blocks;

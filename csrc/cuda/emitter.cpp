@@ -77,7 +77,8 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       configuration_(configuration),
       order_(function, plan),
       precision_(function),
-      entry_(identifier(function.name())) {
+      entry_(identifier(function.name())),
+      sweeps_(*this, function) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
   met_ = plan.cluster() == 1;
@@ -102,6 +103,7 @@ std::string Emitter::name(const Value* value) {
     headers_.insert("cast.cuh");
     return literal(Constant::of(value->type.dtype, *value->definition->attributes.find("value")));
   }
+  if (sweeps_.waits(value)) sweeps_.write(value);
   auto [at, fresh] = names_.emplace(value, "");
   if (fresh) at->second = str("v", values_++);
   return at->second;
@@ -178,6 +180,16 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   need_shared(op, last * info(dtype).bytes);
   return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
              weights_text(to_weights), ">(", from, ", ", line_number(op), ")");
+}
+
+std::optional<std::vector<int>> Emitter::registers_of(const Op& op, const Value* operand) const {
+  if (operand->type.is_scalar()) return std::vector<int>();
+  const Layout &from = layout_of(operand), &to = layout_of(op.results[0]);
+  const Lowering* lowering = find_lowering(op.name());
+  const auto [from_weights, to_weights] =
+      lowering->weights ? lowering->weights(op)
+                        : std::pair(row_major(operand->type.shape), row_major(op.results[0]->type.shape));
+  return register_map(from, from_weights, to, to_weights, plan_.threads(), plan_.cluster());
 }
 
 void Emitter::need_row(int operands, std::string_view row, std::string_view expression) {
@@ -261,6 +273,7 @@ void Emitter::op(const Op& op) {
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize_memory(op);
+  if (sweeps_.defer(op)) return;
   lowering->emit(*this, op);
 }
 

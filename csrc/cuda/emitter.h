@@ -13,6 +13,7 @@
 #include "cuda/precision.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
+#include "cuda/sweep.h"
 #include "support/text.h"
 
 namespace tile::cuda {
@@ -35,6 +36,10 @@ class Emitter {
 
   // What stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
   std::string name(const Value* value);
+  std::string fresh_name(const Value* value) { return names_[value] = str("v", values_++); }
+  // Of each register of the op's result the register of a tile operand that it is made from; none: of another
+  // thread.
+  std::optional<std::vector<int>> registers_of(const Op& op, const Value* operand) const;
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
@@ -90,6 +95,7 @@ class Emitter {
     return found == partial_.end() ? std::string() : found->second;
   }
   void set_partial(const Op& reduction, std::string name) { partial_[&reduction] = std::move(name); }
+  Sweeps& sweeps() { return sweeps_; }
   // Loads that stand already at the beginning of their loop's turn.
   void set_loaded(const Op* load) { loaded_.insert(load); }
   bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
@@ -123,6 +129,7 @@ class Emitter {
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, std::string> rings_;
   std::set<const Op*> loaded_;
+  Sweeps sweeps_;
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
   bool leaves_block_ = false, met_ = false;
 };

@@ -29,7 +29,7 @@ Program::Program(const Function& given, const Target& target, const Configuratio
 
 bool Program::make(const Function& given, const Target& target, const Configuration& configuration,
                    const Cluster& of) {
-  const Function function = with_narrow_tiles(given, of.blocks > 1);
+  const Function function = with_narrow_tiles(given, of.blocks > 1 || configuration.sweeps);
   const KernelArrays arrays(function);
   const StagingPlan staging(function, arrays);
   const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration.warps);

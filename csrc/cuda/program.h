@@ -34,15 +34,19 @@ struct Configuration {
   int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
   bool loads_ahead = true;  // of a loop's next turn, in registers
   bool alone = false;       // ptxas else saves registers, so that two blocks fit
+  bool sweeps = false;      // compute again what would stand in registers, as where a cluster holds the tiles
   int blocks = 0;           // of a cluster, as a power of two, times the usual
 };
 // The first is the usual one, the others are for kernels whose registers it spills.
 inline constexpr Configuration configurations[] = {
     {},
+    {.sweeps = true},
     {.alone = true},
+    {.alone = true, .sweeps = true},
     {.loads_ahead = false, .alone = true},
     {.warps = 1, .alone = true},
     {.warps = -1, .alone = true},
+    {.blocks = 1},
 };
 
 // An error names the user's line: a tile too large for the chip, a primitive without a body here.

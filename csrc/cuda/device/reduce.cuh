@@ -111,17 +111,14 @@ TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
 
 // Plan: into(r), the register of the result that register r goes to; lanes, warps and blocks, the bits of
 // their numbers that are summed over; all_warps, the number of warps.
-template <class Op, class L, class Plan, class T, class From>
-TILE auto partial(const Tile<T, From>& from) {
+template <class Op, class T, class L>
+TILE auto start_of() {
   using A = typename Op::template Kept<T>;
-  Tile<A, L> sums;
-  TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) sums.x[r] = Op::template start<A>();
-  TILE_UNROLL
-  for (int r = 0; r < From::registers; ++r)
-    if (valid<From>(r))
-      sums.x[Plan::into(r)] = Op::combine(sums.x[Plan::into(r)], convert<A>(from.x[r]));
-  return sums;
+  return full<L>(Op::template start<A>());
+}
+template <class Op, class Plan, class From, class A, class L, class T>
+TILE void add_to(Tile<A, L>& sums, int r, T x) {
+  if (valid<From>(r)) sums.x[Plan::into(r)] = Op::combine(sums.x[Plan::into(r)], convert<A>(x));
 }
 
 // Sums of warps meet in `shared`: where that is `turned`, the next reduction takes another place, so that its
@@ -202,7 +199,10 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
 }
 template <class Op, class L, class Plan, bool turned, class T, class From>
 TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
-  return reduce_partial<Op, T, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
+  auto sums = start_of<Op, T, L>();
+  TILE_UNROLL
+  for (int r = 0; r < From::registers; ++r) add_to<Op, Plan, From>(sums, r, from.x[r]);
+  return reduce_partial<Op, T, L, Plan, turned>(sums, line, shared, across);
 }
 
 }  // namespace tile

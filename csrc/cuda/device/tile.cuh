@@ -110,6 +110,12 @@ TILE Tile<T, L> arange() {
   return to;
 }
 
+// Register map(r).
+template <class T, class L, class Map>
+TILE T picked(const Tile<T, L>& tile, int r, Map map) {
+  return tile.x[map(r)];
+}
+
 template <class T>
 TILE T where(bool condition, T x, T y) {
   return condition ? x : y;

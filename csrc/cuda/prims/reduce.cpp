@@ -64,13 +64,16 @@ int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, DType dtype
          to.registers() * sum_bytes(dtype);
 }
 
+void emit_reduce(Emitter& emitter, const Op& op);
+
 // Reductions side by side of which none needs another's result: from `op` on where it is their first, else
 // none. All are summed in registers first, so that what they have in common need not outlive a barrier: a
 // cluster's tiles leave no registers for it.
 std::vector<const Op*> together(const Op& op) {
   const auto& ops = op.parent->ops;
   const auto reduces = [](const Op& other) {
-    return other.name().starts_with("reduce_") && !other.type(0).is_scalar();
+    const Lowering* lowering = find_lowering(other.name());
+    return lowering && lowering->emit == emit_reduce;
   };
   const auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
   std::vector<const Op*> run;
@@ -99,19 +102,27 @@ std::string kind_of(const Op& op) {
   return std::string(kinds.at(op.name()));
 }
 
-void emit_partial(Emitter& emitter, const Op& op) {
-  const Reduction of(emitter, op);
-  const std::string name = emitter.temporary();
-  emitter.line(op, str("const auto ", name, " = partial<", kind_of(op), ", ", emitter.layout(of.to), ", ",
-                       of.plan.name, ">(", emitter.name(op.operands[0]), ");"));
-  emitter.set_partial(op, name);
+void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
+  std::vector<Sweeps::Sum> sums;
+  for (const Op* op : run) {
+    const Reduction of(emitter, *op);
+    const std::string name = emitter.temporary(), kind = kind_of(*op);
+    const Layout& from = emitter.layout_of(op->operands[0]);
+    sums.push_back({.op = op,
+                    .name = name,
+                    .type = "auto",
+                    .start = str("start_of<", kind, ", ", op->type(0).dtype, ", ", emitter.layout(of.to), ">()"),
+                    .step = str("add_to<", kind, ", ", of.plan.name, ", ", emitter.layout(from), ">(", name,
+                                ", r, ")});
+    emitter.set_partial(*op, name);
+  }
+  emitter.sweeps().add_up(sums);
 }
 
 void emit_reduce(Emitter& emitter, const Op& op) {
   emitter.need("reduce.cuh");
-  if (emitter.plan().cluster() > 1 && emitter.partial(op).empty())
-    if (const auto run = together(op); run.size() > 1)
-      for (const Op* each : run) emit_partial(emitter, *each);
+  if (emitter.sweeps().wanted() && emitter.partial(op).empty())
+    emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
   constexpr int64_t most_turned = 2048;  // small enough to have twice
   const DType dtype = op.type(0).dtype;
