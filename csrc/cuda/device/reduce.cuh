@@ -78,17 +78,17 @@ TILE constexpr int count_of(int mask) {
 // The place is taken in turns: who writes to it again has met everyone who read it.
 template <class Op, class Plan, class A, int registers>
 TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
-  constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::lanes,
-                other_warps = (Plan::all_warps - 1) & ~Plan::warps, columns = count_of(other_lanes),
-                senders = count_of(Plan::lanes);
+  constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::same_lanes,
+                other_warps = (Plan::all_warps - 1) & ~Plan::same_warps, columns = count_of(other_lanes),
+                senders = count_of(Plan::same_lanes);
   A* memory = (A*)across;
   const int place = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
   constexpr int places = count_of(other_warps) * columns;
   const int own = block_of_cluster(), from = gathered_bits<Plan::blocks>(own);
-  if ((warp() & Plan::warps) == 0) {
+  if ((warp() & Plan::same_warps) == 0) {
     TILE_UNROLL
     for (int first = 0; first < blocks; first += senders) {
-      const int to = first + gathered_bits<Plan::lanes>(lane());
+      const int to = first + gathered_bits<Plan::same_lanes>(lane());
       if (to < blocks) {
         TILE_UNROLL
         for (int r = 0; r < registers; ++r)
@@ -110,7 +110,8 @@ TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
 }
 
 // Plan: into(r), the register of the result that register r goes to; lanes, warps and blocks, the bits of
-// their numbers that are summed over; all_warps, the number of warps.
+// their numbers that are summed over; all_warps, the number of warps; same_lanes and same_warps, the bits in
+// which threads hold equal sums once their block's are added up.
 template <class Op, class T, class L>
 TILE auto start_of() {
   using A = typename Op::template Kept<T>;

@@ -14,6 +14,8 @@ namespace {
 struct Plan {
   std::string name;
   int lanes = 0, warps = 0, blocks = 0;
+  // Those in which threads hold equal sums once their block's are added up.
+  int same_lanes = 0, same_warps = 0;
 };
 Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::vector<int64_t>& axes) {
   std::vector<int> kept;
@@ -37,10 +39,15 @@ Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::
     if (digit.level == Level::warp) plan.warps |= (digit.extent - 1) * digit.stride;
     if (digit.level == Level::cta) plan.blocks |= (digit.extent - 1) * digit.stride;
   }
+  const int replicas = from.replicas(emitter.plan().threads());
+  plan.same_lanes = plan.lanes | (replicas & 31), plan.same_warps = plan.warps | replicas >> 5;
   plan.name = emitter.define_struct(
       "Reduce", str("  TILE static constexpr int into(int r) { ", map_text(into, from), " }\n",
                     "  static constexpr int lanes = ", plan.lanes, ", warps = ", plan.warps,
-                    ", all_warps = ", emitter.plan().warps(), ", blocks = ", plan.blocks, ";\n"));
+                    ", all_warps = ", emitter.plan().warps(), ", blocks = ", plan.blocks, ";\n",
+                    plan.blocks ? str("  static constexpr int same_lanes = ", plan.same_lanes,
+                                      ", same_warps = ", plan.same_warps, ";\n")
+                                : ""));
   return plan;
 }
 
@@ -60,7 +67,7 @@ int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, DType dtype)
 // Over a cluster each block gets those of all blocks: as many as there are different sums.
 int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
   if (plan.blocks == 0) return 0;
-  return count_of(plan.blocks) * count_of(31 & ~plan.lanes) * count_of((warps - 1) & ~plan.warps) *
+  return count_of(plan.blocks) * count_of(31 & ~plan.same_lanes) * count_of((warps - 1) & ~plan.same_warps) *
          to.registers() * sum_bytes(dtype);
 }
 
