@@ -15,7 +15,7 @@ namespace {
 // Of float32: two accesses of 16 bytes where they come from 16-bit memory, and registers for blocks beside
 // it.
 constexpr int64_t elements_a_thread = 16;
-constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
+constexpr int most_warps = 16;            // more leave room for one block a multiprocessor
 constexpr int64_t most_kept = 64 * 1024;  // bytes of tiles for so many warps, of a cluster's
 
 bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
@@ -30,10 +30,10 @@ int warps_for(const Function& function, const Cluster& cluster, int most) {
   });
   largest = (largest + cluster.blocks - 1) / cluster.blocks;
   const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
-  const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
-                                          std::min(most, cluster.blocks > 1 && cluster.kept > most_kept + most_kept / 16
-                                                             ? 2 * most_warps
-                                                             : most_warps));
+  const int64_t warps = std::min<int64_t>(
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
+      std::min(most, cluster.blocks > 1 && cluster.kept > most_kept + most_kept / 16 ? 2 * most_warps
+                                                                                     : most_warps));
   // Fewer, where vectors of 8 then fill every thread.
   const auto fills = [&](int64_t n) { return largest % (n * 32 * 8 * 4) == 0; };
   for (int64_t n = warps; n >= 1 && largest <= n * 32 * 4 * 3 * elements_a_thread; n /= 2)

@@ -52,7 +52,7 @@ class LayoutPlan {
   const Cluster cluster_;
   MmaKernel mma_;
   int warps_ = 1;
-  int64_t largest_ = 1;  // elements of a tile
+  int64_t largest_ = 1;   // elements of a tile
   bool carries_ = false;  // tiles through a loop
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;

@@ -25,7 +25,7 @@ bool streams(const Op& op) {
   });
 }
 
-int64_t kept(const Block& block) {
+Kept kept(const Block& block) {
   const size_t count = block.ops.size();
   std::unordered_map<const Value*, size_t> last;  // the op behind which nothing needs the value
   for (size_t i = count; i-- > 0;) {
@@ -43,33 +43,41 @@ int64_t kept(const Block& block) {
         for (const Value* operand : inner.operands) use(operand, i);
       });
   }
+  Kept all;
   std::vector<int64_t> live(count);
   for (size_t i = 0; i < count; ++i) {
     const Op& op = *block.ops[i];
     int64_t inside = 0;
-    for (const auto& region : op.regions) inside = std::max(inside, kept(*region));
+    for (const auto& region : op.regions) {
+      const Kept each = kept(*region);
+      inside = std::max(inside, each.bytes);
+      all.largest = std::max(all.largest, each.largest);
+    }
     live[i] += inside;
     if (streams(op)) continue;
-    for (const Value* result : op.results)
+    for (const Value* result : op.results) {
+      all.largest = std::max(all.largest, bytes_of(result));
       for (size_t k = i; k <= std::max(i, last[result]); ++k) live[k] += bytes_of(result);
+    }
   }
-  return live.empty() ? 0 : *std::max_element(live.begin(), live.end());
+  for (const int64_t bytes : live) all.bytes = std::max(all.bytes, bytes);
+  return all;
 }
 
 }  // namespace
 
-int64_t kept_bytes(const Function& function) { return kept(function.body()); }
+Kept kept_tiles(const Function& function) { return kept(function.body()); }
 
 Cluster cluster_of(const Function& function, const Target& target, const Configuration& configuration) {
-  const int64_t bytes = kept_bytes(function);
+  const auto [bytes, largest] = kept_tiles(function);
   Cluster cluster{1, bytes};
   bool multiplies = false;
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
-  if (multiplies) return cluster;
+  if (multiplies || largest <= target.block_bytes) return cluster;
   // Small tiles beside a large one ask for no further block.
   const int64_t block_bytes = target.block_bytes + target.block_bytes / 16;
-  const auto wanted = std::bit_ceil(
-      static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));
+  const auto wanted =
+      std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));
   const auto most = static_cast<uint64_t>(most_cluster_blocks(target));
   if (wanted > 1) {
     const int more = configuration.blocks;

@@ -6,8 +6,13 @@ namespace tile::cuda {
 
 // What the tiles of a kernel take in registers at once: those that were read or summed, in the width that
 // they have there. What is computed from them element by element takes nothing: it is not kept.
-int64_t kept_bytes(const Function& function);
+struct Kept {
+  int64_t bytes = 0;
+  int64_t largest = 0;  // tile
+};
+Kept kept_tiles(const Function& function);
 
+// More than one block where the largest tile is too much for one; so many that all tiles have room.
 struct Cluster {
   int blocks = 1;
   int64_t kept = 0;  // bytes a block

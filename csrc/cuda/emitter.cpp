@@ -55,9 +55,8 @@ std::string layout_body(const Layout& layout, int threads, int blocks) {
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
   return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
              "  static constexpr int rank = ", layout.rank(), ", registers = ", layout.registers(),
-             ", replicas = ", layout.replicas(threads),
-             ", block_replicas = ", layout.block_replicas(blocks), ";\n",
-             "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
+             ", replicas = ", layout.replicas(threads), ", block_replicas = ", layout.block_replicas(blocks),
+             ";\n", "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
              "  TILE static constexpr int extent(int axis) { return ", by_axis(extents), "; }\n",
              "  TILE static int thread(int axis) { return ", by_axis(of_thread), "; }\n",
              "  TILE static constexpr int element(int axis, int r) { return ", by_axis(of_register), "; }\n");
@@ -310,9 +309,10 @@ std::string Emitter::text() const {
     views += str("  const Array<", type.dtype, ", ", type.array_rank, "> ", name, " = array_of<",
                  facts(arguments[i]).unit, ">(p", i, ");\n");
   }
-  text += str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ",
-              entry_, "(", parameters, ") {\n", views, body_,
-              plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
+  text +=
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ", entry_,
+          "(", parameters, ") {\n", views, body_,
+          plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

@@ -245,6 +245,10 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks) 
   std::rotate(order.begin(), order.begin() + 1, order.end());
   deal(Level::warp, warps);
   int left = blocks;
+  // An odd rest of a row is a thread's, beside its vector: so that rows may be cut into groups of channels.
+  if (blocks > 1 && dealer.left[along] % 2 == 1 &&
+      element_count(dealer.left) / dealer.left[along] % blocks == 0)
+    dealer.registers(along, static_cast<int>(dealer.left[along]));
   for (const Padding padding : {Padding::none, Padding::any})
     for (size_t i = 0; i < shape.size() && left > 1; ++i)
       left = dealer.blocks(i, left, blocks / left, padding);

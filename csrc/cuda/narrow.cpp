@@ -124,9 +124,8 @@ class Repeater {
     if (widens(*op)) return true;
     if (all_ && depth > 0 && op->is("broadcast")) return !large(op->operands[0]);
     if (all_ && depth > 0 && (op->is("reshape") || op->traits().elementwise))
-      return std::all_of(op->operands.begin(), op->operands.end(), [&](const Value* operand) {
-        return small(operand) || cheap(operand, depth - 1);
-      });
+      return std::all_of(op->operands.begin(), op->operands.end(),
+                         [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
     if (depth == 0 || !(op->is("add") || op->is("sub") || op->is("mul") || op->is("fma"))) return false;
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });

@@ -21,8 +21,8 @@ struct Target {
   int long_axis = 0;
   bool operator==(const Target&) const = default;
 };
-constexpr int oldest_chip = 80;  // that kernels run on
-constexpr int portable_cluster_blocks = 8;  // what every chip that has clusters runs
+constexpr int oldest_chip = 80;                 // that kernels run on
+constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
 int most_cluster_blocks(const Target& target);  // 1: the chip has none
 // Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.
 int64_t most_tile_bytes(const Target& target);

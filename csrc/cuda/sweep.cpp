@@ -76,17 +76,18 @@ Elements::Operand Sweeps::element(const Value* value) {
     if (in_place(op, operand))
       operands.push_back(element(operand));
     else
-      operands.push_back({str("picked(", emitter_.name(operand), ", r, [](int r) { ",
-                              map_text(*emitter_.registers_of(op, operand), emitter_.layout_of(value)), " })"),
-                          ""});
+      operands.push_back(
+          {str("picked(", emitter_.name(operand), ", r, [](int r) { ",
+               map_text(*emitter_.registers_of(op, operand), emitter_.layout_of(value)), " })"),
+           ""});
   }
   const Elements elements(std::move(operands));
   const Lowering& lowering = *find_lowering(op.name());
   // A change of shape alone is no line.
   if (op.operands.size() == 1 && op.type(0).dtype == value->type.dtype && lowering.moves) return elements[0];
   const std::string name = emitter_.temporary();
-  emitter_.line(op, str("const ", value->type.dtype, " ", name, " = ", lowering.element(emitter_, op, elements),
-                        ";"));
+  emitter_.line(
+      op, str("const ", value->type.dtype, " ", name, " = ", lowering.element(emitter_, op, elements), ";"));
   inside_[value] = name;
   return {name, ""};
 }
@@ -116,11 +117,8 @@ void Sweeps::write(const Value* value) {
 }
 
 void Sweeps::add_up(const std::vector<Sum>& sums) {
-  const auto registers = [&](const Sum& sum) {
-    return emitter_.layout_of(sum.op->operands[0]).registers();
-  };
-  for (const Sum& sum : sums)
-    emitter_.line(*sum.op, str(sum.type, " ", sum.name, " = ", sum.start, ";"));
+  const auto registers = [&](const Sum& sum) { return emitter_.layout_of(sum.op->operands[0]).registers(); };
+  for (const Sum& sum : sums) emitter_.line(*sum.op, str(sum.type, " ", sum.name, " = ", sum.start, ";"));
   for (const Sum& sum : sums) prepare(sum.op->operands[0]);
   for (size_t i = 0; i < sums.size();) {
     const int count = registers(sums[i]);

@@ -1,5 +1,5 @@
-// What is computed element by element from large tiles, as text: one loop over a thread's registers for all that a
-// store or some reductions need, so that no step's results stand in registers all at once.
+// What is computed element by element from large tiles, as text: one loop over a thread's registers for all
+// that a store or some reductions need, so that no step's results stand in registers all at once.
 #pragma once
 #include <string>
 #include <unordered_map>

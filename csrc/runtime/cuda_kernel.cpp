@@ -88,12 +88,12 @@ void CudaKernel::load(Place& place, int device, int long_axis) const {
   const Stopwatch time;
   Loaded& loaded = place.loaded;
   // A chip may have no room for a large cluster: smaller ones are tried, at last no cluster.
-  for (int blocks = cuda::Target().cluster_blocks; !load(loaded, code_for(device, long_axis, blocks), device);)
+  for (int blocks = cuda::Target().cluster_blocks;
+       !load(loaded, code_for(device, long_axis, blocks), device);)
     blocks /= 2;
   log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", device,
-           loaded.code->program.cluster > 1
-               ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
-               : "",
+           loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
+                                            : "",
            " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
            Stopwatch::text(loaded.code->result.seconds), " of it");
   place.ready.store(true, std::memory_order_release);
@@ -118,8 +118,8 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);
   CudaLaunch launch = shape_of(loaded.code->program);
   if (grid[0] > most_blocks[0] / launch.cluster[0]) [[unlikely]]
-    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid is (", blocks[0], ", ", blocks[1],
-         ", ", blocks[2], "), each of its blocks a cluster of ", launch.cluster[0],
+    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid is (", blocks[0], ", ",
+         blocks[1], ", ", blocks[2], "), each of its blocks a cluster of ", launch.cluster[0],
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
   grid[0] *= launch.cluster[0];
   launch.grid = grid;

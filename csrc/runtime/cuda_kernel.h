@@ -48,7 +48,7 @@ class CudaKernel final : public Executable {
   const Code& code_for(int device, int long_axis, int cluster_blocks) const;
   void load(Place& place, int device, int long_axis) const;
   bool load(Loaded& loaded, const Code& code, int device) const;  // false: no room for its clusters
-  std::string label() const;  // whom the driver's errors name
+  std::string label() const;                                      // whom the driver's errors name
 
   const Function function_;
   const KernelName name_;

@@ -151,9 +151,10 @@ TEST_F(CudaKernelTest, ALargeTileIsLaunchedInClusters) {
   run(*copy, 1);
   EXPECT_EQ(copy->on(1).code->program.cluster, 1);  // sm_80
   EXPECT_EQ(fake->calls.back().find("4:"), std::string::npos);
-  EXPECT_EQ(error_of([&] { run(*copy, 0, 200000000); }),
-            "copy.cpp:3: launch of copy: the grid is (200000000, 1, 1), each of its blocks a cluster of 16; on a "
-            "GPU these are at most 2147483647 along an axis, launch fewer");
+  EXPECT_EQ(
+      error_of([&] { run(*copy, 0, 200000000); }),
+      "copy.cpp:3: launch of copy: the grid is (200000000, 1, 1), each of its blocks a cluster of 16; on a "
+      "GPU these are at most 2147483647 along an axis, launch fewer");
 }
 
 TEST_F(CudaKernelTest, ADeviceWithoutRoomForAClusterGetsSmallerOnes) {

@@ -11,9 +11,7 @@ struct GroupTile {
   DType dtype;
   int elements() const { return channels * pixels; }
 
-  Shape whole() const {
-    return axis ? Shape{groups, channels, pixels} : Shape{pixels, groups, channels};
-  }
+  Shape whole() const { return axis ? Shape{groups, channels, pixels} : Shape{pixels, groups, channels}; }
   Tile load(const Array& array) const {
     const View tiles = view(array);
     return (axis ? tiles.load({bid(0), 0}) : tiles.load({0, bid(0)})).reshape(whole()).astype(dtype);
@@ -46,9 +44,7 @@ struct GroupTile {
   }
 
  private:
-  Shape flat() const {
-    return axis ? Shape{groups, elements()} : Shape{pixels, groups * channels};
-  }
+  Shape flat() const { return axis ? Shape{groups, elements()} : Shape{pixels, groups * channels}; }
   View view(const Array& array) const { return array[{bid(1)}].tiled_view(flat()); }
 };
 

@@ -85,21 +85,12 @@ std::string cast_element(Emitter& emitter, const Op& op, const Elements& operand
              here ? operands[0].tile + ", r" : operands[0].element, ")");
 }
 
-const AddLowering where_{{.name = "where",
-                          .emit = emit_where,
-                          .relate = same_layout,
-                          .across = true,
-                          .element = where_element}};
-const AddLowering astype_{{.name = "astype",
-                           .emit = emit_cast,
-                           .relate = same_layout,
-                           .across = true,
-                           .element = cast_element}};
-const AddLowering bitcast_{{.name = "bitcast",
-                            .emit = emit_cast,
-                            .relate = same_layout,
-                            .across = true,
-                            .element = cast_element}};
+const AddLowering where_{
+    {.name = "where", .emit = emit_where, .relate = same_layout, .across = true, .element = where_element}};
+const AddLowering astype_{
+    {.name = "astype", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
+const AddLowering bitcast_{
+    {.name = "bitcast", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
 
 }  // namespace
 }  // namespace tile::cuda

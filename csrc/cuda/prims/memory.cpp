@@ -115,8 +115,10 @@ std::optional<Layout> relate_elements(const Op& op, const Value* from, const Val
 const AddLowering load_{{.name = "load", .emit = emit_load, .across = true}};
 const AddLowering store_{{.name = "store", .emit = emit_store, .across = true}};
 const AddLowering gather_{{.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
-const AddLowering scatter_{{.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
-const AddLowering atomic_add_{{.name = "atomic_add", .emit = emit_scatter, .relate = relate_elements, .across = true}};
+const AddLowering scatter_{
+    {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
+const AddLowering atomic_add_{
+    {.name = "atomic_add", .emit = emit_scatter, .relate = relate_elements, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -115,12 +115,12 @@ void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
     const Reduction of(emitter, *op);
     const std::string name = emitter.temporary(), kind = kind_of(*op);
     const Layout& from = emitter.layout_of(op->operands[0]);
-    sums.push_back({.op = op,
-                    .name = name,
-                    .type = "auto",
-                    .start = str("start_of<", kind, ", ", op->type(0).dtype, ", ", emitter.layout(of.to), ">()"),
-                    .step = str("add_to<", kind, ", ", of.plan.name, ", ", emitter.layout(from), ">(", name,
-                                ", r, ")});
+    sums.push_back(
+        {.op = op,
+         .name = name,
+         .type = "auto",
+         .start = str("start_of<", kind, ", ", op->type(0).dtype, ", ", emitter.layout(of.to), ">()"),
+         .step = str("add_to<", kind, ", ", of.plan.name, ", ", emitter.layout(from), ">(", name, ", r, ")});
     emitter.set_partial(*op, name);
   }
   emitter.sweeps().add_up(sums);
@@ -128,8 +128,7 @@ void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
 
 void emit_reduce(Emitter& emitter, const Op& op) {
   emitter.need("reduce.cuh");
-  if (emitter.sweeps().wanted() && emitter.partial(op).empty())
-    emit_partials(emitter, together(op));
+  if (emitter.sweeps().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
   constexpr int64_t most_turned = 2048;  // small enough to have twice
   const DType dtype = op.type(0).dtype;
@@ -153,8 +152,8 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const std::string expression =
       partial.empty() ? str("reduce<", kind_of(op), ", ", of, ">(", emitter.name(op.operands[0]), ", ",
                             line_number(op), ", ", memory, ")")
-                      : str("reduce_partial<", kind_of(op), ", ", op.type(0).dtype, ", ", of, ">(", partial, ", ",
-                            line_number(op), ", ", memory, ")");
+                      : str("reduce_partial<", kind_of(op), ", ", op.type(0).dtype, ", ", of, ">(", partial,
+                            ", ", line_number(op), ", ", memory, ")");
   if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
   emitter.result_in(op, to, expression);
 }
@@ -164,12 +163,18 @@ std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value
   return layout.without(op.integers("axes"));
 }
 
-const AddLowering reduce_sum_{{.name = "reduce_sum", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_prod_{{.name = "reduce_prod", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_max_{{.name = "reduce_max", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_min_{{.name = "reduce_min", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_any_{{.name = "reduce_any", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_all_{{.name = "reduce_all", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_sum_{
+    {.name = "reduce_sum", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_prod_{
+    {.name = "reduce_prod", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_max_{
+    {.name = "reduce_max", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_min_{
+    {.name = "reduce_min", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_any_{
+    {.name = "reduce_any", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_all_{
+    {.name = "reduce_all", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

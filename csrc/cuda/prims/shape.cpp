@@ -89,7 +89,8 @@ const AddLowering reshape_{{.name = "reshape",
                             .across = true,
                             .element = same_element,
                             .moves = true}};
-const AddLowering permute_{{.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
+const AddLowering permute_{
+    {.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
 const AddLowering cat_{{"cat", emit_cat}};
 
 }  // namespace

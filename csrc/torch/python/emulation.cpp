@@ -67,10 +67,11 @@ class Emulation final : public LaunchObserver {
     const Owned list(PyList_New(0));
     for (const ArgumentRef& argument : arguments)
       if (PyList_Append(list.get(), parameter_of(argument).get()) < 0) return "out of memory";
-    const Owned result(PyObject_CallFunction(
-        launch_, "{s:s,s:s,s:i,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry", program.entry.c_str(),
-        "threads", program.threads, "cluster", program.cluster, "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
-        static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
+    const Owned result(
+        PyObject_CallFunction(launch_, "{s:s,s:s,s:i,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry",
+                              program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
+                              "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
+                              static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
     if (result && result.get() == Py_None) return {};
     const char* text = result ? PyUnicode_AsUTF8(result.get()) : nullptr;
     if (!text) PyErr_Print();
@@ -109,9 +110,11 @@ PyObject* memory_of(PyObject*, PyObject* tensor) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, where meta tensors stand for those on "
+     "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
+     "where meta tensors stand for those on "
      "a GPU and have "
-     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes'}, grid, parameters), which "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes'}, grid, "
+     "parameters), which "
      "returns None or what went wrong."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
     {nullptr, nullptr, 0, nullptr},

@@ -22,9 +22,10 @@ PyObject* row_of(const InspectedKernel& kernel) {
                        static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
                        kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
                        kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
-                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores,
-                       "spill_loads", r.spill_loads, "stack_bytes", r.stack_bytes, "shared_bytes",
-                       kernel.shared_bytes + r.shared_bytes, "loss", kernel.loss.c_str());
+                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
+                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
+                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "loss",
+                       kernel.loss.c_str());
 }
 
 namespace {

@@ -18,10 +18,11 @@ char* shared_memory() { return memory[here.of_cluster]; }
 
 void start_shared_memory(int blocks, int bytes) {
   if (bytes > most_bytes)
-    report(str("the launch asks for ", bytes, " bytes of shared memory, and no GPU has more than ",
-               most_bytes));
+    report(
+        str("the launch asks for ", bytes, " bytes of shared memory, and no GPU has more than ", most_bytes));
   if (blocks > most_blocks)
-    report(str("the launch asks for clusters of ", blocks, " blocks, and no GPU has more than ", most_blocks));
+    report(
+        str("the launch asks for clusters of ", blocks, " blocks, and no GPU has more than ", most_blocks));
   touched_of.assign(static_cast<size_t>(blocks), std::vector<Byte>(static_cast<size_t>(bytes)));
 }
 
