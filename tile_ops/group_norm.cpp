@@ -1,5 +1,6 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
 #include "group_norm/gpu_kernels.h"
+#include "group_norm/images.h"
 #include "group_norm/kernels.h"
 #include "norm.h"
 #include "partials.h"
@@ -12,6 +13,7 @@ using namespace group_norm;
 Kernel fused("group_norm", fused_kernel);
 Kernel fused_run("group_norm_run", fused_run_kernel);
 Kernel one_tile("group_norm_tile", one_tile_kernel);
+Kernel one_tile_backward("group_norm_tile_backward", one_tile_backward_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
 Kernel stream_moments("group_norm_moments", stream_moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
@@ -23,102 +25,6 @@ Kernel stream_sums("group_norm_sums", stream_sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 Kernel stream_apply_backward("group_norm_apply_backward", stream_apply_backward_kernel);
-
-struct Extents {
-  int channels, pixels;
-};
-// What registers hold.
-Extents gpu_tile(int64_t pixels, int axis) {
-  if (!axis) return {64, 128};
-  if (pixels <= 64) return {256, 64};
-  if (pixels <= 256) return {64, 256};
-  if (pixels <= 1024) return {16, 1024};
-  return pixels <= 4096 ? Extents{1, 4096} : Extents{1, 16384};
-}
-
-// Of kernels that go over an image: 4096 elements, 16 for each of 256 threads.
-Extents stream_tile(int64_t pixels, int axis) {
-  if (!axis || pixels <= 64) return {64, 64};
-  if (pixels <= 256) return {16, 256};
-  return pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
-}
-
-// Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
-// copies where the pixels are no single axis.
-class Images {
- public:
-  explicit Images(std::vector<at::Tensor> tensors, bool streams = false, bool writes = true)
-      : tensors_(std::move(tensors)), result_(tensors_[0]) {
-    if (!view()) {
-      for (at::Tensor& tensor : tensors_) {
-        const bool result = writes && &tensor == &tensors_[0];
-        tensor = result ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
-      }
-      view();
-    }
-    const ArrayArgument& whole = views_[0];
-    images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
-    axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
-    on_gpu = whole.device == DeviceKind::cuda;
-    if (on_gpu)
-      tile = streams ? stream_tile(pixels, axis) : gpu_tile(pixels, axis);
-    else if (axis)
-      tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
-    else
-      tile = {512, 128};  // more pixels: sums along them that round more than torch's
-  }
-  bool holds_group(int64_t groups) const {
-    return channels / groups <= tile.channels && pixels <= tile.pixels;
-  }
-  // Whether the channels of the input are one run of memory.
-  bool dense() const {
-    const auto run = [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; };
-    return run(views_[0]) && run(views_[1]);
-  }
-  // Whether registers hold a group, exactly. Of powers of two, so that the number of kernels is bounded.
-  bool fits_registers(int64_t groups) const {
-    const int64_t elements = channels / groups * pixels;
-    return on_gpu && axis && dense() && std::has_single_bit(static_cast<uint64_t>(pixels)) &&
-           elements % 256 == 0 && elements <= 40960;
-  }
-  // Blocks that each walk some pixel tiles: enough for every multiprocessor, and no more than makes a block's
-  // channel vectors pay.
-  Parts walks() const { return parts(tiles().x, images * tiles().y, 2112); }
-  // Whether a block a group is blocks enough, and the group small enough for one.
-  bool fits_blocks(int64_t groups) const {
-    const int64_t elements = channels / groups * pixels;
-    return axis && (elements <= 32768 ||
-                    (on_gpu ? images * groups >= 264 && elements <= 65536 : images * groups >= 8));
-  }
-  const ArrayArgument& operator[](size_t i) const { return views_[i]; }
-  // To be called after the last launch.
-  void finish() {
-    if (!tensors_[0].is_same(result_)) result_.copy_(tensors_[0]);
-  }
-
-  int64_t images, channels, pixels;
-  int axis;
-  bool on_gpu;
-  Extents tile;
-  Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
-  // Blocks that each add up some pixel tiles.
-  // No more than the kernel that merges them takes.
-  Parts split(const Merged& merged) const {
-    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? 528 : 64);
-    const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged.parts));
-    return {ceil_div(tiles().x, each), each};
-  }
-
- private:
-  bool view() {
-    views_.clear();
-    for (const at::Tensor& tensor : tensors_) views_.push_back(to_array_argument(tensor));
-    return merge_axes(views_, 2);
-  }
-  std::vector<at::Tensor> tensors_;
-  std::vector<ArrayArgument> views_;
-  at::Tensor result_;
-};
 
 // The same array with the channel axis as [G, C / G].
 ArrayArgument grouped(ArrayArgument array, int axis, int64_t groups) {
@@ -231,10 +137,11 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     run.strides[2] = 1;
     return run;
   };
-  if (images.fits_registers(groups)) {
-    one_tile.launch({groups, n}, flat(1), by_group(weight, groups), by_group(bias, groups), flat(0), mean,
-                    rstd, eps, silu, static_cast<int>(images.channels / groups),
-                    static_cast<int>(images.pixels));
+  if (const int64_t together = images.groups_a_tile(groups, 1)) {
+    one_tile.launch({groups / together, n}, images.in_tiles(1, groups), weight, bias,
+                    images.in_tiles(0, groups), mean, rstd, eps, silu, static_cast<int>(together),
+                    static_cast<int>(images.channels / groups), static_cast<int>(images.pixels),
+                    images.axis ? 2 : 0);
     images.finish();
     return;
   }
@@ -266,6 +173,17 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
 void backward(const Problem& problem, const at::Tensor& grad_out, const Optional& grad_input,
               const at::Tensor& grad_weight, const at::Tensor& grad_bias) {
   Images images({grad_input.value_or(problem.input), grad_out, problem.input}, true, grad_input.has_value());
+  if (const int64_t together = images.groups_a_tile(problem.groups, 2)) {
+    const std::optional<ArrayArgument> out =
+        grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
+    one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),
+                             images.in_tiles(2, problem.groups), problem.weight, problem.bias, problem.mean,
+                             problem.rstd, out, grad_weight, grad_bias, problem.silu,
+                             static_cast<int>(together), static_cast<int>(images.channels / problem.groups),
+                             static_cast<int>(images.pixels), images.axis ? 2 : 0);
+    if (grad_input) images.finish();
+    return;
+  }
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;

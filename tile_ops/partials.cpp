@@ -2,6 +2,7 @@
 #include "partials.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 
 namespace tile {
@@ -49,11 +50,15 @@ void sum_parts(std::vector<PartialSum> sums) {
   const auto more = [&](auto get) { return sums.size() > 1 ? std::optional(get(sums[1])) : std::nullopt; };
   // On a GPU narrow tiles make blocks enough.
   const bool cpu = first.out.is_cpu();
-  const int columns = cpu ? 256 : 32, rows = cpu ? 64 : 256;
+  const int64_t parts = first.parts.size(0);
+  const int columns = cpu ? 256 : 32,
+            rows = cpu ? 64
+                       : static_cast<int>(
+                             std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(parts, 8, 256))));
   sum_kernel.launch({ceil_div(first.out.numel(), columns), static_cast<int64_t>(sums.size())}, first.parts,
                     flat(first.out), more([](const PartialSum& sum) { return sum.parts; }),
-                    more([](const PartialSum& sum) { return flat(sum.out); }),
-                    !cpu && first.parts.size(0) <= rows, rows, columns);
+                    more([](const PartialSum& sum) { return flat(sum.out); }), !cpu && parts <= rows, rows,
+                    columns);
 }
 
 }  // namespace tile

@@ -15,21 +15,25 @@ namespace {
 // Of float32: two accesses of 16 bytes where they come from 16-bit memory, and registers for blocks beside
 // it.
 constexpr int64_t elements_a_thread = 16;
-constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
+constexpr int most_warps = 16;            // more leave room for one block a multiprocessor
+constexpr int64_t most_kept = 64 * 1024;  // bytes of tiles for so many warps, of a cluster's
 
 bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 // Threads enough to hold the tiles.
-int warps_for(const Function& function, int most) {
+int warps_for(const Function& function, const Cluster& cluster, int most) {
   int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
   });
+  largest = (largest + cluster.blocks - 1) / cluster.blocks;
   const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
-  const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
-                                          std::min(most, most_warps));
+  const int64_t warps = std::min<int64_t>(
+      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
+      std::min(most, cluster.blocks > 1 && cluster.kept > most_kept + most_kept / 16 ? 2 * most_warps
+                                                                                     : most_warps));
   // Fewer, where vectors of 8 then fill every thread.
   const auto fills = [&](int64_t n) { return largest % (n * 32 * 8 * 4) == 0; };
   for (int64_t n = warps; n >= 1 && largest <= n * 32 * 4 * 3 * elements_a_thread; n /= 2)
@@ -46,13 +50,17 @@ struct LayoutPlan::Proposal {
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-                       int max_warps, int more)
-    : staging_(staging), mma_(mma_kernel(function)) {
+                       const Cluster& cluster, int max_warps, int more)
+    : function_(function), staging_(staging), cluster_(cluster), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
-  warps_ = mma_.any ? mma_.warps : warps_for(function, max_warps);
+  warps_ = mma_.any ? mma_.warps : warps_for(function, cluster, max_warps);
+  walk(function.body(), [&](const Op& op) {
+    for (const Value* result : op.results)
+      if (is_tile(result)) largest_ = std::max(largest_, element_count(result->type.shape));
+  });
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
@@ -74,18 +82,44 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Type& type = proposal.value->type;
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
-    spread(proposal.value, blocked(type.shape, axis, width, warps_));
+    spread(proposal.value, dealt(type.shape, axis, width));
   }
   // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result) && !layouts_.count(result))
-        spread(result, blocked(result->type.shape, result->type.rank() - 1, 1, warps_));
+        spread(result, dealt(result->type.shape, result->type.rank() - 1, 1));
     for (const auto& region : op.regions)
       for (const Value* argument : region->arguments)
         if (is_tile(argument) && !layouts_.count(argument))
-          spread(argument, blocked(argument->type.shape, argument->type.rank() - 1, 1, warps_));
+          spread(argument, dealt(argument->type.shape, argument->type.rank() - 1, 1));
   });
+}
+
+// Small tiles every block of a cluster has for itself, so that their elements may move.
+Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
+  constexpr int64_t small = 8;
+  const bool large = element_count(shape) * small >= largest_;
+  return blocked(shape, axis, vector, warps_, large ? cluster_.blocks : 1);
+}
+
+int LayoutPlan::blocks() const {
+  if (mma_.any) return 1;
+  const int64_t kept = cluster_.blocks > 1 ? cluster_.kept / 4 / threads() : 0;  // registers
+  const int together = carries_ || kept > 44 ? 512 : kept > 32 ? 768 : 1024;
+  return std::clamp(together / threads(), 1, 16);
+}
+
+bool LayoutPlan::works_across() const {
+  if (cluster_.blocks == 1) return true;
+  bool works = true;
+  walk(function_.body(), [&](const Op& op) {
+    const Lowering* lowering = find_lowering(op.name());
+    if (!lowering || lowering->across) return;
+    for (const auto* values : {&op.operands, &op.results})
+      for (const Value* value : *values) works = works && !of(value).across_blocks();
+  });
+  return works;
 }
 
 const Layout& LayoutPlan::of(const Value* value) const {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "cuda/cluster.h"
 #include "cuda/layout.h"
 #include "cuda/mma_plan.h"
 #include "cuda/staging.h"
@@ -18,11 +19,14 @@ namespace tile::cuda {
 class LayoutPlan {
  public:
   // `more`: warps as a power of two, times the usual.
-  LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging, int max_warps,
-             int more);
+  LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
+             const Cluster& cluster, int max_warps, int more);
   // How many blocks of a multiprocessor are to fit into its registers: 64 a thread, 128 where sums live in
-  // them.
-  int blocks() const { return mma_.any ? 1 : std::clamp((carries_ ? 512 : 1024) / threads(), 1, 16); }
+  // them, and something between where much of a cluster's tile does.
+  int blocks() const;
+  int cluster() const { return cluster_.blocks; }
+  // Whether every op that meets a tile dealt over a cluster works there.
+  bool works_across() const;
   bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
@@ -41,9 +45,14 @@ class LayoutPlan {
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout);
 
+  Layout dealt(const Shape& shape, int axis, int vector) const;
+
+  const Function& function_;
   const StagingPlan& staging_;
+  const Cluster cluster_;
   MmaKernel mma_;
   int warps_ = 1;
+  int64_t largest_ = 1;   // elements of a tile
   bool carries_ = false;  // tiles through a loop
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;

@@ -30,21 +30,33 @@ std::string by_axis(const std::vector<std::string>& terms) {
   return text.empty() ? "0" : text;
 }
 
-std::string layout_body(const Layout& layout, int threads) {
+std::string index_text(const Digit& digit, const Layout& layout, int threads, int blocks) {
+  switch (digit.level) {
+    case Level::reg:
+      return digit_text(digit, "r", layout.registers());
+    case Level::lane:
+      return digit_text(digit, "lane()", 32);
+    case Level::warp:
+      return digit_text(digit, "warp()", threads / 32);
+    case Level::cta:
+      return digit_text(digit, "block_of_cluster()", blocks);
+  }
+  return {};
+}
+
+std::string layout_body(const Layout& layout, int threads, int blocks) {
   std::vector<std::string> of_thread(layout.shape().size()), of_register(layout.shape().size()), extents;
   for (const Digit& digit : layout.digits()) {
-    const bool reg = digit.level == Level::reg, lane = digit.level == Level::lane;
-    std::string& terms = (reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
+    std::string& terms =
+        (digit.level == Level::reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
     if (!terms.empty()) terms += " + ";
-    terms += reg    ? digit_text(digit, "r", layout.registers())
-             : lane ? digit_text(digit, "lane()", 32)
-                    : digit_text(digit, "warp()", threads / 32);
+    terms += index_text(digit, layout, threads, blocks);
   }
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
   return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
              "  static constexpr int rank = ", layout.rank(), ", registers = ", layout.registers(),
-             ", replicas = ", layout.replicas(threads), ";\n",
-             "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
+             ", replicas = ", layout.replicas(threads), ", block_replicas = ", layout.block_replicas(blocks),
+             ";\n", "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
              "  TILE static constexpr int extent(int axis) { return ", by_axis(extents), "; }\n",
              "  TILE static int thread(int axis) { return ", by_axis(of_thread), "; }\n",
              "  TILE static constexpr int element(int axis, int r) { return ", by_axis(of_register), "; }\n");
@@ -64,10 +76,25 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       configuration_(configuration),
       order_(function, plan),
       precision_(function),
-      entry_(identifier(function.name())) {
+      entry_(identifier(function.name())),
+      sweeps_(*this, function) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
+  met_ = plan.cluster() == 1;
   block(function.body());
+}
+
+// Whether blocks of a cluster may send each other something there.
+bool Emitter::exchanges(const Op& op) const {
+  const auto across = [&](const Op& each) {
+    if (order_.barrier_before(each)) return true;
+    return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
+      return each.name().starts_with("reduce_") && layout_of(operand).across_blocks();
+    });
+  };
+  bool any = across(op);
+  for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { any = any || across(inner); });
+  return any;
 }
 
 std::string Emitter::name(const Value* value) {
@@ -75,6 +102,7 @@ std::string Emitter::name(const Value* value) {
     headers_.insert("cast.cuh");
     return literal(Constant::of(value->type.dtype, *value->definition->attributes.find("value")));
   }
+  if (sweeps_.waits(value)) sweeps_.write(value);
   auto [at, fresh] = names_.emplace(value, "");
   if (fresh) at->second = str("v", values_++);
   return at->second;
@@ -107,6 +135,17 @@ void Emitter::synchronize(const Op& op) {
 }
 void Emitter::wait_for_readers(const Op& op) {
   if (shared_is_read_) synchronize(op);
+}
+void Emitter::synchronize_memory(const Op& op) {
+  if (plan_.cluster() == 1) return synchronize(op);
+  meet_blocks(op);
+  line(op, str("arrive_in_cluster(", line_number(op), ");"));
+  line(op, str("wait_in_cluster(", line_number(op), ");"));
+}
+void Emitter::meet_blocks(const Op& op) {
+  if (met_) return;
+  line(op, str("wait_in_cluster(", line_number(op), ");"));
+  met_ = true;
 }
 
 void Emitter::result(const Op& op, const std::string& expression) {
@@ -141,16 +180,29 @@ std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& w
 std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
                            const Weights& from_weights, const Layout& to_layout, const Weights& to_weights) {
   need("move.cuh");
-  const auto map = register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads());
+  const auto map =
+      register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads(), plan_.cluster());
   if (map)
     return str("registers<", layout(to_layout), ">(", from, ", [](int r) { ", map_text(*map, to_layout),
                " })");
+  leaves_block_ |= from_layout.across_blocks();
   int64_t last = 1;
   for (size_t axis = 0; axis < from_weights.size(); ++axis)
     last += (from_layout.shape()[axis] - 1) * from_weights[axis];
-  need_shared(op, last * info(dtype).bytes);
+  // Another text is made then, and this one need not fit.
+  if (!leaves_block_) need_shared(op, last * info(dtype).bytes);
   return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
              weights_text(to_weights), ">(", from, ", ", line_number(op), ")");
+}
+
+std::optional<std::vector<int>> Emitter::registers_of(const Op& op, const Value* operand) const {
+  if (operand->type.is_scalar()) return std::vector<int>();
+  const Layout &from = layout_of(operand), &to = layout_of(op.results[0]);
+  const Lowering* lowering = find_lowering(op.name());
+  const auto [from_weights, to_weights] =
+      lowering->weights ? lowering->weights(op)
+                        : std::pair(row_major(operand->type.shape), row_major(op.results[0]->type.shape));
+  return register_map(from, from_weights, to, to_weights, plan_.threads(), plan_.cluster());
 }
 
 void Emitter::need_row(int operands, std::string_view row, std::string_view expression) {
@@ -219,7 +271,11 @@ const Ring* Emitter::ring_of(const Op* loop) const {
 }
 
 void Emitter::block(const Block& block) {
-  for (const auto& each : block.ops) op(*each);
+  for (const auto& each : block.ops) {
+    // The blocks of a cluster meet once before they first exchange anything, outside of loops and branches.
+    if (depth_ == 1 && !met_ && exchanges(*each)) meet_blocks(*each);
+    op(*each);
+  }
 }
 
 void Emitter::op(const Op& op) {
@@ -227,19 +283,21 @@ void Emitter::op(const Op& op) {
   if (staging_.read_turned(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
-  if (order_.barrier_before(op)) synchronize(op);
+  if (order_.barrier_before(op)) synchronize_memory(op);
+  if (sweeps_.defer(op)) return;
   lowering->emit(*this, op);
 }
 
 std::string Emitter::text() const {
   std::string text =
-      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block.\n");
+      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block",
+          plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
   text += "\nnamespace tile {\n\n";
   for (const auto& [name, row] : rows_) text += row;
   if (!rows_.empty()) text += '\n';
   for (size_t i = 0; i < layouts_.size(); ++i)
-    text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads()), "};\n");
+    text += str("struct L", i, " {\n", layout_body(layouts_[i], plan_.threads(), plan_.cluster()), "};\n");
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
@@ -248,6 +306,7 @@ std::string Emitter::text() const {
     text += str("\nTILE char* turned_memory(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ",
                 scratch_bytes_, " + turn * ", turned_bytes_, ";\n}\n");
   std::string parameters, views = turned_bytes_ ? "  int turn = 0;\n" : "";
+  if (plan_.cluster() > 1) views += "  arrive_in_cluster(0);\n";
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Type& type = arguments[i]->type;
@@ -261,8 +320,10 @@ std::string Emitter::text() const {
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
                  ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
-  text += str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ",
-              entry_, "(", parameters, ") {\n", views, body_, "}\n\n", "}  // namespace tile\n");
+  text +=
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ", entry_,
+          "(", parameters, ") {\n", views, body_,
+          plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

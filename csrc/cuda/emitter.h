@@ -13,6 +13,7 @@
 #include "cuda/precision.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
+#include "cuda/sweep.h"
 #include "support/text.h"
 
 namespace tile::cuda {
@@ -31,6 +32,8 @@ class Emitter {
           const LayoutPlan& plan, const Target& target, const Configuration& configuration);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
+  // Whether some element would have to go to another block of the cluster.
+  bool leaves_block() const { return leaves_block_; }
   int64_t shared_bytes() const { return scratch_bytes_ + 2 * turned_bytes_ + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
@@ -41,6 +44,10 @@ class Emitter {
 
   // What stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
   std::string name(const Value* value);
+  std::string fresh_name(const Value* value) { return names_[value] = str("v", values_++); }
+  // Of each register of the op's result the register of a tile operand that it is made from; none: of another
+  // thread.
+  std::optional<std::vector<int>> registers_of(const Op& op, const Value* operand) const;
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
@@ -50,6 +57,8 @@ class Emitter {
   // One line of the kernel, with the op's place behind it.
   void line(const Op& op, const std::string& text);
   void synchronize(const Op& op);
+  // Before an access of memory that another thread has touched, of another block of the cluster too.
+  void synchronize_memory(const Op& op);
   // "const T v12 = expression;" for the op's only result, which the expression gives in the planned layout.
   void result(const Op& op, const std::string& expression);
   // The same where the expression gives another layout: it is moved.
@@ -96,6 +105,13 @@ class Emitter {
   // The buffer of this turn, of a loop that loads ahead; null: it does not.
   const Ring* ring_of(const Op* loop) const;
   void set_ring(const Op* loop, Ring ring) { rings_[loop] = std::move(ring); }
+  // Of a reduction, the tile of sums over a thread's registers, where it stands already; else empty.
+  std::string partial(const Op& reduction) const {
+    const auto found = partial_.find(&reduction);
+    return found == partial_.end() ? std::string() : found->second;
+  }
+  void set_partial(const Op& reduction, std::string name) { partial_[&reduction] = std::move(name); }
+  Sweeps& sweeps() { return sweeps_; }
   // Loads that stand already at the beginning of their loop's turn.
   void set_loaded(const Op* load) { loaded_.insert(load); }
   bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
@@ -108,6 +124,8 @@ class Emitter {
  private:
   static constexpr int scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;
+  void meet_blocks(const Op& op);
+  bool exchanges(const Op& op) const;
 
   const Function& function_;
   const KernelArrays& arrays_;
@@ -128,6 +146,9 @@ class Emitter {
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, Ring> rings_;
   std::set<const Op*> loaded_;
+  Sweeps sweeps_;
+  std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
+  bool leaves_block_ = false, met_ = false;
 };
 
 std::string line_number(const Op& op);  // for the device library's reports

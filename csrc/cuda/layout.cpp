@@ -81,6 +81,24 @@ int64_t Layout::of_thread(int axis, int thread) const {
   return coordinate;
 }
 
+int64_t Layout::of_block(int axis, int block) const {
+  int64_t coordinate = 0;
+  for (const Digit& digit : digits_)
+    if (digit.axis == axis && digit.level == Level::cta) coordinate += read(digit, block);
+  return coordinate;
+}
+
+int Layout::block_replicas(int blocks) const {
+  int used = 0;
+  for (const Digit& digit : digits_)
+    if (digit.level == Level::cta) used |= (digit.extent - 1) * digit.stride;
+  return (blocks - 1) & ~used;
+}
+bool Layout::across_blocks() const {
+  return std::any_of(digits_.begin(), digits_.end(),
+                     [](const Digit& digit) { return digit.level == Level::cta; });
+}
+
 int Layout::replicas(int threads) const {
   int used = 0;
   for (const Digit& digit : digits_) {
@@ -152,7 +170,7 @@ std::optional<Layout> Layout::reshaped(const Shape& shape) const {
 
 namespace {
 
-// Deals the lanes or warps of a block out along the axes.
+// Deals the lanes and warps of a block, and the blocks of a cluster, out along the axes.
 class Dealer {
  public:
   explicit Dealer(const Shape& shape) : left(shape), weight(shape.size(), 1) {}
@@ -162,17 +180,28 @@ class Dealer {
       digits.push_back({Level::reg, next_register++, count, static_cast<int>(axis), weight[axis]});
     advance(axis, count);
   }
-  // As many of `count` as the axis can use; returns how many are left.
-  int threads(size_t axis, Level level, int count, int stride, bool last) {
+  // As many of `count` as the axis can use; returns how many are left. A fifth of the threads may hold
+  // padding, or `none`; on the last axis any, since nothing else is left for them.
+  enum class Padding { none, fifth, any };
+  int threads(size_t axis, Level level, int count, int stride, Padding padding) {
     const int64_t most = std::min<int64_t>(count, std::bit_ceil(static_cast<uint64_t>(left[axis])));
-    // A fifth of the threads may hold padding; on the last axis any, since nothing else is left for them.
     int64_t best = 1;
-    for (int64_t n = 1; n <= most; n *= 2)
-      if (last || n * ceil_div(left[axis], n) * 4 <= left[axis] * 5) best = n;
+    for (int64_t n = 1; n <= most; n *= 2) {
+      const int64_t dealt = n * ceil_div(left[axis], n);
+      if (padding == Padding::any || dealt == left[axis] ||
+          (padding == Padding::fifth && dealt * 4 <= left[axis] * 5))
+        best = n;
+    }
     if (best > 1)
       digits.push_back({level, stride, static_cast<int>(best), static_cast<int>(axis), weight[axis]});
     advance(axis, best);
     return static_cast<int>(count / best);
+  }
+  // Blocks get neighbouring parts, so that a thread meets few rows: only what is odd is left to registers
+  // outside of them.
+  int blocks(size_t axis, int count, int stride, Padding padding) {
+    if (left[axis] % count == 0) registers(axis, static_cast<int>(lowest_bit(left[axis] / count)));
+    return threads(axis, Level::cta, count, stride, padding);
   }
   void rest() {
     for (size_t axis = left.size(); axis-- > 0;) registers(axis, static_cast<int>(left[axis]));
@@ -183,6 +212,7 @@ class Dealer {
 
  private:
   static int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
+  static int64_t lowest_bit(int64_t x) { return x & -x; }
   void advance(size_t axis, int64_t count) {
     left[axis] = ceil_div(left[axis], count);
     weight[axis] *= count;
@@ -192,23 +222,36 @@ class Dealer {
 
 }  // namespace
 
-Layout blocked(const Shape& shape, int axis, int vector, int warps) {
+Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks) {
   if (shape.empty()) return Layout({}, {});
+  using Padding = Dealer::Padding;
   Dealer dealer(shape);
   const auto along = static_cast<size_t>(axis);
   dealer.registers(along, vector);
   std::vector<size_t> order{along};
   for (size_t i = shape.size(); i-- > 0;)
     if (i != along) order.push_back(i);
+  // What a cluster holds is large: no register of it is to be padding where that can be helped.
   auto deal = [&](Level level, int count) {
     int left = count;
     for (size_t i = 0; i < order.size(); ++i)
-      left = dealer.threads(order[i], level, left, count / left, i + 1 == order.size());
+      left = dealer.threads(order[i], level, left, count / left,
+                            i + 1 == order.size() ? Padding::any
+                            : blocks > 1          ? Padding::none
+                                                  : Padding::fifth);
   };
   deal(Level::lane, lanes);
   // Warps: the other axes first, the last of them nearest; what is left goes along `axis`.
   std::rotate(order.begin(), order.begin() + 1, order.end());
   deal(Level::warp, warps);
+  int left = blocks;
+  // An odd rest of a row is a thread's, beside its vector: so that rows may be cut into groups of channels.
+  if (blocks > 1 && dealer.left[along] % 2 == 1 &&
+      element_count(dealer.left) / dealer.left[along] % blocks == 0)
+    dealer.registers(along, static_cast<int>(dealer.left[along]));
+  for (const Padding padding : {Padding::none, Padding::any})
+    for (size_t i = 0; i < shape.size() && left > 1; ++i)
+      left = dealer.blocks(i, left, blocks / left, padding);
   dealer.rest();
   return Layout(shape, std::move(dealer.digits));
 }

@@ -45,8 +45,11 @@ class Layout {
   // Part of the coordinate that the register, or the thread of its block, gives.
   int64_t of_register(int axis, int index) const;
   int64_t of_thread(int axis, int thread) const;
+  int64_t of_block(int axis, int block) const;  // the block of a cluster
   // Bits of the thread's number that no digit reads: threads that differ there hold the same elements.
   int replicas(int threads) const;
+  int block_replicas(int blocks) const;  // of the number of the block in its cluster
+  bool across_blocks() const;            // whether the blocks of a cluster hold different elements
 
   // What remains when axes are dropped, in registers too; the axes above move down.
   Layout without(const std::vector<int64_t>& axes) const;
@@ -66,8 +69,9 @@ class Layout {
 };
 
 // Lanes along `axis` first, `vector` elements each, then along the other axes from the last on; warps along
-// the other axes first, so that a row stays within a warp where it can.
-Layout blocked(const Shape& shape, int axis, int vector, int warps);
+// the other axes first, so that a row stays within a warp where it can. The blocks of a cluster get the
+// outermost parts, along the first axes.
+Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks = 1);
 
 // One number in all places: it has any layout, and what uses it in two places need not agree on one.
 bool repeats_scalar(const Value* value);

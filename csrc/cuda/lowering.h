@@ -1,13 +1,16 @@
 // How a primitive becomes text: a record a primitive, in cuda/prims/<family>.cpp.
 #pragma once
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
 
 #include "cuda/layout.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
 
+class Elements;
 class Emitter;
 
 struct Lowering {
@@ -17,6 +20,14 @@ struct Lowering {
   // results of it. Without the function there is none.
   std::optional<Layout> (*relate)(const Op& op, const Value* from, const Value* to,
                                   const Layout& layout) = nullptr;
+  // Whether its tiles may be dealt over the blocks of a cluster.
+  bool across = false;
+  // An element of the result from those of the operands. `moves`: it is the operand's itself.
+  std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
+  bool moves = false;
+  // Of an op that moves: the places of the operand's and of the result's elements in one order; without the
+  // function both are row-major.
+  std::pair<Weights, Weights> (*weights)(const Op& op) = nullptr;
 };
 
 // `static const AddLowering gather_{{"gather", …}};`

@@ -45,7 +45,8 @@ bool MemoryOrder::same_thread(const Op& a, const Op& b) const {
   };
   if (layout(a) != layout(b)) return false;
   // Of threads that hold the same elements one stores and all load.
-  return (a.is("store") && b.is("store")) || layout(a).replicas(plan_.threads()) == 0;
+  return (a.is("store") && b.is("store")) ||
+         (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0);
 }
 
 void MemoryOrder::access(const Op& op) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "ir/walk.h"
 
@@ -60,20 +61,55 @@ void sink(Block& block) {
 // Does again, behind a reduction, what is cheaper than keeping.
 class Repeater {
  public:
-  Repeater(Function& function, Block& block) : function_(function), block_(block) {}
+  Repeater(Function& function, Block& block, bool all) : function_(function), block_(block), all_(all) {}
 
   void run() {
-    for (std::unique_ptr<Op>& op : std::exchange(block_.ops, {})) {
-      for (const auto& region : op->regions) Repeater(function_, *region).run();
+    if (all_) join_reductions();
+    std::vector<std::unique_ptr<Op>> ops = std::exchange(block_.ops, {});
+    for (size_t i = 0; i < ops.size(); ++i) {
+      std::unique_ptr<Op>& op = ops[i];
+      for (const auto& region : op->regions) Repeater(function_, *region, all_).run();
       for (Value*& operand : op->operands) operand = near(operand);
       for (Value* result : op->results) made_[result] = part_;
-      const bool reduces = op->name().starts_with("reduce_") && large(op->operands[0]);
+      // Of reductions side by side all are summed in registers before threads exchange anything.
+      const bool last = reduces(*op) && !(i + 1 < ops.size() && reduces(*ops[i + 1]));
       block_.ops.push_back(std::move(op));
-      part_ += reduces;
+      part_ += last;
     }
   }
 
  private:
+  static bool reduces(const Op& op) { return op.name().starts_with("reduce_") && large(op.operands[0]); }
+  // Moves a reduction, and what it needs, before an earlier one that it does not depend on.
+  void join_reductions() {
+    auto& ops = block_.ops;
+    for (size_t first = 0; first < ops.size(); ++first) {
+      if (!reduces(*ops[first])) continue;
+      for (size_t i = first + 1; i < ops.size(); ++i)
+        if (reduces(*ops[i]))
+          if (const auto moved = needed_after(first, i); !moved.empty()) {
+            std::vector<std::unique_ptr<Op>> front, back;
+            for (size_t k = first; k <= i; ++k)
+              (moved.count(ops[k].get()) ? front : back).push_back(std::move(ops[k]));
+            std::move(back.begin(), back.end(), std::move(front.begin(), front.end(), &ops[first]));
+            first += front.size();
+            i = first;
+          }
+    }
+  }
+  // Op `last` and those behind op `first` that it needs; none where it depends on that one, or on memory.
+  std::unordered_set<const Op*> needed_after(size_t first, size_t last) const {
+    std::unordered_set<const Op*> needed{block_.ops[last].get()};
+    for (size_t k = last; k >= first; --k) {
+      const Op* op = block_.ops[k].get();
+      if (!needed.count(op)) continue;
+      if (k == first || !op->traits().pure() || !op->regions.empty()) return {};
+      for (const Value* operand : op->operands)
+        if (operand->definition && operand->definition->parent == &block_) needed.insert(operand->definition);
+    }
+    return needed;
+  }
+
   static bool large(const Value* value) { return element_count(value->type.shape) >= 2048; }
   // One value for all of the tile, or for many of its elements.
   static bool small(const Value* value) {
@@ -81,10 +117,15 @@ class Repeater {
     if (definition && definition->is("broadcast")) value = definition->operands[0];
     return value->type.is_scalar() || element_count(value->type.shape) <= 64;
   }
-  bool cheap(const Value* value, int depth = 2) const {
+  bool cheap(const Value* value) const { return cheap(value, all_ ? 32 : 2); }
+  bool cheap(const Value* value, int depth) const {
     const Op* op = value->definition;
     if (!op || op->parent != &block_ || !large(value)) return false;
     if (widens(*op)) return true;
+    if (all_ && depth > 0 && op->is("broadcast")) return !large(op->operands[0]);
+    if (all_ && depth > 0 && (op->is("reshape") || op->traits().elementwise))
+      return std::all_of(op->operands.begin(), op->operands.end(),
+                         [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
     if (depth == 0 || !(op->is("add") || op->is("sub") || op->is("mul") || op->is("fma"))) return false;
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
@@ -110,6 +151,7 @@ class Repeater {
 
   Function& function_;
   Block& block_;
+  const bool all_;
   int part_ = 0;
   std::unordered_map<const Value*, int> made_;
   std::map<std::pair<const Value*, int>, Value*> copies_;
@@ -117,10 +159,10 @@ class Repeater {
 
 }  // namespace
 
-Function with_narrow_tiles(const Function& function) {
+Function with_narrow_tiles(const Function& function, bool all) {
   Function copy = clone(function);
   sink(copy.body());
-  Repeater(copy, copy.body()).run();
+  Repeater(copy, copy.body(), all).run();
   return copy;
 }
 

@@ -7,7 +7,10 @@ namespace tile::cuda {
 // The function with conversions of 16-bit tiles to wider ones, and the sums and products that follow at once,
 // done again where they are used: in the loop that alone needs them (loop-invariant code motion took them
 // out), and behind a reduction, over which the wider tile would else live.
-Function with_narrow_tiles(const Function& function);
+//
+// all: whatever is computed element by element from 16-bit tiles is done again behind a reduction, also where
+// that is not cheap: tiles that a cluster holds leave no registers for results.
+Function with_narrow_tiles(const Function& function, bool all = false);
 
 // Whether this conversion is to be done where it stands.
 bool stays_here(const Op& conversion);

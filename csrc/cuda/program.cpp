@@ -1,23 +1,49 @@
 // Layouts, then text.
 #include "cuda/program.h"
 
+#include <algorithm>
+
+#include "cuda/cluster.h"
 #include "cuda/emitter.h"
 #include "cuda/narrow.h"
 
 namespace tile::cuda {
 
+int most_cluster_blocks(const Target& target) {
+  const int generation = target.chip / 10;
+  if (generation < 9) return 1;
+  const bool large = generation == 9 || generation == 10;
+  return large ? target.cluster_blocks : std::min(target.cluster_blocks, portable_cluster_blocks);
+}
+int64_t most_tile_bytes(const Target& target) {
+  const int blocks = most_cluster_blocks(target);
+  // The largest blocks of a cluster have twice the threads.
+  return int64_t{target.block_bytes} * (blocks > 1 ? 2 * blocks : 1);
+}
+
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
-  const Function function = with_narrow_tiles(given);
+  Cluster cluster = cluster_of(given, target, configuration);
+  // Where an element would have to go to another block, fewer hold the tile, at last one.
+  while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.kept *= 2;
+}
+
+bool Program::make(const Function& given, const Target& target, const Configuration& configuration,
+                   const Cluster& of) {
+  const Function function = with_narrow_tiles(given, of.blocks > 1 || configuration.sweeps);
   const KernelArrays arrays(function);
   const StagingPlan staging(function, arrays);
-  const LayoutPlan plan(function, arrays, staging, target.max_threads / 32, configuration.warps);
+  const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration.warps);
+  if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);
+  if (emitter.leaves_block()) return false;
   text = emitter.text();
   entry = emitter.entry();
   threads = plan.threads();
+  cluster = plan.cluster();
   multiplies = plan.multiplies();
   shared_bytes = static_cast<int>(emitter.shared_bytes());
   for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
+  return true;
 }
 
 }  // namespace tile::cuda

@@ -13,25 +13,40 @@ struct Target {
   int chip = 90;                 // 90: compute capability 9.0
   int shared_bytes = 48 * 1024;  // what a block may have
   int max_threads = 1024;        // a block
+  int cluster_blocks = 16;       // of a cluster at most, where the chip has them
+  // Of tiles, that the registers of 512 threads are to hold: half of theirs. What takes more is dealt over a
+  // cluster.
+  int block_bytes = 64 * 1024;
   // The grid's axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
   bool operator==(const Target&) const = default;
 };
-constexpr int oldest_chip = 80;  // that kernels run on
+constexpr int oldest_chip = 80;                 // that kernels run on
+constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
+int most_cluster_blocks(const Target& target);  // 1: the chip has none
+// Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.
+int64_t most_tile_bytes(const Target& target);
+
+struct Cluster;  // cuda/cluster.h
 
 // How a kernel is cut apart from its tiles.
 struct Configuration {
   int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
   bool loads_ahead = true;  // of a loop's next turn, in registers
   bool alone = false;       // ptxas else saves registers, so that two blocks fit
+  bool sweeps = false;      // compute again what would stand in registers, as where a cluster holds the tiles
+  int blocks = 0;           // of a cluster, as a power of two, times the usual
 };
 // The first is the usual one, the others are for kernels whose registers it spills.
 inline constexpr Configuration configurations[] = {
     {},
+    {.sweeps = true},
     {.alone = true},
+    {.alone = true, .sweeps = true},
     {.loads_ahead = false, .alone = true},
     {.warps = 1, .alone = true},
     {.warps = -1, .alone = true},
+    {.blocks = 1},
 };
 
 // An error names the user's line: a tile too large for the chip, a primitive without a body here.
@@ -42,11 +57,17 @@ struct Program {
   std::string text;
   std::string entry;        // the kernel's symbol
   int threads = 0;          // a block
+  int cluster = 1;          // blocks that share a tile: one of the user's grid, along the first axis
   bool multiplies = false;  // on tensor cores
   int shared_bytes = 0;
   // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
   // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.
   std::vector<Type> parameters;
+
+ private:
+  // False: the tiles cannot be dealt over so many blocks.
+  bool make(const Function& function, const Target& target, const Configuration& configuration,
+            const Cluster& cluster);
 };
 
 // The device library: name and text of the files that #include lines of Program::text find.

@@ -14,15 +14,21 @@ int64_t thread_place(const Layout& layout, const Weights& weights, int thread) {
     place += layout.of_thread(axis, thread) * weights[static_cast<size_t>(axis)];
   return place;
 }
+int64_t block_place(const Layout& layout, const Weights& weights, int block) {
+  int64_t place = 0;
+  for (int axis = 0; axis < layout.rank(); ++axis)
+    place += layout.of_block(axis, block) * weights[static_cast<size_t>(axis)];
+  return place;
+}
 int64_t register_place(const Layout& layout, const Weights& weights, int index) {
   int64_t place = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
     place += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
   return place;
 }
-bool holds(const Layout& layout, int thread, int index) {
+bool holds(const Layout& layout, int block, int thread, int index) {
   for (int axis = 0; axis < layout.rank(); ++axis)
-    if (layout.of_thread(axis, thread) + layout.of_register(axis, index) >=
+    if (layout.of_block(axis, block) + layout.of_thread(axis, thread) + layout.of_register(axis, index) >=
         layout.shape()[static_cast<size_t>(axis)])
       return false;
   return true;
@@ -37,7 +43,10 @@ bool is_padding(const Layout& layout, int index) {
 }  // namespace
 
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
-                                             const Layout& to, const Weights& to_weights, int threads) {
+                                             const Layout& to, const Weights& to_weights, int threads,
+                                             int blocks) {
+  for (int block = 0; block < blocks; ++block)
+    if (block_place(from, from_weights, block) != block_place(to, to_weights, block)) return std::nullopt;
   for (int thread = 0; thread < threads; ++thread)
     if (thread_place(from, from_weights, thread) != thread_place(to, to_weights, thread)) return std::nullopt;
   std::unordered_map<int64_t, int> at;
@@ -52,9 +61,11 @@ std::optional<std::vector<int>> register_map(const Layout& from, const Weights& 
   }
   // The place of padding may be that of an element elsewhere.
   if (from.padded() || to.padded())
-    for (int thread = 0; thread < threads; ++thread)
-      for (int r = 0; r < to.registers(); ++r)
-        if (holds(to, thread, r) && !holds(from, thread, map[static_cast<size_t>(r)])) return std::nullopt;
+    for (int block = 0; block < blocks; ++block)
+      for (int thread = 0; thread < threads; ++thread)
+        for (int r = 0; r < to.registers(); ++r)
+          if (holds(to, block, thread, r) && !holds(from, block, thread, map[static_cast<size_t>(r)]))
+            return std::nullopt;
   return map;
 }
 

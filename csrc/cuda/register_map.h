@@ -9,9 +9,10 @@
 namespace tile::cuda {
 
 // For each register of `to`, the register of `from` in which the same thread finds that place; none where
-// some element stands in another thread.
+// some element stands in another thread, also of another of the cluster's blocks.
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
-                                             const Layout& to, const Weights& to_weights, int threads);
+                                             const Layout& to, const Weights& to_weights, int threads,
+                                             int blocks = 1);
 // "Weights<64, 1>"
 std::string weights_text(const Weights& weights);
 // The map as an expression over r: digits of r where it is a sum of them, else a table.

@@ -21,6 +21,12 @@ int long_axis_of(const Blocks& blocks) {
   return 0;
 }
 
+CudaLaunch shape_of(const cuda::Program& program) {
+  return {.block = {static_cast<unsigned>(program.threads), 1, 1},
+          .cluster = {static_cast<unsigned>(program.cluster), 1, 1},
+          .shared_bytes = static_cast<unsigned>(program.shared_bytes)};
+}
+
 }  // namespace
 
 CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler)
@@ -38,7 +44,7 @@ std::string CudaKernel::label() const {
   return name_.where.known() ? str(name_.where, ": ", name_.name) : name_.name;
 }
 
-const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis) const {
+const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int cluster_blocks) const {
   const DeviceProperties& properties = driver_.properties(device);
   if (properties.chip < cuda::oldest_chip)
     fail(name_.where, ErrorKind::unsupported, "launch of ", name_.name, ": device ", device, " (",
@@ -47,6 +53,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis) const {
   const cuda::Target target{.chip = properties.chip,
                             .shared_bytes = properties.shared_bytes,
                             .max_threads = properties.max_threads,
+                            .cluster_blocks = cluster_blocks,
                             .long_axis = long_axis};
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
@@ -62,17 +69,31 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis) const {
       std::make_unique<Code>(Code{target, std::move(program), std::move(parameters), std::move(result)}));
 }
 
-void CudaKernel::load(Place& place, int device, int long_axis) const {
-  const Stopwatch time;
-  Loaded& loaded = place.loaded;
-  loaded.code = &code_for(device, long_axis);
-  const cuda::Program& program = loaded.code->program;
-  const CudaModule module = driver_.load(device, loaded.code->result.cubin, label());
+bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
+  const cuda::Program& program = code.program;
+  loaded.code = &code;
+  const CudaModule module = driver_.load(device, code.result.cubin, label());
   loaded.function = driver_.function(module, program.entry);
   loaded.attributes = driver_.attributes(loaded.function);
   if (program.shared_bytes > shared_bytes_without_asking)
     driver_.allow_shared_memory(loaded.function, program.shared_bytes);
+  if (program.cluster == 1) return true;
+  if (program.cluster > cuda::portable_cluster_blocks) driver_.allow_large_clusters(loaded.function);
+  if (driver_.clusters_at_once(loaded.function, shape_of(program)) > 0) return true;
+  driver_.unload(module);
+  return false;
+}
+
+void CudaKernel::load(Place& place, int device, int long_axis) const {
+  const Stopwatch time;
+  Loaded& loaded = place.loaded;
+  // A chip may have no room for a large cluster: smaller ones are tried, at last no cluster.
+  for (int blocks = cuda::Target().cluster_blocks;
+       !load(loaded, code_for(device, long_axis, blocks), device);)
+    blocks /= 2;
   log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", device,
+           loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
+                                            : "",
            " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
            Stopwatch::text(loaded.code->result.seconds), " of it");
   place.ready.store(true, std::memory_order_release);
@@ -95,13 +116,16 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   const auto count = [&](size_t axis) { return static_cast<unsigned>(blocks[axis]); };
   std::array<unsigned, 3> grid = {count(0), count(1), count(2)};
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);
+  CudaLaunch launch = shape_of(loaded.code->program);
+  if (grid[0] > most_blocks[0] / launch.cluster[0]) [[unlikely]]
+    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": the grid is (", blocks[0], ", ",
+         blocks[1], ", ", blocks[2], "), each of its blocks a cluster of ", launch.cluster[0],
+         "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
+  grid[0] *= launch.cluster[0];
+  launch.grid = grid;
+  launch.stream = current_stream(device);
   const Driver::Scope scope(driver_, device);
-  driver_.launch(loaded.function,
-                 {.grid = grid,
-                  .block = {static_cast<unsigned>(loaded.code->program.threads), 1, 1},
-                  .shared_bytes = static_cast<unsigned>(loaded.code->program.shared_bytes),
-                  .stream = current_stream(device)},
-                 packed.pointers);
+  driver_.launch(loaded.function, launch, packed.pointers);
 }
 
 const Target cuda_target = {

@@ -45,9 +45,10 @@ class CudaKernel final : public Executable {
     Loaded loaded;
     std::atomic<bool> ready = false;
   };
-  const Code& code_for(int device, int long_axis) const;
+  const Code& code_for(int device, int long_axis, int cluster_blocks) const;
   void load(Place& place, int device, int long_axis) const;
-  std::string label() const;  // whom the driver's errors name
+  bool load(Loaded& loaded, const Code& code, int device) const;  // false: no room for its clusters
+  std::string label() const;                                      // whom the driver's errors name
 
   const Function function_;
   const KernelName name_;

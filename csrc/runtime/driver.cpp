@@ -116,6 +116,7 @@ void Driver::open(const std::string& name) {
   find("cuMemcpyDtoDAsync", f_->copy_on_device);
   find("cuFuncGetAttribute", f_->function_attribute);
   find("cuFuncSetAttribute", f_->set_function_attribute);
+  find("cuOccupancyMaxActiveClusters", f_->clusters_at_once);
   find("cuLaunchKernelEx", f_->launch);
   find("cuStreamIsCapturing", f_->is_capturing);
 }

@@ -99,6 +99,11 @@ class Driver {
   FunctionAttributes attributes(const CudaFunction& function) const;
   void allow_shared_memory(const CudaFunction& function, int bytes) const;
 
+  // Of more blocks than every chip with clusters runs.
+  void allow_large_clusters(const CudaFunction& function) const;
+  // How many clusters of such a launch the device can hold.
+  int clusters_at_once(const CudaFunction& function, const CudaLaunch& launch) const;
+
   // The function's device must be the thread's. `parameters` points to the value of each.
   void launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const;
   CaptureStatus capture_status(void* stream) const;

@@ -22,6 +22,7 @@ enum FunctionAttribute {
   function_local_bytes = 3,
   function_registers = 4,
   function_max_dynamic_shared_bytes = 8,
+  function_large_clusters = 14,
 };
 enum LaunchAttributeId { launch_cluster = 4, launch_programmatic = 6 };
 constexpr int capture_mode_relaxed = 2;
@@ -68,6 +69,7 @@ struct DriverFunctions {
   int (*copy_on_device)(unsigned long long, unsigned long long, size_t, void*);
   int (*function_attribute)(int*, int, void*);
   int (*set_function_attribute)(void*, int, int);
+  int (*clusters_at_once)(int*, void*, const LaunchConfig*);
   int (*launch)(const LaunchConfig*, void*, void**, void**);
   int (*is_capturing)(void*, int*);
 };

@@ -106,6 +106,28 @@ void Driver::allow_shared_memory(const CudaFunction& function, int bytes) const 
           describe(function.device), " has ", properties(function.device).shared_bytes, " for it");
 }
 
+void Driver::allow_large_clusters(const CudaFunction& function) const {
+  const Scope scope(*this, function.device);
+  check(f_->set_function_attribute(function.handle, function_large_clusters, 1), function.kernel,
+        ": clusters of more than 8 blocks on ", describe(function.device));
+}
+
+int Driver::clusters_at_once(const CudaFunction& function, const CudaLaunch& launch) const {
+  const Scope scope(*this, function.device);
+  const auto& [grid, block, cluster, shared_bytes, stream, programmatic] = launch;
+  LaunchAttribute attribute{.id = launch_cluster, .cluster = {cluster[0], cluster[1], cluster[2]}};
+  const LaunchConfig config{.grid = {cluster[0], cluster[1], cluster[2]},
+                            .block = {block[0], block[1], block[2]},
+                            .shared_bytes = shared_bytes,
+                            .stream = stream,
+                            .attributes = &attribute,
+                            .attribute_count = 1};
+  int count = 0;
+  check(f_->clusters_at_once(&count, function.handle, &config), function.kernel, ": how many clusters of ",
+        triple(config.grid), " blocks ", describe(function.device), " holds");
+  return count;
+}
+
 void Driver::launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const {
   LaunchAttribute attributes[2];
   const auto& [grid, block, cluster, shared_bytes, stream, programmatic] = launch;

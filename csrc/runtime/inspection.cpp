@@ -63,6 +63,7 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   }
   GpuCode code = compile_for_gpu(function, name, target_, compiler_);
   kernel.threads = code.program.threads;
+  kernel.cluster = code.program.cluster;
   kernel.shared_bytes = code.program.shared_bytes;
   kernel.text = code.program.text;
   kernel.cubin = std::move(code.result.cubin);

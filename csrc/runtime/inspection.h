@@ -21,7 +21,7 @@ struct InspectedKernel {
   std::string text;  // Tile IR, CUDA C++ or PTX; a cubin is no text
   std::string cubin;
   // Of kernels for a GPU:
-  int chip = 0, threads = 0, shared_bytes = 0;
+  int chip = 0, threads = 0, cluster = 1, shared_bytes = 0;
   KernelResources resources;  // where it was compiled to code
   std::string loss;           // of speed, that NVRTC warns of
 };
@@ -32,7 +32,7 @@ class Inspection final : public LaunchObserver {
   enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
-  int shared_bytes() const override { return target_.shared_bytes; }
+  const cuda::Target* target() const override { return &target_; }
   bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
            const std::function<Function()>& compiled) override;
   const std::vector<InspectedKernel>& kernels() const { return kernels_; }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <functional>
 
+#include "cuda/program.h"
 #include "runtime/executable.h"
 
 namespace tile {
@@ -18,11 +19,11 @@ class LaunchObserver {
   virtual bool saw(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
                    const std::function<Function()>& compiled) = 0;
 
-  // What a block may have on the GPU that meta tensors stand for.
-  virtual int shared_bytes() const { return 0; }
-
   // Where the memory of a storage begins that stands for one on a GPU; null: it has none.
   virtual char* memory(void* /* c10::StorageImpl* */) { return nullptr; }
+
+  // The chip whose code is looked at; null: none.
+  virtual const cuda::Target* target() const { return nullptr; }
 
   // Null: none. A launch pays one load for the question.
   static LaunchObserver* of_thread() { return count_.load(std::memory_order_relaxed) ? find() : nullptr; }

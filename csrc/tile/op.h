@@ -1,5 +1,6 @@
 // What an operator's author includes: the kernel language, tensors, the factories for `outputs`, and op().
 #pragma once
+#include "runtime/gpu_limits.h"
 #include "runtime/kernel.h"
 #include "tile.h"
 #include "torch/args.h"

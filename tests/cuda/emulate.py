@@ -37,10 +37,12 @@ class Case:
     passes: bool = True
     chip: int = 90
     shared_bytes: int = H200
+    block_bytes: int = 64 * 1024  # of tiles that the registers of a block hold
+    cluster_blocks: int = 16
 
     @functools.cached_property
     def program(self):
-        return _C.cuda_program(numbered(self.text), self.arguments, self.chip, self.passes, self.shared_bytes)
+        return _C.cuda_program(numbered(self.text), self.arguments, self.chip, self.passes, self.shared_bytes, self.block_bytes, self.cluster_blocks)
 
 
 def numbered(text):
@@ -130,7 +132,7 @@ class Array(ctypes.Structure):
 
 class Launch(ctypes.Structure):
     _fields_ = [("name", ctypes.c_char_p), ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p), ("threads", ctypes.c_int32),
-                ("shared_bytes", ctypes.c_int32), ("grid", ctypes.c_int32 * 3), ("array_count", ctypes.c_int32), ("arrays", ctypes.c_void_p)]
+                ("shared_bytes", ctypes.c_int32), ("cluster", ctypes.c_int32), ("grid", ctypes.c_int32 * 3), ("array_count", ctypes.c_int32), ("arrays", ctypes.c_void_p)]
 
 
 def parameters_of(arguments):
@@ -158,8 +160,9 @@ def launch(program, function, grid, parameters):
     arrays = [Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
               for i, p in enumerate(parameters) if not isinstance(p, bytes)]
     arrays = (Array * len(arrays))(*arrays)
+    cluster = program["cluster"]
     call = Launch(program["entry"].encode(), ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(pointers), program["threads"],
-                  program["shared_bytes"], (ctypes.c_int32 * 3)(*grid), len(arrays), ctypes.addressof(arrays))
+                  program["shared_bytes"], cluster, (ctypes.c_int32 * 3)(grid[0] * cluster, *grid[1:]), len(arrays), ctypes.addressof(arrays))
     report = emulator()(ctypes.byref(call))
     return report.decode() if report else None
 
@@ -178,8 +181,8 @@ def run_ir(text, grid, arguments, passes=True):
         raise RuntimeError(f"{report}\n{numbered(text)}\n{case.program['text']}")
 
 
-def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1)):
-    """A kernel written by hand, in the text that programs have."""
+def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1), cluster=1):
+    """A kernel written by hand, in the text that programs have; a grid of clusters."""
     entry = re.search(r"TILE_KERNEL\([\d, ]+\)\s+(\w+)", text)[1]
-    program = {"text": text, "entry": entry, "threads": threads, "shared_bytes": shared_bytes}
+    program = {"text": text, "entry": entry, "threads": threads, "cluster": cluster, "shared_bytes": shared_bytes}
     return launch(program, functions([program])[text], grid, list(parameters_of(arguments)))

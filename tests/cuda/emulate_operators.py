@@ -35,15 +35,16 @@ def to_host(meta):
 class Emulation:
     """Runs launches, or only lists their programs, so that those of many calls are compiled at once."""
 
-    def __init__(self, runs=True, configuration=0):
+    def __init__(self, runs=True, configuration=0, block_bytes=0, cluster_blocks=0):
         self.runs, self.configuration, self.programs = runs, configuration, []
+        self.limits = block_bytes, cluster_blocks  # 0: the chip's
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)
         return emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs else None
 
     def call(self, function):
-        return _C.emulate(CHIP, function, self.launch, self.configuration)
+        return _C.emulate(CHIP, function, self.launch, self.configuration, *self.limits)
 
     def operator(self, operator):
         """A function of CPU tensors that does as the operator does on a GPU, gradients included."""

@@ -52,7 +52,10 @@ CALLS = {
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
     "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
     "group_norm[4,128,512,512]": lambda dtype: group_norm(dtype, 4, 128, 512, False),
+    "group_norm[8,512,128,128]": lambda dtype: group_norm(dtype, 8, 512, 128, False),
+    "group_norm[8,512,128,128],last": lambda dtype: group_norm(dtype, 8, 512, 128, True),
     "group_norm[2,1280,16,16]": lambda dtype: group_norm(dtype, 2, 1280, 16, False),
+    "group_norm[2,1280,16,16],last": lambda dtype: group_norm(dtype, 2, 1280, 16, True),
     "matmul[512,512,512]": lambda dtype: ops.matmul(make(dtype, 512, 512), make(dtype, 512, 512)),
     "matmul[4096,4096,4096]": lambda dtype: ops.matmul(make(dtype, 4096, 4096), make(dtype, 4096, 4096)),
     "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(

@@ -70,6 +70,41 @@ TEST(Layout, LanesOfAWarpAreNeighboursAlongTheAxis) {
             "8 warps along axis 1 (128 apart)");
 }
 
+TEST(Layout, BlocksOfAClusterHoldEveryElementOnce) {
+  for (const Shape& shape : {Shape{1, 40960}, Shape{64, 33}, Shape{512, 40}, Shape{16, 4096}, Shape{3, 5}})
+    for (int blocks : {2, 4, 16}) {
+      const Layout layout = blocked(shape, 1, 1, 2, blocks);
+      std::map<int64_t, int> owners;  // of each row-major place
+      for (int block = 0; block < blocks; ++block)
+        for (int thread = 0; thread < 2 * lanes; ++thread)
+          for (int r = 0; r < layout.registers(); ++r) {
+            const auto at = [&](int axis) {
+              return layout.of_block(axis, block) + layout.of_thread(axis, thread) +
+                     layout.of_register(axis, r);
+            };
+            if (at(0) >= shape[0] || at(1) >= shape[1]) continue;
+            owners[at(0) * shape[1] + at(1)] +=
+                !(block & layout.block_replicas(blocks)) && !(thread & layout.replicas(2 * lanes));
+          }
+      EXPECT_EQ(static_cast<int64_t>(owners.size()), element_count(shape)) << describe(layout);
+      for (const auto& [place, count] : owners) EXPECT_EQ(count, 1) << place << " of " << describe(layout);
+    }
+}
+
+TEST(Layout, ABlockOfAClusterHasNeighbours) {
+  EXPECT_EQ(
+      describe(blocked({1, 65536}, 1, 8, 8, 4)),
+      "8 registers along axis 1, 8 registers along axis 1 (2048 apart), 32 lanes along axis 1 (8 apart), 8 "
+      "warps along axis 1 (256 apart), 4 blocks along axis 1 (16384 apart)");
+}
+
+TEST(RegisterMap, ElementsOfOtherBlocksHaveNone) {
+  const Layout dealt = blocked({1, 4096}, 1, 1, 2, 2), whole = blocked({1, 4096}, 1, 1, 2);
+  const Weights places = row_major({1, 4096});
+  EXPECT_TRUE(register_map(dealt, places, dealt, places, 64, 2));
+  EXPECT_FALSE(register_map(dealt, places, whole, places, 64, 2));
+}
+
 TEST(Layout, SlicesKeepWhatIsLeft) {
   for (const Shape& shape : shapes)
     for (int warps : {1, 4}) {

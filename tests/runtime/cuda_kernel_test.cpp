@@ -135,6 +135,37 @@ TEST_F(CudaKernelTest, AGridMayBeLongAlongAnyAxis) {
   EXPECT_EQ(nvrtc->compiled, 3);
 }
 
+constexpr const char* large_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %t: f32[262144] = load %x, %i {pad=0.0, shape=[262144], steps=[262144]}
+  store %y, %t, %i {steps=[262144]}
+})";
+
+TEST_F(CudaKernelTest, ALargeTileIsLaunchedInClusters) {
+  const auto copy = kernel(large_text);
+  run(*copy);
+  const cuda::Program& program = copy->on(0).code->program;
+  EXPECT_EQ(program.cluster, 16);
+  EXPECT_EQ(std::count(fake->calls.begin(), fake->calls.end(), "cuFuncSetAttribute 300 14 1"), 1);
+  EXPECT_EQ(fake->calls.back(), str("cuLaunchKernelEx 300 grid 48 1 1 block ", program.threads,
+                                    " 1 1 shared 0 stream 0 first 0 extra 0 attributes 4:16 1 1"));
+  run(*copy, 1);
+  EXPECT_EQ(copy->on(1).code->program.cluster, 1);  // sm_80
+  EXPECT_EQ(fake->calls.back().find("4:"), std::string::npos);
+  EXPECT_EQ(
+      error_of([&] { run(*copy, 0, 200000000); }),
+      "copy.cpp:3: launch of copy: the grid is (200000000, 1, 1), each of its blocks a cluster of 16; on a "
+      "GPU these are at most 2147483647 along an axis, launch fewer");
+}
+
+TEST_F(CudaKernelTest, ADeviceWithoutRoomForAClusterGetsSmallerOnes) {
+  fake->cluster_blocks = 4;
+  const auto copy = kernel(large_text);
+  run(*copy);
+  EXPECT_EQ(copy->on(0).code->program.cluster, 4);
+  EXPECT_EQ(count("cuModuleUnload"), 2);
+  EXPECT_EQ(fake->calls.back().substr(fake->calls.back().find("attributes")), "attributes 4:4 1 1");
+}
+
 TEST_F(CudaKernelTest, LaunchesTheConfigurationThatDoesNotSpill) {
   nvrtc->log = "Compiling entry function 'copy'\n 400 bytes spill stores, 400 bytes spill loads";
   nvrtc->logs = {{"TILE_KERNEL(64, 1) ", ""}};

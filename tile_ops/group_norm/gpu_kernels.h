@@ -4,26 +4,93 @@
 
 namespace tile::group_norm {
 
-// A whole group in registers; as fused_kernel, with `flat` [N, G, channels * pixels] one run of memory.
-inline void one_tile_kernel(Array flat, std::optional<Array> weight, std::optional<Array> bias, Array y,
+// Whole groups as one tile. Of NCHW one group, [1, channels, pixels], from arrays [N, G, channels * pixels];
+// of channels_last some neighbours, [pixels, groups, channels], from arrays [N, pixels, C].
+struct GroupTile {
+  int groups, channels, pixels, axis;  // channels of a group; the axis of the pixels, 0 or 2
+  DType dtype;
+  int elements() const { return channels * pixels; }
+
+  Shape whole() const { return axis ? Shape{groups, channels, pixels} : Shape{pixels, groups, channels}; }
+  Tile load(const Array& array) const {
+    const View tiles = view(array);
+    return (axis ? tiles.load({bid(0), 0}) : tiles.load({0, bid(0)})).reshape(whole()).astype(dtype);
+  }
+  void store(const Array& array, const Tile& values) const {
+    const Tile all = values.reshape(flat());
+    axis ? view(array).store({bid(0), 0}, all) : view(array).store({0, bid(0)}, all);
+  }
+  // Sums of each group, of each channel; their mean.
+  Tile sum(const Tile& x) const { return axis ? x.reshape(flat()).sum(1) : x.sum(2).sum(0); }
+  Tile sum_of_channels(const Tile& x) const { return x.sum(axis); }
+  Tile mean(const Tile& x) const { return sum(x) / static_cast<double>(elements()); }
+  // Values a group or a channel over the tile.
+  Tile over(const Tile& values) const {
+    const int64_t each = values.rank() == 2 ? values.shape(1) : 1;
+    return values.reshape(axis ? Shape{groups, each, 1} : Shape{1, groups, each});
+  }
+  // From and to arrays of a value a group or a channel, [N, G] and [N, C] or [C].
+  Tile load_channels(const Array& array) const {
+    return array.tiled_view({groups * channels}).load({bid(0)}).reshape({groups, channels}).astype(dtype);
+  }
+  Tile load_groups(const Array& array) const {
+    return array[{bid(1)}].tiled_view({groups}).load({bid(0)}).astype(dtype);
+  }
+  void store_groups(const Array& array, const Tile& values) const {
+    array[{bid(1)}].tiled_view({groups}).store({bid(0)}, values);
+  }
+  void store_channels(const Array& array, const Tile& values) const {
+    array[{bid(1)}].tiled_view({groups * channels}).store({bid(0)}, values.reshape({groups * channels}));
+  }
+
+ private:
+  Shape flat() const { return axis ? Shape{groups, elements()} : Shape{pixels, groups * channels}; }
+  View view(const Array& array) const { return array[{bid(1)}].tiled_view(flat()); }
+};
+
+inline void one_tile_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
                             std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool activate,
-                            int channels, int pixels) {
-  const int elements = channels * pixels;
-  Layout at{channels, pixels, 1, compute_dtype(flat.dtype())};
-  Tile g = bid(0), n = bid(1);
-  Tile x = flat[{n}].tiled_view({1, elements}).load({g, 0}).reshape({elements}).astype(at.dtype);
-  Tile count = full({}, elements, at.dtype), center = x.sum(0) / count, d = x - center;
-  Tile low = d.sum(0) / count;
-  const Moments group{count, center, low, (d * d).sum(0) - low * low * count};
+                            int groups, int channels, int pixels, int axis) {
+  const GroupTile at{groups, channels, pixels, axis, compute_dtype(x.dtype())};
+  Tile in = at.load(x), center = at.mean(in), d = in - at.over(center), low = at.mean(d);
+  Tile count = full({}, at.elements(), at.dtype);
+  const Moments group{count, center, low, at.sum(d * d) - low * low * count};
   Tile r = group.rstd(eps.astype(at.dtype));
-  if (mean) put(*mean, n, g, group.mean + group.low);
-  if (rstd) put(*rstd, n, g, r);
-  Tile scale = weight ? at.load((*weight)[{g}], 0) * r : full(at.one(), r, at.dtype);
-  Tile shift = -(low * scale);
-  if (bias) shift += at.load((*bias)[{g}], 0);
-  Tile z = fma(d.reshape({channels, pixels}), scale, shift);
-  Tile result = activate ? silu(z) : z;
-  y[{n}].tiled_view({1, elements}).store({g, 0}, result.reshape({1, elements}));
+  if (mean) at.store_groups(*mean, group.mean + group.low);
+  if (rstd) at.store_groups(*rstd, r);
+  Tile scale = r.expand_dims(1), shift = -(low * r).expand_dims(1);
+  if (weight) {
+    Tile w = at.load_channels(*weight);
+    scale = w * scale;
+    shift = w * shift;
+  }
+  if (bias) shift += at.load_channels(*bias);
+  Tile z = fma(d, at.over(scale), at.over(shift));
+  at.store(y, activate ? silu(z) : z);
+}
+
+// The gradient of whole groups. grad_w and grad_b are those of each image, [N, C].
+inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> bias,
+                                     Array mean, Array rstd, std::optional<Array> dx, Array grad_w,
+                                     Array grad_b, bool activate, int groups, int channels, int pixels,
+                                     int axis) {
+  const GroupTile at{groups, channels, pixels, axis, compute_dtype(x.dtype())};
+  Tile r = at.load_groups(rstd).expand_dims(1);
+  Tile d = at.load(x) - at.over(at.load_groups(mean)), dz = at.load(g);
+  Tile w = weight ? at.load_channels(*weight) : ones({groups, channels}, at.dtype), scale = w * r;
+  if (activate) {
+    Tile z = d * at.over(scale);
+    if (bias) z = fma(d, at.over(scale), at.over(at.load_channels(*bias)));
+    Tile s = sigmoid(z);
+    dz = dz * s * fma(z, 1 - s, ones({}, at.dtype));
+  }
+  Tile of_w = at.sum_of_channels(dz * d) * r, of_b = at.sum_of_channels(dz);
+  at.store_channels(grad_w, of_w);
+  at.store_channels(grad_b, of_b);
+  if (!dx) return;
+  Tile count = full({}, at.elements(), at.dtype);
+  Tile slope = -(r * r * ((of_w * w).sum(1, true) / count)), shift = -(r * ((of_b * w).sum(1, true) / count));
+  at.store(*dx, fma(dz, at.over(scale), fma(d, at.over(slope), at.over(shift))));
 }
 
 // Pixel tiles of a block: `tiles` from bid(0) * tiles on.

@@ -21,7 +21,7 @@ template <class L, int vector, int flags, class T, int n, class S>
 TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
                    int line) {
   const Window<L, T, n, S> window(array, start);
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   // The same for all threads: no edge is near, and no addition is a branch.
   bool whole = true;
   TILE_UNROLL

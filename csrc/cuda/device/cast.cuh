@@ -36,6 +36,20 @@ TILE Tile<To, L> astype_here(Tile<From, L> x) {
   }
   return astype<To>(x);
 }
+// Of register r.
+template <class To, class From, class L>
+TILE To astype_here(const Tile<From, L>& x, int r) {
+  if constexpr (L::registers % 2 == 0) {
+    u32 pair = pair_at(x, r & ~1);
+    keep_here(pair);
+    if constexpr (Same<From, bf16>::value && Same<To, f32>::value)
+      return float_from_bits(r & 1 ? pair & 0xffff0000u : pair << 16);
+    else
+      return convert<To>(bitcast<From>((u16)(r & 1 ? pair >> 16 : pair)));
+  } else {
+    return convert<To>(x.x[r]);
+  }
+}
 template <class To, class From, class L>
 TILE Tile<To, L> bitcast(const Tile<From, L>& x) {
   Tile<To, L> to;

@@ -28,6 +28,10 @@ struct CoarseLane {
   TILE static math::Coarse in(T x) { return LaneOf<T>::in(x); }
   TILE static T out(math::Coarse x) { return LaneOf<T>::out(x.value); }
 };
+template <class Row, class T, class... A>
+TILE T coarse_element(T x, A... others) {
+  return CoarseLane<T>::out(Row::at(CoarseLane<T>::in(x), CoarseLane<T>::in(others)...));
+}
 template <class Row, class T, class L, class... A>
 TILE Tile<T, L> coarse(const Tile<T, L>& x, const Tile<A, L>&... others) {
   using Lane = CoarseLane<T>;

@@ -27,6 +27,17 @@ TILE int num_blocks() {
 // goes into the emulator's reports.
 TILE void synchronize(int) { __syncthreads(); }
 
+// Blocks of a cluster, from sm_90 on: the number of this one, and a barrier of all their threads in two
+// halves. What a thread did before it arrived all see that have waited. The first also says that all have
+// begun.
+TILE int block_of_cluster() {
+  u32 rank;
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return (int)rank;
+}
+TILE void arrive_in_cluster(int) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+TILE void wait_in_cluster(int) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+
 // Global memory, for threads that want it: a predicate costs no branch, so that many accesses are in flight.
 // A constant array is written by no one while the kernel runs: its loads may be moved and merged. No cache
 // hints.
@@ -151,9 +162,39 @@ TILE void store_shared(void* to, T from, int) {
   *(T*)to = from;
 }
 
-// 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; not waited for.
 using SharedPlace = u32;
 TILE SharedPlace shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+
+// To where `to` stands in the shared memory of another block of the cluster, which must not end before it
+// has met this one again.
+TILE u32 shared_address_of(int block, const void* at) {
+  u32 address;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(address) : "r"(shared_address(at)), "r"(block));
+  return address;
+}
+template <class T>
+TILE void store_shared_of(int block, void* to, T from, int) {
+  const u32 address = shared_address_of(block, to);
+  if constexpr (sizeof(T) == 8) {
+    u64 bits;
+    memcpy(&bits, &from, 8);
+    asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(address), "l"(bits) : "memory");
+  } else if constexpr (sizeof(T) == 4) {
+    u32 bits;
+    memcpy(&bits, &from, 4);
+    asm volatile("st.shared::cluster.u32 [%0], %1;" ::"r"(address), "r"(bits) : "memory");
+  } else if constexpr (sizeof(T) == 2) {
+    u16 bits;
+    memcpy(&bits, &from, 2);
+    asm volatile("st.shared::cluster.u16 [%0], %1;" ::"r"(address), "h"(bits) : "memory");
+  } else {
+    u8 bits;
+    memcpy(&bits, &from, 1);
+    asm volatile("st.shared::cluster.u8 [%0], %1;" ::"r"(address), "r"((u32)bits) : "memory");
+  }
+}
+
+// 16 bytes to shared memory, of which `bytes` come from global memory and the rest are 0; not waited for.
 TILE void copy_async(void* to, const void* from, int bytes, int) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from),
                "r"(bytes)

@@ -106,7 +106,7 @@ template <int vector, int flags, class T, class L, int n, class S>
 TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
                 int line) {
   const Window<L, T, n, S> window(array, start);
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
     bool all = window.template inside<flags>(r);
@@ -128,9 +128,9 @@ template <int flags, class T, class S>
 TILE T load_scalar(const Array<T, 0, S>& array, T pad, int line) {
   return load_element<(flags & constant_array) != 0>(array.data, array.size[0] != 0, pad, line);
 }
-template <class T, class S>
+template <class L, class T, class S>
 TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
-  store_element(array.data, from, array.size[0] && thread() == 0, line);
+  store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
 // The element at an index an axis; null where there is none.
@@ -172,7 +172,7 @@ TILE Tile<T, L> gather(const Array<T, n, S>& array, T pad, int line, Mask mask, 
 template <class L, class T, int n, class S, class Mask, class... I>
 TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
                   const Tile<I, L>&... index) {
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = element_of<L>(array, r, mask, index...);
@@ -208,7 +208,7 @@ TILE void atomic_add_element(u64* to, u64 x, int line) { atomic_add_global((i64*
 template <class L, class T, int n, class S, class Mask, class... I>
 TILE void atomic_add(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
                      const Tile<I, L>&... index) {
-  if (!owner<L>()) return;
+  if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     T* at = element_of<L>(array, r, mask, index...);

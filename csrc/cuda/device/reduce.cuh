@@ -1,4 +1,5 @@
-// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory.
+// Reductions over axes: in a thread's registers, then over lanes, then over warps through shared memory, then
+// over the blocks of a cluster through theirs.
 #pragma once
 #include "cuda/device/math.cuh"
 #include "cuda/device/tile.cuh"
@@ -51,18 +52,83 @@ TILE A shuffle_xor_value(A x, int mask, int line) {
   }
 }
 
-// Plan: into(r), the register of the result that register r goes to; lanes and warps, the bits of their
-// numbers that are summed over; all_warps, their number. Sums of warps meet in `shared`: where that is
-// `turned`, the next reduction takes another place, so that its barrier is also the one behind this.
-template <class Op, class L, class Plan, bool turned, class T, class From>
-TILE Tile<T, L> reduce(const Tile<T, From>& from, char* shared, int line) {
+// The bits of x that are set in `mask`, side by side; and back.
+template <int mask>
+TILE constexpr int gathered_bits(int x) {
+  int to = 0, at = 0;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) to |= (x >> bit & 1) << at++;
+  return to;
+}
+template <int mask>
+TILE constexpr int scattered_bits(int x) {
+  int to = 0, at = 0;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) to |= (x >> at++ & 1) << bit;
+  return to;
+}
+TILE constexpr int count_of(int mask) {
+  int count = 1;
+  for (int bit = 0; bit < 6; ++bit)
+    if (mask >> bit & 1) count *= 2;
+  return count;
+}
+
+// Each block of a cluster sends its sums to all that add them up; each adds them in one order, to equal bits.
+// The place is taken in turns: who writes to it again has met everyone who read it.
+template <class Op, class Plan, class A, int registers>
+TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
+  constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::same_lanes,
+                other_warps = (Plan::all_warps - 1) & ~Plan::same_warps, columns = count_of(other_lanes),
+                senders = count_of(Plan::same_lanes);
+  A* memory = (A*)across;
+  const int place = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
+  constexpr int places = count_of(other_warps) * columns;
+  const int own = block_of_cluster(), from = gathered_bits<Plan::blocks>(own);
+  if ((warp() & Plan::same_warps) == 0) {
+    TILE_UNROLL
+    for (int first = 0; first < blocks; first += senders) {
+      const int to = first + gathered_bits<Plan::same_lanes>(lane());
+      if (to < blocks) {
+        TILE_UNROLL
+        for (int r = 0; r < registers; ++r)
+          store_shared_of((own & ~Plan::blocks) | scattered_bits<Plan::blocks>(to),
+                          memory + (r * places + place) * blocks + from, sums[r], line);
+      }
+    }
+  }
+  arrive_in_cluster(line);
+  wait_in_cluster(line);
+  TILE_UNROLL
+  for (int r = 0; r < registers; ++r) {
+    const A* all = memory + (r * places + place) * blocks;
+    A sum = load_shared<A>(all, line);
+    TILE_UNROLL
+    for (int block = 1; block < blocks; ++block) sum = Op::combine(sum, load_shared<A>(all + block, line));
+    sums[r] = sum;
+  }
+}
+
+// Plan: into(r), the register of the result that register r goes to; lanes, warps and blocks, the bits of
+// their numbers that are summed over; all_warps, the number of warps; same_lanes and same_warps, the bits in
+// which threads hold equal sums once their block's are added up.
+template <class Op, class T, class L>
+TILE auto start_of() {
   using A = typename Op::template Kept<T>;
+  return full<L>(Op::template start<A>());
+}
+template <class Op, class Plan, class From, class A, class L, class T>
+TILE void add_to(Tile<A, L>& sums, int r, T x) {
+  if (valid<From>(r)) sums.x[Plan::into(r)] = Op::combine(sums.x[Plan::into(r)], convert<A>(x));
+}
+
+// Sums of warps meet in `shared`: where that is `turned`, the next reduction takes another place, so that its
+// barrier is also the one behind this. Sums of blocks meet in `across`.
+template <class Op, class T, class L, class Plan, bool turned, class A>
+TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shared, char* across = nullptr) {
   A sums[L::registers];
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
-  TILE_UNROLL
-  for (int r = 0; r < From::registers; ++r)
-    if (valid<From>(r)) sums[Plan::into(r)] = Op::combine(sums[Plan::into(r)], convert<A>(from.x[r]));
+  for (int r = 0; r < L::registers; ++r) sums[r] = of_thread.x[r];
   TILE_UNROLL
   for (int bit = 1; bit < 32; bit *= 2) {
     if (!(Plan::lanes & bit)) continue;
@@ -90,30 +156,54 @@ TILE Tile<T, L> reduce(const Tile<T, From>& from, char* shared, int line) {
     }
     if (!turned) synchronize(line);
   } else if constexpr (Plan::warps != 0) {
+    constexpr int other_lanes = 31 & ~Plan::lanes, columns = count_of(other_lanes),
+                  copies = count_of(Plan::lanes), warps = count_of(Plan::warps);
     A* memory = (A*)shared;
-    if ((lane() & Plan::lanes) == 0) {
+    const int column = gathered_bits<other_lanes>(lane()), copy = gathered_bits<Plan::lanes>(lane());
+    if (copy == 0) {
       TILE_UNROLL
       for (int r = 0; r < L::registers; ++r)
-        store_shared(memory + (r * Plan::all_warps + warp()) * 32 + lane(), sums[r], line);
+        store_shared(memory + (r * Plan::all_warps + warp()) * columns + column, sums[r], line);
     }
     synchronize(line);
-    TILE_UNROLL
-    for (int r = 0; r < L::registers; ++r) sums[r] = Op::template start<A>();
-    const int mine = warp() & ~Plan::warps, column = lane() & ~Plan::lanes;
-    TILE_UNROLL
-    for (int other = 0; other < Plan::all_warps; ++other) {
-      if (other & ~Plan::warps) continue;
+    const int mine = warp() & ~Plan::warps;
+    const auto of_warp = [&](int r, int other) {
+      const int from = mine | scattered_bits<Plan::warps>(other);
+      return load_shared<A>(memory + (r * Plan::all_warps + from) * columns + column, line);
+    };
+    if constexpr (copies >= warps) {
+      // Lanes with the same sums each take that of another warp.
       TILE_UNROLL
-      for (int r = 0; r < L::registers; ++r)
-        sums[r] = Op::combine(
-            sums[r], load_shared<A>(memory + (r * Plan::all_warps + (mine | other)) * 32 + column, line));
+      for (int r = 0; r < L::registers; ++r) sums[r] = of_warp(r, copy % warps);
+      TILE_UNROLL
+      for (int bit = 1; bit < warps; bit *= 2) {
+        TILE_UNROLL
+        for (int r = 0; r < L::registers; ++r)
+          sums[r] = Op::combine(sums[r],
+                                shuffle_xor_value(sums[r], scattered_bits<Plan::lanes>(bit), line));
+      }
+    } else {
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; ++r) {
+        sums[r] = of_warp(r, 0);
+        TILE_UNROLL
+        for (int other = 1; other < warps; ++other) sums[r] = Op::combine(sums[r], of_warp(r, other));
+      }
     }
     if (!turned) synchronize(line);
   }
+  if constexpr (Plan::blocks != 0) reduce_in_cluster<Op, Plan>(sums, across, line);
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) to.x[r] = convert<T>(sums[r]);
   return to;
+}
+template <class Op, class L, class Plan, bool turned, class T, class From>
+TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
+  auto sums = start_of<Op, T, L>();
+  TILE_UNROLL
+  for (int r = 0; r < From::registers; ++r) add_to<Op, Plan, From>(sums, r, from.x[r]);
+  return reduce_partial<Op, T, L, Plan, turned>(sums, line, shared, across);
 }
 
 }  // namespace tile

@@ -5,6 +5,7 @@
 //   thread(axis)      this thread's part of the coordinate
 //   element(axis, r)  register r's part
 //   replicas          bits of the thread's number in which threads hold the same elements
+//   block_replicas    bits of the block's number in its cluster in which blocks do
 #pragma once
 #include "cuda/device/types.cuh"
 
@@ -113,6 +114,15 @@ TILE bool owner() {
   return L::replicas == 0 || (thread() & L::replicas) == 0;
 }
 
+// The same for global memory: of a cluster's blocks, too, one writes.
+template <class L>
+TILE bool stores() {
+  if constexpr (L::block_replicas != 0)
+    return owner<L>() && (block_of_cluster() & L::block_replicas) == 0;
+  else
+    return owner<L>();
+}
+
 template <class L, class T>
 TILE Tile<T, L> full(T value) {
   Tile<T, L> to;
@@ -132,6 +142,12 @@ TILE Tile<T, L> arange() {
       to.x[r] = (T)at;
   }
   return to;
+}
+
+// Register map(r).
+template <class T, class L, class Map>
+TILE T picked(const Tile<T, L>& tile, int r, Map map) {
+  return tile.x[map(r)];
 }
 
 template <class T>

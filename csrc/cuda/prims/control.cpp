@@ -118,10 +118,10 @@ void emit_jump(Emitter& emitter, const Op& op) {
   emitter.line(op, str(op.name(), ";"));
 }
 
-const AddLowering for_{{"for", emit_for}};
+const AddLowering for_{{.name = "for", .emit = emit_for, .across = true}};
 const AddLowering loop_{{"loop", emit_loop}};
-const AddLowering if_{{"if", emit_if}};
-const AddLowering yield_{{"yield", emit_yield}};
+const AddLowering if_{{.name = "if", .emit = emit_if, .across = true}};
+const AddLowering yield_{{.name = "yield", .emit = emit_yield, .across = true}};
 const AddLowering break_{{"break", emit_jump}};
 const AddLowering continue_{{"continue", emit_jump}};
 

@@ -43,18 +43,28 @@ bool may_be_coarse(const Emitter& emitter, const Op& op) {
 }
 
 template <size_t row>
-void emit_row(Emitter& emitter, const Op& op) {
+std::string row_function(Emitter& emitter, const Op& op, const char* of = "") {
   emitter.need_row(rows[row].operands, rows[row].name, rows[row].expression);
   const bool coarse = may_be_coarse(emitter, op);
   if (coarse) emitter.need("coarse.cuh");
-  emitter.result(op,
-                 call(emitter, op,
-                      coarse ? str("coarse<math::", rows[row].name, "_row>") : std::string(rows[row].name)));
+  return coarse ? str("coarse", of, "<math::", rows[row].name, "_row>") : std::string(rows[row].name);
+}
+template <size_t row>
+void emit_row(Emitter& emitter, const Op& op) {
+  emitter.result(op, call(emitter, op, row_function<row>(emitter, op)));
+}
+template <size_t row>
+std::string row_element(Emitter& emitter, const Op& op, const Elements& operands) {
+  return str(row_function<row>(emitter, op, "_element"), "(", operands.joined(), ")");
 }
 
 template <size_t... row>
 std::vector<AddLowering> add_rows(std::index_sequence<row...>) {
-  return {AddLowering({rows[row].name, emit_row<row>, same_layout})...};
+  return {AddLowering({.name = rows[row].name,
+                       .emit = emit_row<row>,
+                       .relate = same_layout,
+                       .across = true,
+                       .element = row_element<row>})...};
 }
 const std::vector<AddLowering> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
 
@@ -65,9 +75,22 @@ void emit_cast(Emitter& emitter, const Op& op) {
                  call(emitter, op, str(op.name(), stays_here(op) ? "_here<" : "<", op.dtype("dtype"), ">")));
 }
 
-const AddLowering where_{{"where", emit_where, same_layout}};
-const AddLowering astype_{{"astype", emit_cast, same_layout}};
-const AddLowering bitcast_{{"bitcast", emit_cast, same_layout}};
+std::string where_element(Emitter&, const Op&, const Elements& operands) {
+  return str("where(", operands.joined(), ")");
+}
+std::string cast_element(Emitter& emitter, const Op& op, const Elements& operands) {
+  emitter.need("cast.cuh");
+  const bool here = stays_here(op) && !operands[0].tile.empty();
+  return str(op.name(), here ? "_here<" : "<", op.dtype("dtype"), ">(",
+             here ? operands[0].tile + ", r" : operands[0].element, ")");
+}
+
+const AddLowering where_{
+    {.name = "where", .emit = emit_where, .relate = same_layout, .across = true, .element = where_element}};
+const AddLowering astype_{
+    {.name = "astype", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
+const AddLowering bitcast_{
+    {.name = "bitcast", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
 
 }  // namespace
 }  // namespace tile::cuda

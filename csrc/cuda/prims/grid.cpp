@@ -8,7 +8,10 @@ namespace {
 
 void emit_grid(Emitter& emitter, const Op& op) {
   const int64_t axis = op.integer("axis"), swapped = emitter.target().long_axis;
-  emitter.result(op, str(op.name(), "<", axis == 0 ? swapped : axis == swapped ? 0 : axis, ">()"));
+  const int64_t launched = axis == 0 ? swapped : axis == swapped ? 0 : axis;
+  // A cluster stands for one block of the user's grid.
+  const int blocks = launched == 0 ? emitter.plan().cluster() : 1;
+  emitter.result(op, str(op.name(), "<", launched, ">()", blocks > 1 ? str(" / ", blocks) : ""));
 }
 void emit_dim(Emitter& emitter, const Op& op) {
   emitter.result(op, str("dim(", emitter.name(op.operands[0]), ", ", op.integer("axis"), ")"));
@@ -30,13 +33,13 @@ void emit_permute(Emitter& emitter, const Op& op) {
   emitter.result(op, str("permute_array<", join(op.integers("axes")), ">(", names(emitter, op), ")"));
 }
 
-const AddLowering bid_{{"bid", emit_grid}};
-const AddLowering num_blocks_{{"num_blocks", emit_grid}};
-const AddLowering dim_{{"dim", emit_dim}};
-const AddLowering stride_{{"stride", emit_stride}};
-const AddLowering index_{{"index", emit_index}};
-const AddLowering slice_{{"slice", emit_slice}};
-const AddLowering permute_array_{{"permute_array", emit_permute}};
+const AddLowering bid_{{.name = "bid", .emit = emit_grid, .across = true}};
+const AddLowering num_blocks_{{.name = "num_blocks", .emit = emit_grid, .across = true}};
+const AddLowering dim_{{.name = "dim", .emit = emit_dim, .across = true}};
+const AddLowering stride_{{.name = "stride", .emit = emit_stride, .across = true}};
+const AddLowering index_{{.name = "index", .emit = emit_index, .across = true}};
+const AddLowering slice_{{.name = "slice", .emit = emit_slice, .across = true}};
+const AddLowering permute_array_{{.name = "permute_array", .emit = emit_permute, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

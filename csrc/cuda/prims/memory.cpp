@@ -49,8 +49,10 @@ void emit_store(Emitter& emitter, const Op& op) {
   const Type& type = op.type(1);
   const std::string array = emitter.name(op.operands[0]), value = emitter.name(op.operands[1]),
                     line = line_number(op);
-  if (type.is_scalar()) return emitter.line(op, str("store_scalar(", array, ", ", value, ", ", line, ");"));
   const Layout& layout = emitter.layout_of(op.operands[1]);
+  if (type.is_scalar())
+    return emitter.line(
+        op, str("store_scalar<", emitter.layout(layout), ">(", array, ", ", value, ", ", line, ");"));
   emitter.line(op,
                str("store<", width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
                    ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
@@ -110,11 +112,13 @@ std::optional<Layout> relate_elements(const Op& op, const Value* from, const Val
   return same_layout(op, from, to, layout);
 }
 
-const AddLowering load_{{"load", emit_load}};
-const AddLowering store_{{"store", emit_store}};
-const AddLowering gather_{{"gather", emit_gather, relate_elements}};
-const AddLowering scatter_{{"scatter", emit_scatter, relate_elements}};
-const AddLowering atomic_add_{{"atomic_add", emit_scatter, relate_elements}};
+const AddLowering load_{{.name = "load", .emit = emit_load, .across = true}};
+const AddLowering store_{{.name = "store", .emit = emit_store, .across = true}};
+const AddLowering gather_{{.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
+const AddLowering scatter_{
+    {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
+const AddLowering atomic_add_{
+    {.name = "atomic_add", .emit = emit_scatter, .relate = relate_elements, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

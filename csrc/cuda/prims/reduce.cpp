@@ -1,5 +1,7 @@
 // Sums and the like over axes.
 #include <algorithm>
+#include <bit>
+#include <map>
 
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
@@ -7,11 +9,13 @@
 namespace tile::cuda {
 namespace {
 
-// A struct of the register of the result that each register is added to, and of the bits of lanes and warps
-// summed over.
+// A struct of the register of the result that each register is added to, and of the bits of lanes, warps and
+// blocks of a cluster summed over.
 struct Plan {
   std::string name;
-  int lanes = 0, warps = 0;
+  int lanes = 0, warps = 0, blocks = 0;
+  // Those in which threads hold equal sums once their block's are added up.
+  int same_lanes = 0, same_warps = 0;
 };
 Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::vector<int64_t>& axes) {
   std::vector<int> kept;
@@ -33,42 +37,123 @@ Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::
     if (std::find(axes.begin(), axes.end(), digit.axis) == axes.end()) continue;
     if (digit.level == Level::lane) plan.lanes |= (digit.extent - 1) * digit.stride;
     if (digit.level == Level::warp) plan.warps |= (digit.extent - 1) * digit.stride;
+    if (digit.level == Level::cta) plan.blocks |= (digit.extent - 1) * digit.stride;
   }
+  const int replicas = from.replicas(emitter.plan().threads());
+  plan.same_lanes = plan.lanes | (replicas & 31), plan.same_warps = plan.warps | replicas >> 5;
   plan.name = emitter.define_struct(
       "Reduce", str("  TILE static constexpr int into(int r) { ", map_text(into, from), " }\n",
                     "  static constexpr int lanes = ", plan.lanes, ", warps = ", plan.warps,
-                    ", all_warps = ", emitter.plan().warps(), ";\n"));
+                    ", all_warps = ", emitter.plan().warps(), ", blocks = ", plan.blocks, ";\n",
+                    plan.blocks ? str("  static constexpr int same_lanes = ", plan.same_lanes,
+                                      ", same_warps = ", plan.same_warps, ";\n")
+                                : ""));
   return plan;
 }
+
+int sum_bytes(DType dtype) {
+  const bool small = dtype == DType::f16 || dtype == DType::bf16;  // summed in float32
+  return small ? 4 : info(dtype).bytes;
+}
+
+// How many numbers differ in these bits alone.
+int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
 
 // Over warps sums go through shared memory: of each warp one a register, or one a lane.
 int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
   if (plan.warps == 0) return 0;
-  const bool small = dtype == DType::f16 || dtype == DType::bf16;  // summed in float32
-  const bool one = plan.lanes == 31 && plan.warps == warps - 1;
-  return int64_t{one ? 1 : 32} * warps * to.registers() * (small ? 4 : info(dtype).bytes);
+  return count_of(31 & ~plan.lanes) * warps * to.registers() * sum_bytes(dtype);
+}
+// Over a cluster each block gets those of all blocks: as many as there are different sums.
+int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
+  if (plan.blocks == 0) return 0;
+  return count_of(plan.blocks) * count_of(31 & ~plan.same_lanes) * count_of((warps - 1) & ~plan.same_warps) *
+         to.registers() * sum_bytes(dtype);
 }
 
-template <const char* kind>
+void emit_reduce(Emitter& emitter, const Op& op);
+
+// Reductions side by side of which none needs another's result: from `op` on where it is their first, else
+// none. All are summed in registers first, so that what they have in common need not outlive a barrier: a
+// cluster's tiles leave no registers for it.
+std::vector<const Op*> together(const Op& op) {
+  const auto& ops = op.parent->ops;
+  const auto reduces = [](const Op& other) {
+    const Lowering* lowering = find_lowering(other.name());
+    return lowering && lowering->emit == emit_reduce;
+  };
+  const auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
+  std::vector<const Op*> run;
+  for (auto next = at; next != ops.end() && reduces(**next); ++next) {
+    const Value* from = (*next)->operands[0];
+    if (std::any_of(run.begin(), run.end(), [&](const Op* known) { return known->results[0] == from; }))
+      break;
+    run.push_back(next->get());
+  }
+  return run;
+}
+
+struct Reduction {
+  Layout to;
+  Plan plan;
+  Reduction(Emitter& emitter, const Op& op)
+      : to(emitter.layout_of(op.operands[0]).without(op.integers("axes"))),
+        plan(plan_of(emitter, emitter.layout_of(op.operands[0]), to, op.integers("axes"))) {}
+};
+
+// "Sum" of reduce_sum: the device library's name.
+std::string kind_of(const Op& op) {
+  static const std::map<std::string_view, std::string_view> kinds = {
+      {"reduce_sum", "Sum"}, {"reduce_prod", "Product"}, {"reduce_max", "Max"},
+      {"reduce_min", "Min"}, {"reduce_any", "Any"},      {"reduce_all", "All"}};
+  return std::string(kinds.at(op.name()));
+}
+
+void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
+  std::vector<Sweeps::Sum> sums;
+  for (const Op* op : run) {
+    const Reduction of(emitter, *op);
+    const std::string name = emitter.temporary(), kind = kind_of(*op);
+    const Layout& from = emitter.layout_of(op->operands[0]);
+    sums.push_back(
+        {.op = op,
+         .name = name,
+         .type = "auto",
+         .start = str("start_of<", kind, ", ", op->type(0).dtype, ", ", emitter.layout(of.to), ">()"),
+         .step = str("add_to<", kind, ", ", of.plan.name, ", ", emitter.layout(from), ">(", name, ", r, ")});
+    emitter.set_partial(*op, name);
+  }
+  emitter.sweeps().add_up(sums);
+}
+
 void emit_reduce(Emitter& emitter, const Op& op) {
   emitter.need("reduce.cuh");
-  const auto& axes = op.integers("axes");
-  const Layout& from = emitter.layout_of(op.operands[0]);
-  const Layout to = from.without(axes);
-  const Plan plan = plan_of(emitter, from, to, axes);
+  if (emitter.sweeps().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
+  const auto [to, plan] = Reduction(emitter, op);
   constexpr int64_t most_turned = 2048;  // small enough to have twice
-  const int64_t bytes = shared_bytes(plan, emitter.plan().warps(), to, op.type(0).dtype);
+  const DType dtype = op.type(0).dtype;
+  const int warps = emitter.plan().warps();
+  const int64_t bytes = shared_bytes(plan, warps, to, dtype),
+                of_cluster = cluster_bytes(plan, warps, to, dtype);
   const bool turned = bytes > 0 && bytes <= most_turned;
+  // What other blocks write to is no step's: a block may be ahead of this one.
   std::string memory = "nullptr";
-  if (turned) {
-    memory = emitter.turned_memory(op, bytes);
-  } else if (bytes) {
+  if (turned || of_cluster) memory = emitter.turned_memory(op, (turned ? bytes : 0) + of_cluster);
+  if (bytes && !turned) {
     emitter.need_shared(op, bytes);
-    memory = "shared_memory()";
+    memory = of_cluster ? str("shared_memory(), ", memory) : "shared_memory()";
+  } else if (of_cluster) {
+    const std::string both = emitter.temporary();
+    emitter.line(op, str("char* const ", both, " = ", memory, ";"));
+    memory = str(both, ", ", both, " + ", bytes);
   }
+  const std::string partial = emitter.partial(op);
+  const std::string of = str(emitter.layout(to), ", ", plan.name, ", ", turned ? "true" : "false");
   const std::string expression =
-      str("reduce<", kind, ", ", emitter.layout(to), ", ", plan.name, ", ", turned ? "true" : "false", ">(",
-          emitter.name(op.operands[0]), ", ", memory, ", ", line_number(op), ")");
+      partial.empty() ? str("reduce<", kind_of(op), ", ", of, ">(", emitter.name(op.operands[0]), ", ",
+                            line_number(op), ", ", memory, ")")
+                      : str("reduce_partial<", kind_of(op), ", ", op.type(0).dtype, ", ", of, ">(", partial,
+                            ", ", line_number(op), ", ", memory, ")");
   if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
   emitter.result_in(op, to, expression);
 }
@@ -78,18 +163,18 @@ std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value
   return layout.without(op.integers("axes"));
 }
 
-#define REDUCTION(NAME, KIND)                            \
-  constexpr char NAME##_kind[] = #KIND;                  \
-  const AddLowering NAME##_ {                            \
-    { #NAME, emit_reduce < NAME##_kind>, relate_reduce } \
-  }
-REDUCTION(reduce_sum, Sum);
-REDUCTION(reduce_prod, Product);
-REDUCTION(reduce_max, Max);
-REDUCTION(reduce_min, Min);
-REDUCTION(reduce_any, Any);
-REDUCTION(reduce_all, All);
-#undef REDUCTION
+const AddLowering reduce_sum_{
+    {.name = "reduce_sum", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_prod_{
+    {.name = "reduce_prod", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_max_{
+    {.name = "reduce_max", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_min_{
+    {.name = "reduce_min", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_any_{
+    {.name = "reduce_any", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const AddLowering reduce_all_{
+    {.name = "reduce_all", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -23,13 +23,18 @@ void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
   emitter.result(op, to->type.is_scalar() ? expression + ".x[0]" : expression);
 }
 
-void emit_broadcast(Emitter& emitter, const Op& op) {
+Weights broadcast_weights(const Op& op) {
   const Shape& from = op.type(0).shape;
   Weights weights = row_major(from);
   for (size_t axis = 0; axis < from.size(); ++axis)
     if (from[axis] == 1) weights[axis] = 0;
-  emit_move(emitter, op, weights);
+  return weights;
 }
+void emit_broadcast(Emitter& emitter, const Op& op) { emit_move(emitter, op, broadcast_weights(op)); }
+std::pair<Weights, Weights> places_of_broadcast(const Op& op) {
+  return {row_major(op.type(0).shape), broadcast_weights(op)};
+}
+std::string same_element(Emitter&, const Op&, const Elements& operands) { return operands[0].element; }
 // A result follows from its operand only along axes that do not grow.
 std::optional<Layout> relate_broadcast(const Op& op, const Value* from, const Value* to,
                                        const Layout& layout) {
@@ -70,10 +75,22 @@ void emit_cat(Emitter& emitter, const Op& op) {
               op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
 }
 
-const AddLowering arange_{{"arange", emit_arange}};
-const AddLowering broadcast_{{"broadcast", emit_broadcast, relate_broadcast}};
-const AddLowering reshape_{{"reshape", emit_reshape, relate_reshape}};
-const AddLowering permute_{{"permute", emit_permute, relate_permute}};
+const AddLowering arange_{{.name = "arange", .emit = emit_arange, .across = true}};
+const AddLowering broadcast_{{.name = "broadcast",
+                              .emit = emit_broadcast,
+                              .relate = relate_broadcast,
+                              .across = true,
+                              .element = same_element,
+                              .moves = true,
+                              .weights = places_of_broadcast}};
+const AddLowering reshape_{{.name = "reshape",
+                            .emit = emit_reshape,
+                            .relate = relate_reshape,
+                            .across = true,
+                            .element = same_element,
+                            .moves = true}};
+const AddLowering permute_{
+    {.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
 const AddLowering cat_{{"cat", emit_cat}};
 
 }  // namespace

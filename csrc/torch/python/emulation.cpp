@@ -48,7 +48,7 @@ class Emulation final : public LaunchObserver {
  public:
   Emulation(cuda::Target target, PyObject* launch, size_t configuration)
       : target_(target), configuration_(cuda::configurations[configuration]), launch_(launch) {}
-  int shared_bytes() const override { return target_.shared_bytes; }
+  const cuda::Target* target() const override { return &target_; }
   char* memory(void* storage) override { return host_memory(*static_cast<c10::StorageImpl*>(storage)); }
   bool saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
            const std::function<Function()>& compiled) override {
@@ -67,10 +67,11 @@ class Emulation final : public LaunchObserver {
     const Owned list(PyList_New(0));
     for (const ArgumentRef& argument : arguments)
       if (PyList_Append(list.get(), parameter_of(argument).get()) < 0) return "out of memory";
-    const Owned result(PyObject_CallFunction(
-        launch_, "{s:s,s:s,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry", program.entry.c_str(),
-        "threads", program.threads, "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
-        static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
+    const Owned result(
+        PyObject_CallFunction(launch_, "{s:s,s:s,s:i,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry",
+                              program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
+                              "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
+                              static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
     if (result && result.get() == Py_None) return {};
     const char* text = result ? PyUnicode_AsUTF8(result.get()) : nullptr;
     if (!text) PyErr_Print();
@@ -84,12 +85,18 @@ class Emulation final : public LaunchObserver {
 PyObject* emulate(PyObject*, PyObject* arguments) {
   int chip;
   unsigned configuration = 0;
+  int block_bytes = 0, cluster_blocks = 0;  // 0: those of the chip
   PyObject *call, *launch;
-  if (!PyArg_ParseTuple(arguments, "iOO|I", &chip, &call, &launch, &configuration)) return nullptr;
+  if (!PyArg_ParseTuple(arguments, "iOO|Iii", &chip, &call, &launch, &configuration, &block_bytes,
+                        &cluster_blocks))
+    return nullptr;
   constexpr size_t count = std::size(cuda::configurations);
   if (configuration >= count)
     fail(ErrorKind::value, "emulate: the configuration is ", configuration, "; the last is ", count - 1);
-  Emulation emulation(target_of_chip(chip), launch, configuration);
+  cuda::Target target = target_of_chip(chip);
+  if (block_bytes) target.block_bytes = block_bytes;
+  if (cluster_blocks) target.cluster_blocks = cluster_blocks;
+  Emulation emulation(target, launch, configuration);
   return PyObject_CallNoArgs(call);
 }
 
@@ -103,9 +110,11 @@ PyObject* memory_of(PyObject*, PyObject* tensor) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(chip, call, launch, configuration=0): what call() gives, where meta tensors stand for those on "
+     "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
+     "where meta tensors stand for those on "
      "a GPU and have "
-     "memory; each launch is launch({'text', 'entry', 'threads', 'shared_bytes'}, grid, parameters), which "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes'}, grid, "
+     "parameters), which "
      "returns None or what went wrong."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
     {nullptr, nullptr, 0, nullptr},

@@ -17,14 +17,15 @@ void set_error(const std::exception& error) {
 
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "kernel",
+  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "kernel",
                        kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
                        static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
                        kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
                        kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
-                       "threads", kernel.threads, "registers", r.registers, "spill_stores", r.spill_stores,
-                       "spill_loads", r.spill_loads, "stack_bytes", r.stack_bytes, "shared_bytes",
-                       kernel.shared_bytes + r.shared_bytes, "loss", kernel.loss.c_str());
+                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
+                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
+                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "loss",
+                       kernel.loss.c_str());
 }
 
 namespace {

@@ -80,14 +80,15 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   PyObject* list;
   int passes = 1;
   tile::cuda::Target target;
-  if (!PyArg_ParseTuple(arguments, "sO!i|pi", &text, &PyList_Type, &list, &target.chip, &passes,
-                        &target.shared_bytes))
+  if (!PyArg_ParseTuple(arguments, "sO!i|piii", &text, &PyList_Type, &list, &target.chip, &passes,
+                        &target.shared_bytes, &target.block_bytes, &target.cluster_blocks))
     return nullptr;
   const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   const tile::cuda::Program program = tile::TextKernel(text, passes).gpu_program(launch, target);
-  return Py_BuildValue("{s:s,s:s,s:i,s:i}", "text", program.text.c_str(), "entry", program.entry.c_str(),
-                       "threads", program.threads, "shared_bytes", program.shared_bytes);
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i}", "text", program.text.c_str(), "entry", program.entry.c_str(),
+                       "threads", program.threads, "cluster", program.cluster, "shared_bytes",
+                       program.shared_bytes);
 }
 
 // The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",

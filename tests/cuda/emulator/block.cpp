@@ -1,7 +1,8 @@
 // Threads are fibers. All that can run do so, one after another, until each waits or has ended; then those
-// meet that wait for one another. When none do, the block is dead.
+// meet that wait for one another. When none do, the block is dead, or the cluster of blocks.
 #include "block.h"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <utility>
@@ -34,16 +35,44 @@ Fibers& fibers() {
   static Fibers all([](int) { kernel(); });
   return all;
 }
-std::vector<std::optional<Waiting>> waiting;
+std::vector<std::optional<Waiting>> waiting;  // of all threads, block after block
 std::vector<bool> ended;
+int threads_a_block = 0;
+std::vector<Place> places;  // of the blocks, with their epochs
+struct Barriers {
+  unsigned arrived = 0, waited = 0;
+};
+std::vector<Barriers> barriers;  // of the cluster, that each thread has met
 bool inside = false;
 std::string pending;
+
+// `here` becomes a thread; what its block has counted since is kept by leave().
+void enter(size_t thread) {
+  const size_t block = thread / static_cast<size_t>(threads_a_block);
+  here = places[block];
+  here.thread = static_cast<int>(thread) % threads_a_block;
+  here.arrived = barriers[thread].arrived, here.waited = barriers[thread].waited;
+}
+void leave(size_t thread) {
+  barriers[thread] = {here.arrived, here.waited};
+  places[static_cast<size_t>(here.of_cluster)].epoch = here.epoch;
+}
+size_t running() { return static_cast<size_t>(here.of_cluster * threads_a_block + here.thread); }
+
+void pass_cluster(void**, int) {}
 
 bool all_there(const Group& group) {
   for (int i = 0; i < group.count; ++i) {
     const auto& other = waiting[static_cast<size_t>(group.first + i)];
     if (!other || !other->same(*waiting[static_cast<size_t>(group.first)])) return false;
   }
+  return true;
+}
+
+// Threads that have ended count as arrived.
+bool all_arrived(unsigned times) {
+  for (size_t i = 0; i < barriers.size(); ++i)
+    if (!ended[i] && barriers[i].arrived < times) return false;
   return true;
 }
 
@@ -55,10 +84,19 @@ bool meet_all() {
     if (!waiting[first]) continue;
     const Waiting meeting = *waiting[first];
     const Group& group = meeting.group;
+    if (meeting.act == pass_cluster) {
+      if (!all_arrived(barriers[first].waited + 1)) continue;
+      ++barriers[first].waited;
+      waiting[first].reset();
+      any = true;
+      continue;
+    }
     if (group.first != static_cast<int>(first) || !all_there(group)) continue;
     brought.clear();
     for (int i = 0; i < group.count; ++i) brought.push_back(waiting[first + static_cast<size_t>(i)]->brought);
+    enter(first);
     meeting.act(brought.data(), group.count);
+    leave(first);
     for (int i = 0; i < group.count; ++i) waiting[first + static_cast<size_t>(i)].reset();
     any = true;
   }
@@ -74,11 +112,12 @@ std::string state_text(size_t thread) {
 }
 
 // "threads 0-31, 64-95 wait at …, threads 32-63 ended".
-std::string all_states() {
+std::string states_of(size_t block) {
   std::vector<std::pair<std::string, std::string>> states;  // what they do, and who
-  for (size_t begin = 0, end; begin < waiting.size(); begin = end) {
-    const std::string state = state_text(begin);
-    for (end = begin + 1; end < waiting.size() && state_text(end) == state;) ++end;
+  const auto count = static_cast<size_t>(threads_a_block), first = block * count;
+  for (size_t begin = 0, end; begin < count; begin = end) {
+    const std::string state = state_text(first + begin);
+    for (end = begin + 1; end < count && state_text(first + end) == state;) ++end;
     const std::string range = end - begin == 1 ? str(begin) : str(begin, "-", end - 1);
     auto at = states.begin();
     while (at != states.end() && at->first != state) ++at;
@@ -91,6 +130,15 @@ std::string all_states() {
   }
   return join(states, "; ", [](const auto& state) { return "threads " + state.second + " " + state.first; });
 }
+// "block (0, 0, 0) is deadlocked: …", or of each block of a cluster.
+std::string deadlock_text() {
+  enter(0);
+  if (places.size() == 1) return str(block_text(), " is deadlocked: ", states_of(0));
+  std::string text = str("the cluster of ", block_text(), " is deadlocked");
+  for (size_t block = 0; block < places.size(); ++block)
+    text += str(block ? "; block " : ": block ", block, ": ", states_of(block));
+  return text;
+}
 
 }  // namespace
 
@@ -100,31 +148,63 @@ void report(const std::string& text) {
   for (;;) fibers().pause();
 }
 
-Group Group::block() { return {0, static_cast<int>(waiting.size())}; }
+Group Group::block() { return {here.of_cluster * threads_a_block, threads_a_block}; }
+Group Group::warp() { return {here.of_cluster * threads_a_block + here.thread / 32 * 32, 32}; }
 
 void meet(Group group, const Site& site, void* brought, void (*act)(void**, int)) {
-  waiting[static_cast<size_t>(here.thread)] = Waiting{site, group, brought, act};
+  waiting[running()] = Waiting{site, group, brought, act};
   fibers().pause();
 }
 
-void run_block(int threads, void (*body)()) {
+void arrive_in_cluster() {
+  if (here.arrived > here.waited)
+    report(str("thread ", here.thread, " of ", block_text(), " arrives twice at a barrier of the cluster"));
+  ++here.arrived;
+}
+void wait_in_cluster(const Site& site) {
+  meet({0, static_cast<int>(waiting.size())}, site, nullptr, pass_cluster);
+}
+
+bool block_has_ended(int of_cluster) {
+  for (int i = 0; i < threads_a_block; ++i)
+    if (!ended[static_cast<size_t>(of_cluster * threads_a_block + i)]) return false;
+  return true;
+}
+
+void run_cluster(int blocks, int threads, void (*body)()) {
   kernel = body;
-  waiting.assign(static_cast<size_t>(threads), std::nullopt);
-  ended.assign(static_cast<size_t>(threads), false);
-  fibers().start(threads);
-  for (int left = threads; left > 0;) {
-    for (int i = 0; i < threads; ++i) {
+  threads_a_block = threads;
+  const int all = blocks * threads, cluster = here.cluster + 1;
+  places.clear();
+  for (int i = 0; i < blocks; ++i) {
+    Place& place = places.emplace_back(here);
+    place.block[0] += i;
+    place.block_number += 1 + i;
+    place.epoch += 1;
+    place.cluster = cluster, place.of_cluster = i;
+  }
+  waiting.assign(static_cast<size_t>(all), std::nullopt);
+  ended.assign(static_cast<size_t>(all), false);
+  barriers.assign(static_cast<size_t>(all), {});
+  fibers().start(all);
+  for (int left = all; left > 0;) {
+    for (int i = 0; i < all; ++i) {
       const auto at = static_cast<size_t>(i);
       if (ended[at] || waiting[at]) continue;
-      here.thread = i;
+      enter(at);
       inside = true;
       const bool goes_on = fibers().run(i);
       inside = false;
+      leave(at);
       if (!pending.empty()) throw Report(std::exchange(pending, {}));
       if (!goes_on) ended[at] = true, --left;
     }
-    if (left > 0 && !meet_all()) report(str(block_text(), " is deadlocked: ", all_states()));
+    if (left > 0 && !meet_all()) report(deadlock_text());
   }
+  unsigned epoch = 0;
+  for (const Place& place : places) epoch = std::max(epoch, place.epoch);
+  here = places.back();
+  here.epoch = epoch;
 }
 
 }  // namespace tile::emulator

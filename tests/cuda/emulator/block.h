@@ -1,9 +1,11 @@
-// The threads of a block.
+// The threads of a cluster's blocks; most launches have clusters of one.
 #pragma once
 
 namespace tile::emulator {
 
-// Runs body() once for each thread of the block that `here` names; a Report rises where they cannot go on.
-void run_block(int threads, void (*body)());
+// Runs body() once for each thread of so many blocks along the first axis, of which `here` names the first; a
+// Report rises where they cannot go on.
+void run_cluster(int blocks, int threads, void (*body)());
+bool block_has_ended(int of_cluster);
 
 }  // namespace tile::emulator

@@ -19,11 +19,12 @@ struct Copies {
   std::vector<Copy> open;  // not in a group yet
   std::deque<std::vector<Copy>> groups;
 };
-std::map<int, Copies> of_thread;
+std::map<std::pair<int, int>, Copies> all;  // of each thread of a cluster's blocks
+Copies& of_thread() { return all[{here.of_cluster, here.thread}]; }
 
 }  // namespace
 
-void forget_copies() { of_thread.clear(); }
+void forget_copies() { all.clear(); }
 
 void copy_async(void* to, const void* from, int bytes, int line) {
   if (bytes < 0 || bytes > width)
@@ -32,17 +33,17 @@ void copy_async(void* to, const void* from, int bytes, int line) {
   begin_copy(to, width, line);
   Copy copy{static_cast<char*>(to), {}, line};
   std::memcpy(copy.bytes, from, static_cast<size_t>(bytes));
-  of_thread[here.thread].open.push_back(copy);
+  of_thread().open.push_back(copy);
 }
 
 void commit_copies() {
-  Copies& copies = of_thread[here.thread];
+  Copies& copies = of_thread();
   copies.groups.push_back(std::move(copies.open));
   copies.open.clear();
 }
 
 void wait_for_copies(int groups) {
-  auto& under_way = of_thread[here.thread].groups;
+  auto& under_way = of_thread().groups;
   for (; static_cast<int>(under_way.size()) > groups; under_way.pop_front())
     for (const Copy& copy : under_way.front()) {
       std::memcpy(copy.to, copy.bytes, width);

@@ -1,4 +1,4 @@
-// A launch: blocks one after another. The only function that the harness calls.
+// A launch: clusters one after another. The only function that the harness calls.
 #include "block.h"
 #include "memory.h"
 
@@ -9,7 +9,7 @@ struct Launch {
   const char* name;
   void (*kernel)(void**);
   void** arguments;
-  int32_t threads, shared_bytes, grid[3], array_count;
+  int32_t threads, shared_bytes, cluster, grid[3], array_count;
   const EmulatedArray* arrays;
 };
 const Launch* launch = nullptr;
@@ -21,13 +21,11 @@ void run(const Launch& given) {
   start_global_memory({given.arrays, given.arrays + given.array_count});
   for (int z = 0; z < given.grid[2]; ++z)
     for (int y = 0; y < given.grid[1]; ++y)
-      for (int x = 0; x < given.grid[0]; ++x) {
+      for (int x = 0; x < given.grid[0]; x += given.cluster) {
         here.block[0] = x, here.block[1] = y, here.block[2] = z;
-        ++here.block_number;
-        ++here.epoch;
-        start_shared_memory(given.shared_bytes);
+        start_shared_memory(given.cluster, given.shared_bytes);
         forget_copies();
-        run_block(given.threads, [] { launch->kernel(launch->arguments); });
+        run_cluster(given.cluster, given.threads, [] { launch->kernel(launch->arguments); });
       }
 }
 

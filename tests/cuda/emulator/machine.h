@@ -9,7 +9,10 @@ struct Place {
   int thread = 0;
   int block[3] = {}, grid[3] = {};
   int block_number = -1;
-  unsigned epoch = 0;  // goes on at every barrier and with every block
+  unsigned epoch = 0;  // goes on at every barrier of the block and with every block
+  // Of a cluster: its number, the block's number in it, and how often this thread has arrived and waited.
+  int cluster = -1, of_cluster = 0;
+  unsigned arrived = 0, waited = 0;
 };
 extern Place here;
 
@@ -20,7 +23,9 @@ void check_shared(const void* at, int bytes, Access access, int line);
 void check_global(const void* at, int bytes, Access access, bool constant, int line, int alignment = 0);
 // A word of which some bytes are an element: it is exchanged as a whole.
 void check_global_word(const void* at, Access access, int line);
-char* shared_memory();
+char* shared_memory();  // of the running thread's block
+// The place of `at` in the shared memory of another block of the cluster, which a store goes to.
+void* check_shared_of(int block, void* at, int bytes, int line);
 // Until such a copy is waited for, its bytes of shared memory are nobody's.
 void copy_async(void* to, const void* from, int bytes, int line);
 void commit_copies();
@@ -36,12 +41,16 @@ struct Site {
 // Neighbours: a warp, a warpgroup, the block.
 struct Group {
   int first, count;
-  static Group warp() { return {here.thread / 32 * 32, 32}; }
+  static Group warp();
   static Group block();
 };
 // Returns when every thread of the group stands at the same site, and `act` has seen what each has brought.
 // Barriers, shuffles, votes and matrix instructions of warps and warpgroups are all of this kind.
 void meet(Group group, const Site& site, void* brought, void (*act)(void** all, int count));
+
+// The barrier of all threads of a cluster, in two halves.
+void arrive_in_cluster();
+void wait_in_cluster(const Site& site);
 
 // ldmatrix of four matrices, and mma.sync of 16 x 8 x 16, of which `value` gives the number of 16 bits.
 void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& site);

@@ -7,8 +7,8 @@
 
 namespace tile::emulator {
 
-// A block begins: nothing is written yet.
-void start_shared_memory(int bytes);
+// The blocks of a cluster begin: nothing is written yet.
+void start_shared_memory(int blocks, int bytes);
 // A copy that the running thread does not wait for writes there; at its end the bytes are written.
 void begin_copy(const void* at, int bytes, int line);
 void end_copy(const void* at, int bytes, int line);

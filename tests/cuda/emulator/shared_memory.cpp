@@ -1,30 +1,38 @@
 // Bounds, alignment, bytes nobody wrote, and races of shared memory.
+#include "block.h"
 #include "memory.h"
 
 namespace tile::emulator {
 namespace {
 
-alignas(1024) char memory[256 * 1024];
+constexpr int most_blocks = 16, most_bytes = 256 * 1024;
+alignas(1024) char memory[most_blocks][most_bytes];
 struct Byte : TouchedByte {
   int copies = 0;  // under way to it
 };
-std::vector<Byte> touched;
+std::vector<std::vector<Byte>> touched_of;  // of each block of the cluster
 
 }  // namespace
 
-char* shared_memory() { return memory; }
+char* shared_memory() { return memory[here.of_cluster]; }
 
-void start_shared_memory(int bytes) {
-  if (bytes > static_cast<int>(sizeof memory))
-    report(str("the launch asks for ", bytes, " bytes of shared memory, and no GPU has more than ",
-               sizeof memory));
-  touched.assign(static_cast<size_t>(bytes), {});
+void start_shared_memory(int blocks, int bytes) {
+  if (bytes > most_bytes)
+    report(
+        str("the launch asks for ", bytes, " bytes of shared memory, and no GPU has more than ", most_bytes));
+  if (blocks > most_blocks)
+    report(
+        str("the launch asks for clusters of ", blocks, " blocks, and no GPU has more than ", most_blocks));
+  touched_of.assign(static_cast<size_t>(blocks), std::vector<Byte>(static_cast<size_t>(bytes)));
 }
 
-void check_shared(const void* at, int bytes, Access access, int line) {
-  const int64_t offset = static_cast<const char*>(at) - memory;
+namespace {
+
+void check(int block, int64_t offset, int bytes, Access access, int line) {
+  std::vector<Byte>& touched = touched_of[static_cast<size_t>(block)];
   const auto deed = [&] {
-    return str(deed_text(line, access), " ", bytes, " bytes at ", offset, " of shared memory");
+    return str(deed_text(line, access), " ", bytes, " bytes at ", offset, " of ",
+               block == here.of_cluster ? std::string() : str("block ", block, "'s "), "shared memory");
   };
   if (offset < 0 || offset + bytes > static_cast<int64_t>(touched.size()))
     report(str(deed(), ", of which the kernel has ", touched.size()));
@@ -41,14 +49,35 @@ void check_shared(const void* at, int bytes, Access access, int line) {
     touched[static_cast<size_t>(i)].note(access, line);
   }
 }
+int64_t offset_of(const void* at) { return static_cast<const char*>(at) - shared_memory(); }
+
+}  // namespace
+
+void check_shared(const void* at, int bytes, Access access, int line) {
+  check(here.of_cluster, offset_of(at), bytes, access, line);
+}
+
+void* check_shared_of(int block, void* at, int bytes, int line) {
+  const auto deed = [&] {
+    return str(deed_text(line, Access::store), " to the shared memory of block ", block, " of its cluster, ");
+  };
+  const auto blocks = static_cast<int>(touched_of.size());
+  if (block < 0 || block >= blocks) report(str(deed(), "which has ", blocks));
+  if (block != here.of_cluster && here.waited == 0)
+    report(str(deed(), "which may not have begun: no barrier of the cluster stands before"));
+  if (block_has_ended(block)) report(str(deed(), "which has ended"));
+  check(block, offset_of(at), bytes, Access::store, line);
+  return memory[block] + offset_of(at);
+}
 
 void begin_copy(const void* at, int bytes, int line) {
   check_shared(at, bytes, Access::store, line);
-  for (int64_t i = static_cast<const char*>(at) - memory, end = i + bytes; i < end; ++i)
-    ++touched[static_cast<size_t>(i)].copies;
+  auto& touched = touched_of[static_cast<size_t>(here.of_cluster)];
+  for (int64_t i = offset_of(at), end = i + bytes; i < end; ++i) ++touched[static_cast<size_t>(i)].copies;
 }
 void end_copy(const void* at, int bytes, int line) {
-  for (int64_t i = static_cast<const char*>(at) - memory, end = i + bytes; i < end; ++i) {
+  auto& touched = touched_of[static_cast<size_t>(here.of_cluster)];
+  for (int64_t i = offset_of(at), end = i + bytes; i < end; ++i) {
     Byte& byte = touched[static_cast<size_t>(i)];
     --byte.copies;
     byte.note(Access::store, line);

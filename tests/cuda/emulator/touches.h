@@ -7,13 +7,16 @@ namespace tile::emulator {
 struct Touch {
   int block = -1, thread = 0;
   unsigned epoch = 0;
+  int cluster = -1;
+  unsigned arrived = 0;  // at barriers of the cluster, before the touch
   int line = 0;
   Access access = Access::load;
 
   bool happened() const { return block >= 0; }
   // Whether nothing orders it before what the running thread does now.
   bool unordered() const {
-    return happened() && (block != here.block_number || (epoch == here.epoch && thread != here.thread));
+    if (!happened() || (cluster == here.cluster && arrived < here.waited)) return false;
+    return block != here.block_number || (epoch == here.epoch && thread != here.thread);
   }
   // "; thread 3 wrote it at line 7, and no barrier stands between".
   std::string text() const {
@@ -21,7 +24,9 @@ struct Touch {
     return str("; thread ", thread, apart ? " of another block" : "",
                access == Access::load ? " read" : " wrote", " it",
                line ? str(" at line ", line) : std::string(),
-               apart ? ", and nothing orders blocks" : ", and no barrier stands between");
+               !apart                    ? ", and no barrier stands between"
+               : cluster == here.cluster ? ", and no barrier of the cluster stands between"
+                                         : ", and nothing orders blocks");
   }
 };
 
@@ -35,7 +40,7 @@ class Touches {
     return nullptr;
   }
   void add(Access access, int line) {
-    const Touch touch{here.block_number, here.thread, here.epoch, line, access};
+    const Touch touch{here.block_number, here.thread, here.epoch, here.cluster, here.arrived, line, access};
     const bool new_thread = last_.thread != touch.thread;
     // One of another block matters for good, one of this block until the next barrier.
     if (last_.block != touch.block || (new_thread && (!other_.happened() || other_.block == touch.block)))

@@ -122,6 +122,10 @@ int function_attribute(int* value, int which, void*) {
 int set_function_attribute(void* function, int which, int value) {
   return called("cuFuncSetAttribute", number(function), which, value);
 }
+int clusters_at_once(int* count, void* function, const LaunchConfig* c) {
+  *count = c->attributes[0].cluster[0] <= fake().cluster_blocks ? 8 : 0;
+  return called("cuOccupancyMaxActiveClusters", number(function), c->attributes[0].cluster[0]);
+}
 int launch(const LaunchConfig* c, void* function, void** parameters, void** extra) {
   if (fake().quiet) return 0;
   std::ostringstream text;
@@ -194,6 +198,7 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, unsigned 
       {"cuMemcpyDtoDAsync", reinterpret_cast<void*>(copy_on_device)},
       {"cuFuncGetAttribute", reinterpret_cast<void*>(function_attribute)},
       {"cuFuncSetAttribute", reinterpret_cast<void*>(set_function_attribute)},
+      {"cuOccupancyMaxActiveClusters", reinterpret_cast<void*>(clusters_at_once)},
       {"cuLaunchKernelEx", reinterpret_cast<void*>(launch)},
       {"cuStreamIsCapturing", reinterpret_cast<void*>(is_capturing)},
   };

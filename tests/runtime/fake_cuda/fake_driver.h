@@ -12,6 +12,7 @@ struct FakeDriver {
   std::string missing;                 // the function that cuGetProcAddress does not find
   std::map<std::string, int> results;  // what a function returns instead of success
   int capturing = 0;
+  unsigned cluster_blocks = 16;              // larger clusters have no room
   bool quiet = false;                        // launches are not noted: their cost is measured
   std::map<std::thread::id, void*> current;  // each thread's context
   std::vector<std::string> calls;            // of functions that change something, with their arguments

@@ -37,6 +37,12 @@ TILE void synchronize(int line, const char* file = __builtin_FILE(), int at = __
                  [](void**, int) { ++emulator::here.epoch; });
 }
 
+TILE int block_of_cluster() { return emulator::here.of_cluster; }
+TILE void arrive_in_cluster(int) { emulator::arrive_in_cluster(); }
+TILE void wait_in_cluster(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  emulator::wait_in_cluster({"the barrier of the cluster", line, file, at});
+}
+
 template <int bytes, bool constant>
 TILE Words<bytes> load_global(const void* from, bool wanted, Words<bytes> otherwise, int line) {
   if (!wanted) return otherwise;
@@ -64,6 +70,11 @@ template <class T>
 TILE void store_shared(void* to, T from, int line) {
   emulator::check_shared(to, sizeof(T), emulator::Access::store, line);
   memcpy(to, &from, sizeof(T));
+}
+
+template <class T>
+TILE void store_shared_of(int block, void* to, T from, int line) {
+  memcpy(emulator::check_shared_of(block, to, sizeof(T), line), &from, sizeof(T));
 }
 
 TILE void copy_async(void* to, const void* from, int bytes, int line) {

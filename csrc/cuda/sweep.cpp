@@ -1,0 +1,134 @@
+// Ops that wait, and the loops that are made of them.
+#include "cuda/sweep.h"
+
+#include <algorithm>
+
+#include "cuda/emitter.h"
+#include "cuda/lowering.h"
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
+
+}  // namespace
+
+std::string Elements::joined() const {
+  return join(operands_, ", ", [](const Operand& operand) { return operand.element; });
+}
+
+Sweeps::Sweeps(Emitter& emitter, const Function& function) : emitter_(emitter) {
+  // What waits in front of a loop or a branch would have to be written inside of it.
+  wanted_ = emitter.plan().cluster() > 1 || emitter.configuration().sweeps;
+  walk(function.body(), [&](const Op& op) { wanted_ = wanted_ && op.regions.empty(); });
+}
+
+// Whether register r of the result comes from registers of the same thread alone.
+bool Sweeps::has_elements(const Op& op) const {
+  const Lowering* lowering = find_lowering(op.name());
+  if (!lowering || !lowering->element || op.results.size() != 1 || !is_tile(op.results[0])) return false;
+  const Layout& to = emitter_.layout_of(op.results[0]);
+  constexpr int many = 8;
+  if (!to.across_blocks() && to.registers() < many) return false;
+  return std::all_of(op.operands.begin(), op.operands.end(), [&](const Value* operand) {
+    return !is_tile(operand) || emitter_.registers_of(op, operand);
+  });
+}
+
+bool Sweeps::defer(const Op& op) {
+  if (!wanted_ || !has_elements(op)) return false;
+  waiting_.emplace(op.results[0], &op);
+  return true;
+}
+
+// Whether register r is made from register r of the operand, or from a scalar.
+bool Sweeps::in_place(const Op& op, const Value* operand) const {
+  const std::optional<std::vector<int>> from = emitter_.registers_of(op, operand);
+  for (size_t r = 0; from && r < from->size(); ++r)
+    if ((*from)[r] != static_cast<int>(r)) return false;
+  return true;
+}
+
+// Writes the tiles of which a loop for the value reads other registers.
+void Sweeps::prepare(const Value* value) {
+  const auto known = waiting_.find(value);
+  if (known == waiting_.end()) return;
+  const Op& op = *known->second;
+  for (const Value* operand : op.operands) {
+    prepare(operand);
+    if (waits(operand) && !in_place(op, operand)) write(operand);
+  }
+}
+
+// The element at r, for which lines of the loop may be written.
+Elements::Operand Sweeps::element(const Value* value) {
+  if (!is_tile(value)) return {emitter_.name(value), ""};
+  const auto known = waiting_.find(value);
+  if (known == waiting_.end()) {
+    const std::string tile = emitter_.name(value);
+    return {tile + ".x[r]", tile};
+  }
+  if (const auto made = inside_.find(value); made != inside_.end()) return {made->second, ""};
+  const Op& op = *known->second;
+  std::vector<Elements::Operand> operands;
+  for (const Value* operand : op.operands) {
+    if (in_place(op, operand))
+      operands.push_back(element(operand));
+    else
+      operands.push_back(
+          {str("picked(", emitter_.name(operand), ", r, [](int r) { ",
+               map_text(*emitter_.registers_of(op, operand), emitter_.layout_of(value)), " })"),
+           ""});
+  }
+  const Elements elements(std::move(operands));
+  const Lowering& lowering = *find_lowering(op.name());
+  // A change of shape alone is no line.
+  if (op.operands.size() == 1 && op.type(0).dtype == value->type.dtype && lowering.moves) return elements[0];
+  const std::string name = emitter_.temporary();
+  emitter_.line(
+      op, str("const ", value->type.dtype, " ", name, " = ", lowering.element(emitter_, op, elements), ";"));
+  inside_[value] = name;
+  return {name, ""};
+}
+
+void Sweeps::begin(int registers, const Op& op) {
+  emitter_.line(op, str("TILE_UNROLL for (int r = 0; r < ", registers, "; ++r) {"));
+  emitter_.indent(1);
+  inside_.clear();
+}
+void Sweeps::end() {
+  inside_.clear();
+  emitter_.indent(-1);
+  emitter_.close();
+}
+
+void Sweeps::write(const Value* value) {
+  const Op& op = *waiting_.at(value);
+  prepare(value);
+  const Layout& layout = emitter_.layout_of(value);
+  const std::string name = emitter_.fresh_name(value);
+  emitter_.line(op, str(emitter_.type(value->type, layout), " ", name, ";"));
+  begin(layout.registers(), op);
+  const std::string made = element(value).element;
+  emitter_.line(op, str(name, ".x[r] = ", made, ";"));
+  end();
+  waiting_.erase(value);
+}
+
+void Sweeps::add_up(const std::vector<Sum>& sums) {
+  const auto registers = [&](const Sum& sum) { return emitter_.layout_of(sum.op->operands[0]).registers(); };
+  for (const Sum& sum : sums) emitter_.line(*sum.op, str(sum.type, " ", sum.name, " = ", sum.start, ";"));
+  for (const Sum& sum : sums) prepare(sum.op->operands[0]);
+  for (size_t i = 0; i < sums.size();) {
+    const int count = registers(sums[i]);
+    begin(count, *sums[i].op);
+    for (; i < sums.size() && registers(sums[i]) == count; ++i) {
+      const std::string made = element(sums[i].op->operands[0]).element;
+      emitter_.line(*sums[i].op, str(sums[i].step, made, ");"));
+    }
+    end();
+  }
+}
+
+}  // namespace tile::cuda

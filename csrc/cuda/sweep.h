@@ -1,0 +1,59 @@
+// What is computed element by element from large tiles, as text: one loop over a thread's registers for all
+// that a store or some reductions need, so that no step's results stand in registers all at once.
+#pragma once
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/op.h"
+
+namespace tile::cuda {
+
+class Emitter;
+
+// The operands of an op at register r.
+class Elements {
+ public:
+  struct Operand {
+    std::string element;
+    std::string tile;  // that holds it at r; empty: it is computed there
+  };
+  explicit Elements(std::vector<Operand> operands) : operands_(std::move(operands)) {}
+  const Operand& operator[](size_t i) const { return operands_[i]; }
+  std::string joined() const;
+
+ private:
+  std::vector<Operand> operands_;
+};
+
+class Sweeps {
+ public:
+  Sweeps(Emitter& emitter, const Function& function);
+  bool wanted() const { return wanted_; }
+  // True: the op waits until something needs its result.
+  bool defer(const Op& op);
+  bool waits(const Value* value) const { return waiting_.count(value) != 0; }
+  // The whole tile, in a line of its own.
+  void write(const Value* value);
+  // Reductions whose operands are summed in one loop: "t0" of each, sums over this thread's registers.
+  struct Sum {
+    const Op* op;
+    std::string name, type, start, step;  // step: "add_to<…>(t0, r, " without the element
+  };
+  void add_up(const std::vector<Sum>& sums);
+
+ private:
+  bool has_elements(const Op& op) const;
+  bool in_place(const Op& op, const Value* operand) const;
+  void prepare(const Value* value);
+  Elements::Operand element(const Value* value);
+  void begin(int registers, const Op& op);
+  void end();
+
+  Emitter& emitter_;
+  bool wanted_ = false;
+  std::unordered_map<const Value*, const Op*> waiting_;
+  std::unordered_map<const Value*, std::string> inside_;  // of the loop that is being written
+};
+
+}  // namespace tile::cuda
