@@ -180,9 +180,20 @@ void run_forward(const Tensor& query, const Tensor& key, const Tensor& value, co
                         p.scale < 0);
 }
 
-bool on_tensor_cores(const Tensor& query, const Problem& p) {
-  return !query.is_cpu() && p.depth <= 128 &&
-         (query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16);
+// Rows of whole 16 bytes: these are copied to shared memory past the registers.
+bool in_chunks(const Tensor& x) {
+  constexpr int chunk = 8;
+  return x.stride(3) == 1 && x.size(3) % chunk == 0 && x.stride(0) % chunk == 0 && x.stride(1) % chunk == 0 &&
+         x.stride(2) % chunk == 0;
+}
+// One pass over large tiles. Of a deep head, what is not in chunks would fill registers: the smaller tiles of
+// two passes are left for it.
+bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& grad_out,
+                  const Problem& p) {
+  const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
+  if (!small || query.is_cpu() || p.depth > 128) return false;
+  return p.depth <= 64 ||
+         (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
 }
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 TileSize turned_tile_size(const Tensor& query, const Problem& p) {
@@ -228,7 +239,7 @@ void run_backward(const OptionalTensor& grad_out, const OptionalTensor& grad_lse
       for_keys && grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, bias.has_value());
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const bool turned = for_keys && on_tensor_cores(query, p);
+  const bool turned = for_keys && takes_turned(query, key, value, grad_out, p);
   const bool for_query =
       !(turned && run_turned(grad_out, grad_lse, query, key, value, out, top, weight, residual, scores_bias,
                              p, grad_query, grad_key, grad_value)) &&
