@@ -111,6 +111,8 @@ class Emitter {
     return found == partial_.end() ? std::string() : found->second;
   }
   void set_partial(const Op& reduction, std::string name) { partial_[&reduction] = std::move(name); }
+  // Those that share the reduction's barriers, in order; empty: not known yet.
+  std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
   Sweeps& sweeps() { return sweeps_; }
   // Loads that stand already at the beginning of their loop's turn.
   void set_loaded(const Op* load) { loaded_.insert(load); }
@@ -148,6 +150,7 @@ class Emitter {
   std::set<const Op*> loaded_;
   Sweeps sweeps_;
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
+  std::unordered_map<const Op*, std::vector<const Op*>> runs_;
   bool leaves_block_ = false, met_ = false;
 };
 

@@ -64,7 +64,7 @@ class Repeater {
   Repeater(Function& function, Block& block, bool all) : function_(function), block_(block), all_(all) {}
 
   void run() {
-    if (all_) join_reductions();
+    join_reductions();
     std::vector<std::unique_ptr<Op>> ops = std::exchange(block_.ops, {});
     for (size_t i = 0; i < ops.size(); ++i) {
       std::unique_ptr<Op>& op = ops[i];
@@ -80,7 +80,8 @@ class Repeater {
 
  private:
   static bool reduces(const Op& op) { return op.name().starts_with("reduce_") && large(op.operands[0]); }
-  // Moves a reduction, and what it needs, before an earlier one that it does not depend on.
+  // Moves a reduction, and what it needs, before an earlier one that it does not depend on: side by side they
+  // share a barrier.
   void join_reductions() {
     auto& ops = block_.ops;
     for (size_t first = 0; first < ops.size(); ++first) {
@@ -97,13 +98,20 @@ class Repeater {
           }
     }
   }
-  // Op `last` and those behind op `first` that it needs; none where it depends on that one, or on memory.
+  // Op `last` and those behind op `first` that it needs; none where it depends on that one, or reads what is
+  // written in between.
   std::unordered_set<const Op*> needed_after(size_t first, size_t last) const {
     std::unordered_set<const Op*> needed{block_.ops[last].get()};
+    const bool written = std::any_of(&block_.ops[first], &block_.ops[last], [](const auto& op) {
+      return op->traits().writes || op->traits().barrier || !op->regions.empty();
+    });
+    const auto moves = [&](const Op& op) {
+      return op.regions.empty() && (op.traits().pure() || (op.is("load") && !written));
+    };
     for (size_t k = last; k >= first; --k) {
       const Op* op = block_.ops[k].get();
       if (!needed.count(op)) continue;
-      if (k == first || !op->traits().pure() || !op->regions.empty()) return {};
+      if (k == first || !moves(*op)) return {};
       for (const Value* operand : op->operands)
         if (operand->definition && operand->definition->parent == &block_) needed.insert(operand->definition);
     }

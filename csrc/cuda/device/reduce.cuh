@@ -198,12 +198,45 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
   for (int r = 0; r < L::registers; ++r) to.x[r] = convert<T>(sums[r]);
   return to;
 }
-template <class Op, class L, class Plan, bool turned, class T, class From>
-TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
+template <class Op, class L, class Plan, class T, class From>
+TILE auto partial(const Tile<T, From>& from) {
   auto sums = start_of<Op, T, L>();
   TILE_UNROLL
   for (int r = 0; r < From::registers; ++r) add_to<Op, Plan, From>(sums, r, from.x[r]);
-  return reduce_partial<Op, T, L, Plan, turned>(sums, line, shared, across);
+  return sums;
+}
+template <class Op, class L, class Plan, bool turned, class T, class From>
+TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
+  return reduce_partial<Op, T, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
+}
+
+// Tiles of one layout as one, whose reductions share their barriers.
+template <class L, int n>
+struct Several {
+  static constexpr int registers = n * L::registers;
+};
+template <int i, class A, class L, class All>
+TILE void put_several(All& all, const Tile<A, L>& tile) {
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) all.x[i * L::registers + r] = tile.x[r];
+}
+template <int i, class A, class L, class All, class... More>
+TILE void put_several(All& all, const Tile<A, L>& tile, const More&... more) {
+  put_several<i>(all, tile);
+  put_several<i + 1>(all, more...);
+}
+template <class A, class L, class... More>
+TILE auto several(const Tile<A, L>& first, const More&... more) {
+  Tile<A, Several<L, 1 + sizeof...(More)>> all;
+  put_several<0>(all, first, more...);
+  return all;
+}
+template <int i, class L, class T, int n>
+TILE Tile<T, L> one_of(const Tile<T, Several<L, n>>& all) {
+  Tile<T, L> tile;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) tile.x[r] = all.x[i * L::registers + r];
+  return tile;
 }
 
 }  // namespace tile

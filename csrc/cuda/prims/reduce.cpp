@@ -5,6 +5,7 @@
 
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {
@@ -126,15 +127,62 @@ void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
   emitter.sweeps().add_up(sums);
 }
 
+bool uses(const Op& op, const std::vector<const Op*>& run) {
+  bool found = false;
+  const auto check = [&](const Op& inner) {
+    for (const Value* operand : inner.operands)
+      found = found || std::any_of(run.begin(), run.end(),
+                                   [&](const Op* known) { return known->results[0] == operand; });
+  };
+  check(op);
+  for (const auto& region : op.regions) walk(*region, check);
+  return found;
+}
+
+// Reductions alike from `op` on, up to where one's result is needed: they meet at one barrier, behind the
+// last.
+std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
+  constexpr size_t most = 4;
+  const auto alike = [&](const Op& other) {
+    return other.name() == op.name() && other.type(0).dtype == op.type(0).dtype &&
+           other.integers("axes") == op.integers("axes") &&
+           other.results[0]->type.shape == op.results[0]->type.shape &&
+           emitter.layout_of(other.operands[0]) == emitter.layout_of(op.operands[0]);
+  };
+  const auto& ops = op.parent->ops;
+  auto next = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
+  std::vector<const Op*> run{&op};
+  for (++next; next != ops.end() && run.size() < most && !uses(**next, run); ++next) {
+    if (!(*next)->regions.empty()) break;
+    if (alike(**next)) run.push_back(next->get());
+  }
+  return run;
+}
+
 void emit_reduce(Emitter& emitter, const Op& op) {
   emitter.need("reduce.cuh");
   if (emitter.sweeps().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
-  constexpr int64_t most_turned = 2048;  // small enough to have twice
   const DType dtype = op.type(0).dtype;
   const int warps = emitter.plan().warps();
-  const int64_t bytes = shared_bytes(plan, warps, to, dtype),
-                of_cluster = cluster_bytes(plan, warps, to, dtype);
+  int64_t bytes = shared_bytes(plan, warps, to, dtype), of_cluster = cluster_bytes(plan, warps, to, dtype);
+  if (emitter.run_of_reductions(op).empty()) {
+    const std::vector<const Op*> run = bytes + of_cluster ? run_from(emitter, op) : std::vector{&op};
+    for (const Op* member : run) emitter.run_of_reductions(*member) = run;
+  }
+  const std::vector<const Op*>& all = emitter.run_of_reductions(op);
+  const auto count = static_cast<int64_t>(all.size());
+  const std::string kind = kind_of(op), layout = emitter.layout(to);
+  if (count > 1 && emitter.partial(op).empty()) {
+    const std::string name = emitter.temporary();
+    emitter.line(op, str("const auto ", name, " = partial<", kind, ", ", layout, ", ", plan.name, ">(",
+                         emitter.name(op.operands[0]), ");"));
+    emitter.set_partial(op, name);
+  }
+  if (all.back() != &op) return;
+
+  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  bytes *= count, of_cluster *= count;
   const bool turned = bytes > 0 && bytes <= most_turned;
   // What other blocks write to is no step's: a block may be ahead of this one.
   std::string memory = "nullptr";
@@ -147,15 +195,26 @@ void emit_reduce(Emitter& emitter, const Op& op) {
     emitter.line(op, str("char* const ", both, " = ", memory, ";"));
     memory = str(both, ", ", both, " + ", bytes);
   }
+  const auto reduced = [&](const std::string& layout, const std::string& partial) {
+    return str("reduce_partial<", kind, ", ", dtype, ", ", layout, ", ", plan.name, ", ",
+               turned ? "true" : "false", ">(", partial, ", ", line_number(op), ", ", memory, ")");
+  };
+  const auto give = [&](const Op& member, const std::string& expression) {
+    if (member.results[0]->type.is_scalar()) return emitter.result(member, expression + ".x[0]");
+    emitter.result_in(member, to, expression);
+  };
   const std::string partial = emitter.partial(op);
-  const std::string of = str(emitter.layout(to), ", ", plan.name, ", ", turned ? "true" : "false");
-  const std::string expression =
-      partial.empty() ? str("reduce<", kind_of(op), ", ", of, ">(", emitter.name(op.operands[0]), ", ",
-                            line_number(op), ", ", memory, ")")
-                      : str("reduce_partial<", kind_of(op), ", ", op.type(0).dtype, ", ", of, ">(", partial,
-                            ", ", line_number(op), ", ", memory, ")");
-  if (op.results[0]->type.is_scalar()) return emitter.result(op, expression + ".x[0]");
-  emitter.result_in(op, to, expression);
+  if (count == 1)
+    return give(op, partial.empty()
+                        ? str("reduce<", kind, ", ", layout, ", ", plan.name, ", ", turned ? "true" : "false",
+                              ">(", emitter.name(op.operands[0]), ", ", line_number(op), ", ", memory, ")")
+                        : reduced(layout, partial));
+  const std::string joined = emitter.temporary(),
+                    partials = join(all, ", ", [&](const Op*member) { return emitter.partial(*member); });
+  emitter.line(op,
+               str("const auto ", joined, " = ",
+                   reduced(str("Several<", layout, ", ", count, ">"), str("several(", partials, ")")), ";"));
+  for (size_t i = 0; i < all.size(); ++i) give(*all[i], str("one_of<", i, ", ", layout, ">(", joined, ")"));
 }
 
 std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value*, const Layout& layout) {
