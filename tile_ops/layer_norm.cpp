@@ -4,11 +4,9 @@
 namespace tile {
 namespace {
 
-// one_pass: deviations are those from the mean of the row's first elements. They lose less than 16-bit floats
-// have, even where those elements stand out, and one sum less is waited for.
 void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
                        std::optional<Array> mean, std::optional<Array> rstd, Tile eps, Tile tiles,
-                       bool single, bool one_pass, int rows, int columns, RowFit fit, int axis) {
+                       bool single, int rows, int columns, RowFit fit, int axis) {
   const bool whole = fit != RowFit::walked;
   DType compute = compute_dtype(x.dtype());
   Tile extent = x.dim(2).astype(compute);
@@ -22,17 +20,8 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
     };
     auto squares = [&](const Tile& d) { return (d * d).sum(axis, true); };
     Tile sum = zeros(column, compute), square_sum = zeros(column, compute), center = zeros(column, compute),
-         d, shift;
-    if (one_pass) {
-      const int some = std::min(columns, 64);
-      Tile pivot = RowView(x, bid(1), rows, some, axis).load(row, 0).astype(compute).sum(axis, true) /
-                   static_cast<double>(some);
-      d = centred(0, pivot);
-      Tile low = d.sum(axis, true) / extent;
-      square_sum = max(squares(d) - low * low * extent, 0.0);
-      center = pivot + low;
-      shift = low;
-    } else if (whole) {
+         d;
+    if (whole) {
       center = load(0).sum(axis, true) / extent;
       d = centred(0, center);
       square_sum = squares(d);
@@ -45,7 +34,7 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
     if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
     auto store = [&](const Operand& k) {
-      Tile v = one_pass ? fma(d, scale, -(shift * scale)) : (whole ? d : load(k) - center) * scale;
+      Tile v = (whole ? d : load(k) - center) * scale;
       auto vector = [&](const Array& of_columns) {
         return row_vector(of_columns, k, columns, axis, compute);
       };
@@ -93,12 +82,10 @@ const auto layer_norm =
               return mean ? std::optional(views.view(k)) : std::nullopt;
             };
             const RowBlocks blocks = row_blocks(views, tile);
-            const bool one_pass = views.on_gpu() && tile.whole() && input.element_size() == 2;
             views.each([&](int64_t) {
               layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
                                         statistic(2), statistic(3), eps, blocks.tiles, blocks.tiles == 0,
-                                        one_pass, tile.rows, tile.columns, tile.fit,
-                                        views.transposed() ? 0 : 1);
+                                        tile.rows, tile.columns, tile.fit, views.transposed() ? 0 : 1);
             });
           });
         })

@@ -15,25 +15,44 @@ namespace {
 // Of float32: two accesses of 16 bytes where they come from 16-bit memory, and registers for blocks beside
 // it.
 constexpr int64_t elements_a_thread = 16;
-constexpr int most_warps = 16;            // more leave room for one block a multiprocessor
-constexpr int64_t most_kept = 64 * 1024;  // bytes of tiles for so many warps, of a cluster's
+constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
 
 bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
+// Whether rows are added up: each warp then has sums of all columns, and fewer warps exchange less.
+bool sums_columns(const Function& function) {
+  bool found = false;
+  walk(function.body(), [&](const Op& op) {
+    if (!op.name().starts_with("reduce_") || op.type(0).rank() < 2) return;
+    const auto& axes = op.integers("axes");
+    found = found || std::find(axes.begin(), axes.end(), 0) != axes.end();
+  });
+  return found;
+}
+
 // Threads enough to hold the tiles.
 int warps_for(const Function& function, const Cluster& cluster, int most) {
-  int64_t largest = 1;
+  int64_t largest = 1, elements = 1;
   walk(function.body(), [&](const Op& op) {
-    for (const Value* result : op.results)
-      if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
+    for (const Value* result : op.results) {
+      if (!is_tile(result)) continue;
+      largest = std::max(largest, bytes_of(result->type));
+      elements = std::max(elements, element_count(result->type.shape));
+    }
   });
-  largest = (largest + cluster.blocks - 1) / cluster.blocks;
+  if (cluster.blocks > 1) {
+    constexpr int64_t kept_a_warp = 4096;  // half of 64 registers a thread
+    const auto wanted =
+        static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(cluster.kept / kept_a_warp)));
+    const int64_t warps = std::clamp<int64_t>(wanted, 1, sums_columns(function) ? 8 : most);
+    for (int64_t n = warps; n >= std::max<int64_t>(1, warps / 4); n /= 2)
+      if (elements % (n * cluster.blocks * 32 * 8) == 0) return static_cast<int>(n);
+    return static_cast<int>(warps);
+  }
   const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
-  const int64_t warps = std::min<int64_t>(
-      static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
-      std::min(most, cluster.blocks > 1 && cluster.kept > most_kept + most_kept / 16 ? 2 * most_warps
-                                                                                     : most_warps));
+  const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
+                                          std::min(most, most_warps));
   // Fewer, where vectors of 8 then fill every thread.
   const auto fills = [&](int64_t n) { return largest % (n * 32 * 8 * 4) == 0; };
   for (int64_t n = warps; n >= 1 && largest <= n * 32 * 4 * 3 * elements_a_thread; n /= 2)

@@ -64,7 +64,7 @@ class Repeater {
   Repeater(Function& function, Block& block, bool all) : function_(function), block_(block), all_(all) {}
 
   void run() {
-    join_reductions();
+    if (all_) join_reductions();
     std::vector<std::unique_ptr<Op>> ops = std::exchange(block_.ops, {});
     for (size_t i = 0; i < ops.size(); ++i) {
       std::unique_ptr<Op>& op = ops[i];

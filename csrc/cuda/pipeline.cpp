@@ -129,8 +129,9 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
     // Two blocks of a multiprocessor hide each other's barriers better than a longer ring does.
-    const int64_t room = std::max(emitter.staged_left_of_half(), 2 * bytes);
-    stages_ = static_cast<int>(std::min<int64_t>(most_stages, std::min(room, emitter.staged_left()) / bytes));
+    const int64_t half = emitter.staged_left_of_half(),
+                  room = half >= 2 * bytes ? half : emitter.staged_left();
+    stages_ = static_cast<int>(std::min<int64_t>(most_stages, room / bytes));
   }
   if (stages_ < 2) staged_.clear();
   const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]);

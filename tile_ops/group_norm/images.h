@@ -71,9 +71,15 @@ class Images {
     // Rows of at least two sectors of memory, in whole vectors; of one, where blocks would have twice the
     // threads.
     const int64_t row = channels / groups * info(views_[0].dtype).bytes;
+    // An odd number of channels leaves lanes idle: dealt over a cluster that takes longer than three
+    // launches.
+    constexpr int64_t block_bytes = 64 * 1024;
+    const bool even = std::has_single_bit(static_cast<uint64_t>(channels / groups));
     int64_t best = 0;
     for (int64_t n = 1; n <= groups && n * bytes <= (best ? most / 2 : most) && best * row < 64; n *= 2)
-      if (groups % n == 0 && n * row % 16 == 0 && (n * row >= 32 || n == groups)) best = n;
+      if (groups % n == 0 && (even || n * bytes <= block_bytes) && n * row % 16 == 0 &&
+          (n * row >= 32 || n == groups))
+        best = n;
     return best;
   }
   // The arrays of such a kernel: [N, G, elements of a group], of channels_last [N, pixels, C].
