@@ -221,6 +221,11 @@ std::string Emitter::turned_memory(const Op& op, int64_t bytes) {
   check_shared(op);
   return "turned_memory(turn)";
 }
+std::string Emitter::cluster_memory(const Op& op, int64_t bytes) {
+  across_bytes_ = std::max(across_bytes_, round_up(bytes));
+  check_shared(op);
+  return "cluster_memory(cluster_turn)";
+}
 
 std::string Emitter::shared_place(DType dtype, int64_t offset) {
   return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
@@ -301,11 +306,16 @@ std::string Emitter::text() const {
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
-                scratch_bytes_ + 2 * turned_bytes_, "; }\n");
-  if (turned_bytes_)
-    text += str("\nTILE char* turned_memory(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ",
-                scratch_bytes_, " + turn * ", turned_bytes_, ";\n}\n");
-  std::string parameters, views = turned_bytes_ ? "  int turn = 0;\n" : "";
+                scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_), "; }\n");
+  std::string parameters, views;
+  const auto add_turned = [&](const char* memory, const char* turn, int64_t offset, int64_t bytes) {
+    if (!bytes) return;
+    text += str("\nTILE char* ", memory, "(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ", offset,
+                " + turn * ", bytes, ";\n}\n");
+    views += str("  int ", turn, " = 0;\n");
+  };
+  add_turned("turned_memory", "turn", scratch_bytes_, turned_bytes_);
+  add_turned("cluster_memory", "cluster_turn", scratch_bytes_ + 2 * turned_bytes_, across_bytes_);
   if (plan_.cluster() > 1) views += "  arrive_in_cluster(0);\n";
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {

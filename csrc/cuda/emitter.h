@@ -34,7 +34,7 @@ class Emitter {
   const std::string& entry() const { return entry_; }
   // Whether some element would have to go to another block of the cluster.
   bool leaves_block() const { return leaves_block_; }
-  int64_t shared_bytes() const { return scratch_bytes_ + 2 * turned_bytes_ + staged_peak_; }
+  int64_t shared_bytes() const { return scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_) + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
 
@@ -80,6 +80,9 @@ class Emitter {
   void was_synchronized() { shared_is_read_ = false; }
   // Of two places in shared memory the one that was not taken last.
   std::string turned_memory(const Op& op, int64_t bytes);
+  // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
+  // among themselves.
+  std::string cluster_memory(const Op& op, int64_t bytes);
   // "(f32*)(shared_memory() + 64)"
   static std::string shared_place(DType dtype, int64_t offset);
   // Writes a tile in row-major order behind the first `bytes` of that memory, which it adds to; returns
@@ -141,7 +144,7 @@ class Emitter {
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1;
   bool shared_is_read_ = false;
-  int64_t scratch_bytes_ = 0, turned_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
+  int64_t scratch_bytes_ = 0, turned_bytes_ = 0, across_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;

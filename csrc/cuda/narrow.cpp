@@ -108,7 +108,7 @@ class Repeater {
     const auto moves = [&](const Op& op) {
       return op.regions.empty() && (op.traits().pure() || (op.is("load") && !written));
     };
-    for (size_t k = last; k >= first; --k) {
+    for (size_t k = last + 1; k-- > first;) {
       const Op* op = block_.ops[k].get();
       if (!needed.count(op)) continue;
       if (k == first || !moves(*op)) return {};
@@ -125,15 +125,20 @@ class Repeater {
     if (definition && definition->is("broadcast")) value = definition->operands[0];
     return value->type.is_scalar() || element_count(value->type.shape) <= 64;
   }
-  bool cheap(const Value* value) const { return cheap(value, all_ ? 32 : 2); }
-  bool cheap(const Value* value, int depth) const {
+  bool cheap(const Value* value) {
+    const auto [known, fresh] = cheap_.emplace(value, false);
+    bool& answer = known->second;  // stands where it is while others are added
+    if (fresh) answer = cheap(value, 2);
+    return answer;
+  }
+  bool cheap(const Value* value, int depth) {
     const Op* op = value->definition;
     if (!op || op->parent != &block_ || !large(value)) return false;
     if (widens(*op)) return true;
-    if (all_ && depth > 0 && op->is("broadcast")) return !large(op->operands[0]);
-    if (all_ && depth > 0 && (op->is("reshape") || op->traits().elementwise))
+    if (all_ && op->is("broadcast")) return !large(op->operands[0]);
+    if (all_ && (op->is("reshape") || op->traits().elementwise))
       return std::all_of(op->operands.begin(), op->operands.end(),
-                         [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
+                         [&](const Value* operand) { return small(operand) || cheap(operand); });
     if (depth == 0 || !(op->is("add") || op->is("sub") || op->is("mul") || op->is("fma"))) return false;
     return std::all_of(op->operands.begin(), op->operands.end(),
                        [&](const Value* operand) { return small(operand) || cheap(operand, depth - 1); });
@@ -162,6 +167,7 @@ class Repeater {
   const bool all_;
   int part_ = 0;
   std::unordered_map<const Value*, int> made_;
+  std::unordered_map<const Value*, bool> cheap_;  // asked once: values are used by many
   std::map<std::pair<const Value*, int>, Value*> copies_;
 };
 

@@ -56,11 +56,13 @@ std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::
 std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   const Shape& steps = op.integers("steps");
   const bool small = emitter.facts(op.operands[0]).small;
+  // A tile that begins so far on is outside whatever its step.
+  constexpr int64_t far = int64_t{1} << 29;
   std::vector<std::string> starts;
   for (size_t i = first; i < op.operands.size(); ++i) {
     const std::string index = emitter.name(op.operands[i]);
     const int64_t step = steps[i - first];
-    starts.push_back(small ? str("tile_start<", step, ">(", index, ")")
+    starts.push_back(small ? str("tile_start<", std::min(step, far), ">(", index, ")")
                            : str("i64(", index, ")", step == 1 ? "" : str(" * ", step)));
   }
   return "{" + join(starts) + "}";

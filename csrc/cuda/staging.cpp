@@ -102,6 +102,8 @@ const Staged* StagingPlan::of(const Op& load) const {
 const Op* StagingPlan::product_of(const Op& loop) const {
   const Op* product = nullptr;
   for (const auto& op : loop.region().ops) {
+    // What stands in a branch reads a buffer when the next turn's fragments are loaded already.
+    if (!op->regions.empty()) return nullptr;
     const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
     if (!made || made->is_array() || made->is_scalar() || read_turned(*op)) continue;
     if (const Staged* staged = of(*op); staged && staged->loop == &loop) continue;

@@ -2,6 +2,7 @@
 #include "cuda/sweep.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
@@ -53,7 +54,7 @@ bool Sweeps::in_place(const Op& op, const Value* operand) const {
 // Writes the tiles of which a loop for the value reads other registers.
 void Sweeps::prepare(const Value* value) {
   const auto known = waiting_.find(value);
-  if (known == waiting_.end()) return;
+  if (known == waiting_.end() || !prepared_.insert(value).second) return;
   const Op& op = *known->second;
   for (const Value* operand : op.operands) {
     prepare(operand);
@@ -105,7 +106,9 @@ void Sweeps::end() {
 
 void Sweeps::write(const Value* value) {
   const Op& op = *waiting_.at(value);
+  const std::unordered_set<const Value*> outer = std::exchange(prepared_, {});
   prepare(value);
+  prepared_ = outer;
   const Layout& layout = emitter_.layout_of(value);
   const std::string name = emitter_.fresh_name(value);
   emitter_.line(op, str(emitter_.type(value->type, layout), " ", name, ";"));
@@ -119,6 +122,7 @@ void Sweeps::write(const Value* value) {
 void Sweeps::add_up(const std::vector<Sum>& sums) {
   const auto registers = [&](const Sum& sum) { return emitter_.layout_of(sum.op->operands[0]).registers(); };
   for (const Sum& sum : sums) emitter_.line(*sum.op, str(sum.type, " ", sum.name, " = ", sum.start, ";"));
+  prepared_.clear();
   for (const Sum& sum : sums) prepare(sum.op->operands[0]);
   for (size_t i = 0; i < sums.size();) {
     const int count = registers(sums[i]);

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "ir/op.h"
@@ -54,6 +55,7 @@ class Sweeps {
   bool wanted_ = false;
   std::unordered_map<const Value*, const Op*> waiting_;
   std::unordered_map<const Value*, std::string> inside_;  // of the loop that is being written
+  std::unordered_set<const Value*> prepared_;             // for it
 };
 
 }  // namespace tile::cuda

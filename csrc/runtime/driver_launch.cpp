@@ -123,8 +123,11 @@ int Driver::clusters_at_once(const CudaFunction& function, const CudaLaunch& lau
                             .attributes = &attribute,
                             .attribute_count = 1};
   int count = 0;
-  check(f_->clusters_at_once(&count, function.handle, &config), function.kernel, ": how many clusters of ",
-        triple(config.grid), " blocks ", describe(function.device), " holds");
+  constexpr int invalid_cluster_size = 912;
+  const int code = f_->clusters_at_once(&count, function.handle, &config);
+  if (code == invalid_cluster_size) return 0;
+  check(code, function.kernel, ": how many clusters of ", triple(config.grid), " blocks ",
+        describe(function.device), " holds");
   return count;
 }
 

@@ -88,6 +88,53 @@ store %b, %y, %z {steps=[1024]}""")
     torch.testing.assert_close(b, (a * a.amax(1, True)).sum(0))
 
 
+def test_sums_of_a_block_between_those_of_a_cluster():
+    """They take turns of their own: other blocks may be ahead by one of a cluster's."""
+    a, b, c = torch.randn(3, 8192), torch.randn(3 * 512), torch.zeros(3)
+    text = kernel([("f32", 2), ("f32", 1), ("f32", 1)], """%t: f32[1,8192] = load %a, %i, %z {pad=0.0, shape=[1,8192], steps=[1,8192]}
+%m: f32[1] = reduce_max %t {axes=[1]}
+%y: f32[512] = load %b, %i {pad=0.0, shape=[512], steps=[512]}
+%l: f32 = reduce_sum %y {axes=[0]}
+%w: f32[1,1] = reshape %m {shape=[1,1]}
+%k: f32[1,1] = broadcast %l {shape=[1,1]}
+%v: f32[1,1] = mul %w, %k
+%x: f32[1,8192] = broadcast %v {shape=[1,8192]}
+%d: f32[1,8192] = sub %t, %x
+%s: f32[1] = reduce_sum %d {axes=[1]}
+store %c, %s, %i {steps=[1]}""")
+    run = case(text, (3, 1, 1), [a, b, c], block_bytes=16384)
+    assert run.program["cluster"] == 4 and "(turn)" in run.program["text"] and "(cluster_turn)" in run.program["text"]
+    assert emulate.run([run]) == [None]
+    torch.testing.assert_close(c, (a - a.amax(1, True) * b.reshape(3, 512).sum(1, True)).double().sum(1).float(), rtol=1e-4, atol=1e-2)
+
+
+def test_a_region_that_begins_with_a_sum():
+    a, b = torch.randn(5, 4096), torch.zeros(4096)
+    text = kernel([("f32", 2), ("f32", 1)], """%o: i32 = constant {dtype=i32, value=1}
+%n: i32 = dim %a {axis=0}
+%f: f32 = constant {dtype=f32, value=1.0}
+%s: f32[1,4096] = broadcast %f {shape=[1,4096]}
+%r: f32[1,4096] = for %z, %n, %o, %s (%k: i32, %c: f32[1,4096]) {
+  %u: f32[1] = reduce_max %c {axes=[1]}
+  %t: f32[1,4096] = load %a, %k, %z {pad=0.0, shape=[1,4096], steps=[1,4096]}
+  %q: f32[1] = reduce_min %t {axes=[1]}
+  %v: f32[1] = add %u, %q
+  %w: f32[1,1] = reshape %v {shape=[1,1]}
+  %x: f32[1,4096] = broadcast %w {shape=[1,4096]}
+  %y: f32[1,4096] = add %t, %x
+  yield %y
+}
+%e: f32[4096] = reshape %r {shape=[4096]}
+store %b, %e, %z {steps=[4096]}""")
+    run = case(text, (1, 1, 1), [a, b], passes=False)
+    assert run.program["cluster"] > 1
+    assert emulate.run([run]) == [None]
+    expected = torch.ones(4096)
+    for row in a:
+        expected = row + (expected.amax() + row.amin())
+    torch.testing.assert_close(b, expected)
+
+
 def test_what_moves_between_threads_stays_in_a_block():
     a, b = torch.randn(32, 64), torch.zeros(64, 32)
     text = kernel([("f32", 2), ("f32", 2)], """%t: f32[32,64] = load %a, %z, %z {pad=0.0, shape=[32,64], steps=[32,64]}

@@ -90,3 +90,33 @@ def test_stages_end_with_the_loop():
     x, y, out = values("bf16", 16, 32), values("bf16", 32, 16), torch.zeros(16, 16)
     same_on_both([(text, (1, 1, 1), [x, y, out])])
     assert torch.equal(out, x.float() @ y.float())
+
+
+def test_a_branch_beside_a_product_reads_its_buffer():
+    """The ring's buffers are not taken early then: the branch reads behind the product."""
+    x, y, w = values("bf16", 16, 256), values("bf16", 256, 16), values("bf16", 16, 16)
+    sums, last = torch.zeros(16, 16), torch.zeros(16, 16)
+    text = kernel([("bf16", 2), ("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)], """%o: i32 = constant {dtype=i32, value=1}
+%n: i32 = constant {dtype=i32, value=16}
+%g: i32 = constant {dtype=i32, value=9}
+%f: f32 = constant {dtype=f32, value=0.0}
+%none: f32[16, 16] = broadcast %f {shape=[16, 16]}
+%m: bf16[16, 16] = load %c, %z, %z {pad=0.0, shape=[16, 16], steps=[16, 16]}
+%r: f32[16, 16] = for %z, %n, %o, %none (%k: i32, %acc: f32[16, 16]) {
+  %x: bf16[16, 16] = load %a, %z, %k {pad=0.0, shape=[16, 16], steps=[16, 16]}
+  %y: bf16[16, 16] = load %b, %k, %z {pad=0.0, shape=[16, 16], steps=[16, 16]}
+  %s: f32[16, 16] = mma %x, %y, %acc
+  %h: bool = eq %k, %g
+  if %h () {
+    %p: f32[16, 16] = mma %x, %m, %none
+    store %e, %p, %z, %z {steps=[16, 16]}
+    yield
+  } () {
+    yield
+  }
+  yield %s
+}
+store %d, %r, %z, %z {steps=[16, 16]}""")
+    same_on_both([(text, (1, 1, 1), [x, y, w, sums, last])])
+    assert torch.equal(sums, x.float() @ y.float())
+    assert torch.equal(last, x[:, 144:160].float() @ w.float())

@@ -1,6 +1,7 @@
 """Kernels for a GPU in shapes that fill many warps or hardly one, from memory of any order, against the same kernels on the CPU."""
 
 import emulate
+import pytest
 import torch
 from tile_ops import _C
 
@@ -157,3 +158,19 @@ store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
             operands = turned(x) if left_turned else x, turned(y) if right_turned else y
             launches.append((text, (2, 1, 1), [*operands, torch.full((rows, columns), -1.0)]))
     same_on_both(launches)
+
+
+@pytest.mark.parametrize("write", ["store", "add_tile"])
+def test_an_element_that_is_not_there(write):
+    """Of a view of rank 0: it reads as padding, and nothing is written."""
+    text = kernel([("i32", 1), ("i32", 1)], f"""%v: array<i32,0> = index %a, %i
+%x: i32 = load %v {{pad=0, shape=[], steps=[]}}
+%t: i32[1] = broadcast %x {{shape=[1]}}
+store %b, %t, %i {{steps=[1]}}
+%o: i32 = constant {{dtype=i32, value=9}}
+{write} %v, %o {{steps=[]}}""")
+    for run in (lambda *launch: same_on_both([launch]), _C.run_ir):
+        memory, seen = torch.arange(1, 9, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
+        run(text, (4, 1, 1), [memory[:2], seen])
+        assert seen.tolist() == [1, 2, 0, 0]
+        assert memory.tolist() == ([9, 9] if write == "store" else [10, 11]) + [3, 4, 5, 6, 7, 8]

@@ -19,7 +19,10 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
       together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")), 2),
                           layout.vector_along(facts.unit))
                : 1;
-  emitter.line(op, str("add_tile<", emitter.layout(layout), ", ", width, ", ",
+  // A view of rank 0 is one element or none.
+  const std::string there =
+      op.type(0).array_rank ? "" : str("if (", emitter.name(op.operands[0]), ".size[0]) ");
+  emitter.line(op, str(there, "add_tile<", emitter.layout(layout), ", ", width, ", ",
                        op.has("in_bounds") ? "in_bounds" : "plain", ">(", emitter.name(op.operands[0]), ", ",
                        start_text(emitter, op, 2), ", ", emitter.in_layout(op, op.operands[1], layout), ", ",
                        line_number(op), ");"));

@@ -184,17 +184,9 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   constexpr int64_t most_turned = 2048;  // small enough to have twice
   bytes *= count, of_cluster *= count;
   const bool turned = bytes > 0 && bytes <= most_turned;
-  // What other blocks write to is no step's: a block may be ahead of this one.
-  std::string memory = "nullptr";
-  if (turned || of_cluster) memory = emitter.turned_memory(op, (turned ? bytes : 0) + of_cluster);
-  if (bytes && !turned) {
-    emitter.need_shared(op, bytes);
-    memory = of_cluster ? str("shared_memory(), ", memory) : "shared_memory()";
-  } else if (of_cluster) {
-    const std::string both = emitter.temporary();
-    emitter.line(op, str("char* const ", both, " = ", memory, ";"));
-    memory = str(both, ", ", both, " + ", bytes);
-  }
+  std::string memory = turned ? emitter.turned_memory(op, bytes) : bytes ? "shared_memory()" : "nullptr";
+  if (bytes && !turned) emitter.need_shared(op, bytes);
+  if (of_cluster) memory += ", " + emitter.cluster_memory(op, of_cluster);
   const auto reduced = [&](const std::string& layout, const std::string& partial) {
     return str("reduce_partial<", kind, ", ", dtype, ", ", layout, ", ", plan.name, ", ",
                turned ? "true" : "false", ">(", partial, ", ", line_number(op), ", ", memory, ")");

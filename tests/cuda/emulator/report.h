@@ -15,7 +15,7 @@ struct Report : std::runtime_error {
 [[noreturn]] void report(const std::string& text);
 
 inline std::string line_text(int line) { return line ? str("line ", line, ": ") : std::string(); }
-// Of a cluster's blocks, the first.
+// Of the block that runs.
 inline std::string block_text() {
   return str("block (", here.block[0], ", ", here.block[1], ", ", here.block[2], ")");
 }
