@@ -45,20 +45,18 @@ Parts parts(int64_t tiles, int64_t slices, int64_t wanted) {
 
 void sum_parts(std::vector<PartialSum> sums) {
   std::erase_if(sums, [](const PartialSum& sum) { return sum.out.numel() == 0; });
-  if (sums.empty()) return;
-  const PartialSum& first = sums.front();
-  const auto more = [&](auto get) { return sums.size() > 1 ? std::optional(get(sums[1])) : std::nullopt; };
-  // On a GPU narrow tiles make blocks enough.
-  const bool cpu = first.out.is_cpu();
-  const int64_t parts = first.parts.size(0);
-  const int columns = cpu ? 256 : 32,
-            rows = cpu ? 64
-                       : static_cast<int>(
-                             std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(parts, 8, 256))));
-  sum_kernel.launch({ceil_div(first.out.numel(), columns), static_cast<int64_t>(sums.size())}, first.parts,
-                    flat(first.out), more([](const PartialSum& sum) { return sum.parts; }),
-                    more([](const PartialSum& sum) { return flat(sum.out); }), !cpu && parts <= rows, rows,
-                    columns);
+  for (size_t i = 0; i < sums.size(); i += 2) {
+    const PartialSum &first = sums[i], *second = i + 1 < sums.size() ? &sums[i + 1] : nullptr;
+    // On a GPU narrow tiles make blocks enough.
+    const bool cpu = first.out.is_cpu();
+    const int64_t parts = first.parts.size(0), gpu_rows = std::clamp<int64_t>(parts, 8, 256);
+    const int columns = cpu ? 256 : 32,
+              rows = cpu ? 64 : static_cast<int>(std::bit_ceil(static_cast<uint64_t>(gpu_rows)));
+    sum_kernel.launch({ceil_div(first.out.numel(), columns), second ? 2 : 1}, first.parts, flat(first.out),
+                      second ? std::optional(second->parts) : std::nullopt,
+                      second ? std::optional(flat(second->out)) : std::nullopt, !cpu && parts <= rows, rows,
+                      columns);
+  }
 }
 
 }  // namespace tile

@@ -17,7 +17,6 @@ namespace {
 constexpr int64_t elements_a_thread = 16;
 constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
 
-bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
 // Whether rows are added up: each warp then has sums of all columns, and fewer warps exchange less.
@@ -32,14 +31,11 @@ bool sums_columns(const Function& function) {
 }
 
 // Threads enough to hold the tiles.
-int warps_for(const Function& function, const Cluster& cluster, int most) {
-  int64_t largest = 1, elements = 1;
+int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most) {
+  int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
-    for (const Value* result : op.results) {
-      if (!is_tile(result)) continue;
-      largest = std::max(largest, bytes_of(result->type));
-      elements = std::max(elements, element_count(result->type.shape));
-    }
+    for (const Value* result : op.results)
+      if (is_tile(result)) largest = std::max(largest, bytes_of(result->type));
   });
   if (cluster.blocks > 1) {
     constexpr int64_t kept_a_warp = 4096;  // half of 64 registers a thread
@@ -75,17 +71,15 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
                    [](const Proposal& a, const Proposal& b) { return a.weight > b.weight; });
-  warps_ = mma_.any ? mma_.warps : warps_for(function, cluster, max_warps);
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result)) largest_ = std::max(largest_, element_count(result->type.shape));
+    if (op.is("for") || op.is("loop")) carries_ |= std::any_of(op.results.begin(), op.results.end(), is_tile);
   });
+  warps_ = mma_.any ? mma_.warps : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps);
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
-  walk(function.body(), [&](const Op& op) {
-    if (op.is("for") || op.is("loop")) carries_ |= std::any_of(op.results.begin(), op.results.end(), is_tile);
-  });
   walk(function.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
@@ -125,6 +119,7 @@ Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
 int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
   const int64_t kept = cluster_.blocks > 1 ? cluster_.kept / 4 / threads() : 0;  // registers
+  // Of 64K registers a thread gets 64, 85 or 128; tiles may take half of them.
   const int together = carries_ || kept > 44 ? 512 : kept > 32 ? 768 : 1024;
   return std::clamp(together / threads(), 1, 16);
 }

@@ -6,12 +6,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "cuda/layout.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {
 
-bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 int64_t bytes_of(const Value* value) {
   return is_tile(value) ? element_count(value->type.shape) * info(value->type.dtype).bytes : 0;
 }
@@ -75,7 +75,7 @@ Cluster cluster_of(const Function& function, const Target& target, const Configu
   walk(function.body(), [&](const Op& op) { multiplies |= op.is("mma"); });
   if (multiplies || largest <= target.block_bytes) return cluster;
   // Small tiles beside a large one ask for no further block.
-  const int64_t block_bytes = target.cluster_share + target.cluster_share / 16;
+  const int64_t block_bytes = target.cluster_share() + target.cluster_share() / 16;
   const auto wanted =
       std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(1, (bytes + block_bytes - 1) / block_bytes)));
   const auto most = static_cast<uint64_t>(most_cluster_blocks(target));

@@ -73,6 +73,8 @@ class Layout {
 // outermost parts, along the first axes.
 Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks = 1);
 
+inline bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
+
 // One number in all places: it has any layout, and what uses it in two places need not agree on one.
 bool repeats_scalar(const Value* value);
 

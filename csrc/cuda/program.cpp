@@ -18,7 +18,7 @@ int most_cluster_blocks(const Target& target) {
 int64_t most_tile_bytes(const Target& target) {
   const int blocks = most_cluster_blocks(target);
   // The largest blocks of a cluster hold twice the share.
-  return blocks > 1 ? int64_t{2} * target.cluster_share * blocks : target.block_bytes;
+  return blocks > 1 ? int64_t{2} * target.cluster_share() * blocks : target.block_bytes;
 }
 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {

@@ -1,5 +1,6 @@
 // A kernel for the GPU: CUDA C++ text for one chip, and what a launch of it needs.
 #pragma once
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,7 +17,8 @@ struct Target {
   int cluster_blocks = 16;       // of a cluster at most, where the chip has them
   // Of tiles, that the registers of 512 threads are to hold: half of theirs. What takes more is dealt over a
   // cluster, whose blocks hold less, so that those of other clusters stand beside them.
-  int block_bytes = 64 * 1024, cluster_share = 32 * 1024;
+  int block_bytes = 64 * 1024;
+  int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
   // The grid's axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
   bool operator==(const Target&) const = default;

@@ -9,12 +9,6 @@
 #include "ir/walk.h"
 
 namespace tile::cuda {
-namespace {
-
-bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
-
-}  // namespace
-
 std::string Elements::joined() const {
   return join(operands_, ", ", [](const Operand& operand) { return operand.element; });
 }

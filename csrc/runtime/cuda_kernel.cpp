@@ -90,7 +90,7 @@ void CudaKernel::load(Place& place, int device, int long_axis) const {
   // A chip may have no room for a large cluster: smaller ones are tried, at last no cluster.
   for (int blocks = cuda::Target().cluster_blocks;
        !load(loaded, code_for(device, long_axis, blocks), device);)
-    blocks /= 2;
+    blocks = loaded.code->program.cluster / 2;
   log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",

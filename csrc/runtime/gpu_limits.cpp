@@ -7,12 +7,22 @@
 
 namespace tile {
 
-int64_t most_tile_bytes(const ArrayArgument& array) {
-  if (array.device != DeviceKind::cuda) return 0;
+namespace {
+
+cuda::Target target_of(const ArrayArgument& array) {
   const LaunchObserver* observer = LaunchObserver::of_thread();
-  if (const cuda::Target* target = observer ? observer->target() : nullptr)
-    return cuda::most_tile_bytes(*target);
-  return cuda::most_tile_bytes({.chip = Driver::get().properties(array.device_index).chip});
+  if (const cuda::Target* target = observer ? observer->target() : nullptr) return *target;
+  const DeviceProperties& properties = Driver::get().properties(array.device_index);
+  return {.chip = properties.chip, .shared_bytes = properties.shared_bytes};
+}
+
+}  // namespace
+
+int64_t most_tile_bytes(const ArrayArgument& array) {
+  return array.device == DeviceKind::cuda ? cuda::most_tile_bytes(target_of(array)) : 0;
+}
+int most_shared_bytes(const ArrayArgument& array) {
+  return array.device == DeviceKind::cuda ? target_of(array).shared_bytes : 0;
 }
 
 }  // namespace tile

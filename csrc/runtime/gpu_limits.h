@@ -7,5 +7,7 @@ namespace tile {
 // Bytes of tiles that a kernel on the array's GPU may keep in registers at once, of a block or of the largest
 // cluster: a tile as it was read, and what is summed. 0: the array is not on a GPU.
 int64_t most_tile_bytes(const ArrayArgument& array);
+// Shared memory that a block of threads may have there; 0 likewise.
+int most_shared_bytes(const ArrayArgument& array);
 
 }  // namespace tile

@@ -199,7 +199,8 @@ bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, c
 TileSize turned_tile_size(const Tensor& query, const Problem& p) {
   if (p.depth <= 64) return {32, 128, 64};
   constexpr int needed = 144 * 1024;  // tiles of key, value and scores, two each of query and grad_out
-  return shared_bytes_of(query) >= needed ? TileSize{64, 128, 128} : TileSize{32, 64, 128};
+  return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, 128}
+                                                               : TileSize{32, 64, 128};
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order; returns

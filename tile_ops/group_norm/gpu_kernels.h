@@ -20,8 +20,8 @@ struct GroupTile {
     const Tile all = values.reshape(flat());
     axis ? view(array).store({bid(0), 0}, all) : view(array).store({0, bid(0)}, all);
   }
-  // The mean of each group's first elements, to take deviations from: one sum less is waited for. The variance
-  // loses float32's rounding times the square of how many deviations that mean is off.
+  // The mean of each group's first elements, to take deviations from: one sum less is waited for. The
+  // variance loses float32's rounding times the square of how many deviations that mean is off.
   Tile sample(const Array& array) const {
     const View some =
         array[{bid(1)}].tiled_view(axis ? Shape{groups, first_of(elements())} : Shape{1, groups * channels});

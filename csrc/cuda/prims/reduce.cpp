@@ -1,7 +1,7 @@
 // Sums and the like over axes.
 #include <algorithm>
 #include <bit>
-#include <map>
+#include <iterator>
 
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
@@ -102,19 +102,25 @@ struct Reduction {
         plan(plan_of(emitter, emitter.layout_of(op.operands[0]), to, op.integers("axes"))) {}
 };
 
-// "Sum" of reduce_sum: the device library's name.
-std::string kind_of(const Op& op) {
-  static const std::map<std::string_view, std::string_view> kinds = {
-      {"reduce_sum", "Sum"}, {"reduce_prod", "Product"}, {"reduce_max", "Max"},
-      {"reduce_min", "Min"}, {"reduce_any", "Any"},      {"reduce_all", "All"}};
-  return std::string(kinds.at(op.name()));
+// A primitive, and the device library's name of it.
+struct Kind {
+  std::string_view primitive, name;
+};
+constexpr Kind kinds[] = {{"reduce_sum", "Sum"}, {"reduce_prod", "Product"}, {"reduce_max", "Max"},
+                          {"reduce_min", "Min"}, {"reduce_any", "Any"},      {"reduce_all", "All"}};
+
+std::string_view kind_of(const Op& op) {
+  return std::find_if(std::begin(kinds), std::end(kinds),
+                      [&](const Kind& kind) { return op.is(kind.primitive); })
+      ->name;
 }
 
 void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
   std::vector<Sweeps::Sum> sums;
   for (const Op* op : run) {
     const Reduction of(emitter, *op);
-    const std::string name = emitter.temporary(), kind = kind_of(*op);
+    const std::string name = emitter.temporary();
+    const std::string_view kind = kind_of(*op);
     const Layout& from = emitter.layout_of(op->operands[0]);
     sums.push_back(
         {.op = op,
@@ -172,7 +178,8 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   }
   const std::vector<const Op*>& all = emitter.run_of_reductions(op);
   const auto count = static_cast<int64_t>(all.size());
-  const std::string kind = kind_of(op), layout = emitter.layout(to);
+  const std::string_view kind = kind_of(op);
+  const std::string layout = emitter.layout(to);
   if (count > 1 && emitter.partial(op).empty()) {
     const std::string name = emitter.temporary();
     emitter.line(op, str("const auto ", name, " = partial<", kind, ", ", layout, ", ", plan.name, ">(",
@@ -214,18 +221,13 @@ std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value
   return layout.without(op.integers("axes"));
 }
 
-const AddLowering reduce_sum_{
-    {.name = "reduce_sum", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_prod_{
-    {.name = "reduce_prod", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_max_{
-    {.name = "reduce_max", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_min_{
-    {.name = "reduce_min", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_any_{
-    {.name = "reduce_any", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
-const AddLowering reduce_all_{
-    {.name = "reduce_all", .emit = emit_reduce, .relate = relate_reduce, .across = true}};
+const std::vector<AddLowering> lowerings_ = [] {
+  std::vector<AddLowering> all;
+  for (const Kind& kind : kinds)
+    all.emplace_back(
+        Lowering{.name = kind.primitive, .emit = emit_reduce, .relate = relate_reduce, .across = true});
+  return all;
+}();
 
 }  // namespace
 }  // namespace tile::cuda

@@ -94,7 +94,7 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   if (configuration >= count)
     fail(ErrorKind::value, "emulate: the configuration is ", configuration, "; the last is ", count - 1);
   cuda::Target target = target_of_chip(chip);
-  if (block_bytes) target.block_bytes = target.cluster_share = block_bytes;
+  if (block_bytes) target.block_bytes = block_bytes;
   if (cluster_blocks) target.cluster_blocks = cluster_blocks;
   Emulation emulation(target, launch, configuration);
   return PyObject_CallNoArgs(call);

@@ -2,7 +2,6 @@
 #include "torch/python/module.h"
 
 #include <torch/version.h>
-#include <algorithm>
 
 #include <string>
 #include <vector>
@@ -84,7 +83,6 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "sO!i|piii", &text, &PyList_Type, &list, &target.chip, &passes,
                         &target.shared_bytes, &target.block_bytes, &target.cluster_blocks))
     return nullptr;
-  target.cluster_share = std::min(target.cluster_share, target.block_bytes);
   const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   const tile::cuda::Program program = tile::TextKernel(text, passes).gpu_program(launch, target);
