@@ -31,6 +31,13 @@ TILE_INLINE V expm1_reduced(V r) {
   const V square = r * r, low = fma(V(c[1]), r, V(c[0])), high = fma(V(c[3]), r, V(c[2]));
   return fma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
+// 1 - exp(-r) likewise.
+template <class V>
+TILE_INLINE V decay_reduced(V r) {
+  const auto& c = fitted::exp_tail;
+  const V square = r * r, low = fma(V(-c[1]), r, V(c[0])), high = fma(V(-c[3]), r, V(c[2]));
+  return fnma(fma(fma(V(c[4]), square, high), square, low), square, r);
+}
 // p 2^(n + shift) for e.bits = n + 254: in two factors, so that results down to the smallest denormal are
 // rounded once.
 template <class V>
@@ -104,6 +111,18 @@ TILE_INLINE V expm1(V x) {
   }
 }
 
+// 2^shift (1 + exp(-x)) where x is at most so large that 2^shift exp(-x) is a normal number. With exp(-x) =
+// 2^n (1 - d) it is (2^n + 1) - d 2^n: rounded twice, and -x, 1 - d and the product are never computed.
+template <int shift, class V>
+TILE_INLINE V one_and_exp_of_negative(V x) {
+  const V magic(0x1.8p23f + (127 + shift));
+  const V t = fnma(x, V(1.44269504f), magic), minus_n = magic - t;
+  V r = fnma(minus_n, V(0.693145752f), x);
+  r = fnma(minus_n, V(1.42860677e-6f), r);
+  const V power = bit_cast<V>(bit_cast<typename V::Bits>(t) << 23);
+  return fnma(decay_reduced(r), power, power + V(shift == 0 ? 1.f : 0x1p-64f));
+}
+
 // 1 / (1 + exp(-x)). Far from 0 float has numerator and denominator multiplied by 2^-64, so that results down
 // to the smallest denormal come out of the division, rounded once; double starts from exp(-|x|) and makes
 // good what rounding the sum lost.
@@ -113,10 +132,8 @@ TILE_INLINE V sigmoid(V x) {
     const V e = exp(-clear_sign(x)), sum = V(1.) + e, value = select(x < V(0.), e, V(1.)) / sum;
     return fnma(value, (e - (sum - V(1.))) / sum, value);
   } else {
-    if (exp_is_normal(x)) return V(1.f) / (V(1.f) + exp_ordinary(-x));
-    const auto e = split_exponent<127 - 64>(max(V(-30.f), min(V(104.5f), -x)));
-    const V scaled = (expm1_reduced(e.r) + V(1.f)) * bit_cast<V>(e.bits << 23);
-    return V(0x1p-64f) / (V(0x1p-64f) + scaled);
+    if (exp_is_normal(x)) return V(1.f) / one_and_exp_of_negative<0>(x);
+    return V(0x1p-64f) / one_and_exp_of_negative<-64>(min(V(30.f), max(V(-104.5f), x)));
   }
 }
 
@@ -126,7 +143,7 @@ TILE_INLINE V silu(V x) {
   if constexpr (in_double<V>) {
     return x * sigmoid(x);
   } else {
-    const auto quotient = [&] { return x / (V(1.f) + exp_ordinary(-x)); };
+    const auto quotient = [&] { return x / one_and_exp_of_negative<0>(x); };
     return exp_is_normal(x) ? quotient() : select(exp_is_normal_of(x), quotient(), x * sigmoid(x));
   }
 }
