@@ -1,6 +1,7 @@
 // What a kernel author includes: arrays, tiles, control flow and every primitive.
 #pragma once
 #include "dsl/array.h"
+#include "dsl/hints.h"
 #include "dsl/range.h"
 #include "dsl/tile.h"
 #include "prims/elementwise.h"

@@ -43,12 +43,14 @@ std::optional<ArrayArgument> by_group(const std::optional<at::Tensor>& parameter
   return parameter ? std::optional(grouped(*parameter, 0, groups)) : std::nullopt;
 }
 
-// On a GPU a block for each group is worth more than full tiles.
+// On a GPU a block for each group is worth more than full tiles; few parts where they are blocks enough.
 Merged merged_tile(const Images& images, int64_t groups) {
   if (!images.on_gpu) return cpu_merged;
+  constexpr int few = 16;
   const auto channels = static_cast<int>(
       std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(images.channels / groups, 4, 64))));
-  return {4096 / channels, 1, channels};
+  const bool enough = images.images * images.tiles().y * few >= most_parts;
+  return {enough ? few : 4096 / channels, 1, channels};
 }
 
 Grid coefficient_grid(const Images& images, int64_t groups) {
@@ -95,7 +97,7 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   const auto [channels, pixels] = images.tile;
   const int64_t groups = problem.groups;
   const Merged merged = merged_tile(images, groups);
-  const Parts split = images.split(merged);
+  const Parts split = images.split(merged, most_parts);
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
   const at::Tensor squares = at::empty_like(means);
   const at::Tensor centers = problem.per_channel(images.images), scales = at::empty_like(centers),
@@ -193,7 +195,8 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
                       problem.bias_by_group(), by_group(means), by_group(scales), by_group(biases));
   const Merged merged = merged_tile(images, groups);
-  const Parts split = images.split(merged), walks = images.walks();
+  // Of these blocks half as many run at once.
+  const Parts split = images.split(merged, most_parts / 2), walks = images.walks();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = at::empty_like(parts_d);

@@ -6,8 +6,8 @@
 namespace tile {
 namespace {
 
-// With d = x - mean and v = g rstd: dx = v w - mean(v w) - d rstd^2 mean(v w d), dw = sum(v d), db = sum(g).
-// rms_norm has d = x and no middle term.
+// With d = x - mean, xhat = d rstd and u = g w: dx = rstd (u - mean(u) - xhat mean(u xhat)), dw = sum(g
+// xhat), db = sum(g). rms_norm has d = x and no middle term.
 struct BackwardTiles {
   RowView g, x;
   std::optional<RowView> mean;
@@ -36,38 +36,54 @@ struct BackwardTiles {
   Tile weighted(const Tile& v, const Operand& k) const {
     return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
   }
+  // dx = scale (u + shift + slope d) of a row, from its sums of u and of u d: 0 where the row has one column.
   struct Line {
-    Tile slope, shift;
+    Tile scale, slope, shift;
   };
-  // Of a row, from its sums of v w and of v w d.
   Line line(const Tile& row, const Tile& sum, const Tile& sum_d, const Tile& extent) const {
     Tile scale = rstd.load(row, 0);
-    return {-(scale * scale * (sum_d / extent)), -(sum / extent)};
+    return {scale, -(scale * (scale * (sum_d / extent))), -(sum / extent)};
   }
-  Tile result(const Tile& weighted, const Tile& d, const Line& l) const {
-    return mean ? weighted + l.shift + d * l.slope : fma(d, l.slope, weighted);
+  Tile result(const Tile& u, const Tile& d, const Line& l) const {
+    return l.scale * fma(l.slope, d, mean ? u + l.shift : u);
   }
 };
 
 // A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile. `late`:
-// rows are added up behind the loop, in registers until then.
+// rows are added up behind the loop, until then each in registers of its own. A turn takes `together` tiles,
+// whose sums then wait for each other once.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
                           Array rstd, std::optional<Array> dx, std::optional<Array> dw,
-                          std::optional<Array> db, Tile tiles, bool late, int rows, int columns, int axis) {
+                          std::optional<Array> db, Tile tiles, bool late, int together, int rows, int columns,
+                          int axis) {
   BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
   Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
-  const auto down = [&](const Tile& t, bool now) { return now ? t.sum(1 - axis) : t; };
-  for (Tile row : block_rows(x, tiles, rows)) {
-    Tile dy = in.grad(row, 0), d = in.centred(row, 0), v = dy * in.rstd.load(row, 0);
-    if (dx) {
-      Tile vw = in.weighted(v, 0);
-      BackwardTiles::Line line = in.line(row, vw.sum(axis, true), (vw * d).sum(axis, true), extent);
-      RowView(*dx, bid(1), rows, columns, axis).store(row, 0, in.result(vw, d, line));
+  const auto down = [&](const Tile& t, bool now) {
+    return !now ? t : rows == 1 ? t.reshape({columns}) : t.sum(1 - axis);
+  };
+  for (Tile turn : block_rows(x, tiles, rows * together)) {
+    struct Row {
+      Tile index, dy, d, u, sum, sum_d;
+    };
+    std::vector<Row> turns;
+    for (int i = 0; i < together; ++i) {
+      Tile row = together > 1 ? turn * together + i : turn, dy = in.grad(row, 0);
+      turns.push_back({row, dy, in.centred(row, 0)});
     }
-    if (dw) sum_w += down(v * d, !late);
-    if (db) sum_b += down(dy, !late);
+    if (dx)
+      for (Row& row : turns) {
+        row.u = in.weighted(row.dy, 0);
+        row.sum = row.u.sum(axis, true), row.sum_d = (row.u * row.d).sum(axis, true);
+      }
+    for (const Row& row : turns) {
+      if (dx)
+        RowView(*dx, bid(1), rows, columns, axis)
+            .store(row.index, 0, in.result(row.u, row.d, in.line(row.index, row.sum, row.sum_d, extent)));
+      if (dw) sum_w += down(row.dy * (row.d * in.rstd.load(row.index, 0)), !late);
+      if (db) sum_b += down(row.dy, !late);
+    }
   }
   Tile part = bid(1) * num_blocks(0) + bid(0);
   if (dw) dw->tiled_view({1, columns}).store({part, 0}, down(sum_w, late).expand_dims(0));
@@ -79,14 +95,14 @@ void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, st
                                Array rstd, Array dx, int rows, int columns, int axis) {
   BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
   RowView out(dx, bid(1), rows, columns, axis);
-  Tile row = bid(0), extent = x.dim(2).astype(in.compute), scale = in.rstd.load(row, 0);
-  auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k) * scale, k); };
+  Tile row = bid(0), extent = x.dim(2).astype(in.compute);
+  auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k), k); };
   Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
   Tile sum = zeros(one, in.compute), sum_d = zeros(one, in.compute);
   for (Tile k : range(out.steps())) {
-    Tile vw = weighted(k);
-    sum_d += (vw * in.centred(row, k)).sum(axis, true);
-    if (mean) sum += vw.sum(axis, true);
+    Tile u = weighted(k);
+    sum_d += (u * in.centred(row, k)).sum(axis, true);
+    if (mean) sum += u.sum(axis, true);
   }
   BackwardTiles::Line line = in.line(row, sum, sum_d, extent);
   for (Tile k : range(out.steps())) out.store(row, k, in.result(weighted(k), in.centred(row, k), line));
@@ -100,8 +116,9 @@ void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd
   Tile k = bid(0);
   for (Tile row : block_rows(x, tiles, rows, bid(1))) {
     Tile dy = in.grad(row, k);
-    if (dw) sum_w += (dy * in.rstd.load(row, 0) * in.centred(row, k)).sum(1 - axis);
-    if (db) sum_b += dy.sum(1 - axis);
+    const auto down = [&](const Tile& t) { return rows == 1 ? t.reshape({columns}) : t.sum(1 - axis); };
+    if (dw) sum_w += down(dy * (in.centred(row, k) * in.rstd.load(row, 0)));
+    if (db) sum_b += down(dy);
   }
   Tile part = bid(2) * num_blocks(1) + bid(1);
   if (dw) dw->tiled_view({1, columns}).store({part, k}, sum_w.expand_dims(0));
@@ -173,9 +190,27 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 namespace {
 
-// As many as run at once, two of 8 warps on each of 132 multiprocessors: each then keeps its sums longest.
-int64_t gpu_blocks(RowTile tile) {
-  return std::max<int64_t>(132, int64_t{264} * 4096 / (int64_t{tile.rows} * tile.columns));
+// What a GPU's block takes in a turn: 16 KB of the input, whose rows stand in registers beside their sums. A
+// row of twice that leaves room for one sum: that of the bias then takes a launch of its own.
+struct GpuRows {
+  RowTile tile;
+  int together;  // rows
+  bool bias_apart;
+  int64_t blocks;  // as many as run at once, 16 warps on each of 132 multiprocessors
+};
+GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
+  const int turn = static_cast<int>(16384 / element_bytes);
+  GpuRows rows{tile, 1, false, 0};
+  if (axis && tile.whole()) {
+    if (tile.columns > 2 * turn)
+      rows.tile = {1, 8192, RowFit::walked};
+    else if (tile.rows == 1)
+      rows.together = std::clamp(turn / tile.columns, 1, 4);
+    rows.bias_apart = tile.columns > turn;
+  }
+  rows.blocks = std::max<int64_t>(
+      132, int64_t{264} * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
+  return rows;
 }
 
 }  // namespace
@@ -189,16 +224,17 @@ void norm_backward(const NormBackward& call) {
   on_norm_rows(
       call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
       [&](Rows& views, RowTile tile) {
-        // Registers do not hold a longer row and its sums.
-        if (views.on_gpu() && tile.whole() && tile.columns > 8192) tile = {1, 8192, RowFit::walked};
         const int axis = views.transposed() ? 0 : 1;
+        const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
+        if (views.on_gpu()) tile = on_gpu.tile;
+        const int together = views.on_gpu() ? on_gpu.together : 1;
         const auto options = call.input.options().dtype(call.rstd.scalar_type());
         RowTile sums = tile;
-        if (!tile.whole() && views.on_gpu() && axis) sums.columns = 4096;
+        if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
         if (!tile.whole() && !views.on_gpu())
           sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
-        const Parts split = parts(ceil_div(views.rows(), sums.rows), views.slices() * views.count(),
-                                  views.on_gpu() ? gpu_blocks(tile) : 64);
+        const Parts split = parts(ceil_div(views.rows(), sums.rows * together),
+                                  views.slices() * views.count(), views.on_gpu() ? on_gpu.blocks : 64);
         const int64_t blocks = views.slices() * split.blocks;
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
@@ -208,21 +244,26 @@ void norm_backward(const NormBackward& call) {
           const auto own = [&](const at::Tensor& all) {
             return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
           };
+          const auto columns = [&](const auto& dw, const auto& db) {
+            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                                  views.view(1), views.view(2), mean, views.view(3), dw, db,
+                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+          };
+          std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           if (tile.whole()) {
+            const bool apart = views.on_gpu() && on_gpu.bias_apart && dw && db;
             backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean,
-                                   views.view(3), dx, own(parts_w), own(parts_b),
-                                   static_cast<int>(split.tiles), views.on_gpu(), tile.rows, tile.columns,
-                                   axis);
+                                   views.view(3), dx, dw, apart ? std::nullopt : db,
+                                   static_cast<int>(split.tiles), views.on_gpu() && tile.rows > 1, together,
+                                   tile.rows, tile.columns, axis);
+            if (apart) columns(std::optional<at::Tensor>(), db);
             return;
           }
           if (dx)
             backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
                                         views.view(2), weight, mean, views.view(3), *dx, tile.rows,
                                         tile.columns, axis);
-          if (parts_w.defined() || parts_b.defined())
-            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
-                                  views.view(1), views.view(2), mean, views.view(3), own(parts_w),
-                                  own(parts_b), static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+          if (dw || db) columns(dw, db);
         });
       },
       call.grad_input.has_value());

@@ -7,6 +7,7 @@
 
 #include "cuda/array_facts.h"
 #include "cuda/lowering.h"
+#include "cuda/sweep.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -31,7 +32,7 @@ bool sums_columns(const Function& function) {
 }
 
 // Threads enough to hold the tiles.
-int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most) {
+int warps_for(const Function& function, const Cluster& cluster, int64_t elements, int most, bool by_kept) {
   int64_t largest = 1;
   walk(function.body(), [&](const Op& op) {
     for (const Value* result : op.results)
@@ -46,7 +47,9 @@ int warps_for(const Function& function, const Cluster& cluster, int64_t elements
       if (elements % (n * cluster.blocks * 32 * 8) == 0) return static_cast<int>(n);
     return static_cast<int>(warps);
   }
-  const int64_t wanted = std::max<int64_t>(1, largest / (4 * elements_a_thread * 32));
+  constexpr int64_t kept_bytes = 88 * 4 * 32;  // of a warp: of 128 registers a thread 88
+  const int64_t wanted = std::max<int64_t>(
+      1, by_kept ? (cluster.kept + kept_bytes - 1) / kept_bytes : largest / (4 * elements_a_thread * 32));
   const int64_t warps = std::min<int64_t>(static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(wanted))),
                                           std::min(most, most_warps));
   // Fewer, where vectors of 8 then fill every thread.
@@ -65,7 +68,7 @@ struct LayoutPlan::Proposal {
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-                       const Cluster& cluster, int max_warps, int more)
+                       const Cluster& cluster, int max_warps, const Configuration& configuration)
     : function_(function), staging_(staging), cluster_(cluster), mma_(mma_kernel(function)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
@@ -76,7 +79,10 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
       if (is_tile(result)) largest_ = std::max(largest_, element_count(result->type.shape));
     if (op.is("for") || op.is("loop")) carries_ |= std::any_of(op.results.begin(), op.results.end(), is_tile);
   });
-  warps_ = mma_.any ? mma_.warps : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps);
+  warps_ = mma_.any ? mma_.warps
+                    : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps,
+                                configuration.sweeps || loop_sums(function).large);
+  int more = configuration.warps;
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());

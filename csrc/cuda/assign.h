@@ -20,7 +20,7 @@ class LayoutPlan {
  public:
   // `more`: warps as a power of two, times the usual.
   LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
-             const Cluster& cluster, int max_warps, int more);
+             const Cluster& cluster, int max_warps, const Configuration& configuration);
   // How many blocks of a multiprocessor are to fit into its registers: 64 a thread, 128 where sums live in
   // them, and something between where much of a cluster's tile does.
   int blocks() const;

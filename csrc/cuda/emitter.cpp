@@ -290,6 +290,7 @@ void Emitter::op(const Op& op) {
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize_memory(op);
   if (sweeps_.defer(op)) return;
+  sweeps_.before_regions(op);
   lowering->emit(*this, op);
 }
 

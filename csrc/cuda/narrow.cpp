@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "cuda/array_facts.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -61,14 +62,16 @@ void sink(Block& block) {
 // Does again, behind a reduction, what is cheaper than keeping.
 class Repeater {
  public:
-  Repeater(Function& function, Block& block, bool all) : function_(function), block_(block), all_(all) {}
+  Repeater(Function& function, const KernelArrays& arrays, Block& block, bool all)
+      : function_(function), arrays_(arrays), block_(block), all_(all) {}
 
   void run() {
+    if (all_ && block_.parent) raise_loads();
     if (all_) join_reductions();
     std::vector<std::unique_ptr<Op>> ops = std::exchange(block_.ops, {});
     for (size_t i = 0; i < ops.size(); ++i) {
       std::unique_ptr<Op>& op = ops[i];
-      for (const auto& region : op->regions) Repeater(function_, *region, all_).run();
+      for (const auto& region : op->regions) Repeater(function_, arrays_, *region, all_).run();
       for (Value*& operand : op->operands) operand = near(operand);
       for (Value* result : op->results) made_[result] = part_;
       // Of reductions side by side all are summed in registers before threads exchange anything.
@@ -79,15 +82,37 @@ class Repeater {
   }
 
  private:
-  static bool reduces(const Op& op) { return op.name().starts_with("reduce_") && large(op.operands[0]); }
+  static bool combines(const Op& op) { return op.name().starts_with("reduce_"); }
+  static bool reduces(const Op& op) { return combines(op) && large(op.operands[0]); }
+  // In a loop small loads of what no one writes, and what loads are counted by, move to the turn's beginning:
+  // behind a reduction they would be waited for.
+  void raise_loads() {
+    auto& ops = block_.ops;
+    const auto raised = [&](const Op& op) {
+      if (op.is("load")) return small(op.results[0]) && arrays_.facts(op.operands[0]).constant;
+      return op.traits().pure() && op.regions.empty() && !op.results.empty() &&
+             op.results[0]->type.shape.empty();
+    };
+    for (size_t i = 0; i < ops.size(); ++i) {
+      if (!raised(*ops[i])) continue;
+      size_t to = i;
+      const auto needed = [&](const Op& op) {
+        return std::any_of(op.results.begin(), op.results.end(), [&](const Value* result) {
+          return std::count(ops[i]->operands.begin(), ops[i]->operands.end(), result) != 0;
+        });
+      };
+      while (to > 0 && !needed(*ops[to - 1])) --to;
+      std::rotate(&ops[to], &ops[i], &ops[i] + 1);
+    }
+  }
   // Moves a reduction, and what it needs, before an earlier one that it does not depend on: side by side they
   // share a barrier.
   void join_reductions() {
     auto& ops = block_.ops;
     for (size_t first = 0; first < ops.size(); ++first) {
-      if (!reduces(*ops[first])) continue;
+      if (!combines(*ops[first])) continue;
       for (size_t i = first + 1; i < ops.size(); ++i)
-        if (reduces(*ops[i]))
+        if (combines(*ops[i]) && reduces(*ops[i]) == reduces(*ops[first]))
           if (const auto moved = needed_after(first, i); !moved.empty()) {
             std::vector<std::unique_ptr<Op>> front, back;
             for (size_t k = first; k <= i; ++k)
@@ -106,7 +131,8 @@ class Repeater {
       return op->traits().writes || op->traits().barrier || !op->regions.empty();
     });
     const auto moves = [&](const Op& op) {
-      return op.regions.empty() && (op.traits().pure() || (op.is("load") && !written));
+      const auto unchanged = [&] { return !written || arrays_.facts(op.operands[0]).constant; };
+      return op.regions.empty() && (op.traits().pure() || (op.is("load") && unchanged()));
     };
     for (size_t k = last + 1; k-- > first;) {
       const Op* op = block_.ops[k].get();
@@ -135,6 +161,7 @@ class Repeater {
     const Op* op = value->definition;
     if (!op || op->parent != &block_ || !large(value)) return false;
     if (widens(*op)) return true;
+    if (rounds(*op)) return false;
     if (all_ && op->is("broadcast")) return !large(op->operands[0]);
     if (all_ && (op->is("reshape") || op->traits().elementwise))
       return std::all_of(op->operands.begin(), op->operands.end(),
@@ -163,6 +190,7 @@ class Repeater {
   }
 
   Function& function_;
+  const KernelArrays& arrays_;
   Block& block_;
   const bool all_;
   int part_ = 0;
@@ -176,8 +204,15 @@ class Repeater {
 Function with_narrow_tiles(const Function& function, bool all) {
   Function copy = clone(function);
   sink(copy.body());
-  Repeater(copy, copy.body(), all).run();
+  const KernelArrays arrays(copy);
+  Repeater(copy, arrays, copy.body(), all).run();
   return copy;
+}
+
+bool rounds(const Op& op) {
+  if (!op.is("astype") || op.results[0]->type.is_scalar()) return false;
+  const DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
+  return is_floating(to) && info(to).bytes == 2 && info(from).bytes > 2;
 }
 
 bool stays_here(const Op& conversion) { return conversion.has(here); }

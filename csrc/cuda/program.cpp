@@ -27,12 +27,16 @@ Program::Program(const Function& given, const Target& target, const Configuratio
   while (!make(given, target, configuration, cluster)) cluster.blocks /= 2, cluster.kept *= 2;
 }
 
-bool Program::make(const Function& given, const Target& target, const Configuration& configuration,
+bool Program::make(const Function& given, const Target& target, const Configuration& wanted,
                    const Cluster& of) {
-  const Function function = with_narrow_tiles(given, of.blocks > 1 || configuration.sweeps);
+  Configuration configuration = wanted;
+  configuration.sweeps = wanted.sweeps || of.blocks > 1 || loop_sums(given).reduces;
+  if (const auto* hint = given.attributes().find("hint.threads"))
+    configuration.warps += static_cast<int>(std::get<int64_t>(*hint));
+  const Function function = with_narrow_tiles(given, configuration.sweeps);
   const KernelArrays arrays(function);
   const StagingPlan staging(function, arrays);
-  const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration.warps);
+  const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration);
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);
   if (emitter.leaves_block()) return false;

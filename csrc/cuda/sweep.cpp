@@ -6,6 +6,7 @@
 
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "cuda/narrow.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -13,10 +14,35 @@ std::string Elements::joined() const {
   return join(operands_, ", ", [](const Operand& operand) { return operand.element; });
 }
 
+LoopSums loop_sums(const Function& function) {
+  constexpr int64_t large = 2048;
+  LoopSums sums;
+  walk(function.body(), [&](const Op& loop) {
+    const bool carried =
+        loop.is("for") && std::any_of(loop.results.begin(), loop.results.end(), [](const Value* value) {
+          return element_count(value->type.shape) >= large;
+        });
+    if (!carried) return;
+    sums.large = true;
+    walk(loop.region(),
+         [&](const Op& op) { sums.reduces = sums.reduces || op.name().starts_with("reduce_"); });
+  });
+  return sums;
+}
+
 Sweeps::Sweeps(Emitter& emitter, const Function& function) : emitter_(emitter) {
-  // What waits in front of a loop or a branch would have to be written inside of it.
-  wanted_ = emitter.plan().cluster() > 1 || emitter.configuration().sweeps;
-  walk(function.body(), [&](const Op& op) { wanted_ = wanted_ && op.regions.empty(); });
+  wanted_ = emitter.configuration().sweeps;
+  // Products read whole tiles.
+  walk(function.body(), [&](const Op& op) { wanted_ = wanted_ && !op.is("mma"); });
+}
+
+// What waits in front of a loop or a branch is not to be computed in each turn of it.
+void Sweeps::before_regions(const Op& op) {
+  for (const auto& region : op.regions)
+    tile::walk(*region, [&](const Op& inner) {
+      for (const Value* operand : inner.operands)
+        if (waits(operand)) write(operand);
+    });
 }
 
 // Whether register r of the result comes from registers of the same thread alone.
@@ -84,7 +110,23 @@ Elements::Operand Sweeps::element(const Value* value) {
   emitter_.line(
       op, str("const ", value->type.dtype, " ", name, " = ", lowering.element(emitter_, op, elements), ";"));
   inside_[value] = name;
+  if (const auto kept = kept_.find(value); kept != kept_.end())
+    emitter_.line(op, str(kept->second, ".x[r] = ", name, ";"));
   return {name, ""};
+}
+
+// Declares tiles that a loop for the value fills on its way, to be read by later ones: those of 16 bits that
+// are made by rounding.
+void Sweeps::keep(const Value* value) {
+  const auto known = waiting_.find(value);
+  if (known == waiting_.end() || kept_.count(value)) return;
+  const Op& op = *known->second;
+  for (const Value* operand : op.operands)
+    if (in_place(op, operand)) keep(operand);
+  if (!rounds(op)) return;
+  const std::string name = emitter_.fresh_name(value);
+  emitter_.line(op, str(emitter_.type(value->type, emitter_.layout_of(value)), " ", name, ";"));
+  kept_.emplace(value, name);
 }
 
 void Sweeps::begin(int registers, const Op& op) {
@@ -94,6 +136,8 @@ void Sweeps::begin(int registers, const Op& op) {
 }
 void Sweeps::end() {
   inside_.clear();
+  for (const auto& [value, name] : kept_) waiting_.erase(value);
+  kept_.clear();
   emitter_.indent(-1);
   emitter_.close();
 }
@@ -106,6 +150,8 @@ void Sweeps::write(const Value* value) {
   const Layout& layout = emitter_.layout_of(value);
   const std::string name = emitter_.fresh_name(value);
   emitter_.line(op, str(emitter_.type(value->type, layout), " ", name, ";"));
+  for (const Value* operand : op.operands)
+    if (in_place(op, operand)) keep(operand);
   begin(layout.registers(), op);
   const std::string made = element(value).element;
   emitter_.line(op, str(name, ".x[r] = ", made, ";"));
@@ -120,6 +166,7 @@ void Sweeps::add_up(const std::vector<Sum>& sums) {
   for (const Sum& sum : sums) prepare(sum.op->operands[0]);
   for (size_t i = 0; i < sums.size();) {
     const int count = registers(sums[i]);
+    for (size_t k = i; k < sums.size() && registers(sums[k]) == count; ++k) keep(sums[k].op->operands[0]);
     begin(count, *sums[i].op);
     for (; i < sums.size() && registers(sums[i]) == count; ++i) {
       const std::string made = element(sums[i].op->operands[0]).element;

@@ -12,6 +12,13 @@ namespace tile::cuda {
 
 class Emitter;
 
+// Whether a loop carries large tiles, which then take the registers, and whether it reduces others beside
+// them.
+struct LoopSums {
+  bool large = false, reduces = false;
+};
+LoopSums loop_sums(const Function& function);
+
 // The operands of an op at register r.
 class Elements {
  public:
@@ -34,6 +41,8 @@ class Sweeps {
   // True: the op waits until something needs its result.
   bool defer(const Op& op);
   bool waits(const Value* value) const { return waiting_.count(value) != 0; }
+  // Writes what the regions of this op use.
+  void before_regions(const Op& op);
   // The whole tile, in a line of its own.
   void write(const Value* value);
   // Reductions whose operands are summed in one loop: "t0" of each, sums over this thread's registers.
@@ -48,6 +57,7 @@ class Sweeps {
   bool in_place(const Op& op, const Value* operand) const;
   void prepare(const Value* value);
   Elements::Operand element(const Value* value);
+  void keep(const Value* value);
   void begin(int registers, const Op& op);
   void end();
 
@@ -55,6 +65,7 @@ class Sweeps {
   bool wanted_ = false;
   std::unordered_map<const Value*, const Op*> waiting_;
   std::unordered_map<const Value*, std::string> inside_;  // of the loop that is being written
+  std::unordered_map<const Value*, std::string> kept_;    // tiles that it fills on its way
   std::unordered_set<const Value*> prepared_;             // for it
 };
 

@@ -93,14 +93,15 @@ inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weig
     Tile z = d * at.over(scale);
     if (bias) z = fma(d, at.over(scale), at.over(at.load_channels(*bias)));
     Tile s = sigmoid(z);
-    dz = dz * s * fma(z, 1 - s, ones({}, at.dtype));
+    dz = (dz * s * fma(z, 1 - s, ones({}, at.dtype))).astype(x.dtype()).astype(at.dtype);
   }
   Tile of_w = at.sum_of_channels(dz * d) * r, of_b = at.sum_of_channels(dz);
   at.store_channels(grad_w, of_w);
   at.store_channels(grad_b, of_b);
   if (!dx) return;
+  Tile sum_w = (of_w * w).sum(1), sum_b = (of_b * w).sum(1);
   Tile count = full({}, at.elements(), at.dtype);
-  Tile slope = -(r * r * ((of_w * w).sum(1, true) / count)), shift = -(r * ((of_b * w).sum(1, true) / count));
+  Tile slope = -(r * r * (sum_w / count).expand_dims(1)), shift = -(r * (sum_b / count).expand_dims(1));
   at.store(*dx, fma(dz, at.over(scale), fma(d, at.over(slope), at.over(shift))));
 }
 
@@ -154,7 +155,7 @@ inline void stream_sums_kernel(Array g, Array x, Array means, Array scales, Arra
   Tile sum_d = zeros(shape, at.dtype), sum = zeros(shape, at.dtype);
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     ImageTile in(x, means, scales, bias, n, tile, k, at);
-    Tile dz = in.incoming(g, n, tile, k, activate);
+    Tile dz = in.incoming(g, n, tile, k, activate, true);
     sum_d = fma(dz, in.d, sum_d);
     sum += dz;
   }
@@ -175,7 +176,7 @@ inline void stream_apply_backward_kernel(Array g, Array x, Array means, Array sc
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
     auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-    Tile v = fma(in.incoming(g, n, tile, k, activate), load(scales), load(shifts));
+    Tile v = fma(in.incoming(g, n, tile, k, activate, true), load(scales), load(shifts));
     RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
   }
 }

@@ -29,6 +29,9 @@ inline Extents stream_tile(int64_t pixels, int axis) {
   return pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
 }
 
+// Blocks of 128 threads that a GPU of 132 multiprocessors runs at once.
+constexpr int64_t most_parts = 528;
+
 // Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
 // copies where the pixels are no single axis.
 class Images {
@@ -117,8 +120,8 @@ class Images {
   Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
   // Blocks that each add up some pixel tiles.
   // No more than the kernel that merges them takes.
-  Parts split(const Merged& merged) const {
-    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? 528 : 64);
+  Parts split(const Merged& merged, int64_t wanted_on_gpu) const {
+    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? wanted_on_gpu : 64);
     const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged.parts));
     return {ceil_div(tiles().x, each), each};
   }

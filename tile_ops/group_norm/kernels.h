@@ -245,11 +245,12 @@ struct ImageTile {
     z = fma(d, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
   }
   // What comes in before the activation: grad silu'(z).
-  Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool activate) const {
+  Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool activate,
+                bool rounded = false) const {
     Tile grad = RowView(g, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype);
     if (!activate) return grad;
-    Tile s = sigmoid(z);
-    return grad * s * fma(z, 1 - s, ones({}, at.dtype));
+    Tile s = sigmoid(z), dz = grad * s * fma(z, 1 - s, ones({}, at.dtype));
+    return rounded ? dz.astype(g.dtype()).astype(at.dtype) : dz;
   }
 };
 

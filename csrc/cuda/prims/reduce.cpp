@@ -148,7 +148,7 @@ bool uses(const Op& op, const std::vector<const Op*>& run) {
 // Reductions alike from `op` on, up to where one's result is needed: they meet at one barrier, behind the
 // last.
 std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
-  constexpr size_t most = 4;
+  constexpr size_t most = 8;
   const auto alike = [&](const Op& other) {
     return other.name() == op.name() && other.type(0).dtype == op.type(0).dtype &&
            other.integers("axes") == op.integers("axes") &&

@@ -1,0 +1,11 @@
+// What the author of a kernel knows of a GPU; without effect on a CPU.
+#pragma once
+#include "support/location.h"
+
+namespace tile {
+
+// The threads that a tile is dealt over: times the usual by a power of two, -1 half as many. A kernel of
+// several sums, each of which waits for the one before, may be faster with fewer.
+void hint_threads(int power, Location location = Location::current());
+
+}  // namespace tile
