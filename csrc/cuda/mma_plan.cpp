@@ -80,7 +80,10 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   // As many sums as a thread may have, or 32 rows a warp: what a warp reads from shared memory then serves
   // many products. 16 rows where their sums would leave too few registers for fragments.
   constexpr int64_t most_registers = 208;
-  const int rows = registers_of_rows(kernel, staging, function.body()) > most_registers ? 16 : 32;
+  const int64_t registers = registers_of_rows(kernel, staging, function.body());
+  const int rows = registers > most_registers ? 16 : 32;
+  // Fewer than 16 no warp has: rows then go over several.
+  if (registers > 2 * most_registers) kernel.by_rows = false;
   const int64_t wanted = kernel.by_rows ? most_rows / rows : most;
   while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
     kernel.warps *= 2;

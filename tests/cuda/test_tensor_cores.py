@@ -141,7 +141,7 @@ store %{c}, %p{name}, %w{name}, %z {{steps=[32, 32]}}
     assert row["spill_stores"] == row["spill_loads"] == 0 and row["loss"] == ""
 
 
-USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128), (("f8e4m3", "f8e5m2", "f32"), 128, 64)]
+USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128), (("f8e4m3", "f8e5m2", "f32"), 128, 128)]
 
 
 @pytest.mark.parametrize("chip, pair, side, depth", [(chip, *usual) for usual in USUAL for chip in (80, 90) if chip > 80 or usual != USUAL[3]],

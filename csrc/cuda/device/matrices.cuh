@@ -6,6 +6,7 @@
 // words lane % 4 and lane % 4 + 4 of a column of the first block, then of the second.
 #pragma once
 #include "cuda/device/shared_tile.cuh"
+#include "cuda/device/tensor_cores.cuh"
 
 namespace tile {
 

@@ -1,4 +1,4 @@
-// Products on the tensor cores, in blocks of 16 x 8 (multiply_block of machine.cuh says who holds what).
+// Products on the tensor cores, in blocks of 16 x 8 (multiply_block of tensor_cores.cuh says who holds what).
 //
 // A warp has `blocks_m` x `blocks_n` blocks of the product, warps_n warps stand side by side. An operand lies
 // in shared memory with k along its rows or, turned the other way, across them: matrices.cuh reads both.
