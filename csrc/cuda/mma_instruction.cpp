@@ -13,7 +13,7 @@ constexpr DTypeSet f16{DType::f16}, bf16{DType::bf16}, tf32{DType::tf32}, f64{DT
 constexpr MmaInstruction instructions[] = {
     {f16, DType::f32, 16, 8, 128, 80}, {bf16, DType::f32, 16, 8, 128, 80},
     {tf32, DType::f32, 8, 8, 64, 80},  {bytes, DType::i32, 32, 16, 128, 80},
-    {f8, DType::f32, 32, 16, 64, 89},  {f64, DType::f64, 8, 8, 64, 80},
+    {f8, DType::f32, 32, 16, 64, 89},  {f64, DType::f64, 8, 8, 32, 80},
 };
 
 }  // namespace

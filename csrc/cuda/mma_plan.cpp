@@ -46,16 +46,13 @@ bool MmaKernel::multiplies_by_rows(const Op& mma) const {
 
 namespace {
 
-// Registers of one of its sums.
-int words_of(const Op& mma) { return info(mma.type(2).dtype).bytes / 4; }
-
-// Accumulators of a thread, where a warp has 32 rows of each product: the most of a block of ops.
-int64_t registers_of_rows(const MmaKernel& kernel, const StagingPlan& staging, const Block& block) {
+// Of the products of a block of ops together, the most.
+template <class F>
+int64_t most_together(const Block& block, F of) {
   int64_t own = 0, most = 0;
   for (const auto& op : block.ops) {
-    if (op->is("mma") && staging.instruction(*op) && kernel.multiplies_by_rows(*op))
-      own += op->type(2).shape[1] * words_of(*op);
-    for (const auto& region : op->regions) most = std::max(most, registers_of_rows(kernel, staging, *region));
+    if (op->is("mma")) own += of(*op);
+    for (const auto& region : op->regions) most = std::max(most, most_together(*region, of));
   }
   return std::max(own, most);
 }
@@ -64,27 +61,36 @@ int64_t registers_of_rows(const MmaKernel& kernel, const StagingPlan& staging, c
 
 MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   MmaKernel kernel;
-  int64_t most_rows = 0, most = 0;  // rows, warps
+  int64_t most_rows = 0, most = 0;
+  bool halves = false;
+  // Of sums that leave fewer registers for fragments each counts more.
+  const auto sums = [&](const Op& mma) {
+    const MmaInstruction* instruction = staging.instruction(mma);
+    return instruction ? element_count(mma.type(2).shape) * 128 / instruction->sums : 0;
+  };
   walk(function.body(), [&](const Op& op) {
     // Products of products, and reductions beside them, want rows.
     if (op.is("reduce_sum") || op.is("reduce_max")) kernel.by_rows = true;
     if (!op.is("mma") || !staging.instruction(op)) return;
     kernel.any = true;
-    const Shape& shape = op.type(2).shape;
-    most_rows = std::max(most_rows, shape[0]);
-    most = std::max(most, shape[0] * shape[1] / (32 * staging.instruction(op)->sums));
+    most_rows = std::max(most_rows, op.type(2).shape[0]);
+    most = std::max(most, sums(op));
+    halves = halves || info(op.type(0).dtype).bytes == 2;
     const Value* left = mma_operand(op.operands[0]).value;
     if (left->definition && !left->definition->is("load")) kernel.by_rows = true;
   });
   if (!kernel.any) return kernel;
-  // As many sums as a thread may have, or 32 rows a warp: what a warp reads from shared memory then serves
-  // many products. 16 rows where their sums would leave too few registers for fragments.
+  // Other operands than those of 16 bits go through shared memory anyway.
+  if (!halves) kernel.by_rows = false, most = most_together(function.body(), sums);
+  // Accumulators of a thread, where a warp has 32 rows of each product.
+  const int64_t of_rows = most_together(function.body(), [&](const Op& op) {
+    return staging.instruction(op) && kernel.multiplies_by_rows(op) ? op.type(2).shape[1] : 0;
+  });
+  // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products. 16
+  // rows where their sums would leave too few registers for fragments.
   constexpr int64_t most_registers = 208;
-  const int64_t registers = registers_of_rows(kernel, staging, function.body());
-  const int rows = registers > most_registers ? 16 : 32;
-  // Fewer than 16 no warp has: rows then go over several.
-  if (registers > 2 * most_registers) kernel.by_rows = false;
-  const int64_t wanted = kernel.by_rows ? most_rows / rows : most;
+  const int rows = of_rows > most_registers ? 16 : 32;
+  const int64_t wanted = kernel.by_rows ? most_rows / rows : most / 4096;
   while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
     kernel.warps *= 2;
   return kernel;

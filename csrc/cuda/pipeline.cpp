@@ -134,7 +134,8 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   if (bytes) {
     // Two blocks of a multiprocessor hide each other's barriers better than a longer ring does.
     const int64_t half = emitter.staged_left_of_half(),
-                  room = half >= 2 * bytes ? half : emitter.staged_left();
+                  all = emitter.staged_left() - emitter.staging().bytes_at_once(op.region(), &op),
+                  room = half >= 2 * bytes ? std::min(half, all) : all;
     stages_ = static_cast<int>(std::min<int64_t>(most_stages, room / bytes));
   }
   if (stages_ < 2) staged_.clear();

@@ -31,7 +31,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
                    const Cluster& of) {
   const Function function = with_narrow_tiles(given, of.blocks > 1 || configuration.sweeps);
   const KernelArrays arrays(function);
-  const StagingPlan staging(function, arrays, target.chip);
+  const StagingPlan staging(function, arrays, target.chip, target.shared_bytes);
   const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration.warps);
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);

@@ -12,6 +12,7 @@ namespace tile::cuda {
 namespace {
 
 bool turns(const Op& op) { return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0}; }
+int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 bool rounds(const Op& op) {
   return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
 }
@@ -58,12 +59,51 @@ MmaOperand mma_operand(const Value* value) {
   return operand;
 }
 
-StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int chip) : chip_(chip) {
+StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes)
+    : chip_(chip) {
   Users users;
   walk(function.body(), [&](const Op& op) {
     for (const Value* operand : op.operands) users[operand].push_back(&op);
   });
   visit(arrays, function.body(), users);
+  const auto most_of = [&](bool staged_too) {
+    int64_t most = 0;
+    walk(function.body(), [&](const Op& op) {
+      if (!op.is("mma") || !instruction(op)) return;
+      int64_t bytes = 0;
+      for (size_t i = 0; i < 2; ++i)
+        if (staged_too || !staged(op.operands[i])) bytes += bytes_of(mma_operand(op.operands[i]).value->type);
+      most = std::max(most, bytes);
+    });
+    return most;
+  };
+  if (bytes_at_once(function.body()) > shared_bytes) limit(function.body(), 0, shared_bytes - most_of(true));
+  written_bytes_ = most_of(false);
+}
+
+int64_t StagingPlan::bytes_at_once(const Block& block, const Op* but_ahead_of) const {
+  int64_t taken = 0, most = 0;
+  for (const auto& op : block.ops) {
+    for (const auto& region : op->regions)
+      most = std::max(most, taken + bytes_at_once(*region, but_ahead_of));
+    const Staged* staged = of(*op);
+    if (staged && (!but_ahead_of || staged->loop != but_ahead_of)) taken += staged->bytes();
+  }
+  return std::max(most, taken);
+}
+
+void StagingPlan::limit(const Block& block, int64_t taken, int64_t most) {
+  for (const auto& op : block.ops) {
+    for (const auto& region : op->regions) limit(*region, taken, most);
+    const Staged* staged = of(*op);
+    if (!staged) continue;
+    if (taken + staged->bytes() <= most) {
+      taken += staged->bytes();
+      continue;
+    }
+    staged_.erase(op.get());
+    std::erase(order_, op.get());
+  }
 }
 
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
@@ -99,10 +139,13 @@ const Staged* StagingPlan::of(const Op& load) const {
 }
 
 bool StagingPlan::across_rows(const Op& mma, size_t i) const {
-  const MmaOperand operand = mma_operand(mma.operands[i]);
-  const Op* load = operand.value->definition;
-  const Staged* staged = load ? of(*load) : nullptr;
-  return (operand.turned != (staged && staged->turned)) == (i == 0);
+  const Staged* lies = staged(mma.operands[i]);
+  return (mma_operand(mma.operands[i]).turned != (lies && lies->turned)) == (i == 0);
+}
+
+const Staged* StagingPlan::staged(const Value* operand) const {
+  const Op* load = mma_operand(operand).value->definition;
+  return load ? of(*load) : nullptr;
 }
 
 const Op* StagingPlan::product_of(const Op& loop) const {
@@ -118,9 +161,8 @@ const Op* StagingPlan::product_of(const Op& loop) const {
   }
   if (!product || product->operands[2]->owner != &loop.region()) return nullptr;
   for (size_t i = 0; i < 2; ++i) {
-    const Op* load = mma_operand(product->operands[i]).value->definition;
-    const Staged* staged = load ? of(*load) : nullptr;
-    if (!staged || staged->loop != &loop) return nullptr;
+    const Staged* ahead = staged(product->operands[i]);
+    if (!ahead || ahead->loop != &loop) return nullptr;
   }
   return product;
 }

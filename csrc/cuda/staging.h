@@ -34,7 +34,9 @@ MmaOperand mma_operand(const Value* value);
 
 class StagingPlan {
  public:
-  StagingPlan(const Function& function, const KernelArrays& arrays, int chip);
+  // Of a chip whose blocks have so much shared memory: where all tiles together do not fit, the last are not
+  // staged.
+  StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes);
   const Staged* of(const Op& load) const;
   // Of a product: that of the tensor cores; null: it is summed by FMA.
   const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, chip_); }
@@ -43,6 +45,10 @@ class StagingPlan {
   // Whether operand i of the product lies in shared memory with the other one's axis of the product along its
   // rows: k runs across them.
   bool across_rows(const Op& mma, size_t i) const;
+  // What the tiles of a block take at once, but those that run ahead of a loop.
+  int64_t bytes_at_once(const Block& block, const Op* but_ahead_of = nullptr) const;
+  // The most that a product writes to shared memory: operands that are not staged.
+  int64_t written_bytes() const { return written_bytes_; }
   // Those that run ahead of a loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
   // The product of a loop that does nothing else, of operands that run ahead of it; null: it is no such loop.
@@ -52,10 +58,14 @@ class StagingPlan {
   using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
   bool only_multiplied(const Value* value, const Users& users) const;
+  const Staged* staged(const Value* operand) const;
+  // Beside what is taken already no more than `most`: what passes it is not staged.
+  void limit(const Block& block, int64_t taken, int64_t most);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
   std::unordered_set<const Op*> left_to_products_;
   int chip_;
+  int64_t written_bytes_ = 0;
 };
 
 // The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or

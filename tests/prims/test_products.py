@@ -4,8 +4,8 @@ import pytest
 import torch
 from tile_ops import _C
 
-TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8, "u8": torch.uint8,
-         "i32": torch.int32, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8,
+         "u8": torch.uint8, "i32": torch.int32, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
 # Of the left and the right operand, of the sums; tf32 is not in memory: float32 is rounded to it.
 PAIRS = [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("tf32", "tf32", "f32"), ("f64", "f64", "f64"),
          *((x, y, "i32") for x in ("i8", "u8") for y in ("i8", "u8")),
@@ -24,7 +24,7 @@ def zero(dtype):
 
 
 def values(dtype, *sizes):
-    """Every integer of 8 bits; of floats numbers whose products' sums are exact in any order, and in few bits for those of 8 bits."""
+    """Every integer of 8 bits; of floats numbers whose products' sums are exact in any order, of 8 bits in few bits."""
     if dtype in ("i8", "u8"):
         low = -128 if dtype == "i8" else 0
         return torch.randint(low, low + 256, sizes).to(TORCH[dtype])
@@ -40,13 +40,13 @@ def kernel(arrays, body):
 def operand(name, array, dtype, shape, start, turn):
     """A tile of the array, whose columns are the array's rows where `turn`."""
     tile, start = (shape[::-1], start[::-1]) if turn else (shape, start)
-    steps = [("", f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype), tile)]
+    steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype), tile)]
     if dtype == "tf32":
-        steps.append(("", "astype % {dtype=tf32}", dtype, tile))
+        steps.append(("astype % {dtype=tf32}", dtype, tile))
     if turn:
-        steps.append(("", "permute % {axes=[1, 0]}", dtype, shape))
+        steps.append(("permute % {axes=[1, 0]}", dtype, shape))
     lines, before = [], ""
-    for i, (_, text, kind, sizes) in enumerate(steps):
+    for i, (text, kind, sizes) in enumerate(steps):
         here = f"%{name}" if i + 1 == len(steps) else f"%{name}{i}"
         lines.append(f"{here}: {kind}{sizes} = {text.replace('% ', before + ' ')}")
         before = here
@@ -54,8 +54,8 @@ def operand(name, array, dtype, shape, start, turn):
 
 
 def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, False)):
-    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; turns: those whose array is turned in
-    the kernel. Gives the text, the arrays and what %c is then."""
+    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; turns: those whose array is
+    turned in the kernel. Gives the text, the arrays and what %c is then."""
     (x_type, y_type, sums), (m, n, k) = pair, shape
     rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]
     x, y, c = values(x_type, rows, depth), values(y_type, depth, columns), values("f64", rows, columns).to(TORCH[sums])
@@ -77,10 +77,10 @@ store %c, %sums, %block, %z {{steps=[{m}, {n}]}}""")
 
 
 def products(pair):
-    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut; the last is not
-    of whole blocks."""
+    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut; the
+    last four are not of whole blocks."""
     depth = DEPTH[pair[0]]
-    shapes = (((64, 64, 2 * depth), (0, 0, 0)), ((48, 96, depth), (3, 5, 7)), ((16, 16, 4 * depth), (0, 1, 8)), ((128, 32, 4 * depth), (8, 0, 1)),
+    shapes = (((64, 64, 2 * depth), (0, 0, 0)), ((48, 96, depth), (3, 5, 7)), ((16, 16, 4 * depth), (0, 1, 8)),
               ((32, 48, 128), (0, 16, 16)), ((24, 40, 20), (1, 1, 1)))
     for i, (shape, edges) in enumerate(shapes):
         for j, by_rows in enumerate(ORDERS):
@@ -100,7 +100,7 @@ def test_products(pair):
         assert torch.equal(arrays[2].double(), expected), text
 
 
-def once(pair, m=16, n=32, k=32, body=""):
+def once(pair, m=16, n=32, k=32):
     """The product of two arrays, onto %c."""
     tile = f"{pair[2]}[{m}, {n}]"
     return kernel([*map(in_memory, pair[:2]), pair[2]], f"""{operand("x", "a", pair[0], [m, k], ["%z", "%z"], False)}

@@ -56,9 +56,10 @@ struct Matrices {
   static constexpr int chunk = S::chunk, second = own % 16 == 0 ? 8 : 0;  // of one block alone: itself
   Places<S, along ? k : own> places;
 
-  // Where the lane begins, for a warp that does at `begin` on the other axis. To ldmatrix lanes 0 to 7 give the
-  // rows of the first 8 x 8 words, 8 to 15 those of the second, and so on; of bytes these are rows 4 i and 4 i + 1
-  // of 16, then 4 i + 2 and 4 i + 3, then of the next 16. (Functions of their own cost instructions in a loop.)
+  // Where the lane begins, for a warp that does at `begin` on the other axis. To ldmatrix lanes 0 to 7 give
+  // the rows of the first 8 x 8 words, 8 to 15 those of the second, and so on; of bytes these are rows 4 i and
+  // 4 i + 1 of 16, then 4 i + 2 and 4 i + 3, then of the next 16. (Functions of their own cost instructions in
+  // a loop.)
   TILE Matrices(const S& tile, int begin)
       : places(tile,
                how == Reading::words   ? along ? begin + lane() / 4 : lane() % 4
