@@ -154,7 +154,7 @@ def usual():
                 yield pytest.param(chip, pair, *tile, id=f"{chip}-{'-'.join(pair)}")
 
 
-@pytest.mark.parametrize("chip, pair, side, depth", usual())
+@pytest.mark.parametrize("chip, pair, side, depth", list(usual()))
 def test_usual_tiles_do_not_spill(chip, pair, side, depth):
     """For each order of memory; of float64 they are the operator matmul's."""
     for by_rows in prims.ORDERS:
