@@ -69,7 +69,7 @@ struct LayoutPlan::Proposal {
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
                        const Cluster& cluster, int max_warps, const Configuration& configuration)
-    : function_(function), staging_(staging), cluster_(cluster), mma_(mma_kernel(function)) {
+    : function_(function), staging_(staging), cluster_(cluster), mma_(mma_kernel(function, staging)) {
   std::vector<Proposal> proposals;
   propose(function.body(), 1, proposals);
   std::stable_sort(proposals.begin(), proposals.end(),
@@ -91,7 +91,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Shape& shape = op.type(2).shape;
     // Of other products a thread has neighbours of a row: the left operand then serves several sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
-    spread(op.results[0], on_tensor_cores(op)
+    spread(op.results[0], staging.instruction(op)
                               ? accumulator_layout(shape, mma(op))
                               : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_));
   });
@@ -113,6 +113,14 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
         if (is_tile(argument) && !layouts_.count(argument))
           spread(argument, dealt(argument->type.shape, argument->type.rank() - 1, 1));
   });
+}
+
+MmaPlan LayoutPlan::mma(const Op& op) const {
+  MmaPlan plan = mma_plan(op.type(2).shape, warps_, mma_.multiplies_by_rows(op));
+  const bool bytes = info(op.type(0).dtype).bytes == 1;
+  plan.paired_rows = bytes && staging_.across_rows(op, 0);
+  plan.paired_columns = bytes && staging_.across_rows(op, 1);
+  return plan;
 }
 
 // Small tiles every block of a cluster has for itself, so that their elements may move.

@@ -30,8 +30,7 @@ class LayoutPlan {
   bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
   int threads() const { return warps_ * 32; }
-  // Of a product on tensor cores.
-  MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.multiplies_by_rows(op)); }
+  MmaPlan mma(const Op& op) const;             // of a product on tensor cores
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
 
  private:

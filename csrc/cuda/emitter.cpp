@@ -285,7 +285,7 @@ void Emitter::block(const Block& block) {
 
 void Emitter::op(const Op& op) {
   if (op.is("constant")) return;
-  if (staging_.read_turned(op)) return;
+  if (staging_.left_to_products(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize_memory(op);

@@ -1,6 +1,7 @@
 // Writes the text of a kernel, one line an op. What it needs besides (layouts, elementwise rows, headers) is
 // collected on the way and stands above the kernel.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -93,7 +94,9 @@ class Emitter {
   int64_t staged_mark() const { return staged_; }
   void release_staged(int64_t mark) { staged_ = mark; }
   const Target& target() const { return target_; }
-  int64_t staged_left() const { return target_.shared_bytes - scratch_reserve - staged_; }
+  int64_t staged_left() const {
+    return target_.shared_bytes - std::max(scratch_reserve, staging_.written_bytes()) - staged_;
+  }
   // Of half a multiprocessor's, a block's own kilobyte taken off.
   int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
@@ -127,7 +130,7 @@ class Emitter {
   }
 
  private:
-  static constexpr int scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
+  static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;
   void meet_blocks(const Op& op);
   bool exchanges(const Op& op) const;

@@ -3,19 +3,20 @@
 
 #include <algorithm>
 
-#include "cuda/staging.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
 
 MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows) {
-  const int m = static_cast<int>(shape[0] / 16), n = static_cast<int>(shape[1] / 8);
+  const int m = static_cast<int>(shape[0] / MmaInstruction::rows),
+            n = static_cast<int>(shape[1] / MmaInstruction::columns);
   MmaPlan best{1, 1, m, n};
   int64_t best_cost = INT64_MAX;
   for (int warps_m = 1; warps_m <= warps; warps_m *= 2)
     for (int warps_n = 1; warps_m * warps_n <= warps; warps_n *= 2) {
-      // Columns come in pairs of blocks.
-      if (m % warps_m != 0 || n % (2 * warps_n) != 0 || (by_rows && warps_n != 1)) continue;
+      // Columns come in pairs of blocks, where they can.
+      const bool pairs = n % (2 * warps_n) == 0 || warps_n == 1;
+      if (m % warps_m != 0 || !pairs || (by_rows && warps_n != 1)) continue;
       const int blocks_m = m / warps_m, blocks_n = n / warps_n;
       // What a warp reads a step of k, with idle warps first.
       const int64_t cost = int64_t{warps / (warps_m * warps_n)} * 10000 + 2 * blocks_m + blocks_n;
@@ -25,12 +26,14 @@ MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows) {
 }
 
 Layout accumulator_layout(const Shape& shape, const MmaPlan& plan) {
-  return Layout(shape, {{Level::reg, 1, 2, 1, 1},
-                        {Level::reg, 2, 2, 0, 8},
-                        {Level::reg, 4, plan.blocks_n, 1, 8},
+  // Neighbouring columns that a thread has of one block, or of two.
+  const int side = plan.paired_columns ? 4 : 2;
+  return Layout(shape, {{Level::reg, 1, side, 1, 1},
+                        {Level::reg, side, 2, 0, plan.paired_rows ? 1 : 8},
+                        {Level::reg, 2 * side, 2 * plan.blocks_n / side, 1, 4 * side},
                         {Level::reg, 4 * plan.blocks_n, plan.blocks_m, 0, 16},
-                        {Level::lane, 1, 4, 1, 2},
-                        {Level::lane, 4, 8, 0, 1},
+                        {Level::lane, 1, 4, 1, side},
+                        {Level::lane, 4, 8, 0, plan.paired_rows ? 2 : 1},
                         {Level::warp, 1, plan.warps_n, 1, int64_t{8} * plan.blocks_n},
                         {Level::warp, plan.warps_n, plan.warps_m, 0, int64_t{16} * plan.blocks_m}});
 }
@@ -43,37 +46,50 @@ bool MmaKernel::multiplies_by_rows(const Op& mma) const {
 
 namespace {
 
-// Accumulators of a thread, where a warp has 32 rows of each product: the most of a block of ops.
-int64_t registers_of_rows(const MmaKernel& kernel, const Block& block) {
+// Of the products of a block of ops together, the most.
+template <class F>
+int64_t most_together(const Block& block, F of) {
   int64_t own = 0, most = 0;
   for (const auto& op : block.ops) {
-    if (op->is("mma") && on_tensor_cores(*op) && kernel.multiplies_by_rows(*op)) own += op->type(2).shape[1];
-    for (const auto& region : op->regions) most = std::max(most, registers_of_rows(kernel, *region));
+    if (op->is("mma")) own += of(*op);
+    for (const auto& region : op->regions) most = std::max(most, most_together(*region, of));
   }
   return std::max(own, most);
 }
 
 }  // namespace
 
-MmaKernel mma_kernel(const Function& function) {
+MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   MmaKernel kernel;
   int64_t most_rows = 0, most = 0;
+  bool halves = false;
+  // Of sums that leave fewer registers for fragments each counts more.
+  const auto sums = [&](const Op& mma) {
+    const MmaInstruction* instruction = staging.instruction(mma);
+    return instruction ? element_count(mma.type(2).shape) * 128 / instruction->sums : 0;
+  };
   walk(function.body(), [&](const Op& op) {
     // Products of products, and reductions beside them, want rows.
     if (op.is("reduce_sum") || op.is("reduce_max")) kernel.by_rows = true;
-    if (!op.is("mma") || !on_tensor_cores(op)) return;
+    if (!op.is("mma") || !staging.instruction(op)) return;
     kernel.any = true;
-    const Shape& shape = op.type(2).shape;
-    most_rows = std::max(most_rows, shape[0]);
-    most = std::max(most, shape[0] * shape[1]);
+    most_rows = std::max(most_rows, op.type(2).shape[0]);
+    most = std::max(most, sums(op));
+    halves = halves || info(op.type(0).dtype).bytes == 2;
     const Value* left = mma_operand(op.operands[0]).value;
     if (left->definition && !left->definition->is("load")) kernel.by_rows = true;
   });
   if (!kernel.any) return kernel;
+  // Other operands than those of 16 bits go through shared memory anyway.
+  if (!halves) kernel.by_rows = false, most = most_together(function.body(), sums);
+  // Accumulators of a thread, where a warp has 32 rows of each product.
+  const int64_t of_rows = most_together(function.body(), [&](const Op& op) {
+    return staging.instruction(op) && kernel.multiplies_by_rows(op) ? op.type(2).shape[1] : 0;
+  });
   // 128 sums a thread, or 32 rows a warp: what a warp reads from shared memory then serves many products. 16
   // rows where their sums would leave too few registers for fragments.
   constexpr int64_t most_registers = 208;
-  const int rows = registers_of_rows(kernel, function.body()) > most_registers ? 16 : 32;
+  const int rows = of_rows > most_registers ? 16 : 32;
   const int64_t wanted = kernel.by_rows ? most_rows / rows : most / 4096;
   while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
     kernel.warps *= 2;

@@ -1,6 +1,7 @@
 // How the blocks of a product on tensor cores are dealt out to warps.
 #pragma once
 #include "cuda/layout.h"
+#include "cuda/staging.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -8,10 +9,13 @@ namespace tile::cuda {
 struct MmaPlan {
   int warps_m, warps_n;    // of the block of threads
   int blocks_m, blocks_n;  // of 16 x 8 elements, a warp
+  // Of bytes that k runs across, two neighbours at a time are read together: rows 2 i and 2 i + 1 of 16 are
+  // then rows i and i + 8 of a block, such columns are column i of two blocks.
+  bool paired_rows = false, paired_columns = false;
 };
 // by_rows: a warp has whole rows, so that what reduces them stays in it.
 MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows);
-// The accumulator's layout: mma.m16n8k16 as the PTX ISA has it.
+// The accumulator's layout, see mma_instruction.h.
 Layout accumulator_layout(const Shape& shape, const MmaPlan& plan);
 
 // Of a kernel: whether it multiplies on tensor cores at all, and by rows; how many warps suit it.
@@ -22,6 +26,6 @@ struct MmaKernel {
   // A left operand that was computed and turned goes through shared memory, whatever warp made its rows.
   bool multiplies_by_rows(const Op& mma) const;
 };
-MmaKernel mma_kernel(const Function& function);
+MmaKernel mma_kernel(const Function& function, const StagingPlan& staging);
 
 }  // namespace tile::cuda

@@ -9,7 +9,7 @@ namespace {
 constexpr int most_stages = 3;
 
 std::string tile_type(const Staged& staged) {
-  return str("SharedTile<", staged.load->results[0]->type.dtype, ", ", staged.rows, ", ", staged.width, ">");
+  return str("SharedTile<", staged.dtype(), ", ", staged.rows, ", ", staged.width, ">");
 }
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
@@ -69,8 +69,10 @@ std::string start_text(Emitter& emitter, const Op& op, size_t first) {
 }
 
 std::string part_text(const Op& mma, const MmaPlan& plan) {
-  return str("Part<", mma.type(0).dtype, ", ", mma.type(0).shape[1], ", ", plan.blocks_m, ", ", plan.blocks_n,
-             ", ", plan.warps_m, ", ", plan.warps_n, ">");
+  const DType left = mma.type(0).dtype, right = mma.type(1).dtype;
+  const std::string operands = left == right ? str(left) : str("Mixed<", left, ", ", right, ">");
+  return str("Part<", operands, ", ", mma.type(0).shape[1], ", ", plan.blocks_m, ", ", plan.blocks_n, ", ",
+             plan.warps_m, ", ", plan.warps_n, ">");
 }
 std::string operand_text(size_t i, const std::string& tile_type, bool turned, const std::string& tile) {
   return str(i ? "SharedRight<" : "SharedLeft<", tile_type, ", ", turned ? "true" : "false", ">{", tile, "}");
@@ -132,7 +134,8 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   if (bytes) {
     // Two blocks of a multiprocessor hide each other's barriers better than a longer ring does.
     const int64_t half = emitter.staged_left_of_half(),
-                  room = half >= 2 * bytes ? half : emitter.staged_left();
+                  all = emitter.staged_left() - emitter.staging().bytes_at_once(op.region(), &op),
+                  room = half >= 2 * bytes ? std::min(half, all) : all;
     stages_ = static_cast<int>(std::min<int64_t>(most_stages, room / bytes));
   }
   if (stages_ < 2) staged_.clear();

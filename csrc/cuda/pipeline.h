@@ -16,7 +16,8 @@ std::string load_text(Emitter& emitter, const Op& op);
 // "index_after<2>(v3, v1, v2)": the index some turns behind this one of a counted loop, or its end.
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns);
 
-// "Part<bf16, 64, 4, 8, 2, 2>": of a warp in a product; "SharedLeft<tile type, false>{tile}": its operand i.
+// "Part<bf16, 64, 4, 8, 2, 2>", of operands that differ "Part<Mixed<i8, u8>, …>": of a warp in a product;
+// "SharedLeft<tile type, false>{tile}": its operand i.
 std::string part_text(const Op& mma, const MmaPlan& plan);
 std::string operand_text(size_t i, const std::string& tile_type, bool turned, const std::string& tile);
 

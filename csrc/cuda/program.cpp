@@ -35,7 +35,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
     configuration.warps += static_cast<int>(std::get<int64_t>(*hint));
   const Function function = with_narrow_tiles(given, configuration.sweeps);
   const KernelArrays arrays(function);
-  const StagingPlan staging(function, arrays);
+  const StagingPlan staging(function, arrays, target.chip, target.shared_bytes);
   const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration);
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);

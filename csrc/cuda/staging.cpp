@@ -12,19 +12,22 @@ namespace tile::cuda {
 namespace {
 
 bool turns(const Op& op) { return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0}; }
-
-// Read by tensor cores, and by nothing else.
-bool only_multiplied(const Value* value,
-                     const std::unordered_map<const Value*, std::vector<const Op*>>& users) {
-  const auto found = users.find(value);
-  if (found == users.end()) return false;
-  return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-    if (turns(*user)) return only_multiplied(user->results[0], users);
-    return user->is("mma") && user->operands[2] != value && on_tensor_cores(*user);
-  });
+int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
+bool rounds(const Op& op) {
+  return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
 }
 
 }  // namespace
+
+// Read by tensor cores, and by nothing else.
+bool StagingPlan::only_multiplied(const Value* value, const Users& users) const {
+  const auto found = users.find(value);
+  if (found == users.end()) return false;
+  return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
+    if (turns(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
+    return user->is("mma") && user->operands[2] != value && instruction(*user);
+  });
+}
 
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops) {
   std::unordered_set<const Op*> needed;
@@ -48,45 +51,81 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops)
 
 MmaOperand mma_operand(const Value* value) {
   MmaOperand operand{value, false};
-  while (operand.value->definition && turns(*operand.value->definition)) {
-    operand.value = operand.value->definition->operands[0];
-    operand.turned = !operand.turned;
+  for (const Op* made = value->definition; made && (turns(*made) || rounds(*made));
+       made = operand.value->definition) {
+    operand.turned = operand.turned != turns(*made);
+    operand.value = made->operands[0];
   }
   return operand;
 }
 
-bool on_tensor_cores(const Op& mma) {
-  const Type &x = mma.type(0), &y = mma.type(1), &sums = mma.type(2);
-  const bool small = (x.dtype == DType::f16 || x.dtype == DType::bf16) && y.dtype == x.dtype;
-  return small && sums.dtype == DType::f32 && x.rank() == 2 && x.shape[0] % 16 == 0 && x.shape[1] % 16 == 0 &&
-         y.shape[1] % 16 == 0;
-}
-
-StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays) {
+StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes)
+    : chip_(chip) {
   Users users;
   walk(function.body(), [&](const Op& op) {
     for (const Value* operand : op.operands) users[operand].push_back(&op);
   });
   visit(arrays, function.body(), users);
+  const auto most_of = [&](bool staged_too) {
+    int64_t most = 0;
+    walk(function.body(), [&](const Op& op) {
+      if (!op.is("mma") || !instruction(op)) return;
+      int64_t bytes = 0;
+      for (size_t i = 0; i < 2; ++i)
+        if (staged_too || !staged(op.operands[i])) bytes += bytes_of(mma_operand(op.operands[i]).value->type);
+      most = std::max(most, bytes);
+    });
+    return most;
+  };
+  if (bytes_at_once(function.body()) > shared_bytes) limit(function.body(), 0, shared_bytes - most_of(true));
+  written_bytes_ = most_of(false);
+}
+
+int64_t StagingPlan::bytes_at_once(const Block& block, const Op* but_ahead_of) const {
+  int64_t taken = 0, most = 0;
+  for (const auto& op : block.ops) {
+    for (const auto& region : op->regions)
+      most = std::max(most, taken + bytes_at_once(*region, but_ahead_of));
+    const Staged* staged = of(*op);
+    if (staged && (!but_ahead_of || staged->loop != but_ahead_of)) taken += staged->bytes();
+  }
+  return std::max(most, taken);
+}
+
+void StagingPlan::limit(const Block& block, int64_t taken, int64_t most) {
+  for (const auto& op : block.ops) {
+    for (const auto& region : op->regions) limit(*region, taken, most);
+    const Staged* staged = of(*op);
+    if (!staged) continue;
+    if (taken + staged->bytes() <= most) {
+      taken += staged->bytes();
+      continue;
+    }
+    staged_.erase(op.get());
+    std::erase(order_, op.get());
+  }
 }
 
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
     for (const auto& region : op->regions) visit(arrays, *region, users);
-    if (turns(*op) && only_multiplied(op->results[0], users)) turned_.insert(op.get());
+    if ((turns(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
+      left_to_products_.insert(op.get());
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
     if (op->number("pad") != 0) continue;
     const ArrayFacts facts = arrays.facts(op->operands[0]);
-    const Shape& shape = op->results[0]->type.shape;
-    if (!facts.constant || vector_width(facts, DType::bf16, shape, op->integers("steps")) != 8) continue;
+    const Type& type = op->results[0]->type;
+    const Shape& shape = type.shape;
+    const int chunk = 16 / info(type.dtype).bytes;  // elements
+    if (!facts.constant || vector_width(facts, type.dtype, shape, op->integers("steps")) != chunk) continue;
     Staged staged;
     staged.load = op.get();
     staged.turned = facts.unit == 0;
     staged.rows = static_cast<int>(shape[staged.turned ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.turned ? 0 : 1]);
     // Threads are dealt out evenly over the 16-byte chunks of a row.
-    if (!std::has_single_bit(static_cast<unsigned>(staged.width / 8))) continue;
+    if (!std::has_single_bit(static_cast<unsigned>(staged.width / chunk))) continue;
     const Op* around = block.parent;
     staged.loop = around && around->is("for") && address_ops(*op, block, staged.address) ? around : nullptr;
     staged_.emplace(op.get(), std::move(staged));
@@ -99,22 +138,31 @@ const Staged* StagingPlan::of(const Op& load) const {
   return found == staged_.end() ? nullptr : &found->second;
 }
 
+bool StagingPlan::across_rows(const Op& mma, size_t i) const {
+  const Staged* lies = staged(mma.operands[i]);
+  return (mma_operand(mma.operands[i]).turned != (lies && lies->turned)) == (i == 0);
+}
+
+const Staged* StagingPlan::staged(const Value* operand) const {
+  const Op* load = mma_operand(operand).value->definition;
+  return load ? of(*load) : nullptr;
+}
+
 const Op* StagingPlan::product_of(const Op& loop) const {
   const Op* product = nullptr;
   for (const auto& op : loop.region().ops) {
     // What stands in a branch reads a buffer when the next turn's fragments are loaded already.
     if (!op->regions.empty()) return nullptr;
     const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
-    if (!made || made->is_array() || made->is_scalar() || read_turned(*op)) continue;
+    if (!made || made->is_array() || made->is_scalar() || left_to_products(*op)) continue;
     if (const Staged* staged = of(*op); staged && staged->loop == &loop) continue;
-    if (product || !op->is("mma") || !on_tensor_cores(*op)) return nullptr;
+    if (product || !op->is("mma") || !instruction(*op)) return nullptr;
     product = op.get();
   }
   if (!product || product->operands[2]->owner != &loop.region()) return nullptr;
   for (size_t i = 0; i < 2; ++i) {
-    const Op* load = mma_operand(product->operands[i]).value->definition;
-    const Staged* staged = load ? of(*load) : nullptr;
-    if (!staged || staged->loop != &loop) return nullptr;
+    const Staged* ahead = staged(product->operands[i]);
+    if (!ahead || ahead->loop != &loop) return nullptr;
   }
   return product;
 }

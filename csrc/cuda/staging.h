@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/array_facts.h"
+#include "cuda/mma_instruction.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -19,15 +20,35 @@ struct Staged {
   bool turned;                     // its rows are the loaded tile's columns
   const Op* loop;                  // whose turns it runs ahead of; null: none
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
-  int64_t bytes() const { return int64_t{rows} * width * 2; }
+  DType dtype() const { return load->results[0]->type.dtype; }
+  int64_t bytes() const { return int64_t{rows} * width * info(dtype()).bytes; }
 };
+
+// The value behind permutes that exchange the last two axes, and whether they do; of tf32, the f32 that was
+// rounded to it.
+struct MmaOperand {
+  const Value* value;
+  bool turned;
+};
+MmaOperand mma_operand(const Value* value);
 
 class StagingPlan {
  public:
-  StagingPlan(const Function& function, const KernelArrays& arrays);
+  // Of a chip whose blocks have so much shared memory: where all tiles together do not fit, the last are not
+  // staged.
+  StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes);
   const Staged* of(const Op& load) const;
-  // Whether the op turns a tile that only products read: they read it turned.
-  bool read_turned(const Op& op) const { return turned_.count(&op) != 0; }
+  // Of a product: that of the tensor cores; null: it is summed by FMA.
+  const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, chip_); }
+  // Whether the op turns a tile that only products read, or rounds it to tf32: they do so as they read it.
+  bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
+  // Whether operand i of the product lies in shared memory with the other one's axis of the product along its
+  // rows: k runs across them.
+  bool across_rows(const Op& mma, size_t i) const;
+  // What the tiles of a block take at once, but those that run ahead of a loop.
+  int64_t bytes_at_once(const Block& block, const Op* but_ahead_of = nullptr) const;
+  // The most that a product writes to shared memory: operands that are not staged.
+  int64_t written_bytes() const { return written_bytes_; }
   // Those that run ahead of a loop, in order.
   std::vector<const Staged*> ahead_of(const Op& loop) const;
   // The product of a loop that does nothing else, of operands that run ahead of it; null: it is no such loop.
@@ -36,22 +57,19 @@ class StagingPlan {
  private:
   using Users = std::unordered_map<const Value*, std::vector<const Op*>>;
   void visit(const KernelArrays& arrays, const Block& block, const Users& users);
+  bool only_multiplied(const Value* value, const Users& users) const;
+  const Staged* staged(const Value* operand) const;
+  // Beside what is taken already no more than `most`: what passes it is not staged.
+  void limit(const Block& block, int64_t taken, int64_t most);
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
-  std::unordered_set<const Op*> turned_;
+  std::unordered_set<const Op*> left_to_products_;
+  int chip_;
+  int64_t written_bytes_ = 0;
 };
 
 // The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or
 // view, or a value is carried from turn to turn: the address is then not known ahead.
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops);
-
-// The value behind permutes that exchange the last two axes, and whether they do.
-struct MmaOperand {
-  const Value* value;
-  bool turned;
-};
-MmaOperand mma_operand(const Value* value);
-// Whether mma.sync can multiply these: 16-bit floats into float32, extents that blocks divide.
-bool on_tensor_cores(const Op& mma);
 
 }  // namespace tile::cuda

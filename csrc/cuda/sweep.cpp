@@ -17,6 +17,9 @@ std::string Elements::joined() const {
 LoopSums loop_sums(const Function& function) {
   constexpr int64_t large = 2048;
   LoopSums sums;
+  bool multiplies = false;
+  walk(function.body(), [&](const Op& op) { multiplies = multiplies || op.is("mma"); });
+  if (multiplies) return sums;
   walk(function.body(), [&](const Op& loop) {
     const bool carried =
         loop.is("for") && std::any_of(loop.results.begin(), loop.results.end(), [](const Value* value) {

@@ -16,7 +16,7 @@ bool accumulates(DType x, DType y, DType acc) {
       {DTypeSet(DType::f32), DTypeSet(DType::f32), false},
       {DTypeSet(DType::tf32), DTypeSet(DType::f32), false},
       {DTypeSet(DType::f64), DTypeSet(DType::f64), false},
-      {DTypeSet(DType::f8e4m3, DType::f8e5m2), DTypeSet(DType::f16, DType::f32), false},
+      {DTypeSet(DType::f8e4m3, DType::f8e5m2), DTypeSet(DType::f16, DType::f32), true},
       {DTypeSet(DType::i8, DType::u8), DTypeSet(DType::i32), true}};
   for (const Row& row : rows)
     if (row.operands.has(x) && row.operands.has(y) && (row.mixed || x == y) && row.accumulators.has(acc))
@@ -39,7 +39,7 @@ std::vector<Type> infer_mma(const Op& op) {
          " has shape ", product);
   if (!accumulates(x.dtype, y.dtype, acc.dtype))
     fail(op, ErrorKind::type, "cannot multiply ", x.dtype, " by ", y.dtype, " into ", acc.dtype,
-         "; f16, bf16 and f32 accumulate in f32, f64 in f64, i8 and u8 in i32");
+         "; f16, bf16, f8, tf32 and f32 accumulate in f32, f64 in f64, i8 and u8 in i32");
   return {acc};
 }
 

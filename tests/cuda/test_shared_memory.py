@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from emulate import Case
+from emulate import Case, run
 from test_shapes import kernel
 
 NONE = """%zero: f32 = constant {dtype=f32, value=0.0}
@@ -39,3 +39,19 @@ def test_a_reduction_asks_for_one_sum_a_warp():
 store %b, %s, %i {steps=[1]}""")
     program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
     assert (program["threads"], program["shared_bytes"]) == (256, 2 * 128)  # the next takes another place
+
+
+def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
+    lines = ["%f: f64 = constant {dtype=f64, value=0.0}", "%p0: f64[32, 32] = broadcast %f {shape=[32, 32]}"]
+    for i in range(3):
+        lines += [f"%j{i}: i32 = constant {{dtype=i32, value={i}}}",
+                  f"%x{i}: f64[32, 64] = load %a, %z, %j{i} {{pad=0.0, shape=[32, 64], steps=[32, 64]}}",
+                  f"%y{i}: f64[64, 32] = load %b, %j{i}, %z {{pad=0.0, shape=[64, 32], steps=[64, 32]}}",
+                  f"%p{i + 1}: f64[32, 32] = mma %x{i}, %y{i}, %p{i}"]
+    text = kernel([("f64", 2)] * 3, "\n".join([*lines, "store %c, %p3, %z, %z {steps=[32, 32]}"]))
+    for shared_bytes, staged in ((227 * 1024, 6), (48 * 1024, 1)):
+        x, y, out = torch.randint(-4, 5, (32, 192)).double(), torch.randint(-4, 5, (192, 32)).double(), torch.zeros(32, 32).double()
+        case = Case(text, (1, 1, 1), [x, y, out], False, shared_bytes=shared_bytes)
+        assert case.program["text"].count("copy_tile_async<") == staged and case.program["shared_bytes"] <= shared_bytes
+        assert run([case]) == [None]
+        assert torch.equal(out, x @ y)

@@ -118,8 +118,8 @@ TEST(BadInput, WrongDType) {
   EXPECT_EQ(trace_error([](Array x, Array) {
               mma(ones_at(x), ones_at(x).t(), zeros({4, 4}, f64));
             }),
-            "here: mma: cannot multiply f32 by f32 into f64; f16, bf16 and f32 accumulate in f32, f64 in "
-            "f64, i8 and u8 in i32");
+            "here: mma: cannot multiply f32 by f32 into f64; f16, bf16, f8, tf32 and f32 accumulate in "
+            "f32, f64 in f64, i8 and u8 in i32");
 }
 
 TEST(BadInput, WrongRank) {

@@ -215,41 +215,6 @@ TILE void copy_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(groups) : "memory");
 }
 
-// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
-// each is transposed.
-template <bool turned>
-TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
-  if (turned)
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-  else
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
-                 : "r"(row)
-                 : "memory");
-}
-// sums += left (16 x 16) * right (16 x 8).
-struct bf16;
-struct f16;
-template <class T>
-TILE void mma_16_8_16(f32* sums, const u32 (&left)[4], u32 right0, u32 right1);
-template <>
-TILE void mma_16_8_16<bf16>(f32* sums, const u32 (&left)[4], u32 right0, u32 right1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
-}
-template <>
-TILE void mma_16_8_16<f16>(f32* sums, const u32 (&left)[4], u32 right0, u32 right1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-      "{%0, %1, %2, %3};"
-      : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
-      : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));
-}
-
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
 

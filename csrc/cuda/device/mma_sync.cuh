@@ -1,31 +1,11 @@
-// Products on the tensor cores: mma.sync of 16 x 8 x 16, operands of 16 bits, sums in float32.
+// Products on the tensor cores, in blocks of 16 x 8 (multiply_block of tensor_cores.cuh says who holds what).
 //
-// A warp has `blocks_m` x `blocks_n` blocks of 16 x 8 of the product, warps_n warps stand side by side. Of a
-// block a thread holds rows lane / 4 and lane / 4 + 8, columns lane % 4 * 2 and the next (PTX ISA, fragments
-// of mma.m16n8k16).
+// A warp has `blocks_m` x `blocks_n` blocks of the product, warps_n warps stand side by side. An operand lies
+// in shared memory with k along its rows or, turned the other way, across them: matrices.cuh reads both.
 #pragma once
-#include "cuda/device/shared_tile.cuh"
+#include "cuda/device/matrices.cuh"
 
 namespace tile {
-
-// 8 x 8 matrices at multiples of 16 rows and columns from where the lane's row of the first begins: the rows
-// lie at constant distances, and of the columns only the exchange of chunks is not a constant. A warp begins
-// at a multiple of `own` columns, of which it reads that many.
-template <class S, int own>
-struct Matrices {
-  static constexpr int exchange = (S::turns - 1) * 16;
-  static constexpr bool separate = S::turns == 1 || own % (S::turns * S::chunk) == 0 || (own & (own - 1)) == 0;
-  S tile;
-  int row, column;
-  SharedPlace first;
-  TILE Matrices(const S& tile, int row, int column)
-      : tile(tile), row(row), column(column), first(shared_address(tile.place(row, column / S::chunk))) {}
-  TILE SharedPlace at(int down, int right) const {
-    if (!separate) return shared_address(tile.place(row + down, (column + right) / S::chunk));
-    const int bytes = right * 16 / S::chunk;
-    return (first ^ (SharedPlace)(bytes & exchange)) + ((bytes & ~exchange) + down * S::chunks * 16);
-  }
-};
 
 // The left operand in shared memory, by rows or turned; `own`: rows of a warp.
 template <class S, bool turned>
@@ -33,16 +13,15 @@ struct SharedLeft {
   S tile;
   template <int own, int k>
   struct From {
-    Matrices<S, turned ? own : k> matrices;
-    TILE From(const SharedLeft& left, int row)
-        : matrices(left.tile, turned ? lane() % 8 + lane() / 16 * 8 : row + lane() % 16,
-                   turned ? row + lane() / 8 % 2 * 8 : lane() / 16 * 8) {}
-    TILE void load(u32 (&to)[4], int block, int step, int line) const {
-      load_matrices<turned>(to, turned ? matrices.at(step, block * 16) : matrices.at(block * 16, step), line);
+    Matrices<S, own, k, !turned, false> matrices;
+    TILE From(const SharedLeft& left, int row) : matrices(left.tile, row) {}
+    template <class Word>
+    TILE void load(Word (&to)[4], int block, int step, int line) const {
+      matrices.load(to, block * 16, step, line);
     }
   };
 };
-// In registers: the accumulator of a product of [m, k], rounded.
+// In registers: the accumulator of a product of [m, k], rounded to 16 bits.
 template <class T, class L>
 struct RegisterLeft {
   const Tile<T, L>& tile;
@@ -52,43 +31,71 @@ struct RegisterLeft {
     TILE From(const RegisterLeft& left, int) : tile(left.tile) {}
     TILE void load(u32 (&to)[4], int block, int step, int) const {
       TILE_UNROLL
-      for (int i = 0; i < 4; ++i)
-        to[i] = pair_at(tile, ((block * k + step) / 8 + i / 2) * 4 + i % 2 * 2);
+      for (int i = 0; i < 4; ++i) to[i] = pair_at(tile, ((block * k + step) / 8 + i / 2) * 4 + i % 2 * 2);
     }
   };
 };
-// The right operand, two blocks of 8 columns at once; `own`: columns of a warp.
+// The right operand, two blocks of 8 columns at once, or one; `own`: columns of a warp.
 template <class S, bool turned>
 struct SharedRight {
+  // Columns 2 i and 2 i + 1 of 16 are column i of two blocks.
+  static constexpr bool paired = sizeof(typename S::Element) == 1 && !turned;
   S tile;
   template <int own, int k>
   struct From {
-    Matrices<S, turned ? k : own> matrices;
-    TILE From(const SharedRight& right, int column)
-        : matrices(right.tile, turned ? column + lane() % 8 + lane() / 16 * 8 : lane() % 16,
-                   turned ? lane() / 8 % 2 * 8 : column + lane() / 16 * 8) {}
-    TILE void load(u32 (&to)[4], int step, int block, int line) const {
-      load_matrices<!turned>(to, turned ? matrices.at(block * 8, step) : matrices.at(step, block * 8), line);
+    Matrices<S, own, k, turned, true> matrices;
+    TILE From(const SharedRight& right, int column) : matrices(right.tile, column) {}
+    template <class Word>
+    TILE void load(Word (&to)[4], int step, int block, int line) const {
+      matrices.load(to, block * 8, step, line);
     }
   };
+};
+
+// Operands of two dtypes.
+template <class X, class Y>
+struct Mixed {};
+// What multiplies operands of T: the words of its fragments, how deep it is.
+template <class T>
+struct MmaOf {
+  using Left = T;
+  using Right = T;
+  using Word = u32;
+  static constexpr int depth = 32 / sizeof(T);
+};
+template <class X, class Y>
+struct MmaOf<Mixed<X, Y>> : MmaOf<X> {
+  using Right = Y;
+};
+template <>
+struct MmaOf<f64> {
+  using Left = f64;
+  using Right = f64;
+  using Word = f64;
+  static constexpr int depth = 8;
 };
 
 // The part of a warp in a product of depth k.
 template <class T, int k_, int blocks_m_, int blocks_n_, int warps_m, int warps_n>
 struct Part {
-  static constexpr int k = k_, blocks_m = blocks_m_, blocks_n = blocks_n_;
-  using Left = u32[blocks_m][4];
-  using Right = u32[4];  // of two blocks
+  static constexpr int k = k_, blocks_m = blocks_m_, blocks_n = blocks_n_, depth = MmaOf<T>::depth;
+  static constexpr int together = blocks_n % 2 ? 1 : 2;  // blocks of a right fragment
+  using Word = typename MmaOf<T>::Word;
+  using Left = Word[blocks_m][4];
+  using Right = Word[4];
   TILE static int row() { return warp() / warps_n % warps_m * blocks_m * 16; }
   TILE static int column() { return warp() % warps_n * blocks_n * 8; }
-  // Blocks n and n + 1 of all rows.
-  template <class L>
-  TILE static void multiply(Tile<f32, L>& sums, const Left& a, const Right& b, int n) {
+  // Blocks n and those `together` with it, of all rows.
+  template <bool paired, class Sum, class L>
+  TILE static void multiply(Tile<Sum, L>& sums, const Left& a, const Right& b, int n) {
     static_assert(L::registers == blocks_m * blocks_n * 4, "the accumulator has another layout");
     TILE_UNROLL
     for (int m = 0; m < blocks_m; ++m) {
-      mma_16_8_16<T>(&sums.x[(m * blocks_n + n) * 4], a[m], b[0], b[1]);
-      mma_16_8_16<T>(&sums.x[(m * blocks_n + n + 1) * 4], a[m], b[2], b[3]);
+      Sum* const own = &sums.x[(m * blocks_n + n) * 4];
+      TILE_UNROLL
+      for (int i = 0; i < together; ++i)
+        multiply_block<typename MmaOf<T>::Left, typename MmaOf<T>::Right>(
+            own + (paired ? i : i * 4), paired ? 2 : 1, a[m], b[i * 2], b[i * 2 + 1]);
     }
   }
 };
@@ -104,54 +111,57 @@ struct Operands {
   }
 };
 
-template <class Part, class L, class Left, class Right>
-TILE Tile<f32, L> mma_sync(const Left& left, const Right& right, Tile<f32, L> sums, int line) {
+template <class Part, class Sum, class L, class Left, class Right>
+TILE Tile<Sum, L> mma_sync(const Left& left, const Right& right, Tile<Sum, L> sums, int line) {
   const Operands<Part, Left, Right> operands(left, right);
   TILE_UNROLL
-  for (int step = 0; step < Part::k; step += 16) {
+  for (int step = 0; step < Part::k; step += Part::depth) {
     typename Part::Left a;
     operands.load_left(a, step, line);
     TILE_UNROLL
-    for (int n = 0; n < Part::blocks_n; n += 2) {
+    for (int n = 0; n < Part::blocks_n; n += Part::together) {
       typename Part::Right b;
       operands.right.load(b, step, n, line);
-      Part::multiply(sums, a, b, n);
+      Part::template multiply<Right::paired>(sums, a, b, n);
     }
   }
   return sums;
 }
 
-// Of a loop of products alone: what 16 steps of k multiply, which is read while the 16 before are multiplied.
+// Of a loop of products alone: what one step of k multiplies, which is read while the one before is
+// multiplied.
 template <class Part>
 struct Fragments {
   typename Part::Left left;
-  typename Part::Right right[Part::blocks_n / 2];
+  typename Part::Right right[Part::blocks_n / Part::together];
   template <class Left, class Right>
   TILE void load(const Operands<Part, Left, Right>& operands, int step, int line) {
     operands.load_left(left, step, line);
     TILE_UNROLL
-    for (int n = 0; n < Part::blocks_n; n += 2) operands.right.load(right[n / 2], step, n, line);
+    for (int n = 0; n < Part::blocks_n; n += Part::together)
+      operands.right.load(right[n / Part::together], step, n, line);
   }
 };
 template <class Part, class Left, class Right>
 TILE void load_first(Fragments<Part>& to, const Left& left, const Right& right, int line) {
   to.load(Operands<Part, Left, Right>(left, right), 0, line);
 }
-// A turn. `first`: the fragments it begins with, and behind it those of the next turn, which next_turn() loads;
-// copies() begins with the buffers of a later one.
-template <class Part, class L, class Left, class Right, class Copies, class NextTurn>
-TILE Tile<f32, L> mma_turn(Fragments<Part>& first, const Left& left, const Right& right, Tile<f32, L> sums,
+// A turn. `first`: the fragments it begins with, and behind it those of the next turn, which next_turn()
+// loads; copies() begins with the buffers of a later one.
+template <class Part, class Sum, class L, class Left, class Right, class Copies, class NextTurn>
+TILE Tile<Sum, L> mma_turn(Fragments<Part>& first, const Left& left, const Right& right, Tile<Sum, L> sums,
                            Copies copies, NextTurn next_turn, int line) {
   const Operands<Part, Left, Right> operands(left, right);
   TILE_UNROLL
-  for (int step = 0; step < Part::k; step += 16) {
+  for (int step = 0; step < Part::k; step += Part::depth) {
     const Fragments<Part> now = first;
-    const bool last = step + 16 >= Part::k;
-    if (!last) first.load(operands, step + 16, line);
+    const bool last = step + Part::depth >= Part::k;
+    if (!last) first.load(operands, step + Part::depth, line);
     if (step == 0) copies();
     if (last) next_turn();
     TILE_UNROLL
-    for (int n = 0; n < Part::blocks_n; n += 2) Part::multiply(sums, now.left, now.right[n / 2], n);
+    for (int n = 0; n < Part::blocks_n; n += Part::together)
+      Part::template multiply<Right::paired>(sums, now.left, now.right[n / Part::together], n);
   }
   return sums;
 }

@@ -8,16 +8,31 @@ namespace tile {
 // `rows` of `width` elements; the width is a multiple of a chunk.
 template <class T, int rows_, int width_>
 struct SharedTile {
+  using Element = T;
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
   // 8 chunks are all banks; shorter rows share them.
   static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
-  static constexpr int period = turns * together;  // of rows: then the exchange begins anew
+  // Of rows: then the exchange begins anew.
+  static constexpr int period = sizeof(T) == 1 && turns > 2 ? 2 * turns * together : turns * together;
   char* memory;  // begins at a multiple of `turns` chunks
 
-  // Which chunk of memory holds chunk c of a row.
-  TILE static int exchanged(int row, int c) { return c ^ (row / together & (turns - 1)); }
-  TILE char* place(int row, int c) const { return memory + (row * chunks + exchanged(row, c)) * 16; }
+  // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
+  // banks: one chunk of 8 rows (ldmatrix) and, where k runs across rows, of bytes one chunk of rows 0, 1, 4,
+  // 5, 8, 9, 12, 13, of 4 and 8 bytes two chunks of 4 rows. It is a sum of the row's bits: of a multiple of
+  // the others it can be taken apart.
+  TILE static constexpr int exchange(int row) {
+    if (turns == 1 || sizeof(T) == 2) return row / together & (turns - 1);
+    if (sizeof(T) == 1) {
+      const int high = (row >> 1 ^ row >> 3) & 1, middle = row >> 2 & 1;
+      return turns == 8 ? high << 2 | middle << 1 | (row & 1) : turns == 4 ? high << 1 | middle : middle;
+    }
+    const int at = row / together;
+    return turns == 8   ? (at & 1) << 2 | (at & 2) | (at >> 2 & 1)
+           : turns == 4 ? (at & 1) << 1 | (at >> 1 & 1)
+                        : at & 1;
+  }
+  TILE char* place(int row, int c) const { return memory + (row * chunks + (c ^ exchange(row))) * 16; }
 };
 
 // A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
@@ -58,7 +73,7 @@ TILE void copy_turned_async(To to, const Array<T, 2, S>& from, typename Array<T,
   copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }
 
-// From registers, `together` neighbours at once.
+// From registers, `together` neighbours at once: 4 bytes, or one element.
 template <int together, class S, class T, class L>
 TILE void write_tile(S to, const Tile<T, L>& from, int line) {
   constexpr int chunk = S::chunk;
@@ -68,7 +83,7 @@ TILE void write_tile(S to, const Tile<T, L>& from, int line) {
     if (!valid<L>(r)) continue;
     const int row = L::thread(0) + L::element(0, r), column = L::thread(1) + L::element(1, r);
     char* place = to.place(row, column / chunk) + column % chunk * sizeof(T);
-    if constexpr (together == 2)
+    if constexpr (together > 1)
       store_shared(place, pair_at(from, r), line);
     else
       store_shared(place, from.x[r], line);

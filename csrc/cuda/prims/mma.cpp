@@ -1,4 +1,6 @@
 // Matrix products: operands in shared memory, the accumulator in registers.
+#include <algorithm>
+
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
 #include "cuda/pipeline.h"
@@ -22,12 +24,12 @@ void emit_fma(Emitter& emitter, const Op& op) {
   emitter.synchronize(op);
 }
 
-// Whether registers 2 r and 2 r + 1 hold neighbours of a row, the first at an even column.
-bool pairs(const Layout& layout) {
-  if (layout.padded() || layout.vector_along(1) % 2 != 0) return false;
+// How many neighbours of a row `count` registers hold, the first at a multiple of that: `count`, or 1.
+int neighbours(const Layout& layout, int count) {
+  if (layout.padded() || layout.vector_along(1) % count != 0) return 1;
   for (const Digit& digit : layout.digits())
-    if (digit.axis == 1 && digit.weight != 1 && digit.weight % 2 != 0) return false;
-  return true;
+    if (digit.axis == 1 && digit.weight != 1 && digit.weight % count != 0) return 1;
+  return count;
 }
 
 // An operand of the tensor cores: where it stands, and whether something was written there just now.
@@ -46,20 +48,23 @@ Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, in
   const Type& type = value->type;
   const Layout& layout = emitter.layout_of(value);
   const MmaPlan rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
-  if (i == 0 && !operand.turned && plan.warps_n == 1 && layout == accumulator_layout(type.shape, rows))
+  // Of 16 bits, sums stand as a left operand's fragments do.
+  const int bytes_each = info(type.dtype).bytes;
+  if (i == 0 && bytes_each == 2 && !operand.turned && plan.warps_n == 1 &&
+      layout == accumulator_layout(type.shape, rows))
     return {str("RegisterLeft<", type.dtype, ", ", emitter.layout(layout), ">{", emitter.name(value), "}")};
   const std::string name = emitter.temporary();
   emitter.line(op, str("const SharedTile<", type.dtype, ", ", type.shape[0], ", ", type.shape[1], "> ", name,
                        " = {shared_memory() + ", bytes, "};"));
-  bytes += element_count(type.shape) * info(type.dtype).bytes;
+  bytes += element_count(type.shape) * bytes_each;
   emitter.need_shared(op, bytes);
-  emitter.line(op, str("write_tile<", pairs(layout) ? 2 : 1, ">(", name, ", ", emitter.name(value), ", ",
-                       line_number(op), ");"));
+  emitter.line(op, str("write_tile<", neighbours(layout, std::max(4 / bytes_each, 1)), ">(", name, ", ",
+                       emitter.name(value), ", ", line_number(op), ");"));
   return {operand_text(i, str("decltype(", name, ")"), operand.turned, name), true};
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
-  if (!on_tensor_cores(op)) return emit_fma(emitter, op);
+  if (!emitter.staging().instruction(op)) return emit_fma(emitter, op);
   emitter.need("mma_sync.cuh");
   const MmaPlan plan = emitter.plan().mma(op);
   const Layout layout = accumulator_layout(op.type(2).shape, plan);

@@ -1,4 +1,4 @@
-// Conversions of 16-bit floats, to nearest even; NaN becomes the one that the GPU makes.
+// Conversions of 16-bit floats and of tf32, to nearest even; NaN becomes the one that the GPU makes.
 #pragma once
 #include <math.h>
 #include <string.h>
@@ -17,6 +17,10 @@ inline unsigned short bits_of_bf16(float x) {
   const unsigned all = bits<unsigned>(x);
   if (x != x) return 0x7fff;
   return (unsigned short)((all + 0x7fff + (all >> 16 & 1)) >> 16);
+}
+inline unsigned bits_of_tf32(unsigned all) {
+  if ((all & 0x7fffffff) > 0x7f800000) return 0x7fffffff;
+  return (all + 0xfff + (all >> 13 & 1)) & 0xffffe000;
 }
 inline unsigned short bits_of_f16(float x) {
   const unsigned sign = bits<unsigned>(x) >> 31 << 15;

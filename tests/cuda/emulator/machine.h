@@ -52,9 +52,18 @@ void meet(Group group, const Site& site, void* brought, void (*act)(void** all, 
 void arrive_in_cluster();
 void wait_in_cluster(const Site& site);
 
-// ldmatrix of four matrices, and mma.sync of 16 x 8 x 16, of which `value` gives the number of 16 bits.
+// ldmatrix of four matrices, and mma.sync of a block of 16 x 8.
 void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& site);
-void multiply_matrices(float* sums, const unsigned (&left)[4], unsigned right0, unsigned right1,
-                       float (*value)(unsigned short), const Site& site);
+// A lane's fragments, of 8 words a row or column, and how they are read.
+struct BlockProduct {
+  const void* words[6];  // 4 of the left operand, 2 of the right one
+  int elements;          // of a word
+  double (*left)(const void* word, int i);
+  double (*right)(const void* word, int i);
+  void* sums[4];
+  double (*sum)(const void* at);
+  void (*set)(void* at, double sum);
+};
+void multiply_block(BlockProduct product, const Site& site);
 
 }  // namespace tile::emulator

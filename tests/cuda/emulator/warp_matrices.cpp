@@ -1,5 +1,6 @@
 // ldmatrix and mma.sync: how a warp's lanes hold small matrices (PTX ISA, matrix fragments). Lane l has row
-// l / 4 of a matrix of 8 x 8 elements of 16 bits, columns l % 4 * 2 and the next.
+// l / 4 of a matrix of 8 x 8 elements of 16 bits, columns l % 4 * 2 and the next; of a block's left operand
+// words l % 4 and l % 4 + 4 of rows l / 4 and l / 4 + 8, of the right one those words of column l / 4.
 #include <cstring>
 
 #include "machine.h"
@@ -25,32 +26,24 @@ void deal(void** all, int count) {
   }
 }
 
-struct Product {
-  float* sums;
-  unsigned left[4], right[2];
-  float (*value)(unsigned short);
-
-  // Half `h` of a register.
-  float of(unsigned both, int h) const { return value(static_cast<unsigned short>(both >> (16 * h))); }
-};
+// Sums of whole numbers are exact: those of 32 products of bytes and of 32-bit sums fit a double.
 void multiply(void** all, int count) {
-  float left[16][16], right[16][8];
-  for (int l = 0; l < count; ++l) {
-    const Product& lane = *static_cast<Product*>(all[l]);
-    const int row = l / 4, column = l % 4 * 2;
-    for (int h = 0; h < 2; ++h) {
-      for (int i = 0; i < 4; ++i) left[row + i % 2 * 8][column + i / 2 * 8 + h] = lane.of(lane.left[i], h);
-      for (int i = 0; i < 2; ++i) right[column + i * 8 + h][row] = lane.of(lane.right[i], h);
+  constexpr int most = 8 * 4;  // deep
+  double left[16][most], right[most][8];
+  auto of = [&](int lane) -> const BlockProduct& { return *static_cast<BlockProduct*>(all[lane]); };
+  const int each = of(0).elements;
+  for (int l = 0; l < count; ++l)
+    for (int e = 0; e < each; ++e) {
+      const BlockProduct& lane = of(l);
+      for (int i = 0; i < 4; ++i)
+        left[l / 4 + i % 2 * 8][(l % 4 + i / 2 * 4) * each + e] = lane.left(lane.words[i], e);
+      for (int i = 0; i < 2; ++i) right[(l % 4 + i * 4) * each + e][l / 4] = lane.right(lane.words[4 + i], e);
     }
-  }
   for (int l = 0; l < count; ++l)
     for (int i = 0; i < 4; ++i) {
-      float& to = static_cast<Product*>(all[l])->sums[i];
-      double sum = to;
-      for (int k = 0; k < 16; ++k)
-        sum += static_cast<double>(left[l / 4 + i / 2 * 8][k]) *
-               static_cast<double>(right[k][l % 4 * 2 + i % 2]);
-      to = static_cast<float>(sum);
+      double sum = of(l).sum(of(l).sums[i]);
+      for (int k = 0; k < 8 * each; ++k) sum += left[l / 4 + i / 2 * 8][k] * right[k][l % 4 * 2 + i % 2];
+      of(l).set(of(l).sums[i], sum);
     }
 }
 
@@ -63,10 +56,6 @@ void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& 
   meet(Group::warp(), site, &mine, deal);
 }
 
-void multiply_matrices(float* sums, const unsigned (&left)[4], unsigned right0, unsigned right1,
-                       float (*value)(unsigned short), const Site& site) {
-  Product mine{sums, {left[0], left[1], left[2], left[3]}, {right0, right1}, value};
-  meet(Group::warp(), site, &mine, multiply);
-}
+void multiply_block(BlockProduct product, const Site& site) { meet(Group::warp(), site, &product, multiply); }
 
 }  // namespace tile::emulator

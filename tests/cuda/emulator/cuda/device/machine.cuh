@@ -91,28 +91,6 @@ TILE void copy_async_wait() {
 
 using SharedPlace = u64;
 TILE SharedPlace shared_address(const void* at) { return (u64)at; }
-template <bool turned>
-TILE void load_matrices(u32 (&to)[4], SharedPlace row, int line, const char* file = __builtin_FILE(),
-                        int at = __builtin_LINE()) {
-  emulator::load_matrices(to, (const void*)row, turned, {"the ldmatrix", line, file, at});
-}
-struct bf16;
-struct f16;
-template <class T>
-f32 value_of_16_bits(u16 bits);
-template <>
-inline f32 value_of_16_bits<bf16>(u16 bits) {
-  return emulator::bits<f32>((u32)bits << 16);
-}
-template <>
-inline f32 value_of_16_bits<f16>(u16 bits) {
-  return emulator::f16_from_bits(bits);
-}
-template <class T>
-TILE void mma_16_8_16(f32* sums, const u32 (&left)[4], u32 right0, u32 right1,
-                      const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
-  emulator::multiply_matrices(sums, left, right0, right1, value_of_16_bits<T>, {"the mma", 0, file, at});
-}
 
 struct Shuffled {
   u32 given, taken;

@@ -1,0 +1,128 @@
+// The tensor cores, and how they are fed: hardware, like machine.cuh. The emulator has a file of this name.
+#pragma once
+#include "cuda/device/types.cuh"
+
+namespace tile {
+
+// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
+// each is transposed.
+template <bool turned>
+TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
+  if (turned)
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+  else
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(row)
+                 : "memory");
+}
+// A word of a fragment that ldmatrix does not give.
+TILE void load_word(u32& to, SharedPlace at, int) {
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"(at) : "memory");
+}
+TILE void load_word(f64& to, SharedPlace at, int) {
+  asm volatile("ld.shared.f64 %0, [%1];" : "=d"(to) : "r"(at) : "memory");
+}
+// Bytes 0 and 2, or 1 and 3, of two words.
+template <bool odd>
+TILE u32 every_second_byte(u32 low, u32 high) {
+  return __byte_perm(low, high, odd ? 0x7531 : 0x6420);
+}
+// float32 to tf32, to nearest even.
+TILE u32 bits_of_tf32(u32 x) {
+#if __CUDA_ARCH__ >= 900
+  asm("cvt.rn.tf32.f32 %0, %1;" : "=r"(x) : "f"(__uint_as_float(x)));
+  return x;
+#else
+  return (x & 0x7fffffffu) > 0x7f800000u ? x : (x + 0xfffu + (x >> 13 & 1)) & 0xffffe000u;
+#endif
+}
+
+// sums += left * right of a block of 16 x 8, by a warp: words of a row of `left` are 8 of 4 bytes, or of f64,
+// and a thread has those of rows lane / 4 and lane / 4 + 8, words lane % 4 and lane % 4 + 4; of a column of
+// `right` the same of column lane / 4. Its sums stand `apart` from each other, of columns lane % 4 * 2 and
+// the next of both rows.
+template <class X, class Y, class Sum, class Word>
+TILE void multiply_block(Sum* sums, int apart, const Word (&left)[4], Word right0, Word right1);
+#define TILE_MMA(X, Y, SUM, CONSTRAINT, NAME)                                                          \
+  template <>                                                                                          \
+  TILE void multiply_block<X, Y>(SUM * sums, int apart, const u32(&left)[4], u32 right0, u32 right1) { \
+    asm("mma.sync.aligned." NAME " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"    \
+        : "+" CONSTRAINT(sums[0]), "+" CONSTRAINT(sums[apart]), "+" CONSTRAINT(sums[2 * apart]),       \
+          "+" CONSTRAINT(sums[3 * apart])                                                              \
+        : "r"(left[0]), "r"(left[1]), "r"(left[2]), "r"(left[3]), "r"(right0), "r"(right1));           \
+  }
+TILE_MMA(bf16, bf16, f32, "f", "m16n8k16.row.col.f32.bf16.bf16.f32")
+TILE_MMA(f16, f16, f32, "f", "m16n8k16.row.col.f32.f16.f16.f32")
+TILE_MMA(tf32, tf32, f32, "f", "m16n8k8.row.col.f32.tf32.tf32.f32")
+TILE_MMA(i8, i8, i32, "r", "m16n8k32.row.col.s32.s8.s8.s32")
+TILE_MMA(i8, u8, i32, "r", "m16n8k32.row.col.s32.s8.u8.s32")
+TILE_MMA(u8, i8, i32, "r", "m16n8k32.row.col.s32.u8.s8.s32")
+TILE_MMA(u8, u8, i32, "r", "m16n8k32.row.col.s32.u8.u8.s32")
+#if __CUDA_ARCH__ == 890 || __CUDA_ARCH__ >= 1200
+TILE_MMA(f8e4m3, f8e4m3, f32, "f", "m16n8k32.row.col.f32.e4m3.e4m3.f32")
+TILE_MMA(f8e4m3, f8e5m2, f32, "f", "m16n8k32.row.col.f32.e4m3.e5m2.f32")
+TILE_MMA(f8e5m2, f8e4m3, f32, "f", "m16n8k32.row.col.f32.e5m2.e4m3.f32")
+TILE_MMA(f8e5m2, f8e5m2, f32, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
+#elif __CUDA_ARCH__ >= 890
+// Those chips' mma.sync multiplies 8-bit floats as f16. ptxas converts them early, and registers spill: here
+// it is done where they are multiplied. Of a word elements 0 and 1 stand where f16 has words lane % 4, 2 and 3
+// where it has lane % 4 + 4: k in another order, of both operands.
+template <class T>
+TILE void halves(u32 (&to)[2], u32 x);
+#define TILE_HALVES(T, NAME)                                                                               \
+  template <>                                                                                              \
+  TILE void halves<T>(u32(&to)[2], u32 x) {                                                                \
+    asm("{ .reg .b16 low, high; mov.b32 {low, high}, %2; cvt.rn.f16x2." NAME " %0, low; cvt.rn.f16x2." NAME \
+        " %1, high; }"                                                                                     \
+        : "=r"(to[0]), "=r"(to[1])                                                                         \
+        : "r"(x));                                                                                         \
+  }
+TILE_HALVES(f8e4m3, "e4m3x2")
+TILE_HALVES(f8e5m2, "e5m2x2")
+#undef TILE_HALVES
+template <class X, class Y>
+TILE void multiply_halves(f32* sums, int apart, const u32 (&left)[4], u32 right0, u32 right1) {
+  TILE_UNROLL
+  for (int i = 0; i < 2; ++i) {
+    u32 upper[2], lower[2], right[2];
+    halves<X>(upper, left[2 * i]);
+    halves<X>(lower, left[2 * i + 1]);
+    halves<Y>(right, i ? right1 : right0);
+    const u32 words[4] = {upper[0], lower[0], upper[1], lower[1]};
+    multiply_block<f16, f16>(sums, apart, words, right[0], right[1]);
+  }
+}
+#define TILE_MMA_HALVES(X, Y)                                                                          \
+  template <>                                                                                          \
+  TILE void multiply_block<X, Y>(f32 * sums, int apart, const u32(&left)[4], u32 right0, u32 right1) { \
+    multiply_halves<X, Y>(sums, apart, left, right0, right1);                                          \
+  }
+TILE_MMA_HALVES(f8e4m3, f8e4m3)
+TILE_MMA_HALVES(f8e4m3, f8e5m2)
+TILE_MMA_HALVES(f8e5m2, f8e4m3)
+TILE_MMA_HALVES(f8e5m2, f8e5m2)
+#undef TILE_MMA_HALVES
+#endif
+#undef TILE_MMA
+template <>
+TILE void multiply_block<f64, f64>(f64* sums, int apart, const f64 (&left)[4], f64 right0, f64 right1) {
+#if __CUDA_ARCH__ >= 900
+  asm("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+      "{%0, %1, %2, %3};"
+      : "+d"(sums[0]), "+d"(sums[apart]), "+d"(sums[2 * apart]), "+d"(sums[3 * apart])
+      : "d"(left[0]), "d"(left[1]), "d"(left[2]), "d"(left[3]), "d"(right0), "d"(right1));
+#else
+  // Of blocks of 8 x 8, 4 deep.
+  TILE_UNROLL
+  for (int i = 0; i < 4; ++i)
+    asm("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0, %1}, {%2}, {%3}, {%0, %1};"
+        : "+d"(sums[i % 2 * 2 * apart]), "+d"(sums[(i % 2 * 2 + 1) * apart])
+        : "d"(left[i]), "d"(i < 2 ? right0 : right1));
+#endif
+}
+
+}  // namespace tile

@@ -1,0 +1,201 @@
+"""The products of tests/prims on the emulator, by the tensor cores; computed operands; what NVRTC makes of them."""
+
+import emulate
+import pytest
+import tile_ops
+import torch
+from prims import test_products as prims
+from prims.test_products import PAIRS, TORCH, each_pair
+from tile_ops import _C
+
+
+def check(cases):
+    """(text, grid, arrays, expected): the last array is what is expected, exactly."""
+    made = [emulate.Case(text, grid, arrays) for text, grid, arrays, _ in cases]
+    for case, (*_, expected), report in zip(made, cases, emulate.run(made)):
+        shown = f"{emulate.numbered(case.text)}\n{case.program['text']}"
+        assert report is None, f"{report}\n{shown}"
+        assert torch.equal(case.arguments[-1].double(), expected), f"{case.arguments[-1]}\n{expected}\n{shown}"
+
+
+@each_pair
+def test_products(pair):
+    cases = [(text, (2, 1, 1), arrays, expected) for text, arrays, expected in prims.products(pair)]
+    for i, (text, _, arrays, _) in enumerate(cases):
+        program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
+        # The last are not of whole blocks.
+        assert ("mma_sync.cuh" in program, "mma_fma<" in program) == ((True, False) if i < len(cases) - 4 else (False, True))
+    check(cases)
+
+
+def test_every_number_of_8_bits_and_sums_that_wrap():
+    numbers = [prims.numbers_times_one(pair) for pair in PAIRS if "8" in pair[0][:3]]
+    check([(text, (1, 1, 1), arrays, expected) for text, arrays, expected in [*numbers, prims.wrapping()]])
+
+
+def test_float32_as_tf32():
+    text, arrays, *expected = prims.rounded()
+    case = emulate.Case(text, (1, 1, 1), arrays)
+    assert "Part<tf32, " in case.program["text"] and "SharedTile<f32, " in case.program["text"]
+    assert emulate.run([case]) == [None]
+    prims.check_rounded(arrays[2], *expected)
+
+
+def computed(pair, shape, turns, twice):
+    """The product of operands that are computed in registers; `twice`: what the left one is made of is stored too."""
+    (x_type, y_type, sums), (m, n, k) = pair, shape
+    wide = "i32" if sums == "i32" else "f64" if sums == "f64" else "f32"
+    x, y = (prims.values("f64", *sizes[::-1 if turn else 1]) for sizes, turn in zip(((m, k), (k, n)), turns))
+    x, y = x.abs().to(TORCH[wide]) % 3, y.abs().to(TORCH[wide]) % 3
+    lines = []
+    for name, array, dtype, sizes, turn in (("x", "a", x_type, [m, k], turns[0]), ("y", "b", y_type, [k, n], turns[1])):
+        tile = sizes[::-1] if turn else sizes
+        lines += [f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, steps={tile}}}",
+                  f"%{name}1: {wide}{tile} = add %{name}0, %{name}0"]
+        narrow = f"astype %{name}1 {{dtype={dtype}}}" if dtype != wide else f"mul %{name}1, %{name}0"
+        lines.append(f"%{name if not turn else name + '2'}: {dtype}{tile} = {narrow}")
+        if turn:
+            lines.append(f"%{name}: {dtype}{sizes} = permute %{name}2 {{axes=[1, 0]}}")
+    if twice:
+        lines += [f"store %a, %x1, %z, %z {{steps={list(x.shape)}}}"]
+    body = "\n".join(lines)
+    text = prims.kernel([wide, wide, sums], f"""{body}
+%zero: {sums} = constant {{dtype={sums}, value={prims.zero(sums)}}}
+%t: {sums}[{m}, {n}] = broadcast %zero {{shape=[{m}, {n}]}}
+%r: {sums}[{m}, {n}] = mma %x, %y, %t
+store %c, %r, %z, %z {{steps=[{m}, {n}]}}""")
+    of = [2 * t.double() if pair[0] != wide else 2 * t.double() ** 2 for t in (x, y)]
+    of = [t.t() if turn else t for t, turn in zip(of, turns)]
+    return text, (1, 1, 1), [x, y, torch.zeros(m, n, dtype=TORCH[sums])], of[0] @ of[1]
+
+
+@each_pair
+def test_operands_from_registers(pair):
+    shapes = ((64, 32, 64), (16, 16, 32))
+    cases = [computed(pair, shape, turns, turns[0] == (shape[0] == 16)) for shape in shapes for turns in prims.ORDERS]
+    for text, grid, arrays, _ in cases:
+        assert "mma_sync<Part<" in emulate.Case(text, grid, arrays).program["text"]
+    check(cases)
+
+
+def test_a_chip_without_8_bit_floats_adds_them_up():
+    pair = ("f8e4m3", "f8e5m2", "f32")
+    text, arrays, expected = prims.product(pair, (32, 32, 32))
+    case = emulate.Case(text, (2, 1, 1), arrays, chip=80)
+    assert "mma_fma<" in case.program["text"] and "mma_sync" not in case.program["text"]
+    assert emulate.run([case]) == [None]
+    assert torch.equal(arrays[2].double(), expected)
+
+
+@pytest.mark.parametrize("columns, rows, cores", [(8, 16, True), (24, 16, True), (40, 48, True), (8, 8, False), (12, 16, False)])
+def test_blocks_of_8_columns(columns, rows, cores):
+    """An odd number of them; whole blocks have 16 rows."""
+    cases = []
+    for pair in PAIRS[:4]:
+        for by_rows in prims.ORDERS:
+            text, arrays, expected = prims.product(pair, (rows, columns, 32), by_rows=by_rows)
+            assert ("mma_sync.cuh" in emulate.Case(text, (2, 1, 1), arrays).program["text"]) == cores
+            cases.append((text, (2, 1, 1), arrays, expected))
+    check(cases)
+
+
+def test_matmul_of_float64_is_the_tensor_cores():
+    x = torch.empty(256, 256, dtype=torch.float64, device="meta")
+    for chip in (80, 90):
+        assert "mma_turn(" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=chip)
+    x = x.float()
+    assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=90)
+
+
+CHIPS = (80, 89, 90, 100, 120)
+
+
+def compiled(chip, text, arrays):
+    """What NVRTC makes of it."""
+    meta = [torch.empty_like(t, device="meta") for t in arrays]
+    (row,) = _C.inspect("code", chip, 0, lambda: _C.run_ir(text, (1, 1, 1), meta))
+    return row
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_each_instruction_compiles(chip):
+    """All in one kernel, operands of each order."""
+    kinds = ["f16", "bf16", "f32", "f64", "i8", "u8", "f8e4m3", "f8e5m2"]
+    results = ["f32", "f64", "i32"]
+    body = ""
+    for i, (x, y, sums) in enumerate(PAIRS):
+        a, b = (chr(97 + kinds.index(prims.in_memory(t))) for t in (x, y))
+        c = chr(97 + len(kinds) + results.index(sums))
+        for j, turns in enumerate(((False, False), (True, True))):
+            name = f"{i}{'nt'[j]}"
+            body += f"""{prims.operand(f"x{name}", a, x, [32, 32], ["%z", "%z"], turns[0])}
+{prims.operand(f"y{name}", b, y, [32, 32], ["%z", "%z"], turns[1])}
+%f{name}: {sums} = constant {{dtype={sums}, value={prims.zero(sums)}}}
+%g{name}: {sums}[32, 32] = broadcast %f{name} {{shape=[32, 32]}}
+%p{name}: {sums}[32, 32] = mma %x{name}, %y{name}, %g{name}
+%w{name}: i32 = constant {{dtype=i32, value={2 * i + j + 1}}}
+store %{c}, %p{name}, %w{name}, %z {{steps=[32, 32]}}
+"""
+    text = prims.kernel(kinds + results, body)
+    arrays = [torch.zeros(32, 32, dtype=TORCH[kind]) for kind in kinds + results]
+    row = compiled(chip, text, arrays)
+    assert row["spill_stores"] == row["spill_loads"] == 0 and row["loss"] == ""
+
+
+USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128),
+         (("f8e4m3", "f8e5m2", "f32"), 128, 128)]
+
+
+def usual():
+    """8-bit floats are summed by FMA before sm_89."""
+    for chip in (80, 90):
+        for pair, *tile in USUAL:
+            if chip > 80 or not pair[0].startswith("f8"):
+                yield pytest.param(chip, pair, *tile, id=f"{chip}-{'-'.join(pair)}")
+
+
+@pytest.mark.parametrize("chip, pair, side, depth", list(usual()))
+def test_usual_tiles_do_not_spill(chip, pair, side, depth):
+    """For each order of memory; of float64 they are the operator matmul's."""
+    for by_rows in prims.ORDERS:
+        text, arrays, _ = prims.product(pair, (side, side, depth), by_rows=by_rows)
+        row = compiled(chip, text, arrays)
+        assert row["spill_stores"] == row["spill_loads"] == 0, (by_rows, row["registers"])
+
+
+BANKS = """#include "cuda/device/matrices.cuh"
+
+namespace tile {
+
+TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
+  using S = SharedTile<ELEMENT, ROWS, WIDTH>;
+  const Matrices<S, OWN, DEPTH, ALONG, RIGHT> matrices(S{shared_memory()}, 0);
+  for (int i = 0; i < 4; ++i) {
+    const i32 place = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
+    store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)place}}, true, 1);
+  }
+}
+
+}  // namespace tile
+"""
+
+
+@pytest.mark.parametrize("element, step", [("u8", 32), ("bf16", 16), ("f32", 8), ("f64", 8)])
+def test_lanes_that_read_together_meet_all_banks(element, step):
+    size = 32 // step if element != "f64" else 8
+    for own, depth in ((32, 2 * step), (64, 4 * step), (128, 8 * step)):
+        for along in (True, False):
+            for right in (True, False):
+                rows, width = (own, depth) if along else (depth, own)
+                if element == "u8" and not along and width < 64:
+                    continue  # 8 rows of 16 that lie in 8 banks each
+                text, out = BANKS, torch.zeros(128, dtype=torch.int32)
+                names = {"ELEMENT": element, "ROWS": rows, "WIDTH": width, "OWN": own, "DEPTH": depth, "ALONG": along,
+                         "RIGHT": right, "STEP": step}
+                for name, value in names.items():
+                    text = text.replace(name, str(value).lower() if isinstance(value, bool) else str(value))
+                assert emulate.run_text(text, 32, rows * width * size, [out]) is None
+                # ldmatrix reads 16 bytes of 8 lanes at a time, a load 4 of 32 or 8 of 16.
+                word = size if size == 8 or (size == 4 and not along) else 16
+                for lanes in out.view(-1, 128 // word).tolist():
+                    assert len({place % 128 // word for place in lanes}) == len(lanes), (names, lanes)
