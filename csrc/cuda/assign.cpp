@@ -85,9 +85,10 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Shape& shape = op.type(2).shape;
     // Of other products a thread has neighbours of a row: the left operand then serves several sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
-    spread(op.results[0], on_tensor_cores(op)
-                              ? accumulator_layout(shape, mma(op))
-                              : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_));
+    spread(op.results[0],
+           on_tensor_cores(op) ? accumulator_layout(shape, mma(op))
+                               : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_),
+           &op);
   });
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;
@@ -95,7 +96,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Type& type = proposal.value->type;
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
-    spread(proposal.value, dealt(type.shape, axis, width));
+    spread(proposal.value, dealt(type.shape, axis, width), proposal.op);
   }
   // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
   walk(function.body(), [&](const Op& op) {
@@ -141,6 +142,11 @@ const Layout& LayoutPlan::of(const Value* value) const {
   return is_tile(value) ? layouts_.at(value) : scalar;
 }
 
+const Op* LayoutPlan::origin(const Value* value) const {
+  const auto found = origins_.find(value);
+  return found == origins_.end() ? nullptr : found->second;
+}
+
 void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
     const Value* value = op->is("load") ? op->results[0] : op->is("store") ? op->operands[1] : nullptr;
@@ -179,8 +185,9 @@ void LayoutPlan::connect(const Block& block) {
   }
 }
 
-void LayoutPlan::spread(const Value* from, Layout layout) {
+void LayoutPlan::spread(const Value* from, Layout layout, const Op* origin) {
   layouts_.emplace(from, std::move(layout));
+  if (origin) origins_.emplace(from, origin);
   std::deque<const Value*> open{from};
   for (; !open.empty(); open.pop_front()) {
     const Value* value = open.front();
@@ -192,6 +199,7 @@ void LayoutPlan::spread(const Value* from, Layout layout) {
       const std::optional<Layout> same = edge.op ? related(*edge.op, value, edge.other, known) : known;
       if (!same) continue;
       layouts_.emplace(edge.other, *same);
+      if (origin) origins_.emplace(edge.other, origin);
       open.push_back(edge.other);
     }
   }

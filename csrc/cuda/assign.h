@@ -33,6 +33,8 @@ class LayoutPlan {
   // Of a product on tensor cores.
   MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.multiplies_by_rows(op)); }
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
+  // The access of memory or the product whose layout spread to the tile; null: it touches neither.
+  const Op* origin(const Value* value) const;
 
  private:
   struct Proposal;
@@ -43,7 +45,7 @@ class LayoutPlan {
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
-  void spread(const Value* from, Layout layout);
+  void spread(const Value* from, Layout layout, const Op* origin = nullptr);
 
   Layout dealt(const Shape& shape, int axis, int vector) const;
 
@@ -56,6 +58,7 @@ class LayoutPlan {
   bool carries_ = false;  // tiles through a loop
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
+  std::unordered_map<const Value*, const Op*> origins_;
 };
 
 }  // namespace tile::cuda
