@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <numeric>
 
+#include "cuda/access_cost.h"
 #include "cuda/array_facts.h"
+#include "cuda/conversion.h"
 #include "cuda/lowering.h"
 #include "ir/walk.h"
 
@@ -108,6 +111,30 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
         if (is_tile(argument) && !layouts_.count(argument))
           spread(argument, dealt(argument->type.shape, argument->type.rank() - 1, 1));
   });
+  for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
+}
+
+void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arrays) {
+  const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
+  const Type& type = proposal.value->type;
+  const Layout& known = of(proposal.value);
+  if (facts.unit < 0 || cluster_.blocks > 1) return;
+  const int bytes = info(type.dtype).bytes,
+            width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
+  Layout own = dealt(type.shape, facts.unit, width);
+  if (own == known) return;
+  const auto cost = [&](const Layout& layout) {
+    return access_cost(layout, facts.unit, std::gcd(width, layout.vector_along(facts.unit)), bytes, warps_);
+  };
+  constexpr int64_t room = 32 * 1024;  // what staged tiles leave to such steps
+  const Weights places = row_major(type.shape);
+  const bool loads = proposal.op->is("load");
+  const MovePlan move =
+      plan_move({loads ? own : known, places}, {loads ? known : own, places}, bytes, threads(), 1, room);
+  if (move.work.shared_bytes > room) return;
+  // A third less at least: the costs are rough.
+  if (3 * (cost(own) + cost_of(move.work, warps_)) <= 2 * cost(known))
+    accesses_.emplace(proposal.op, std::move(own));
 }
 
 // Small tiles every block of a cluster has for itself, so that their elements may move.
@@ -140,6 +167,11 @@ bool LayoutPlan::works_across() const {
 const Layout& LayoutPlan::of(const Value* value) const {
   static const Layout scalar({}, {});
   return is_tile(value) ? layouts_.at(value) : scalar;
+}
+
+const Layout& LayoutPlan::access(const Op& op) const {
+  const auto found = accesses_.find(&op);
+  return found != accesses_.end() ? found->second : of(op.is("load") ? op.results[0] : op.operands[1]);
 }
 
 const Op* LayoutPlan::origin(const Value* value) const {

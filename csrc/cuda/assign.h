@@ -2,7 +2,8 @@
 //
 // Memory accesses propose the layout that suits them. The one that moves most data speaks first; its layout
 // spreads to all values that can have it without moving an element, across elementwise ops, reductions,
-// reshapes and loops. Where two proposals meet, the emitter moves elements.
+// reshapes and loops. Where two proposals meet, the emitter moves elements. An access of memory whose tile
+// got another's layout takes its own where moving the elements costs less than reaching for them.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -33,6 +34,9 @@ class LayoutPlan {
   // Of a product on tensor cores.
   MmaPlan mma(const Op& op) const { return mma_plan(op.type(2).shape, warps_, mma_.multiplies_by_rows(op)); }
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
+  // In which layout a load or store of a tile accesses memory: the tile's, or one so much better that
+  // elements are moved.
+  const Layout& access(const Op& op) const;
   // The access of memory or the product whose layout spread to the tile; null: it touches neither.
   const Op* origin(const Value* value) const;
 
@@ -47,6 +51,8 @@ class LayoutPlan {
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
 
+  void choose_access(const Proposal& proposal, const KernelArrays& arrays);
+
   Layout dealt(const Shape& shape, int axis, int vector) const;
 
   const Function& function_;
@@ -59,6 +65,7 @@ class LayoutPlan {
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
   std::unordered_map<const Value*, const Op*> origins_;
+  std::unordered_map<const Op*, Layout> accesses_;  // that differ from the tile's
 };
 
 }  // namespace tile::cuda

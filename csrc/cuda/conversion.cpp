@@ -16,20 +16,24 @@ MoveWork work_of(const ShufflePlan& plan, int element_bytes, int results) {
   return {.shuffles = plan.shuffles() * halves, .picks = plan.picks() * halves + packs};
 }
 
+int barriers_of(int64_t shared_bytes) { return shared_bytes <= most_turned_bytes ? 1 : 2; }
+
 MoveWork work_of(const SharedMove& move, int element_bytes) {
+  const int64_t bytes = move.elements * element_bytes;
   return {.accesses = static_cast<int>(move.write.at.size() + move.read.at.size()),
           .passes = move.write.passes + move.read.passes,
-          .barriers = 2,
-          .shared_bytes = move.elements * element_bytes};
+          .barriers = barriers_of(bytes),
+          .shared_bytes = bytes};
 }
 
 // Element by element in the order of their places.
 MoveWork work_in_order(const MoveEnd& from, const MoveEnd& to, int element_bytes) {
-  MoveWork work{.barriers = 2};
+  MoveWork work;
   int64_t last = 1;
   for (size_t axis = 0; axis < from.weights.size(); ++axis)
     last += (from.layout.shape()[axis] - 1) * from.weights[axis];
   work.shared_bytes = last * element_bytes;
+  work.barriers = barriers_of(work.shared_bytes);
   for (const MoveEnd* end : {&from, &to}) {
     std::vector<int64_t> offsets;
     for (int lane = 0; lane < lanes; ++lane)
@@ -44,7 +48,7 @@ std::string count_text(int count, const char* of) { return str(count, ' ', of, c
 
 std::string shared_text(const SharedMove& move, int element_bytes) {
   const auto side = [&](const char* done, const SharedMove::Side& side) {
-    return str(done, ' ', side.together * element_bytes, " bytes at once",
+    return str(done, ' ', count_text(side.together * element_bytes, "byte"), " at once",
                side.passes > side.least ? str(" in ", side.passes, " passes for ", side.least) : "");
   };
   const bool free = move.write.passes == move.write.least && move.read.passes == move.read.least;

@@ -163,11 +163,17 @@ void Emitter::result_in(const Op& op, const Layout& given, const std::string& ex
   result(op, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
 }
 
+std::string Emitter::made_anew(const Value* value, const Layout& wanted) {
+  const Op* made = value->definition;
+  if (repeats_scalar(value)) return str("full<", layout(wanted), ">(", name(made->operands[0]), ")");
+  if (made && made->is("arange")) return str("arange<", value->type.dtype, ", ", layout(wanted), ">()");
+  return {};
+}
+
 std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {
   if (value->type.is_scalar()) return str("full<", layout(wanted), ">(", name(value), ")");
   if (layout_of(value) == wanted) return name(value);
-  if (repeats_scalar(value))
-    return str("full<", layout(wanted), ">(", name(value->definition->operands[0]), ")");
+  if (std::string anew = made_anew(value, wanted); !anew.empty()) return anew;
   const std::string to = temporary();
   const Weights weights = row_major(value->type.shape);
   const std::string expression =

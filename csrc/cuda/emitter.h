@@ -53,6 +53,9 @@ class Emitter {
   std::optional<std::vector<int>> registers_of(const Op& op, const Value* operand) const;
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
+  // An expression of a tile that costs nothing to make again, in any layout; empty: the value is no such
+  // tile.
+  std::string made_anew(const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
   std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32": dtypes are the IR's
   std::string array_type(const Value* array) const;          // "Array<f32, 2, i32>"

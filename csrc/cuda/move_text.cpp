@@ -1,4 +1,5 @@
 // Moves of elements as text: a struct of the move above the kernel, a call in it, and the list of moves.
+#include <algorithm>
 #include <bit>
 
 #include "cuda/emitter.h"
@@ -91,14 +92,16 @@ std::string at_text(const Op& op) {
   return op.location.known() ? str(op.name(), " at ", op.location) : std::string(op.name());
 }
 
-// "4 registers along axis 1, …, as load at softmax.cpp:12 wants it" of a layout that one of the values has.
+// "4 registers along axis 1, …, as load at softmax.cpp:12 wants it": who gave one of the values the layout.
+// What none of them has is the op's own.
 template <class Values>
-std::string wanted_text(const Layout& layout, const Values& values, const LayoutPlan& plan) {
-  std::string text = layout.digits().empty() ? "one element" : describe(layout);
-  for (const Value* value : values)
-    if (is_tile(value) && plan.of(value) == layout)
-      if (const Op* origin = plan.origin(value)) return text + ", as " + at_text(*origin) + " wants it";
-  return text;
+std::string wanted_text(const Layout& layout, const Op& op, const Values& values, const LayoutPlan& plan) {
+  const std::string text = layout.digits().empty() ? "one element" : describe(layout);
+  const auto found = std::find_if(values.begin(), values.end(), [&](const Value* value) {
+    return is_tile(value) && plan.of(value) == layout;
+  });
+  const Op* origin = found == values.end() ? &op : plan.origin(*found);
+  return origin ? str(text, ", as ", at_text(*origin), " wants it") : text;
 }
 
 }  // namespace
@@ -107,8 +110,8 @@ void Emitter::note(const Op& op, DType dtype, const Layout& from, const Layout& 
   conversions_.push_back({.op = std::string(op.name()),
                           .where = op.location.known() ? str(op.location) : std::string(),
                           .type = str(Type::tile(dtype, from.shape())),
-                          .from = wanted_text(from, op.operands, plan_),
-                          .to = wanted_text(to, op.results.empty() ? op.operands : op.results, plan_),
+                          .from = wanted_text(from, op, op.operands, plan_),
+                          .to = wanted_text(to, op, op.results, plan_),
                           .in_loop = in_loop(op),
                           .way = plan.way,
                           .shared_bytes = plan.work.shared_bytes,
@@ -132,23 +135,20 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   // Another text is made then, and this one need not fit.
   leaves_block_ |= from_layout.across_blocks();
   if (leaves_block_) return {};
-  if (!plan.shared) {
-    need_shared(op, plan.work.shared_bytes);
-    return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
-               weights_text(to_weights), ">(", from, ", ", line_number(op), ")");
-  }
   // Small ones take turns between two places: the barrier of the next is also the one behind this.
-  constexpr int64_t most_turned = 2048;
+  const bool small = plan.work.shared_bytes <= most_turned_bytes;
   std::string memory = "shared_memory()";
-  if (plan.work.shared_bytes <= most_turned)
+  if (small)
     memory = turned_memory(op, plan.work.shared_bytes);
   else
     need_shared(op, plan.work.shared_bytes);
-  const std::string name = define_struct("Places", body_of(*plan.shared, threads, blocks));
-  const std::string text = str("through_places<", layout(to_layout), ", ", name, ">(", from, ", ", memory,
-                               ", ", line_number(op), ")");
-  if (plan.work.shared_bytes > most_turned) leave_shared();
-  return text;
+  if (!small) leave_shared();
+  const std::string operands = str(">(", from, ", ", memory, ", ", line_number(op), ")");
+  if (plan.shared)
+    return str("through_places<", layout(to_layout), ", ",
+               define_struct("Places", body_of(*plan.shared, threads, blocks)), operands);
+  return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
+             weights_text(to_weights), operands);
 }
 
 }  // namespace tile::cuda

@@ -102,26 +102,32 @@ TILE void write_shared(T* memory, const Tile<T, L>& from, int line) {
   for (int r = 0; r < L::registers; ++r)
     if (valid<L>(r)) store_shared(memory + linear<L, Weights>(r), from.x[r], line);
 }
-// Waits for all writes before, and for all reads after.
 template <class L, class Weights, class T>
-TILE Tile<T, L> read_shared(const T* memory, int line) {
-  synchronize(line);
+TILE Tile<T, L> read_in_order(const T* memory, int line) {
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     to.x[r] = T();
     if (valid<L>(r)) to.x[r] = load_shared<T>(memory + linear<L, Weights>(r), line);
   }
+  return to;
+}
+// Waits for all writes before, and for all reads after.
+template <class L, class Weights, class T>
+TILE Tile<T, L> read_shared(const T* memory, int line) {
+  synchronize(line);
+  const Tile<T, L> to = read_in_order<L, Weights>(memory, line);
   synchronize(line);
   return to;
 }
 
-// Elements by their places, which are written at one layout's weights and read at another's.
+// Elements by their places, which are written at one layout's weights and read at another's. Waits for all
+// writes before, but for no reads after: a barrier is wanted before `memory` is written again.
 template <class L, class FromWeights, class ToWeights, class T, class From>
-TILE Tile<T, L> through_shared(const Tile<T, From>& from, int line) {
-  T* memory = (T*)shared_memory();
-  write_shared<FromWeights>(memory, from, line);
-  return read_shared<L, ToWeights>(memory, line);
+TILE Tile<T, L> through_shared(const Tile<T, From>& from, char* memory, int line) {
+  write_shared<FromWeights>((T*)memory, from, line);
+  synchronize(line);
+  return read_in_order<L, ToWeights>((const T*)memory, line);
 }
 
 // As many neighbours as one access has.
@@ -149,8 +155,7 @@ TILE int move_place(int of_thread, int of_registers) {
 }
 
 // Move: `writes` accesses of `write` elements each, of register given(i) each; `reads` of `read`, of which
-// register r of the result gets taken(r); where they stand. Waits for all writes before, but for no reads
-// after: a barrier is wanted before `memory` is written again.
+// register r of the result gets taken(r); where they stand. Waits as through_shared does.
 template <class L, class Move, class T, class From>
 TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line) {
   if (owner<From>()) {
