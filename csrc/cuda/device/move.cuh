@@ -23,6 +23,7 @@ template <>
 struct ShuffleWord<8> {
   using type = u64;
 };
+// `flipped`: `from` is what differs in the lane's number, not the number itself.
 TILE u32 shuffle_word(u32 x, int from, bool flipped, int line) {
   return flipped ? shuffle_xor(x, from, line) : shuffle(x, from, line);
 }
@@ -69,13 +70,16 @@ TILE Tile<T, L> shuffled(const Tile<T, From>& from, int line) {
   const int giver = Plan::own_lane ? 0 : Plan::lane_of();
   TILE_UNROLL
   for (int w = 0; w < words; ++w)
-    if (!Plan::own_lane || Plan::flip(w)) x[w] = shuffle_word(x[w], giver ^ Plan::flip(w), Plan::own_lane, line);
+    if (!Plan::own_lane || Plan::flip(w))
+      x[w] = shuffle_word(x[w], giver ^ Plan::flip(w), Plan::own_lane, line);
   TILE_UNROLL
   for (int bit = 0; bit < Plan::exchanges; ++bit) exchange_words<words>(x, bit, Plan::takes_other(bit));
   Tile<T, L> to;
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r)
-    to.x[r] = bitcast<T>((Unsigned<T>)(x[Plan::taken(r) / Plan::together] >> (Plan::taken(r) % Plan::together * bits)));
+  for (int r = 0; r < L::registers; ++r) {
+    const int at = Plan::taken(r);
+    to.x[r] = bitcast<T>((Unsigned<T>)(x[at / Plan::together] >> (at % Plan::together * bits)));
+  }
   return to;
 }
 
