@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "cuda/access_cost.h"
 #include "cuda/mma_plan.h"
 #include "cuda/register_map.h"
 #include "cuda/shared_layout.h"
@@ -267,6 +268,14 @@ TEST(Cost, CountsLanesAndBarriers) {
   EXPECT_EQ(cost_of({.shuffles = 3, .picks = 16}, 4), 4 * (3 * 2 + 16));
   EXPECT_EQ(cost_of({.accesses = 8, .passes = 8, .barriers = 2, .shared_bytes = 4096}, 4),
             4 * (8 + 16) + 128);
+}
+
+// Four warps, rows of 256 bytes: along them each access fills its sectors, across them an element takes one.
+TEST(Cost, AccessesCountSectors) {
+  const Layout along = blocked({64, 64}, 1, 4, 4), across = blocked({64, 64}, 0, 4, 4);
+  EXPECT_EQ(access_cost(along, 1, 4, 4, 4), 4 * 8 * (16 + 1));
+  EXPECT_EQ(access_cost(across, 1, 1, 4, 4), 4 * 32 * (16 + 1));
+  EXPECT_EQ(access_cost(along, -1, 1, 4, 4), 4 * 32 * (32 + 1));
 }
 
 TEST(Cost, TheCheapestWayIsTaken) {
