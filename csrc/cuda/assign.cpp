@@ -4,8 +4,11 @@
 #include <algorithm>
 #include <bit>
 #include <deque>
+#include <numeric>
 
+#include "cuda/access_cost.h"
 #include "cuda/array_facts.h"
+#include "cuda/conversion.h"
 #include "cuda/lowering.h"
 #include "cuda/sweep.h"
 #include "ir/walk.h"
@@ -91,9 +94,10 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Shape& shape = op.type(2).shape;
     // Of other products a thread has neighbours of a row: the left operand then serves several sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
-    spread(op.results[0], staging.instruction(op)
-                              ? accumulator_layout(shape, mma(op))
-                              : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_));
+    spread(op.results[0],
+           staging.instruction(op) ? accumulator_layout(shape, mma(op))
+                                   : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_),
+           &op);
   });
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;
@@ -101,7 +105,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     const Type& type = proposal.value->type;
     const int axis = facts.unit >= 0 ? facts.unit : type.rank() - 1;
     const int width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
-    spread(proposal.value, dealt(type.shape, axis, width));
+    spread(proposal.value, dealt(type.shape, axis, width), proposal.op);
   }
   // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
   walk(function.body(), [&](const Op& op) {
@@ -113,6 +117,30 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
         if (is_tile(argument) && !layouts_.count(argument))
           spread(argument, dealt(argument->type.shape, argument->type.rank() - 1, 1));
   });
+  for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
+}
+
+void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arrays) {
+  const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
+  const Type& type = proposal.value->type;
+  const Layout& known = of(proposal.value);
+  if (facts.unit < 0 || cluster_.blocks > 1) return;
+  const int bytes = info(type.dtype).bytes,
+            width = vector_width(facts, type.dtype, type.shape, proposal.op->integers("steps"));
+  Layout own = dealt(type.shape, facts.unit, width);
+  if (own == known) return;
+  const auto cost = [&](const Layout& layout) {
+    return access_cost(layout, facts.unit, std::gcd(width, layout.vector_along(facts.unit)), bytes, warps_);
+  };
+  constexpr int64_t room = 32 * 1024;  // what staged tiles leave to such steps
+  const Weights places = row_major(type.shape);
+  const bool loads = proposal.op->is("load");
+  const MovePlan move =
+      plan_move({loads ? own : known, places}, {loads ? known : own, places}, bytes, threads(), 1, room);
+  if (move.work.shared_bytes > room) return;
+  // A third less at least: the costs are rough.
+  if (3 * (cost(own) + cost_of(move.work, warps_)) <= 2 * cost(known))
+    accesses_.emplace(proposal.op, std::move(own));
 }
 
 MmaPlan LayoutPlan::mma(const Op& op) const {
@@ -155,6 +183,16 @@ const Layout& LayoutPlan::of(const Value* value) const {
   return is_tile(value) ? layouts_.at(value) : scalar;
 }
 
+const Layout& LayoutPlan::access(const Op& op) const {
+  const auto found = accesses_.find(&op);
+  return found != accesses_.end() ? found->second : of(op.is("load") ? op.results[0] : op.operands[1]);
+}
+
+const Op* LayoutPlan::origin(const Value* value) const {
+  const auto found = origins_.find(value);
+  return found == origins_.end() ? nullptr : found->second;
+}
+
 void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
     const Value* value = op->is("load") ? op->results[0] : op->is("store") ? op->operands[1] : nullptr;
@@ -193,8 +231,9 @@ void LayoutPlan::connect(const Block& block) {
   }
 }
 
-void LayoutPlan::spread(const Value* from, Layout layout) {
+void LayoutPlan::spread(const Value* from, Layout layout, const Op* origin) {
   layouts_.emplace(from, std::move(layout));
+  if (origin) origins_.emplace(from, origin);
   std::deque<const Value*> open{from};
   for (; !open.empty(); open.pop_front()) {
     const Value* value = open.front();
@@ -206,6 +245,7 @@ void LayoutPlan::spread(const Value* from, Layout layout) {
       const std::optional<Layout> same = edge.op ? related(*edge.op, value, edge.other, known) : known;
       if (!same) continue;
       layouts_.emplace(edge.other, *same);
+      if (origin) origins_.emplace(edge.other, origin);
       open.push_back(edge.other);
     }
   }

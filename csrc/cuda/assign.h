@@ -2,7 +2,8 @@
 //
 // Memory accesses propose the layout that suits them. The one that moves most data speaks first; its layout
 // spreads to all values that can have it without moving an element, across elementwise ops, reductions,
-// reshapes and loops. Where two proposals meet, the emitter moves elements.
+// reshapes and loops. Where two proposals meet, the emitter moves elements. An access of memory whose tile
+// got another's layout takes its own where moving the elements costs less than reaching for them.
 #pragma once
 #include <algorithm>
 #include <optional>
@@ -32,6 +33,11 @@ class LayoutPlan {
   int threads() const { return warps_ * 32; }
   MmaPlan mma(const Op& op) const;             // of a product on tensor cores
   const Layout& of(const Value* value) const;  // of a tile; of a scalar the layout of rank 0
+  // In which layout a load or store of a tile accesses memory: the tile's, or one so much better that
+  // elements are moved.
+  const Layout& access(const Op& op) const;
+  // The access of memory or the product whose layout spread to the tile; null: it touches neither.
+  const Op* origin(const Value* value) const;
 
  private:
   struct Proposal;
@@ -42,7 +48,9 @@ class LayoutPlan {
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
-  void spread(const Value* from, Layout layout);
+  void spread(const Value* from, Layout layout, const Op* origin = nullptr);
+
+  void choose_access(const Proposal& proposal, const KernelArrays& arrays);
 
   Layout dealt(const Shape& shape, int axis, int vector) const;
 
@@ -55,6 +63,8 @@ class LayoutPlan {
   bool carries_ = false;  // tiles through a loop
   std::unordered_map<const Value*, std::vector<Edge>> edges_;
   std::unordered_map<const Value*, Layout> layouts_;
+  std::unordered_map<const Value*, const Op*> origins_;
+  std::unordered_map<const Op*, Layout> accesses_;  // that differ from the tile's
 };
 
 }  // namespace tile::cuda

@@ -30,27 +30,13 @@ std::string by_axis(const std::vector<std::string>& terms) {
   return text.empty() ? "0" : text;
 }
 
-std::string index_text(const Digit& digit, const Layout& layout, int threads, int blocks) {
-  switch (digit.level) {
-    case Level::reg:
-      return digit_text(digit, "r", layout.registers());
-    case Level::lane:
-      return digit_text(digit, "lane()", 32);
-    case Level::warp:
-      return digit_text(digit, "warp()", threads / 32);
-    case Level::cta:
-      return digit_text(digit, "block_of_cluster()", blocks);
-  }
-  return {};
-}
-
 std::string layout_body(const Layout& layout, int threads, int blocks) {
   std::vector<std::string> of_thread(layout.shape().size()), of_register(layout.shape().size()), extents;
   for (const Digit& digit : layout.digits()) {
     std::string& terms =
         (digit.level == Level::reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
     if (!terms.empty()) terms += " + ";
-    terms += index_text(digit, layout, threads, blocks);
+    terms += index_text(digit, layout.registers(), threads, blocks);
   }
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
   return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
@@ -64,6 +50,19 @@ std::string layout_body(const Layout& layout, int threads, int blocks) {
 
 }  // namespace
 
+std::string index_text(const Digit& digit, int registers, int threads, int blocks) {
+  switch (digit.level) {
+    case Level::reg:
+      return digit_text(digit, "r", registers);
+    case Level::lane:
+      return digit_text(digit, "lane()", 32);
+    case Level::warp:
+      return digit_text(digit, "warp()", threads / 32);
+    case Level::cta:
+      return digit_text(digit, "block_of_cluster()", blocks);
+  }
+  return {};
+}
 std::string line_number(const Op& op) { return str(op.location.line); }
 
 Emitter::Emitter(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -164,35 +163,23 @@ void Emitter::result_in(const Op& op, const Layout& given, const std::string& ex
   result(op, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
 }
 
+std::string Emitter::made_anew(const Value* value, const Layout& wanted) {
+  const Op* made = value->definition;
+  if (repeats_scalar(value)) return str("full<", layout(wanted), ">(", name(made->operands[0]), ")");
+  if (made && made->is("arange")) return str("arange<", value->type.dtype, ", ", layout(wanted), ">()");
+  return {};
+}
+
 std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {
   if (value->type.is_scalar()) return str("full<", layout(wanted), ">(", name(value), ")");
   if (layout_of(value) == wanted) return name(value);
-  if (repeats_scalar(value))
-    return str("full<", layout(wanted), ">(", name(value->definition->operands[0]), ")");
+  if (std::string anew = made_anew(value, wanted); !anew.empty()) return anew;
   const std::string to = temporary();
   const Weights weights = row_major(value->type.shape);
   const std::string expression =
       moved(op, name(value), value->type.dtype, layout_of(value), weights, wanted, weights);
   line(op, str("const ", type(value->type, wanted), " ", to, " = ", expression, ";"));
   return to;
-}
-
-std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
-                           const Weights& from_weights, const Layout& to_layout, const Weights& to_weights) {
-  need("move.cuh");
-  const auto map =
-      register_map(from_layout, from_weights, to_layout, to_weights, plan_.threads(), plan_.cluster());
-  if (map)
-    return str("registers<", layout(to_layout), ">(", from, ", [](int r) { ", map_text(*map, to_layout),
-               " })");
-  leaves_block_ |= from_layout.across_blocks();
-  int64_t last = 1;
-  for (size_t axis = 0; axis < from_weights.size(); ++axis)
-    last += (from_layout.shape()[axis] - 1) * from_weights[axis];
-  // Another text is made then, and this one need not fit.
-  if (!leaves_block_) need_shared(op, last * info(dtype).bytes);
-  return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
-             weights_text(to_weights), ">(", from, ", ", line_number(op), ")");
 }
 
 std::optional<std::vector<int>> Emitter::registers_of(const Op& op, const Value* operand) const {
@@ -298,6 +285,7 @@ std::string Emitter::text() const {
   std::string text =
       str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block",
           plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
+  for (const Conversion& conversion : conversions_) text += describe(conversion);
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
   text += "\nnamespace tile {\n\n";
   for (const auto& [name, row] : rows_) text += row;

@@ -10,6 +10,7 @@
 
 #include "cuda/array_facts.h"
 #include "cuda/assign.h"
+#include "cuda/conversion.h"
 #include "cuda/memory_order.h"
 #include "cuda/precision.h"
 #include "cuda/program.h"
@@ -35,6 +36,8 @@ class Emitter {
   const std::string& entry() const { return entry_; }
   // Whether some element would have to go to another block of the cluster.
   bool leaves_block() const { return leaves_block_; }
+  // Moves of elements between threads, in the order of the text.
+  const std::vector<Conversion>& conversions() const { return conversions_; }
   int64_t shared_bytes() const { return scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_) + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
@@ -51,6 +54,9 @@ class Emitter {
   std::optional<std::vector<int>> registers_of(const Op& op, const Value* operand) const;
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
+  // An expression of a tile that costs nothing to make again, in any layout; empty: the value is no such
+  // tile.
+  std::string made_anew(const Value* value, const Layout& layout);
   std::string layout(const Layout& layout);                  // "L3"
   std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32": dtypes are the IR's
   std::string array_type(const Value* array) const;          // "Array<f32, 2, i32>"
@@ -64,7 +70,8 @@ class Emitter {
   void result(const Op& op, const std::string& expression);
   // The same where the expression gives another layout: it is moved.
   void result_in(const Op& op, const Layout& layout, const std::string& expression);
-  // An expression of `to` whose elements are those of `from`, by their places; may use shared memory.
+  // An expression of `to` whose elements are those of `from`, by their places; may use shared memory. In
+  // cuda/move_text.cpp.
   std::string moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
                     const Weights& from_weights, const Layout& to_layout, const Weights& to_weights);
 
@@ -132,6 +139,7 @@ class Emitter {
  private:
   static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;
+  void note(const Op& op, DType dtype, const Layout& from, const Layout& to, const MovePlan& plan);
   void meet_blocks(const Op& op);
   bool exchanges(const Op& op) const;
 
@@ -157,9 +165,12 @@ class Emitter {
   Sweeps sweeps_;
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
   std::unordered_map<const Op*, std::vector<const Op*>> runs_;
+  std::vector<Conversion> conversions_;
   bool leaves_block_ = false, met_ = false;
 };
 
 std::string line_number(const Op& op);  // for the device library's reports
+// "lane() / 4 % 8 * 2", of a layout of so many registers.
+std::string index_text(const Digit& digit, int registers, int threads, int blocks);
 
 }  // namespace tile::cuda

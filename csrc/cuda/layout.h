@@ -4,6 +4,7 @@
 // lane of a warp, the warp of a block, the block of a cluster. So the map is a sum of digits, which describes
 // blocked layouts, the fragments of ldmatrix, mma.sync and wgmma, and slices and permutations of all of them.
 // Extents of registers are any number, those of lanes and warps powers of two: an odd factor is a repeat.
+// A warpgroup is 4 warps: what it holds are digits of the warp's number from 4 on.
 #pragma once
 #include <optional>
 #include <string>

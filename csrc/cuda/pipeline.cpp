@@ -154,7 +154,9 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
     }
     declare_load(parameters, address, [&] {
       for (size_t i = 0; i < loads_.size(); ++i)
-        emitter.line(*loads_[i], str(next_[i], " = ", load_text(emitter, *loads_[i]), ";"));
+        emitter.line(*loads_[i],
+                     str(next_[i], " = ",
+                         load_text(emitter, *loads_[i], emitter.layout_of(loads_[i]->results[0])), ";"));
     });
     emitter.line(op, str("if (", low, " < ", high, ") ", load_, "(", low, ", ", join(next_), ");"));
     return;

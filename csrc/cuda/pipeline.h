@@ -11,7 +11,7 @@ namespace tile::cuda {
 std::string start_text(Emitter& emitter, const Op& op, size_t first);
 
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
-std::string load_text(Emitter& emitter, const Op& op);
+std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 
 // "index_after<2>(v3, v1, v2)": the index some turns behind this one of a counted loop, or its end.
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/conversion.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -62,6 +63,7 @@ struct Program {
   int cluster = 1;          // blocks that share a tile: one of the user's grid, along the first axis
   bool multiplies = false;  // on tensor cores
   int shared_bytes = 0;
+  std::vector<Conversion> conversions;  // of tiles between layouts, in the order of the text
   // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
   // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.
   std::vector<Type> parameters;

@@ -26,13 +26,6 @@ int64_t register_place(const Layout& layout, const Weights& weights, int index) 
     place += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
   return place;
 }
-bool holds(const Layout& layout, int block, int thread, int index) {
-  for (int axis = 0; axis < layout.rank(); ++axis)
-    if (layout.of_block(axis, block) + layout.of_thread(axis, thread) + layout.of_register(axis, index) >=
-        layout.shape()[static_cast<size_t>(axis)])
-      return false;
-  return true;
-}
 // No thread has an element there.
 bool is_padding(const Layout& layout, int index) {
   for (int axis = 0; axis < layout.rank(); ++axis)
@@ -41,6 +34,18 @@ bool is_padding(const Layout& layout, int index) {
 }
 
 }  // namespace
+
+bool holds(const Layout& layout, int block, int thread, int index) {
+  for (int axis = 0; axis < layout.rank(); ++axis)
+    if (layout.of_block(axis, block) + layout.of_thread(axis, thread) + layout.of_register(axis, index) >=
+        layout.shape()[static_cast<size_t>(axis)])
+      return false;
+  return true;
+}
+int64_t place(const Layout& layout, const Weights& weights, int block, int thread, int index) {
+  return block_place(layout, weights, block) + thread_place(layout, weights, thread) +
+         register_place(layout, weights, index);
+}
 
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads,

@@ -8,6 +8,10 @@
 
 namespace tile::cuda {
 
+// Whether the register holds an element, and not padding; and that element's place.
+bool holds(const Layout& layout, int block, int thread, int index);
+int64_t place(const Layout& layout, const Weights& weights, int block, int thread, int index);
+
 // For each register of `to`, the register of `from` in which the same thread finds that place; none where
 // some element stands in another thread, also of another of the cluster's blocks.
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,

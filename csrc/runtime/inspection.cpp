@@ -65,6 +65,7 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   kernel.threads = code.program.threads;
   kernel.cluster = code.program.cluster;
   kernel.shared_bytes = code.program.shared_bytes;
+  kernel.conversions = code.program.conversions;
   kernel.text = code.program.text;
   kernel.cubin = std::move(code.result.cubin);
   kernel.resources = resources_in(code.result.log, code.program.entry);

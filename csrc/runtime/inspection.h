@@ -22,6 +22,7 @@ struct InspectedKernel {
   std::string cubin;
   // Of kernels for a GPU:
   int chip = 0, threads = 0, cluster = 1, shared_bytes = 0;
+  std::vector<cuda::Conversion> conversions;
   KernelResources resources;  // where it was compiled to code
   std::string loss;           // of speed, that NVRTC warns of
 };

@@ -89,8 +89,10 @@ def inspect(operator, *args, what="ir", chip=None, **kwargs):
     """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
-    The last gives a list of dictionaries (kernel, grid, chip, threads, registers, spill_stores, spill_loads,
-    stack_bytes, shared_bytes), the others a text.
+    The last gives a list of dictionaries (kernel, grid, chip, threads, cluster, registers, spill_stores, spill_loads,
+    stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each place where a tile's
+    elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or product
+    wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with them.
 
     operator may be a kernel of tile_ops.cuda_kernel; it is not launched, and args are not needed.
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "cuda/mma_plan.h"
 #include "cuda/register_map.h"
 
 namespace tile::cuda {
@@ -103,6 +104,108 @@ TEST(RegisterMap, ElementsOfOtherBlocksHaveNone) {
   const Weights places = row_major({1, 4096});
   EXPECT_TRUE(register_map(dealt, places, dealt, places, 64, 2));
   EXPECT_FALSE(register_map(dealt, places, whole, places, 64, 2));
+}
+
+// A layout against the formula of a fragment: coordinates of register r of a lane of a warp.
+void expect_fragment(const Layout& layout, int warps, std::pair<int, int> (*at)(int warp, int lane, int r)) {
+  expect_complete(layout, warps);
+  for (int thread = 0; thread < warps * lanes; ++thread)
+    for (int r = 0; r < layout.registers(); ++r) {
+      const auto [row, column] = at(thread / lanes, thread % lanes, r);
+      EXPECT_EQ(layout.of_thread(0, thread) + layout.of_register(0, r), row) << thread << ' ' << r;
+      EXPECT_EQ(layout.of_thread(1, thread) + layout.of_register(1, r), column) << thread << ' ' << r;
+    }
+}
+
+// PTX ISA, fragments of mma.m16n8k16 for 16-bit types.
+Layout fragment_a() {
+  return Layout({16, 16}, {{Level::reg, 1, 2, 1, 1},
+                           {Level::reg, 2, 2, 0, 8},
+                           {Level::reg, 4, 2, 1, 8},
+                           {Level::lane, 1, 4, 1, 2},
+                           {Level::lane, 4, 8, 0, 1}});
+}
+Layout fragment_b() {
+  return Layout({16, 8}, {{Level::reg, 1, 2, 0, 1},
+                          {Level::reg, 2, 2, 0, 8},
+                          {Level::lane, 1, 4, 0, 2},
+                          {Level::lane, 4, 8, 1, 1}});
+}
+TEST(Fragments, OfMmaSync) {
+  expect_fragment(fragment_a(), 1, [](int, int lane, int r) {
+    return std::pair(lane / 4 + (r >> 1 & 1) * 8, lane % 4 * 2 + (r & 1) + (r >> 2) * 8);
+  });
+  expect_fragment(fragment_b(), 1, [](int, int lane, int r) {
+    return std::pair(lane % 4 * 2 + (r & 1) + (r >> 1) * 8, lane / 4);
+  });
+  expect_fragment(accumulator_layout({16, 8}, {1, 1, 1, 1}), 1,
+                  [](int, int lane, int r) { return std::pair(lane / 4 + r / 2 * 8, lane % 4 * 2 + r % 2); });
+}
+
+// ldmatrix gives lane l of each 8 x 8 matrix elements 2 (l % 4) and the next of row l / 4, turned those of
+// the column; a word a matrix, in the order of the addresses that groups of 8 lanes give.
+TEST(Fragments, OfLdmatrix) {
+  const Layout matrices({4, 8, 8}, {{Level::reg, 1, 2, 2, 1},
+                                    {Level::reg, 2, 4, 0, 1},
+                                    {Level::lane, 1, 4, 2, 2},
+                                    {Level::lane, 4, 8, 1, 1}});
+  expect_complete(matrices, 1);
+  // A: the halves of rows first, then of columns. [columns, rows, 8, 8] -> [16, 16]
+  const auto halves = matrices.reshaped({2, 2, 8, 8});
+  ASSERT_TRUE(halves);
+  EXPECT_EQ(halves->permuted({1, 2, 0, 3}).reshaped({16, 16}), fragment_a());
+  // B, whose columns are rows in memory: two blocks of 8, of each the halves of k. [k, n, 8 of n, 8 of k]
+  const Layout both = halves->permuted({1, 3, 0, 2}).reshaped({16, 16}).value();
+  for (int r = 0; r < 4; ++r)
+    for (int lane = 0; lane < lanes; ++lane) {
+      EXPECT_EQ(both.of_thread(0, lane) + both.of_register(0, r),
+                fragment_b().of_thread(0, lane) + fragment_b().of_register(0, r));
+      EXPECT_EQ(both.of_thread(1, lane) + both.of_register(1, r),
+                fragment_b().of_thread(1, lane) + fragment_b().of_register(1, r));
+    }
+}
+
+// Four warps of 16 rows each; what a warpgroup is above that is a digit of the warp's number too.
+Layout wgmma_sums(int64_t n, int groups) {
+  return Layout({64 * groups, n}, {{Level::reg, 1, 2, 1, 1},
+                                   {Level::reg, 2, 2, 0, 8},
+                                   {Level::reg, 4, static_cast<int>(n / 8), 1, 8},
+                                   {Level::lane, 1, 4, 1, 2},
+                                   {Level::lane, 4, 8, 0, 1},
+                                   {Level::warp, 1, 4, 0, 16},
+                                   {Level::warp, 4, groups, 0, 64}});
+}
+TEST(Fragments, OfWgmma) {
+  for (int64_t n : {8, 64, 80, 96, 176, 256})
+    for (int groups : {1, 2})
+      expect_fragment(wgmma_sums(n, groups), 4 * groups, [](int warp, int lane, int r) {
+        return std::pair(64 * (warp / 4) + 16 * (warp % 4) + lane / 4 + 8 * (r >> 1 & 1),
+                         8 * (r >> 2) + 2 * (lane & 3) + (r & 1));
+      });
+}
+
+TEST(Fragments, SumsAreALeftOperandAsTheyStand) {
+  const Layout sums = accumulator_layout({16, 16}, {1, 1, 1, 2});
+  EXPECT_EQ(sums, fragment_a());
+  // Of a warpgroup, 16 columns at a time.
+  const Layout group = wgmma_sums(64, 1);
+  for (int step = 0; step < 4; ++step)
+    for (int r = 0; r < 8; ++r)
+      for (int thread = 0; thread < 128; ++thread)
+        for (int axis : {0, 1})
+          EXPECT_EQ(group.of_thread(axis, thread) + group.of_register(axis, step * 8 + r),
+                    (axis ? step * 16 : thread / lanes * 16) + fragment_a().of_thread(axis, thread % lanes) +
+                        fragment_a().of_register(axis, r));
+}
+
+TEST(Fragments, ReducedAndSpreadAgain) {
+  const Layout sums = wgmma_sums(96, 1), rows = sums.without({1});
+  EXPECT_EQ(rows.registers(), 2);
+  EXPECT_EQ(rows.replicas(128), 3);  // the four lanes of a row
+  const Layout spread = sums.collapsed({64, 1});
+  const auto map = register_map(spread, {1, 0}, sums, {1, 0}, 128);
+  ASSERT_TRUE(map);
+  EXPECT_EQ(map_text(*map, sums), "return r / 2 % 2;");
 }
 
 TEST(Layout, SlicesKeepWhatIsLeft) {

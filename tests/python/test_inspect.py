@@ -51,7 +51,8 @@ def test_ptx_and_resources_of_nvrtc(x):
     (row,) = tile_ops.inspect(softmax, x, -1, what="resources")
     assert (row["kernel"], row["chip"], row["spill_stores"]) == ("softmax", 90, 0)
     assert 16 <= row["registers"] <= 255 and row["threads"] % 32 == 0
-    assert list(row) == "kernel grid chip threads cluster registers spill_stores spill_loads stack_bytes shared_bytes".split()
+    assert list(row) == "kernel grid chip threads cluster registers spill_stores spill_loads stack_bytes shared_bytes conversions".split()
+    assert row["conversions"] == []
 
 
 def test_the_chip_is_that_of_the_tensors(device):

@@ -217,6 +217,8 @@ TILE void copy_async_wait() {
 
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+// The value of the lane of that number.
+TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
 // Adds at once; compare_swap gives what stood there. A word may reach beyond an array of smaller elements.
 TILE void atomic_add_global(f32* to, f32 x, int) {

@@ -1,4 +1,5 @@
-// Elements into another layout: between the registers of a thread, or through shared memory.
+// Elements into another layout: between the registers of a thread, the lanes of a warp, or through shared
+// memory.
 #pragma once
 #include "cuda/device/tile.cuh"
 
@@ -10,6 +11,75 @@ TILE Tile<T, L> registers(const Tile<T, From>& from, Map map) {
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) to.x[r] = from.x[map(r)];
+  return to;
+}
+
+// What a shuffle carries: an element of 8 bytes, or one or more that fill 4.
+template <int bytes>
+struct ShuffleWord {
+  using type = u32;
+};
+template <>
+struct ShuffleWord<8> {
+  using type = u64;
+};
+// `flipped`: `from` is what differs in the lane's number, not the number itself.
+TILE u32 shuffle_word(u32 x, int from, bool flipped, int line) {
+  return flipped ? shuffle_xor(x, from, line) : shuffle(x, from, line);
+}
+TILE u64 shuffle_word(u64 x, int from, bool flipped, int line) {
+  const u64 high = shuffle_word((u32)(x >> 32), from, flipped, line);
+  return high << 32 | shuffle_word((u32)x, from, flipped, line);
+}
+// Words that differ in a bit of their number change places.
+template <int words, class Word, int n>
+TILE void exchange_words(Word (&x)[n], int bit, bool wanted) {
+  TILE_UNROLL
+  for (int w = 0; w < words; ++w) {
+    if (w >> bit & 1) continue;
+    const int other = w | 1 << bit;
+    const Word low = x[w], high = x[other];
+    x[w] = wanted ? high : low;
+    x[other] = wanted ? low : high;
+  }
+}
+
+// Plan: together, elements of a word; given(i), the register of element i of all words, of which a lane picks
+// by picks_second(bit) for each of the `selects` bits; exchanges, in which lanes give and take words of other
+// numbers; the lane to take word w from, which is lane_of() ^ flip(w); taken(r), the element for register r.
+template <class L, class Plan, class T, class From>
+TILE Tile<T, L> shuffled(const Tile<T, From>& from, int line) {
+  using Word = typename ShuffleWord<sizeof(T)>::type;
+  constexpr int words = Plan::words, all = words << Plan::selects, bits = 8 * sizeof(T);
+  Word x[all];
+  TILE_UNROLL
+  for (int w = 0; w < all; ++w) {
+    x[w] = 0;
+    TILE_UNROLL
+    for (int e = 0; e < Plan::together; ++e)
+      x[w] |= (Word)bitcast<Unsigned<T>>(from.x[Plan::given(w * Plan::together + e)]) << (e * bits);
+  }
+  TILE_UNROLL
+  for (int bit = Plan::selects - 1; bit >= 0; --bit) {
+    const bool second = Plan::picks_second(bit);
+    TILE_UNROLL
+    for (int w = 0; w < words << bit; ++w) x[w] = second ? x[w + (words << bit)] : x[w];
+  }
+  TILE_UNROLL
+  for (int bit = 0; bit < Plan::exchanges; ++bit) exchange_words<words>(x, bit, Plan::gives_other(bit));
+  const int giver = Plan::own_lane ? 0 : Plan::lane_of();
+  TILE_UNROLL
+  for (int w = 0; w < words; ++w)
+    if (!Plan::own_lane || Plan::flip(w))
+      x[w] = shuffle_word(x[w], giver ^ Plan::flip(w), Plan::own_lane, line);
+  TILE_UNROLL
+  for (int bit = 0; bit < Plan::exchanges; ++bit) exchange_words<words>(x, bit, Plan::takes_other(bit));
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    const int at = Plan::taken(r);
+    to.x[r] = bitcast<T>((Unsigned<T>)(x[at / Plan::together] >> (at % Plan::together * bits)));
+  }
   return to;
 }
 
@@ -36,26 +106,87 @@ TILE void write_shared(T* memory, const Tile<T, L>& from, int line) {
   for (int r = 0; r < L::registers; ++r)
     if (valid<L>(r)) store_shared(memory + linear<L, Weights>(r), from.x[r], line);
 }
-// Waits for all writes before, and for all reads after.
 template <class L, class Weights, class T>
-TILE Tile<T, L> read_shared(const T* memory, int line) {
-  synchronize(line);
+TILE Tile<T, L> read_in_order(const T* memory, int line) {
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     to.x[r] = T();
     if (valid<L>(r)) to.x[r] = load_shared<T>(memory + linear<L, Weights>(r), line);
   }
+  return to;
+}
+// Waits for all writes before, and for all reads after.
+template <class L, class Weights, class T>
+TILE Tile<T, L> read_shared(const T* memory, int line) {
+  synchronize(line);
+  const Tile<T, L> to = read_in_order<L, Weights>(memory, line);
   synchronize(line);
   return to;
 }
 
-// Elements by their places, which are written at one layout's weights and read at another's.
+// Elements by their places, which are written at one layout's weights and read at another's. Waits for all
+// writes before, but for no reads after: a barrier is wanted before `memory` is written again.
 template <class L, class FromWeights, class ToWeights, class T, class From>
-TILE Tile<T, L> through_shared(const Tile<T, From>& from, int line) {
-  T* memory = (T*)shared_memory();
-  write_shared<FromWeights>(memory, from, line);
-  return read_shared<L, ToWeights>(memory, line);
+TILE Tile<T, L> through_shared(const Tile<T, From>& from, char* memory, int line) {
+  write_shared<FromWeights>((T*)memory, from, line);
+  synchronize(line);
+  return read_in_order<L, ToWeights>((const T*)memory, line);
+}
+
+// As many neighbours as one access has.
+template <int bytes>
+struct alignas(bytes) Neighbours {
+  char x[bytes];
+};
+template <>
+struct alignas(4) Neighbours<4> {
+  u32 x;
+};
+template <>
+struct alignas(8) Neighbours<8> {
+  u32 x[2];
+};
+template <>
+struct alignas(16) Neighbours<16> {
+  u32 x[4];
+};
+// Where an access of a thread stands: some bits of the two flip one another, the others add up.
+template <class Move>
+TILE int move_place(int of_thread, int of_registers) {
+  const int folded = Move::folded(of_registers);
+  return (of_thread ^ (folded & Move::exchanged)) + (folded & ~Move::exchanged);
+}
+
+// Move: `writes` accesses of `write` elements each, of register given(i) each; `reads` of `read`, of which
+// register r of the result gets taken(r); where they stand. Waits as through_shared does.
+template <class L, class Move, class T, class From>
+TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line) {
+  if (owner<From>()) {
+    const int own = Move::folded(Move::write_thread());
+    TILE_UNROLL
+    for (int i = 0; i < Move::writes; ++i) {
+      T elements[Move::write];
+      TILE_UNROLL
+      for (int e = 0; e < Move::write; ++e) elements[e] = from.x[Move::given(i * Move::write + e)];
+      Neighbours<Move::write * (int)sizeof(T)> word;
+      memcpy(&word, elements, sizeof(word));
+      store_shared((T*)memory + move_place<Move>(own, Move::write_at(i)), word, line);
+    }
+  }
+  synchronize(line);
+  const int own = Move::folded(Move::read_thread());
+  T elements[Move::reads * Move::read];
+  TILE_UNROLL
+  for (int i = 0; i < Move::reads; ++i) {
+    using Word = Neighbours<Move::read * (int)sizeof(T)>;
+    const Word word = load_shared<Word>((T*)memory + move_place<Move>(own, Move::read_at(i)), line);
+    memcpy(&elements[i * Move::read], &word, sizeof(word));
+  }
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = elements[Move::taken(r)];
+  return to;
 }
 
 // Two tiles joined along an axis: places in row-major order of the result, y's counted from `second`.

@@ -40,19 +40,20 @@ void emit_load(Emitter& emitter, const Op& op) {
   if (emitter.is_loaded(op)) return;
   if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
   if (op.results[0]->type.is_scalar()) return emit_load_scalar(emitter, op);
-  emitter.result(op, load_text(emitter, op));
+  const Layout& layout = emitter.plan().access(op);
+  emitter.result_in(op, layout, load_text(emitter, op, layout));
 }
 
 void emit_store(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.type(1);
-  const std::string array = emitter.name(op.operands[0]), value = emitter.name(op.operands[1]),
-                    line = line_number(op);
-  const Layout& layout = emitter.layout_of(op.operands[1]);
+  const std::string array = emitter.name(op.operands[0]), line = line_number(op);
   if (type.is_scalar())
-    return emitter.line(
-        op, str("store_scalar<", emitter.layout(layout), ">(", array, ", ", value, ", ", line, ");"));
+    return emitter.line(op, str("store_scalar<", emitter.layout(emitter.layout_of(op.operands[1])), ">(",
+                                array, ", ", emitter.name(op.operands[1]), ", ", line, ");"));
+  const Layout& layout = emitter.plan().access(op);
+  const std::string value = emitter.in_layout(op, op.operands[1], layout);
   emitter.line(op,
                str("store<", width_of(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
                    ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
@@ -60,11 +61,10 @@ void emit_store(Emitter& emitter, const Op& op) {
 
 }  // namespace
 
-std::string load_text(Emitter& emitter, const Op& op) {
+std::string load_text(Emitter& emitter, const Op& op, const Layout& layout) {
   emitter.need("memory.cuh");
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.results[0]->type;
-  const Layout& layout = emitter.layout_of(op.results[0]);
   return str("load<", emitter.layout(layout), ", ", width_of(facts, type, op.integers("steps"), layout), ", ",
              flags_text(op, facts), ">(", emitter.name(op.operands[0]), ", ", start_text(emitter, op, 1),
              ", ", pad_text(op, type.dtype), ", ", line_number(op), ")");

@@ -17,9 +17,15 @@ void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
   if (from->type.is_scalar())
     return emitter.result(op,
                           str("full<", emitter.layout(emitter.layout_of(to)), ">(", emitter.name(from), ")"));
-  const std::string expression =
-      emitter.moved(op, emitter.name(from), from->type.dtype, emitter.layout_of(from),
-                    row_major(from->type.shape), emitter.layout_of(to), weights);
+  Layout layout = emitter.layout_of(from);
+  std::string name = emitter.name(from);
+  // What can be made again is made where its elements are wanted.
+  if (!emitter.registers_of(op, from))
+    if (const auto wanted = related(op, to, from, emitter.layout_of(to)))
+      if (std::string anew = emitter.made_anew(from, *wanted); !anew.empty())
+        layout = *wanted, name = std::move(anew);
+  const std::string expression = emitter.moved(op, name, from->type.dtype, layout,
+                                               row_major(from->type.shape), emitter.layout_of(to), weights);
   emitter.result(op, to->type.is_scalar() ? expression + ".x[0]" : expression);
 }
 

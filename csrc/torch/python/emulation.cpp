@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "cuda/shared_layout.h"
 #include "runtime/inspection.h"
 #include "torch/python/module.h"
 
@@ -108,6 +109,21 @@ PyObject* memory_of(PyObject*, PyObject* tensor) {
   return PyLong_FromVoidPtr(host_memory(*THPVariable_Unpack(tensor).storage().unsafeGetStorageImpl()));
 }
 
+// Of each chunk of 16 bytes of a tile that is staged for ldmatrix.
+PyObject* shared_offsets(PyObject*, PyObject* arguments) {
+  int rows, width, element_bytes;
+  if (!PyArg_ParseTuple(arguments, "iii", &rows, &width, &element_bytes)) return nullptr;
+  const cuda::SharedLayout layout = cuda::whole_rows(rows, width, element_bytes);
+  const int each = cuda::SharedLayout::chunk_bytes / element_bytes;
+  Owned list(PyList_New(0));
+  for (int row = 0; row < rows; ++row)
+    for (int at = 0; at < width; at += each) {
+      const Owned offset(PyLong_FromLongLong(layout.place(row, at)));
+      if (!list || !offset || PyList_Append(list.get(), offset.get()) < 0) return nullptr;
+    }
+  return list.release();
+}
+
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
      "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
@@ -116,6 +132,8 @@ PyMethodDef methods[] = {
      "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes'}, grid, "
      "parameters), which "
      "returns None or what went wrong."},
+    {"shared_offsets", guarded<shared_offsets>, METH_VARARGS,
+     "shared_offsets(rows, width, element_bytes): where each 16 bytes of a staged tile stand, in bytes."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -15,17 +15,34 @@ void set_error(const std::exception& error) {
   PyErr_SetString(type, error.what());
 }
 
+namespace {
+
+Owned list_of(const std::vector<cuda::Conversion>& conversions) {
+  Owned list(PyList_New(0));
+  for (const cuda::Conversion& each : conversions) {
+    const Owned row(Py_BuildValue("{s:s,s:s,s:s,s:s,s:s,s:N,s:s,s:L,s:s}", "op", each.op.c_str(), "where",
+                                  each.where.c_str(), "type", each.type.c_str(), "from", each.from.c_str(),
+                                  "to", each.to.c_str(), "in_loop", PyBool_FromLong(each.in_loop), "way",
+                                  std::string(name_of(each.way)).c_str(), "shared_bytes",
+                                  static_cast<long long>(each.shared_bytes), "reason", each.reason.c_str()));
+    if (!list || !row || PyList_Append(list.get(), row.get()) < 0) return Owned(nullptr);
+  }
+  return list;
+}
+
+}  // namespace
+
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "kernel",
+  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s}", "kernel",
                        kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
                        static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
                        kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
                        kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
                        "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
                        "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
-                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "loss",
-                       kernel.loss.c_str());
+                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
+                       list_of(kernel.conversions).release(), "loss", kernel.loss.c_str());
 }
 
 namespace {

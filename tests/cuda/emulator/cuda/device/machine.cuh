@@ -96,17 +96,22 @@ struct Shuffled {
   u32 given, taken;
   int from;
 };
+inline u32 shuffled_with(u32 x, int from, const emulator::Site& site) {
+  Shuffled mine{x, x, from};
+  emulator::meet(emulator::Group::warp(), site, &mine, [](void** all, int count) {
+    for (int i = 0; i < count; ++i) {
+      Shuffled* to = (Shuffled*)all[i];
+      if (to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
+    }
+  });
+  return mine.taken;
+}
 TILE u32 shuffle_xor(u32 x, int mask, int line, const char* file = __builtin_FILE(),
                      int at = __builtin_LINE()) {
-  Shuffled mine{x, x, lane() ^ mask};
-  emulator::meet(emulator::Group::warp(), {"the shuffle_xor", line, file, at}, &mine,
-                 [](void** all, int count) {
-                   for (int i = 0; i < count; ++i) {
-                     Shuffled* to = (Shuffled*)all[i];
-                     if (to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
-                   }
-                 });
-  return mine.taken;
+  return shuffled_with(x, lane() ^ mask, {"the shuffle_xor", line, file, at});
+}
+TILE u32 shuffle(u32 x, int from, int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  return shuffled_with(x, from & 31, {"the shuffle", line, file, at});
 }
 
 template <class T>

@@ -1,0 +1,103 @@
+// Offsets, and the banks that they fall on.
+#include "cuda/shared_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+namespace tile::cuda {
+namespace {
+
+constexpr int64_t chunks_a_line = SharedLayout::line_bytes / SharedLayout::chunk_bytes;
+constexpr int banks = 32, bank_bytes = 4;
+
+}  // namespace
+
+int64_t SharedLayout::place(int64_t row, int64_t at, int stage) const {
+  const int64_t byte = at % panel * element_bytes, turns = swizzle / chunk_bytes;
+  const int64_t exchange = turns ? row / (chunks_a_line / turns) % turns : 0;
+  return stage * stage_bytes() + at / panel * panel_bytes() + row * pitch +
+         ((byte / chunk_bytes) ^ exchange) * chunk_bytes + byte % chunk_bytes;
+}
+
+int64_t SharedLayout::offset(int64_t row, int64_t column, int stage) const {
+  return major == Major::columns ? place(row, column, stage) : place(column, row, stage);
+}
+
+std::optional<int> SharedLayout::tma_swizzle() const {
+  // It writes boxes densely, and exchanges chunks by bits 7 to 9 of the address, which are the row's where a
+  // row has as many bytes as the swizzle.
+  if (pitch != panel * element_bytes || (swizzle && pitch != swizzle)) return std::nullopt;
+  if (swizzle && rows % 8 != 0 && panels() * stages > 1) return std::nullopt;  // the next begins in between
+  return swizzle;
+}
+
+std::optional<SharedLayout::Descriptor> SharedLayout::wgmma_descriptor(bool k_major) const {
+  const int64_t span = swizzle ? swizzle : chunk_bytes, group = 8 * span;  // 8 rows
+  if (pitch != span || panel * element_bytes != span || rows % 8 != 0) return std::nullopt;
+  // Only operands of 16 bits are read along the axis that stays.
+  if (!k_major && element_bytes != 2) return std::nullopt;
+  const int mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
+  if (k_major) return Descriptor{swizzle ? chunk_bytes : panel_bytes(), group, mode};
+  // Without a swizzle the stride is that of the axis that stays, whichever is the neighbours'.
+  return swizzle ? Descriptor{panel_bytes(), group, mode} : Descriptor{group, panel_bytes(), mode};
+}
+
+SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major major, int stages) {
+  const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
+  // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange.
+  const int64_t turns = std::min(chunks & -chunks, chunks_a_line);
+  return {.rows = rows,
+          .width = width,
+          .element_bytes = element_bytes,
+          .major = major,
+          .swizzle = turns > 1 ? static_cast<int>(turns) * SharedLayout::chunk_bytes : 0,
+          .panel = width,
+          .pitch = width * element_bytes,
+          .stages = stages};
+}
+
+SharedLayout in_panels(int64_t rows, int64_t width, int element_bytes, int swizzle, Major major, int stages) {
+  const int64_t span = swizzle ? swizzle : SharedLayout::chunk_bytes;
+  return {.rows = rows,
+          .width = width,
+          .element_bytes = element_bytes,
+          .major = major,
+          .swizzle = swizzle,
+          .panel = span / element_bytes,
+          .pitch = span,
+          .stages = stages};
+}
+
+namespace {
+
+// For each group of lanes that is served at once the words it wants.
+std::vector<std::set<int64_t>> words_of(const std::vector<int64_t>& offsets, int bytes) {
+  const size_t lanes = bytes > bank_bytes ? static_cast<size_t>(banks * bank_bytes / bytes) : size_t{banks};
+  std::vector<std::set<int64_t>> groups((offsets.size() + lanes - 1) / lanes);
+  for (size_t i = 0; i < offsets.size(); ++i)
+    for (int64_t at = offsets[i]; offsets[i] >= 0 && at < offsets[i] + bytes; at += bank_bytes)
+      groups[i / lanes].insert(at / bank_bytes);
+  return groups;
+}
+
+}  // namespace
+
+int shared_passes(const std::vector<int64_t>& offsets, int bytes) {
+  int passes = 0;
+  for (const auto& words : words_of(offsets, bytes)) {
+    std::array<int, banks> wanted{};
+    for (int64_t word : words) ++wanted[static_cast<size_t>(word % banks)];
+    passes += *std::max_element(wanted.begin(), wanted.end());
+  }
+  return passes;
+}
+
+int least_passes(const std::vector<int64_t>& offsets, int bytes) {
+  int passes = 0;
+  for (const auto& words : words_of(offsets, bytes))
+    passes += static_cast<int>((words.size() + banks - 1) / banks);
+  return passes;
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,228 @@
+// Orders of the elements' digits, tried out on the banks.
+#include "cuda/shared_move.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "cuda/shared_layout.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int lanes = 32, most_bytes = 16;
+
+int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
+
+using End = std::optional<IndexPlace> PlaceDigit::*;  // from or to
+
+bool read_at(const PlaceDigit& digit, End end, Level level) {
+  return digit.*end && (digit.*end)->level == level;
+}
+// The bit of the lane's number, or none.
+int lane_bit(const PlaceDigit& digit, End end) {
+  return read_at(digit, end, Level::lane) ? log2_of((digit.*end)->stride) : lanes;
+}
+
+class Order {
+ public:
+  Order(const std::vector<PlaceDigit>& all, int element_bytes) : bytes(element_bytes) {
+    for (const PlaceDigit& digit : all)
+      if (digit.from) (digit.extent == 2 ? twos : odd).push_back(digit);
+  }
+
+  // `many` digits of the registers of one side lowest, those of both sides' before; then what lanes of the
+  // two sides differ in, which share the banks by folds.
+  SharedMove ordered(End vector, int many, const Layout& from, const Layout& to, int threads) const;
+
+ private:
+  int bytes;
+  std::vector<PlaceDigit> twos, odd;
+};
+
+// How many of the first digits are the register's on that side.
+int vector_digits(const std::vector<PlaceDigit>& order, size_t count, End end) {
+  int digits = 0;
+  while (digits < static_cast<int>(count) && read_at(order[static_cast<size_t>(digits)], end, Level::reg))
+    ++digits;
+  return digits;
+}
+
+// Lanes that are served at once differ in so many bits.
+int served_bits(int access_bytes) { return access_bytes == 16 ? 3 : access_bytes == 8 ? 4 : 5; }
+
+// Fills one side; the digits stand in the order of the offset. Returns the register of each element accessed.
+std::vector<int> accesses(const std::vector<PlaceDigit>& order, const std::vector<int64_t>& weights, End end,
+                          int vector, SharedMove::Side& side) {
+  side.together = 1 << vector;
+  std::vector<int> registers(1, 0);
+  side.at.assign(1, 0);
+  for (size_t i = 0; i < order.size(); ++i) {
+    const PlaceDigit& digit = order[i];
+    if (!(digit.*end)) continue;
+    const auto [level, stride] = *(digit.*end);
+    if (level != Level::reg) {
+      side.thread.push_back({level, stride, digit.extent, 0, weights[i]});
+      continue;
+    }
+    const bool inside = static_cast<int>(i) < vector;
+    const size_t count = registers.size(), places = side.at.size();
+    for (int value = 1; value < digit.extent; ++value) {
+      for (size_t r = 0; r < count; ++r) registers.push_back(registers[r] + value * stride);
+      for (size_t a = 0; !inside && a < places; ++a) side.at.push_back(side.at[a] + value * weights[i]);
+    }
+  }
+  return registers;
+}
+
+// Neighbouring digits that count on become one.
+std::vector<Digit> joined(std::vector<Digit> digits) {
+  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) {
+    return a.level != b.level ? a.level < b.level : a.stride < b.stride;
+  });
+  std::vector<Digit> all;
+  for (const Digit& digit : digits) {
+    Digit* last = all.empty() ? nullptr : &all.back();
+    if (last && last->level == digit.level && last->stride * last->extent == digit.stride &&
+        last->weight * last->extent == digit.weight)
+      last->extent *= digit.extent;
+    else
+      all.push_back(digit);
+  }
+  return all;
+}
+
+SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout& to, int threads) const {
+  std::vector<PlaceDigit> left = twos, order;
+  const auto take = [&](auto&& wanted, size_t most) {
+    std::vector<PlaceDigit> taken;
+    for (size_t i = 0; i < left.size() && taken.size() < most;) {
+      if (!wanted(left[i])) {
+        ++i;
+        continue;
+      }
+      taken.push_back(left[i]);
+      left.erase(left.begin() + static_cast<std::ptrdiff_t>(i));
+    }
+    order.insert(order.end(), taken.begin(), taken.end());
+    return taken.size();
+  };
+  const End other = vector == &PlaceDigit::from ? &PlaceDigit::to : &PlaceDigit::from;
+  // A vector of digits that lanes of the other side differ in leaves them fewer to meet in.
+  std::stable_sort(left.begin(), left.end(), [&](const PlaceDigit& a, const PlaceDigit& b) {
+    return lane_bit(a, other) < lane_bit(b, other);
+  });
+  const auto registers = [&](End end) {
+    return [end](const PlaceDigit& digit) { return read_at(digit, end, Level::reg); };
+  };
+  const auto both = [&](const PlaceDigit& digit) {
+    return registers(&PlaceDigit::from)(digit) && registers(&PlaceDigit::to)(digit);
+  };
+  size_t vectors = take(both, static_cast<size_t>(many));
+  vectors += take(registers(vector), static_cast<size_t>(many) - vectors);
+  const int write = vector_digits(order, vectors, &PlaceDigit::from),
+            read = vector_digits(order, vectors, &PlaceDigit::to);
+
+  // Digits in which lanes that are served at once differ, on each side.
+  const auto differ = [&](End end, int digits) {
+    return [end, bits = served_bits(bytes << digits)](const PlaceDigit& digit) {
+      return lane_bit(digit, end) < bits;
+    };
+  };
+  const auto writers = differ(&PlaceDigit::from, write), readers = differ(&PlaceDigit::to, read);
+  const auto in_line = static_cast<size_t>(log2_of(SharedLayout::line_bytes / bytes));
+  const auto room = [&] { return in_line > order.size() ? in_line - order.size() : 0; };
+  take([&](const PlaceDigit& digit) { return writers(digit) && readers(digit); }, room());
+  const auto count = [&](auto&& wanted) {
+    return static_cast<size_t>(std::count_if(left.begin(), left.end(), wanted));
+  };
+  size_t pairs = 0, first = order.size();
+  if (count(writers) + count(readers) > room()) pairs = std::min({count(writers), count(readers), room()});
+  take(writers, pairs ? pairs : room());
+  // What has no partner stands in the line itself.
+  take(writers, room());
+  take(readers, std::min(room(), count(readers) - pairs));
+  take([&](const PlaceDigit& digit) { return !readers(digit); }, room());
+  const size_t second = order.size();
+  if (pairs) take(readers, pairs);
+
+  SharedMove move;
+  if (pairs)
+    move.folds.push_back({static_cast<int>(second), static_cast<int>(first), static_cast<int>(pairs)});
+  take([](const PlaceDigit&) { return true; }, left.size());
+  order.insert(order.end(), odd.begin(), odd.end());
+  std::vector<int64_t> weights;
+  for (const PlaceDigit& digit : order) weights.push_back(move.elements), move.elements *= digit.extent;
+
+  move.given = accesses(order, weights, &PlaceDigit::from, write, move.write);
+  const std::vector<int> got = accesses(order, weights, &PlaceDigit::to, read, move.read);
+  // Of registers that hold the same, that of which all other digits are 0.
+  for (int r = 0; r < to.registers(); ++r) {
+    int same = 0;
+    for (const PlaceDigit& digit : order)
+      if (read_at(digit, &PlaceDigit::to, Level::reg))
+        same += r / digit.to->stride % digit.extent * digit.to->stride;
+    move.taken.push_back(static_cast<int>(std::find(got.begin(), got.end(), same) - got.begin()));
+  }
+  const int copies = from.replicas(threads);
+  for (SharedMove::Side* side : {&move.write, &move.read}) {
+    side->thread = joined(std::move(side->thread));
+    // Other accesses are the same but for a constant, which only changes the banks' order.
+    std::vector<int64_t> offsets;
+    for (int lane = 0; lane < lanes; ++lane) {
+      const bool wanted = side == &move.read || (lane & copies) == 0;
+      offsets.push_back(wanted ? move.offset(*side, 0, lane, 0) * bytes : -1);
+    }
+    const auto count = static_cast<int>(side->at.size());
+    side->passes = count * shared_passes(offsets, side->together * bytes);
+    side->least = count * least_passes(offsets, side->together * bytes);
+  }
+  return move;
+}
+
+int64_t asked(const SharedMove& move) {
+  // An access takes a place in the queue, however little it asks for.
+  const auto of = [](const SharedMove::Side& side) {
+    return 2 * int64_t{side.passes} + static_cast<int64_t>(side.at.size());
+  };
+  return of(move.write) + of(move.read);
+}
+
+}  // namespace
+
+int64_t SharedMove::folded(int64_t offset) const {
+  int64_t to = offset;
+  for (const Fold& fold : folds) to ^= (offset >> fold.from & ((1 << fold.bits) - 1)) << fold.to;
+  return to;
+}
+int64_t SharedMove::exchanged() const {
+  int64_t bits = 0;
+  for (const Fold& fold : folds) bits |= ((int64_t{1} << fold.bits) - 1) << fold.to;
+  return bits;
+}
+
+int64_t SharedMove::offset(const Side& side, int block, int thread, int i) const {
+  int64_t at = side.at[static_cast<size_t>(i)];
+  for (const Digit& digit : side.thread) {
+    const int index = digit.level == Level::lane   ? thread % lanes
+                      : digit.level == Level::warp ? thread / lanes
+                                                   : block;
+    at += index / digit.stride % digit.extent * digit.weight;
+  }
+  return folded(at);
+}
+
+std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_weights, const Layout& to,
+                                      const Weights& to_weights, int element_bytes, int threads) {
+  const auto digits = place_digits(from, from_weights, to, to_weights);
+  if (!digits) return std::nullopt;
+  const Order order(*digits, element_bytes);
+  std::optional<SharedMove> best;
+  for (int many = log2_of(most_bytes / element_bytes); many >= 0; --many)
+    for (const End end : {&PlaceDigit::from, &PlaceDigit::to}) {
+      SharedMove move = order.ordered(end, many, from, to, threads);
+      if (!best || asked(move) < asked(*best)) best = std::move(move);
+    }
+  return best;
+}
+
+}  // namespace tile::cuda

@@ -1,0 +1,241 @@
+// Bits of the lane's number and of the register's, paired.
+#include "cuda/shuffle_plan.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+
+#include "cuda/register_map.h"
+
+namespace tile::cuda {
+namespace {
+
+constexpr int lane_bits = 5;
+
+int bit_of(int stride) { return std::countr_zero(static_cast<unsigned>(stride)); }
+
+// What bit of the own number a bit of the other lane's is: of the lane, of the warp, or 0.
+struct Source {
+  enum class Of { own, lane, warp, zero } of = Of::own;
+  int bit = 0;
+};
+
+struct Passive {  // in registers before and behind
+  int extent, from, to;
+};
+struct Crossing {
+  int reg, bit;  // stride of the register, bit of the lane or warp
+};
+
+// Digits that read and write runs of bits.
+std::vector<Digit> lane_digits(const std::array<Source, lane_bits>& sources, bool& own) {
+  own = true;
+  std::vector<Digit> digits;
+  for (int bit = 0; bit < lane_bits; ++bit) {
+    Source source = sources[static_cast<size_t>(bit)];
+    if (source.of == Source::Of::own) source = {Source::Of::lane, bit};
+    own = own && source.of == Source::Of::lane && source.bit == bit;
+    if (source.of == Source::Of::zero) continue;
+    const Level level = source.of == Source::Of::lane ? Level::lane : Level::warp;
+    const int stride = 1 << source.bit, weight = 1 << bit;
+    if (!digits.empty()) {
+      Digit& last = digits.back();
+      if (last.level == level && last.stride * last.extent == stride && last.weight * last.extent == weight) {
+        last.extent *= 2;
+        continue;
+      }
+    }
+    digits.push_back({level, stride, 2, 0, weight});
+  }
+  return digits;
+}
+
+class Planner {
+ public:
+  // False: the digit cannot stay in its warp.
+  bool add(const PlaceDigit& digit) {
+    if (!digit.to) return missing_behind(digit);
+    if (!digit.from) return true;  // padding, or a copy
+    const IndexPlace from = *digit.from, to = *digit.to;
+    const auto is = [&](Level a, Level b) { return from.level == a && to.level == b; };
+    if (from.level == Level::cta || to.level == Level::cta || from.level == Level::warp) return from == to;
+    if (is(Level::reg, Level::reg))
+      passive.push_back({digit.extent, from.stride, to.stride});
+    else if (is(Level::reg, Level::lane))
+      to_lane.push_back({from.stride, bit_of(to.stride)});
+    else if (is(Level::reg, Level::warp))
+      to_warp.push_back({from.stride, bit_of(to.stride)});
+    else if (is(Level::lane, Level::reg))
+      to_register.push_back({to.stride, bit_of(from.stride)});
+    else
+      read(from.stride) = {to.level == Level::lane ? Source::Of::lane : Source::Of::warp, bit_of(to.stride)};
+    return true;
+  }
+
+  bool pair(const Layout& from);
+  ShufflePlan plan(const Layout& to, int element_bytes) const;
+
+ private:
+  // Of an element that is there the digit is 0.
+  bool missing_behind(const PlaceDigit& digit) {
+    if (digit.from->level == Level::lane) read(digit.from->stride) = {Source::Of::zero, 0};
+    return digit.from->level != Level::warp && digit.from->level != Level::cta;
+  }
+  Source& read(int stride) { return sources[static_cast<size_t>(bit_of(stride))]; }
+
+  std::vector<Passive> passive;
+  std::vector<Crossing> to_lane, to_warp, to_register;
+  std::array<Source, lane_bits> sources{};
+  struct Pair {
+    int reg, given, taken, to;  // stride before; the lanes' bits; stride behind
+  };
+  std::vector<Pair> pairs;
+  std::vector<std::pair<int, ShufflePlan::Bit>> selects;  // stride before
+};
+
+bool Planner::pair(const Layout& from) {
+  const int free = from.replicas(32);
+  int used = 0;
+  const auto select = [&](const Crossing& crossing, int bit) {
+    used |= 1 << bit;
+    sources[static_cast<size_t>(bit)] = {Source::Of::lane, crossing.bit};
+    selects.push_back({crossing.reg, {Level::lane, bit}});
+  };
+  // Lanes that hold the same elements may each give another of them: first of all to themselves.
+  std::erase_if(to_lane, [&](const Crossing& crossing) {
+    if (!(free >> crossing.bit & 1)) return false;
+    select(crossing, crossing.bit);
+    return true;
+  });
+  const auto exchange = [&](const Crossing& crossing, bool same) {
+    const auto with = std::find_if(to_register.begin(), to_register.end(),
+                                   [&](const Crossing& other) { return !same || other.bit == crossing.bit; });
+    if (with == to_register.end()) return false;
+    sources[static_cast<size_t>(with->bit)] = {Source::Of::lane, crossing.bit};
+    pairs.push_back({crossing.reg, with->bit, crossing.bit, with->reg});
+    to_register.erase(with);
+    return true;
+  };
+  std::erase_if(to_lane, [&](const Crossing& crossing) { return exchange(crossing, true); });
+  std::erase_if(to_lane, [&](const Crossing& crossing) {
+    const int left = free & ~used;
+    if (left) return select(crossing, bit_of(left & -left)), true;
+    return exchange(crossing, false);
+  });
+  if (!to_lane.empty()) return false;
+  for (const Crossing& crossing : to_warp) selects.push_back({crossing.reg, {Level::warp, crossing.bit}});
+  for (const Crossing& crossing : to_register)
+    sources[static_cast<size_t>(crossing.bit)] = {Source::Of::zero, 0};
+  return true;
+}
+
+ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
+  ShufflePlan plan;
+  plan.lane = lane_digits(sources, plan.own_lane);
+  // Digits of a word's number: what is exchanged, what other lanes give in turn, then what stays in
+  // registers.
+  struct WordDigit {
+    int extent, from, to, flip;
+  };
+  std::vector<WordDigit> words, parts;
+  for (const Pair& pair : pairs) {
+    words.push_back({2, pair.reg, pair.to, 1 << pair.given});
+    plan.exchanges.push_back({pair.given, pair.taken});
+  }
+  for (const Crossing& crossing : to_register) words.push_back({2, 0, crossing.reg, 1 << crossing.bit});
+  std::vector<Passive> kept = passive;
+  std::sort(kept.begin(), kept.end(), [](const Passive& a, const Passive& b) { return a.from < b.from; });
+  for (const Passive& each : kept) {
+    const bool part = each.extent == 2 && plan.together * 2 * element_bytes <= 4;
+    (part ? parts : words).push_back({each.extent, each.from, each.to, 0});
+    if (part) plan.together *= 2;
+  }
+  for (const WordDigit& digit : words) plan.words *= digit.extent;
+  const auto sum = [](const std::vector<WordDigit>& digits, int index, int WordDigit::*of) {
+    int total = 0;
+    for (const WordDigit& digit : digits) total += index % digit.extent * (digit.*of), index /= digit.extent;
+    return total;
+  };
+  std::vector<int> flat(static_cast<size_t>(to.registers()), 0);
+  for (int w = 0; w < plan.words << selects.size(); ++w) {
+    int selected = 0;
+    for (size_t i = 0; i < selects.size(); ++i)
+      if ((w / plan.words) >> i & 1) selected += selects[i].first;
+    for (int e = 0; e < plan.together; ++e) {
+      const int word = w % plan.words;
+      plan.from.push_back(selected + sum(words, word, &WordDigit::from) + sum(parts, e, &WordDigit::from));
+      if (w < plan.words)
+        flat[static_cast<size_t>(sum(words, word, &WordDigit::to) + sum(parts, e, &WordDigit::to))] =
+            word * plan.together + e;
+    }
+    if (w < plan.words) plan.flips.push_back(sum(words, w, &WordDigit::flip));
+  }
+  for (const auto& [stride, bit] : selects) plan.selects.push_back(bit);
+  // Of registers that hold the same, that of which all other digits are 0.
+  for (int r = 0; r < to.registers(); ++r) {
+    int first = 0;
+    for (const auto* digits : {&words, &parts})
+      for (const WordDigit& digit : *digits) first += r / digit.to % digit.extent * digit.to;
+    plan.to.push_back(flat[static_cast<size_t>(first)]);
+  }
+  return plan;
+}
+
+int lane_of(const std::vector<Digit>& digits, int thread) {
+  int64_t lane = 0;
+  for (const Digit& digit : digits) {
+    const int index = digit.level == Level::lane ? thread % 32 : thread / 32;
+    lane += index / digit.stride % digit.extent * digit.weight;
+  }
+  return static_cast<int>(lane);
+}
+
+}  // namespace
+
+int ShufflePlan::shuffles() const {
+  return static_cast<int>(
+      std::count_if(flips.begin(), flips.end(), [&](int flip) { return flip || !own_lane; }));
+}
+int ShufflePlan::picks() const {
+  return words * ((1 << selects.size()) - 1) + 2 * words * static_cast<int>(exchanges.size());
+}
+
+std::pair<int, int> ShufflePlan::source(int thread, int r) const {
+  const int warp = thread / 32, at = to[static_cast<size_t>(r)];
+  const auto bit = [](int number, int i) { return number >> i & 1; };
+  int word = at / together;
+  for (size_t i = 0; i < exchanges.size(); ++i) word ^= bit(thread, exchanges[i].taken) << i;
+  const int giver = warp * 32 + (lane_of(lane, thread) ^ flips[static_cast<size_t>(word)]);
+  for (size_t i = 0; i < exchanges.size(); ++i) word ^= bit(giver, exchanges[i].given) << i;
+  for (size_t i = 0; i < selects.size(); ++i)
+    word += (bit(selects[i].level == Level::lane ? giver : warp, selects[i].bit) * words) << i;
+  return {giver, from[static_cast<size_t>(word * together + at % together)]};
+}
+
+std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_weights, const Layout& to,
+                                        const Weights& to_weights, int element_bytes, int threads, int blocks,
+                                        const char*& why_not) {
+  const auto digits = place_digits(from, from_weights, to, to_weights);
+  if (!digits) return why_not = "the digits of one layout cut through those of the other", std::nullopt;
+  Planner planner;
+  bool whole = !from.padded() && !to.padded();
+  for (const PlaceDigit& digit : *digits) {
+    if (!planner.add(digit)) return why_not = "elements go to other warps", std::nullopt;
+    whole = whole && digit.from && digit.to;
+  }
+  if (!planner.pair(from)) return why_not = "lanes would have to give two elements at once", std::nullopt;
+  ShufflePlan plan = planner.plan(to, element_bytes);
+  // The place of padding may be that of an element elsewhere.
+  for (int thread = 0; !whole && thread < threads; ++thread)
+    for (int r = 0; r < to.registers(); ++r) {
+      const auto [giver, given] = plan.source(thread, r);
+      for (int block = 0; block < blocks; ++block)
+        if (holds(to, block, thread, r) &&
+            !(holds(from, block, giver, given) &&
+              place(from, from_weights, block, giver, given) == place(to, to_weights, block, thread, r)))
+          return why_not = "padding stands between the elements", std::nullopt;
+    }
+  return plan;
+}
+
+}  // namespace tile::cuda
