@@ -89,7 +89,7 @@ bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
     return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
-      return each.name().starts_with("reduce_") && layout_of(operand).across_blocks();
+      return reduces(each) && layout_of(operand).across_blocks();
     });
   };
   bool any = across(op);
@@ -148,20 +148,23 @@ void Emitter::meet_blocks(const Op& op) {
   met_ = true;
 }
 
-void Emitter::result(const Op& op, const std::string& expression) {
-  const Value* value = op.results[0];
+void Emitter::result(const Op& op, const std::string& expression) { result(op, op.results[0], expression); }
+void Emitter::result(const Op& op, const Value* value, const std::string& expression) {
   const std::string type =
       value->type.is_array() ? array_type(value) : this->type(value->type, layout_of(value));
   line(op, str("const ", type, " ", name(value), " = ", expression, ";"));
 }
 
 void Emitter::result_in(const Op& op, const Layout& given, const std::string& expression) {
-  const Value* value = op.results[0];
-  if (given == layout_of(value)) return result(op, expression);
+  result_in(op, op.results[0], given, expression);
+}
+void Emitter::result_in(const Op& op, const Value* value, const Layout& given,
+                        const std::string& expression) {
+  if (value->type.is_scalar() || given == layout_of(value)) return result(op, value, expression);
   const std::string before = temporary();
   line(op, str("const ", type(value->type, given), " ", before, " = ", expression, ";"));
   const Weights weights = row_major(value->type.shape);
-  result(op, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
+  result(op, value, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
 }
 
 std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& wanted) {

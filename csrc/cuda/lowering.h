@@ -22,6 +22,8 @@ struct Lowering {
                                   const Layout& layout) = nullptr;
   // Whether its tiles may be dealt over the blocks of a cluster.
   bool across = false;
+  // Whether it combines elements in any order to fewer, also those of other threads and blocks.
+  bool reduces = false;
   // An element of the result from those of the operands. `moves`: it is the operand's itself.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
@@ -36,6 +38,7 @@ struct AddLowering {
 };
 const Lowering* find_lowering(std::string_view primitive);
 bool has_cuda_body(std::string_view primitive);
+bool reduces(const Op& op);
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
 // Of ops all of whose tiles have one layout.

@@ -6,6 +6,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "cuda/lowering.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -79,7 +80,7 @@ class Repeater {
   }
 
  private:
-  static bool reduces(const Op& op) { return op.name().starts_with("reduce_") && large(op.operands[0]); }
+  static bool reduces(const Op& op) { return cuda::reduces(op) && large(op.operands[0]); }
   // Moves a reduction, and what it needs, before an earlier one that it does not depend on: side by side they
   // share a barrier.
   void join_reductions() {

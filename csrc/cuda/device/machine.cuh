@@ -175,7 +175,12 @@ TILE u32 shared_address_of(int block, const void* at) {
 template <class T>
 TILE void store_shared_of(int block, void* to, T from, int) {
   const u32 address = shared_address_of(block, to);
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (sizeof(T) == 16) {
+    u64 bits[2];
+    memcpy(bits, &from, 16);
+    asm volatile("st.shared::cluster.v2.u64 [%0], {%1, %2};" ::"r"(address), "l"(bits[0]), "l"(bits[1])
+                 : "memory");
+  } else if constexpr (sizeof(T) == 8) {
     u64 bits;
     memcpy(&bits, &from, 8);
     asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(address), "l"(bits) : "memory");
@@ -252,6 +257,8 @@ TILE void mma_16_8_16<f16>(f32* sums, const u32 (&left)[4], u32 right0, u32 righ
 
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
+// Of a lane by its number, of which the lowest five bits count.
+TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
 // Adds at once; compare_swap gives what stood there. A word may reach beyond an array of smaller elements.
 TILE void atomic_add_global(f32* to, f32 x, int) {

@@ -118,16 +118,21 @@ struct Shuffled {
   u32 given, taken;
   int from;
 };
+inline void exchange(void** all, int count) {
+  for (int i = 0; i < count; ++i) {
+    Shuffled* to = (Shuffled*)all[i];
+    if (to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
+  }
+}
 TILE u32 shuffle_xor(u32 x, int mask, int line, const char* file = __builtin_FILE(),
                      int at = __builtin_LINE()) {
   Shuffled mine{x, x, lane() ^ mask};
-  emulator::meet(emulator::Group::warp(), {"the shuffle_xor", line, file, at}, &mine,
-                 [](void** all, int count) {
-                   for (int i = 0; i < count; ++i) {
-                     Shuffled* to = (Shuffled*)all[i];
-                     if (to->from < count) to->taken = ((Shuffled*)all[to->from])->given;
-                   }
-                 });
+  emulator::meet(emulator::Group::warp(), {"the shuffle_xor", line, file, at}, &mine, exchange);
+  return mine.taken;
+}
+TILE u32 shuffle(u32 x, int from, int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
+  Shuffled mine{x, x, from & 31};
+  emulator::meet(emulator::Group::warp(), {"the shuffle", line, file, at}, &mine, exchange);
   return mine.taken;
 }
 
