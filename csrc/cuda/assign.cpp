@@ -196,7 +196,7 @@ void LayoutPlan::connect(const Block& block) {
         link(nullptr, op->operands[i + (counted ? 3 : 0)], op->results[i]);
       }
     }
-    if (!op->regions.empty()) continue;
+    if (counted || op->is("loop") || op->is("if")) continue;
     std::vector<const Value*> values(op->operands.begin(), op->operands.end());
     values.insert(values.end(), op->results.begin(), op->results.end());
     for (size_t i = 0; i < values.size(); ++i)

@@ -88,9 +88,10 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
-    return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
-      return reduces(each) && layout_of(operand).across_blocks();
-    });
+    const Lowering* lowering = find_lowering(each.name());
+    return lowering && lowering->exchanges &&
+           std::any_of(each.operands.begin(), each.operands.end(),
+                       [&](const Value* operand) { return layout_of(operand).across_blocks(); });
   };
   bool any = across(op);
   for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { any = any || across(inner); });

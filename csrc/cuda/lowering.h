@@ -22,7 +22,9 @@ struct Lowering {
                                   const Layout& layout) = nullptr;
   // Whether its tiles may be dealt over the blocks of a cluster.
   bool across = false;
-  // Whether it combines elements in any order to fewer, also those of other threads and blocks.
+  // Whether the blocks of a cluster send each other something for it.
+  bool exchanges = false;
+  // Whether it combines elements to fewer, in any order and through any layout.
   bool reduces = false;
   // An element of the result from those of the operands. `moves`: it is the operand's itself.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;

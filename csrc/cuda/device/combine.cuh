@@ -1,7 +1,7 @@
 // Reductions and scans with a function of the kernel's, which is associative and need not be commutative: what
 // is combined stands side by side along the axis. A thread combines runs of its registers; steps join the
 // totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
-// digits; a scan then goes through each run once more, from what comes before it on.
+// digits; a scan then adds what comes before it to each run.
 #pragma once
 #include "cuda/device/reduce.cuh"
 
@@ -323,19 +323,22 @@ struct Steps<Step, More...> {
   }
 };
 
-template <class Way, class Combine, class L, class... T>
-TILE auto joined_runs(Combine combine, int line, const Meeting& memory, const Tile<T, L>&... tiles) {
-  Running<Way, Values<T...>> of;
+// Of a scan the running values of each run are left in place.
+template <class Way, class V, class Combine, class... Tiles>
+TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&... tiles) {
+  Running<Way, V> of;
   TILE_UNROLL
   for (int run = 0; run < Way::count; ++run) {
-    const auto element = [&](int i) -> Maybe<Values<T...>> {
-      const int r = Way::element(run, i);
-      return {values_at(r, tiles...), Way::there(r)};
-    };
-    of.total[run] = element(0);
+    int r = Way::element(run, 0);
+    Maybe<V> sum = {values_at(r, tiles...), Way::there(r)};
     TILE_UNROLL
-    for (int i = 1; i < Way::Of::length; ++i) of.total[run] = joined(combine, of.total[run], element(i));
-    of.before[run] = {of.total[run].values, false};
+    for (int i = 1; i < Way::Of::length; ++i) {
+      r = Way::element(run, i);
+      sum = joined(combine, sum, Maybe<V>{values_at(r, tiles...), Way::there(r)});
+      if constexpr (Way::scan) put_values(r, sum.values, tiles...);
+    }
+    of.total[run] = sum;
+    of.before[run] = {sum.values, false};
   }
   Way::Of::Joins::template join<Way, 1, 0, 0>(combine, of, line, memory);
   return of;
@@ -345,25 +348,25 @@ TILE auto joined_runs(Combine combine, int line, const Meeting& memory, const Ti
 template <class Plan, class To, bool turned, class Combine, class L, class... T>
 TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const Tile<T, L>&... tiles) {
   using Way = tile::Way<Plan, L, false, false, turned>;
-  const auto of = joined_runs<Way>(combine, line, memory, tiles...);
+  const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
   Tile<Values<T...>, To> to;
   TILE_UNROLL
   for (int r = 0; r < To::registers; ++r) to.x[r] = of.total[r * Plan::runs].values;
   return to;
 }
-// The running values stand where the elements did.
+// The running values stand where the elements did. What comes before a run is added to each at the end, not
+// carried through it: so sums are rounded seldom.
 template <class Plan, bool reverse, bool turned, class Combine, class L, class... T>
 TILE void scan_axis(Combine combine, int line, const Meeting& memory, Tile<T, L>&... tiles) {
   using Way = tile::Way<Plan, L, true, reverse, turned>;
-  const auto of = joined_runs<Way>(combine, line, memory, tiles...);
+  const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
   TILE_UNROLL
   for (int run = 0; run < Way::count; ++run) {
-    Maybe<Values<T...>> sum = of.before[run];
     TILE_UNROLL
     for (int i = 0; i < Plan::length; ++i) {
       const int r = Way::element(run, i);
-      sum = joined(combine, sum, {values_at(r, tiles...), Way::there(r)});
-      put_values(r, sum.values, tiles...);
+      const Maybe<Values<T...>> inside = {values_at(r, tiles...), Way::there(r)};
+      put_values(r, joined(combine, of.before[run], inside).values, tiles...);
     }
   }
 }

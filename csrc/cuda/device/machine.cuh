@@ -282,6 +282,35 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   atomic_add_global(to + 1, y, line);
 #endif
 }
+// 16-bit floats, where the chip adds them, by their bits; also two neighbours, at a multiple of 4 bytes.
+template <class T>
+constexpr bool adds_global = false;
+template <class T>
+TILE void atomic_add_global_bits(u16* to, u16 x, int line);
+template <class T>
+TILE void atomic_add_global_bits(u32* to, u32 x, int line);
+template <>
+constexpr bool adds_global<f16> = true;
+template <>
+TILE void atomic_add_global_bits<f16>(u16* to, u16 x, int) {
+  asm volatile("red.global.add.noftz.f16 [%0], %1;" ::"l"(to), "h"(x) : "memory");
+}
+template <>
+TILE void atomic_add_global_bits<f16>(u32* to, u32 x, int) {
+  asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+#if __CUDA_ARCH__ >= 900
+template <>
+constexpr bool adds_global<bf16> = true;
+template <>
+TILE void atomic_add_global_bits<bf16>(u16* to, u16 x, int) {
+  asm volatile("red.global.add.noftz.bf16 [%0], %1;" ::"l"(to), "h"(x) : "memory");
+}
+template <>
+TILE void atomic_add_global_bits<bf16>(u32* to, u32 x, int) {
+  asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+#endif
 TILE u32 load_global_word(const u32* at, int) {
   u32 x;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");

@@ -16,17 +16,20 @@ std::optional<std::vector<Digit>> digits_along(const Layout& layout, int axis) {
     if (digit.axis == axis) digits.push_back(digit);
   std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.weight < b.weight; });
   int64_t weight = 1;
+  int blocks = 0;
   for (const Digit& digit : digits) {
-    if (digit.weight != weight || digit.level == Level::cta) return std::nullopt;
+    blocks += digit.level == Level::cta;
+    if (digit.weight != weight) return std::nullopt;
     weight *= digit.extent;
   }
+  if (blocks > 1) return std::nullopt;  // they meet once
   return digits;
 }
 
 // The struct that device/combine.cuh asks for, and the shared memory of its steps.
 struct Plan {
   std::string name;
-  int64_t slots = 0;  // of values, in shared memory
+  int64_t slots = 0, cluster_slots = 0;  // of values, in shared memory
   int warp_steps = 0;
 };
 
@@ -55,12 +58,16 @@ std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
   return registers;
 }
 
+// How many numbers differ in these bits alone.
+int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
+
 Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
   const std::vector<Digit> digits = *digits_along(layout, axis);
   const Layout lines = layout.without({axis});
   const int replicas = layout.replicas(emitter.plan().threads());
   Plan plan;
-  int length = 1, runs = 1, joined = 1, lanes = replicas & 31;
+  const int all_warps = emitter.plan().warps();
+  int length = 1, runs = 1, joined = 1, lanes = replicas & 31, warps = replicas >> 5;
   std::vector<std::string> steps;
   size_t next = 0;
   for (; next < digits.size() && digits[next].level == Level::reg; ++next) length *= digits[next].extent;
@@ -73,13 +80,17 @@ Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
       joined *= digit.extent;
       continue;
     }
-    steps.push_back(
-        str(digit.level == Level::lane ? "Lanes<" : "Warps<", digit.stride, ", ", digit.extent, ">"));
-    if (digit.level == Level::lane) lanes |= (digit.extent - 1) * digit.stride;
-    if (digit.level != Level::warp) continue;
-    const int64_t columns = int64_t{1} << std::popcount(31u & ~static_cast<unsigned>(lanes));
-    plan.slots = std::max(plan.slots, lines.registers() * (runs / joined) * emitter.plan().warps() * columns);
-    ++plan.warp_steps;
+    const char* step = digit.level == Level::lane ? "Lanes" : digit.level == Level::warp ? "Warps" : "Blocks";
+    steps.push_back(str(step, "<", digit.stride, ", ", digit.extent, ">"));
+    const int bits = (digit.extent - 1) * digit.stride, totals = lines.registers() * (runs / joined);
+    if (digit.level == Level::lane) lanes |= bits;
+    if (digit.level == Level::warp) {
+      plan.slots = std::max(plan.slots, totals * all_warps * count_of(31 & ~lanes));
+      ++plan.warp_steps;
+      warps |= bits;
+    }
+    if (digit.level == Level::cta)
+      plan.cluster_slots = totals * digit.extent * count_of((all_warps - 1) & ~warps) * count_of(31 & ~lanes);
   }
   const std::vector<int> registers = places_of(layout, lines, axis, digits);
   bool in_order = true;
@@ -87,7 +98,7 @@ Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
   plan.name = emitter.define_struct(
       "Along",
       str("  static constexpr int axis = ", axis, ", lines = ", lines.registers(), ", runs = ", runs,
-          ", length = ", length, ", replicas = ", replicas, ", all_warps = ", emitter.plan().warps(), ";\n",
+          ", length = ", length, ", replicas = ", replicas, ", all_warps = ", all_warps, ";\n",
           "  TILE static constexpr int at(int i) { ",
           in_order ? "return i;" : str("constexpr int to[] = {", join(registers), "}; return to[i];"), " }\n",
           "  using Joins = Steps<", join(steps), ">;\n"));
@@ -137,16 +148,12 @@ void emit_combine(Emitter& emitter, const Op& op) {
   constexpr int64_t most_turned = 2048;  // small enough to have twice
   const int64_t bytes = plan.slots * slot_bytes(op);
   const bool turned = plan.warp_steps == 1 && bytes <= most_turned;
-  std::string memory = "nullptr";
-  if (turned) {
-    memory = emitter.turned_memory(op, bytes);
-  } else if (bytes) {
-    emitter.need_shared(op, bytes);
-    memory = "shared_memory()";
-  }
+  if (bytes && !turned) emitter.need_shared(op, bytes);
+  std::string memory = turned ? emitter.turned_memory(op, bytes) : bytes ? "shared_memory()" : "nullptr";
+  if (plan.cluster_slots) memory += ", " + emitter.cluster_memory(op, plan.cluster_slots * slot_bytes(op));
   const bool scan = op.is("scan");
   const std::string ways =
-      str(turned ? "true" : "false", ">(", function, ", ", line_number(op), ", ", memory, ", ");
+      str(turned ? "true" : "false", ">(", function, ", ", line_number(op), ", {", memory, "}, ");
   const Layout to = scan ? layout : layout.without({axis});
   std::string reduced;
   if (scan) {
@@ -176,8 +183,10 @@ std::optional<Layout> relate_combine(const Op& op, const Value* from, const Valu
   return layout.without({op.integer("axis")});
 }
 
-const AddLowering reduce_{{"reduce", emit_combine, relate_combine}};
-const AddLowering scan_{{"scan", emit_combine, same_layout}};
+const AddLowering reduce_{
+    {.name = "reduce", .emit = emit_combine, .relate = relate_combine, .across = true, .exchanges = true}};
+const AddLowering scan_{
+    {.name = "scan", .emit = emit_combine, .relate = same_layout, .across = true, .exchanges = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -231,6 +231,7 @@ const std::vector<AddLowering> lowerings_ = [] {
                               .emit = emit_reduce,
                               .relate = relate_reduce,
                               .across = true,
+                              .exchanges = true,
                               .reduces = true});
   return all;
 }();
