@@ -89,16 +89,28 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
   connect(function.body());
-  walk(function.body(), [&](const Op& op) {
+  assign(proposals, arrays, {});
+  // These follow from what memory asks for, so that they serve it as well. Each round adds an axis.
+  for (int round = 0; round < 3; ++round)
+    if (const auto ordered = in_order(); !ordered.empty()) assign(proposals, arrays, ordered);
+  for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
+}
+
+void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
+                        const std::vector<std::pair<const Value*, Layout>>& given) {
+  layouts_.clear();
+  walk(function_.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
     // Of other products a thread has neighbours of a row: the left operand then serves several sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
     spread(op.results[0],
-           staging.instruction(op) ? accumulator_layout(shape, mma(op))
-                                   : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_),
+           staging_.instruction(op) ? accumulator_layout(shape, mma(op))
+                                    : blocked(shape, static_cast<int>(shape.size()) - 1, together, warps_),
            &op);
   });
+  for (const auto& [value, layout] : given)
+    if (!layouts_.count(value)) spread(value, layout);
   for (const Proposal& proposal : proposals) {
     if (layouts_.count(proposal.value)) continue;
     const ArrayFacts facts = arrays.facts(proposal.op->operands[0]);
@@ -108,7 +120,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
     spread(proposal.value, dealt(type.shape, axis, width), proposal.op);
   }
   // Values that touch no memory: the result before its operands, so that shapes grow from what they feed.
-  walk(function.body(), [&](const Op& op) {
+  walk(function_.body(), [&](const Op& op) {
     for (const Value* result : op.results)
       if (is_tile(result) && !layouts_.count(result))
         spread(result, dealt(result->type.shape, result->type.rank() - 1, 1));
@@ -117,7 +129,6 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
         if (is_tile(argument) && !layouts_.count(argument))
           spread(argument, dealt(argument->type.shape, argument->type.rank() - 1, 1));
   });
-  for (const Proposal& proposal : proposals) choose_access(proposal, arrays);
 }
 
 void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arrays) {
@@ -149,6 +160,20 @@ MmaPlan LayoutPlan::mma(const Op& op) const {
   plan.paired_rows = bytes && staging_.across_rows(op, 0);
   plan.paired_columns = bytes && staging_.across_rows(op, 1);
   return plan;
+}
+
+std::vector<std::pair<const Value*, Layout>> LayoutPlan::in_order() const {
+  constexpr int64_t sector_bytes = 32;
+  std::vector<std::pair<const Value*, Layout>> changed, others;
+  walk(function_.body(), [&](const Op& op) {
+    if (!op.is("scan") && !op.is("reduce")) return;
+    const Layout& now = of(op.operands[0]);
+    const int64_t sector = sector_bytes / info(op.type(0).dtype).bytes;
+    Layout layout = now.in_order(static_cast<int>(op.integer("axis")), sector);
+    (layout == now ? others : changed).emplace_back(op.operands[0], std::move(layout));
+  });
+  if (!changed.empty()) changed.insert(changed.end(), others.begin(), others.end());
+  return changed;
 }
 
 // Small tiles every block of a cluster has for itself, so that their elements may move.
@@ -223,7 +248,7 @@ void LayoutPlan::connect(const Block& block) {
         link(nullptr, op->operands[i + (counted ? 3 : 0)], op->results[i]);
       }
     }
-    if (!op->regions.empty()) continue;
+    if (counted || op->is("loop") || op->is("if")) continue;
     std::vector<const Value*> values(op->operands.begin(), op->operands.end());
     values.insert(values.end(), op->results.begin(), op->results.end());
     for (size_t i = 0; i < values.size(); ++i)

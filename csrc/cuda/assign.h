@@ -49,7 +49,11 @@ class LayoutPlan {
   void link(const Op* op, const Value* a, const Value* b);
   void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
-
+  // All layouts: those of products, then what is given, then the proposals'.
+  void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
+              const std::vector<std::pair<const Value*, Layout>>& given);
+  // Of tiles that are combined in order, layouts that make it easy, where theirs do not.
+  std::vector<std::pair<const Value*, Layout>> in_order() const;
   void choose_access(const Proposal& proposal, const KernelArrays& arrays);
 
   Layout dealt(const Shape& shape, int axis, int vector) const;

@@ -87,9 +87,10 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
-    return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
-      return each.name().starts_with("reduce_") && layout_of(operand).across_blocks();
-    });
+    const Lowering* lowering = find_lowering(each.name());
+    return lowering && lowering->exchanges &&
+           std::any_of(each.operands.begin(), each.operands.end(),
+                       [&](const Value* operand) { return layout_of(operand).across_blocks(); });
   };
   bool any = across(op);
   for (const auto& region : op.regions) walk(*region, [&](const Op& inner) { any = any || across(inner); });
@@ -147,20 +148,23 @@ void Emitter::meet_blocks(const Op& op) {
   met_ = true;
 }
 
-void Emitter::result(const Op& op, const std::string& expression) {
-  const Value* value = op.results[0];
+void Emitter::result(const Op& op, const std::string& expression) { result(op, op.results[0], expression); }
+void Emitter::result(const Op& op, const Value* value, const std::string& expression) {
   const std::string type =
       value->type.is_array() ? array_type(value) : this->type(value->type, layout_of(value));
   line(op, str("const ", type, " ", name(value), " = ", expression, ";"));
 }
 
 void Emitter::result_in(const Op& op, const Layout& given, const std::string& expression) {
-  const Value* value = op.results[0];
-  if (given == layout_of(value)) return result(op, expression);
+  result_in(op, op.results[0], given, expression);
+}
+void Emitter::result_in(const Op& op, const Value* value, const Layout& given,
+                        const std::string& expression) {
+  if (value->type.is_scalar() || given == layout_of(value)) return result(op, value, expression);
   const std::string before = temporary();
   line(op, str("const ", type(value->type, given), " ", before, " = ", expression, ";"));
   const Weights weights = row_major(value->type.shape);
-  result(op, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
+  result(op, value, moved(op, before, value->type.dtype, given, weights, layout_of(value), weights));
 }
 
 std::string Emitter::made_anew(const Value* value, const Layout& wanted) {

@@ -68,8 +68,10 @@ class Emitter {
   void synchronize_memory(const Op& op);
   // "const T v12 = expression;" for the op's only result, which the expression gives in the planned layout.
   void result(const Op& op, const std::string& expression);
+  void result(const Op& op, const Value* value, const std::string& expression);  // one of several
   // The same where the expression gives another layout: it is moved.
   void result_in(const Op& op, const Layout& layout, const std::string& expression);
+  void result_in(const Op& op, const Value* value, const Layout& layout, const std::string& expression);
   // An expression of `to` whose elements are those of `from`, by their places; may use shared memory. In
   // cuda/move_text.cpp.
   std::string moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,

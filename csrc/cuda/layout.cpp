@@ -144,6 +144,34 @@ Layout Layout::permuted(const std::vector<int64_t>& axes) const {
   return Layout(std::move(shape), std::move(digits));
 }
 
+Layout Layout::in_order(int axis, int64_t sector) const {
+  std::vector<Digit> digits = digits_, along;
+  std::erase_if(digits, [&](const Digit& digit) { return digit.axis == axis; });
+  int64_t others = 1;
+  for (const Digit& digit : digits)
+    if (digit.level == Level::reg && digit.stride == 1) others = digit.extent;
+  bool lanes_first = false;
+  for (const Digit& digit : digits_) {
+    if (digit.axis != axis) continue;
+    along.push_back(digit);
+    lanes_first |= digit.level == Level::lane && others * digit.stride < sector;
+  }
+  const auto rank = [&](const Digit& digit) {
+    if (digit.level == Level::reg) return lanes_first && digit.stride != 1 ? 2 : 0;
+    return digit.level == Level::lane ? 1 : digit.level == Level::warp ? 3 : 4;
+  };
+  std::stable_sort(along.begin(), along.end(), [&](const Digit& a, const Digit& b) {
+    return rank(a) != rank(b) ? rank(a) < rank(b) : a.weight < b.weight;
+  });
+  int64_t weight = 1;
+  for (Digit& digit : along) {
+    digit.weight = weight;
+    weight *= digit.extent;
+    digits.push_back(digit);
+  }
+  return Layout(shape_, std::move(digits));
+}
+
 std::optional<Layout> Layout::reshaped(const Shape& shape) const {
   if (padded()) return std::nullopt;
   const Weights from = row_major(shape_), to = row_major(shape);

@@ -62,6 +62,11 @@ class Layout {
   // it.
   std::optional<Layout> reshaped(const Shape& shape) const;
 
+  // The same lanes, warps and blocks, that hold neighbours along the axis as far as that goes: digits count
+  // on from registers to lanes, warps and blocks. Vectors stay; where the lanes' parts of other axes are
+  // less than `sector` elements, lanes come before what registers hold beyond them, as memory has it.
+  Layout in_order(int axis, int64_t sector) const;
+
   bool operator==(const Layout&) const = default;
 
  private:

@@ -20,6 +20,10 @@ const Lowering* find_lowering(std::string_view primitive) {
   return found == lowerings().end() ? nullptr : &found->second;
 }
 bool has_cuda_body(std::string_view primitive) { return find_lowering(primitive) != nullptr; }
+bool reduces(const Op& op) {
+  const Lowering* lowering = find_lowering(op.name());
+  return lowering && lowering->reduces;
+}
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout) {
   const Lowering* lowering = find_lowering(op.name());

@@ -22,6 +22,10 @@ struct Lowering {
                                   const Layout& layout) = nullptr;
   // Whether its tiles may be dealt over the blocks of a cluster.
   bool across = false;
+  // Whether the blocks of a cluster send each other something for it.
+  bool exchanges = false;
+  // Whether it combines elements to fewer, in any order and through any layout.
+  bool reduces = false;
   // An element of the result from those of the operands. `moves`: it is the operand's itself.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
@@ -36,6 +40,7 @@ struct AddLowering {
 };
 const Lowering* find_lowering(std::string_view primitive);
 bool has_cuda_body(std::string_view primitive);
+bool reduces(const Op& op);
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
 // Of ops all of whose tiles have one layout.

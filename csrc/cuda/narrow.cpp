@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "cuda/array_facts.h"
+#include "cuda/lowering.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -82,8 +83,7 @@ class Repeater {
   }
 
  private:
-  static bool combines(const Op& op) { return op.name().starts_with("reduce_"); }
-  static bool reduces(const Op& op) { return combines(op) && large(op.operands[0]); }
+  static bool reduces(const Op& op) { return cuda::reduces(op) && large(op.operands[0]); }
   // In a loop small loads of what no one writes, and what loads are counted by, move to the turn's beginning:
   // behind a reduction they would be waited for.
   void raise_loads() {
@@ -110,9 +110,9 @@ class Repeater {
   void join_reductions() {
     auto& ops = block_.ops;
     for (size_t first = 0; first < ops.size(); ++first) {
-      if (!combines(*ops[first])) continue;
+      if (!cuda::reduces(*ops[first])) continue;
       for (size_t i = first + 1; i < ops.size(); ++i)
-        if (combines(*ops[i]) && reduces(*ops[i]) == reduces(*ops[first]))
+        if (cuda::reduces(*ops[i]) && reduces(*ops[i]) == reduces(*ops[first]))
           if (const auto moved = needed_after(first, i); !moved.empty()) {
             std::vector<std::unique_ptr<Op>> front, back;
             for (size_t k = first; k <= i; ++k)

@@ -27,8 +27,7 @@ LoopSums loop_sums(const Function& function) {
         });
     if (!carried) return;
     sums.large = true;
-    walk(loop.region(),
-         [&](const Op& op) { sums.reduces = sums.reduces || op.name().starts_with("reduce_"); });
+    walk(loop.region(), [&](const Op& op) { sums.reduces = sums.reduces || cuda::reduces(op); });
   });
   return sums;
 }

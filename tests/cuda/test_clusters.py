@@ -142,13 +142,13 @@ store %b, %w, %z, %z {steps=[64,32]}""")
     run = case(text, (1, 1, 1), [a, b], block_bytes=512)
     assert emulate.run([run]) == [None]
     assert torch.equal(b, a.t())
-    text = kernel([("f32", 2), ("i32", 1)], """%t: f32[32,64] = load %a, %z, %z {pad=0.0, shape=[32,64], steps=[32,64]}
-%u: i32[32] = argmax %t {axis=1}
-store %b, %u, %z {steps=[32]}""")
-    run = case(text, (1, 1, 1), [a, torch.zeros(32, dtype=torch.int32)])
+    text = kernel([("f32", 2), ("f32", 2)], """%t: f32[32,64] = load %a, %z, %z {pad=0.0, shape=[32,64], steps=[32,64]}
+%u: f32[32,128] = cat %t, %t {axis=1}
+store %b, %u, %z, %z {steps=[32,128]}""")
+    run = case(text, (1, 1, 1), [a, torch.zeros(32, 128)])
     assert run.program["cluster"] == 1
     assert emulate.run([run]) == [None]
-    assert torch.equal(run.arguments[1].long(), a.argmax(1))
+    assert torch.equal(run.arguments[1], torch.cat([a, a], 1))
 
 
 @pytest.mark.parametrize("chip, blocks", [(80, 1), (89, 1), (90, 16), (100, 16), (120, 8)])

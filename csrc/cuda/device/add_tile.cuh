@@ -9,14 +9,16 @@ TILE void add_window(const Window& window, const Tile<T, L>& from, int line) {
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
     if (!window.template inside<flags>(r)) continue;
-    if constexpr (vector == 2)
+    if constexpr (vector == 2 && sizeof(T) == 2)
+      atomic_add_global_bits<T>((u32*)window.address(r), pair_at(from, r), line);
+    else if constexpr (vector == 2)
       atomic_add_global_pair(window.address(r), from.x[r], from.x[r + 1], line);
     else
       atomic_add_element(window.address(r), from.x[r], line);
   }
 }
 
-// `vector` neighbours of float32 at once.
+// `vector` neighbours at once.
 template <class L, int vector, int flags, class T, int n, class S>
 TILE void add_tile(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
                    int line) {

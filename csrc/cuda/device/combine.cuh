@@ -1,72 +1,390 @@
-// Reductions and scans with a function of the kernel's, and the place of an extreme: a thread walks a line of
-// elements in shared memory, in order.
+// Reductions and scans with a function of the kernel's, which is associative and need not be commutative: what
+// is combined stands side by side along the axis. A thread combines runs of its registers; steps join the
+// totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
+// digits; a scan then adds what comes before it to each run.
 #pragma once
-#include "cuda/device/math.cuh"
-#include "cuda/device/tile.cuh"
+#include "cuda/device/reduce.cuh"
 
 namespace tile {
 
-// A tile in row-major order seen as [outer, size, inner]: lines along the middle axis.
-template <int outer, int size, int inner>
-struct Lines {
-  static constexpr int count = outer * inner, length = size;
-  TILE static int place(int line, int step) { return (line / inner * size + step) * inner + line % inner; }
+// What is combined at once: an element of each tile.
+template <class... T>
+struct Values;
+template <class T>
+struct Values<T> {
+  T x;
+};
+template <class T, class... More>
+struct Values<T, More...> {
+  T x;
+  Values<More...> more;
 };
 
-template <class Line>
-TILE int step_of(int k, bool reverse) {
-  return reverse ? Line::length - 1 - k : k;
+template <class T, class L>
+TILE Values<T> values_at(int r, const Tile<T, L>& tile) {
+  return {tile.x[r]};
+}
+template <class T, class L, class... More>
+TILE Values<T, More...> values_at(int r, const Tile<T, L>& tile, const Tile<More, L>&... more) {
+  return {tile.x[r], values_at(r, more...)};
+}
+template <class T, class L>
+TILE void put_values(int r, const Values<T>& from, Tile<T, L>& tile) {
+  tile.x[r] = from.x;
+}
+template <class T, class L, class... More>
+TILE void put_values(int r, const Values<T, More...>& from, Tile<T, L>& tile, Tile<More, L>&... more) {
+  tile.x[r] = from.x;
+  put_values(r, from.more, more...);
 }
 
-template <class Line, bool scan, bool reverse, class Combine, class T>
-TILE void combine_line(Combine combine, int source, int line, T* memory, T sum) {
-  TILE_LOOP for (int k = 1; k < Line::length; ++k) {
-    T* at = memory + Line::place(line, step_of<Line>(k, reverse));
-    combine(sum, load_shared<T>(at, source));
-    if (scan) store_shared(at, sum, source);
-  }
-  if (!scan) store_shared(memory + Line::place(line, 0), sum, source);
+template <class T>
+TILE Values<T> chosen(bool first, const Values<T>& x, const Values<T>& y) {
+  return {first ? x.x : y.x};
 }
-template <class Line, bool scan, bool reverse, class Combine, class T, class U>
-TILE void combine_line(Combine combine, int source, int line, T* memory, U* others, T sum, U other) {
-  TILE_LOOP for (int k = 1; k < Line::length; ++k) {
-    const int place = Line::place(line, step_of<Line>(k, reverse));
-    combine(sum, other, load_shared<T>(memory + place, source), load_shared<U>(others + place, source));
-    if (!scan) continue;
-    store_shared(memory + place, sum, source);
-    store_shared(others + place, other, source);
-  }
-  if (scan) return;
-  store_shared(memory + Line::place(line, 0), sum, source);
-  store_shared(others + Line::place(line, 0), other, source);
+template <class T, class... More>
+TILE Values<T, More...> chosen(bool first, const Values<T, More...>& x, const Values<T, More...>& y) {
+  return {first ? x.x : y.x, chosen(first, x.more, y.more)};
 }
 
-// combine(accumulated…, next…) changes its first half. A reduction leaves its result at the line's first
-// place, a scan every running value in place.
-template <class Line, bool scan, bool reverse, int threads, class Combine, class... T>
-TILE void combine_lines(Combine combine, int source, T*... memory) {
-  synchronize(source);
-  TILE_LOOP for (int line = thread(); line < Line::count; line += threads) combine_line<Line, scan, reverse>(
-      combine, source, line, memory...,
-      load_shared<T>(memory + Line::place(line, step_of<Line>(0, reverse)), source)...);
+template <class T>
+TILE T shuffle_value(T x, int from, int line) {
+  if constexpr (sizeof(T) == 8) {
+    const u64 bits = bitcast<u64>(x);
+    const u64 high = shuffle((u32)(bits >> 32), from, line), low = shuffle((u32)bits, from, line);
+    return bitcast<T>(high << 32 | low);
+  } else {
+    return bitcast<T>((Unsigned<T>)shuffle((u32)bitcast<Unsigned<T>>(x), from, line));
+  }
 }
-// The index of the first extreme of each line; NaN is skipped, and of nothing but NaN it is 0.
-template <class Line, bool largest, int threads, class T>
-TILE void arg_lines(int source, const T* memory, i32* places) {
-  synchronize(source);
-  TILE_LOOP for (int line = thread(); line < Line::count; line += threads) {
-    int best = 0;
-    bool any = false;
-    auto top = LaneOf<T>::in(load_shared<T>(memory + Line::place(line, 0), source));
-    TILE_LOOP for (int k = 0; k < Line::length; ++k) {
-      const auto x = LaneOf<T>::in(load_shared<T>(memory + Line::place(line, k), source));
-      if (x != x || (any && !(largest ? x > top : x < top))) continue;
-      any = true;
-      top = x;
-      best = k;
+template <class T>
+TILE Values<T> shuffle_values(const Values<T>& of, int from, int line) {
+  return {shuffle_value(of.x, from, line)};
+}
+template <class T, class... More>
+TILE Values<T, More...> shuffle_values(const Values<T, More...>& of, int from, int line) {
+  return {shuffle_value(of.x, from, line), shuffle_values(of.more, from, line)};
+}
+
+template <class T>
+TILE Values<T> load_values(const Values<T>* from, int line) {
+  return {load_shared<T>(&from->x, line)};
+}
+template <class T, class... More>
+TILE Values<T, More...> load_values(const Values<T, More...>* from, int line) {
+  return {load_shared<T>(&from->x, line), load_values(&from->more, line)};
+}
+template <class T>
+TILE void store_values(Values<T>* to, const Values<T>& from, int line) {
+  store_shared(&to->x, from.x, line);
+}
+template <class T, class... More>
+TILE void store_values(Values<T, More...>* to, const Values<T, More...>& from, int line) {
+  store_shared(&to->x, from.x, line);
+  store_values(&to->more, from.more, line);
+}
+
+// Values, or nothing where padding is: no function has a known neutral element.
+template <class V>
+struct Maybe {
+  V values;
+  bool there;
+};
+template <class Combine, class V>
+TILE Maybe<V> joined(Combine combine, const Maybe<V>& first, const Maybe<V>& second) {
+  V both = first.values;
+  combine(both, second.values);
+  return {chosen(first.there, chosen(second.there, both, first.values), second.values),
+          first.there || second.there};
+}
+
+// How an op combines. Plan is a struct of the generated text:
+//   axis, lines          lines along the axis that a thread has elements of
+//   runs, length         of each line it has so many runs of so many neighbours
+//   at(i)                the register of element i; run after run, line after line
+//   replicas, all_warps  of the layout, and of the block
+// Padding lies behind the last element: a scan from the first on never meets it.
+template <class Plan, class L, bool is_scan, bool is_reverse, bool is_turned>
+struct Way {
+  using Of = Plan;
+  static constexpr bool scan = is_scan, reverse = is_reverse, turned = is_turned;
+  static constexpr bool masked = L::padded && (!scan || reverse);
+  static constexpr int count = Plan::lines * Plan::runs;
+  TILE static constexpr int place(int i, int n) { return reverse ? n - 1 - i : i; }
+  TILE static constexpr int element(int run, int i) { return Plan::at(run * Plan::length + place(i, Plan::length)); }
+  TILE static bool there(int r) {
+    return !masked || L::thread(Plan::axis) + L::element(Plan::axis, r) < L::extent(Plan::axis);
+  }
+};
+
+// Of each run its total, and what comes before it. Once runs are joined, the first has the total of all.
+template <class Way, class V>
+struct Running {
+  Maybe<V> total[Way::count], before[Way::count];
+};
+template <class Way, class Combine, class V>
+TILE void add_before(Combine combine, Running<Way, V>& of, int run, const Maybe<V>& more) {
+  of.before[run] = joined(combine, more, of.before[run]);
+}
+template <class Way, class V>
+TILE Maybe<V> shuffle_maybe(const Maybe<V>& of, int from, int line) {
+  Maybe<V> to = {shuffle_values(of.values, from, line), true};
+  if constexpr (Way::masked) to.there = shuffle((u32)of.there, from, line) != 0;
+  return to;
+}
+template <class T>
+TILE void send_values(int block, Values<T>* to, const Values<T>& from, int line) {
+  store_shared_of(block, &to->x, from.x, line);
+}
+template <class T, class... More>
+TILE void send_values(int block, Values<T, More...>* to, const Values<T, More...>& from, int line) {
+  store_shared_of(block, &to->x, from.x, line);
+  send_values(block, &to->more, from.more, line);
+}
+template <class Way, class V>
+TILE void send_maybe(int block, char* memory, int slot, const Maybe<V>& from, int line) {
+  if constexpr (Way::masked) {
+    Maybe<V>* to = (Maybe<V>*)memory + slot;
+    send_values(block, &to->values, from.values, line);
+    store_shared_of(block, &to->there, from.there, line);
+  } else {
+    send_values(block, (V*)memory + slot, from.values, line);
+  }
+}
+template <class Way, class V>
+TILE void store_maybe(char* memory, int slot, const Maybe<V>& from, int line) {
+  if constexpr (Way::masked) {
+    Maybe<V>* to = (Maybe<V>*)memory + slot;
+    store_values(&to->values, from.values, line);
+    store_shared(&to->there, from.there, line);
+  } else {
+    store_values((V*)memory + slot, from.values, line);
+  }
+}
+template <class Way, class V>
+TILE Maybe<V> load_maybe(const char* memory, int slot, int line) {
+  if constexpr (Way::masked) {
+    const Maybe<V>* from = (const Maybe<V>*)memory + slot;
+    return {load_values(&from->values, line), load_shared<bool>(&from->there, line)};
+  } else {
+    return {load_values((const V*)memory + slot, line), true};
+  }
+}
+
+// Where totals meet: of a block's warps, and of a cluster's blocks.
+struct Meeting {
+  char *block = nullptr, *cluster = nullptr;
+};
+
+// Joins `extent` totals that lie in slots; this thread's is number `place`.
+template <class Way, int runs, int extent, class Combine, class V, class Slot>
+TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int place, const char* memory, Slot slot,
+                     int line) {
+  Maybe<V> sum = load_maybe<Way, V>(memory, slot(Way::place(0, extent)), line), before = sum;
+  TILE_UNROLL
+  for (int i = 1; i < extent; ++i) {
+    if (i > 1)
+      before = {chosen(place >= i, sum.values, before.values), place >= i ? sum.there : before.there};
+    sum = joined(combine, sum, load_maybe<Way, V>(memory, slot(Way::place(i, extent)), line));
+  }
+  of.total[run] = sum;
+  if constexpr (Way::scan) {
+    before.there = place > 0 && (!Way::masked || before.there);
+    TILE_UNROLL
+    for (int i = 0; i < runs; ++i) add_before(combine, of, run + i, before);
+  }
+}
+
+// Steps. Each joins the totals of so many neighbouring runs, and of lanes and warps that differ in some bits,
+// that were joined before it.
+template <int stride, int extent>
+struct Lanes {
+  static constexpr int lanes = (extent - 1) * stride, warps = 0, registers = 1;
+  template <class Way, int runs, int, int, bool last, class Combine, class V>
+  TILE static void join(Combine combine, Running<Way, V>& of, int line, const Meeting&) {
+    const int digit = lane() / stride % extent, place = Way::place(digit, extent);
+    constexpr int back = Way::reverse ? stride : -stride;
+    TILE_UNROLL
+    for (int run = 0; run < Way::count; run += runs) {
+      Maybe<V> sum = of.total[run];
+      if constexpr (!Way::scan) {
+        // Of lanes whose lowest bits are 0; the first then has all.
+        TILE_UNROLL
+        for (int by = 1; by < extent; by *= 2)
+          sum = joined(combine, sum, shuffle_maybe<Way>(sum, lane() + by * stride, line));
+        of.total[run] = shuffle_maybe<Way>(sum, lane() - digit * stride, line);
+      } else {
+        TILE_UNROLL
+        for (int by = 1; by < extent; by *= 2) {
+          Maybe<V> other = shuffle_maybe<Way>(sum, lane() + by * back, line);
+          other.there = other.there && place >= by;
+          sum = joined(combine, other, sum);
+        }
+        Maybe<V> before = shuffle_maybe<Way>(sum, lane() + back, line);
+        before.there = before.there && place > 0;
+        TILE_UNROLL
+        for (int i = 0; i < runs; ++i) add_before(combine, of, run + i, before);
+        if (!last)
+          of.total[run] = shuffle_maybe<Way>(sum, lane() + (Way::place(extent - 1, extent) - digit) * stride, line);
+      }
     }
-    store_shared(places + line, best, source);
   }
+};
+template <int stride, int extent>
+struct Warps {
+  static constexpr int lanes = 0, warps = (extent - 1) * stride, registers = 1;
+  template <class Way, int runs, int joined_lanes, int, bool last, class Combine, class V>
+  TILE static void join(Combine combine, Running<Way, V>& of, int line, const Meeting& memory) {
+    constexpr int same_lanes = joined_lanes | (Way::Of::replicas & 31), columns = count_of(31 & ~same_lanes);
+    const int column = gathered_bits<31 & ~same_lanes>(lane()), digit = warp() / stride % extent;
+    const auto slot = [&](int run, int warp) {
+      return (run / runs * Way::Of::all_warps + warp) * columns + column;
+    };
+    if ((lane() & same_lanes) == 0) {
+      TILE_UNROLL
+      for (int run = 0; run < Way::count; run += runs)
+        store_maybe<Way>(memory.block, slot(run, warp()), of.total[run], line);
+    }
+    synchronize(line);
+    TILE_UNROLL
+    for (int run = 0; run < Way::count; run += runs)
+      join_slots<Way, runs, extent>(
+          combine, of, run, Way::place(digit, extent), memory.block,
+          [&](int other) { return slot(run, warp() + (other - digit) * stride); }, line);
+    if (!Way::turned) synchronize(line);
+  }
+};
+// Each block sends its totals to those that join them. The place is taken in turns: who writes to it again
+// has met everyone who read it.
+template <int stride, int extent>
+struct Blocks {
+  static constexpr int lanes = 0, warps = 0, registers = 1;
+  template <class Way, int runs, int joined_lanes, int joined_warps, bool last, class Combine, class V>
+  TILE static void join(Combine combine, Running<Way, V>& of, int line, const Meeting& memory) {
+    constexpr int same_lanes = joined_lanes | (Way::Of::replicas & 31),
+                  same_warps = joined_warps | Way::Of::replicas >> 5, other_lanes = 31 & ~same_lanes,
+                  other_warps = (Way::Of::all_warps - 1) & ~same_warps, columns = count_of(other_lanes);
+    const int own = block_of_cluster(), digit = own / stride % extent,
+              column = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
+    const auto slot = [&](int run, int block) {
+      return (run / runs * extent + block) * count_of(other_warps) * columns + column;
+    };
+    if ((lane() & same_lanes) == 0 && (warp() & same_warps) == 0) {
+      TILE_UNROLL
+      for (int run = 0; run < Way::count; run += runs) {
+        TILE_UNROLL
+        for (int to = 0; to < extent; ++to)
+          send_maybe<Way>(own + (to - digit) * stride, memory.cluster, slot(run, digit), of.total[run], line);
+      }
+    }
+    arrive_in_cluster(line);
+    wait_in_cluster(line);
+    TILE_UNROLL
+    for (int run = 0; run < Way::count; run += runs)
+      join_slots<Way, runs, extent>(combine, of, run, Way::place(digit, extent), memory.cluster,
+                                    [&](int other) { return slot(run, other); }, line);
+  }
+};
+template <int extent>
+struct Registers {
+  static constexpr int lanes = 0, warps = 0, registers = extent;
+  template <class Way, int runs, int, int, bool, class Combine, class V>
+  TILE static void join(Combine combine, Running<Way, V>& of, int, const Meeting&) {
+    TILE_UNROLL
+    for (int run = 0; run < Way::count; run += runs * extent) {
+      Maybe<V> sum = of.total[run + Way::place(0, extent) * runs];
+      TILE_UNROLL
+      for (int i = 1; i < extent; ++i) {
+        const int next = run + Way::place(i, extent) * runs;
+        const Maybe<V> total = of.total[next];
+        if (Way::scan) {
+          TILE_UNROLL
+          for (int k = 0; k < runs; ++k) add_before(combine, of, next + k, sum);
+        }
+        sum = joined(combine, sum, total);
+      }
+      of.total[run] = sum;
+    }
+  }
+};
+
+template <class... Step>
+struct Steps {
+  template <class Way, int runs, int lanes, int warps, class Combine, class V>
+  TILE static void join(Combine, Running<Way, V>&, int, const Meeting&) {}
+};
+template <class Step, class... More>
+struct Steps<Step, More...> {
+  template <class Way, int runs, int lanes, int warps, class Combine, class V>
+  TILE static void join(Combine combine, Running<Way, V>& of, int line, const Meeting& memory) {
+    Step::template join<Way, runs, lanes, warps, sizeof...(More) == 0>(combine, of, line, memory);
+    Steps<More...>::template join<Way, runs * Step::registers, lanes | Step::lanes, warps | Step::warps>(
+        combine, of, line, memory);
+  }
+};
+
+// Of a scan the running values of each run are left in place.
+template <class Way, class V, class Combine, class... Tiles>
+TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&... tiles) {
+  Running<Way, V> of;
+  TILE_UNROLL
+  for (int run = 0; run < Way::count; ++run) {
+    int r = Way::element(run, 0);
+    Maybe<V> sum = {values_at(r, tiles...), Way::there(r)};
+    TILE_UNROLL
+    for (int i = 1; i < Way::Of::length; ++i) {
+      r = Way::element(run, i);
+      sum = joined(combine, sum, Maybe<V>{values_at(r, tiles...), Way::there(r)});
+      if constexpr (Way::scan) put_values(r, sum.values, tiles...);
+    }
+    of.total[run] = sum;
+    of.before[run] = {sum.values, false};
+  }
+  Way::Of::Joins::template join<Way, 1, 0, 0>(combine, of, line, memory);
+  return of;
+}
+
+// combine(accumulated, next) changes the first of two Values. To: the layout without the axis.
+template <class Plan, class To, bool turned, class Combine, class L, class... T>
+TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const Tile<T, L>&... tiles) {
+  using Way = tile::Way<Plan, L, false, false, turned>;
+  const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
+  Tile<Values<T...>, To> to;
+  TILE_UNROLL
+  for (int r = 0; r < To::registers; ++r) to.x[r] = of.total[r * Plan::runs].values;
+  return to;
+}
+// The running values stand where the elements did. What comes before a run is added to each at the end, not
+// carried through it: so sums are rounded seldom.
+template <class Plan, bool reverse, bool turned, class Combine, class L, class... T>
+TILE void scan_axis(Combine combine, int line, const Meeting& memory, Tile<T, L>&... tiles) {
+  using Way = tile::Way<Plan, L, true, reverse, turned>;
+  const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
+  TILE_UNROLL
+  for (int run = 0; run < Way::count; ++run) {
+    TILE_UNROLL
+    for (int i = 0; i < Plan::length; ++i) {
+      const int r = Way::element(run, i);
+      const Maybe<Values<T...>> inside = {values_at(r, tiles...), Way::there(r)};
+      put_values(r, joined(combine, of.before[run], inside).values, tiles...);
+    }
+  }
+}
+
+// Tile i of tiles that were combined at once.
+template <int i, class V>
+TILE auto value_of(const V& values) {
+  if constexpr (i == 0)
+    return values.x;
+  else
+    return value_of<i - 1>(values.more);
+}
+template <int i, class T, class L, class V>
+TILE Tile<T, L> tile_of(const Tile<V, L>& from) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = value_of<i>(from.x[r]);
+  return to;
 }
 
 }  // namespace tile

@@ -175,7 +175,12 @@ TILE u32 shared_address_of(int block, const void* at) {
 template <class T>
 TILE void store_shared_of(int block, void* to, T from, int) {
   const u32 address = shared_address_of(block, to);
-  if constexpr (sizeof(T) == 8) {
+  if constexpr (sizeof(T) == 16) {
+    u64 bits[2];
+    memcpy(bits, &from, 16);
+    asm volatile("st.shared::cluster.v2.u64 [%0], {%1, %2};" ::"r"(address), "l"(bits[0]), "l"(bits[1])
+                 : "memory");
+  } else if constexpr (sizeof(T) == 8) {
     u64 bits;
     memcpy(&bits, &from, 8);
     asm volatile("st.shared::cluster.u64 [%0], %1;" ::"r"(address), "l"(bits) : "memory");
@@ -217,7 +222,7 @@ TILE void copy_async_wait() {
 
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-// The value of the lane of that number.
+// Of a lane by its number, of which the lowest five bits count.
 TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
 // Adds at once; compare_swap gives what stood there. A word may reach beyond an array of smaller elements.
@@ -242,6 +247,35 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   atomic_add_global(to + 1, y, line);
 #endif
 }
+// 16-bit floats, where the chip adds them, by their bits; also two neighbours, at a multiple of 4 bytes.
+template <class T>
+constexpr bool adds_global = false;
+template <class T>
+TILE void atomic_add_global_bits(u16* to, u16 x, int line);
+template <class T>
+TILE void atomic_add_global_bits(u32* to, u32 x, int line);
+template <>
+constexpr bool adds_global<f16> = true;
+template <>
+TILE void atomic_add_global_bits<f16>(u16* to, u16 x, int) {
+  asm volatile("red.global.add.noftz.f16 [%0], %1;" ::"l"(to), "h"(x) : "memory");
+}
+template <>
+TILE void atomic_add_global_bits<f16>(u32* to, u32 x, int) {
+  asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+#if __CUDA_ARCH__ >= 900
+template <>
+constexpr bool adds_global<bf16> = true;
+template <>
+TILE void atomic_add_global_bits<bf16>(u16* to, u16 x, int) {
+  asm volatile("red.global.add.noftz.bf16 [%0], %1;" ::"l"(to), "h"(x) : "memory");
+}
+template <>
+TILE void atomic_add_global_bits<bf16>(u32* to, u32 x, int) {
+  asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(to), "r"(x) : "memory");
+}
+#endif
 TILE u32 load_global_word(const u32* at, int) {
   u32 x;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(x) : "l"(at) : "memory");

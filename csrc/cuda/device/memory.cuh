@@ -183,7 +183,7 @@ TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line,
 // Where the hardware has no such addition: the word around the element is exchanged until no one came
 // between.
 template <class T>
-TILE void atomic_add_element(T* to, T x, int line) {
+TILE void atomic_add_in_word(T* to, T x, int line) {
   const u64 address = (u64)to;
   u32* word = (u32*)(address & ~3ull);
   const int shift = (int)(address & 3) * 8;
@@ -197,6 +197,13 @@ TILE void atomic_add_element(T* to, T x, int line) {
     if (now == seen) return;
     seen = now;
   }
+}
+template <class T>
+TILE void atomic_add_element(T* to, T x, int line) {
+  if constexpr (adds_global<T>)
+    atomic_add_global_bits<T>((u16*)to, bitcast<u16>(x), line);
+  else
+    atomic_add_in_word(to, x, line);
 }
 TILE void atomic_add_element(f32* to, f32 x, int line) { atomic_add_global(to, x, line); }
 TILE void atomic_add_element(f64* to, f64 x, int line) { atomic_add_global(to, x, line); }

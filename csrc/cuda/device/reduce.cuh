@@ -23,6 +23,8 @@ struct Extreme<A, false> {
   struct NAME {                                               \
     template <class T>                                        \
     using Kept = KEPT;                                        \
+    template <class T>                                        \
+    using Result = T;                                         \
     template <class A>                                        \
     TILE static A start() {                                   \
       return START;                                           \
@@ -41,12 +43,30 @@ TILE_REDUCTION(Any, bool, false, x || y)
 TILE_REDUCTION(All, bool, true, x && y)
 #undef TILE_REDUCTION
 
+// What of an element is kept, and what it ends as.
+template <class A>
+struct KeptAs {
+  template <class Plan, class From, class T>
+  TILE static A of(T x, int) {
+    return convert<A>(x);
+  }
+  template <class T>
+  TILE static T result(A x) {
+    return convert<T>(x);
+  }
+};
+
 template <class A>
 TILE A shuffle_xor_value(A x, int mask, int line) {
   if constexpr (sizeof(A) == 8) {
     const u64 bits = bitcast<u64>(x);
     const u64 high = shuffle_xor((u32)(bits >> 32), mask, line), low = shuffle_xor((u32)bits, mask, line);
     return bitcast<A>(high << 32 | low);
+  } else if constexpr (sizeof(A) == 16) {
+    Words<16> words = bitcast<Words<16>>(x);
+    TILE_UNROLL
+    for (int i = 0; i < 4; ++i) words.x[i] = shuffle_xor(words.x[i], mask, line);
+    return bitcast<A>(words);
   } else {
     return bitcast<A>((Unsigned<A>)shuffle_xor((u32)bitcast<Unsigned<A>>(x), mask, line));
   }
@@ -119,7 +139,9 @@ TILE auto start_of() {
 }
 template <class Op, class Plan, class From, class A, class L, class T>
 TILE void add_to(Tile<A, L>& sums, int r, T x) {
-  if (valid<From>(r)) sums.x[Plan::into(r)] = Op::combine(sums.x[Plan::into(r)], convert<A>(x));
+  if (valid<From>(r))
+    sums.x[Plan::into(r)] =
+        Op::combine(sums.x[Plan::into(r)], KeptAs<A>::template of<Plan, From>(x, r));
 }
 
 // Sums of warps meet in `shared`: where that is `turned`, the next reduction takes another place, so that its
@@ -195,7 +217,7 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
   if constexpr (Plan::blocks != 0) reduce_in_cluster<Op, Plan>(sums, across, line);
   Tile<T, L> to;
   TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) to.x[r] = convert<T>(sums[r]);
+  for (int r = 0; r < L::registers; ++r) to.x[r] = KeptAs<A>::template result<T>(sums[r]);
   return to;
 }
 template <class Op, class L, class Plan, class T, class From>
@@ -206,8 +228,8 @@ TILE auto partial(const Tile<T, From>& from) {
   return sums;
 }
 template <class Op, class L, class Plan, bool turned, class T, class From>
-TILE Tile<T, L> reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
-  return reduce_partial<Op, T, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
+TILE auto reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
+  return reduce_partial<Op, typename Op::template Result<T>, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
 }
 
 // Tiles of one layout as one, whose reductions share their barriers.

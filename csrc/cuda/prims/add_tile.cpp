@@ -8,13 +8,19 @@
 namespace tile::cuda {
 namespace {
 
+// Whether the chip adds two neighbours at once.
+bool adds_pairs(const Target& target, DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f16 || (dtype == DType::bf16 && target.chip >= 90);
+}
+
 void emit_add_tile(Emitter& emitter, const Op& op) {
   emitter.need("add_tile.cuh");
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.type(1);
   const Layout& layout = emitter.layout_of(op.operands[1]);
   // An edge would cut vectors in two where the extent is no multiple of theirs.
-  const bool together = facts.unit >= 0 && facts.whole && type.dtype == DType::f32 && !type.is_scalar();
+  const bool together =
+      facts.unit >= 0 && facts.whole && adds_pairs(emitter.target(), type.dtype) && !type.is_scalar();
   const int width =
       together ? std::gcd(std::min(vector_width(facts, type.dtype, type.shape, op.integers("steps")), 2),
                           layout.vector_along(facts.unit))

@@ -1,80 +1,192 @@
-// argmax and argmin, and reduce and scan with a combine region: along lines of shared memory.
+// reduce and scan with a combine region: totals of registers, lanes and warps, joined in the layout's order.
+#include <algorithm>
+#include <bit>
+
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
-#include "support/error.h"
 
 namespace tile::cuda {
 namespace {
 
-// "Lines<4, 128, 1>" of a shape and an axis.
-std::string lines_text(const Shape& shape, int64_t axis) {
-  int64_t outer = 1, inner = 1;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (static_cast<int64_t>(i) != axis) (static_cast<int64_t>(i) < axis ? outer : inner) *= shape[i];
-  return str("Lines<", outer, ", ", shape[static_cast<size_t>(axis)], ", ", inner, ">");
+// The digits of an axis from its neighbours outwards; none where they do not count on, so that what one
+// joins would not stand side by side.
+std::optional<std::vector<Digit>> digits_along(const Layout& layout, int axis) {
+  std::vector<Digit> digits;
+  for (const Digit& digit : layout.digits())
+    if (digit.axis == axis) digits.push_back(digit);
+  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.weight < b.weight; });
+  int64_t weight = 1;
+  int blocks = 0;
+  for (const Digit& digit : digits) {
+    blocks += digit.level == Level::cta;
+    if (digit.weight != weight) return std::nullopt;
+    weight *= digit.extent;
+  }
+  if (blocks > 1) return std::nullopt;  // they meet once
+  return digits;
 }
 
-// Operands behind one another in shared memory; returns where each lies.
-std::vector<std::string> write_operands(Emitter& emitter, const Op& op, int64_t& bytes) {
-  emitter.need("combine.cuh");
-  std::vector<std::string> places;
-  for (const Value* operand : op.operands) places.push_back(emitter.write_shared(op, operand, bytes));
-  return places;
+// The struct that device/combine.cuh asks for, and the shared memory of its steps.
+struct Plan {
+  std::string name;
+  int64_t slots = 0, cluster_slots = 0;  // of values, in shared memory
+  int warp_steps = 0;
+};
+
+// Registers that hold element 0 of each line, and from there on its places.
+std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
+                           const std::vector<Digit>& digits) {
+  std::vector<int> places{0};
+  for (const Digit& digit : digits) {
+    if (digit.level != Level::reg) continue;
+    const size_t count = places.size();
+    for (int i = 1; i < digit.extent; ++i)
+      for (size_t k = 0; k < count; ++k) places.push_back(places[k] + i * digit.stride);
+  }
+  std::vector<int> registers;
+  for (int line = 0; line < lines.registers(); ++line) {
+    int first = 0;
+    const auto starts_line = [&](int r) {
+      if (layout.of_register(axis, r) != 0) return false;
+      for (int kept = 0; kept < lines.rank(); ++kept)
+        if (layout.of_register(kept + (kept >= axis), r) != lines.of_register(kept, line)) return false;
+      return true;
+    };
+    while (!starts_line(first)) ++first;
+    for (const int place : places) registers.push_back(first + place);
+  }
+  return registers;
 }
 
-// "const T v = read_shared<…>(place, line);" of a value.
-void read_result(Emitter& emitter, const Op& op, const Value* value, const std::string& place,
-                 const Weights& weights) {
-  const Layout& layout = emitter.layout_of(value);
-  emitter.line(op, str("const ", emitter.type(value->type, layout), " ", emitter.name(value),
-                       " = read_shared<", emitter.layout(layout), ", ", weights_text(weights), ">(", place,
-                       ", ", line_number(op), ")", value->type.is_scalar() ? ".x[0]" : "", ";"));
+// How many numbers differ in these bits alone.
+int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
+
+Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
+  const std::vector<Digit> digits = *digits_along(layout, axis);
+  const Layout lines = layout.without({axis});
+  const int replicas = layout.replicas(emitter.plan().threads());
+  Plan plan;
+  const int all_warps = emitter.plan().warps();
+  int length = 1, runs = 1, joined = 1, lanes = replicas & 31, warps = replicas >> 5;
+  std::vector<std::string> steps;
+  size_t next = 0;
+  for (; next < digits.size() && digits[next].level == Level::reg; ++next) length *= digits[next].extent;
+  for (size_t i = next; i < digits.size(); ++i)
+    if (digits[i].level == Level::reg) runs *= digits[i].extent;
+  for (; next < digits.size(); ++next) {
+    const Digit& digit = digits[next];
+    if (digit.level == Level::reg) {
+      steps.push_back(str("Registers<", digit.extent, ">"));
+      joined *= digit.extent;
+      continue;
+    }
+    const char* step = digit.level == Level::lane ? "Lanes" : digit.level == Level::warp ? "Warps" : "Blocks";
+    steps.push_back(str(step, "<", digit.stride, ", ", digit.extent, ">"));
+    const int bits = (digit.extent - 1) * digit.stride, totals = lines.registers() * (runs / joined);
+    if (digit.level == Level::lane) lanes |= bits;
+    if (digit.level == Level::warp) {
+      plan.slots = std::max(plan.slots, totals * all_warps * count_of(31 & ~lanes));
+      ++plan.warp_steps;
+      warps |= bits;
+    }
+    if (digit.level == Level::cta)
+      plan.cluster_slots = totals * digit.extent * count_of((all_warps - 1) & ~warps) * count_of(31 & ~lanes);
+  }
+  const std::vector<int> registers = places_of(layout, lines, axis, digits);
+  bool in_order = true;
+  for (size_t i = 0; i < registers.size(); ++i) in_order &= registers[i] == static_cast<int>(i);
+  plan.name = emitter.define_struct(
+      "Along",
+      str("  static constexpr int axis = ", axis, ", lines = ", lines.registers(), ", runs = ", runs,
+          ", length = ", length, ", replicas = ", replicas, ", all_warps = ", all_warps, ";\n",
+          "  TILE static constexpr int at(int i) { ",
+          in_order ? "return i;" : str("constexpr int to[] = {", join(registers), "}; return to[i];"), " }\n",
+          "  using Joins = Steps<", join(steps), ">;\n"));
+  return plan;
 }
 
-void emit_arg(Emitter& emitter, const Op& op) {
-  int64_t bytes = 0;
-  const std::vector<std::string> from = write_operands(emitter, op, bytes);
-  const std::string to = Emitter::shared_place(DType::i32, bytes);
-  const Value* result = op.results[0];
-  emitter.need_shared(op, bytes + element_count(result->type.shape) * 4);
-  emitter.line(op, str("arg_lines<", lines_text(op.type(0).shape, op.integer("axis")), ", ",
-                       op.is("argmax") ? "true" : "false", ", ", emitter.plan().threads(), ">(",
-                       line_number(op), ", ", from[0], ", ", to, ");"));
-  read_result(emitter, op, result, to, row_major(result->type.shape));
+// "t5.x", "t5.more.x", …: what stands for the tiles' elements.
+void name_values(Emitter& emitter, const std::vector<Value*>& arguments, size_t first, size_t count,
+                 std::string of) {
+  for (size_t i = first; i < first + count; ++i, of += ".more") emitter.define_alias(arguments[i], of + ".x");
 }
 
-void emit_combine(Emitter& emitter, const Op& op) {
+// "const auto t0 = [&](Values<f32>& t1, const Values<f32>& t2) { … };"
+std::string declare_function(Emitter& emitter, const Op& op) {
+  const std::string function = emitter.temporary(), sum = emitter.temporary(), next = emitter.temporary();
+  const std::string type =
+      str("Values<", join(op.operands, ", ", [](const Value* value) { return str(value->type.dtype); }), ">");
   const Block& region = op.region();
   const size_t n = op.operands.size();
-  if (n > 2) fail(op, ErrorKind::unsupported, "of ", n, " tiles has no body on the GPU; combine at most 2");
-  int64_t bytes = 0;
-  const std::vector<std::string> places = write_operands(emitter, op, bytes);
-  const std::string function = emitter.temporary();
-  std::vector<std::string> parameters;
-  for (size_t i = 0; i < 2 * n; ++i)
-    parameters.push_back(
-        str(region.arguments[i]->type.dtype, i < n ? "& " : " ", emitter.name(region.arguments[i])));
-  emitter.line(op, str("const auto ", function, " = [&](", join(parameters), ") {"));
+  name_values(emitter, region.arguments, 0, n, sum);
+  name_values(emitter, region.arguments, n, n, next);
+  emitter.line(op,
+               str("const auto ", function, " = [&](", type, "& ", sum, ", const ", type, "& ", next, ") {"));
   emitter.indent(1);
   emitter.block(region);
   emitter.indent(-1);
   emitter.close(";");
+  return function;
+}
+
+// What may stand in a slot: values, each as wide as the widest, and whether they are there.
+int64_t slot_bytes(const Op& op) {
+  const auto n = static_cast<int64_t>(op.operands.size());
+  return n == 1 ? 2 * info(op.type(0).dtype).bytes : 8 * (n + 1);
+}
+
+void emit_combine(Emitter& emitter, const Op& op) {
+  emitter.need("combine.cuh");
+  const auto axis = static_cast<int>(op.integer("axis"));
+  const Shape& shape = op.type(0).shape;
+  Layout layout = emitter.layout_of(op.operands[0]);
+  if (!digits_along(layout, axis)) layout = blocked(shape, axis, 1, emitter.plan().warps());
+  std::vector<std::string> tiles;
+  for (const Value* operand : op.operands) tiles.push_back(emitter.in_layout(op, operand, layout));
+  const std::string function = declare_function(emitter, op);
+  const Plan plan = plan_of(emitter, layout, axis);
+  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  const int64_t bytes = plan.slots * slot_bytes(op);
+  const bool turned = plan.warp_steps == 1 && bytes <= most_turned;
+  if (bytes && !turned) emitter.need_shared(op, bytes);
+  std::string memory = turned ? emitter.turned_memory(op, bytes) : bytes ? "shared_memory()" : "nullptr";
+  if (plan.cluster_slots) memory += ", " + emitter.cluster_memory(op, plan.cluster_slots * slot_bytes(op));
   const bool scan = op.is("scan");
-  emitter.line(
-      op, str("combine_lines<", lines_text(op.type(0).shape, op.integer("axis")), ", ",
-              scan ? "true" : "false", ", ", op.integer_or("reverse", 0) ? "true" : "false", ", ",
-              emitter.plan().threads(), ">(", function, ", ", line_number(op), ", ", join(places), ");"));
-  for (size_t i = 0; i < n; ++i) {
-    Weights weights = row_major(op.type(i).shape);
-    if (!scan) weights.erase(weights.begin() + op.integer("axis"));
-    read_result(emitter, op, op.results[i], places[i], weights);
+  const std::string ways =
+      str(turned ? "true" : "false", ">(", function, ", ", line_number(op), ", {", memory, "}, ");
+  const Layout to = scan ? layout : layout.without({axis});
+  std::string reduced;
+  if (scan) {
+    for (size_t i = 0; i < tiles.size(); ++i) {
+      const std::string running = emitter.temporary();
+      emitter.line(op, str(emitter.type(op.results[i]->type, layout), " ", running, " = ", tiles[i], ";"));
+      tiles[i] = running;
+    }
+    emitter.line(op, str("scan_axis<", plan.name, ", ", op.integer_or("reverse", 0) ? "true" : "false", ", ",
+                         ways, join(tiles), ");"));
+  } else {
+    reduced = emitter.temporary();
+    emitter.line(op, str("const auto ", reduced, " = combine_axis<", plan.name, ", ", emitter.layout(to),
+                         ", ", ways, join(tiles), ");"));
+  }
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    const Value* result = op.results[i];
+    const std::string tile =
+        scan ? tiles[i] : str("tile_of<", i, ", ", result->type.dtype, ">(", reduced, ")");
+    emitter.result_in(op, result, to, result->type.is_scalar() ? tile + ".x[0]" : tile);
   }
 }
 
-const AddLowering argmax_{{"argmax", emit_arg}};
-const AddLowering argmin_{{"argmin", emit_arg}};
-const AddLowering reduce_{{"reduce", emit_combine}};
-const AddLowering scan_{{"scan", emit_combine, same_layout}};
+std::optional<Layout> relate_combine(const Op& op, const Value* from, const Value* to, const Layout& layout) {
+  if (auto same = same_layout(op, from, to, layout)) return same;
+  if (std::find(op.operands.begin(), op.operands.end(), from) == op.operands.end()) return std::nullopt;
+  return layout.without({op.integer("axis")});
+}
+
+const AddLowering reduce_{
+    {.name = "reduce", .emit = emit_combine, .relate = relate_combine, .across = true, .exchanges = true}};
+const AddLowering scan_{
+    {.name = "scan", .emit = emit_combine, .relate = same_layout, .across = true, .exchanges = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// Sums and the like over axes.
+// Sums and the like over axes, and the places of extremes.
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -10,6 +10,11 @@
 namespace tile::cuda {
 namespace {
 
+bool finds_place(const Op& op) { return op.has("axis"); }
+std::vector<int64_t> axes_of(const Op& op) {
+  return finds_place(op) ? std::vector{op.integer("axis")} : op.integers("axes");
+}
+
 // A struct of the register of the result that each register is added to, and of the bits of lanes, warps and
 // blocks of a cluster summed over.
 struct Plan {
@@ -18,7 +23,9 @@ struct Plan {
   // Those in which threads hold equal sums once their block's are added up.
   int same_lanes = 0, same_warps = 0;
 };
-Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::vector<int64_t>& axes) {
+Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
+  const Layout& from = emitter.layout_of(op.operands[0]);
+  const std::vector<int64_t> axes = axes_of(op);
   std::vector<int> kept;
   for (int axis = 0; axis < from.rank(); ++axis)
     if (std::find(axes.begin(), axes.end(), axis) == axes.end()) kept.push_back(axis);
@@ -48,12 +55,16 @@ Plan plan_of(Emitter& emitter, const Layout& from, const Layout& to, const std::
                     ", all_warps = ", emitter.plan().warps(), ", blocks = ", plan.blocks, ";\n",
                     plan.blocks ? str("  static constexpr int same_lanes = ", plan.same_lanes,
                                       ", same_warps = ", plan.same_warps, ";\n")
-                                : ""));
+                                : "",
+                    finds_place(op) ? str("  static constexpr int axis = ", axes[0], ";\n") : ""));
   return plan;
 }
 
-int sum_bytes(DType dtype) {
-  const bool small = dtype == DType::f16 || dtype == DType::bf16;  // summed in float32
+// Of what is kept of elements: 16-bit floats are summed in float32, and an extreme goes with its place.
+int sum_bytes(const Op& op) {
+  const DType dtype = op.type(0).dtype;
+  const bool small = dtype == DType::f16 || dtype == DType::bf16;
+  if (finds_place(op)) return info(dtype).bytes == 8 ? 16 : 8;
   return small ? 4 : info(dtype).bytes;
 }
 
@@ -61,28 +72,22 @@ int sum_bytes(DType dtype) {
 int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
 
 // Over warps sums go through shared memory: of each warp one a register, or one a lane.
-int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
+int64_t shared_bytes(const Plan& plan, int warps, const Layout& to, const Op& op) {
   if (plan.warps == 0) return 0;
-  return count_of(31 & ~plan.lanes) * warps * to.registers() * sum_bytes(dtype);
+  return count_of(31 & ~plan.lanes) * warps * to.registers() * sum_bytes(op);
 }
 // Over a cluster each block gets those of all blocks: as many as there are different sums.
-int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, DType dtype) {
+int64_t cluster_bytes(const Plan& plan, int warps, const Layout& to, const Op& op) {
   if (plan.blocks == 0) return 0;
   return count_of(plan.blocks) * count_of(31 & ~plan.same_lanes) * count_of((warps - 1) & ~plan.same_warps) *
-         to.registers() * sum_bytes(dtype);
+         to.registers() * sum_bytes(op);
 }
-
-void emit_reduce(Emitter& emitter, const Op& op);
 
 // Reductions side by side of which none needs another's result: from `op` on where it is their first, else
 // none. All are summed in registers first, so that what they have in common need not outlive a barrier: a
 // cluster's tiles leave no registers for it.
 std::vector<const Op*> together(const Op& op) {
   const auto& ops = op.parent->ops;
-  const auto reduces = [](const Op& other) {
-    const Lowering* lowering = find_lowering(other.name());
-    return lowering && lowering->emit == emit_reduce;
-  };
   const auto at = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
   std::vector<const Op*> run;
   for (auto next = at; next != ops.end() && reduces(**next); ++next) {
@@ -98,8 +103,7 @@ struct Reduction {
   Layout to;
   Plan plan;
   Reduction(Emitter& emitter, const Op& op)
-      : to(emitter.layout_of(op.operands[0]).without(op.integers("axes"))),
-        plan(plan_of(emitter, emitter.layout_of(op.operands[0]), to, op.integers("axes"))) {}
+      : to(emitter.layout_of(op.operands[0]).without(axes_of(op))), plan(plan_of(emitter, op, to)) {}
 };
 
 // A primitive, and the device library's name of it.
@@ -107,7 +111,8 @@ struct Kind {
   std::string_view primitive, name;
 };
 constexpr Kind kinds[] = {{"reduce_sum", "Sum"}, {"reduce_prod", "Product"}, {"reduce_max", "Max"},
-                          {"reduce_min", "Min"}, {"reduce_any", "Any"},      {"reduce_all", "All"}};
+                          {"reduce_min", "Min"}, {"reduce_any", "Any"},      {"reduce_all", "All"},
+                          {"argmax", "ArgMax"},  {"argmin", "ArgMin"}};
 
 std::string_view kind_of(const Op& op) {
   return std::find_if(std::begin(kinds), std::end(kinds),
@@ -151,8 +156,7 @@ std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
   constexpr size_t most = 8;
   const auto alike = [&](const Op& other) {
     return other.name() == op.name() && other.type(0).dtype == op.type(0).dtype &&
-           other.integers("axes") == op.integers("axes") &&
-           other.results[0]->type.shape == op.results[0]->type.shape &&
+           axes_of(other) == axes_of(op) && other.results[0]->type.shape == op.results[0]->type.shape &&
            emitter.layout_of(other.operands[0]) == emitter.layout_of(op.operands[0]);
   };
   const auto& ops = op.parent->ops;
@@ -166,12 +170,11 @@ std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
 }
 
 void emit_reduce(Emitter& emitter, const Op& op) {
-  emitter.need("reduce.cuh");
+  emitter.need(finds_place(op) ? "extreme.cuh" : "reduce.cuh");
   if (emitter.sweeps().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
-  const DType dtype = op.type(0).dtype;
   const int warps = emitter.plan().warps();
-  int64_t bytes = shared_bytes(plan, warps, to, dtype), of_cluster = cluster_bytes(plan, warps, to, dtype);
+  int64_t bytes = shared_bytes(plan, warps, to, op), of_cluster = cluster_bytes(plan, warps, to, op);
   if (emitter.run_of_reductions(op).empty()) {
     const std::vector<const Op*> run = bytes + of_cluster ? run_from(emitter, op) : std::vector{&op};
     for (const Op* member : run) emitter.run_of_reductions(*member) = run;
@@ -195,7 +198,7 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   if (bytes && !turned) emitter.need_shared(op, bytes);
   if (of_cluster) memory += ", " + emitter.cluster_memory(op, of_cluster);
   const auto reduced = [&](const std::string& layout, const std::string& partial) {
-    return str("reduce_partial<", kind, ", ", dtype, ", ", layout, ", ", plan.name, ", ",
+    return str("reduce_partial<", kind, ", ", op.results[0]->type.dtype, ", ", layout, ", ", plan.name, ", ",
                turned ? "true" : "false", ">(", partial, ", ", line_number(op), ", ", memory, ")");
   };
   const auto give = [&](const Op& member, const std::string& expression) {
@@ -218,14 +221,18 @@ void emit_reduce(Emitter& emitter, const Op& op) {
 
 std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value*, const Layout& layout) {
   if (from != op.operands[0]) return std::nullopt;
-  return layout.without(op.integers("axes"));
+  return layout.without(axes_of(op));
 }
 
 const std::vector<AddLowering> lowerings_ = [] {
   std::vector<AddLowering> all;
   for (const Kind& kind : kinds)
-    all.emplace_back(
-        Lowering{.name = kind.primitive, .emit = emit_reduce, .relate = relate_reduce, .across = true});
+    all.emplace_back(Lowering{.name = kind.primitive,
+                              .emit = emit_reduce,
+                              .relate = relate_reduce,
+                              .across = true,
+                              .exchanges = true,
+                              .reduces = true});
   return all;
 }();
 

@@ -130,6 +130,37 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   to[0] += x;
   to[1] += y;
 }
+template <class T>
+constexpr bool adds_global = false;
+template <>
+inline constexpr bool adds_global<bf16> = true;
+template <>
+inline constexpr bool adds_global<f16> = true;
+template <class T>
+u16 bits_of_16_bits(f32 x);
+template <>
+inline u16 bits_of_16_bits<bf16>(f32 x) {
+  return emulator::bits_of_bf16(x);
+}
+template <>
+inline u16 bits_of_16_bits<f16>(f32 x) {
+  return emulator::bits_of_f16(x);
+}
+template <class T>
+TILE void atomic_add_global_bits(u16* to, u16 x, int line) {
+  emulator::check_global(to, 2, emulator::Access::change, false, line);
+  *to = bits_of_16_bits<T>(value_of_16_bits<T>(*to) + value_of_16_bits<T>(x));
+}
+template <class T>
+TILE void atomic_add_global_bits(u32* to, u32 x, int line) {
+  emulator::check_global(to, 4, emulator::Access::change, false, line);
+  u16 sums[2], more[2];
+  memcpy(sums, to, 4);
+  memcpy(more, &x, 4);
+  for (int i = 0; i < 2; ++i)
+    sums[i] = bits_of_16_bits<T>(value_of_16_bits<T>(sums[i]) + value_of_16_bits<T>(more[i]));
+  memcpy(to, sums, 4);
+}
 TILE u32 load_global_word(const u32* at, int line) {
   emulator::check_global_word(at, emulator::Access::change, line);
   return *at;
