@@ -35,7 +35,10 @@ LoopSums loop_sums(const Function& function) {
 Sweeps::Sweeps(Emitter& emitter, const Function& function) : emitter_(emitter) {
   wanted_ = emitter.configuration().sweeps;
   // Products read whole tiles.
-  walk(function.body(), [&](const Op& op) { wanted_ = wanted_ && !op.is("mma"); });
+  walk(function.body(), [&](const Op& op) {
+    wanted_ = wanted_ && !op.is("mma");
+    for (const Value* operand : op.operands) users_[operand].push_back(&op);
+  });
 }
 
 // What waits in front of a loop or a branch is not to be computed in each turn of it.
@@ -59,9 +62,32 @@ bool Sweeps::has_elements(const Op& op) const {
   });
 }
 
+// Whether loops for the users of the result, which follow soon, may compute it: none computes it twice.
+bool Sweeps::joins_users(const Op& op) const {
+  const Value* value = op.results[0];
+  const auto users = users_.find(value);
+  if (users == users_.end() || (users->second.size() > 1 && !repeats_scalar(value))) return false;
+  // Two neighbours of 16 bits are cheaper widened together.
+  if (op.is("astype") && info(op.type(0).dtype).bytes < 4 && !waits(op.operands[0])) return false;
+  size_t left = users->second.size();
+  const auto& ops = op.parent->ops;
+  auto next = std::find_if(ops.begin(), ops.end(), [&](const auto& other) { return other.get() == &op; });
+  for (++next; left && next != ops.end() && (*next)->regions.empty(); ++next) {
+    const auto uses =
+        static_cast<size_t>(std::count(users->second.begin(), users->second.end(), next->get()));
+    if (uses && !(has_elements(**next) && in_place(**next, value))) return false;
+    left -= uses;
+  }
+  return !left;
+}
+
 bool Sweeps::defer(const Op& op) {
-  if (!wanted_ || !has_elements(op)) return false;
+  if (!has_elements(op)) return false;
+  const auto waits_here = [&](const Value* operand) { return waits(operand); };
+  const bool joins = wanted_ || joins_users(op);
+  if (!joins && std::none_of(op.operands.begin(), op.operands.end(), waits_here)) return false;
   waiting_.emplace(op.results[0], &op);
+  if (!joins) write(op.results[0]);
   return true;
 }
 

@@ -1,5 +1,6 @@
-// What is computed element by element from large tiles, as text: one loop over a thread's registers for all
-// that a store or some reductions need, so that no step's results stand in registers all at once.
+// What is computed element by element, as text: one loop over a thread's registers for ops that only follow
+// each other, which is compiled sooner than a loop for each. From large tiles all that a store or some
+// reductions need, so that no step's results stand in registers all at once.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -37,7 +38,7 @@ class Elements {
 class Sweeps {
  public:
   Sweeps(Emitter& emitter, const Function& function);
-  bool wanted() const { return wanted_; }
+  bool wanted() const { return wanted_; }  // of large tiles
   // True: the op waits until something needs its result.
   bool defer(const Op& op);
   bool waits(const Value* value) const { return waiting_.count(value) != 0; }
@@ -54,6 +55,7 @@ class Sweeps {
 
  private:
   bool has_elements(const Op& op) const;
+  bool joins_users(const Op& op) const;
   bool in_place(const Op& op, const Value* operand) const;
   void prepare(const Value* value);
   Elements::Operand element(const Value* value);
@@ -62,7 +64,8 @@ class Sweeps {
   void end();
 
   Emitter& emitter_;
-  bool wanted_ = false;
+  bool wanted_ = false;  // all that can waits, and may be computed several times
+  std::unordered_map<const Value*, std::vector<const Op*>> users_;
   std::unordered_map<const Value*, const Op*> waiting_;
   std::unordered_map<const Value*, std::string> inside_;  // of the loop that is being written
   std::unordered_map<const Value*, std::string> kept_;    // tiles that it fills on its way

@@ -65,7 +65,8 @@ CompileRequest request_of(const cuda::Program& program, const KernelName& name, 
           .file = name.name + ".cu",
           .chip = target.chip,
           .headers = cuda::device_library(),
-          .options = {"--std=c++17", "--ptxas-options=-v"}};
+          .options = {"--std=c++17", "--ptxas-options=-v"},
+          .minimal = true};
 }
 
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,

@@ -31,6 +31,7 @@ struct NvrtcFunctions {
 namespace {
 
 constexpr int minimum_major = 12, minimum_minor = 3;
+constexpr int minimal_major = 13;    // of which --minimal is known to change no code
 constexpr int missing_builtins = 7;  // NVRTC_ERROR_BUILTIN_OPERATION_FAILURE
 constexpr const char* install = "install one with `pip install nvidia-cuda-nvrtc`";
 
@@ -177,6 +178,7 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
   const std::string target = "--gpu-architecture=" + architecture(request.chip);
   std::vector<const char*> options = c_strings(request.options);
   options.push_back(target.c_str());
+  if (request.minimal && major_ >= minimal_major) options.push_back("--minimal");
   Program program(*functions_, request);
   for (const std::string& name : request.names) program.add_name(name);
   CompileResult result;

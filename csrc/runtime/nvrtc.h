@@ -18,6 +18,7 @@ struct CompileRequest {
   std::vector<std::string> options;
   std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
   bool ptx = false;                // give it too
+  bool minimal = false;            // it has no textures and launches no kernels: compiled sooner
 };
 
 struct CompileResult {

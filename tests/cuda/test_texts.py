@@ -18,8 +18,8 @@ def of(*shape, dtype=torch.bfloat16):
 
 
 def test_functions_of_what_ends_as_16_bits_are_the_chips_fast_ones():
-    assert "coarse<math::exp_row>(" in text_of(ops.softmax, of(8, 1024), 1)
-    assert "coarse<" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
+    assert "coarse_element<math::exp_row>(" in text_of(ops.softmax, of(8, 1024), 1)
+    assert "coarse" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
 
 
 @pytest.mark.parametrize("behind, coarse", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
@@ -33,6 +33,12 @@ store %b, %h, %i {{steps=[64]}}"""
     assert ("coarse<math::div_row>(" in case.program["text"]) == coarse
     assert run([case]) == [None]
     assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))
+
+
+def test_steps_of_which_one_only_feeds_the_next_are_one_loop():
+    text = text_of(ops.softmax, of(8, 8192), 1)
+    loop = text[text.index("TILE_UNROLL for") :].split("\n")[:4]
+    assert [step in line for step, line in zip(["", "sub(", "math::exp_row", ".x[r] = "], loop)] == [True] * 4
 
 
 def test_halves_of_a_head_need_no_barrier_between_them():

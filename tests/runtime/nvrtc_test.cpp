@@ -72,6 +72,13 @@ TEST(Nvrtc, HeadersOptionsAndNames) {
     EXPECT_NE(result.cubin.find(".text." + symbol), std::string::npos) << symbol;
 }
 
+TEST(Nvrtc, AMinimalCompileGivesTheSameCode) {
+  const auto cubin = [](bool minimal) {
+    return nvrtc().compile({.text = saxpy, .chip = 90, .minimal = minimal}).cubin;
+  };
+  EXPECT_EQ(cubin(true), cubin(false));
+}
+
 TEST(Nvrtc, WarningsStandInTheLog) {
   const CompileResult result =
       nvrtc().compile({.text = "#line 5 \"user.py\"\n__global__ void k() { int unused; }", .chip = 80});
