@@ -89,7 +89,8 @@ bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
     return std::any_of(each.operands.begin(), each.operands.end(), [&](const Value* operand) {
-      return each.name().starts_with("reduce_") && layout_of(operand).across_blocks();
+      return (each.name().starts_with("reduce_") || each.is("assert")) && is_tile(operand) &&
+             layout_of(operand).across_blocks();
     });
   };
   bool any = across(op);
@@ -227,6 +228,11 @@ std::string Emitter::cluster_memory(const Op& op, int64_t bytes) {
   return "cluster_memory(cluster_turn)";
 }
 
+size_t Emitter::add_assertion(const Op& op) {
+  assertions_.push_back(Assertion::of(op, function_.name()));
+  return assertions_.size() - 1;
+}
+
 std::string Emitter::shared_place(DType dtype, int64_t offset) {
   return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
 }
@@ -330,6 +336,7 @@ std::string Emitter::text() const {
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
                  ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
+  if (!assertions_.empty()) parameters += str(arguments.empty() ? "" : ", ", "FailurePlace failures");
   text +=
       str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ", entry_,
           "(", parameters, ") {\n", views, body_,

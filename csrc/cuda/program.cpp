@@ -42,6 +42,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   cluster = plan.cluster();
   multiplies = plan.multiplies();
   shared_bytes = static_cast<int>(emitter.shared_bytes());
+  assertions = emitter.assertions();
   for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
   return true;
 }
