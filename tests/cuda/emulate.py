@@ -48,7 +48,7 @@ class Case:
 def numbered(text):
     """Tile IR whose ops know their line of the text, which reports then name."""
     return "\n".join(
-        line if not line.strip(" }") or line.endswith("{") else f"{line}  // ir:{i}" for i, line in enumerate(text.split("\n"), 1)
+        line if not line.strip(" }") or line.endswith("{") or "//" in line else f"{line}  // ir:{i}" for i, line in enumerate(text.split("\n"), 1)
     )
 
 

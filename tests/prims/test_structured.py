@@ -266,6 +266,19 @@ def control(dtype):
         same(out[n], x.double() if n % 2 == 0 or dtype == "bool" else x.double() * (n + 3))
 
 
+def asserted(_):
+    """The block with a false element ends before it stores; test_assert.py has the rest."""
+    body = """%i: i32 = bid {axis=0}
+%t: bool[4] = load %a, %i {pad=1, shape=[4], steps=[4]}
+assert %t {message="all are"}
+store %b, %t, %i {steps=[4]}"""
+    x = torch.ones(10, dtype=torch.bool)
+    same(run(body, [x, ~x], (3, 1, 1))[1], x)
+    x[6] = False
+    with pytest.raises(RuntimeError, match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
+        run(body, [x, ~x], (3, 1, 1))
+
+
 def cat(dtype):
     pad = "0.0" if dtype in FLOATS else "0"
     x, y = values(dtype, 2, 3), values(dtype, 2, 4)
@@ -297,7 +310,7 @@ ROWS = {
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
     "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
