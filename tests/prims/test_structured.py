@@ -140,6 +140,23 @@ store %d, %r, %z, %z {steps=[16, 3]}
         same(out, x.double() @ y.double() - 1.5)
 
 
+@pytest.mark.parametrize("op, text", [
+    ("store %a, %t, %z", "store: cannot store f32[4] into array<f16,1>; cast with astype()"),
+    ("add_tile %a, %t, %z", "add_tile: cannot add f32[4] to array<f16,1>; cast with astype()"),
+    ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one an axis"),
+])
+def test_tiles_that_do_not_fit_memory(op, text):
+    source = f"""kernel k(%a: array<f16,1>) {{
+%z: i32 = constant {{dtype=i32, value=0}}
+%x: f32 = constant {{dtype=f32, value=1.0}}
+%t: f32[4] = broadcast %x {{shape=[4]}}
+{op} {{steps=[4]}}
+}}"""
+    with pytest.raises((TypeError, ValueError)) as error:
+        _C.run_ir(source, (1, 1, 1), [torch.zeros(4, dtype=torch.float16)])
+    assert str(error.value) == "tile text 5:1: " + text
+
+
 def tiles(dtype):
     """load and store of the grid's tiles, the last one partial; what is outside is the padding."""
     x, pad = values(dtype, 10, 5), "2.0" if dtype in FLOATS else "0"

@@ -48,6 +48,30 @@ TEST(Launch, CompilesOnceForAllSizes) {
   EXPECT_EQ(twice.compiled_count(), before + 2);
 }
 
+TEST(Launch, RefusesArraysBetweenTheirElements) {
+  std::vector<float> x(4, 1), y(4);
+  ArrayArgument between = array(x);
+  between.data = reinterpret_cast<void*>(0x7f02);
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    ArrayArgument other = array(y);
+    other.device = between.device = device;
+    EXPECT_EQ(
+        error_of([&] { twice.launch({1}, other, between, 4); }),
+        "launch_test.cpp:7: launch of twice: array 2 of its arguments begins at address 0x7f02, which is "
+        "no multiple of the 4 bytes of f32; copy it first");
+  }
+  between.device = DeviceKind::cpu;
+  between.sizes[0] = 0;  // is nowhere
+  twice.launch({1}, between, array(y), 4);
+  EXPECT_EQ(y, std::vector<float>(4));
+  between.sizes[0] = 1;
+  EXPECT_EQ(error_of([&] {
+              TextKernel(copy_text).launch({}, {array(x), between, scalar_argument(1)});
+            }),
+            "launch of copy: array 2 of its arguments begins at address 0x7f02, which is no multiple of the "
+            "4 bytes of f32; copy it first");
+}
+
 TEST(Launch, RefusesWhatItCannotRun) {
   std::vector<float> x(4), y(4);
   const std::string where = "launch_test.cpp:7: launch of twice: ";
