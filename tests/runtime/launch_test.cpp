@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <regex>
 #include <vector>
 
 #include "error_text.h"
@@ -109,6 +110,31 @@ TEST(Launch, RefusesWhatItCannotRun) {
   second.device_index = 1;
   EXPECT_EQ(error_of([&] { twice.launch({1}, second, other, 4); }),
             where + "its arrays are on different devices; move them to one");
+}
+
+void root_kernel(Array x, Array y, int size) {
+  Tile t = x.tiled_view({size}).load({bid(0)});
+  assert_(t >= 0, "no root of a negative number");
+  y.tiled_view({size}).store({bid(0)}, sqrt(t));
+}
+Kernel root("root", root_kernel);
+
+TEST(Launch, AFailedAssertionNamesItsLine) {
+  std::vector<float> x(10, 4), y(10);
+  root.launch({3}, array(x), array(y), 4);
+  EXPECT_EQ(y, std::vector<float>(10, 2));
+  x[6] = -1;
+  const std::string text = error_of([&] { root.launch({3}, array(x), array(y), 4); });
+  EXPECT_EQ(
+      std::regex_replace(text, std::regex(R"(launch_test\.cpp:\d+)"), "here"),
+      "here: assertion failed: no root of a negative number; element [2] of bool[4] in block (1, 0, 0) of "
+      "kernel root");
+  try {
+    root.launch({3}, array(x), array(y), 4);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::runtime);
+  }
 }
 
 // What an action says in a child, since a process opens one driver: of the environment's library.
