@@ -67,6 +67,24 @@ TEST(Effects, StayInLoopsAndBranches) {
 )");
 }
 
+TEST(Effects, OfWhatIsKnownGo) {
+  EXPECT_EQ(after("simplify", R"(kernel k(%x: array<f32,1>) {
+  %yes: bool = constant {dtype=bool, value=1}
+  %no: bool = constant {dtype=bool, value=0}
+  %all: bool[4] = broadcast %yes {shape=[4]}
+  assert %yes {message="a"}
+  assert %all {message="b"}
+  assert %no {message="c"}
+})"),
+            R"(kernel k(%0: array<f32,1>) {
+  %1: bool = constant {dtype=bool, value=1}
+  %2: bool = constant {dtype=bool, value=0}
+  %3: bool[4] = broadcast %1 {shape=[4]}
+  assert %2 {message="c"}
+}
+)");
+}
+
 TEST(Effects, ALoopThatDoesNothingElseIsKept) {
   constexpr const char* text = R"(kernel k(%0: i32) {
   %1: i32 = constant {dtype=i32, value=0}
