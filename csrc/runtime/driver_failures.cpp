@@ -51,7 +51,7 @@ std::vector<std::string> Driver::take_failures(int index) const {
 
 void Driver::raise_failures(int index) const {
   if (const std::vector<std::string> texts = take_failures(index); !texts.empty())
-    fail(ErrorKind::runtime, join(texts, "\n"));
+    throw FailedAssertions(join(texts, "\n"));
 }
 
 // The memory is the driver's, which may be gone already.

@@ -13,6 +13,11 @@
 
 namespace tile {
 
+// What an earlier launch did, told by a later call that is not to blame.
+struct FailedAssertions : Error {
+  explicit FailedAssertions(std::string text) : Error(ErrorKind::runtime, std::move(text)) {}
+};
+
 // As the device library declares it, and a kernel with assertions takes it behind its other parameters.
 struct FailurePlace {
   uint32_t *any = nullptr, *record = nullptr;

@@ -167,7 +167,7 @@ struct AutocastKernel final : c10::OperatorKernel {
 }  // namespace
 
 void raise(const std::string& name, ErrorKind kind, const std::string& text) {
-  const std::string full = text.starts_with(name + ": ") ? text : name + ": " + text;
+  const std::string full = name.empty() || text.starts_with(name + ": ") ? text : name + ": " + text;
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (kind) {
     case ErrorKind::value:
