@@ -4,6 +4,7 @@
 #include "dsl/hints.h"
 #include "dsl/range.h"
 #include "dsl/tile.h"
+#include "prims/assert.h"
 #include "prims/elementwise.h"
 #include "prims/grid.h"
 #include "prims/memory.h"

@@ -38,6 +38,7 @@ class Lower {
  public:
   explicit Lower(const Function& function);
   Units body();
+  const std::string& kernel() const { return function_.name(); }
 
   // Places of values in the frame.
   int tile(const Value* value);

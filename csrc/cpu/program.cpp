@@ -86,9 +86,12 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     Thread nested;  // a kernel launched while this thread runs another
     Thread& thread = kept.busy ? nested : kept;
     thread.busy = true;
-    struct Release {
+    struct Release {  // also where an assertion fails
       bool& busy;
-      ~Release() { busy = false; }
+      ~Release() {
+        busy = false;
+        finish_streams();
+      }
     } release{thread.busy};
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
@@ -106,7 +109,6 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         frame.block[2] = i / blocks[0] / blocks[1];
         run_units(units_, frame);
       }
-    finish_streams();
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();
@@ -126,11 +128,16 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads)
     piece = (piece + blocks[0] - 1) / blocks[0] * blocks[0];
   auto body = [&](int64_t, int64_t) {
-    work([&](int64_t& begin, int64_t& end) {
-      begin = taken.fetch_add(piece);
-      end = std::min(begin + piece, total);
-      return begin < total;
-    });
+    try {
+      work([&](int64_t& begin, int64_t& end) {
+        begin = taken.fetch_add(piece);
+        end = std::min(begin + piece, total);
+        return begin < total;
+      });
+    } catch (...) {  // the other threads end what they have begun
+      taken = total;
+      throw;
+    }
   };
   runtime.run(
       threads,

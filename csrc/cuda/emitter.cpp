@@ -218,6 +218,11 @@ std::string Emitter::cluster_memory(const Op& op, int64_t bytes) {
   return "cluster_memory(cluster_turn)";
 }
 
+size_t Emitter::add_assertion(const Op& op) {
+  assertions_.push_back(Assertion::of(op, function_.name()));
+  return assertions_.size() - 1;
+}
+
 std::string Emitter::shared_place(DType dtype, int64_t offset) {
   return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
 }
@@ -323,6 +328,7 @@ std::string Emitter::text() const {
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
                  ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
+  if (!assertions_.empty()) parameters += str(arguments.empty() ? "" : ", ", "FailurePlace failures");
   text +=
       str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ", entry_,
           "(", parameters, ") {\n", views, body_,

@@ -16,6 +16,7 @@
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "cuda/sweep.h"
+#include "ir/assertion.h"
 #include "support/text.h"
 
 namespace tile::cuda {
@@ -93,6 +94,11 @@ class Emitter {
   // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
   // among themselves.
   std::string cluster_memory(const Op& op, int64_t bytes);
+  // Whether the blocks of a cluster have met once, where the text stands; of one block they have.
+  bool has_met() const { return met_; }
+  // Its number among the kernel's assertions.
+  size_t add_assertion(const Op& op);
+  const std::vector<Assertion>& assertions() const { return assertions_; }
   // "(f32*)(shared_memory() + 64)"
   static std::string shared_place(DType dtype, int64_t offset);
   // Writes a tile in row-major order behind the first `bytes` of that memory, which it adds to; returns
@@ -168,6 +174,7 @@ class Emitter {
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
   std::unordered_map<const Op*, std::vector<const Op*>> runs_;
   std::vector<Conversion> conversions_;
+  std::vector<Assertion> assertions_;
   bool leaves_block_ = false, met_ = false;
 };
 

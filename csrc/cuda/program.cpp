@@ -47,6 +47,7 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   multiplies = plan.multiplies();
   shared_bytes = static_cast<int>(emitter.shared_bytes());
   conversions = emitter.conversions();
+  assertions = emitter.assertions();
   for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
   return true;
 }

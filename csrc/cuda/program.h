@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cuda/conversion.h"
+#include "ir/assertion.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -67,6 +68,9 @@ struct Program {
   // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
   // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.
   std::vector<Type> parameters;
+  // By their numbers in the text. A kernel that has some takes one parameter more, the device library's
+  // FailurePlace, and writes there {number + 1, first false element, x, y | z << 16 of the launched block}.
+  std::vector<Assertion> assertions;
 
  private:
   // False: the tiles cannot be dealt over so many blocks.

@@ -70,6 +70,8 @@ bool has_jump(const Op& op) {
 
 bool Effects::conflicts(const Effects& later) const {
   if ((barrier && later.any()) || (later.barrier && any()) || (other && later.other)) return true;
+  // Behind a failed assertion nothing is written.
+  if ((other && !later.writes.empty()) || (later.other && !writes.empty())) return true;
   for (const Value* array : writes)
     if (later.reads.count(array) || later.writes.count(array)) return true;
   for (const Value* array : reads)

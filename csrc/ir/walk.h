@@ -34,7 +34,7 @@ const Value* root_array(const Value* array);
 struct Effects {
   std::unordered_set<const Value*> reads, writes;  // root arrays
   bool barrier = false;                            // orders against every access
-  bool other = false;                              // print, assert
+  bool other = false;                              // print, assert: ordered with writes and each other
   bool any() const { return barrier || other || !reads.empty() || !writes.empty(); }
   bool conflicts(const Effects& later) const;  // the two may not change places
 };

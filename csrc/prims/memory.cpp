@@ -27,10 +27,18 @@ std::vector<Type> infer_load(const Op& op) {
   check_tile_address(op, 1, shape);
   return {Type::tile(op.type(0).dtype, shape)};
 }
-std::vector<Type> infer_store(const Op& op) {
+void check_written_tile(const Op& op, const char* deed, const char* to) {
   check_tile_address(op, 2, op.type(1).shape);
   if (op.type(1).dtype != op.type(0).dtype)
-    fail(op, ErrorKind::type, "cannot store ", op.type(1), " into ", op.type(0), "; cast with astype()");
+    fail(op, ErrorKind::type, "cannot ", deed, " ", op.type(1), " ", to, " ", op.type(0),
+         "; cast with astype()");
+}
+std::vector<Type> infer_store(const Op& op) {
+  check_written_tile(op, "store", "into");
+  return {};
+}
+std::vector<Type> infer_add_tile(const Op& op) {
+  check_written_tile(op, "add", "to");
   return {};
 }
 
@@ -74,7 +82,7 @@ const Register add_tile_{
     {.name = "add_tile",
      .traits = {.reads = true, .writes = true, .barrier = true},
      .dtypes = dtypes::numbers,
-     .infer = infer_store,
+     .infer = infer_add_tile,
      .doc = "Adds a tile at an index of an array cut into tiles, each element at once; elements outside are "
             "dropped."}};
 const Register gather_{

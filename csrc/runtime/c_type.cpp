@@ -62,6 +62,27 @@ std::optional<DType> dtype_of(std::string_view text, int bytes) {
   return static_cast<DType>(static_cast<int>(natural ? DType::u8 : DType::i8) + power);
 }
 
+// float4 and its like, and pairs of 16 bits.
+int vector_alignment(std::string_view text) {
+  for (const std::string_view pair : {"__half2", "__nv_bfloat162"})
+    if (text == pair) return 4;
+  constexpr std::pair<std::string_view, int> numbers[] = {
+      {"char", 1},  {"uchar", 1},  {"short", 2}, {"ushort", 2},   {"int", 4},       {"uint", 4},
+      {"float", 4}, {"double", 8}, {"long", 8},  {"longlong", 8}, {"ulonglong", 8}, {"ulong", 8}};
+  const std::string_view number = text.substr(0, text.empty() ? 0 : text.size() - 1);
+  for (const auto& [name, bytes] : numbers)
+    if (number == name) switch (text.back()) {
+        case '1':
+        case '3':
+          return bytes;
+        case '2':
+          return 2 * bytes;
+        case '4':
+          return std::min(4 * bytes, 16);
+      }
+  return 1;
+}
+
 CType type_of(std::string_view text, int bytes, bool is_enum) {
   CType type{.bytes = bytes, .text = std::string(text)};
   if (text.ends_with('*')) {
@@ -70,6 +91,7 @@ CType type_of(std::string_view text, int bytes, bool is_enum) {
     for (const std::string_view word : {" const", " volatile"})
       if (to.ends_with(word)) to.remove_suffix(word.size());
     type.dtype = dtype_of(to, 0);
+    type.alignment = type.dtype ? info(*type.dtype).bytes : vector_alignment(to);
   } else if (type.dtype = dtype_of(text, bytes); type.dtype) {
     type.kind = is_integer(*type.dtype)    ? CType::Kind::integer
                 : is_floating(*type.dtype) ? CType::Kind::floating

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "ir/walk.h"
 #include "runtime/gpu_code.h"
 #include "support/log.h"
 
@@ -61,8 +62,11 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
   std::vector<Type> types;
   for (const Value* parameter : function_.body().arguments) types.push_back(parameter->type);
   CudaParameters parameters(types);
-  if (parameters.bytes() > CudaParameters::most_bytes)
-    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", parameters.bytes(),
+  bool asserts = false;
+  walk(function_.body(), [&](const Op& op) { asserts |= op.is("assert"); });
+  if (const size_t bytes = parameters.bytes() + (asserts ? sizeof(FailurePlace) : 0);
+      bytes > CudaParameters::most_bytes)
+    fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", bytes,
          " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
   auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
   return *codes_.emplace_back(
@@ -91,6 +95,9 @@ void CudaKernel::load(Place& place, int device, int long_axis) const {
   for (int blocks = cuda::Target().cluster_blocks;
        !load(loaded, code_for(device, long_axis, blocks), device);)
     blocks = loaded.code->program.cluster / 2;
+  if (const auto& program = loaded.code->program; !program.assertions.empty())
+    loaded.failures = driver_.watch(
+        device, {.assertions = program.assertions, .cluster = program.cluster, .long_axis = long_axis});
   log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
@@ -113,6 +120,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   const Loaded& loaded = on(device, long_axis);
   CudaParameters::Packed packed;
   loaded.code->parameters.pack(arguments, packed);
+  packed.pointers[arguments.size()] = const_cast<FailurePlace*>(&loaded.failures);  // for who takes it
   const auto count = [&](size_t axis) { return static_cast<unsigned>(blocks[axis]); };
   std::array<unsigned, 3> grid = {count(0), count(1), count(2)};
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);

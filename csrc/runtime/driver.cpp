@@ -1,9 +1,10 @@
-// Opens the CUDA driver, checks its version, lists its devices, words its errors.
+// Opens the CUDA driver, checks its version, lists its devices, enters their contexts.
 #include "runtime/driver.h"
 
 #include <pthread.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <mutex>
 
 #include "runtime/driver_device.h"
@@ -19,41 +20,18 @@ constexpr const char* update = "update the NVIDIA driver to 545 or newer";
 
 std::string cuda_version(int number) { return str(number / 1000, ".", number % 1000 / 10); }
 
-std::atomic<int> forks = 0;  // counted by each child
+std::atomic<int> fork_count = 0;  // by each child
 std::atomic<const Driver*> opened = nullptr;
-
-// What to do about a CUresult.
-struct Advice {
-  int first, last;
-  const char* text;
-};
-constexpr const char* crashed =
-    "this kernel or one before it did it: run with CUDA_LAUNCH_BLOCKING=1 to see which, and restart the "
-    "process";
-constexpr const char* no_code = "NVRTC may be newer than the driver: update the driver";
-constexpr Advice advices[] = {
-    {2, 2, "free memory of the device"},
-    {3, 3, "where this process was forked after CUDA was used: start processes with the method spawn"},
-    {34, 34, "the library is a toolkit's stub: take its folder out of LD_LIBRARY_PATH"},
-    {100, 100, "look at nvidia-smi and CUDA_VISIBLE_DEVICES"},
-    {200, 200, no_code},
-    {209, 209, no_code},
-    {700, 700, crashed},
-    {701, 701, "a block needs more registers or shared memory than there are: use smaller tiles"},
-    {702, 702, crashed},
-    {710, 710, crashed},
-    {714, 719, crashed},
-    {803, 803, "the driver was updated under the running system: restart the machine"},
-    {900, 908, "run the kernel once before the capture"},
-    {912, 912, "use a smaller cluster"},
-};
 
 }  // namespace
 
-Driver::Driver(const std::string& library) : f_(std::make_unique<DriverFunctions>()) {
+Driver::Driver(const std::string& library)
+    : f_(std::make_unique<DriverFunctions>()),
+      // As torch reads it.
+      blocking_(std::atoi(environment("CUDA_LAUNCH_BLOCKING").c_str()) != 0) {
   static std::once_flag once;
-  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { ++forks; }); });
-  forks_ = forks;
+  std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { ++fork_count; }); });
+  expected_forks_ = forks_ = forks();
   open(library);
   check(f_->init(0), "the NVIDIA driver does not start");
   int count = 0;
@@ -119,6 +97,9 @@ void Driver::open(const std::string& name) {
   find("cuOccupancyMaxActiveClusters", f_->clusters_at_once);
   find("cuLaunchKernelEx", f_->launch);
   find("cuStreamIsCapturing", f_->is_capturing);
+  find("cuMemHostAlloc", f_->host_memory);
+  find("cuCtxSynchronize", f_->wait_for_context);
+  find("cuStreamSynchronize", f_->wait_for_stream);
 }
 
 const Driver& Driver::get() {
@@ -132,14 +113,32 @@ const Driver& Driver::get() {
   return *opened.load();
 }
 
+const Driver* Driver::process_driver() { return opened.load(std::memory_order_acquire); }
+int Driver::forks() { return fork_count.load(std::memory_order_relaxed); }
+
 void Driver::check_process() const {
-  if (forks.load(std::memory_order_relaxed) != forks_) [[unlikely]]
+  if (forks() != forks_) [[unlikely]]
     fail(ErrorKind::runtime,
          "CUDA does not work in a process that was forked after CUDA was used; start processes with the "
          "method spawn");
 }
 void Driver::require_own_process() {
   if (const Driver* driver = opened.load(std::memory_order_acquire)) driver->check_process();
+}
+void* Driver::enter(int index) const {
+  if (forks() != expected_forks_.load(std::memory_order_relaxed)) [[unlikely]]
+    look_closer(index);
+  void *const wanted = context(index), *current = nullptr;
+  check(f_->get_current(&current), "no current context");
+  if (current == wanted) return nullptr;
+  check(f_->set_current(wanted), "no context on ", describe(index));
+  return current;
+}
+void Driver::leave(void* before) const { f_->set_current(before); }
+
+void Driver::look_closer(int index) const {
+  check_process();
+  raise_failures(index);
 }
 
 Driver::Device& Driver::device(int index) const {
@@ -153,17 +152,6 @@ const DeviceProperties& Driver::properties(int index) const { return device(inde
 std::string Driver::describe(int index) const {
   const DeviceProperties& p = properties(index);
   return str("device ", index, " (", p.name, ", sm_", p.chip, ")");
-}
-
-void Driver::fail_call(int code, const std::string& what) const {
-  const char *name = nullptr, *text = nullptr;
-  f_->error_name(code, &name);
-  f_->error_text(code, &text);
-  const std::string fact = name ? str(name, " (", text ? text : "no text", ")") : str("CUresult ", code);
-  const char* advice = nullptr;
-  for (const Advice& row : advices)
-    if (row.first <= code && code <= row.last) advice = row.text;
-  fail(ErrorKind::runtime, what, ": ", fact, advice ? "; " : "", advice ? advice : "");
 }
 
 }  // namespace tile

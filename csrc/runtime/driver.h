@@ -1,11 +1,14 @@
 // The CUDA driver, opened at first use: devices, contexts, modules, launches. No CUDA header is needed.
 #pragma once
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "runtime/failure_board.h"
 
 namespace tile {
 
@@ -38,7 +41,7 @@ struct CudaModule {
 };
 struct CudaFunction {
   void* handle = nullptr;
-  std::string kernel;
+  const char* kernel = "";  // lives for ever: errors name it later
   int device = 0;
 };
 
@@ -69,7 +72,7 @@ class Driver {
   const DeviceProperties& properties(int device) const;
 
   // Makes the device's primary context, which torch uses too, the thread's. Almost free where it is so
-  // already.
+  // already. Error: an assertion of a kernel failed there since the last one was told.
   void use(int device) const { enter(device); }
   // The same while it lives; then the thread has again what it had, if it had one.
   class Scope {
@@ -104,12 +107,18 @@ class Driver {
   // How many clusters of such a launch the device can hold.
   int clusters_at_once(const CudaFunction& function, const CudaLaunch& launch) const;
 
-  // The function's device must be the thread's. `parameters` points to the value of each.
+  // The function's device must be the thread's. `parameters` points to the value of each. Under
+  // CUDA_LAUNCH_BLOCKING=1 it returns when the kernel has ended, unless the stream is captured.
   void launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const;
+  // Where the kernel, loaded on the device, is to say which of its assertions failed.
+  FailurePlace watch(int device, const AssertingKernel& kernel) const;
+  // Waits for all that runs on the device. Errors: what went wrong there, failed assertions among it.
+  void synchronize(int device) const;
   CaptureStatus capture_status(void* stream) const;
 
  private:
   struct Device;
+  struct Boards;
   class Relaxed;
   Device& device(int index) const;
   void* context(int index) const;
@@ -119,11 +128,30 @@ class Driver {
   void open(const std::string& library);
   void check(int code, auto&&... what) const;
   void check_process() const;
-  [[noreturn]] void fail_call(int code, const std::string& what) const;
+  void look_closer(int index) const;
+  // An error for what has failed on the device. It is waited for, so that failures side by side are one.
+  void raise_failures(int index) const;
+  std::vector<std::string> take_failures(int index) const;
+  int wait(int index) const;
+  static const Driver* process_driver();  // that of get(); null: it has not opened one
+  static int forks();                     // before this process
+  static void tell_failures();  // at the end of the process: those that no error has told, on stderr
+  void launch_and_wait(const CudaFunction& function, const CudaLaunch& launch, void* config,
+                       void** parameters) const;
+  std::string launch_text(const CudaFunction& function, const CudaLaunch& launch) const;
+  // `device`: the one that the call was for; -1: none in particular.
+  [[noreturn]] void fail_call(int code, const std::string& what, int device = -1) const;
+  // A kernel that was waited for.
+  [[noreturn]] void fail_kernel(int code, const std::string& what, const CudaFunction& function) const;
+  std::string fact(int code) const;
+  std::string culprits(int device) const;
 
   std::unique_ptr<DriverFunctions> f_;
   int version_ = 0;
   int forks_ = 0;  // of the processes before the one that opened it
+  // The same; -1 once a kernel with assertions is loaded, so that one comparison serves both questions.
+  mutable std::atomic<int> expected_forks_ = 0;
+  const bool blocking_;  // CUDA_LAUNCH_BLOCKING
   std::vector<std::unique_ptr<Device>> devices_;
 };
 

@@ -4,15 +4,40 @@
 #include <mutex>
 
 #include "runtime/driver.h"
+#include "runtime/driver_functions.h"
+#include "runtime/recent_launches.h"
 #include "support/text.h"
 
 namespace tile {
+
+// Of the kernels with assertions that a device has loaded, the newest first.
+struct Driver::Boards {
+  Boards(void* memory, Boards* before) : board(memory), older(before) {}
+  FailureBoard board;
+  const std::unique_ptr<Boards> older;
+};
 
 struct Driver::Device {
   int handle = 0;
   DeviceProperties properties;
   std::once_flag once;  // the primary context is retained once and never released
   std::atomic<void*> context = nullptr;
+  RecentLaunches recent;
+  std::atomic<const char*> crashed = nullptr;  // the kernel that did it, where launches are waited for
+  std::mutex mutex;                            // of what follows; launches read it without
+  std::unique_ptr<Boards> owned_boards;
+  std::atomic<Boards*> boards = nullptr;
+};
+
+// While it lives, the thread may load code although some stream is being captured.
+class Driver::Relaxed {
+ public:
+  explicit Relaxed(const DriverFunctions& functions) : f_(functions) { f_.exchange_capture_mode(&mode_); }
+  ~Relaxed() { f_.exchange_capture_mode(&mode_); }
+
+ private:
+  const DriverFunctions& f_;
+  int mode_ = capture_mode_relaxed;
 };
 
 inline void Driver::check(int code, auto&&... what) const {

@@ -26,6 +26,7 @@ enum FunctionAttribute {
 };
 enum LaunchAttributeId { launch_cluster = 4, launch_programmatic = 6 };
 constexpr int capture_mode_relaxed = 2;
+constexpr unsigned host_memory_portable = 1, host_memory_mapped = 2;
 
 struct LaunchAttribute {
   int id;
@@ -72,6 +73,9 @@ struct DriverFunctions {
   int (*clusters_at_once)(int*, void*, const LaunchConfig*);
   int (*launch)(const LaunchConfig*, void*, void**, void**);
   int (*is_capturing)(void*, int*);
+  int (*host_memory)(void**, size_t, unsigned);
+  int (*wait_for_context)();
+  int (*wait_for_stream)(void*);
 };
 
 }  // namespace tile

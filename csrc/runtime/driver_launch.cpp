@@ -6,20 +6,10 @@
 namespace tile {
 namespace {
 
-std::string triple(const unsigned (&n)[3]) { return str("(", n[0], ", ", n[1], ", ", n[2], ")"); }
+std::string triple(const std::array<unsigned, 3>& n) { return str("(", n[0], ", ", n[1], ", ", n[2], ")"); }
+bool is_cluster(const CudaLaunch& launch) { return launch.cluster != std::array<unsigned, 3>{1, 1, 1}; }
 
 }  // namespace
-
-// While it lives, the thread may load code although some stream is being captured.
-class Driver::Relaxed {
- public:
-  explicit Relaxed(const DriverFunctions& functions) : f_(functions) { f_.exchange_capture_mode(&mode_); }
-  ~Relaxed() { f_.exchange_capture_mode(&mode_); }
-
- private:
-  const DriverFunctions& f_;
-  int mode_ = capture_mode_relaxed;
-};
 
 void* Driver::context(int index) const {
   Device& wanted = device(index);
@@ -31,16 +21,6 @@ void* Driver::context(int index) const {
   });
   return wanted.context;
 }
-
-void* Driver::enter(int index) const {
-  check_process();
-  void *const wanted = context(index), *current = nullptr;
-  check(f_->get_current(&current), "no current context");
-  if (current == wanted) return nullptr;
-  check(f_->set_current(wanted), "no context on ", describe(index));
-  return current;
-}
-void Driver::leave(void* before) const { f_->set_current(before); }
 
 CudaModule Driver::load(int index, std::string_view cubin, const std::string& kernel) const {
   const Scope scope(*this, index);
@@ -58,7 +38,7 @@ void Driver::unload(const CudaModule& module) const {
 
 CudaFunction Driver::function(const CudaModule& module, const std::string& symbol) const {
   const Scope scope(*this, module.device);
-  CudaFunction function{nullptr, module.kernel, module.device};
+  CudaFunction function{nullptr, intern(module.kernel), module.device};
   const int code = f_->module_function(&function.handle, module.handle, symbol.c_str());
   check(code, module.kernel, ": its code has no function ", symbol);
   return function;
@@ -126,7 +106,7 @@ int Driver::clusters_at_once(const CudaFunction& function, const CudaLaunch& lau
   constexpr int invalid_cluster_size = 912;
   const int code = f_->clusters_at_once(&count, function.handle, &config);
   if (code == invalid_cluster_size) return 0;
-  check(code, function.kernel, ": how many clusters of ", triple(config.grid), " blocks ",
+  check(code, function.kernel, ": how many clusters of ", triple(cluster), " blocks ",
         describe(function.device), " holds");
   return count;
 }
@@ -140,16 +120,38 @@ void Driver::launch(const CudaFunction& function, const CudaLaunch& launch, void
                       .stream = stream,
                       .attributes = attributes,
                       .attribute_count = 0};
-  const bool clustered = cluster != std::array<unsigned, 3>{1, 1, 1};
-  if (clustered)
+  if (is_cluster(launch))
     attributes[config.attribute_count++] = {.id = launch_cluster,
                                             .cluster = {cluster[0], cluster[1], cluster[2]}};
   if (programmatic) attributes[config.attribute_count++] = {.id = launch_programmatic, .programmatic = 1};
+  if (blocking_) [[unlikely]]
+    return launch_and_wait(function, launch, &config, parameters);
   const int code = f_->launch(&config, function.handle, parameters, nullptr);
   if (code) [[unlikely]]
-    check(code, function.kernel, ": launch of ", triple(config.grid), " blocks of ", triple(config.block),
-          " threads", clustered ? " in clusters of " + triple(attributes[0].cluster) : "", " with ",
-          shared_bytes, " bytes of shared memory on ", describe(function.device));
+    fail_call(code, launch_text(function, launch), function.device);
+  devices_[static_cast<size_t>(function.device)]->recent.note(function.kernel);
+}
+
+// Also where the driver heeds the variable itself, an error that was there before is told from the kernel's.
+void Driver::launch_and_wait(const CudaFunction& function, const CudaLaunch& launch, void* config,
+                             void** parameters) const {
+  const bool captured = capture_status(launch.stream) != CaptureStatus::none;
+  const auto text = [&] { return launch_text(function, launch); };
+  if (!captured)
+    if (const int code = f_->wait_for_stream(launch.stream)) fail_call(code, text(), function.device);
+  int code = f_->launch(static_cast<const LaunchConfig*>(config), function.handle, parameters, nullptr);
+  if (!code && !captured) code = f_->wait_for_stream(launch.stream);
+  if (code && !captured) fail_kernel(code, text(), function);
+  if (code) fail_call(code, text(), function.device);
+  device(function.device).recent.note(function.kernel);
+  if (!captured && device(function.device).boards.load()) raise_failures(function.device);
+}
+
+std::string Driver::launch_text(const CudaFunction& function, const CudaLaunch& launch) const {
+  const auto& [grid, block, cluster, shared_bytes, stream, programmatic] = launch;
+  return str(function.kernel, ": launch of ", triple(grid), " blocks of ", triple(block), " threads",
+             is_cluster(launch) ? " in clusters of " + triple(cluster) : "", " with ", shared_bytes,
+             " bytes of shared memory on ", describe(function.device));
 }
 
 CaptureStatus Driver::capture_status(void* stream) const {

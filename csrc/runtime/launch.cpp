@@ -21,7 +21,27 @@ namespace {
        "; the most is ", most, ", view the array with more axes");
 }
 
+// An empty one is nowhere.
+void require_place(const KernelName& kernel, ArgumentRefs arguments) {
+  int count = 0;
+  for (const ArgumentRef& argument : arguments) {
+    if (!argument.array) continue;
+    ++count;
+    const ArrayArgument& array = *argument.array;
+    const auto end = array.sizes.begin() + array.rank;
+    if (is_misplaced(array.data, info(array.dtype).bytes) && std::find(array.sizes.begin(), end, 0) == end)
+      throw MisplacedArray(str(kernel.where.known() ? str(kernel.where, ": ") : "", "launch of ", kernel.name,
+                               ": array ", count, " of its arguments ",
+                               misplaced_text(array.data, info(array.dtype).bytes, info(array.dtype).name),
+                               "; copy it first"));
+  }
+}
+
 }  // namespace
+
+std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype) {
+  return str("begins at address ", data, ", which is no multiple of the ", bytes, " bytes of ", dtype);
+}
 
 const Target& target_of(DeviceKind device) {
   static constexpr const Target* targets[] = {&cpu_target, &cuda_target};
@@ -32,16 +52,21 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
   if (grid.x < 0 || grid.y < 0 || grid.z < 0) fail_grid(kernel, grid, "an axis must be at least 0");
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   const ArrayArgument* first = nullptr;
+  uintptr_t misplaced = 0;
   for (const ArgumentRef& argument : arguments) {
     const ArrayArgument* array = argument.array;
     if (!array) continue;
     if (first && (array->device != first->device || array->device_index != first->device_index))
       fail_devices(kernel);
     first = array;
+    misplaced |=
+        reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
     for (int i = 0; i < array->rank; ++i)
       if (const int64_t extent = array->sizes[static_cast<size_t>(i)]; extent > most)
         fail_extent(kernel, extent, most);
   }
+  if (misplaced) [[unlikely]]
+    require_place(kernel, arguments);
   const Target& target = target_of(first ? first->device : DeviceKind::cpu);
   const int64_t others = target.other_axes;
   if (std::max({grid.x, grid.y, grid.z}) > target.longest_axis ||

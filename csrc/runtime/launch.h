@@ -4,7 +4,18 @@
 
 namespace tile {
 
-// Where it will run. Errors: bad grids, arrays on several devices, extents too large.
+// An element that is not at a multiple of its size: a GPU cannot read it, and C++ forbids it elsewhere. A
+// class of its own, so that operators can name the argument.
+struct MisplacedArray : Error {
+  explicit MisplacedArray(std::string text) : Error(ErrorKind::value, std::move(text)) {}
+};
+inline bool is_misplaced(const void* data, int64_t bytes) {
+  return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) != 0;
+}
+// "begins at address 0x7f01, which is no multiple of the 4 bytes of f32"
+std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype);
+
+// Where it will run. Errors: bad grids, arrays on several devices, misplaced ones, extents too large.
 const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments);
 
 // Runs what was checked; nothing where the grid is empty.

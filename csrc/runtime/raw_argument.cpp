@@ -63,6 +63,11 @@ void put_pointer(const Place& place, const RawArgument& argument, void* to) {
     place.refuse(ErrorKind::value, "a tensor on the CPU", "move it to the GPU with .cuda()");
   if (!points_to(place.type, argument)) [[unlikely]]
     place.refuse(ErrorKind::type, given_text(argument), "convert it, or view it as that dtype");
+  if (reinterpret_cast<uintptr_t>(argument.data) & static_cast<uintptr_t>(place.type.alignment - 1))
+      [[unlikely]]
+    place.refuse(
+        ErrorKind::value, str("a tensor at address ", argument.data),
+        str("copy it first, with .clone(): its address must be a multiple of ", place.type.alignment));
   std::memcpy(to, &argument.data, sizeof(void*));
 }
 

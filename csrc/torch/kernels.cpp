@@ -1,6 +1,7 @@
 // The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
 // written arguments.
 #include "runtime/driver.h"
+#include "runtime/launch.h"
 #include "runtime/launch_observer.h"
 #include "torch/record.h"
 
@@ -65,6 +66,19 @@ void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   if (!op.saving) stack.resize(stack.size() - body.saved);
 }
 
+// The argument whose memory a kernel has refused; returns where it is none of them.
+void name_misplaced(const OperatorRecord& op, const c10::IValue* values) {
+  for (size_t i = 0; i < op.arguments; ++i)
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !tensor.numel() || !is_misplaced(tensor.data_ptr(), tensor.itemsize())) return;
+      const std::string& name = op.schema.arguments()[i].name();
+      fail(ErrorKind::value, "'", name, "' ",
+           misplaced_text(tensor.data_ptr(), tensor.itemsize(),
+                          c10::getDtypeNames(tensor.scalar_type()).first),
+           "; copy it first, with ", name, ".clone()");
+    });
+}
+
 struct RunKernel final : c10::OperatorKernel {
   explicit RunKernel(std::shared_ptr<OperatorRecord> operation) : op(std::move(operation)) {}
   std::shared_ptr<OperatorRecord> op;
@@ -82,7 +96,12 @@ struct RunKernel final : c10::OperatorKernel {
           guard.reset_device(tensor.device());
         });
       allocate_results(*op, *stack);
-      fill_results(*op, base, *stack);
+      try {
+        fill_results(*op, base, *stack);
+      } catch (const MisplacedArray&) {
+        name_misplaced(*op, stack->data() + base);
+        throw;
+      }
     });
     stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
   }
@@ -148,7 +167,7 @@ struct AutocastKernel final : c10::OperatorKernel {
 }  // namespace
 
 void raise(const std::string& name, ErrorKind kind, const std::string& text) {
-  const std::string full = text.starts_with(name + ": ") ? text : name + ": " + text;
+  const std::string full = name.empty() || text.starts_with(name + ": ") ? text : name + ": " + text;
   const c10::SourceLocation here{__func__, __FILE__, static_cast<uint32_t>(__LINE__)};
   switch (kind) {
     case ErrorKind::value:

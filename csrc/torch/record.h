@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/failure_board.h"
 #include "torch/op.h"
 #include "torch/versions.h"
 
@@ -86,12 +87,14 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
 // Throws why the operator cannot run, if so.
 void require_usable(const OperatorRecord& op);
 
-// Errors of ours become torch's exception classes here, with the operator's name in front.
+// Errors of ours become torch's exception classes here, with the operator's name, if any, in front.
 [[noreturn]] void raise(const std::string& name, ErrorKind kind, const std::string& text);
 template <class F>
 decltype(auto) guarded(const std::string& name, F function) {
   try {
     return function();
+  } catch (const FailedAssertions& error) {  // of another operator's kernels
+    raise("", error.kind(), error.what());
   } catch (const Error& error) {
     raise(name, error.kind(), error.what());
   }

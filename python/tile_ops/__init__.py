@@ -33,6 +33,7 @@ _load()
 
 from ._doctor import doctor  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
+from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import linear, scaled_dot_product_attention  # noqa: E402, F401
 
 

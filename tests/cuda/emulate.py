@@ -48,7 +48,7 @@ class Case:
 def numbered(text):
     """Tile IR whose ops know their line of the text, which reports then name."""
     return "\n".join(
-        line if not line.strip(" }") or line.endswith("{") else f"{line}  // ir:{i}" for i, line in enumerate(text.split("\n"), 1)
+        line if not line.strip(" }") or line.endswith("{") or "//" in line else f"{line}  // ir:{i}" for i, line in enumerate(text.split("\n"), 1)
     )
 
 
@@ -154,8 +154,11 @@ def packed(parameter):
 
 
 def launch(program, function, grid, parameters):
-    """Runs it; what was wrong, or None."""
+    """Runs it; what was wrong, or None. In a tuple: what an assertion of the kernel says."""
     buffers = [packed(parameter) for parameter in parameters]
+    failed = (ctypes.c_uint32 * 5)()  # the word of all kernels, and this one's record
+    if program.get("assertions"):
+        buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed), ctypes.addressof(failed) + 4)))
     pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
     arrays = [Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
               for i, p in enumerate(parameters) if not isinstance(p, bytes)]
@@ -164,7 +167,10 @@ def launch(program, function, grid, parameters):
     call = Launch(program["entry"].encode(), ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(pointers), program["threads"],
                   program["shared_bytes"], cluster, (ctypes.c_int32 * 3)(grid[0] * cluster, *grid[1:]), len(arrays), ctypes.addressof(arrays))
     report = emulator()(ctypes.byref(call))
-    return report.decode() if report else None
+    if report or not failed[0]:
+        return report.decode() if report else None
+    _, number, element, x, others = failed
+    return (_C.failure_text(program["assertions"][number - 1], element, (x // cluster, others & 65535, others >> 16)),)
 
 
 def run(cases):
@@ -177,6 +183,8 @@ def run_ir(text, grid, arguments, passes=True):
     """As _C.run_ir, on the emulator."""
     case = Case(text, grid, arguments, passes)
     (report,) = run([case])
+    if isinstance(report, tuple):
+        raise RuntimeError(*report)
     if report:
         raise RuntimeError(f"{report}\n{numbered(text)}\n{case.program['text']}")
 

@@ -122,6 +122,26 @@ TEST(BadInput, WrongDType) {
             "f32, f64 in f64, i8 and u8 in i32");
 }
 
+TEST(BadInput, AssertsTakeConditions) {
+  EXPECT_EQ(trace_error([](Array x, Array) { assert_(ones_at(x), "all are"); }),
+            "here: assert: takes a bool tile, got f32[4,8]; compare it with something");
+  EXPECT_EQ(trace_error([](Array x, Array) { assert_(x.dim(0)); }),
+            "here: assert: takes a bool tile, got i32; compare it with something");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              assert_(ones_at(x) > 0, "ones");
+              assert_(x.dim(0) > 0);
+              assert_(true, "known");
+            }),
+            "no error");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              reduce(ones_at(x), 1, 0, [](Tile a, Tile b) {
+                assert_(a < b, "sorted");
+                return a;
+              });
+            }),
+            "here: reduce: its region holds assert; only arithmetic may stand in it");
+}
+
 TEST(BadInput, WrongRank) {
   EXPECT_EQ(trace_error([](Array, Array y) {
               y.tiled_view({4, 8});

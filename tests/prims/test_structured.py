@@ -140,6 +140,23 @@ store %d, %r, %z, %z {steps=[16, 3]}
         same(out, x.double() @ y.double() - 1.5)
 
 
+@pytest.mark.parametrize("op, text", [
+    ("store %a, %t, %z", "store: cannot store f32[4] into array<f16,1>; cast with astype()"),
+    ("add_tile %a, %t, %z", "add_tile: cannot add f32[4] to array<f16,1>; cast with astype()"),
+    ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one an axis"),
+])
+def test_tiles_that_do_not_fit_memory(op, text):
+    source = f"""kernel k(%a: array<f16,1>) {{
+%z: i32 = constant {{dtype=i32, value=0}}
+%x: f32 = constant {{dtype=f32, value=1.0}}
+%t: f32[4] = broadcast %x {{shape=[4]}}
+{op} {{steps=[4]}}
+}}"""
+    with pytest.raises((TypeError, ValueError)) as error:
+        _C.run_ir(source, (1, 1, 1), [torch.zeros(4, dtype=torch.float16)])
+    assert str(error.value) == "tile text 5:1: " + text
+
+
 def tiles(dtype):
     """load and store of the grid's tiles, the last one partial; what is outside is the padding."""
     x, pad = values(dtype, 10, 5), "2.0" if dtype in FLOATS else "0"
@@ -266,6 +283,19 @@ def control(dtype):
         same(out[n], x.double() if n % 2 == 0 or dtype == "bool" else x.double() * (n + 3))
 
 
+def asserted(_):
+    """The block with a false element ends before it stores; test_assert.py has the rest."""
+    body = """%i: i32 = bid {axis=0}
+%t: bool[4] = load %a, %i {pad=1, shape=[4], steps=[4]}
+assert %t {message="all are"}
+store %b, %t, %i {steps=[4]}"""
+    x = torch.ones(10, dtype=torch.bool)
+    same(run(body, [x, ~x], (3, 1, 1))[1], x)
+    x[6] = False
+    with pytest.raises(RuntimeError, match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
+        run(body, [x, ~x], (3, 1, 1))
+
+
 def cat(dtype):
     pad = "0.0" if dtype in FLOATS else "0"
     x, y = values(dtype, 2, 3), values(dtype, 2, 4)
@@ -297,7 +327,7 @@ ROWS = {
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
     "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),

@@ -259,10 +259,60 @@ TEST_F(CudaKernelTest, ErrorsNameTheKernel) {
   const std::string crash = error_of([&] { run(*copy); });
   EXPECT_TRUE(crash.starts_with("copy.cpp:3: copy: launch of (3, 1, 1) blocks of (")) << crash;
   EXPECT_TRUE(
-      crash.ends_with(" on device 0 (Fake GPU, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS (meaning of 700); "
-                      "this kernel or one before it did it: run with CUDA_LAUNCH_BLOCKING=1 to see "
+      crash.ends_with(" on device 0 (Fake GPU, sm_90): CUDA_ERROR_ILLEGAL_ADDRESS (meaning of 700), by a "
+                      "kernel before this call, none of ours; run with CUDA_LAUNCH_BLOCKING=1 to see "
                       "which, and restart the process"))
       << crash;
+  fake->results.clear();
+  run(*copy);
+  fake->results = {{"cuLaunchKernelEx", 700}};
+  const std::string later = error_of([&] { run(*copy); });
+  EXPECT_TRUE(
+      later.ends_with("; the last of ours on device 0, newest first: 'copy.cpp:3: copy'; run with "
+                      "CUDA_LAUNCH_BLOCKING=1 to see which, and restart the process"))
+      << later;
+}
+
+TEST_F(CudaKernelTest, ANameOutlivesItsKernel) {
+  run(*kernel());
+  const auto other = kernel();
+  fake->results = {{"cuLaunchKernelEx", 700}};
+  const std::string crash = error_of([&] { run(*other); });
+  EXPECT_NE(crash.find("newest first: 'copy.cpp:3: copy';"), std::string::npos) << crash;
+}
+
+constexpr const char* asserting_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
+  %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
+  %ok: bool[4] = eq %t, %t  // copy.cpp:5
+  assert %ok {message="no NaN"}  // copy.cpp:6
+  store %y, %t, %i {steps=[4]}
+})";
+
+TEST_F(CudaKernelTest, AKernelThatAssertsIsGivenAPlaceToSayWhatFailed) {
+  const auto copy = kernel(asserting_text), other = kernel();
+  fake->parameter_bytes = {24, 24, 4, 16};
+  run(*copy);
+  const FailurePlace& place = copy->on(0).failures;
+  EXPECT_EQ(fake->parameters.at(3), std::string(reinterpret_cast<const char*>(&place), sizeof place));
+  EXPECT_EQ(place.any, fake->host_memory);
+  place.record[0] = 1, place.record[1] = 2, place.record[2] = 5;
+  *place.any = 1;
+  // Whichever kernel is launched next; then all is as before.
+  EXPECT_EQ(error_of([&] { run(*other); }),
+            "copy.cpp:6: assertion failed: no NaN; element [2] of bool[4] in block (5, 0, 0) of kernel copy, "
+            "on device 0 (Fake GPU, sm_90)");
+  EXPECT_EQ(error_of([&] { run(*other); }), "no error");
+  EXPECT_EQ(error_of([&] { run(*copy); }), "no error");
+}
+
+TEST_F(CudaKernelTest, AKernelThatDoesNotAssertPaysNothing) {
+  const auto copy = kernel();
+  run(*copy);
+  EXPECT_EQ(copy->on(0).failures.any, nullptr);
+  EXPECT_EQ(count("cuMemHostAlloc"), 0);
+  EXPECT_EQ(copy->on(0).code->program.text.find("ailure"), std::string::npos);
+  EXPECT_NE(kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures) {"),
+            std::string::npos);
 }
 
 TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
@@ -315,43 +365,18 @@ TEST_F(CudaKernelTest, RefusesTooManyArguments) {
             }),
             "copy.cpp:3: launch of copy: its arguments take 4800 bytes, and a GPU kernel takes at most 4096; "
             "pass fewer arrays");
-}
-
-TEST(CudaParameters, LieAsProgramsExpect) {
-  const CudaParameters layout({Type::array(DType::f32, 0), Type::tile(DType::boolean),
-                               Type::array(DType::f32, 3), Type::tile(DType::f64)});
-  EXPECT_EQ(layout.bytes(), 24u + 8 + 48 + 8);
-  struct Rank0 {
-    const void* data;
-    int64_t strides[1];
-    int32_t sizes[1];
-  };
-  struct Rank3 {
-    const void* data;
-    int64_t strides[3];
-    int32_t sizes[3];
-  };
-  float value = 0, other = 0;
-  ArrayArgument scalar{.data = &value}, cube{.data = &other, .rank = 3};
-  cube.sizes = {2, 3, 2147483647};
-  cube.strides = {-7, 0, int64_t{1} << 40};
-  const ScalarArgument yes = scalar_argument(true), number = scalar_argument(2.5);
-  const ArgumentRef arguments[] = {scalar, yes, cube, number};
-  CudaParameters::Packed packed;
-  std::memset(&packed, 0xee, sizeof packed);
-  layout.pack(arguments, packed);
-  const auto& first = *static_cast<const Rank0*>(packed.pointers[0]);
-  EXPECT_EQ(first.data, &value);
-  EXPECT_EQ(first.strides[0], 1);
-  EXPECT_EQ(first.sizes[0], 1);
-  EXPECT_EQ(*static_cast<const uint8_t*>(packed.pointers[1]), 1);
-  const auto& third = *static_cast<const Rank3*>(packed.pointers[2]);
-  EXPECT_EQ(third.data, &other);
-  for (size_t axis = 0; axis < 3; ++axis) {
-    EXPECT_EQ(third.strides[axis], cube.strides[axis]);
-    EXPECT_EQ(third.sizes[axis], cube.sizes[axis]);
-  }
-  EXPECT_EQ(*static_cast<const double*>(packed.pointers[3]), 2.5);
+  // 170 and a number fit, but not with the place where an assertion says that it failed.
+  text = "kernel copy(%i: i32";
+  for (int n = 0; n < 170; ++n) text += str(", %x", n, ": array<f32,1>");
+  const auto asserting = kernel(text + R"() {
+  %ok: bool = constant {dtype=bool, value=1}
+  assert %ok {message=""}
+})");
+  EXPECT_EQ(error_of([&] {
+              asserting->run({1, 1, 1}, {arguments.data(), 171});
+            }),
+            "copy.cpp:3: launch of copy: its arguments take 4104 bytes, and a GPU kernel takes at most 4096; "
+            "pass fewer arrays");
 }
 
 }  // namespace

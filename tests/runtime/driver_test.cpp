@@ -7,30 +7,10 @@
 
 #include <thread>
 
-#include "error_text.h"
-#include "runtime/fake_cuda/fake_driver.h"
-#include "runtime/library.h"
+#include "runtime/fake_cuda/driver_test.h"
 
 namespace tile {
 namespace {
-
-constexpr const char* library = TILE_FAKE_CUDA;
-using Calls = std::vector<std::string>;
-
-class DriverTest : public ::testing::Test {
- protected:
-  DriverTest() {
-    GetFakeDriver* get = nullptr;
-    Library::open(library).require("fake_driver", get, "build it");
-    fake = get();
-    *fake = {};
-  }
-  ~DriverTest() override { *fake = {}; }
-  std::string open_error() {
-    return error_of([] { Driver driver(library); });
-  }
-  FakeDriver* fake;
-};
 
 TEST_F(DriverTest, ListsDevices) {
   const Driver driver(library);
@@ -198,10 +178,11 @@ TEST_F(DriverTest, LaunchErrorsNameTheKernel) {
                 "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES (meaning of 701); a block needs more registers or shared "
                 "memory "
                 "than there are: use smaller tiles");
-  EXPECT_EQ(error(700, {}),
-            "saxpy: launch of (1, 1, 1) blocks of (1, 1, 1) threads with 0" + where +
-                "CUDA_ERROR_ILLEGAL_ADDRESS (meaning of 700); this kernel or one before it did it: run with "
-                "CUDA_LAUNCH_BLOCKING=1 to see which, and restart the process");
+  EXPECT_EQ(
+      error(700, {}),
+      "saxpy: launch of (1, 1, 1) blocks of (1, 1, 1) threads with 0" + where +
+          "CUDA_ERROR_ILLEGAL_ADDRESS (meaning of 700), by a kernel before this call, none of ours; run "
+          "with CUDA_LAUNCH_BLOCKING=1 to see which, and restart the process");
 }
 
 TEST_F(DriverTest, CaptureStatus) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <regex>
 #include <vector>
 
 #include "error_text.h"
@@ -48,6 +49,30 @@ TEST(Launch, CompilesOnceForAllSizes) {
   EXPECT_EQ(twice.compiled_count(), before + 2);
 }
 
+TEST(Launch, RefusesArraysBetweenTheirElements) {
+  std::vector<float> x(4, 1), y(4);
+  ArrayArgument between = array(x);
+  between.data = reinterpret_cast<void*>(0x7f02);
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    ArrayArgument other = array(y);
+    other.device = between.device = device;
+    EXPECT_EQ(
+        error_of([&] { twice.launch({1}, other, between, 4); }),
+        "launch_test.cpp:7: launch of twice: array 2 of its arguments begins at address 0x7f02, which is "
+        "no multiple of the 4 bytes of f32; copy it first");
+  }
+  between.device = DeviceKind::cpu;
+  between.sizes[0] = 0;  // is nowhere
+  twice.launch({1}, between, array(y), 4);
+  EXPECT_EQ(y, std::vector<float>(4));
+  between.sizes[0] = 1;
+  EXPECT_EQ(error_of([&] {
+              TextKernel(copy_text).launch({}, {array(x), between, scalar_argument(1)});
+            }),
+            "launch of copy: array 2 of its arguments begins at address 0x7f02, which is no multiple of the "
+            "4 bytes of f32; copy it first");
+}
+
 TEST(Launch, RefusesWhatItCannotRun) {
   std::vector<float> x(4), y(4);
   const std::string where = "launch_test.cpp:7: launch of twice: ";
@@ -85,6 +110,31 @@ TEST(Launch, RefusesWhatItCannotRun) {
   second.device_index = 1;
   EXPECT_EQ(error_of([&] { twice.launch({1}, second, other, 4); }),
             where + "its arrays are on different devices; move them to one");
+}
+
+void root_kernel(Array x, Array y, int size) {
+  Tile t = x.tiled_view({size}).load({bid(0)});
+  assert_(t >= 0, "no root of a negative number");
+  y.tiled_view({size}).store({bid(0)}, sqrt(t));
+}
+Kernel root("root", root_kernel);
+
+TEST(Launch, AFailedAssertionNamesItsLine) {
+  std::vector<float> x(10, 4), y(10);
+  root.launch({3}, array(x), array(y), 4);
+  EXPECT_EQ(y, std::vector<float>(10, 2));
+  x[6] = -1;
+  const std::string text = error_of([&] { root.launch({3}, array(x), array(y), 4); });
+  EXPECT_EQ(
+      std::regex_replace(text, std::regex(R"(launch_test\.cpp:\d+)"), "here"),
+      "here: assertion failed: no root of a negative number; element [2] of bool[4] in block (1, 0, 0) of "
+      "kernel root");
+  try {
+    root.launch({3}, array(x), array(y), 4);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::runtime);
+  }
 }
 
 // What an action says in a child, since a process opens one driver: of the environment's library.

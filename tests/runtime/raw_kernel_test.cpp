@@ -187,6 +187,37 @@ TEST_F(RawKernelTest, RefusesWhatDoesNotFit) {
   EXPECT_EQ(error_of([] { RawGrid({1, 1, 1, 1}, {1}); }), "a launch: the grid has 4 axes; the most is 3");
 }
 
+TEST_F(RawKernelTest, PointersAreMultiplesOfWhatTheyPointTo) {
+  const auto between = [&](intptr_t address) {
+    ArrayArgument array = x;
+    array.data = reinterpret_cast<void*>(address);
+    return array;
+  };
+  EXPECT_EQ(error({{1}, {32}}, 1.0, between(4098), y, 1),
+            "saxpy: argument 2 is a tensor at address 0x1002, but the kernel takes float const*; copy it "
+            "first, with .clone(): its address must be a multiple of 4");
+  EXPECT_EQ(error({{1}, {32}}, 1.0, between(4100), y, 1), "no error");
+  const RawKernel copy(source({"copy"}, {}, R"(
+struct Own { float4 x; };
+__global__ void copy(const float4* x, double2* y, const short4* z, uchar3* u, void* v, Own* w) {})"),
+                       0);
+  const auto copied = [&](intptr_t a, intptr_t b, intptr_t c) {
+    return error_of([&] {
+      copy.launch({{1}, {1}}, between(a), between(b), between(c), between(4097), between(4097),
+                  between(4097));
+    });
+  };
+  const std::string fix = "; copy it first, with .clone(): its address must be a multiple of ";
+  EXPECT_EQ(copied(4096, 4096, 4104), "no error");
+  EXPECT_EQ(
+      copied(4104, 4096, 4096),
+      "copy: argument 1 is a tensor at address 0x1008, but the kernel takes float4 const*" + fix + "16");
+  EXPECT_EQ(copied(4096, 4104, 4096),
+            "copy: argument 2 is a tensor at address 0x1008, but the kernel takes double2*" + fix + "16");
+  EXPECT_EQ(copied(4096, 4096, 4100),
+            "copy: argument 3 is a tensor at address 0x1004, but the kernel takes short4 const*" + fix + "8");
+}
+
 TEST_F(RawKernelTest, HalvesAreRounded) {
   const CType half{.kind = CType::Kind::floating, .bytes = 2, .dtype = DType::f16, .text = "__half"};
   const CType brain{.kind = CType::Kind::floating, .bytes = 2, .dtype = DType::bf16, .text = "__nv_bfloat16"};

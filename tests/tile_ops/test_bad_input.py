@@ -1,5 +1,7 @@
 """Bad input of every operator: the class and exact text of its error, with what was given and the fix."""
 
+import math
+
 import pytest
 import tile_ops  # noqa: F401
 import torch
@@ -112,3 +114,32 @@ def test_bad_input(kind, call, text):
     with pytest.raises(kind) as error:
         call()
     assert type(error.value) is kind and str(error.value).splitlines()[0] == text
+
+
+def between(*sizes):
+    """On the CPU a tensor whose elements begin at no multiple of their size."""
+    x = torch.frombuffer(bytearray(4 * math.prod(sizes) + 1), dtype=torch.float32, offset=1).reshape(sizes)
+    return x if x.data_ptr() % 4 else torch.frombuffer(bytearray(4 * math.prod(sizes) + 2), dtype=torch.float32, offset=2).reshape(sizes)
+
+
+good, bad = torch.ones(2, 3, device="cpu"), between(2, 3)
+
+
+@pytest.mark.parametrize("operator, name, call", [
+    ("softmax", "input", lambda: tile.softmax(bad, -1)),
+    ("rms_norm", "weight", lambda: tile.rms_norm(good, [3], bad[0])),
+    ("layer_norm", "bias", lambda: tile.layer_norm(good, [3], good[0], bad[0])),
+    ("group_norm", "input", lambda: tile.group_norm(bad.view(2, 3, 1), 1)),
+    ("rope", "query", lambda: tile.rope(bad.view(1, 1, 3, 2), good.view(1, 1, 3, 2), good.view(3, 2), good.view(3, 2))),
+    ("matmul", "other", lambda: tile.matmul(good, bad.view(3, 2))),
+    ("attention", "key", lambda: tile.attention(good.view(1, 1, 2, 3), bad.view(1, 1, 2, 3), good.view(1, 1, 2, 3))),
+    ("softmax_backward", "grad_out", lambda: tile.softmax_backward(bad, good, -1)),
+])
+def test_elements_between_their_places(operator, name, call):
+    with pytest.raises(ValueError) as error:
+        call()
+    address = f"{(bad[0] if name in ('weight', 'bias') else bad).data_ptr():#x}"
+    assert str(error.value).splitlines()[0] == (
+        f"tile::{operator}: '{name}' begins at address {address}, which is no multiple of the 4 bytes of float32; "
+        f"copy it first, with {name}.clone()"
+    )

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cpu/parallel.h"
+#include "runtime/failure_board.h"
 
 namespace {
 
@@ -22,6 +23,7 @@ const auto twice =
           if (kind == "value") tile::fail(tile::ErrorKind::value, "a value; change it");
           if (kind == "type") tile::fail(tile::ErrorKind::type, "a type; change it");
           if (kind == "unsupported") tile::fail(tile::ErrorKind::unsupported, "not there; leave it");
+          if (kind == "earlier") throw tile::FailedAssertions("check.cpp:7: assertion failed");
           if (kind == "runtime") tile::fail(tile::ErrorKind::runtime, "broken; mend it");
           for (int64_t i = 0; i < input.numel(); ++i)
             out.data_ptr<float>()[i] = static_cast<float>(input.data_ptr<float>()[i] * factor);
@@ -68,6 +70,7 @@ TEST(Operator, ErrorsAreTorchsClasses) {
   EXPECT_EQ(error_of<c10::TypeError>("type"), "tcpp::twice: a type; change it");
   EXPECT_EQ(error_of<c10::NotImplementedError>("unsupported"), "tcpp::twice: not there; leave it");
   EXPECT_EQ(error_of<c10::Error>("runtime"), "tcpp::twice: broken; mend it");
+  EXPECT_EQ(error_of<c10::Error>("earlier"), "check.cpp:7: assertion failed");  // not this operator's
 }
 
 TEST(Operator, ADefinitionThatFailsDoesNotThrow) {

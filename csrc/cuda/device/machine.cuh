@@ -26,6 +26,8 @@ TILE int num_blocks() {
 // All threads of the block wait here, and see what each has written. As everywhere, `line` is the user's and
 // goes into the emulator's reports.
 TILE void synchronize(int) { __syncthreads(); }
+// The same; whether any thread brings true.
+TILE bool synchronize_or(bool mine, int) { return __syncthreads_or(mine) != 0; }
 
 // Blocks of a cluster, from sm_90 on: the number of this one, and a barrier of all their threads in two
 // halves. What a thread did before it arrived all see that have waited. The first also says that all have
@@ -288,6 +290,21 @@ TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int) {
                : "l"(at), "r"(expected), "r"(wanted)
                : "memory");
   return before;
+}
+
+// Where a kernel that asserts something says what failed: memory of the host. Of several failures one stays.
+struct FailurePlace {
+  u32 *any, *record;  // a word that all kernels share, and four of this one's
+};
+TILE void write_failure(const FailurePlace& to, u32 assertion, u32 element) {
+  u32 known;
+  asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(known) : "l"(to.record) : "memory");
+  if (known) return;
+  asm volatile("st.volatile.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to.record), "r"(assertion + 1),
+               "r"(element), "r"(blockIdx.x), "r"(blockIdx.y | blockIdx.z << 16)
+               : "memory");
+  __threadfence_system();  // before the word is seen
+  asm volatile("st.volatile.global.u32 [%0], %1;" ::"l"(to.any), "r"(1) : "memory");
 }
 
 // float32 to 16 bits, to nearest even.

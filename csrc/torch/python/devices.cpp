@@ -30,8 +30,26 @@ PyObject* nvrtc_chips(PyObject*, PyObject*) {
   return list.release();
 }
 
+// Other threads of Python run meanwhile.
+PyObject* synchronize(PyObject*, PyObject* number) {
+  const long device = PyLong_AsLong(number);
+  if (PyErr_Occurred()) return nullptr;
+  struct Unlocked {
+    PyThreadState* const state = PyEval_SaveThread();
+    ~Unlocked() { PyEval_RestoreThread(state); }
+  };
+  {
+    const Unlocked unlocked;
+    Driver::get().synchronize(static_cast<int>(device));
+  }
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"driver", guarded<driver>, METH_NOARGS, "The CUDA driver's version and devices; opens it."},
+    {"synchronize", guarded<synchronize>, METH_O,
+     "synchronize(device): waits for the CUDA device of that number; raises what went wrong there, failed "
+     "assertions of kernels too."},
     {"nvrtc_chips", guarded<nvrtc_chips>, METH_NOARGS,
      "The compute capabilities that NVRTC compiles for, 90 for 9.0; loads it."},
     {nullptr, nullptr, 0, nullptr},

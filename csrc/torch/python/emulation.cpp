@@ -45,6 +45,12 @@ Owned parameter_of(const ArgumentRef& argument) {
                              numbers(array.strides, array.rank).release()));
 }
 
+// What a kernel's launch says in Python: nothing, or what went wrong.
+struct Outcome {
+  std::string text;
+  bool own = false;  // the kernel says it itself, as it would on a GPU
+};
+
 class Emulation final : public LaunchObserver {
  public:
   Emulation(cuda::Target target, PyObject* launch, size_t configuration)
@@ -56,27 +62,28 @@ class Emulation final : public LaunchObserver {
     if (grid.x && grid.y && grid.z) {
       const cuda::Program program(compiled(), target_, configuration_);
       const PyGILState_STATE lock = PyGILState_Ensure();
-      const std::string report = run(program, grid, arguments);
+      const Outcome outcome = run(program, grid, arguments);
       PyGILState_Release(lock);
-      if (!report.empty()) fail(name.where, ErrorKind::runtime, report);
+      if (outcome.own) fail(ErrorKind::runtime, outcome.text);
+      if (!outcome.text.empty()) fail(name.where, ErrorKind::runtime, outcome.text);
     }
     return true;
   }
 
  private:
-  std::string run(const cuda::Program& program, const Grid& grid, ArgumentRefs arguments) const {
-    const Owned list(PyList_New(0));
+  Outcome run(const cuda::Program& program, const Grid& grid, ArgumentRefs arguments) const {
+    const Owned list(PyList_New(0)), row = program_of(program);
     for (const ArgumentRef& argument : arguments)
-      if (PyList_Append(list.get(), parameter_of(argument).get()) < 0) return "out of memory";
-    const Owned result(
-        PyObject_CallFunction(launch_, "{s:s,s:s,s:i,s:i,s:i}(LLL)O", "text", program.text.c_str(), "entry",
-                              program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
-                              "shared_bytes", program.shared_bytes, static_cast<long long>(grid.x),
-                              static_cast<long long>(grid.y), static_cast<long long>(grid.z), list.get()));
+      if (PyList_Append(list.get(), parameter_of(argument).get()) < 0) return {"out of memory"};
+    const Owned result(PyObject_CallFunction(launch_, "O(LLL)O", row.get(), static_cast<long long>(grid.x),
+                                             static_cast<long long>(grid.y), static_cast<long long>(grid.z),
+                                             list.get()));
     if (result && result.get() == Py_None) return {};
-    const char* text = result ? PyUnicode_AsUTF8(result.get()) : nullptr;
+    const bool own = result && PyTuple_Check(result.get()) && PyTuple_GET_SIZE(result.get()) == 1;
+    PyObject* const words = own ? PyTuple_GET_ITEM(result.get(), 0) : result.get();
+    const char* text = words ? PyUnicode_AsUTF8(words) : nullptr;
     if (!text) PyErr_Print();
-    return text ? text : "the launch failed in Python";
+    return {text ? text : "the launch failed in Python", own && text};
   }
   cuda::Target target_;
   const cuda::Configuration& configuration_;
@@ -124,21 +131,54 @@ PyObject* shared_offsets(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
+// The words of an assertion's failure: failure_text(assertion, element, (x, y, z)).
+PyObject* failure_words(PyObject*, PyObject* arguments) {
+  const char *where, *message, *kernel;
+  PyObject* extents;
+  long long element, x, y, z;
+  if (!PyArg_ParseTuple(arguments, "(sssO!)L(LLL)", &where, &message, &kernel, &PyTuple_Type, &extents,
+                        &element, &x, &y, &z))
+    return nullptr;
+  Assertion assertion{where, message, kernel, {}};
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(extents); ++i)
+    assertion.shape.push_back(PyLong_AsLongLong(PyTuple_GET_ITEM(extents, i)));
+  return PyErr_Occurred() ? nullptr
+                          : PyUnicode_FromString(failure_text(assertion, element, {x, y, z}).c_str());
+}
+
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
      "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
      "where meta tensors stand for those on "
      "a GPU and have "
-     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes'}, grid, "
+     "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes', 'assertions'}, "
+     "grid, "
      "parameters), which "
-     "returns None or what went wrong."},
+     "returns None or what went wrong; in a tuple, what the kernel itself says."},
     {"shared_offsets", guarded<shared_offsets>, METH_VARARGS,
      "shared_offsets(rows, width, element_bytes): where each 16 bytes of a staged tile stand, in bytes."},
+    {"failure_text", guarded<failure_words>, METH_VARARGS,
+     "failure_text(assertion, element, (x, y, z)): the error of a program's assertion that failed."},
     {"host_memory", guarded<memory_of>, METH_O, "The address of that memory of a meta tensor's storage."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 }  // namespace
+
+Owned program_of(const cuda::Program& program) {
+  Owned assertions(PyList_New(0));
+  for (const Assertion& assertion : program.assertions) {
+    Owned extents(PyTuple_New(static_cast<Py_ssize_t>(assertion.shape.size())));
+    for (size_t i = 0; extents && i < assertion.shape.size(); ++i)
+      PyTuple_SET_ITEM(extents.get(), static_cast<Py_ssize_t>(i), PyLong_FromLongLong(assertion.shape[i]));
+    const Owned row(Py_BuildValue("(sssN)", assertion.where.c_str(), assertion.message.c_str(),
+                                  assertion.kernel.c_str(), extents.release()));
+    if (!assertions || !row || PyList_Append(assertions.get(), row.get()) < 0) return nullptr;
+  }
+  return Owned(Py_BuildValue("{s:s,s:s,s:i,s:i,s:i,s:N}", "text", program.text.c_str(), "entry",
+                             program.entry.c_str(), "threads", program.threads, "cluster", program.cluster,
+                             "shared_bytes", program.shared_bytes, "assertions", assertions.release()));
+}
 
 int add_emulation(PyObject* module) { return PyModule_AddFunctions(module, methods); }
 

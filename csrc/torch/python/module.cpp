@@ -86,9 +86,7 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const std::vector<tile::Argument> launch = launch_arguments(list);
   if (PyErr_Occurred()) return nullptr;
   const tile::cuda::Program program = tile::TextKernel(text, passes).gpu_program(launch, target);
-  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:i}", "text", program.text.c_str(), "entry", program.entry.c_str(),
-                       "threads", program.threads, "cluster", program.cluster, "shared_bytes",
-                       program.shared_bytes);
+  return tile::python::program_of(program).release();
 }
 
 // The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",

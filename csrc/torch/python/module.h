@@ -12,6 +12,9 @@
 namespace tile {
 
 struct InspectedKernel;
+namespace cuda {
+struct Program;
+}
 
 }  // namespace tile
 
@@ -44,5 +47,6 @@ int add_raw_cuda(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // a list
 PyObject* row_of(const InspectedKernel& kernel);           // a dictionary
+Owned program_of(const cuda::Program& program);            // what the emulator runs, as a dictionary
 
 }  // namespace tile::python

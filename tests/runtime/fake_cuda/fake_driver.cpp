@@ -1,6 +1,7 @@
 // A libcuda for machines without a GPU: it runs nothing, and returns what a test wants returned.
 #include "runtime/fake_cuda/fake_driver.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <sstream>
@@ -150,6 +151,18 @@ int is_capturing(void*, int* status) {
   return result("cuStreamIsCapturing");
 }
 
+// The last piece is where kernels would write.
+int host_memory(void** memory, size_t bytes, unsigned flags) {
+  const int code = called("cuMemHostAlloc", bytes, flags, "mode", capture_mode);
+  if (!code) fake().host_memory = *memory = std::aligned_alloc(4096, bytes);
+  return code;
+}
+int wait_for_context() { return called("cuCtxSynchronize"); }
+int wait_for_stream(void* stream) {
+  const int code = called("cuStreamSynchronize", number(stream));
+  return fake().waits_until_failure && fake().waits_until_failure-- > 1 ? 0 : code;
+}
+
 }  // namespace
 
 extern "C" {
@@ -168,6 +181,8 @@ int cuGetErrorName(int code, const char** name) {
                                                    {500, "CUDA_ERROR_NOT_FOUND"},
                                                    {700, "CUDA_ERROR_ILLEGAL_ADDRESS"},
                                                    {701, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+                                                   {710, "CUDA_ERROR_ASSERT"},
+                                                   {719, "CUDA_ERROR_LAUNCH_FAILED"},
                                                    {906, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
   const auto found = names.find(code);
   *name = found == names.end() ? nullptr : found->second;
@@ -201,6 +216,9 @@ int cuGetProcAddress_v2(const char* name, void** address, int version, unsigned 
       {"cuOccupancyMaxActiveClusters", reinterpret_cast<void*>(clusters_at_once)},
       {"cuLaunchKernelEx", reinterpret_cast<void*>(launch)},
       {"cuStreamIsCapturing", reinterpret_cast<void*>(is_capturing)},
+      {"cuMemHostAlloc", reinterpret_cast<void*>(host_memory)},
+      {"cuCtxSynchronize", reinterpret_cast<void*>(wait_for_context)},
+      {"cuStreamSynchronize", reinterpret_cast<void*>(wait_for_stream)},
   };
   const auto found = functions.find(name);
   if (found == functions.end() || name == fake().missing || version > fake().version) return 500;

@@ -12,6 +12,8 @@ struct FakeDriver {
   std::string missing;                 // the function that cuGetProcAddress does not find
   std::map<std::string, int> results;  // what a function returns instead of success
   int capturing = 0;
+  int waits_until_failure = 0;               // of a stream: the results say it of this wait on; 0: of each
+  void* host_memory = nullptr;               // what was given last
   unsigned cluster_blocks = 16;              // larger clusters have no room
   bool quiet = false;                        // launches are not noted: their cost is measured
   std::map<std::thread::id, void*> current;  // each thread's context

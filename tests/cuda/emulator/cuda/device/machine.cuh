@@ -37,6 +37,17 @@ TILE void synchronize(int line, const char* file = __builtin_FILE(), int at = __
                  [](void**, int) { ++emulator::here.epoch; });
 }
 
+TILE bool synchronize_or(bool mine, int line, const char* file = __builtin_FILE(),
+                         int at = __builtin_LINE()) {
+  emulator::meet(emulator::Group::block(), {"the barrier", line, file, at}, &mine, [](void** all, int count) {
+    ++emulator::here.epoch;
+    bool any = false;
+    for (int i = 0; i < count; ++i) any = any || *(bool*)all[i];
+    for (int i = 0; i < count; ++i) *(bool*)all[i] = any;
+  });
+  return mine;
+}
+
 TILE int block_of_cluster() { return emulator::here.of_cluster; }
 TILE void arrive_in_cluster(int) { emulator::arrive_in_cluster(); }
 TILE void wait_in_cluster(int line, const char* file = __builtin_FILE(), int at = __builtin_LINE()) {
@@ -170,6 +181,17 @@ TILE u32 compare_swap_global(u32* at, u32 expected, u32 wanted, int line) {
   const u32 before = *at;
   if (before == expected) *at = wanted;
   return before;
+}
+
+struct FailurePlace {
+  u32 *any, *record;
+};
+TILE void write_failure(const FailurePlace& to, u32 assertion, u32 element) {
+  if (to.record[0]) return;
+  const int(&block)[3] = emulator::here.block;
+  const u32 words[] = {assertion + 1, element, (u32)block[0], (u32)block[1] | (u32)block[2] << 16};
+  memcpy(to.record, words, sizeof words);
+  *to.any = 1;
 }
 
 TILE u16 bits_of_bf16(f32 x) { return emulator::bits_of_bf16(x); }

@@ -1,0 +1,27 @@
+// assert: a condition that must hold while the kernel runs.
+#include "prims/assert.h"
+
+namespace tile {
+namespace {
+
+std::vector<Type> infer_assert(const Op& op) {
+  if (op.type(0).is_array() || op.type(0).dtype != DType::boolean)
+    fail(op, ErrorKind::type, "takes a bool tile, got ", op.type(0), "; compare it with something");
+  op.text("message");
+  return {};
+}
+
+const Register assert_op{{.name = "assert",
+                          .operands = 1,
+                          .traits = {.effect = true},
+                          .dtypes = dtypes::boolean,
+                          .infer = infer_assert,
+                          .doc = "Ends the block with an error where an element is false."}};
+
+}  // namespace
+
+void assert_(Operand condition, std::string_view message) {
+  emit(assert_op, {condition.any()}, {{"message", std::string(message)}}, condition.location);
+}
+
+}  // namespace tile

@@ -1,0 +1,49 @@
+// The bytes of a launch's parameters.
+#include "runtime/cuda_parameters.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+namespace tile {
+namespace {
+
+TEST(CudaParameters, LieAsProgramsExpect) {
+  const CudaParameters layout({Type::array(DType::f32, 0), Type::tile(DType::boolean),
+                               Type::array(DType::f32, 3), Type::tile(DType::f64)});
+  EXPECT_EQ(layout.bytes(), 24u + 8 + 48 + 8);
+  struct Rank0 {
+    const void* data;
+    int64_t strides[1];
+    int32_t sizes[1];
+  };
+  struct Rank3 {
+    const void* data;
+    int64_t strides[3];
+    int32_t sizes[3];
+  };
+  float value = 0, other = 0;
+  ArrayArgument scalar{.data = &value}, cube{.data = &other, .rank = 3};
+  cube.sizes = {2, 3, 2147483647};
+  cube.strides = {-7, 0, int64_t{1} << 40};
+  const ScalarArgument yes = scalar_argument(true), number = scalar_argument(2.5);
+  const ArgumentRef arguments[] = {scalar, yes, cube, number};
+  CudaParameters::Packed packed;
+  std::memset(&packed, 0xee, sizeof packed);
+  layout.pack(arguments, packed);
+  const auto& first = *static_cast<const Rank0*>(packed.pointers[0]);
+  EXPECT_EQ(first.data, &value);
+  EXPECT_EQ(first.strides[0], 1);
+  EXPECT_EQ(first.sizes[0], 1);
+  EXPECT_EQ(*static_cast<const uint8_t*>(packed.pointers[1]), 1);
+  const auto& third = *static_cast<const Rank3*>(packed.pointers[2]);
+  EXPECT_EQ(third.data, &other);
+  for (size_t axis = 0; axis < 3; ++axis) {
+    EXPECT_EQ(third.strides[axis], cube.strides[axis]);
+    EXPECT_EQ(third.sizes[axis], cube.sizes[axis]);
+  }
+  EXPECT_EQ(*static_cast<const double*>(packed.pointers[3]), 2.5);
+}
+
+}  // namespace
+}  // namespace tile
