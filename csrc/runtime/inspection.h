@@ -18,7 +18,8 @@ cuda::Target target_of_chip(int chip);
 struct InspectedKernel {
   std::string name;
   Grid grid;
-  std::string text;  // Tile IR, CUDA C++ or PTX; a cubin is no text
+  std::string text;                  // Tile IR, CUDA C++ or PTX; a cubin is no text
+  std::string configuration, entry;  // the entry: its symbol
   std::string cubin;
   // Of kernels for a GPU:
   int chip = 0, threads = 0, cluster = 1, shared_bytes = 0;
@@ -29,7 +30,9 @@ struct InspectedKernel {
 // Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
 class Inspection final : public LaunchObserver {
  public:
-  enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
+  // configurations: a row for each way to cut a kernel whose text differs. cuda: what runs; where it cannot
+  // be compiled, as without NVRTC, the usual configuration, and the text begins with why.
+  enum class What { ir, configurations, cuda, ptx, code };
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   const cuda::Target* target() const override { return &target_; }
@@ -43,6 +46,10 @@ class Inspection final : public LaunchObserver {
   CubinCompiler& compiler_;
   std::vector<InspectedKernel> kernels_;
 };
+
+// What a text of a kernel's takes.
+InspectedKernel inspect_text(const std::string& text, const std::string& kernel, const std::string& entry,
+                             int chip, CubinCompiler& compiler);
 
 // The same for a text that is CUDA C++ already. Fills what was asked for; `entry` is the symbol.
 void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,

@@ -68,7 +68,7 @@ def _text(row, what):
 
 
 def _numbers(row):
-    return {name: value for name, value in row.items() if name not in ("text", "cubin", "loss")}
+    return {name: value for name, value in row.items() if name not in ("text", "cubin", "loss", "configuration", "entry")}
 
 
 def _inspect_text(kernel, what, chip):

@@ -17,15 +17,15 @@ void set_error(const std::exception& error) {
 
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s}", "kernel",
-                       kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
-                       static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
-                       kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
-                       kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
-                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
-                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
-                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "loss",
-                       kernel.loss.c_str());
+  return Py_BuildValue(
+      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:s,s:s,s:s}", "kernel", kernel.name.c_str(),
+      "grid", static_cast<long long>(kernel.grid.x), static_cast<long long>(kernel.grid.y),
+      static_cast<long long>(kernel.grid.z), "text", kernel.text.data(),
+      static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
+      static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip, "threads", kernel.threads, "cluster",
+      kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores, "spill_loads", r.spill_loads,
+      "stack_bytes", r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "loss",
+      kernel.loss.c_str(), "configuration", kernel.configuration.c_str(), "entry", kernel.entry.c_str());
 }
 
 namespace {
@@ -57,9 +57,23 @@ PyObject* inspect(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
+PyObject* inspect_text(PyObject*, PyObject* arguments) {
+  const char *text, *kernel, *entry;
+  int chip;
+  if (!PyArg_ParseTuple(arguments, "sssi", &text, &kernel, &entry, &chip)) return nullptr;
+  InspectedKernel row;
+  {
+    const Released released(true);
+    row = tile::inspect_text(text, kernel, entry, chip, CubinCompiler::get());
+  }
+  return row_of(row);
+}
+
 PyMethodDef methods[] = {
     {"inspect", guarded<inspect>, METH_VARARGS,
      "inspect(what, chip, shared_bytes, call): what each launch of call() compiles to."},
+    {"inspect_text", guarded<inspect_text>, METH_VARARGS,
+     "inspect_text(text, kernel, entry, chip): what a text of inspect's \"configurations\" takes."},
     {nullptr, nullptr, 0, nullptr},
 };
 
