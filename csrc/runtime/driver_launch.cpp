@@ -10,16 +10,11 @@ std::string triple(const unsigned (&n)[3]) { return str("(", n[0], ", ", n[1], "
 
 }  // namespace
 
-// While it lives, the thread may load code although some stream is being captured.
-class Driver::Relaxed {
- public:
-  explicit Relaxed(const DriverFunctions& functions) : f_(functions) { f_.exchange_capture_mode(&mode_); }
-  ~Relaxed() { f_.exchange_capture_mode(&mode_); }
-
- private:
-  const DriverFunctions& f_;
-  int mode_ = capture_mode_relaxed;
-};
+Driver::Loading::Loading(const Driver& driver, int device)
+    : scope_(driver, device), driver_(driver), mode_(capture_mode_relaxed) {
+  driver_.f_->exchange_capture_mode(&mode_);
+}
+Driver::Loading::~Loading() { driver_.f_->exchange_capture_mode(&mode_); }
 
 void* Driver::context(int index) const {
   Device& wanted = device(index);
@@ -43,8 +38,7 @@ void* Driver::enter(int index) const {
 void Driver::leave(void* before) const { f_->set_current(before); }
 
 CudaModule Driver::load(int index, std::string_view cubin, const std::string& kernel) const {
-  const Scope scope(*this, index);
-  const Relaxed relaxed(*f_);
+  const Loading loading(*this, index);
   CudaModule module{nullptr, kernel, index};
   const int code = f_->module_load(&module.handle, cubin.data());
   check(code, kernel, ": its ", cubin.size(), " bytes of code do not load on ", describe(index));
