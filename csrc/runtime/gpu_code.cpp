@@ -30,11 +30,11 @@ struct Fault {
   }
 };
 
-Fault fault_of(const GpuCode& code) {
-  const KernelResources resources = resources_in(code.result.log, code.program.entry);
+Fault fault_of(const std::string& log, const std::string& entry, bool multiplies, int threads) {
+  const KernelResources resources = resources_in(log, entry);
   const int spilled = resources.spill_stores + resources.spill_loads;
-  return {performance_loss(code.result.log), spilled, int64_t{spilled} * code.program.threads,
-          code.program.multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
+  return {performance_loss(log), spilled, int64_t{spilled} * threads,
+          multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
 }
 
 // One configuration, compiled or not.
@@ -93,6 +93,10 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   return made;
 }
 
+bool is_well(const std::string& log, const std::string& entry, bool multiplies) {
+  return !fault_of(log, entry, multiplies, 1).any();
+}
+
 CompileRequest request_of(const std::string& text, const std::string& kernel, int chip) {
   return {.text = text,
           .file = kernel + ".cu",
@@ -110,7 +114,8 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
     CompileResult result = compiler.compile(request_of(program.text, name.name, target.chip), &progress);
     progress.done();
     GpuCode code{std::move(program), std::move(result)};
-    const Fault fault = fault_of(code);
+    const Fault fault =
+        fault_of(code.result.log, code.program.entry, code.program.multiplies, code.program.threads);
     return Candidate{made.configuration, "", std::move(code), fault};
   };
   progress.expect(1);

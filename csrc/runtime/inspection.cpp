@@ -45,14 +45,11 @@ void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, Comp
   }
 }
 
-InspectedKernel inspect_text(const std::string& text, const std::string& kernel, const std::string& entry,
-                             int chip, CubinCompiler& compiler) {
-  const CompileResult result = compiler.compile(request_of(text, kernel, chip));
-  return {.name = kernel,
-          .entry = entry,
-          .chip = chip,
-          .resources = resources_in(result.log, entry),
-          .loss = performance_loss(result.log)};
+void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
+  const CompileResult result = compiler.compile(request_of(kernel.text, kernel.name, kernel.chip));
+  kernel.resources = resources_in(result.log, kernel.entry);
+  kernel.loss = performance_loss(result.log);
+  kernel.well = is_well(result.log, kernel.entry, kernel.multiplies);
 }
 
 bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
@@ -60,11 +57,13 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   const bool gpu = on_gpu(arguments), launches = grid.x && grid.y && grid.z;
   if (!launches || (!gpu && what_ != What::ir)) return gpu;
   const Function function = compiled();
-  const auto row_of = [&](const cuda::Program& program) {
+  const auto row_of = [&](const cuda::Program& program, const cuda::Configuration* configuration) {
     return InspectedKernel{.name = name.name,
                            .grid = grid,
                            .text = program.text,
+                           .configuration = configuration ? text_of(*configuration) : "",
                            .entry = program.entry,
+                           .multiplies = program.multiplies,
                            .chip = target_.chip,
                            .threads = program.threads,
                            .cluster = program.cluster,
@@ -73,14 +72,14 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   if (what_ == What::ir) {
     kernels_.push_back({.name = name.name, .grid = grid, .text = print(function)});
   } else if (what_ == What::configurations) {
-    for (const auto& [configuration, program] : programs_of(function, target_)) {
-      kernels_.push_back(row_of(program));
-      kernels_.back().configuration = text_of(*configuration);
-    }
+    for (const auto& [configuration, program] : programs_of(function, target_))
+      kernels_.push_back(row_of(program, configuration));
+  } else if (what_ == What::usual) {
+    kernels_.push_back(row_of(cuda::Program(function, target_), cuda::configurations));
   } else {
     try {
       GpuCode code = compile_for_gpu(function, name, target_, compiler_);
-      InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program));
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program, nullptr));
       kernel.cubin = std::move(code.result.cubin);
       kernel.resources = resources_in(code.result.log, code.program.entry);
       kernel.loss = performance_loss(code.result.log);
@@ -89,7 +88,7 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
                                code.program.entry, compiler_);
     } catch (const Error& error) {
       if (what_ != What::cuda) throw;
-      InspectedKernel& kernel = kernels_.emplace_back(row_of(cuda::Program(function, target_)));
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(cuda::Program(function, target_), nullptr));
       const std::string why = error.what();
       kernel.text =
           str("// The usual configuration, not compiled: ", why.substr(0, why.find('\n')), '\n', kernel.text);
