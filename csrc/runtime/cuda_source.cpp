@@ -148,6 +148,11 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
 void CudaSource::set_variable(int device, const std::string& name, const void* data, size_t bytes,
                               bool on_device) const {
   const Loaded& loaded = on(device);
+  void* const stream = current_stream(device);
+  const Driver::Scope scope(driver(), device);  // the default stream is the thread's device's
+  if (driver().capture_status(stream) != CaptureStatus::none)
+    fail(ErrorKind::runtime, options_.file, ": the variable '", name,
+         "' is set while its stream is captured, and replays would not set it; set it before the capture");
   const Driver::Global variable = driver().global(loaded.module, symbol_of(name));
   if (!variable.address)
     fail(ErrorKind::value, options_.file, ": there is no variable '", name,
@@ -157,11 +162,6 @@ void CudaSource::set_variable(int device, const std::string& name, const void* d
   if (variable.bytes != bytes)
     fail(ErrorKind::value, options_.file, ": the variable '", name, "' has ", variable.bytes,
          " bytes and is given ", bytes, "; give as many");
-  void* const stream = current_stream(device);
-  const Driver::Scope scope(driver(), device);  // the default stream is the thread's device's
-  if (driver().capture_status(stream) != CaptureStatus::none)
-    fail(ErrorKind::runtime, options_.file, ": the variable '", name,
-         "' is set while its stream is captured, and replays would not set it; set it before the capture");
   driver().copy(loaded.module, variable, data, on_device, stream);
 }
 
