@@ -1,5 +1,4 @@
-// A line on the terminal while something takes long: "tile: compiling softmax, 2 of 5 candidates done, 1.3
-// s".
+// A line on the terminal while work takes long: "tile: compiling rope, 1 of 5 candidates done, 1.3 s".
 #pragma once
 #include <string>
 #include <utility>
