@@ -90,6 +90,12 @@ TEST_F(GpuCodeTest, TheFirstThatDoesNotSpill) {
   EXPECT_EQ(said, "");
 }
 
+TEST_F(GpuCodeTest, WhatMayPassIsBetterThanWhatMayNot) {
+  fake->logs = {{usual, spilling(70, 70)}, {alone, spilling(70, 80)}, {two, spilling(60, 60)}};
+  EXPECT_TRUE(chooses(two));  // although a block of it spills more
+  EXPECT_EQ(said, "");
+}
+
 TEST_F(GpuCodeTest, TheChoiceOfAFormerProcessNeedsNoNvrtc) {
   fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
   EXPECT_TRUE(chooses(two));
