@@ -6,6 +6,7 @@
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
 #include "cuda/narrow.h"
+#include "support/text.h"
 
 namespace tile::cuda {
 
@@ -19,6 +20,20 @@ int64_t most_tile_bytes(const Target& target) {
   const int blocks = most_cluster_blocks(target);
   // The largest blocks of a cluster hold twice the share.
   return blocks > 1 ? int64_t{2} * target.cluster_share() * blocks : target.block_bytes;
+}
+
+std::string text_of(const Configuration& c) {
+  std::vector<std::string> words;
+  const auto scaled = [&](int power, const char* what) {
+    if (power)
+      words.push_back(str(power > 0 ? 1 << power : 1, power > 0 ? "" : str("/", 1 << -power), "x ", what));
+  };
+  scaled(c.warps, "warps");
+  scaled(c.blocks, "blocks");
+  if (c.sweeps) words.emplace_back("sweeps");
+  if (c.alone) words.emplace_back("alone");
+  if (!c.loads_ahead) words.emplace_back("no loads ahead");
+  return words.empty() ? "usual" : join(words);
 }
 
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {

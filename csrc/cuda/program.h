@@ -52,6 +52,7 @@ inline constexpr Configuration configurations[] = {
     {.warps = -1, .alone = true},
     {.blocks = 1},
 };
+std::string text_of(const Configuration& configuration);  // "usual", "sweeps, alone"
 
 // An error names the user's line: a tile too large for the chip, a primitive without a body here.
 struct Program {

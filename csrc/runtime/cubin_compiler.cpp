@@ -111,7 +111,7 @@ DiskCache::Key CubinCompiler::key_of(const CompileRequest& request) {
   return key.digest();
 }
 
-CompileResult CubinCompiler::compile(const CompileRequest& request) {
+CompileResult CubinCompiler::compile(const CompileRequest& request, Progress* progress) {
   const auto start = std::chrono::steady_clock::now();
   const DiskCache::Key key = key_of(request);
   if (const auto bytes = cache_.load(key))
@@ -120,6 +120,7 @@ CompileResult CubinCompiler::compile(const CompileRequest& request) {
       result->from_disk = true;
       return *std::move(result);
     }
+  if (progress) progress->begin();
   CompileResult result = nvrtc().compile(request);
   cache_.store(key, to_bytes(result));
   return result;

@@ -7,6 +7,7 @@
 
 #include "runtime/disk_cache.h"
 #include "runtime/nvrtc.h"
+#include "support/progress.h"
 
 namespace tile {
 
@@ -15,8 +16,9 @@ class CubinCompiler {
   CubinCompiler(const DiskCache& cache, NvrtcPlaces (*places)()) : cache_(cache), places_(places) {}
   static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_places()
 
-  // From any thread. Two threads that ask for the same at once both compile it.
-  CompileResult compile(const CompileRequest& request);
+  // From any thread. Two threads that ask for the same at once both compile it. `progress` begins where it
+  // is not on disk.
+  CompileResult compile(const CompileRequest& request, Progress* progress = nullptr);
 
   // Loads it where it is not yet. An error is thrown anew at each call, until NVRTC is there.
   const Nvrtc& nvrtc();

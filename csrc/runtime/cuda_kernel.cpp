@@ -76,6 +76,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
 bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
   const cuda::Program& program = code.program;
   loaded.code = &code;
+  const Driver::Loading loading(driver_, device);
   const CudaModule module = driver_.load(device, code.result.cubin, label());
   loaded.function = driver_.function(module, program.entry);
   loaded.attributes = driver_.attributes(loaded.function);

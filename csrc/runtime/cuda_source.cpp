@@ -6,6 +6,7 @@
 
 #include "runtime/current_stream.h"
 #include "support/log.h"
+#include "support/progress.h"
 
 namespace tile {
 namespace {
@@ -95,8 +96,9 @@ const CudaSource::Code& CudaSource::compiled(int chip) const {
   const CompileRequest wanted = request(chip);
   auto code = std::make_unique<Code>();
   code->chip = chip;
+  Progress progress("compiling " + options_.file);
   try {
-    code->result = compiler_.compile(wanted);
+    code->result = compiler_.compile(wanted, &progress);
   } catch (const Error& error) {
     explain(error);
   }
@@ -129,6 +131,7 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
     Loaded& loaded = device.loaded;
     loaded = {};
     loaded.code = &compiled(properties.chip);
+    const Driver::Loading loading(driver(), index);
     loaded.module = driver().load(index, loaded.code->result.cubin, options_.file);
     for (size_t i = 0; i < names_.size(); ++i) {
       CudaModule of = loaded.module;
@@ -145,6 +148,11 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
 void CudaSource::set_variable(int device, const std::string& name, const void* data, size_t bytes,
                               bool on_device) const {
   const Loaded& loaded = on(device);
+  void* const stream = current_stream(device);
+  const Driver::Scope scope(driver(), device);  // the default stream is the thread's device's
+  if (driver().capture_status(stream) != CaptureStatus::none)
+    fail(ErrorKind::runtime, options_.file, ": the variable '", name,
+         "' is set while its stream is captured, and replays would not set it; set it before the capture");
   const Driver::Global variable = driver().global(loaded.module, symbol_of(name));
   if (!variable.address)
     fail(ErrorKind::value, options_.file, ": there is no variable '", name,
@@ -154,10 +162,6 @@ void CudaSource::set_variable(int device, const std::string& name, const void* d
   if (variable.bytes != bytes)
     fail(ErrorKind::value, options_.file, ": the variable '", name, "' has ", variable.bytes,
          " bytes and is given ", bytes, "; give as many");
-  void* const stream = current_stream(device);
-  if (driver().capture_status(stream) != CaptureStatus::none)
-    fail(ErrorKind::runtime, options_.file, ": the variable '", name,
-         "' is set while its stream is captured, and replays would not set it; set it before the capture");
   driver().copy(loaded.module, variable, data, on_device, stream);
 }
 

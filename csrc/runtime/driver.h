@@ -87,6 +87,19 @@ class Driver {
     const Driver& driver_;
     void* before_;
   };
+  // As a Scope. While it lives, the thread may load code and ask about it although some stream, of this
+  // thread or another, is being captured: gradients are launched by a thread of torch's own.
+  class Loading {
+   public:
+    Loading(const Driver& driver, int device);
+    ~Loading();
+    Loading(const Loading&) = delete;
+
+   private:
+    const Scope scope_;
+    const Driver& driver_;
+    int mode_;
+  };
 
   CudaModule load(int device, std::string_view cubin, const std::string& kernel) const;
   void unload(const CudaModule& module) const;
@@ -119,7 +132,6 @@ class Driver {
  private:
   struct Device;
   struct Boards;
-  class Relaxed;
   Device& device(int index) const;
   void* context(int index) const;
   void* enter(int index) const;  // the thread's context before, if it was another

@@ -29,17 +29,6 @@ struct Driver::Device {
   std::atomic<Boards*> boards = nullptr;
 };
 
-// While it lives, the thread may load code although some stream is being captured.
-class Driver::Relaxed {
- public:
-  explicit Relaxed(const DriverFunctions& functions) : f_(functions) { f_.exchange_capture_mode(&mode_); }
-  ~Relaxed() { f_.exchange_capture_mode(&mode_); }
-
- private:
-  const DriverFunctions& f_;
-  int mode_ = capture_mode_relaxed;
-};
-
 inline void Driver::check(int code, auto&&... what) const {
   if (code) [[unlikely]]
     fail_call(code, str(what...));

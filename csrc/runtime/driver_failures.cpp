@@ -22,7 +22,7 @@ FailurePlace Driver::watch(int index, const AssertingKernel& kernel) const {
   // All devices see it, at the address that the host has for it.
   void* memory = nullptr;
   {
-    const Relaxed relaxed(*f_);
+    const Loading loading(*this, index);
     const int code = f_->host_memory(&memory, FailureBoard::bytes, host_memory_portable | host_memory_mapped);
     check(code, "memory for failed assertions on ", describe(index));
   }

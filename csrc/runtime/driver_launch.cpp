@@ -11,6 +11,12 @@ bool is_cluster(const CudaLaunch& launch) { return launch.cluster != std::array<
 
 }  // namespace
 
+Driver::Loading::Loading(const Driver& driver, int device)
+    : scope_(driver, device), driver_(driver), mode_(capture_mode_relaxed) {
+  driver_.f_->exchange_capture_mode(&mode_);
+}
+Driver::Loading::~Loading() { driver_.f_->exchange_capture_mode(&mode_); }
+
 void* Driver::context(int index) const {
   Device& wanted = device(index);
   if (void* context = wanted.context.load(std::memory_order_acquire)) return context;
@@ -23,8 +29,7 @@ void* Driver::context(int index) const {
 }
 
 CudaModule Driver::load(int index, std::string_view cubin, const std::string& kernel) const {
-  const Scope scope(*this, index);
-  const Relaxed relaxed(*f_);
+  const Loading loading(*this, index);
   CudaModule module{nullptr, kernel, index};
   const int code = f_->module_load(&module.handle, cubin.data());
   check(code, kernel, ": its ", cubin.size(), " bytes of code do not load on ", describe(index));

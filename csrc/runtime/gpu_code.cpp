@@ -4,17 +4,20 @@
 #include <algorithm>
 #include <future>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 #include "runtime/compile_log.h"
 #include "support/log.h"
+#include "support/progress.h"
 
 namespace tile {
 namespace {
 
-// Of a thread, written and read: a few registers put by before a loop cost less than cutting it otherwise.
-// With fewer sums a thread, products would read more shared memory.
+// Of a thread, written and read, in the whole kernel: ptxas does not say where, and SASS has another form on
+// each chip. In the loops of the kernels that pass it is 1 to 4 of 100 instructions
+// (docs/how_the_compiler_works.md). With fewer sums a thread, products would read more shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
 
 struct Fault {
@@ -25,29 +28,50 @@ struct Fault {
 
   bool any() const { return !loss.empty() || spilled_bytes > allowed; }
   bool operator<(const Fault& other) const {
-    return std::pair(!loss.empty(), of_block) < std::pair(!other.loss.empty(), other.of_block);
+    return std::tuple(any(), !loss.empty(), of_block) <
+           std::tuple(other.any(), !other.loss.empty(), other.of_block);
   }
 };
 
-Fault fault_of(const GpuCode& code) {
-  const KernelResources resources = resources_in(code.result.log, code.program.entry);
+Fault fault_of(const std::string& log, const std::string& entry, bool multiplies, int threads) {
+  const KernelResources resources = resources_in(log, entry);
   const int spilled = resources.spill_stores + resources.spill_loads;
-  return {performance_loss(code.result.log), spilled, int64_t{spilled} * code.program.threads,
-          code.program.multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
+  return {performance_loss(log), spilled, int64_t{spilled} * threads,
+          multiplies ? spilled_bytes_allowed_to_products : spilled_bytes_allowed};
 }
 
-// Those that differ from the usual one and from each other.
-std::vector<cuda::Program> other_programs(const Function& function, const cuda::Target& target,
-                                          const cuda::Program& usual) {
-  std::vector<cuda::Program> others;
-  for (size_t i = 1; i < std::size(cuda::configurations); ++i) try {
-      cuda::Program program(function, target, cuda::configurations[i]);
-      const auto same = [&](const cuda::Program& other) { return other.text == program.text; };
-      if (!same(usual) && std::none_of(others.begin(), others.end(), same))
-        others.push_back(std::move(program));
-    } catch (const Error&) {  // it may need more shared memory than there is
-    }
-  return others;
+// One configuration, compiled or not.
+struct Candidate {
+  const cuda::Configuration* configuration;
+  std::string failure;          // why there is no code
+  std::optional<GpuCode> code;  // there is, where that is empty
+  Fault fault;
+};
+
+// "NVRTC 312.0 ms, 512 threads of 64 registers, 0 bytes spilled"
+std::string facts_of(const GpuCode& code) {
+  const KernelResources resources = resources_in(code.result.log, code.program.entry);
+  return str(code.result.from_disk ? "cache " : "NVRTC ", Stopwatch::text(code.result.seconds), ", ",
+             code.program.threads, " threads of ", resources.registers, " registers, ",
+             resources.spill_stores + resources.spill_loads, " bytes spilled");
+}
+std::string why_not(const Candidate& candidate, const Candidate& chosen) {
+  if (!candidate.failure.empty()) return candidate.failure;
+  const Fault& fault = candidate.fault;
+  if (!fault.loss.empty()) return "slower than it could be: " + fault.loss;
+  if (!fault.any()) return "one before it is as good";
+  const std::string spills = str("spills more than ", fault.allowed, " bytes a thread");
+  return chosen.fault.any() ? spills + ", and no less than the chosen one" : spills;
+}
+void log(const KernelName& name, const cuda::Target& target, const std::vector<Candidate>& tried,
+         const Candidate& chosen) {
+  if (!logs()) return;
+  for (const Candidate& candidate : tried)
+    log_line(name.name, " for sm_", target.chip, ", ", text_of(*candidate.configuration), ": ",
+             candidate.failure.empty() ? facts_of(*candidate.code) + ", " : "",
+             &candidate != &chosen   ? "not chosen: " + why_not(candidate, chosen)
+             : candidate.fault.any() ? "chosen: the least bad"
+                                     : "chosen");
 }
 
 void warn(const KernelName& name, const cuda::Target& target, const Fault& fault) {
@@ -60,10 +84,26 @@ void warn(const KernelName& name, const cuda::Target& target, const Fault& fault
 
 }  // namespace
 
-CompileRequest request_of(const cuda::Program& program, const KernelName& name, const cuda::Target& target) {
-  return {.text = program.text,
-          .file = name.name + ".cu",
-          .chip = target.chip,
+std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target) {
+  std::vector<ConfiguredProgram> made;
+  for (const cuda::Configuration& configuration : cuda::configurations) try {
+      cuda::Program program(function, target, configuration);
+      const auto same = [&](const ConfiguredProgram& other) { return other.program.text == program.text; };
+      if (std::none_of(made.begin(), made.end(), same)) made.push_back({&configuration, std::move(program)});
+    } catch (const Error&) {  // it may need more shared memory than there is
+      if (made.empty()) throw;
+    }
+  return made;
+}
+
+bool is_well(const std::string& log, const std::string& entry, bool multiplies) {
+  return !fault_of(log, entry, multiplies, 1).any();
+}
+
+CompileRequest request_of(const std::string& text, const std::string& kernel, int chip) {
+  return {.text = text,
+          .file = kernel + ".cu",
+          .chip = chip,
           .headers = cuda::device_library(),
           .options = {"--std=c++17", "--ptxas-options=-v"},
           .minimal = true};
@@ -71,24 +111,41 @@ CompileRequest request_of(const cuda::Program& program, const KernelName& name, 
 
 GpuCode compile_for_gpu(const Function& function, const KernelName& name, const cuda::Target& target,
                         CubinCompiler& compiler) {
-  const auto compiled = [&](cuda::Program program) {
+  Progress progress("compiling " + name.name);
+  const auto compiled = [&](ConfiguredProgram made) {
+    cuda::Program& program = made.program;
     if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.chip, '\n', program.text, '\n'));
-    CompileResult result = compiler.compile(request_of(program, name, target));
-    return GpuCode{std::move(program), std::move(result)};
+    CompileResult result = compiler.compile(request_of(program.text, name.name, target.chip), &progress);
+    progress.done();
+    GpuCode code{std::move(program), std::move(result)};
+    const Fault fault =
+        fault_of(code.result.log, code.program.entry, code.program.multiplies, code.program.threads);
+    return Candidate{made.configuration, "", std::move(code), fault};
   };
-  GpuCode best = compiled(cuda::Program(function, target));
-  Fault least = fault_of(best);
-  if (!least.any()) return best;
-  std::vector<std::future<GpuCode>> others;
-  for (cuda::Program& program : other_programs(function, target, best.program))
-    others.push_back(std::async(std::launch::async, compiled, std::move(program)));
-  for (std::future<GpuCode>& other : others) {
-    GpuCode code = other.get();
-    const Fault fault = fault_of(code);
-    if (least.any() && fault < least) best = std::move(code), least = fault;
+  progress.expect(1);
+  std::vector<Candidate> tried;
+  tried.push_back(compiled({cuda::configurations, cuda::Program(function, target)}));
+  if (tried[0].fault.any()) {
+    std::vector<ConfiguredProgram> others = programs_of(function, target);
+    others.erase(others.begin());
+    progress.expect(static_cast<int>(others.size()));
+    std::vector<std::future<Candidate>> compiling;
+    for (const ConfiguredProgram& other : others)
+      compiling.push_back(std::async(std::launch::async | std::launch::deferred, compiled, other));
+    for (size_t i = 0; i < others.size(); ++i) try {
+        tried.push_back(compiling[i].get());
+      } catch (const Error& error) {  // there is one that compiles
+        const std::string text = error.what();
+        tried.push_back({others[i].configuration, text.substr(0, text.find('\n')), {}, {}});
+      }
   }
-  if (least.any()) warn(name, target, least);
-  return best;
+  Candidate* chosen = &tried[0];
+  for (Candidate& candidate : tried)
+    if (candidate.failure.empty() && chosen->fault.any() && candidate.fault < chosen->fault)
+      chosen = &candidate;
+  log(name, target, tried, *chosen);
+  if (chosen->fault.any()) warn(name, target, chosen->fault);
+  return *std::move(chosen->code);
 }
 
 }  // namespace tile

@@ -5,6 +5,7 @@
 
 #include "ir/print.h"
 #include "runtime/gpu_code.h"
+#include "support/progress.h"
 
 namespace tile {
 namespace {
@@ -31,15 +32,24 @@ cuda::Target target_of_chip(int chip) {
 
 void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,
                             const std::string& entry, CubinCompiler& compiler) {
+  Progress progress("compiling " + request.file);
   if (what == Inspection::What::ptx) {
+    progress.begin();
     request.ptx = true;
     kernel.text = compiler.nvrtc().compile(request).ptx;
   } else {
     request.options.emplace_back("--ptxas-options=-v");
-    CompileResult result = compiler.compile(request);
+    CompileResult result = compiler.compile(request, &progress);
     kernel.cubin = std::move(result.cubin);
     kernel.resources = resources_in(result.log, entry);
   }
+}
+
+void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
+  const CompileResult result = compiler.compile(request_of(kernel.text, kernel.name, kernel.chip));
+  kernel.resources = resources_in(result.log, kernel.entry);
+  kernel.loss = performance_loss(result.log);
+  kernel.well = is_well(result.log, kernel.entry, kernel.multiplies);
 }
 
 bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
@@ -47,33 +57,45 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
   const bool gpu = on_gpu(arguments), launches = grid.x && grid.y && grid.z;
   if (!launches || (!gpu && what_ != What::ir)) return gpu;
   const Function function = compiled();
-  InspectedKernel& kernel = kernels_.emplace_back(InspectedKernel{.name = name.name, .grid = grid});
+  const auto row_of = [&](const cuda::Program& program, const cuda::Configuration* configuration) {
+    return InspectedKernel{.name = name.name,
+                           .grid = grid,
+                           .text = program.text,
+                           .configuration = configuration ? text_of(*configuration) : "",
+                           .entry = program.entry,
+                           .multiplies = program.multiplies,
+                           .chip = target_.chip,
+                           .threads = program.threads,
+                           .cluster = program.cluster,
+                           .shared_bytes = program.shared_bytes,
+                           .conversions = program.conversions};
+  };
   if (what_ == What::ir) {
-    kernel.text = print(function);
-    return gpu;
-  }
-  kernel.chip = target_.chip;
-  if (what_ == What::configurations) {
-    for (const cuda::Configuration& configuration : cuda::configurations) {
-      const CompileRequest request =
-          request_of(cuda::Program(function, target_, configuration), name, target_);
-      kernel.text += request.text + join(request.options) + '\n';
+    kernels_.push_back({.name = name.name, .grid = grid, .text = print(function)});
+  } else if (what_ == What::configurations) {
+    for (const auto& [configuration, program] : programs_of(function, target_))
+      kernels_.push_back(row_of(program, configuration));
+  } else if (what_ == What::usual) {
+    kernels_.push_back(row_of(cuda::Program(function, target_), cuda::configurations));
+  } else {
+    try {
+      GpuCode code = compile_for_gpu(function, name, target_, compiler_);
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program, nullptr));
+      kernel.cubin = std::move(code.result.cubin);
+      kernel.resources = resources_in(code.result.log, code.program.entry);
+      kernel.loss = performance_loss(code.result.log);
+      if (what_ == What::ptx)
+        compile_for_inspection(kernel, what_, request_of(code.program.text, name.name, target_.chip),
+                               code.program.entry, compiler_);
+    } catch (const Error& error) {
+      if (what_ != What::cuda) throw;
+      InspectedKernel& kernel = kernels_.emplace_back(row_of(cuda::Program(function, target_), nullptr));
+      const std::string why = error.what();
+      kernel.text =
+          str("// The usual configuration, not compiled: ", why.substr(0, why.find('\n')), '\n', kernel.text);
     }
-    return true;
   }
-  GpuCode code = compile_for_gpu(function, name, target_, compiler_);
-  kernel.threads = code.program.threads;
-  kernel.cluster = code.program.cluster;
-  kernel.shared_bytes = code.program.shared_bytes;
-  kernel.conversions = code.program.conversions;
-  kernel.text = code.program.text;
-  kernel.cubin = std::move(code.result.cubin);
-  kernel.resources = resources_in(code.result.log, code.program.entry);
-  kernel.loss = performance_loss(code.result.log);
-  if (what_ == What::ptx)
-    compile_for_inspection(kernel, what_, request_of(code.program, name, target_), code.program.entry,
-                           compiler_);
-  return true;
+  return gpu;
 }
 
 }  // namespace tile

@@ -18,19 +18,25 @@ cuda::Target target_of_chip(int chip);
 struct InspectedKernel {
   std::string name;
   Grid grid;
-  std::string text;  // Tile IR, CUDA C++ or PTX; a cubin is no text
+  std::string text;                  // Tile IR, CUDA C++ or PTX; a cubin is no text
+  std::string configuration, entry;  // the entry: its symbol
+  bool multiplies = false;           // on tensor cores
   std::string cubin;
   // Of kernels for a GPU:
   int chip = 0, threads = 0, cluster = 1, shared_bytes = 0;
   std::vector<cuda::Conversion> conversions;
   KernelResources resources;  // where it was compiled to code
   std::string loss;           // of speed, that NVRTC warns of
+  bool well = true;           // no other configuration need be tried
 };
 
 // Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.
 class Inspection final : public LaunchObserver {
  public:
-  enum class What { ir, configurations, cuda, ptx, code };  // configurations: all texts, and options
+  // usual: the text of the usual configuration; configurations: a row for each whose text differs. Neither
+  // compiles. cuda: what runs; where it cannot be compiled, as without NVRTC, the usual configuration, and
+  // the text begins with why.
+  enum class What { ir, usual, configurations, cuda, ptx, code };
   Inspection(What what, cuda::Target target, CubinCompiler& compiler)
       : what_(what), target_(target), compiler_(compiler) {}
   const cuda::Target* target() const override { return &target_; }
@@ -44,6 +50,9 @@ class Inspection final : public LaunchObserver {
   CubinCompiler& compiler_;
   std::vector<InspectedKernel> kernels_;
 };
+
+// Compiles a row of `usual` or `configurations`.
+void compile_text(InspectedKernel& kernel, CubinCompiler& compiler);
 
 // The same for a text that is CUDA C++ already. Fills what was asked for; `entry` is the symbol.
 void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,

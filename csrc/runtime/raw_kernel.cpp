@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <mutex>
 
 #include "runtime/current_stream.h"
 
@@ -98,9 +99,11 @@ void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> a
   std::atomic<unsigned>& allowed = loaded.shared_bytes[index_];
   const auto shared = static_cast<unsigned>(shared_bytes);
   if (shared_bytes + loaded.attributes[index_].shared_bytes > shared_bytes_without_asking &&
-      shared > allowed.load(std::memory_order_relaxed)) {
-    driver.allow_shared_memory(function, static_cast<int>(shared));
-    allowed = shared;
+      shared > allowed.load(std::memory_order_acquire)) {
+    static std::mutex growing;  // else a thread with less could take it from one with more
+    const std::lock_guard lock(growing);
+    if (shared > allowed.load()) driver.allow_shared_memory(function, static_cast<int>(shared));
+    allowed = std::max(shared, allowed.load());
   }
   const auto triple_of = [](const std::array<int64_t, 3>& n) {
     return std::array{static_cast<unsigned>(n[0]), static_cast<unsigned>(n[1]), static_cast<unsigned>(n[2])};

@@ -13,7 +13,7 @@ namespace tile {
 inline bool dumps(std::string_view what) {
   return (',' + environment("TILE_DUMP") + ',').find(str(',', what, ',')) != std::string::npos;
 }
-inline void dump(const std::string& text) { std::fputs(text.c_str(), stderr); }
+void dump(const std::string& text);
 
 inline bool logs() {
   const std::string value = environment("TILE_LOG");

@@ -1,9 +1,9 @@
-"""What NVRTC makes of every operator's kernels, and what it may: the table gates.txt, a line a kernel.
+"""What NVRTC makes of every operator's kernels, and what it may: the table gates.txt, a line for each text.
 
     python tests/cuda/gates.py --write [--all]
 
-Where the hash of a kernel's text is in the table its figures are known, and nothing is compiled. --write compiles the others
-and writes the table, --all compiles everything anew."""
+Where the hash of a text is in the table its figures are known, and nothing is compiled. --write compiles the others and writes
+the table, --all compiles everything anew."""
 
 import argparse
 import concurrent.futures
@@ -28,29 +28,46 @@ class Gate:
     dtype: str
     chip: int
     kernel: str  # name, and which of the call's kernels of the name
-    hash: str  # of the texts of its configurations, the device library and the options
+    configuration: str  # "usual", or how else the kernel is cut
+    hash: str  # of the text, the device library and the chip
     threads: int
     registers: int
     spilled: int
     local: int
     shared: int
+    well: str  # "well", or "tries" the other configurations
     loss: str  # "-", or what the log warns of
 
     @property
-    def key(self):
+    def of_kernel(self):
         return self.call, self.dtype, self.chip, self.kernel
+
+    @property
+    def key(self):
+        return *self.of_kernel, self.configuration
 
     def line(self):
         return " ".join(map(str, dataclasses.astuple(self)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Text:
+    """What is to be compiled for a gate."""
+
+    key: tuple
+    hash: str
+    row: dict = dataclasses.field(compare=False, default_factory=dict)
 
 
 COLUMNS = [field.name for field in dataclasses.fields(Gate)]
 
 
 def read(path=TABLE):
-    """The gates, and the version of NVRTC that they are of."""
-    lines = path.read_text().splitlines() if path.exists() else ["", "# NVRTC none"]
-    rows = [line.split(" ", len(COLUMNS) - 1) for line in lines if line and not line.startswith("#")]
+    """The gates, and the version of NVRTC that they are of. A table of other columns holds nothing."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    if lines[2:3] != ["# " + " ".join(COLUMNS)]:
+        return [], "none"
+    rows = [line.split(" ", len(COLUMNS) - 1) for line in lines[3:]]
     types = [field.type for field in dataclasses.fields(Gate)]
     return [Gate(*(kind(word) for kind, word in zip(types, row))) for row in rows], lines[1].split()[-1]
 
@@ -72,57 +89,87 @@ def library():
     return digest.hexdigest()
 
 
-def rows(job, what):
-    """What the launches of a job compile to, in their order."""
+def texts(job, configurations, start):
+    """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
     chip, dtype, name = job
-    return _C.inspect(what, chip, 0, lambda: gate_calls.call(name, dtype))
+    seen, counts, new = set(), {}, False
+    for row in _C.inspect("configurations" if configurations else "usual", chip, 0, lambda: gate_calls.call(name, dtype)):
+        hash = hashlib.sha256(f"{start} {chip} {row['text']}".encode()).hexdigest()[:16]
+        kernel = row["kernel"]
+        if row["configuration"] == "usual":  # the first of a launch
+            new = hash not in seen
+            seen.add(hash)
+            counts[kernel] = counts.get(kernel, 0) + new
+        if new:
+            yield Text((name, str(dtype)[6:], chip, f"{kernel}.{counts[kernel]}", row["configuration"].replace(" ", "_")), hash, row)
 
 
-def wanted(jobs):
-    """Of each job its kernels: {which of its launches: (key, hash)}."""
-    start, found = library(), {}
+def wanted(jobs, gates, others=gate_calls.in_all_configurations):
+    """The texts that are to have a gate: usual configurations; the others of some jobs, and where a usual one tries them."""
+    tries, start = {(gate.of_kernel, gate.hash) for gate in gates if gate.configuration == "usual" and gate.well != "well"}, library()
     for job in jobs:
-        chip, dtype, name = job
-        kernels, counts = {}, {}
-        for i, row in enumerate(rows(job, "configurations")):
-            hash = hashlib.sha256((start + row["text"]).encode()).hexdigest()[:16]
-            if hash not in (other for _, other in kernels.values()):
-                number = counts[row["kernel"]] = counts.get(row["kernel"], 0) + 1
-                kernels[i] = (name, str(dtype)[6:], chip, f"{row['kernel']}.{number}"), hash
-        found[job] = kernels
-    return found
-
-
-def compiled(found):
-    """The gates of jobs; NVRTC runs on all cores."""
-
-    def of_job(job):
-        results = rows(job, "code")
-        for i, (key, hash) in found[job].items():
-            row = results[i]
-            spilled = row["spill_stores"] + row["spill_loads"]
-            yield Gate(*key, hash, row["threads"], row["registers"], spilled, row["stack_bytes"], row["shared_bytes"], row["loss"] or "-")
-
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        return [gate for gates in pool.map(lambda job: list(of_job(job)), found) for gate in gates]
+        every = list(texts(job, others(job), start))
+        kernels = {text.key[:4] for text in every if (text.key[:4], text.hash) in tries}
+        yield from every
+        if kernels and not others(job):
+            yield from (text for text in texts(job, True, start) if text.key[:4] in kernels and text.key[4] != "usual")
 
 
 def unknown(found, gates):
-    """The jobs of which a kernel's text is not in the table."""
+    """The texts that the table does not hold."""
     hashes = {gate.key: gate.hash for gate in gates}
-    return {job: kernels for job, kernels in found.items() if any(hashes.get(key) != hash for key, hash in kernels.values())}
+    return [text for text in found if hashes.get(text.key) != text.hash]
+
+
+def compiled(found):
+    """The gates of texts; NVRTC runs on all cores, once for texts that are the same."""
+
+    def figures(row):
+        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["chip"], row["multiplies"])
+        spilled = code["spill_stores"] + code["spill_loads"]
+        shared = row["shared_bytes"] + code["shared_bytes"]
+        well = "well" if code["well"] else "tries"
+        return row["threads"], code["registers"], spilled, code["stack_bytes"], shared, well, code["loss"] or "-"
+
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        once = {text.hash: text.row for text in found}
+        known = dict(zip(once, pool.map(figures, once.values())))
+    return [Gate(*text.key, text.hash, *known[text.hash]) for text in found]
+
+
+def brought_up(jobs, gates, anew=False):
+    """(texts, new gates): a gate for every text. What is compiled may want others to be."""
+    new = []
+    while True:
+        found = list(wanted(jobs, [*gates, *new]))
+        missing = unknown(found, new if anew else [*gates, *new])
+        if not missing:
+            return found, new
+        new += compiled(missing)
 
 
 def broken(gates, new):
-    """A line for each kernel that takes more than its gate; one without a gate must not spill."""
-    known = {gate.key: gate for gate in gates}
+    """A line for each text that takes more than its gate; of a kernel without any the best configuration must not spill."""
+    known, kernels = {gate.key: gate for gate in gates}, {gate.of_kernel for gate in gates}
+    best = {}
+
+    def rank(gate):  # as they are chosen, nearly
+        return gate.well != "well", gate.configuration != "usual", gate.loss != "-", gate.spilled
+
     for gate in new:
         most = known.get(gate.key)
-        figures = ["registers", "spilled", "local", "shared"] if most else ["spilled"]
-        worse = [f"{name} {getattr(gate, name)} > {getattr(most, name, 0)}" for name in figures if getattr(gate, name) > getattr(most, name, 0)]
-        if gate.loss not in ("-", most.loss if most else "-"):
+        if not most:
+            best[gate.of_kernel] = min(best.get(gate.of_kernel, gate), gate, key=rank)
+            continue
+        figures = ["registers", "spilled", "local", "shared"]
+        worse = [f"{name} {getattr(gate, name)} > {getattr(most, name)}" for name in figures if getattr(gate, name) > getattr(most, name)]
+        if gate.loss not in ("-", most.loss):
             worse.append(gate.loss)
         if worse:
+            yield f"{' '.join(map(str, gate.key))}: {', '.join(worse)}"
+    for gate in best.values():
+        worse = ([f"spilled {gate.spilled} > 0"] if gate.spilled else []) + ([gate.loss] if gate.loss != "-" else [])
+        if worse and gate.of_kernel not in kernels:
             yield f"{' '.join(map(str, gate.key))}: {', '.join(worse)}"
 
 
@@ -132,12 +179,11 @@ def main():
     options.add_argument("--all", action="store_true", help="compile what the table knows, too")
     options = options.parse_args()
     gates, version = read()
-    found = wanted(gate_calls.jobs())
-    new = compiled(found if options.all or version != nvrtc() else unknown(found, gates))
+    found, new = brought_up(list(gate_calls.jobs()), gates, anew=options.all or version != nvrtc())
     print("\n".join(broken(gates, new)) or "no kernel takes more than its gate")
     if options.write:
         table = {gate.key: gate for gate in [*gates, *new]}
-        write([table[key] for kernels in found.values() for key, _ in kernels.values()])
+        write([table[text.key] for text in found])
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
 """Every operator's kernels are within their gates: registers, spills, shared memory and NVRTC's warnings of lost speed.
 
-All texts are made, which takes seconds. Compiled are those whose hash is not in the table, and of the others one call's, another
-one each day: all take minutes (`python tests/cuda/gates.py --all`)."""
+All texts are made, which takes seconds. Compiled are those whose hash is not in the table, and of the others one, which the
+texts themselves decide: all take minutes (`python tests/cuda/gates.py --all`)."""
 
 import dataclasses
-import datetime
-import random
+import hashlib
 
 import gate_calls
 import gates
@@ -19,13 +18,23 @@ def table():
 
 def test_kernels_are_within_their_gates(table):
     known, version = table
-    found = gates.wanted(gate_calls.jobs())
-    compiled = gates.unknown(found, known)
+    found, new = gates.brought_up(list(gate_calls.jobs()), known)
     if version == gates.nvrtc():  # another one's figures are others
-        day = random.Random(datetime.date.today().toordinal())
-        compiled |= {job: found[job] for job in day.sample(sorted(found, key=str), 1)}
-    broken = list(gates.broken(known, gates.compiled(compiled)))
+        digest = hashlib.sha256(" ".join(sorted(text.hash for text in found)).encode()).hexdigest()
+        new += gates.compiled([found[int(digest, 16) % len(found)]])
+    broken = list(gates.broken(known, new))
     assert not broken, "\n".join([*broken, f"where that is wanted: {gates.COMMAND}"])
+
+
+def test_every_operator_has_gates_for_every_chip(table):
+    """In its usual configuration; on two chips also in all others that differ."""
+    known = {(gate.call, gate.dtype, gate.chip, gate.configuration == "usual") for gate in table[0]}
+    for name in gate_calls.CALLS:
+        for chip in gate_calls.CHIPS:
+            assert {(name, dtype, chip, True) for dtype in ("float32", "float16", "bfloat16")} <= known
+            assert (name, "bfloat16", chip, False) in known
+        assert {(name, "bfloat16", chip, True) for chip in gate_calls.OTHER_CHIPS} <= known
+    assert len(gate_calls.OTHER_CHIPS) == 3 and gate_calls.CHIPS == (80, 90)
 
 
 def test_the_table_is_as_it_would_be_written(table, tmp_path):
@@ -35,12 +44,40 @@ def test_the_table_is_as_it_would_be_written(table, tmp_path):
 
 
 def test_what_a_gate_lets_through():
-    gate = gates.Gate("call", "float32", 90, "kernel.1", "0", 128, 100, 16, 8, 4096, "-")
+    gate = gates.Gate("call", "float32", 90, "kernel.1", "usual", "0", 128, 100, 16, 8, 4096, "well", "-")
+    other = dataclasses.replace(gate, configuration="alone", hash="2")
     worse = dataclasses.replace(gate, registers=101, spilled=20, hash="1")
     assert list(gates.broken([gate], [gate, dataclasses.replace(gate, registers=9, spilled=0)])) == []
-    assert list(gates.broken([gate], [worse])) == ["call float32 90 kernel.1: registers 101 > 100, spilled 20 > 16"]
-    assert list(gates.broken([], [gate])) == ["call float32 90 kernel.1: spilled 16 > 0"]
-    assert list(gates.broken([gate], [dataclasses.replace(gate, loss="wgmma is serialized")])) == ["call float32 90 kernel.1: wgmma is serialized"]
-    job = (90, "float32", "call")
-    found = {job: {0: (gate.key, "0")}}
-    assert gates.unknown(found, [gate]) == {} and gates.unknown(found, [worse]) == found == gates.unknown(found, [])
+    assert list(gates.broken([gate], [worse])) == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"]
+    more = dataclasses.replace(gate, shared=4097, local=9)
+    assert list(gates.broken([gate], [more])) == ["call float32 90 kernel.1 usual: local 9 > 8, shared 4097 > 4096"]
+    assert list(gates.broken([gate], [dataclasses.replace(gate, loss="wgmma is serialized")])) == [
+        "call float32 90 kernel.1 usual: wgmma is serialized"
+    ]
+    # A kernel without a gate: what runs of it must not spill. A configuration more of one that has a gate may be anything.
+    assert list(gates.broken([], [gate, other])) == ["call float32 90 kernel.1 usual: spilled 16 > 0"]
+    tries = dataclasses.replace(gate, spilled=2000, well="tries")
+    assert list(gates.broken([], [tries, dataclasses.replace(other, spilled=0)])) == []
+    assert list(gates.broken([], [tries, other])) == ["call float32 90 kernel.1 alone: spilled 16 > 0"]
+    assert list(gates.broken([gate], [other])) == []
+
+
+def test_what_is_compiled():
+    job = (90, gate_calls.f32, "softmax[8192,8192]")
+    usual = list(gates.wanted([job], []))
+    assert {text.key[:3] for text in usual} == {("softmax[8192,8192]", "float32", 90)}
+    assert {text.key[4] for text in usual} == {"usual"} and len({text.hash for text in usual}) == len(usual) > 1
+    assert gates.unknown(usual, []) == usual
+
+    def gate(text, **figures):
+        return dataclasses.replace(gates.Gate(*text.key, text.hash, 128, 100, 0, 0, 0, "well", "-"), **figures)
+
+    table = [gate(text) for text in usual]
+    assert gates.unknown(usual, table) == [] and list(gates.wanted([job], table)) == usual
+    assert gates.unknown(usual, [dataclasses.replace(table[0], hash="0"), *table[1:]]) == [usual[0]]
+    # Where the usual configuration is not well, the others of that kernel are wanted too; and in all where the call says so.
+    table[0] = dataclasses.replace(table[0], well="tries")
+    others = gates.unknown(gates.wanted([job], table), table)
+    assert {text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others} and others
+    every = list(gates.wanted([job], [], others=lambda job: True))
+    assert [text for text in every if text.key[4] == "usual"] == usual and set(others) < set(every)

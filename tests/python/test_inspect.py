@@ -39,6 +39,22 @@ def test_cuda_is_the_text_of_each_launch(x):
     assert '#include "cuda/device/tile.cuh"' in text
 
 
+@pytest.mark.slow  # starts a process
+def test_cuda_needs_no_nvrtc(x, tmp_path):
+    code = "import torch, tile_ops\nprint(tile_ops.inspect(torch.ops.tile.softmax, torch.randn(5, 300, device='cpu'), -1, what='cuda', chip=80))"
+    environment = os.environ | {"TILE_NVRTC": "no/nvrtc", "TILE_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    first, why, rest = done.stdout.split("\n", 2)
+    own_first, own_rest = tile_ops.inspect(softmax, x, -1, what="cuda", chip=80).split("\n", 1)
+    assert first == own_first and rest == own_rest + "\n"
+    assert why == (
+        "// The usual configuration, not compiled: TILE_NVRTC=no/nvrtc: no/nvrtc: cannot open shared object file: No such file or "
+        "directory; unset it, or set it to the file or the folder of NVRTC 12.3 or newer"
+    )
+    assert done.stderr == ""
+
+
 def test_what_lies_at_odd_places_is_read_in_single_elements(x):
     aligned, odd = torch.zeros(4, 256), torch.zeros(4, 257)[:, 1:]
     texts = [tile_ops.inspect(softmax, each, -1, what="cuda") for each in (aligned, odd)]

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <condition_variable>
 #include <filesystem>
+#include <mutex>
+#include <regex>
 
 #include "error_text.h"
 #include "ir/print.h"
@@ -87,6 +90,12 @@ TEST_F(GpuCodeTest, TheFirstThatDoesNotSpill) {
   EXPECT_EQ(said, "");
 }
 
+TEST_F(GpuCodeTest, WhatMayPassIsBetterThanWhatMayNot) {
+  fake->logs = {{usual, spilling(70, 70)}, {alone, spilling(70, 80)}, {two, spilling(60, 60)}};
+  EXPECT_TRUE(chooses(two));  // although a block of it spills more
+  EXPECT_EQ(said, "");
+}
+
 TEST_F(GpuCodeTest, TheChoiceOfAFormerProcessNeedsNoNvrtc) {
   fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
   EXPECT_TRUE(chooses(two));
@@ -138,6 +147,72 @@ TEST_F(GpuCodeTest, AnErrorOfNvrtcIsTheUsualConfigurationS) {
   EXPECT_EQ(fake->compiled, 1);
 }
 
+TEST_F(GpuCodeTest, TheOthersAreCompiledAtOnce) {
+  fake->log = spilling(100, 200);
+  std::mutex mutex;
+  std::condition_variable changed;
+  int begun = 0, met = 0;
+  fake->compiling = [&] {
+    std::unique_lock lock(mutex);
+    if (++begun == 1) return;  // the usual configuration
+    changed.notify_all();
+    met += changed.wait_for(lock, std::chrono::seconds(60), [&] { return begun == 3; });
+  };
+  compile(copy_text, {"copy", {"meeting.cpp", 1}});
+  EXPECT_EQ(met, 2);
+}
+
+TEST_F(GpuCodeTest, OneThatDoesNotCompileIsNotChosen) {
+  fake->logs = {{usual, spilling(100, 200)}};
+  fake->codes = {{alone, 6}};
+  EXPECT_TRUE(chooses(two));
+  fake->codes[two] = 6;
+  fs::remove_all(folder);
+  EXPECT_TRUE(chooses(usual, {"copy", {"failing.cpp", 1}}));
+  EXPECT_EQ(said,
+            "tile: warning: failing.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, "
+            "however it is cut; use smaller tiles\n");
+}
+
+TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
+  const auto lines = [&](const char* from) {
+    setenv("TILE_LOG", "1", 1);
+    compile(copy_text, {"copy", {"logged.cpp", 1}});
+    unsetenv("TILE_LOG");
+    EXPECT_TRUE(std::regex_search(said, std::regex(from))) << said;
+    return std::regex_replace(said, std::regex("(NVRTC|cache) [0-9.]+ ms"), "TIME");
+  };
+  EXPECT_EQ(lines("NVRTC"),
+            "tile: copy for sm_90, usual: TIME, 32 threads of 0 registers, 0 bytes spilled, chosen\n");
+  fs::remove_all(folder);
+  fake->logs = {{usual, spilling(100, 200) + "\nptxas info    : Used 40 registers"},
+                {alone, spilling(99, 0)}};
+  const std::string spills =
+      "tile: copy for sm_90, usual: TIME, 32 threads of 40 registers, 300 bytes spilled, not chosen: spills "
+      "more "
+      "than 128 bytes a thread\n";
+  const std::string first = spills +
+                            "tile: copy for sm_90, alone: TIME, 32 threads of 0 registers, 99 bytes spilled, "
+                            "chosen\n"
+                            "tile: copy for sm_90, 2x warps, alone: TIME, 64 threads of 0 registers, 0 bytes "
+                            "spilled, not chosen: one before it is as good\n";
+  EXPECT_EQ(lines("NVRTC"), first);
+  EXPECT_EQ(lines("cache"), first);
+  fs::remove_all(folder);
+  fake->codes = {{alone, 6}};
+  fake->logs[two] = "Potential Performance Loss: slow";
+  EXPECT_EQ(
+      lines("NVRTC"),
+      "tile: copy for sm_90, usual: TIME, 32 threads of 40 registers, 300 bytes spilled, chosen: the least "
+      "bad\n"
+      "tile: copy for sm_90, alone: not chosen: copy.cu: CUDA C++ does not compile for sm_90a: "
+      "NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n"
+      "tile: copy for sm_90, 2x warps, alone: TIME, 64 threads of 0 registers, 0 bytes spilled, not chosen: "
+      "slower than it could be: slow\n"
+      "tile: warning: logged.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, however "
+      "it is cut; use smaller tiles\n");
+}
+
 // Two sums of a product each: 4 warps have no registers for both, 8 do.
 constexpr const char* two_sums =
     R"(kernel two_sums(%x: array<bf16,2>, %y: array<bf16,2>, %out: array<f32,2>, %turns: i32) {
@@ -166,7 +241,7 @@ TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   const cuda::Target target{.chip = 90, .shared_bytes = 227 * 1024};
   const cuda::Program first(parse(two_sums), target);
   EXPECT_EQ(first.threads, 128);
-  const CompileResult result = compiler.compile(request_of(first, {"two_sums", {"sums.cpp", 5}}, target));
+  const CompileResult result = compiler.compile(request_of(first.text, "two_sums", 90));
   EXPECT_TRUE(result.from_disk);
   EXPECT_GT(resources_in(result.log, "two_sums").spill_stores, 128);
 }

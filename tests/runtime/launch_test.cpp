@@ -213,10 +213,14 @@ TEST(Launch, TextKernelsRunOnAGpu) {
                          calls += call.substr(0, call.find(' ')) + " ";
                        return calls;
                      }),
-            "cuDevicePrimaryCtxRetain cuCtxSetCurrent cuThreadExchangeStreamCaptureMode cuModuleLoadData "
-            "cuThreadExchangeStreamCaptureMode cuModuleGetFunction cuLaunchKernelEx "
-            "cuThreadExchangeStreamCaptureMode cuModuleLoadData cuThreadExchangeStreamCaptureMode "
-            "cuModuleGetFunction cuLaunchKernelEx cuLaunchKernelEx ");
+            "cuDevicePrimaryCtxRetain cuCtxSetCurrent "
+            "cuThreadExchangeStreamCaptureMode cuThreadExchangeStreamCaptureMode "
+            "cuModuleLoadData cuThreadExchangeStreamCaptureMode "
+            "cuModuleGetFunction cuThreadExchangeStreamCaptureMode cuLaunchKernelEx "
+            "cuThreadExchangeStreamCaptureMode cuThreadExchangeStreamCaptureMode "
+            "cuModuleLoadData cuThreadExchangeStreamCaptureMode "
+            "cuModuleGetFunction cuThreadExchangeStreamCaptureMode cuLaunchKernelEx "
+            "cuLaunchKernelEx ");
 }
 
 TEST(Launch, TextKernelsCheckTheirArguments) {

@@ -34,21 +34,24 @@ Owned list_of(const std::vector<cuda::Conversion>& conversions) {
 
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s}", "kernel",
-                       kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
-                       static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
-                       kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
-                       kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
-                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
-                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
-                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
-                       list_of(kernel.conversions).release(), "loss", kernel.loss.c_str());
+  return Py_BuildValue(
+      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}", "kernel",
+      kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
+      static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
+      kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
+      static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip, "threads", kernel.threads, "cluster",
+      kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores, "spill_loads", r.spill_loads,
+      "stack_bytes", r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
+      list_of(kernel.conversions).release(), "loss", kernel.loss.c_str(), "configuration",
+      kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
+      kernel.multiplies ? Py_True : Py_False, "well", kernel.well ? Py_True : Py_False);
 }
 
 namespace {
 
 Inspection::What what_of(const std::string& name) {
   if (name == "ir") return Inspection::What::ir;
+  if (name == "usual") return Inspection::What::usual;
   if (name == "configurations") return Inspection::What::configurations;
   if (name == "cuda") return Inspection::What::cuda;
   if (name == "ptx") return Inspection::What::ptx;
@@ -74,9 +77,26 @@ PyObject* inspect(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
+// compile_text(text, kernel, entry, chip, multiplies): a row of "usual" or "configurations", compiled.
+PyObject* compile_text(PyObject*, PyObject* arguments) {
+  const char *text, *kernel, *entry;
+  int chip, multiplies;
+  if (!PyArg_ParseTuple(arguments, "sssip", &text, &kernel, &entry, &chip, &multiplies)) return nullptr;
+  InspectedKernel row{
+      .name = kernel, .text = text, .entry = entry, .multiplies = multiplies != 0, .chip = chip};
+  {
+    const Released released(true);
+    tile::compile_text(row, CubinCompiler::get());
+  }
+  return row_of(row);
+}
+
 PyMethodDef methods[] = {
     {"inspect", guarded<inspect>, METH_VARARGS,
      "inspect(what, chip, shared_bytes, call): what each launch of call() compiles to."},
+    {"compile_text", guarded<compile_text>, METH_VARARGS,
+     "compile_text(text, kernel, entry, chip, multiplies): what a text of inspect's \"usual\" or "
+     "\"configurations\" takes."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -39,6 +39,19 @@ struct Release {
 };
 using Owned = std::unique_ptr<PyObject, Release>;
 
+// While it lives, other threads of Python run.
+class Released {
+ public:
+  explicit Released(bool release) : state_(release ? PyEval_SaveThread() : nullptr) {}
+  ~Released() {
+    if (state_) PyEval_RestoreThread(state_);
+  }
+  Released(const Released&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
 // Each adds its file's functions and types to the module; -1 with an error set.
 int add_inspection(PyObject* module);
 int add_devices(PyObject* module);

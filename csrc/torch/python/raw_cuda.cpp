@@ -29,19 +29,6 @@ PyTypeObject* launch_type = nullptr;
 
 const RawKernel& kernel_of(PyObject* self) { return *reinterpret_cast<KernelObject*>(self)->kernel; }
 
-// While it lives, other threads of Python run.
-class Released {
- public:
-  explicit Released(bool release) : state_(release ? PyEval_SaveThread() : nullptr) {}
-  ~Released() {
-    if (state_) PyEval_RestoreThread(state_);
-  }
-  Released(const Released&) = delete;
-
- private:
-  PyThreadState* state_;
-};
-
 // The arguments of one launch; buffers of structs are held until its end.
 class Arguments {
  public:

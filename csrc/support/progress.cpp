@@ -1,0 +1,162 @@
+// Draws the line from a thread that there is only while work is under way.
+#include "support/progress.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <memory>
+#include <mutex>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "support/env.h"
+#include "support/text.h"
+
+namespace tile {
+
+struct ProgressLine {
+  using Clock = std::chrono::steady_clock;
+  static constexpr auto delay = std::chrono::milliseconds(500), period = std::chrono::milliseconds(100);
+
+  std::mutex mutex;
+  std::condition_variable ended;
+  std::vector<const Progress*> under_way;  // the oldest first
+  Clock::time_point since, until;          // of the time in which there was work
+  bool watched = false;                    // a thread draws
+  bool drawn = false;
+
+  // Never destroyed: threads may outlive what is static. A child of fork() begins with a fresh one, since
+  // the thread is not there, and may have held the mutex.
+  static ProgressLine& get() {
+    static const bool registered = [] {
+      current = new ProgressLine;
+      pthread_atfork(nullptr, nullptr, [] { current = new ProgressLine; });
+      return true;
+    }();
+    static_cast<void>(registered);
+    return *current;
+  }
+
+  static bool wanted() {
+    const std::string terminal = environment("TERM");
+    return environment("TILE_PROGRESS") != "0" && !terminal.empty() && terminal != "dumb" &&
+           isatty(STDERR_FILENO);
+  }
+
+  void begin(Progress& work) {
+    if (work.begun_) return;
+    work.begun_ = true;
+    const auto now = Clock::now();
+    // What came shortly before counts, and the time between does not.
+    if (under_way.empty()) since = now - until < delay ? since + (now - until) : now;
+    under_way.push_back(&work);
+    if (!watched && wanted()) watched = start();
+  }
+  void end(const Progress& work) {
+    if (std::erase(under_way, &work) == 0 || !under_way.empty()) return;
+    until = Clock::now();
+    erase();
+    ended.notify_all();
+  }
+
+  // Signals are the other threads': a handler must not run here. False: the system has no thread to give.
+  bool start() try {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const std::unique_ptr<sigset_t, void (*)(sigset_t*)> restored(
+        &before, [](sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
+    std::thread([this] { watch(); }).detach();
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+  void watch() {
+    std::unique_lock lock(mutex);
+    while (!under_way.empty()) {
+      const auto first = since + delay;
+      if (Clock::now() < first) {
+        ended.wait_until(lock, first);
+      } else {
+        draw();
+        ended.wait_for(lock, period);
+      }
+    }
+    watched = false;
+  }
+
+  void draw() {
+    const pid_t foreground = tcgetpgrp(STDERR_FILENO);
+    if (foreground > 0 && foreground != getpgrp()) return;
+    const Progress& first = *under_way.front();
+    char seconds[32];
+    std::snprintf(seconds, sizeof seconds, ", %.1f s",
+                  std::chrono::duration<double>(Clock::now() - since).count());
+    std::string text = "tile: " + first.what_;
+    if (first.parts_ > 1) text += str(", ", first.done_, " of ", first.parts_, " candidates done");
+    if (under_way.size() > 1) text += str(", and ", under_way.size() - 1, " more");
+    write("\r" + fitting(text + seconds) + "\033[K");
+    drawn = true;
+  }
+  // A longer one would wrap, and then only its last row could be erased.
+  static std::string fitting(std::string text) {
+    winsize size{};
+    const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+    const size_t most = (known ? size.ws_col : 80u) - 1u;
+    std::replace_if(
+        text.begin(), text.end(), [](unsigned char c) { return c < ' '; }, ' ');
+    size_t columns = 0, end = 0;
+    for (; end < text.size(); ++end)
+      if ((static_cast<unsigned char>(text[end]) & 0xc0) != 0x80 && ++columns > most) break;
+    text.resize(end);
+    return text;
+  }
+  void erase() {
+    if (drawn) write("\r\033[K");
+    drawn = false;
+  }
+  static void write(const std::string& text) {
+    // A line that is lost is no error.
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  }
+
+  static inline std::atomic<ProgressLine*> current = nullptr;
+};
+
+Progress::~Progress() {
+  if (!begun_) return;
+  ProgressLine& line = ProgressLine::get();
+  const std::lock_guard lock(line.mutex);
+  line.end(*this);
+}
+
+void Progress::begin() {
+  ProgressLine& line = ProgressLine::get();
+  const std::lock_guard lock(line.mutex);
+  line.begin(*this);
+}
+void Progress::expect(int parts) {
+  const std::lock_guard lock(ProgressLine::get().mutex);
+  parts_ += parts;
+}
+void Progress::done() {
+  const std::lock_guard lock(ProgressLine::get().mutex);
+  ++done_;
+}
+
+void print_above_progress(const std::string& text) {
+  ProgressLine& line = ProgressLine::get();
+  const std::lock_guard lock(line.mutex);
+  line.erase();
+  std::fputs(text.c_str(), stderr);
+}
+
+}  // namespace tile

@@ -1,0 +1,236 @@
+"""Memory and streams on a GPU: what the allocator hands out again and when, temporaries of operators, gradients on other streams.
+
+The rules are those of docs/on_a_gpu.md."""
+
+import pytest
+import tile_ops
+import torch
+from gpu_calls import assert_equal, calls, results
+
+NAMES = list(calls("meta"))
+TWICE = """
+__global__ void twice(float* x, int n) {
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (i < n) x[i] *= 2;
+}
+"""
+SHAPE = 1024, 16384  # 64 MiB: a piece of memory that nothing else has
+
+
+@pytest.fixture(autouse=True)
+def _deterministic():
+    """Results repeat, and fresh tensors hold NaN."""
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+@pytest.fixture
+def main(device):
+    """The current stream; the allocator keeps nothing that a test before has freed."""
+    torch.cuda.synchronize(device)
+    torch.cuda.empty_cache()
+    return torch.cuda.current_stream(device)
+
+
+@pytest.fixture
+def side(device, main):
+    """Another stream, which has waited for what the current one has to do."""
+    stream = torch.cuda.Stream(device)
+    stream.wait_stream(main)
+    return stream
+
+
+def busy():
+    """Makes the current stream work for about a fifth of a second."""
+    torch.cuda._sleep(int(3e8))
+
+
+def take_memory(device):
+    """Tensors of many sizes in the current stream's memory, full of NaN: what was freed too early is overwritten."""
+    return [torch.full((2**power,), torch.nan, device=device) for power in range(5, 24) for _ in range(2)]
+
+
+def given(tensors):
+    """Copies, in memory of the current stream's."""
+    return [tensor.detach().clone().requires_grad_() for tensor in tensors]
+
+
+# Inputs.
+def test_an_input_is_kept_by_record_stream(device, main, side):
+    x = torch.randn(SHAPE, device=device)
+    expected, address = tile_ops.softmax(x, -1), x.data_ptr()
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        got = tile_ops.softmax(x, -1)
+    x.record_stream(side)
+    del x
+    other = torch.full(SHAPE, torch.nan, device=device)
+    assert other.data_ptr() != address and not side.query()
+    side.synchronize()
+    assert torch.equal(got, expected)
+
+
+def test_without_record_stream_the_owner_has_to_wait(device, main, side):
+    """The memory is handed out again at once, while the other stream has not begun."""
+    x = torch.randn(SHAPE, device=device)
+    expected, address = tile_ops.softmax(x, -1), x.data_ptr()
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        got = tile_ops.softmax(x, -1)
+    main.wait_stream(side)
+    del x
+    other = torch.full(SHAPE, torch.nan, device=device)
+    assert other.data_ptr() == address and not side.query()
+    torch.cuda.synchronize(device)
+    assert torch.equal(got, expected) and other.isnan().all()
+
+
+# Results.
+def test_a_result_belongs_to_the_stream_of_the_call(device, main, side):
+    x = torch.randn(SHAPE, device=device)
+    expected = tile_ops.softmax(x, -1)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        got = tile_ops.softmax(x, -1)
+    address = got.data_ptr()
+    main.wait_stream(side)
+    busy()
+    copy = got.clone()
+    got.record_stream(main)
+    del got
+    with torch.cuda.stream(side):
+        other = torch.full(SHAPE, torch.nan, device=device)
+    assert other.data_ptr() != address and not main.query()
+    del other
+    main.synchronize()
+    with torch.cuda.stream(side):  # now it is free, and the stream's again
+        held = [torch.full(SHAPE, torch.nan, device=device) for _ in range(2)]
+    assert address in [each.data_ptr() for each in held]
+    assert torch.equal(copy, expected)
+
+
+def test_a_result_is_freed_into_the_stream_of_the_call(device, main, side):
+    """Without record_stream nor a wait by another stream: later work of the same one may have it at once."""
+    x = torch.randn(SHAPE, device=device)
+    expected = tile_ops.softmax(x, -1)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        first = tile_ops.softmax(x, -1)
+        address = first.data_ptr()
+        del first
+        second = tile_ops.softmax(x, -1)
+        assert second.data_ptr() == address and not side.query()
+    side.synchronize()
+    assert torch.equal(second, expected)
+
+
+# Temporaries.
+@pytest.mark.parametrize("name", NAMES)
+def test_temporaries_are_the_stream_s_of_the_call(device, main, side, name):
+    """They are freed when the call returns, before its kernels have run; other streams do not get them."""
+    function, tensors = calls(device)[name]
+    expected = results(function, tensors)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        got = results(function, tensors)
+    taken = take_memory(device)
+    assert not side.query(), "the call waited for the stream"
+    side.synchronize()
+    assert_equal(got, expected)
+    assert all(each.isnan().all() for each in taken)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_calls_in_a_row_share_temporaries(device, main, side, name):
+    function, tensors = calls(device)[name]
+    inputs = [[(tensor.detach() * scale).requires_grad_() for tensor in tensors] for scale in (1, 0.5, 2, -1)]
+    expected = [results(function, each) for each in inputs]
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        got = [results(function, each) for each in inputs]
+    side.synchronize()
+    for ours, theirs in zip(got, expected):
+        assert_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_saved_is_freed_by_backward(device, main, side, name):
+    function, tensors = calls(device)[name]
+    expected = results(function, tensors)
+    own = given(tensors)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        got = results(function, own)
+    for tensor in own:
+        tensor.record_stream(side)
+    del own, tensor
+    taken = take_memory(device)
+    assert not side.query(), "the call waited for the stream"
+    side.synchronize()
+    assert_equal(got, expected)
+    assert all(each.isnan().all() for each in taken)
+
+
+# Gradients.
+def outputs(function, tensors):
+    out = function(*tensors)
+    return list(out) if isinstance(out, tuple) else [out]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_run_on_the_stream_of_forward(device, main, side, name):
+    """backward is called on another stream, which then waits for them."""
+    function, tensors = calls(device)[name]
+    expected = results(function, tensors)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        late = [torch.zeros_like(tensor) for tensor in tensors]
+        busy()
+        with torch.no_grad():
+            for there, tensor in zip(late, tensors):
+                there.copy_(tensor)
+        out = outputs(function, [tensor.requires_grad_() for tensor in late])
+    gradients = torch.autograd.grad(out, late, [torch.ones_like(each) for each in out])
+    assert not side.query(), "the host waited for the stream"
+    assert_equal(gradients, expected[len(out) :])
+    assert side.query()  # the current stream had waited for it
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gradients_of_what_another_stream_brings(device, main, side, name):
+    """Forward on the current stream; backward is called on another, on which the incoming gradients come late."""
+    function, tensors = calls(device)[name]
+    expected = results(function, tensors)
+    out = outputs(function, tensors)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        late = [torch.full_like(each, torch.nan) for each in out]
+        busy()
+        for each in late:
+            each.fill_(1)
+        gradients = torch.autograd.grad(out, tensors, late)
+        assert not side.query(), "the host waited for the stream"
+    side.synchronize()
+    assert_equal(gradients, expected[len(out) :])
+
+
+# Kernels of a user.
+def test_raw_kernels_follow_the_current_stream(device, main, side):
+    twice = tile_ops.cuda_kernel(TWICE, "twice")
+    x, late = torch.randn(1000, device=device), torch.zeros(1000, device=device)
+    twice[4, 256](late, 1000)
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        late.copy_(x)
+        twice[4, 256](late, 1000)
+        assert not side.query(), "the launch waited for the stream"
+    side.synchronize()
+    assert torch.equal(late, 2 * x)
