@@ -22,21 +22,28 @@ TILE_INLINE bool count_up(const char* numbers, uint64_t first) {
   return !any(wrong != Words(0));
 }
 
-// Elements first, first + 1, …, of T: as they follow each other in the stream of words.
-template <class T>
-TILE_INLINE void counted_group(Words seed, Words stream, uint64_t first, char* to) {
-  constexpr uint64_t in_block = 16 / sizeof(T), blocks = group_vectors * lanes;
-  alignas(64) char words[(group_vectors + 1) * 2 * vector_bytes];
+// Elements first, first + 1, …, of T, of so many vectors of blocks: as they follow each other in the stream
+// of words.
+template <class T, int vectors>
+TILE_INLINE void counted_group(const PhiloxKeys& keys, Words stream, uint64_t first, char* to) {
+  constexpr uint64_t in_block = 16 / sizeof(T);
+  constexpr int block_bytes = 16, bytes = vectors * lanes * block_bytes;
   const uint64_t skipped = first % in_block;
+  Words block[vectors + 1];
+  PhiloxBlock made[vectors + 1];
+#pragma GCC unroll 5
+  for (int u = 0; u <= vectors; ++u)
+    block[u] = Words(first / in_block + static_cast<uint64_t>(u * lanes)) + alternating_places();
+  philox<vectors>(keys, stream, block, made);
+  alignas(64) char words[bytes + lanes * block_bytes];
   char* at = skipped ? words : to;
-  const Words places = Words(first / in_block) + alternating_places();
-#pragma GCC unroll 2
-  for (uint64_t u = 0; u < group_vectors; ++u)
-    store_alternating(philox(seed, stream, places + Words(u * lanes)), at + u * 2 * vector_bytes);
+#pragma GCC unroll 4
+  for (int u = 0; u < vectors; ++u) store_alternating(made[u], at + u * lanes * block_bytes);
   if (skipped == 0) return;
   // Part of one block more.
-  store_alternating(philox(seed, stream, places + Words(blocks)), words + blocks * 16);
-  __builtin_memcpy(to, words + skipped * sizeof(T), blocks * 16);
+  philox<1>(keys, stream, block + vectors, made + vectors);
+  store_alternating(made[vectors], words + bytes);
+  __builtin_memcpy(to, words + skipped * sizeof(T), bytes);
 }
 
 // Any elements: a block for each.
@@ -61,12 +68,23 @@ void random_loop(const Operands& in, char* out, int64_t groups) {
                *number = in.at[2] + row * in.row[2];
     char* to = out + row * in.out_row;
     const bool one_sequence = in.step[0] == 0 && in.step[1] == 0;
-    for (int64_t left = groups; left > 0; --left) {
+    const PhiloxKeys keys(words_at(seed, 0));
+    int64_t left = groups;
+    // Two groups at a time, whose steps hide each other's latency.
+    for (; one_sequence && left > 1; left -= 2) {
+      uint64_t first;
+      __builtin_memcpy(&first, number, 8);
+      if (first > ~uint64_t{0} - (2 * width - 1) || !count_up<2 * vectors>(number, first)) break;
+      counted_group<T, 2 * group_vectors>(keys, words_at(stream, 0), first, to);
+      number += 2 * in.step[2];
+      to += 2 * width * static_cast<int>(sizeof(T));
+    }
+    for (; left > 0; --left) {
       uint64_t first;
       __builtin_memcpy(&first, number, 8);
       // Where numbers wrap within a group, its words are no longer neighbours.
       if (one_sequence && first <= ~uint64_t{0} - (width - 1) && count_up<vectors>(number, first)) {
-        counted_group<T>(words_at(seed, 0), words_at(stream, 0), first, to);
+        counted_group<T, group_vectors>(keys, words_at(stream, 0), first, to);
       } else {
         alignas(64) uint64_t words[width];
         for (int u = 0; u < vectors; ++u)

@@ -23,22 +23,52 @@ struct PhiloxBlock {
   Words low, high;
 };
 
+// What the rounds take of a seed.
+struct PhiloxKeys {
+  Words low[10], high[10];
+  TILE_INLINE explicit PhiloxKeys(Words seed) {
+    Words key = seed, other_key = seed >> 32;
+#pragma GCC unroll 10
+    for (int round = 0; round < 10; ++round) {
+      low[round] = key;
+      high[round] = other_key;
+      key = key + Words(0x9E3779B9);
+      other_key = other_key + Words(0xBB67AE85);
+    }
+  }
+};
+
 // A lane for each block: its counter is `block` below `stream`. Words are kept in the low halves of lanes;
-// what is in the high halves is never read.
-TILE_INLINE PhiloxBlock philox(Words seed, Words stream, Words block) {
-  Words a = block, b = block >> 32, c = stream, d = stream >> 32, key = seed, other_key = seed >> 32;
+// what is in the high halves is never read. `count` vectors hide each other's latency.
+template <int count>
+TILE_INLINE void philox(const PhiloxKeys& keys, Words stream, const Words* block, PhiloxBlock* to) {
+  Words a[count], b[count], c[count], d[count];
+#pragma GCC unroll 4
+  for (int u = 0; u < count; ++u) {
+    a[u] = block[u];
+    b[u] = block[u] >> 32;
+    c[u] = stream;
+    d[u] = stream >> 32;
+  }
 #pragma GCC unroll 10
   for (int round = 0; round < 10; ++round) {
-    const Words p = wide_product(a, Words(0xD2511F53)), q = wide_product(c, Words(0xCD9E8D57));
-    a = (q >> 32) ^ b ^ key;
-    b = q;
-    c = (p >> 32) ^ d ^ other_key;
-    d = p;
-    key = key + Words(0x9E3779B9);
-    other_key = other_key + Words(0xBB67AE85);
+#pragma GCC unroll 4
+    for (int u = 0; u < count; ++u) {
+      const Words p = wide_product(a[u], Words(0xD2511F53)), q = wide_product(c[u], Words(0xCD9E8D57));
+      a[u] = (q >> 32) ^ (b[u] ^ keys.low[round]);
+      b[u] = q;
+      c[u] = (p >> 32) ^ (d[u] ^ keys.high[round]);
+      d[u] = p;
+    }
   }
   const Words word(0xFFFFFFFF);
-  return {(a & word) | (b << 32), (c & word) | (d << 32)};
+#pragma GCC unroll 4
+  for (int u = 0; u < count; ++u) to[u] = {(a[u] & word) | (b[u] << 32), (c[u] & word) | (d[u] << 32)};
+}
+TILE_INLINE PhiloxBlock philox(Words seed, Words stream, Words block) {
+  PhiloxBlock to;
+  philox<1>(PhiloxKeys(seed), stream, &block, &to);
+  return to;
 }
 
 // low[0], high[0], low[2], high[2], … and then those of the odd lanes: which blocks the lanes hold,
