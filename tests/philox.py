@@ -67,3 +67,10 @@ def normal(seed, numbers, dtype, stream=0):
         a = a.astype(numpy.float64)
     wide = numpy.longdouble
     return torch.from_numpy((numpy.sqrt(-2 * numpy.log(a.astype(wide))) * numpy.sin(numpy.arccos(wide(-1)) * b.astype(wide))).astype(numpy.float64))
+
+
+def ulps(got, expected):
+    """Distance in units in the last place of got's dtype."""
+    info = torch.finfo(got.dtype)
+    unit = torch.exp2(torch.floor(torch.log2(expected.double().abs().clamp_min(info.smallest_normal)))) * info.eps
+    return (got.double() - expected.double()).abs() / unit

@@ -41,8 +41,8 @@ class Draw {
       : operation_(operation), at_(seed.location), shape_(std::move(shape)) {
     if (std::any_of(shape_.begin(), shape_.end(), [](int64_t extent) { return extent < 1; }))
       fail(at_, ErrorKind::value, operation, ": shape is ", shape_, "; extents must be at least 1");
-    seed_ = fit(integer("seed", seed));
-    stream_ = fit(integer("stream", stream));
+    seed_ = astype(DType::u64, fit(integer("seed", seed)));
+    stream_ = astype(DType::u64, fit(integer("stream", stream)));
     number_ = numbers(integer("offset", offset));
   }
 
@@ -80,7 +80,7 @@ class Draw {
       fail(at_, ErrorKind::type, operation_, ": ", what, " is ",
            x.value ? str(x.value->type) : str("the literal ", x.literal->attribute()),
            "; pass an integer, or cast it with astype()");
-    return astype(DType::u64, x.value ? x.value : x.as(DType::i64, operation_));
+    return x.value ? x.value : x.as(DType::i64, operation_);
   }
   // Of a scalar offset: row-major. Only the last sum is as large as the tile.
   Value* numbers(Value* offset) {
@@ -89,9 +89,9 @@ class Draw {
       if (offset->type.shape != shape_)
         fail(at_, ErrorKind::value, operation_, ": offset is ", offset->type.shape, ", the result ", shape_,
              "; pass a number for each element, or a scalar (of one element reshape({}) makes one)");
-      return offset;
+      return astype(DType::u64, offset);
     }
-    Value* sum = offset;
+    Value* sum = astype(DType::u64, offset);
     int64_t step = element_count(shape_);
     Shape so_far(shape_.size(), 1);
     for (size_t axis = 0; axis < shape_.size(); ++axis) {
