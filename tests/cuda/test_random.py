@@ -5,7 +5,7 @@ import philox
 import pytest
 import torch
 from emulate_operators import Emulation
-from prims.test_random import BITS, EVERY, NORMAL, SEED
+from prims.test_random import EVERY, NORMAL, SEED
 
 # Matrix, tile: one element, rows of vectors, tiles that end outside, neighbours in other threads, many registers.
 SHAPES = [((1, 1), (1, 1)), ((4, 256), (2, 128)), ((5, 130), (4, 64)), ((5, 129), (5, 129)), ((70, 3), (64, 4)), ((9, 1024), (8, 1024))]
@@ -44,12 +44,26 @@ def test_equals_the_cpu(kind, dtype):
             compare(kind, operator(*call), torch.ops.tt.random(*call))
 
 
-@pytest.mark.parametrize("kind, dtype", [(BITS, torch.int32), (NORMAL, torch.float32)], ids=str)
-def test_tiles_across_a_cluster(kind, dtype):
-    emulation = Emulation(block_bytes=4096)
-    call = torch.tensor([SEED]), (2, 4000), kind, dtype, (1, 4096), 3, 7, True
-    compare(kind, emulation.operator(torch.ops.tt.random)(*call), torch.ops.tt.random(*call))
-    assert emulation.programs[0]["cluster"] > 1
+def test_tiles_across_a_cluster():
+    """Numbers that a load gives, so that they stand in registers."""
+    text = """kernel k(%a: array<u64,1>, %b: array<u32,1>, %c: array<u64,1>) {
+%z: i32 = constant {dtype=i32, value=0}
+%k: u64 = constant {dtype=u64, value=7}
+%s: u64[512] = broadcast %k {shape=[512]}
+%n: u64[512] = load %a, %z {pad=0, shape=[512], steps=[512]}
+%r: u32[512] = random_u32 %s, %s, %n
+%w: u64[512] = random_u64 %s, %s, %n
+store %b, %r, %z {steps=[512]}
+store %c, %w, %z {steps=[512]}
+}
+"""
+    numbers = torch.arange(500) // 9 * 5 + torch.arange(500) % 9
+    words, wide = torch.zeros(500, dtype=torch.uint32), torch.zeros(500, dtype=torch.uint64)
+    case = emulate.Case(text, (1, 1, 1), [numbers.view(torch.uint64), words, wide], block_bytes=1024)
+    assert case.program["cluster"] == 4
+    assert emulate.run([case]) == [None]
+    assert (words.numpy() == philox.words32(7, numbers.numpy(), 7)).all()
+    assert (wide.numpy() == philox.words64(7, numbers.numpy(), 7)).all()
 
 
 KNOWN = """#include "cuda/device/random.cuh"
