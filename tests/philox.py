@@ -29,7 +29,8 @@ def _words(seed, numbers, stream, bits):
     numbers = numpy.asarray(numbers, dtype=numpy.uint64).reshape(-1)
     halves = lambda x: [x & 0xFFFFFFFF, x >> 32 & 0xFFFFFFFF]  # noqa: E731
     block = numbers >> numpy.uint64(bits)
-    counter = [block & numpy.uint64(0xFFFFFFFF), block >> numpy.uint64(32), *(numpy.full_like(block, half) for half in halves(stream))]
+    counter = [block & numpy.uint64(0xFFFFFFFF), block >> numpy.uint64(32)]
+    counter += [numpy.full_like(block, half) for half in halves(stream)]
     place = (numbers & numpy.uint64((1 << bits) - 1)).astype(numpy.int64)
     return philox(numpy.stack(counter, 1), halves(seed)), numpy.arange(len(numbers)), place
 
@@ -49,28 +50,32 @@ def words64(seed, numbers, stream=0):
 def uniform(seed, numbers, dtype, stream=0):
     """Every value is exact in the dtype."""
     digits = DIGITS[dtype]
-    words, width = (words64(seed, numbers, stream), 64) if dtype == torch.float64 else (words32(seed, numbers, stream).astype(numpy.uint64), 32)
+    width = 64 if dtype == torch.float64 else 32
+    words = (words64 if width == 64 else words32)(seed, numbers, stream).astype(numpy.uint64)
     return torch.from_numpy((words >> numpy.uint64(width - digits)).astype(numpy.float64) * 2.0**-digits).to(dtype)
 
 
 def normal(seed, numbers, dtype, stream=0):
-    """In float64 from the same a and b, which float32 rounds to its 24 digits."""
+    """In extended precision from the same a and b, which float32 rounds to its 24 digits."""
     numbers = numpy.asarray(numbers, dtype=numpy.uint64)
     if dtype == torch.float64:
-        first, second = (words64(seed, numbers * numpy.uint64(2) + numpy.uint64(i), stream) for i in range(2))
+        twice = numbers * numpy.uint64(2)
+        first, second = (words64(seed, twice + numpy.uint64(i), stream) for i in range(2))
         a = (first >> numpy.uint64(11)).astype(numpy.float64) * 2.0**-53 + 2.0**-54
         b = second.astype(numpy.int64).astype(numpy.float64) * 2.0**-64
     else:
         words = words64(seed, numbers, stream)
-        a = words.astype(numpy.uint32).astype(numpy.float32) * numpy.float32(2.0**-32) + numpy.float32(2.0**-33)
-        b = (words >> numpy.uint64(32)).astype(numpy.uint32).astype(numpy.int32).astype(numpy.float32) * numpy.float64(2.0**-32)
+        low, high = words.astype(numpy.uint32), (words >> numpy.uint64(32)).astype(numpy.uint32)
+        a = low.astype(numpy.float32) * numpy.float32(2.0**-32) + numpy.float32(2.0**-33)
+        b = high.view(numpy.int32).astype(numpy.float32) * numpy.float64(2.0**-32)
         a = a.astype(numpy.float64)
-    wide = numpy.longdouble
-    return torch.from_numpy((numpy.sqrt(-2 * numpy.log(a.astype(wide))) * numpy.sin(numpy.arccos(wide(-1)) * b.astype(wide))).astype(numpy.float64))
+    a, b = a.astype(numpy.longdouble), b.astype(numpy.longdouble)
+    x = numpy.sqrt(-2 * numpy.log(a)) * numpy.sin(numpy.arccos(numpy.longdouble(-1)) * b)
+    return torch.from_numpy(x.astype(numpy.float64))
 
 
 def ulps(got, expected):
     """Distance in units in the last place of got's dtype."""
     info = torch.finfo(got.dtype)
-    unit = torch.exp2(torch.floor(torch.log2(expected.double().abs().clamp_min(info.smallest_normal)))) * info.eps
-    return (got.double() - expected.double()).abs() / unit
+    size = expected.double().abs().clamp_min(info.smallest_normal)
+    return (got.double() - expected.double()).abs() / (torch.exp2(torch.floor(torch.log2(size))) * info.eps)

@@ -1,4 +1,4 @@
-"""random_bits, uniform and normal of the language, against NumPy's Philox; what they depend on and what they do not; their distributions."""
+"""random_bits, uniform and normal against NumPy's Philox: what they depend on, their distributions."""
 
 import math
 import os
@@ -12,11 +12,14 @@ import torch
 from tile_ops import _C
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-torch.ops.load_library(str(pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "tests" / "libtile_test_operators.so"))
+BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
+torch.ops.load_library(str(BUILD / "tests" / "libtile_test_operators.so"))
 BITS, UNIFORM, NORMAL = range(3)
 FLOATS = list(philox.DIGITS)
 SEED = -12345678901234
-EVERY = [(BITS, torch.int32), (BITS, torch.int64)] + [(kind, dtype) for kind in (UNIFORM, NORMAL) for dtype in FLOATS]
+EVERY = [(BITS, torch.int32), (BITS, torch.int64)]
+EVERY += [(kind, dtype) for kind in (UNIFORM, NORMAL) for dtype in FLOATS]
+SHAPES = [((1, 1), (1, 1)), ((3, 1), (4, 1)), ((1, 7), (1, 8)), ((5, 130), (2, 64)), ((33, 257), (16, 256))]
 each = pytest.mark.parametrize("kind, dtype", EVERY, ids=str)
 
 
@@ -25,7 +28,8 @@ def draw(device):
     """tt::random on the device of the run: numbers of a matrix, cut into tiles; the result on the CPU."""
 
     def draw(kind, dtype, size, tile, *, seed=SEED, offset=0, stream=0, own_numbers=True):
-        return torch.ops.tt.random(torch.tensor([seed], device=device), size, kind, dtype, tile, offset, stream, own_numbers).cpu()
+        seed = torch.tensor([seed], device=device)
+        return torch.ops.tt.random(seed, size, kind, dtype, tile, offset, stream, own_numbers).cpu()
 
     return draw
 
@@ -52,7 +56,7 @@ def test_the_reference_gives_the_published_vectors():
 
 
 @each
-@pytest.mark.parametrize("size, tile", [((1, 1), (1, 1)), ((3, 1), (4, 1)), ((1, 7), (1, 8)), ((5, 130), (2, 64)), ((33, 257), (16, 256))], ids=str)
+@pytest.mark.parametrize("size, tile", SHAPES, ids=str)
 def test_values(draw, kind, dtype, size, tile):
     check(kind, draw(kind, dtype, size, tile), reference(kind, dtype, size))
 
@@ -64,7 +68,7 @@ def test_of_no_elements(draw, kind, dtype):
 
 
 @each
-@pytest.mark.parametrize("offset", [1, 2, 3, 2**32 - 7, 2**34 - 7, 2**63 - 1, -7])  # the last one wraps at 2^64
+@pytest.mark.parametrize("offset", [1, 2, 3, 2**32 - 7, 2**34 - 7, 2**63 - 1, -7])  # -7: past 2^64
 def test_offsets(draw, kind, dtype, offset):
     size = (3, 37)
     expected = reference(kind, dtype, size, offset=offset)
@@ -76,7 +80,8 @@ def test_offsets(draw, kind, dtype, offset):
 @pytest.mark.parametrize("key, stream", [(0, 0), (1, 2**40 + 3), (-1, -1), (2**63 - 1, -(2**63))])
 def test_seeds_and_streams(draw, kind, dtype, key, stream):
     size = (5, 70)
-    check(kind, draw(kind, dtype, size, (4, 32), seed=key, stream=stream), reference(kind, dtype, size, seed=key, stream=stream))
+    given = {"seed": key, "stream": stream}
+    check(kind, draw(kind, dtype, size, (4, 32), **given), reference(kind, dtype, size, **given))
 
 
 @each
@@ -94,7 +99,8 @@ def test_uniform_is_below_one(draw, dtype):
     digits = philox.DIGITS[dtype]
     x = draw(UNIFORM, dtype, (512, 512), (16, 512))
     assert x.min() >= 0 and x.max() < 1
-    assert torch.equal(x.double() * 2**digits, (x.double() * 2**digits).round())  # whole multiples of the smallest
+    whole = x.double() * 2**digits
+    assert torch.equal(whole, whole.round())
     if digits < 12:  # all of them come up, the largest too
         assert len(x.unique()) == 2**digits
 
@@ -151,7 +157,10 @@ def test_seeds_and_streams_are_independent(draw):
 
 def test_compiles(draw, device):
     seed = torch.tensor([SEED], device=device)
-    function = lambda seed: torch.ops.tt.random(seed, [5, 70], UNIFORM, torch.float32, [4, 32]) * 2  # noqa: E731
+
+    def function(seed):
+        return torch.ops.tt.random(seed, [5, 70], UNIFORM, torch.float32, [4, 32]) * 2
+
     assert torch.equal(torch.compile(function, fullgraph=True)(seed), function(seed))
 
 

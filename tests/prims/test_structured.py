@@ -286,20 +286,28 @@ def moved(name, sizes, attributes, function):
 
 
 def random_words(bits):
-    """Of equal seeds and streams, and of others for each element; numbers past 2^32, and the greatest."""
+    """Of equal seeds and streams, and of others for each element; numbers past 2^32, and the greatest; of scalars."""
 
     def row(dtype):
-        numbers = torch.tensor([0, 1, 2, 3, 4, 5, 6, 7, 2**32 - 1, 2**34 - 1, 2**34, 2**63 - 1, -1, -4, 17, 12345678901234])
+        numbers = [0, 1, 2, 3, 4, 5, 6, 7, 2**32 - 1, 2**34 - 1, 2**34, 2**63 - 1, -1, -4, 17, 12345678901234]
+        numbers = torch.tensor(numbers)
         result = {32: "u32", 64: "u64"}[bits]
         body = f"""%s: {dtype}[16] = load %a, %z {{pad=0, shape=[16], steps=[16]}}
 %t: {dtype}[16] = load %b, %z {{pad=0, shape=[16], steps=[16]}}
 %n: {dtype}[16] = load %c, %z {{pad=0, shape=[16], steps=[16]}}
 %r: {result}[16] = random_u{bits} %s, %t, %n
-store %d, %r, %z {{steps=[16]}}"""
+store %d, %r, %z {{steps=[16]}}
+%i: i32 = bid {{axis=0}}
+%j: {dtype} = astype %i {{dtype={dtype}}}
+%k: {dtype} = constant {{dtype={dtype}, value=7}}
+%q: {result} = random_u{bits} %j, %j, %k
+%w: {result}[1] = reshape %q {{shape=[1]}}
+store %e, %w, %z {{steps=[1]}}"""
         function = {32: philox.words32, 64: philox.words64}[bits]
         for seeds, streams in (([7] * 16, [0] * 16), (range(16), [2**40] * 16), ([2**63 - 1] * 16, range(16))):
             arrays = [torch.tensor(list(x)).view(torch.uint64) for x in (seeds, streams, numbers)]
-            out = run(body, [*arrays, torch.zeros(16, dtype=DTYPES[result])])[3]
+            *_, out, one = run(body, [*arrays, *(torch.zeros(n, dtype=DTYPES[result]) for n in (16, 1))])
+            assert one.item() == function(0, 7)
             for i, number in enumerate(numbers.numpy().view("u8")):
                 assert out[i].item() == function(list(seeds)[i], number, list(streams)[i]), i
 
