@@ -193,5 +193,36 @@ TEST(BadInput, ShapeMismatch) {
             "here: range: the step is -1; it must be at least 1");
 }
 
+TEST(BadInput, RandomNumbers) {
+  EXPECT_EQ(trace_error([](Array, Array) { uniform({8}, 1.5, 0); }),
+            "here: uniform: seed is the literal 1.5; pass an integer, or cast it with astype()");
+  EXPECT_EQ(trace_error([](Array, Array y) { normal({8}, y.tiled_view({1}).load({0}).reshape({}), 0); }),
+            "here: normal: seed is f32; pass an integer, or cast it with astype()");
+  EXPECT_EQ(trace_error([](Array, Array) { random_bits({8}, 1, arange(8, f32)); }),
+            "here: random_bits: offset is f32[8]; pass an integer, or cast it with astype()");
+  EXPECT_EQ(trace_error([](Array, Array) { random_bits({8}, 1, 0, u32, true); }),
+            "here: random_bits: stream is the literal 1; pass an integer, or cast it with astype()");
+  EXPECT_EQ(trace_error([](Array, Array) {
+              uniform({4, 8}, 1, arange(8));
+            }),
+            "here: uniform: offset is [8], the result [4,8]; pass a number for each element, or a scalar (of "
+            "one element reshape({}) makes one)");
+  EXPECT_EQ(trace_error([](Array, Array) {
+              uniform({4, 8}, arange(4), 0);
+            }),
+            "here: uniform: i32[4] and i32[4,8] do not broadcast; extents must be equal or 1, counted from "
+            "the last axis");
+  EXPECT_EQ(trace_error([](Array, Array) {
+              uniform({4, 0}, 1, 0);
+            }),
+            "here: uniform: shape is [4,0]; extents must be at least 1");
+  EXPECT_EQ(trace_error([](Array, Array) { random_bits({8}, 1, 0, i32); }),
+            "here: random_bits: dtype is i32; pass u32 or u64");
+  EXPECT_EQ(trace_error([](Array, Array) { uniform({8}, 1, 0, u32); }),
+            "here: uniform: dtype is u32; pass f16, bf16, f32 or f64");
+  EXPECT_EQ(trace_error([](Array, Array) { normal({8}, 1, 0, f8e4m3); }),
+            "here: normal: dtype is f8e4m3; pass f16, bf16, f32 or f64");
+}
+
 }  // namespace
 }  // namespace tile

@@ -93,3 +93,50 @@ def test_errors(ops, call, text):
 def test_mixed_dtypes_are_an_error_of_the_kernel_s_line(ops):
     with pytest.raises(Exception, match=r"01_vector_add\.cpp:\d+: add: .*f32.*f64"):
         ops.vector_add(torch.ones(3), torch.ones(3, dtype=torch.float64))
+
+
+@pytest.fixture
+def key():
+    """The seed of random numbers."""
+    return torch.tensor([2**40 + 5])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (0, 3), (3, 5), (130, 1025)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16], ids=str)
+def test_dropout(ops, key, shape, dtype):
+    """What is kept is scaled, depends on the seed alone, and is what the gradient keeps."""
+    x = (torch.rand(shape, dtype=torch.float64) + 1).to(dtype).requires_grad_()
+    out, kept = ops.dropout(x, 0.25, key), ops.dropout(torch.ones(shape), 0.25, key) != 0
+    torch.testing.assert_close(out, torch.where(kept, x / 0.75, 0).to(dtype))
+    grad = torch.randn(shape).to(dtype)
+    torch.testing.assert_close(torch.autograd.grad(out, x, grad)[0], torch.where(kept, grad / 0.75, 0).to(dtype))
+    assert torch.equal(ops.dropout(x.t().contiguous().t(), 0.25, key), out)  # strides do not matter
+    assert torch.equal(ops.dropout(x, 0.0, key), x) and not ops.dropout(x, 1.0, key).any()
+    if kept.numel() > 1000:
+        assert abs(kept.double().mean().item() - 0.75) < 5 * (0.25 * 0.75 / kept.numel()) ** 0.5
+        assert not torch.equal(ops.dropout(x, 0.25, key + 1), out)
+
+
+def test_dropout_is_a_torch_operator(ops, key):
+    x = matrix(7, 9)
+    torch.library.opcheck(ops.dropout.default, (x, 0.5, key))
+    assert torch.autograd.gradcheck(lambda x: ops.dropout(x, 0.5, key), (x,))
+    function = lambda x, key: (ops.dropout(x.sin(), 0.5, key) * x).sum()  # noqa: E731
+    compiled = torch.compile(function, fullgraph=True, dynamic=True)
+    for n in (7, 20):
+        x = matrix(n, 9)
+        results = [torch.autograd.grad(f(x, key), x)[0] for f in (function, compiled)]
+        torch.testing.assert_close(*results)
+
+
+def test_dropout_of_bad_input(ops, key):
+    x = torch.ones(2, 3)
+    texts = {
+        "x is [2]; pass a matrix": lambda: ops.dropout(x[:, 0], 0.5, key),
+        "p is 1.5; pass a probability": lambda: ops.dropout(x, 1.5, key),
+        "seed is Long [2]; pass int64[1], as torch.randint gives it": lambda: ops.dropout(x, 0.5, key.repeat(2)),
+    }
+    for text, call in texts.items():
+        with pytest.raises(ValueError) as error:
+            call()
+        assert str(error.value) == f"examples::dropout: {text}"

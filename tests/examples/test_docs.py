@@ -36,6 +36,6 @@ def test_every_row_of_the_readme_is_a_case():
 
 def test_examples_in_pages_run(examples):
     library = str(examples / "libtile_examples.so")
-    for name in ("README.md", "docs/getting_started.md", "docs/writing_an_operator.md"):
+    for name in ("README.md", "docs/getting_started.md", "docs/writing_an_operator.md", "docs/random_numbers.md"):
         for text in re.findall(r"^```py\n(.*?)^```", (ROOT / name).read_text(), re.MULTILINE | re.DOTALL):
             exec(text.replace("build/dev/examples/libtile_examples.so", library), {"torch": torch})

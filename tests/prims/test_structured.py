@@ -1,5 +1,6 @@
 """A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a row."""
 
+import philox
 import pytest
 import torch
 from tile_ops import _C
@@ -314,6 +315,35 @@ def moved(name, sizes, attributes, function):
     return row
 
 
+def random_words(bits):
+    """Of equal seeds and streams, and of others for each element; numbers past 2^32, and the greatest; of scalars."""
+
+    def row(dtype):
+        numbers = [0, 1, 2, 3, 4, 5, 6, 7, 2**32 - 1, 2**34 - 1, 2**34, 2**63 - 1, -1, -4, 17, 12345678901234]
+        numbers = torch.tensor(numbers)
+        result = {32: "u32", 64: "u64"}[bits]
+        body = f"""%s: {dtype}[16] = load %a, %z {{pad=0, shape=[16], steps=[16]}}
+%t: {dtype}[16] = load %b, %z {{pad=0, shape=[16], steps=[16]}}
+%n: {dtype}[16] = load %c, %z {{pad=0, shape=[16], steps=[16]}}
+%r: {result}[16] = random_u{bits} %s, %t, %n
+store %d, %r, %z {{steps=[16]}}
+%i: i32 = bid {{axis=0}}
+%j: {dtype} = astype %i {{dtype={dtype}}}
+%k: {dtype} = constant {{dtype={dtype}, value=7}}
+%q: {result} = random_u{bits} %j, %j, %k
+%w: {result}[1] = reshape %q {{shape=[1]}}
+store %e, %w, %z {{steps=[1]}}"""
+        function = {32: philox.words32, 64: philox.words64}[bits]
+        for seeds, streams in (([7] * 16, [0] * 16), (range(16), [2**40] * 16), ([2**63 - 1] * 16, range(16))):
+            arrays = [torch.tensor(list(x)).view(torch.uint64) for x in (seeds, streams, numbers)]
+            *_, out, one = run(body, [*arrays, *(torch.zeros(n, dtype=DTYPES[result]) for n in (16, 1))])
+            assert one.item() == function(0, 7)
+            for i, number in enumerate(numbers.numpy().view("u8")):
+                assert out[i].item() == function(list(seeds)[i], number, list(streams)[i]), i
+
+    return row
+
+
 EVERY = list(DTYPES)
 ROWS = {
     "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS), "argmin": (argument("argmin"), NUMBERS),
@@ -328,6 +358,7 @@ ROWS = {
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
     "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
     "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),

@@ -3,6 +3,7 @@
 
 #include "cpu/isa/functions.h"
 #include "cpu/isa/lane.h"
+#include "cpu/isa/philox.h"
 #include "cpu/isa/simd.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -137,6 +138,14 @@ void rounding(const float* x, float* out, long n) {
   each(x, out, n, [](Vec<float> v) { return round_through<H>(v); });
 }
 
+void philox_words(uint64_t seed, uint64_t stream, uint64_t block, uint32_t* words) {
+  const PhiloxBlock made = philox(Words(seed), Words(stream), Words(block));
+  for (int i = 0; i < Words::lanes; ++i) {
+    const uint64_t halves[] = {made.low[i], made.high[i]};
+    __builtin_memcpy(words + 4 * i, halves, sizeof halves);
+  }
+}
+
 }  // namespace
 
 extern const ProbeTable probe_table = {
@@ -162,6 +171,7 @@ extern const ProbeTable probe_table = {
     rounding<bf16>,
     rounding<f16>,
     reduce_sum,
+    philox_words,
 };
 
 }  // namespace tile::cpu::TILE_ISA

@@ -57,6 +57,8 @@ struct ProbeTable {
   void (*round_through_bf16)(const float* x, float* out, long n);
   void (*round_through_f16)(const float* x, float* out, long n);
   double (*reduce_sum)(const double* x);  // one Vec
+  // The four words of a Philox block, in every lane of the vectors.
+  void (*philox)(uint64_t seed, uint64_t stream, uint64_t block, uint32_t* words);
 };
 
 TILE_DECLARE_ISA_TABLE(ProbeTable, probe_table);
