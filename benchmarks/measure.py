@@ -37,14 +37,17 @@ def time_limit(seconds):
     def over(*_):
         raise TimeoutError(f"takes longer than {seconds:g} s")
 
-    before = signal.signal(signal.SIGALRM, over)
+    start = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, over)
     # Again and again: the block may catch the first one.
-    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+        signal.signal(signal.SIGALRM, handler)
+        if left:  # a limit around this one goes on
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), 1e-3), interval)
 
 
 def reason(error):
