@@ -16,11 +16,29 @@ import sys
 import tempfile
 import time
 
-HEAD = ["case", "kernels", "call ms", "slowest kernel ms", "of it NVRTC ms", "cached call ms", "cached kernel ms", "bars"]
+HEAD = [
+    "case",
+    "kernels",
+    "call ms",
+    "slowest kernel ms",
+    "of it NVRTC ms",
+    "cached call ms",
+    "cached kernel ms",
+    "bars",
+]
 PART, LIMIT = "== ", 90  # a mark between the log's parts; seconds of a process
 CACHED_BAR = 5.0
 # The milliseconds of a kernel from trace to loaded module.
-BARS = {"chain": 150, "softmax": 150, "rms_norm": 150, "layer_norm": 150, "rope": 150, "group_norm": 150, "matmul": 600, "attention": 600}
+BARS = {
+    "chain": 150,
+    "softmax": 150,
+    "rms_norm": 150,
+    "layer_norm": 150,
+    "rope": 150,
+    "group_norm": 150,
+    "matmul": 600,
+    "attention": 600,
+}
 
 
 def calls(device):
@@ -45,13 +63,23 @@ def calls(device):
         "chain": (chain, lambda: [make(1 << 20), make(1 << 20)]),
         "softmax": (lambda x: ops.softmax(x, 1), lambda: [make(1024, 8192)]),
         "rms_norm": (lambda x, w: ops.rms_norm(x, [4096], w, 1e-5), lambda: [make(8192, 4096), make(4096)]),
-        "layer_norm": (lambda x, w, b: ops.layer_norm(x, [4096], w, b), lambda: [make(8192, 4096), make(4096), make(4096)]),
-        "rope": (lambda q, k: ops.rope(q, k, angle, angle), lambda: [make(1, 32, 4096, 128), make(1, 8, 4096, 128)]),
+        "layer_norm": (
+            lambda x, w, b: ops.layer_norm(x, [4096], w, b),
+            lambda: [make(8192, 4096), make(4096), make(4096)],
+        ),
+        "rope": (
+            lambda q, k: ops.rope(q, k, angle, angle),
+            lambda: [make(1, 32, 4096, 128), make(1, 8, 4096, 128)],
+        ),
         "group_norm": (
-            lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"), lambda: [make(8, 512, 128, 128), make(512), make(512)],
+            lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
+            lambda: [make(8, 512, 128, 128), make(512), make(512)],
         ),
         "matmul": (lambda a, b: ops.matmul(a, b), lambda: [make(4096, 4096), make(4096, 4096)]),
-        "attention": (lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0], lambda: [make(2, 16, 4096, 128) for _ in range(3)]),
+        "attention": (
+            lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0],
+            lambda: [make(2, 16, 4096, 128) for _ in range(3)],
+        ),
     }
 
 
@@ -94,17 +122,24 @@ def child(name, device, cached):
         found["nvrtc"] = milliseconds(lambda: nothing.compile(10 * chip[0] + chip[1]))
     for part, run in parts_of(name, device):
         if device == "cuda":
+
             def call(run=run):
                 run()
                 torch.cuda.synchronize()
         else:
+
             def call(run=run):
                 rows.extend(tile_ops.inspect(run, what="resources", chip=90))
+
         rows = []
         print(f"{PART}{part}", file=sys.stderr, flush=True)
         first = milliseconds(call)
         print(PART, file=sys.stderr, flush=True)
-        found[part] = {"first": first, "again": milliseconds(call) if device == "cuda" else 0.0, "kernels": len(rows)}
+        found[part] = {
+            "first": first,
+            "again": milliseconds(call) if device == "cuda" else 0.0,
+            "kernels": len(rows),
+        }
     print(json.dumps(found))
 
 
@@ -119,7 +154,10 @@ def read_log(text):
         elif kernels is not None and (found := re.match(r"tile: (\S+): traced in ([\d.]+) ms", line)):
             traced[found[1]] = float(found[2])
         elif kernels is not None and (
-            found := re.match(r"tile: (\S+): compiled for sm_\d+ and loaded on .* in ([\d.]+) ms, (from the cache|NVRTC) ([\d.]+) ms", line)
+            found := re.match(
+                r"tile: (\S+): compiled for sm_\d+ and loaded on .* in ([\d.]+) ms, (from the cache|NVRTC) ([\d.]+) ms",
+                line,
+            )
         ):
             own = {"trace": traced.pop(found[1], 0.0), "load": float(found[2]), "nvrtc": float(found[4])}
             kernels.append(own | {"cached": found[3] != "NVRTC"})
@@ -206,11 +244,17 @@ def cells_of(name, part, pairs):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--only", default="", metavar="REGEX", help="operators whose name it matches")
-    options.add_argument("--write", action="store_true", help="write the table into results/, where there is a GPU")
+    options.add_argument(
+        "--write", action="store_true", help="write the table into results/, where there is a GPU"
+    )
     options.add_argument("--rounds", type=int, default=3, help="processes of each case (default 3)")
-    options.add_argument("--seconds", type=float, default=80, help="after them no further round is begun (default 80)")
+    options.add_argument(
+        "--seconds", type=float, default=80, help="after them no further round is begun (default 80)"
+    )
     options = options.parse_args()
     import torch
     from report import Table, cpu_name, digits, driver, file_name
@@ -220,16 +264,22 @@ def main():
     found = one_round(names, device, options.rounds, time.monotonic() + options.seconds)
     good = {name: [pair for pair in pairs if isinstance(pair, tuple)] for name, pairs in found.items()}
     loading = median(pair[0]["nvrtc"] for pairs in good.values() for pair in pairs)
-    words = [f"{cpu_name()}, one core; torch {torch.__version__}, bfloat16, medians. Loading NVRTC and compiling an empty kernel, once a"]
+    words = [
+        f"{cpu_name()}, one core; torch {torch.__version__}, bfloat16, medians. Loading NVRTC and compiling an empty kernel, once a"
+    ]
     words += [f"process: {digits(loading)} ms, " if loading else "process, "]
     words[-1] += "is in no row. cached: a new process that finds the kernels on disk."
     if device == "cuda":
         title = f"First calls, {torch.cuda.get_device_name()}"
         words[0] = f"Driver {driver()}, " + words[0]
-        words += ["call: a first call less a later one. kernel: from trace to loaded module, the slowest one of the call. Bars: of a kernel."]
+        words += [
+            "call: a first call less a later one. kernel: from trace to loaded module, the slowest one of the call. Bars: of a kernel."
+        ]
     else:
         title = "First calls, without a GPU"
-        words += ["There is no GPU here: a call is tracing and NVRTC for sm_90; nothing is loaded or run, and no bar applies."]
+        words += [
+            "There is no GPU here: a call is tracing and NVRTC for sm_90; nothing is loaded or run, and no bar applies."
+        ]
     words += ["Made by `python benchmarks/compile_times.py --write`."]
     table = Table(title, words, HEAD, {"case", "bars"})
     for name in names:

@@ -20,7 +20,19 @@ from gpu_cases import all_cases, bf16, device, random
 from report import Table, digits, driver, file_name
 
 OTHERS = ("cuBLAS", "FlashAttention-2", "Liger")
-HEAD = ["case", "MB", "GF", "ours us", "TB/s", "TF/s", "of copy", "eager", "torch.compile", "other peers", "bars"]
+HEAD = [
+    "case",
+    "MB",
+    "GF",
+    "ours us",
+    "TB/s",
+    "TF/s",
+    "of copy",
+    "eager",
+    "torch.compile",
+    "other peers",
+    "bars",
+]
 ROW_SECONDS, PEER_SECONDS = 60, 45
 KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
 
@@ -48,7 +60,10 @@ def times(functions, rounds, calls, graphs=False):
     for function in functions:
         for _ in range(3):
             function()
-    runs = [(graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)]) for function in functions]
+    runs = [
+        (graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)])
+        for function in functions
+    ]
     taken = [[] for _ in functions]
     for _ in range(rounds):
         for run, own in zip(runs, taken):
@@ -88,7 +103,12 @@ def bars(case, own, copy, others, count):
         judged.append((f"{case.share:g} of copy", copy / own >= case.share))
     for name, ratio in case.ratios.items():
         there = name in others
-        judged.append((f"{ratio:g}x {name}" + ("" if there else " not measured"), not there or others[name] / own >= ratio))
+        judged.append(
+            (
+                f"{ratio:g}x {name}" + ("" if there else " not measured"),
+                not there or others[name] / own >= ratio,
+            )
+        )
     if case.microseconds:
         judged.append((f"{case.microseconds:g} us", own < case.microseconds))
     if case.launches:
@@ -131,8 +151,16 @@ def row(case, with_peers, complain):
     ratio = {name: digits(value / own) for name, value in others.items()}
     rest = ", ".join(f"{name} {ratio[name]}" for name in OTHERS if name in ratio)
     return [
-        case.name, digits(work.bytes / 1e6), digits(work.flops / 1e9), digits(own), digits(work.bytes / own / 1e6),
-        digits(work.flops / own / 1e6), f"{copy / own:.2f}", ratio.get("eager", ""), ratio.get("torch.compile", ""), rest,
+        case.name,
+        digits(work.bytes / 1e6),
+        digits(work.flops / 1e9),
+        digits(own),
+        digits(work.bytes / own / 1e6),
+        digits(work.flops / own / 1e6),
+        f"{copy / own:.2f}",
+        ratio.get("eager", ""),
+        ratio.get("torch.compile", ""),
+        rest,
         bars(case, own, copy, others, count),
     ]
 
@@ -141,9 +169,9 @@ def roofs():
     """TB/s of a copy and TF/s of cuBLAS, both at sizes where they are fastest."""
     source = random(1 << 29)
     target = torch.empty_like(source)
-    copy, = times([lambda: target.copy_(source)], 9, 3)
+    (copy,) = times([lambda: target.copy_(source)], 9, 3)
     a, b = random(8192, 8192), random(8192, 8192)
-    product, = times([lambda: a @ b], 9, 3)
+    (product,) = times([lambda: a @ b], 9, 3)
     return 4 * source.numel() / copy / 1e6, 2 * 8192**3 / product / 1e6
 
 
@@ -164,10 +192,14 @@ def run(table, options):
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
     options.add_argument("--write", action="store_true", help="write the table and the picture into results/")
-    options.add_argument("--seconds", type=float, default=240, help="after them peers are left out (default 240)")
+    options.add_argument(
+        "--seconds", type=float, default=240, help="after them peers are left out (default 240)"
+    )
     options = options.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
@@ -192,7 +224,9 @@ def main():
 
         roofline.draw(path)
     except ImportError as error:
-        print(f"no picture is drawn: {error}; `pip install pillow`, then `python benchmarks/roofline.py {path.name}`")
+        print(
+            f"no picture is drawn: {error}; `pip install pillow`, then `python benchmarks/roofline.py {path.name}`"
+        )
 
 
 if __name__ == "__main__":

@@ -55,7 +55,10 @@ def gradient(function, inputs, grads, other=()):
 def peers_of(function, inputs, other=(), grads=None, **more):
     """Eager and torch.compile of the function; with grads their backward."""
     if grads is None:
-        both = {"eager": lambda: lambda: function(*inputs, *other), "torch.compile": lambda: compiled(function, *inputs, *other)}
+        both = {
+            "eager": lambda: lambda: function(*inputs, *other),
+            "torch.compile": lambda: compiled(function, *inputs, *other),
+        }
     else:
         both = {
             "eager": lambda: gradient(function, inputs, grads, other),
@@ -127,7 +130,9 @@ def softmax_work(rows, columns, backward):
     if not backward:
         return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers_of(theirs, (x,)))
     y = theirs(x)
-    return Work(lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers_of(theirs, (x,), grads=g))
+    return Work(
+        lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers_of(theirs, (x,), grads=g)
+    )
 
 
 def softmax_cases():
@@ -178,7 +183,10 @@ def layer_norm_work(rows, columns, backward):
 
 def norm_cases():
     for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
-        for name, work, share, less in (("rms_norm", rms_norm_work, 0.97, 0.80), ("layer_norm", layer_norm_work, 0.92, 0.75)):
+        for name, work, share, less in (
+            ("rms_norm", rms_norm_work, 0.97, 0.80),
+            ("layer_norm", layer_norm_work, 0.92, 0.75),
+        ):
             make = functools.partial(work, rows, columns)
             yield Case(f"{name} [{rows},{columns}], forward", functools.partial(make, False), share=share)
             yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), share=less)
@@ -194,7 +202,11 @@ def rotated(q, k, cos, sin):
 
 def rope_work(order, backward, batch=4, length=4096):
     def heads(count):
-        return random(batch, count, length, 128) if order == "BHSD" else random(batch, length, count, 128).transpose(1, 2)
+        return (
+            random(batch, count, length, 128)
+            if order == "BHSD"
+            else random(batch, length, count, 128).transpose(1, 2)
+        )
 
     def ligers(q, k, cos, sin):
         from liger_kernel.ops.rope import LigerRopeFunction
@@ -207,7 +219,13 @@ def rope_work(order, backward, batch=4, length=4096):
         peers = peers_of(rotated, (q, k), (cos, sin), **liger(lambda: lambda: ligers(q, k, cos, sin)))
         return Work(lambda: ops.rope(q, k, cos, sin), 4 * count, 3 * count, peers)
     grads = tuple(torch.randn_like(x) for x in (q, k))
-    peers = peers_of(rotated, (q, k), (cos, sin), grads, **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin))))
+    peers = peers_of(
+        rotated,
+        (q, k),
+        (cos, sin),
+        grads,
+        **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin))),
+    )
     ours = lambda: ops.rope_backward(*grads, cos, sin, False, None, None, [True, True])  # noqa: E731
     return Work(ours, 4 * count, 3 * count, peers)
 
@@ -241,9 +259,17 @@ def group_norm_cases():
         for last in (False, True):
             name = f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}"
             make, ratios = functools.partial(group_norm_work, n, c, size, last), {"torch.compile": 1.8}
-            yield Case(f"{name}, forward", functools.partial(make, False), 0.80, ratios,
-                       8.0 if small else None, 1 if small else None)
-            yield Case(f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None)
+            yield Case(
+                f"{name}, forward",
+                functools.partial(make, False),
+                0.80,
+                ratios,
+                8.0 if small else None,
+                1 if small else None,
+            )
+            yield Case(
+                f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None
+            )
 
 
 def matmul_work(n):
@@ -263,7 +289,9 @@ def attention_work(depth, causal, backward, batch=2, length=4096):
         return ops.attention(q, k, v, is_causal=causal)[0]
 
     if not backward:
-        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, {"FlashAttention-2": lambda: lambda: theirs(q, k, v)})
+        return Work(
+            lambda: ours(q, k, v), 8 * q.numel(), flops, {"FlashAttention-2": lambda: lambda: theirs(q, k, v)}
+        )
     g = torch.randn_like(q)
     peers = {"FlashAttention-2": lambda: gradient(theirs, (q, k, v), g)}
     return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers)
@@ -271,7 +299,12 @@ def attention_work(depth, causal, backward, batch=2, length=4096):
 
 def product_cases():
     for n in (1024, 4096, 8192):
-        yield Case(f"matmul {n}³", functools.partial(matmul_work, n), ratios={"cuBLAS": 0.55} if n > 1024 else {}, product=True)
+        yield Case(
+            f"matmul {n}³",
+            functools.partial(matmul_work, n),
+            ratios={"cuBLAS": 0.55} if n > 1024 else {},
+            product=True,
+        )
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):

@@ -58,9 +58,13 @@ def python_calls():
 
     yield Call("torch.add", 3, lambda x, y, w: repeated(lambda: torch.add(x, y)))
     yield Call("ours, a kernel of 3 tensors", 3, lambda x, y, w: repeated(lambda: ops.bench.add(x, y)), 0.5)
-    yield Call("ours, a kernel of 10 tensors", 10, lambda x, y, w: repeated(lambda: ops.bench.add9(x, *[y] * 8)), 0.5)
+    yield Call(
+        "ours, a kernel of 10 tensors", 10, lambda x, y, w: repeated(lambda: ops.bench.add9(x, *[y] * 8)), 0.5
+    )
     yield Call("ours, softmax", 2, lambda x, y, w: repeated(lambda: ops.tile.softmax(x, 1)), 0.5)
-    yield Call("ours, rms_norm", 3, lambda x, y, w: repeated(lambda: ops.tile.rms_norm(x, [64], w, 1e-5)), 0.5)
+    yield Call(
+        "ours, rms_norm", 3, lambda x, y, w: repeated(lambda: ops.tile.rms_norm(x, [64], w, 1e-5)), 0.5
+    )
     yield Call("torch.softmax", 2, lambda x, y, w: repeated(lambda: torch.softmax(x, 1)))
     yield Call("torch's rms_norm", 3, lambda x, y, w: repeated(lambda: F.rms_norm(x, [64], w, 1e-5)))
     yield Call("Triton, a kernel of 3 tensors", 3, triton)
@@ -79,8 +83,12 @@ def cpp_calls():
 
 
 def raw_calls():
-    yield Call("torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0])))
-    yield Call("tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5)
+    yield Call(
+        "torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0]))
+    )
+    yield Call(
+        "tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5
+    )
 
 
 def medians(runs, synchronize):
@@ -127,7 +135,10 @@ def bar(call, own, first):
     if call.share is not None:
         text, reached = f"{call.share:g} of the first", all(a <= call.share * b for a, b in pairs)
     else:
-        text, reached = f"the first + {call.allowed:g} us" if call.allowed else "the first", all(a <= b + call.allowed for a, b in pairs)
+        text, reached = (
+            f"the first + {call.allowed:g} us" if call.allowed else "the first",
+            all(a <= b + call.allowed for a, b in pairs),
+        )
     return text + ("" if reached else ", missed")
 
 
@@ -137,7 +148,9 @@ def rows(part, calls, device, grads=(False, True)):
     calls = list(calls)
     try:
         with measure.time_limit(SECONDS):
-            found = [measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads]
+            found = [
+                measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads
+            ]
     except Exception as error:
         yield [f"{part}: failed, {measure.reason(error)}"]
         return
@@ -149,7 +162,10 @@ def rows(part, calls, device, grads=(False, True)):
             continue
         cells = [f"{part}: {call.name}", str(call.tensors)]
         for a, b in zip(own, first):
-            cells += ["" if a is None else f"{a:.2f}", "" if a is None or b is None or call is calls[0] else f"{a - b:+.2f}"]
+            cells += [
+                "" if a is None else f"{a:.2f}",
+                "" if a is None or b is None or call is calls[0] else f"{a - b:+.2f}",
+            ]
         yield [*cells, bar(call, own, first)]
 
 
@@ -160,21 +176,29 @@ def load_operators():
     import build_cpp
 
     try:
-        library = build_cpp.build(build_cpp.FOLDER.parent / "benchmarks", ("host_costs",), root / "benchmarks" / "cpp")
+        library = build_cpp.build(
+            build_cpp.FOLDER.parent / "benchmarks", ("host_costs",), root / "benchmarks" / "cpp"
+        )
         torch.ops.load_library(str(library))
     except (RuntimeError, OSError) as error:
         print(f"benchmarks/cpp is not built, and its rows are left out: {error}", file=sys.stderr, flush=True)
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--write", action="store_true", help="write the table into results/")
     options.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options = options.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("benchmarks/host.py needs a GPU that torch sees; --device cpu times whole calls on the CPU")
     load_operators()
-    where = f"{torch.cuda.get_device_name()}, driver {driver()}" if options.device == "cuda" else "no GPU: whole calls, with their work"
+    where = (
+        f"{torch.cuda.get_device_name()}, driver {driver()}"
+        if options.device == "cuda"
+        else "no GPU: whole calls, with their work"
+    )
     words = [
         f"{cpu_name()}; {where}; torch {torch.__version__}. The host's microseconds of a warm call on float32 [64,64], medians of",
         f"{ROUNDS} interleaved rounds of {COUNT} calls. tensors: those that a kernel reads and writes. beside the first: what a call costs more",

@@ -66,4 +66,6 @@ def read(path):
     """(the lines above the table, {case: {column: text}}) of such a file."""
     lines = path.read_text().splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return [line for line in lines if not line.startswith("|")], {row[0]: dict(zip(rows[0], row)) for row in rows[2:]}
+    return [line for line in lines if not line.startswith("|")], {
+        row[0]: dict(zip(rows[0], row)) for row in rows[2:]
+    }

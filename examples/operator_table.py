@@ -14,8 +14,24 @@ import measure  # noqa: E402
 
 # What a processor does in milliseconds is too small for a GPU: there a launch would be all that is measured.
 SIZES = {
-    "cpu": dict(rows=2048, columns=1024, batch=2, length=512, image=(2, 128, 64), attended=(1, 8, 512), linear=(512, 512, 2048)),
-    "cuda": dict(rows=8192, columns=4096, batch=4, length=4096, image=(8, 512, 128), attended=(2, 16, 2048), linear=(4096, 4096, 4096)),
+    "cpu": dict(
+        rows=2048,
+        columns=1024,
+        batch=2,
+        length=512,
+        image=(2, 128, 64),
+        attended=(1, 8, 512),
+        linear=(512, 512, 2048),
+    ),
+    "cuda": dict(
+        rows=8192,
+        columns=4096,
+        batch=4,
+        length=4096,
+        image=(8, 512, 128),
+        attended=(2, 16, 2048),
+        linear=(4096, 4096, 4096),
+    ),
 }
 DTYPES = {"cpu": torch.float32, "cuda": torch.bfloat16}
 
@@ -31,34 +47,57 @@ def rows(device="cpu"):
     m, n = size["rows"], size["columns"]
     x, w, b = randn(m, n), randn(n), randn(n)
     yield "softmax", f"[{m},{n}]", lambda x: torch.softmax(x, -1), lambda x: ops.softmax(x, -1), (x,)
-    yield "rms_norm", f"[{m},{n}]", lambda x, w: F.rms_norm(x, [n], w, 1e-5), lambda x, w: ops.rms_norm(x, [n], w, 1e-5), (x, w)
     yield (
-        "layer_norm", f"[{m},{n}]", lambda x, w, b: F.layer_norm(x, [n], w, b),
-        lambda x, w, b: ops.layer_norm(x, [n], w, b), (x, w, b),
+        "rms_norm",
+        f"[{m},{n}]",
+        lambda x, w: F.rms_norm(x, [n], w, 1e-5),
+        lambda x, w: ops.rms_norm(x, [n], w, 1e-5),
+        (x, w),
+    )
+    yield (
+        "layer_norm",
+        f"[{m},{n}]",
+        lambda x, w, b: F.layer_norm(x, [n], w, b),
+        lambda x, w, b: ops.layer_norm(x, [n], w, b),
+        (x, w, b),
     )
     batch, length = size["batch"], size["length"]
     angle = torch.outer(torch.arange(float(length)), 10000 ** (-torch.arange(0, 64, 2) / 64)).to(device)
     q, k = randn(batch, 16, length, 64), randn(batch, 4, length, 64)
     tables = angle.cos().to(dtype), angle.sin().to(dtype)
-    yield "rope", f"q[{batch},16,{length},64] k[{batch},4,{length},64]", Torch.rope, Tile.rope, (q, k, *tables)
+    yield (
+        "rope",
+        f"q[{batch},16,{length},64] k[{batch},4,{length},64]",
+        Torch.rope,
+        Tile.rope,
+        (q, k, *tables),
+    )
     count, channels, side = size["image"]
     image, scale, shift = randn(count, channels, side, side), randn(channels), randn(channels)
     yield (
-        "group_norm + silu", f"[{count},{channels},{side},{side}]", lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
-        lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"), (image, scale, shift),
+        "group_norm + silu",
+        f"[{count},{channels},{side},{side}]",
+        lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
+        lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
+        (image, scale, shift),
     )
     batch, heads, length = size["attended"]
     q, k, v = (randn(batch, heads, length, 64) for _ in range(3))
     yield (
-        "attention, causal", f"[{batch},{heads},{length},64]",
+        "attention, causal",
+        f"[{batch},{heads},{length},64]",
         lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-        lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0], (q, k, v),
+        lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0],
+        (q, k, v),
     )
     m, k, n = size["linear"]
     x, w, b = randn(m, k), randn(n, k) * k**-0.5, randn(n)
     yield (
-        "linear + gelu", f"[{m},{k}] x [{k},{n}]", lambda x, w, b: F.gelu(F.linear(x, w, b)),
-        lambda x, w, b: tile_ops.linear(x, w, b, "gelu"), (x, w, b),
+        "linear + gelu",
+        f"[{m},{k}] x [{k},{n}]",
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        lambda x, w, b: tile_ops.linear(x, w, b, "gelu"),
+        (x, w, b),
     )
 
 
@@ -97,7 +136,10 @@ def aligned(head, table):
     """Lines of columns; the first two are texts."""
     widths = [max(len(line[i]) for line in [head, *table]) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *table]
-    return "\n".join("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))) for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
+        for line in lines
+    )
 
 
 def dtype_name(device):
@@ -105,4 +147,6 @@ def dtype_name(device):
 
 
 def text(table, device="cpu"):
-    return aligned([f"operator ({dtype_name(device)})", "shape", "eager ms", "compile ms", "ours ms", "max error"], table)
+    return aligned(
+        [f"operator ({dtype_name(device)})", "shape", "eager ms", "compile ms", "ours ms", "max error"], table
+    )

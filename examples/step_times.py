@@ -12,12 +12,18 @@ from operator_table import DTYPES, aligned, dtype_name
 # On the CPU the models that the demo trains; a GPU would only be launching those.
 SIZES = {
     "cpu": dict(
-        language=dict(width=128, layers=3, heads=4, kv_heads=2, hidden=320, length=language.LENGTH), texts=language.BATCH,
-        denoiser=dict(channels=32, groups=4, heads=2), pictures=diffusion.BATCH, side=diffusion.SIZE,
+        language=dict(width=128, layers=3, heads=4, kv_heads=2, hidden=320, length=language.LENGTH),
+        texts=language.BATCH,
+        denoiser=dict(channels=32, groups=4, heads=2),
+        pictures=diffusion.BATCH,
+        side=diffusion.SIZE,
     ),
     "cuda": dict(
-        language=dict(width=1024, layers=6, heads=16, kv_heads=4, hidden=2816, length=1024), texts=8,
-        denoiser=dict(channels=256, groups=32, heads=4), pictures=16, side=64,
+        language=dict(width=1024, layers=6, heads=16, kv_heads=4, hidden=2816, length=1024),
+        texts=8,
+        denoiser=dict(channels=256, groups=32, heads=4),
+        pictures=16,
+        side=64,
     ),
 }
 VOCABULARY = 128
@@ -34,8 +40,10 @@ def models(device, sizes):
         return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1).float(), tokens[:, 1:].flatten())
 
     yield (
-        "language model", f"{layers} layers of {width}, {sizes['texts']} x {length} characters",
-        lambda ops: Llama(ops, VOCABULARY, **sizes["language"]), language_loss,
+        "language model",
+        f"{layers} layers of {width}, {sizes['texts']} x {length} characters",
+        lambda ops: Llama(ops, VOCABULARY, **sizes["language"]),
+        language_loss,
     )
     pictures, side = sizes["pictures"], sizes["side"]
     mixed, noise = torch.randn(2, pictures, 1, side, side, device=device).to(DTYPES[device])
@@ -45,8 +53,10 @@ def models(device, sizes):
         return (model(mixed, time) - noise).float().square().mean()
 
     yield (
-        "denoiser", f"{sizes['denoiser']['channels']} channels, {pictures} x {side} x {side} pixels",
-        lambda ops: Denoiser(ops, **sizes["denoiser"]), denoiser_loss,
+        "denoiser",
+        f"{sizes['denoiser']['channels']} channels, {pictures} x {side} x {side} pixels",
+        lambda ops: Denoiser(ops, **sizes["denoiser"]),
+        denoiser_loss,
     )
 
 
@@ -93,4 +103,6 @@ def measure_models(device, seconds=0.5, compiled=None, sizes=None):
 
 
 def text(table, device="cpu"):
-    return aligned([f"a training step ({dtype_name(device)})", "size", *(f"{way} ms" for way in COLUMNS)], table)
+    return aligned(
+        [f"a training step ({dtype_name(device)})", "size", *(f"{way} ms" for way in COLUMNS)], table
+    )

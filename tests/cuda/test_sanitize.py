@@ -11,12 +11,24 @@ RACES = "the call ran\n========= Error: Race reported between Write access\n====
     "output, code, expected",
     [
         (CLEAN, 0, ("ok", "")),
-        ("the call ran\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n", 0, ("ok", "")),
-        ("========= Invalid __global__ read\nthe call ran\n========= ERROR SUMMARY: 1 error\n", 99, ("wrong", "========= Invalid __global__ read")),
+        (
+            "the call ran\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n",
+            0,
+            ("ok", ""),
+        ),
+        (
+            "========= Invalid __global__ read\nthe call ran\n========= ERROR SUMMARY: 1 error\n",
+            99,
+            ("wrong", "========= Invalid __global__ read"),
+        ),
         (RACES, 99, ("wrong", "========= Error: Race reported between Write access")),
         ("RuntimeError: no memory\n", 1, ("wrong", "RuntimeError: no memory")),
         ("the call ran\n", 0, ("wrong", "the call ran")),  # without a summary nothing was watched
-        ("========= Error: Device not supported.\n", 1, ("unsupported", "========= Error: Device not supported.")),
+        (
+            "========= Error: Device not supported.\n",
+            1,
+            ("unsupported", "========= Error: Device not supported."),
+        ),
         ("", 1, ("wrong", "ended with 1")),
     ],
 )

@@ -32,12 +32,25 @@ def work_of(cases, name, backward):
 
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 @pytest.mark.parametrize(
-    "name", ["softmax", "rms_norm", "layer_norm", "rope BHSD", "rope BSHD", "group_norm", "group_norm channels_last", "attention", "attention causal"]
+    "name",
+    [
+        "softmax",
+        "rms_norm",
+        "layer_norm",
+        "rope BHSD",
+        "rope BSHD",
+        "group_norm",
+        "group_norm channels_last",
+        "attention",
+        "attention causal",
+    ],
 )
 def test_a_case_and_its_peer_compute_the_same(cases, name, backward):
     work = work_of(cases, name, backward)
     peer = work.peers.get("eager") or work.peers["FlashAttention-2"]
-    ours, theirs = (result if isinstance(result, (tuple, list)) else (result,) for result in (work.ours(), peer()()))
+    ours, theirs = (
+        result if isinstance(result, (tuple, list)) else (result,) for result in (work.ours(), peer()())
+    )
     assert work.bytes > 0 and work.flops > 0 and len(ours) == len(theirs)
     for a, b in zip(ours, theirs):  # bfloat16, in which torch computes more coarsely
         torch.testing.assert_close(a, b, rtol=3e-2, atol=3e-2 * b.abs().max().item())
@@ -61,10 +74,16 @@ def test_bars():
     import gpu_cases
 
     case = gpu_cases.Case("x", None, share=0.8, ratios={"torch.compile": 1.8}, microseconds=8, launches=1)
-    assert gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1) == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
+    assert (
+        gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1)
+        == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
+    )
     missed = "0.8 of copy, missed; 1.8x torch.compile, missed; 8 us, missed; 1 launch wanted, 2 seen, missed"
     assert gpu.bars(case, 9.0, 6.0, {"torch.compile": 14.0}, 2) == missed
-    assert gpu.bars(case, 7.0, 6.0, {}, None) == "0.8 of copy; 1.8x torch.compile not measured; 8 us; 1 launch not counted"
+    assert (
+        gpu.bars(case, 7.0, 6.0, {}, None)
+        == "0.8 of copy; 1.8x torch.compile not measured; 8 us; 1 launch not counted"
+    )
     assert gpu.bars(gpu_cases.Case("x", None), 7.0, 6.0, {}, None) == ""
 
 
@@ -122,10 +141,20 @@ def test_a_row_of_compile_times():
 
     pairs = [(side(90.5, 80.0, False), side(4.5, 1.0, True))]
     assert compile_times.cells_of("softmax", "forward", pairs) == [
-        "softmax, forward", "1", "90.0", "82.0", "79.0", "4.00", "3.00", "150; 5 cached",
+        "softmax, forward",
+        "1",
+        "90.0",
+        "82.0",
+        "79.0",
+        "4.00",
+        "3.00",
+        "150; 5 cached",
     ]
     pairs = [(side(990.5, 980.0, False), side(90.5, 80.0, False))]
-    assert compile_times.cells_of("softmax", "forward", pairs)[-1] == "150, missed; 5 cached, missed; compiled again, missed"
+    assert (
+        compile_times.cells_of("softmax", "forward", pairs)[-1]
+        == "150, missed; 5 cached, missed; compiled again, missed"
+    )
 
 
 @pytest.mark.slow  # starts processes
@@ -148,14 +177,27 @@ def test_rows_of_the_host_s_times():
     def broken(*_):
         raise ImportError("No module named 'triton'")
 
-    calls = [call("torch.add", 1e-3), call("good", 1.4e-3, allowed=0.5), call("bad", 1.6e-3, allowed=0.5), host.Call("gone", 3, broken)]
+    calls = [
+        call("torch.add", 1e-3),
+        call("good", 1.4e-3, allowed=0.5),
+        call("bad", 1.6e-3, allowed=0.5),
+        host.Call("gone", 3, broken),
+    ]
     assert list(host.rows("Python", calls, "cpu")) == [
         ["Python: torch.add", "3", "1.00", "", "1.00", "", ""],
         ["Python: good", "3", "1.40", "+0.40", "1.40", "+0.40", "the first + 0.5 us"],
         ["Python: bad", "3", "1.60", "+0.60", "1.60", "+0.60", "the first + 0.5 us, missed"],
     ]
     half = [call("theirs", 8e-3), call("ours", 3e-3, share=0.5)]
-    assert list(host.rows("raw", half, "cpu", (False,)))[1] == ["raw: ours", "3", "3.00", "-5.00", "", "", "0.5 of the first"]
+    assert list(host.rows("raw", half, "cpu", (False,)))[1] == [
+        "raw: ours",
+        "3",
+        "3.00",
+        "-5.00",
+        "",
+        "",
+        "0.5 of the first",
+    ]
 
 
 def test_the_picture(tmp_path):
@@ -163,7 +205,12 @@ def test_the_picture(tmp_path):
     import roofline
     from PIL import Image
 
-    table = report.Table("NVIDIA X", ["Roofs: a copy moves 4.20 TB/s, cuBLAS reaches 770 TF/s."], ["case", "MB", "GF", "ours us"], {"case"})
+    table = report.Table(
+        "NVIDIA X",
+        ["Roofs: a copy moves 4.20 TB/s, cuBLAS reaches 770 TF/s."],
+        ["case", "MB", "GF", "ours us"],
+        {"case"},
+    )
     table.add("softmax, forward", "268", "0.335", "67.3")
     table.add("matmul 8192³", "403", "1100", "2557")
     table.add("rope: failed, no memory")
@@ -174,5 +221,7 @@ def test_the_picture(tmp_path):
     assert [name for name, *_ in points] == ["softmax, forward", "matmul 8192³"]
     assert points[1][1:] == pytest.approx((2729.5, 430.2), rel=1e-3)
     assert Image.open(roofline.draw(path)).size == (roofline.WIDTH, roofline.HEIGHT)
-    with pytest.raises(ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"):
+    with pytest.raises(
+        ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"
+    ):
         roofline.roofs(["# NVIDIA X"])
