@@ -77,7 +77,26 @@ def times(functions, rounds, calls, graphs=False):
 
 
 def launches(function):
-    """Kernels that a call launches, those of torch too: the kernels of its graph."""
+    """Kernels that a call launches, those of torch too."""
+    try:
+        return kernels_of_graph(function)
+    except (RuntimeError, AttributeError, OSError):  # it cannot be captured, or torch or the driver is older
+        return profiled_kernels(function)
+
+
+def profiled_kernels(function):
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        function()
+        torch.cuda.synchronize()
+    on_gpu = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    kernels = sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_gpu)
+    if not kernels:
+        raise RuntimeError("the profiler sees no kernel")
+    return kernels
+
+
+def kernels_of_graph(function):
     graph = captured(function, 1, keep_graph=True)
     library, count, kind = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(0), ctypes.c_int(0)
 
