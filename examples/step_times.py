@@ -28,7 +28,7 @@ SIZES = {
 }
 VOCABULARY = 128
 COLUMNS = ("eager", "compile", "ours", "ours in compile")
-COMPILING = 200  # at most so many seconds of torch.compile for a model
+COMPILING = 120  # at most so many seconds of torch.compile for a model
 
 
 def models(device, sizes):
