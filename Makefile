@@ -1,4 +1,4 @@
-# Entry points: demo, examples, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS.
+# Entry points: demo, examples, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -21,7 +21,7 @@ build-tests: $(VENV)/.editable
 	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE) -DTILE_OPS_TESTS=ON
 
 demo: build
-	@$(PY) examples/demo.py
+	@$(PY) examples/demo.py $(if $(DEVICE),--device $(DEVICE))
 
 test: build-tests
 	@$(PY) -m pytest tests
@@ -38,7 +38,8 @@ examples: build
 
 bench: build
 	@$(PY) benchmarks/run.py
-	@if $(PY) -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then $(PY) benchmarks/gpu.py --write; fi
+	@if $(PY) -c "import sys, torch; sys.exit(not torch.cuda.is_available())"; then \
+	  failed=0; for script in gpu compile_times host; do $(PY) benchmarks/$$script.py --write || failed=1; done; exit $$failed; fi
 
 # Built in its own folder with the torch of .venv, so that it neither downloads one nor disturbs the tests' build.
 wheel: $(STAMP)

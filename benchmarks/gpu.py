@@ -1,38 +1,58 @@
-"""Times on a GPU: every case against its peer, and the memory-bound ones against Tensor.copy_ of the same bytes.
+"""Times on a GPU: every case of gpu_cases.py against its peers, and the memory-bound ones against Tensor.copy_ of the same bytes.
 
-    python benchmarks/gpu.py [--only REGEX] [--write]
+    python benchmarks/gpu.py [--only REGEX] [--write] [--seconds N]
 
-One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/<chip>.md."""
+One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/gpu-<chip>.md, and the
+picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are left out, too, once the
+time is over."""
 
 import argparse
-import functools
-import pathlib
+import ctypes
 import re
 import statistics
-import subprocess
 import sys
+import time
 
+import measure
 import torch
-from tile_ops import _C
-from torch.nn import functional as F
+import torch._functorch.config
+from gpu_cases import all_cases, bf16, device, random
+from report import Table, digits, driver, file_name
 
-HERE = pathlib.Path(__file__).resolve().parent
-HEAD = ["case", "MB", "GF", "ours us", "TB/s", "TF/s", "of copy", "peer", "peer / ours", "wanted"]
-ops = torch.ops.tile
-bf16, device = torch.bfloat16, "cuda"
+OTHERS = ("cuBLAS", "FlashAttention-2", "Liger")
+HEAD = [
+    "case",
+    "MB",
+    "GF",
+    "ours us",
+    "TB/s",
+    "TF/s",
+    "of copy",
+    "eager",
+    "torch.compile",
+    "other peers",
+    "bars",
+]
+ROW_SECONDS, PEER_SECONDS = 60, 45
+KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
+
+
+def captured(function, calls, **options):
+    """A graph of `calls` calls, in the current stream: gradients run in the stream of their forward, which must be this one."""
+    graph = torch.cuda.CUDAGraph(**options)
+    with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
+        for _ in range(calls):
+            function()
+    return graph
 
 
 def replayed(function, calls):
-    """`calls` calls as one graph, which the host launches at once; None where they cannot be captured."""
-    graph = torch.cuda.CUDAGraph()
+    """The calls as one graph, which the host launches at once; None where they cannot be captured."""
     try:
-        with torch.cuda.graph(graph):
-            for _ in range(calls):
-                function()
+        return captured(function, calls).replay
     except RuntimeError:
         torch.cuda.synchronize()
         return None
-    return graph.replay
 
 
 def times(functions, rounds, calls, graphs=False):
@@ -40,7 +60,10 @@ def times(functions, rounds, calls, graphs=False):
     for function in functions:
         for _ in range(3):
             function()
-    runs = [(graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)]) for function in functions]
+    runs = [
+        (graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)])
+        for function in functions
+    ]
     taken = [[] for _ in functions]
     for _ in range(rounds):
         for run, own in zip(runs, taken):
@@ -53,222 +76,180 @@ def times(functions, rounds, calls, graphs=False):
     return [statistics.median(own) for own in taken]
 
 
-def random(*shape, channels_last=False):
-    tensor = torch.randn(*shape, device=device, dtype=bf16)
-    return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
+def launches(function):
+    """Kernels that a call launches, those of torch too."""
+    try:
+        return kernels_of_graph(function)
+    except (RuntimeError, AttributeError, OSError):  # it cannot be captured, or torch or the driver is older
+        return profiled_kernels(function)
 
 
-def softmax_cases():
-    def forward():
-        x = random(8192, 8192)
-        return lambda: ops.softmax(x, 1), 4 * x.numel(), 0, ("eager", lambda: x.softmax(1))
-
-    def backward():
-        y, g = random(8192, 8192).softmax(1), random(8192, 8192)
-        peer = lambda: torch._softmax_backward_data(g, y, 1, bf16)  # noqa: E731
-        return lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 0, ("eager", peer)
-
-    yield "softmax 8192², forward", forward, 0.97, None
-    yield "softmax 8192², backward", backward, 0.97, None
+def profiled_kernels(function):
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as seen:
+        function()
+        torch.cuda.synchronize()
+    on_gpu = [event for event in seen.events() if event.device_type == torch.autograd.DeviceType.CUDA]
+    kernels = sum(not event.name.startswith(("Memcpy", "Memset")) for event in on_gpu)
+    if not kernels:
+        raise RuntimeError("the profiler sees no kernel")
+    return kernels
 
 
-def norm_cases():
-    for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
+def kernels_of_graph(function):
+    graph = captured(function, 1, keep_graph=True)
+    library, count, kind = ctypes.CDLL("libcuda.so.1"), ctypes.c_size_t(0), ctypes.c_int(0)
 
-        def make(name, backward, rows=rows, columns=columns):
-            def case():
-                x, g, w = random(rows, columns), random(rows, columns), random(columns)
-                mean, rstd = x.float().mean(1, True), torch.rsqrt(x.float().square().mean(1, True) + 1e-5)
-                if name == "rms_norm":
-                    ours = lambda: ops.rms_norm(x, [columns], w, 1e-5)  # noqa: E731
-                    if backward:
-                        ours = lambda: ops.rms_norm_backward(g, x, [columns], w, rstd, [True, True])  # noqa: E731
-                    peer = lambda: F.rms_norm(x, [columns], w, 1e-5)  # noqa: E731
-                else:
-                    ours = lambda: ops.layer_norm(x, [columns], w, w)  # noqa: E731
-                    if backward:
-                        ours = lambda: ops.layer_norm_backward(g, x, [columns], w, w, mean, rstd, [True] * 3)  # noqa: E731
-                    peer = lambda: F.layer_norm(x, [columns], w, w)  # noqa: E731
-                    if backward:
-                        peer = lambda: torch.ops.aten.native_layer_norm_backward(g, x, [columns], mean, rstd, w, w, [True] * 3)  # noqa: E731
-                own = None if backward and name == "rms_norm" else ("eager", peer)
-                return ours, (6 if backward else 4) * x.numel(), 0, own
+    def ask(name, *arguments):
+        if error := getattr(library, name)(*arguments):
+            raise RuntimeError(f"{name} gives error {error}")
 
-            return case
-
-        for name, share, less in (("rms_norm", 0.97, 0.80), ("layer_norm", 0.92, 0.75)):
-            yield f"{name} [{rows},{columns}], forward", make(name, False), share, None
-            yield f"{name} [{rows},{columns}], backward", make(name, True), less, None
+    raw = ctypes.c_void_p(graph.raw_cuda_graph())
+    ask("cuGraphGetNodes", raw, None, ctypes.byref(count))
+    nodes = (ctypes.c_void_p * count.value)()
+    ask("cuGraphGetNodes", raw, nodes, ctypes.byref(count))
+    kernels = 0
+    for node in nodes:
+        ask("cuGraphNodeGetType", ctypes.c_void_p(node), ctypes.byref(kind))
+        kernels += kind.value == KERNEL_NODE
+    return kernels
 
 
-def rope_cases():
-    def make(order, direction):
-        def heads(count):
-            return random(4, count, 4096, 128) if order == "BHSD" else random(4, 4096, count, 128).transpose(1, 2)
-
-        def case():
-            q, k, cos, sin = heads(32), heads(8), random(4096, 64), random(4096, 64)
-            ours = lambda: ops.rope(q, k, cos, sin)  # noqa: E731
-            if direction == "backward":
-                ours = lambda: ops.rope_backward(q, k, cos, sin, False, None, None, [True, True])  # noqa: E731
-            return ours, 4 * (q.numel() + k.numel()), 0, None
-
-        return case
-
-    for order in ("BHSD", "BSHD"):
-        for direction in ("forward", "backward"):
-            yield f"rope q[4,32,4096,128] k[4,8,…] {order}, {direction}", make(order, direction), 0.97, None
-
-
-def group_norm_cases():
-    for n, c, size in ((16, 320, 64), (4, 128, 512), (8, 512, 128), (2, 1280, 16)):
-        for last in (False, True):
-
-            def case(backward, n=n, c=c, size=size, last=last):
-                x, w, b = random(n, c, size, size, channels_last=last), random(c), random(c)
-                if not backward:
-                    peer = torch.compile(lambda: F.silu(F.group_norm(x, 32, w, b)))
-                    return lambda: ops.group_norm(x, 32, w, b, activation="silu"), 4 * x.numel(), 0, ("torch.compile", peer)
-                groups = x.float().reshape(n, 32, -1)
-                mean, rstd = groups.mean(2), torch.rsqrt(groups.var(2, unbiased=False) + 1e-5)
-                g = torch.randn_like(x)
-                ours = lambda: ops.group_norm_backward(g, x, 32, w, b, "silu", mean, rstd, [True] * 3)  # noqa: E731
-                return ours, 6 * x.numel(), 0, None
-
-            name = f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}"
-            yield f"{name}, forward", functools.partial(case, False), 0.80, None
-            yield f"{name}, backward", functools.partial(case, True), 0.70, None
+def bars(case, own, copy, others, count):
+    """The case's bars, and which are missed."""
+    judged = []
+    if case.share:
+        judged.append((f"{case.share:g} of copy", copy / own >= case.share))
+    for name, ratio in case.ratios.items():
+        there = name in others
+        judged.append(
+            (
+                f"{ratio:g}x {name}" + ("" if there else " not measured"),
+                not there or others[name] / own >= ratio,
+            )
+        )
+    if case.microseconds:
+        judged.append((f"{case.microseconds:g} us", own < case.microseconds))
+    if case.launches:
+        within = count is None or count <= case.launches
+        seen = " not counted" if count is None else "" if within else f" wanted, {count} seen"
+        judged.append((f"{case.launches} launch{'es' if case.launches > 1 else ''}{seen}", within))
+    return "; ".join(text + ("" if reached else ", missed") for text, reached in judged)
 
 
-CHAIN = """kernel chain(%x: array<bf16,1>, %y: array<bf16,1>, %z: array<bf16,1>) {
-  %i: i32 = bid {axis=0}
-  %a: bf16[2048] = load %x, %i {pad=0.0, shape=[2048], steps=[2048]}
-  %b: bf16[2048] = load %y, %i {pad=0.0, shape=[2048], steps=[2048]}
-  %c: bf16[2048] = add %a, %b
-  %d: bf16[2048] = mul %c, %b
-  %e: bf16[2048] = sub %d, %a
-  %f: bf16[2048] = maximum %e, %b
-  %g: bf16[2048] = add %f, %a
-  %h: bf16[2048] = mul %g, %g
-  store %z, %h, %i {steps=[2048]}
-}"""
+def made_peers(case, work, complain):
+    """{name: call} of the peers that can be made here and now."""
+    calls = {}
+    for name, make in work.peers.items():
+        try:
+            with measure.time_limit(PEER_SECONDS):
+                call = make()
+                call()
+                torch.cuda.synchronize()
+                calls[name] = call
+        except Exception as error:
+            complain(f"{case.name}: {name} is left out: {measure.reason(error)}")
+    return calls
 
 
-def chain_cases():
-    def case():
-        x, y = random(1 << 28), random(1 << 28)
-        z = torch.empty_like(x)
-        call = lambda: _C.run_ir(CHAIN, [x.numel() // 2048, 1, 1], [x, y, z], True)  # noqa: E731
-        call()
-        torch.testing.assert_close(z[:64], (torch.maximum((x + y) * y - x, y) + x).square()[:64])
-        return call, 6 * x.numel(), 0, None
-
-    yield "chain of 6 ops on 2^28 elements", case, 0.97, None
-
-
-def product_cases():
-    for n in (1024, 4096, 8192):
-
-        def case(n=n):
-            a, b = random(n, n), random(n, n)
-            return lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, ("cuBLAS", lambda: a @ b)
-
-        yield f"matmul {n}³", case, None, 0.55 if n > 1024 else None
-    for depth in (64, 128):
-        for causal in (False, True):
-
-            def case(depth=depth, causal=causal):
-                q, k, v = (random(2, 16, 4096, depth) for _ in range(3))
-
-                def peer():
-                    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-                        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-                flops = 4 * q.shape[0] * q.shape[1] * 4096 * 4096 * depth // (2 if causal else 1)
-                return lambda: ops.attention(q, k, v, is_causal=causal), 8 * q.numel(), flops, ("FlashAttention-2", peer)
-
-            def backward(depth=depth, causal=causal):
-                q, k, v = (random(2, 16, 4096, depth).requires_grad_() for _ in range(3))
-                g = random(2, 16, 4096, depth)
-
-                def gradient(call):
-                    out = call()
-                    return lambda: torch.autograd.grad(out, (q, k, v), g, retain_graph=True)
-
-                with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-                    peer = gradient(lambda: F.scaled_dot_product_attention(q, k, v, is_causal=causal))
-                flops = 10 * q.shape[0] * q.shape[1] * 4096 * 4096 * depth // (2 if causal else 1)
-                ours = gradient(lambda: ops.attention(q, k, v, is_causal=causal)[0])
-                return ours, 14 * q.numel(), flops, ("FlashAttention-2", peer)
-
-            name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}"
-            yield f"{name}, forward", case, None, 1.0
-            yield f"{name}, backward", backward, None, 1.0
-
-
-def all_cases():
-    for family in (chain_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
-        yield from family()
-
-
-def row(name, make, share, ratio):
-    ours, bytes_moved, flops, peer = make()
-    source = torch.empty(bytes_moved // 4, device=device, dtype=bf16)
+def row(case, with_peers, complain):
+    work = case.make()
+    work.ours()
+    peers = made_peers(case, work, complain) if with_peers else {}
+    source = torch.empty(int(work.bytes) // 4, device=device, dtype=bf16)
     target = torch.empty_like(source)
-    functions = [ours, lambda: target.copy_(source)] + ([peer[1]] if peer else [])
-    own, copy, *other = times(functions, 9, 3 if flops > 1e12 else 10, graphs=flops == 0)
-    reached = copy / own if share else (other[0] / own if ratio else None)
-    wanted = "" if reached is None else f"{share or ratio:g}{'' if reached >= (share or ratio) else ', missed'}"
+    functions = [work.ours, lambda: target.copy_(source), *peers.values()]
+    own, copy, *other = times(functions, 9, 3 if work.flops > 1e12 else 10, graphs=not case.product)
+    others = dict(zip(peers, other))
+    count = None
+    if case.launches:
+        try:
+            count = launches(work.ours)
+        except Exception as error:  # a driver without these functions
+            complain(f"{case.name}: its launches are not counted: {measure.reason(error)}")
+    ratio = {name: digits(value / own) for name, value in others.items()}
+    rest = ", ".join(f"{name} {ratio[name]}" for name in OTHERS if name in ratio)
     return [
-        name,
-        f"{bytes_moved / 1e6:.0f}",
-        f"{flops / 1e9:.0f}",
-        f"{own:.1f}",
-        f"{bytes_moved / own / 1e6:.2f}",
-        f"{flops / own / 1e6:.0f}",
+        case.name,
+        digits(work.bytes / 1e6),
+        digits(work.flops / 1e9),
+        digits(own),
+        digits(work.bytes / own / 1e6),
+        digits(work.flops / own / 1e6),
         f"{copy / own:.2f}",
-        peer[0] if peer else "",
-        f"{other[0] / own:.2f}" if peer else "",
-        wanted,
+        ratio.get("eager", ""),
+        ratio.get("torch.compile", ""),
+        rest,
+        bars(case, own, copy, others, count),
     ]
 
 
-def driver():
-    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return "unknown"
+def roofs():
+    """TB/s of a copy and TF/s of cuBLAS, both at sizes where they are fastest."""
+    source = random(1 << 29)
+    target = torch.empty_like(source)
+    (copy,) = times([lambda: target.copy_(source)], 9, 3)
+    a, b = random(8192, 8192), random(8192, 8192)
+    (product,) = times([lambda: a @ b], 9, 3)
+    return 4 * source.numel() / copy / 1e6, 2 * 8192**3 / product / 1e6
+
+
+def run(table, options):
+    over = time.monotonic() + options.seconds
+    complain = lambda text: print(text, file=sys.stderr, flush=True)  # noqa: E731
+    for case in all_cases():
+        if not re.search(options.only, case.name):
+            continue
+        # A peer may also fail in the midst of its graph: then the row is ours alone.
+        for with_peers in (True, False) if time.monotonic() < over else (False,):
+            try:
+                with measure.time_limit(ROW_SECONDS + (PEER_SECONDS if with_peers else 0)):
+                    cells = row(case, with_peers, complain)
+                break
+            except Exception as error:
+                cells = [f"{case.name}: failed, {measure.reason(error)}"]
+                complain(cells[0] + (", with its peers" if with_peers else ""))
+        table.add(*cells)
+        torch._dynamo.reset()
+        torch.cuda.empty_cache()
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
-    options.add_argument("--write", action="store_true", help="write the table into results/")
+    options.add_argument("--write", action="store_true", help="write the table and the picture into results/")
+    options.add_argument(
+        "--seconds", type=float, default=240, help="after them peers are left out (default 240)"
+    )
     options = options.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
+    torch._functorch.config.donated_buffer = False  # else a compiled backward runs once only
     name = torch.cuda.get_device_name()
-    lines = [
-        f"# {name}",
-        "",
-        f"Driver {driver()}, torch {torch.__version__}. Microseconds of a call, medians of interleaved rounds in one process,",
-        "bfloat16, random data; where nothing is multiplied, calls are replayed from a CUDA graph. of copy: time of Tensor.copy_ on",
-        "the same bytes / ours. Made by `python benchmarks/gpu.py --write`.",
-        "",
-        "| " + " | ".join(HEAD) + " |",
-        "|---" + "|---:" * 6 + "|---|---:|---|",
-    ]
-    print("\n".join(lines), flush=True)
-    for case in all_cases():
-        if not re.search(options.only, case[0]):
-            continue
-        lines.append("| " + " | ".join(row(*case)) + " |")
-        print(lines[-1], flush=True)
-        torch.cuda.empty_cache()
-    if options.write:
-        chip = re.sub(r"[^a-z0-9]+", "-", name.lower().replace("nvidia", "")).strip("-")
-        (HERE / "results" / f"gpu-{chip}.md").write_text("\n".join(lines) + "\n")
+    with torch.cuda.stream(torch.cuda.Stream()):
+        bandwidth, peak = roofs()
+        words = [
+            f"Driver {driver()}, torch {torch.__version__}. Microseconds of a call, medians of interleaved rounds in one process,",
+            "bfloat16, random data; where no matrices are multiplied, calls are replayed from a CUDA graph. MB and GF: the least that must be",
+            "moved and computed. of copy: time of Tensor.copy_ on the same bytes / ours; peers: their time / ours.",
+            f"Roofs: a copy moves {bandwidth:.2f} TB/s, cuBLAS reaches {peak:.0f} TF/s. Made by `python benchmarks/gpu.py --write`.",
+        ]
+        table = Table(name, words, HEAD, {"case", "other peers", "bars"})
+        run(table, options)
+    if not options.write:
+        return
+    path = file_name("gpu", name)
+    table.write(path)
+    try:
+        import roofline
+
+        roofline.draw(path)
+    except ImportError as error:
+        print(
+            f"no picture is drawn: {error}; `pip install pillow`, then `python benchmarks/roofline.py {path.name}`"
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """Interleaved timing of several ways to do the same work, in one process."""
 
+import contextlib
 import os
+import signal
 import statistics
 import sys
 import time
@@ -28,22 +30,59 @@ def reserve(elements=1 << 28):
     torch.ones(elements)
 
 
-def rounds_of(functions, seconds=1.0, least=5, most=200):
-    """Median seconds of each function of a dict, measured in turns.
+@contextlib.contextmanager
+def time_limit(seconds):
+    """TimeoutError in the block once it has taken so long; in the main thread. C++ that runs then ends first."""
 
-    Every round calls each function once; rounds go on until `seconds` a function are spent.
+    def over(*_):
+        raise TimeoutError(f"takes longer than {seconds:g} s")
+
+    start = time.monotonic()
+    handler = signal.signal(signal.SIGALRM, over)
+    # Again and again: the block may catch the first one.
+    left, interval = signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, handler)
+        if left:  # a limit around this one goes on
+            signal.setitimer(signal.ITIMER_REAL, max(left - (time.monotonic() - start), 1e-3), interval)
+
+
+def reason(error):
+    """The first line of an exception."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def seconds_of(function, device="cpu", calls=10):
+    """Of one call. On a GPU the mean of `calls` in a row, from an idle GPU to an idle GPU."""
+    if device == "cpu":
+        start = time.perf_counter()
+        function()
+        return time.perf_counter() - start
+    import torch
+
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    for _ in range(calls):
+        function()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - start) / calls
+
+
+def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu"):
+    """Median seconds of each function of a dict, measured in turns; device: "cpu" or "cuda", where they work.
+
+    Every round calls each function once, on a GPU ten times; rounds go on until `seconds` a function are spent.
     """
     for function in functions.values():  # compile, warm caches and allocator
         function()
         function()
     times = {name: [] for name in functions}
-    spent, count = 0.0, 0
-    while count < least or (spent < seconds * len(functions) and count < most):
+    start, count = time.perf_counter(), 0
+    while count < least or (time.perf_counter() - start < seconds * len(functions) and count < most):
         for name, function in functions.items():
-            start = time.perf_counter()
-            function()
-            elapsed = time.perf_counter() - start
-            times[name].append(elapsed)
-            spent += elapsed
+            times[name].append(seconds_of(function, device))
         count += 1
     return {name: statistics.median(values) for name, values in times.items()}

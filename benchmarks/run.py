@@ -1,13 +1,12 @@
 """make bench: times every case of cases.py against torch eager, prints the table and writes it into results/."""
 
 import argparse
-import math
 import pathlib
-import platform
 import re
 import sys
 
 import measure
+from report import Table, cpu_name, digits, file_name
 
 if __name__ == "__main__":
     measure.start_warm()
@@ -20,21 +19,6 @@ import torch
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEAD = ["case", "MB", "GF", "eager ms", "ours ms", "ratio", "ours GB/s", "ours GF/s", "wanted"]
-
-
-def cpu_name():
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown CPU"
-
-
-def digits(value):
-    """Three significant digits, without an exponent."""
-    if value == 0:
-        return "0"
-    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
 
 
 def wanted(case, ratio):
@@ -57,15 +41,10 @@ def row(case, seconds):
 
 def header(seconds):
     return [
-        f"# CPU, {tile_ops._C.isa()}",
-        "",
         f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
         f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours.",
         "MB and GF: the least that must be moved and computed. Made by `make bench`.",
-        "",
-        "| " + " | ".join(HEAD) + " |",
-        "|---" + "|---:" * (len(HEAD) - 2) + "|---|",
     ]
 
 
@@ -79,18 +58,12 @@ def main():
 
     build_cpp.load()
     torch.manual_seed(0)
-    lines = header(options.seconds)
-    print("\n".join(lines), flush=True)
+    table = Table(f"CPU, {tile_ops._C.isa()}", header(options.seconds), HEAD, {"case", "wanted"})
     for case in cases.all_cases(torch.ops.examples.vector_add):
-        if not re.search(options.only, case.name):
-            continue
-        lines.append("| " + " | ".join(row(case, options.seconds)) + " |")
-        print(lines[-1], flush=True)
+        if re.search(options.only, case.name):
+            table.add(*row(case, options.seconds))
     if not options.only:
-        path = HERE / "results" / f"cpu-{tile_ops._C.isa()}.md"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
-        print(f"written: {path.relative_to(HERE.parent)}")
+        table.write(file_name("cpu", tile_ops._C.isa()))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import tile_ops
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SOURCE = ROOT / "examples" / "cpp"
 FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "examples"
 
 
@@ -25,8 +26,8 @@ def run(*command) -> None:
         raise RuntimeError(f"{' '.join(map(str, command))}\n{done.stdout}")
 
 
-def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy")) -> pathlib.Path:
-    """Configures once, builds what changed; raises RuntimeError with CMake's and the compiler's words."""
+def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOURCE) -> pathlib.Path:
+    """Configures once, builds what changed; gives the first target's library. RuntimeError with CMake's and the compiler's words."""
     options = [f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"]
     options += [f"-DCMAKE_MAKE_PROGRAM={program('ninja')}"]
     if torch.version.cuda:
@@ -38,9 +39,9 @@ def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy")) -> pathlib
     # One process at a time: parts of the test suite that run side by side build in one folder.
     with open(folder / ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        run(program("cmake"), "-S", ROOT / "examples" / "cpp", "-B", folder, "-G", "Ninja", *options)
+        run(program("cmake"), "-S", source, "-B", folder, "-G", "Ninja", *options)
         run(program("cmake"), "--build", folder, "--target", *targets)
-    return folder / "libtile_examples.so"
+    return folder / f"lib{targets[0]}.so"
 
 
 def load() -> pathlib.Path:

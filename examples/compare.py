@@ -33,13 +33,17 @@ def progress(name: str, done: int, total: int) -> None:
     print(f"\r{name:<16} [{'#' * filled}{'.' * (width - filled)}] {done}/{total}{end}", end="", file=sys.stderr, flush=True)
 
 
-def train_both(name, make, loss_of, steps, rate):
-    """{"torch": Run, "tile": Run} after `steps` steps in turns.
+def train_both(name, make, loss_of, steps, rate, device="cpu"):
+    """{"torch": Run, "tile": Run} after `steps` steps in turns on the device.
 
     make(ops) builds the model; loss_of(model, step) is its loss on the batch of that step.
     """
     torch.manual_seed(0)
-    runs = {"torch": Run(make(Torch)), "tile": Run(make(Tile))}
+    with torch.device("cpu"):  # the same first weights for every device
+        runs = {"torch": Run(make(Torch)), "tile": Run(make(Tile))}
+    for run in runs.values():
+        run.model.to(device)
+    finish = torch.cuda.synchronize if torch.device(device).type == "cuda" else lambda: None
     runs["tile"].model.load_state_dict(runs["torch"].model.state_dict())
     optimizers = {
         key: torch.optim.AdamW(run.model.parameters(), rate, betas=(0.9, 0.95), foreach=True) for key, run in runs.items()
@@ -51,11 +55,13 @@ def train_both(name, make, loss_of, steps, rate):
             cool = min(1.0, (steps - step) / (0.4 * steps))
             for group in optimizer.param_groups:
                 group["lr"] = rate * warm * cool
+            finish()
             start = time.perf_counter()
             optimizer.zero_grad()
             loss = loss_of(run.model, step)
             loss.backward()
             optimizer.step()
+            finish()
             run.seconds += time.perf_counter() - start
             run.losses.append(loss.item())
         progress(name, step + 1, steps)

@@ -1,5 +1,10 @@
-"""make demo: two models trained on our operators and on plain torch, their losses compared, and a table of operators."""
+"""make demo: two models trained on our operators and on plain torch, their losses compared, and tables of times.
 
+    python examples/demo.py [--device cpu|cuda]
+
+On a GPU where torch sees one that kernels run on, else on the CPU."""
+
+import argparse
 import pathlib
 import sys
 import time
@@ -18,7 +23,22 @@ import compare  # noqa: E402
 import diffusion  # noqa: E402
 import language  # noqa: E402
 import operator_table  # noqa: E402
+import step_times  # noqa: E402
 from models import Denoiser, Llama  # noqa: E402
+
+OLDEST = (8, 0)  # compute capability that kernels need
+
+
+class NoGpu(Exception):
+    pass
+
+
+def chosen_device(wanted=None):
+    """"cpu" or "cuda"; without a wish a GPU where kernels run on it. Raises NoGpu where one is wanted and not there."""
+    there = torch.cuda.is_available()
+    if wanted == "cuda" and not there:
+        raise NoGpu("--device cuda: torch sees no GPU; `python -m tile_ops doctor` says what is missing")
+    return wanted or ("cuda" if there and torch.cuda.get_device_capability() >= OLDEST else "cpu")
 
 
 def report(name, runs):
@@ -31,35 +51,41 @@ def report(name, runs):
     return {"plain torch": theirs, "tile_ops": ours}
 
 
-def train_language(steps):
+def train_language(steps, device="cpu"):
     text = language.Text()
-    runs = compare.train_both("language model", lambda ops: Llama(ops, len(text.characters)), text.loss, steps, 3e-3)
+    runs = compare.train_both("language model", lambda ops: Llama(ops, len(text.characters)), text.loss, steps, 3e-3, device)
     return text, runs
 
 
-def train_denoiser(steps):
-    return compare.train_both("denoiser", Denoiser, diffusion.loss, steps, 2e-3)
+def train_denoiser(steps, device="cpu"):
+    return compare.train_both("denoiser", Denoiser, diffusion.loss, steps, 2e-3, device)
 
 
-def main():
+def main(device):
     import charts
 
     start = time.perf_counter()
     OUTPUT.mkdir(exist_ok=True)
-    text, runs = train_language(180)
+    where = torch.cuda.get_device_name() if device == "cuda" else f"the CPU, {torch.get_num_threads()} threads"
+    print(f"on {where}; torch {torch.__version__}")
+    text, runs = train_language(180, device)
     curves = report("language model", runs)
     charts.curves(OUTPUT / "language_loss.png", "language model: loss", curves)
     print("  it writes:", *text.sample(runs["tile"].model, "// ", 200).splitlines(), sep="\n    ")
 
-    runs = train_denoiser(220)
+    runs = train_denoiser(220, device)
     curves = report("denoiser", runs)
     charts.curves(OUTPUT / "denoiser_loss.png", "denoiser: loss", curves)
     drawn = diffusion.draw(10, torch.Generator().manual_seed(2))
-    charts.gallery(OUTPUT / "pictures.png", [drawn, diffusion.sample(runs["tile"].model, 10)])
+    charts.gallery(OUTPUT / "pictures.png", [drawn, diffusion.sample(runs["tile"].model, 10).cpu()])
 
-    table, why = operator_table.measure_rows(tick=lambda done, total: compare.progress("operators", done, total))
+    table, problems = step_times.measure_models(device)
+    print("", step_times.text(table, device), *problems, sep="\n")
+    if device == "cpu":
+        print("(torch.compile takes minutes for a whole model on a CPU; on a GPU it is measured too)")
+    table, why = operator_table.measure_rows(tick=lambda done, total: compare.progress("operators", done, total), device=device)
     print()
-    print(operator_table.text(table))
+    print(operator_table.text(table, device))
     if why:
         print(f"torch.compile did not run: {why}")
     print()
@@ -69,7 +95,9 @@ def main():
 
 
 if __name__ == "__main__":
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--device", choices=("cpu", "cuda"), help="a GPU where there is one, else the CPU")
     try:
-        main()
-    except compare.LossesDiffer as problem:
+        main(chosen_device(options.parse_args().device))
+    except (compare.LossesDiffer, NoGpu) as problem:
         sys.exit(str(problem))

@@ -160,6 +160,7 @@ class Denoiser(torch.nn.Module):
     def forward(self, pictures, time):
         frequency = torch.exp(torch.linspace(0, math.log(1000), self.channels // 2, device=time.device))
         waves = time[:, None] * frequency
-        time = self.ops.linear(torch.cat((waves.sin(), waves.cos()), 1), self.time, "silu")
+        waves = torch.cat((waves.sin(), waves.cos()), 1).to(pictures.dtype)
+        time = self.ops.linear(waves, self.time, "silu")
         x = self.second(self.attention(self.first(self.enter(pictures), time)), time)
         return self.leave(self.ops.group_norm_silu(x, self.norm))

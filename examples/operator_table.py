@@ -12,34 +12,92 @@ from models import Tile, Torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
 import measure  # noqa: E402
 
+# What a processor does in milliseconds is too small for a GPU: there a launch would be all that is measured.
+SIZES = {
+    "cpu": dict(
+        rows=2048,
+        columns=1024,
+        batch=2,
+        length=512,
+        image=(2, 128, 64),
+        attended=(1, 8, 512),
+        linear=(512, 512, 2048),
+    ),
+    "cuda": dict(
+        rows=8192,
+        columns=4096,
+        batch=4,
+        length=4096,
+        image=(8, 512, 128),
+        attended=(2, 16, 2048),
+        linear=(4096, 4096, 4096),
+    ),
+}
+DTYPES = {"cpu": torch.float32, "cuda": torch.bfloat16}
 
-def rows():
+
+def rows(device="cpu"):
     """Name, shape, torch's function, ours, arguments."""
-    ops, randn = torch.ops.tile, torch.randn
-    x, w, b = randn(2048, 1024), randn(1024), randn(1024)
-    yield "softmax", "[2048,1024]", lambda x: torch.softmax(x, -1), lambda x: ops.softmax(x, -1), (x,)
-    yield "rms_norm", "[2048,1024]", lambda x, w: F.rms_norm(x, [1024], w, 1e-5), lambda x, w: ops.rms_norm(x, [1024], w, 1e-5), (x, w)
+    ops, dtype = torch.ops.tile, DTYPES[device]
+    size = SIZES[device]
+
+    def randn(*shape):
+        return torch.randn(*shape, device=device).to(dtype)
+
+    m, n = size["rows"], size["columns"]
+    x, w, b = randn(m, n), randn(n), randn(n)
+    yield "softmax", f"[{m},{n}]", lambda x: torch.softmax(x, -1), lambda x: ops.softmax(x, -1), (x,)
     yield (
-        "layer_norm", "[2048,1024]", lambda x, w, b: F.layer_norm(x, [1024], w, b),
-        lambda x, w, b: ops.layer_norm(x, [1024], w, b), (x, w, b),
+        "rms_norm",
+        f"[{m},{n}]",
+        lambda x, w: F.rms_norm(x, [n], w, 1e-5),
+        lambda x, w: ops.rms_norm(x, [n], w, 1e-5),
+        (x, w),
     )
-    angle = torch.outer(torch.arange(512.0), 10000 ** (-torch.arange(0, 64, 2) / 64))
-    q, k = randn(2, 16, 512, 64), randn(2, 4, 512, 64)
-    yield "rope", "q[2,16,512,64] k[2,4,512,64]", Torch.rope, Tile.rope, (q, k, angle.cos(), angle.sin())
-    image, scale, shift = randn(2, 128, 64, 64), randn(128), randn(128)
     yield (
-        "group_norm + silu", "[2,128,64,64]", lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
-        lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"), (image, scale, shift),
+        "layer_norm",
+        f"[{m},{n}]",
+        lambda x, w, b: F.layer_norm(x, [n], w, b),
+        lambda x, w, b: ops.layer_norm(x, [n], w, b),
+        (x, w, b),
     )
-    q, k, v = (randn(1, 8, 512, 64) for _ in range(3))
+    batch, length = size["batch"], size["length"]
+    angle = torch.outer(torch.arange(float(length)), 10000 ** (-torch.arange(0, 64, 2) / 64)).to(device)
+    q, k = randn(batch, 16, length, 64), randn(batch, 4, length, 64)
+    tables = angle.cos().to(dtype), angle.sin().to(dtype)
     yield (
-        "attention, causal", "[1,8,512,64]", lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
-        lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0], (q, k, v),
+        "rope",
+        f"q[{batch},16,{length},64] k[{batch},4,{length},64]",
+        Torch.rope,
+        Tile.rope,
+        (q, k, *tables),
     )
-    x, w, b = randn(512, 512), randn(2048, 512), randn(2048)
+    count, channels, side = size["image"]
+    image, scale, shift = randn(count, channels, side, side), randn(channels), randn(channels)
     yield (
-        "linear + gelu", "[512,512] x [512,2048]", lambda x, w, b: F.gelu(F.linear(x, w, b)),
-        lambda x, w, b: tile_ops.linear(x, w, b, "gelu"), (x, w, b),
+        "group_norm + silu",
+        f"[{count},{channels},{side},{side}]",
+        lambda x, w, b: F.silu(F.group_norm(x, 32, w, b)),
+        lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
+        (image, scale, shift),
+    )
+    batch, heads, length = size["attended"]
+    q, k, v = (randn(batch, heads, length, 64) for _ in range(3))
+    yield (
+        "attention, causal",
+        f"[{batch},{heads},{length},64]",
+        lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True),
+        lambda q, k, v: ops.attention(q, k, v, is_causal=True)[0],
+        (q, k, v),
+    )
+    m, k, n = size["linear"]
+    x, w, b = randn(m, k), randn(n, k) * k**-0.5, randn(n)
+    yield (
+        "linear + gelu",
+        f"[{m},{k}] x [{k},{n}]",
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        lambda x, w, b: tile_ops.linear(x, w, b, "gelu"),
+        (x, w, b),
     )
 
 
@@ -47,34 +105,48 @@ def parts(result):
     return result if isinstance(result, tuple) else (result,)
 
 
-def measure_rows(seconds=0.3, compiled=True, tick=lambda done, total: None):
+def measure_rows(seconds=0.3, compiled=True, tick=lambda done, total: None, device="cpu"):
     """A row of text an operator, and why torch.compile's column is empty where it is."""
     table, why = [], ""
-    all_rows = list(rows())
     torch.manual_seed(0)
-    for i, (name, shape, theirs, ours, arguments) in enumerate(all_rows):
+    total = sum(1 for _ in rows("cpu"))
+    for i, (name, shape, theirs, ours, arguments) in enumerate(rows(device)):
         exact = parts(theirs(*(argument.double() for argument in arguments)))
         error = max((a - b).abs().max().item() for a, b in zip(parts(ours(*arguments)), exact))
+        del exact
         functions = {"eager": lambda: theirs(*arguments), "ours": lambda: ours(*arguments)}
         if compiled and not why:
             try:
                 torch._dynamo.reset()
                 function = torch.compile(theirs, dynamic=False)
-                function(*arguments)
+                with measure.time_limit(120):
+                    function(*arguments)
                 functions["compile"] = lambda: function(*arguments)
             except Exception as problem:  # no compiler on this machine, or inductor does not know it
-                why = (str(problem).strip().splitlines() or [type(problem).__name__])[0]
+                why = measure.reason(problem)
         with torch.no_grad():
-            times = measure.rounds_of(functions, seconds)
+            times = measure.rounds_of(functions, seconds, device=device)
         show = [f"{1e3 * times[key]:.3f}" if key in times else "-" for key in ("eager", "compile", "ours")]
         table.append([name, shape, *show, f"{error:.1e}"])
-        tick(i + 1, len(all_rows))
+        tick(i + 1, total)
     return table, why
 
 
-def text(table):
-    """Aligned columns."""
-    head = ["operator (float32)", "shape", "eager ms", "compile ms", "ours ms", "max error"]
+def aligned(head, table):
+    """Lines of columns; the first two are texts."""
     widths = [max(len(line[i]) for line in [head, *table]) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *table]
-    return "\n".join("  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))) for line in lines)
+    return "\n".join(
+        "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
+        for line in lines
+    )
+
+
+def dtype_name(device):
+    return str(DTYPES[device]).removeprefix("torch.")
+
+
+def text(table, device="cpu"):
+    return aligned(
+        [f"operator ({dtype_name(device)})", "shape", "eager ms", "compile ms", "ours ms", "max error"], table
+    )

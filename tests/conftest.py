@@ -1,4 +1,4 @@
-"""Options of the suite (--shard, --long, --device, --seed), one seed for each test, seconds for each folder."""
+"""Options of the suite (--shard, --done, --long, --device, --seed), one seed for each test, seconds for each folder."""
 
 import collections
 import contextlib
@@ -19,6 +19,7 @@ pytest_plugins = ["googletest"]
 def pytest_addoption(parser):
     group = parser.getgroup("tile_ops")
     group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
+    group.addoption("--done", metavar="FILE", help="leave out the tests that FILE names, and add to it those that pass: goes on where a run ended")
     group.addoption("--long", action="store_true", help="full counts of random cases (also TILE_LONG=1)")
     group.addoption("--device", default="cpu", help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
     group.addoption("--seed", type=int, help="this seed for every test, instead of one made of the test's name")
@@ -43,6 +44,11 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    deal(config, items)
+    leave_out_done(config, items)  # after the dealing, which thus stays the same
+
+
+def deal(config, items):
     """Deals the tests out like cards, so that neighbours, which cost about the same, go to different shards."""
     index, count = config.shard
     if count == 1:
@@ -55,6 +61,25 @@ def pytest_collection_modifyitems(config, items):
         item.shard = units[name] % count
     config.hook.pytest_deselected(items=[item for item in items if item.shard != index])
     items[:] = [item for item in items if item.shard == index]
+
+
+def leave_out_done(config, items):
+    path = config.getoption("done")
+    done = set(pathlib.Path(path).read_text().splitlines()) if path and os.path.exists(path) else set()
+    if done:
+        config.hook.pytest_deselected(items=[item for item in items if item.nodeid in done])
+        items[:] = [item for item in items if item.nodeid not in done]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    item.failed = getattr(item, "failed", False) or report.failed
+    path = item.config.getoption("done")
+    if path and report.when == "teardown" and not item.failed:
+        with open(path, "a") as done:  # at once: the run may be ended at any time
+            done.write(item.nodeid + "\n")
+    return report
 
 
 @pytest.fixture

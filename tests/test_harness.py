@@ -33,6 +33,18 @@ def test_shard_that_does_not_exist():
     assert "--shard 4/3: expected I/N with 1 <= I <= N, as in --shard 2/4" in done.stderr
 
 
+def test_a_run_goes_on_where_one_ended(tmp_path):
+    (tmp_path / "tests").mkdir()
+    for name in ("conftest.py", "googletest.py"):
+        (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
+    (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["tests"]\n')
+    (tmp_path / "tests" / "test_two.py").write_text("def test_good(): pass\ndef test_bad(): assert 0\n")
+    command = [sys.executable, "-m", "pytest", "tests", "--done", "done.txt"]
+    first, second = (subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout for _ in range(2))
+    assert (tmp_path / "done.txt").read_text() == "tests/test_two.py::test_good\n"
+    assert "1 failed, 1 passed" in first and "1 failed, 1 deselected" in second
+
+
 @pytest.mark.parametrize("turn", [0, 1])
 def test_every_test_starts_from_its_seed(turn, seed):
     assert torch.initial_seed() == seed

@@ -1,0 +1,318 @@
+"""The cases of the GPU table: what is computed, on what, against whom, and the bars."""
+
+import dataclasses
+import functools
+import pathlib
+import sys
+from typing import Callable
+
+import torch
+from tile_ops import _C
+from torch.nn import functional as F
+
+ops = torch.ops.tile
+bf16, device = torch.bfloat16, "cuda"
+
+
+@dataclasses.dataclass
+class Work:
+    """Tensors made, and what is timed on them."""
+
+    ours: Callable
+    bytes: float  # read and written once
+    flops: float
+    peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
+
+
+@dataclasses.dataclass
+class Case:
+    name: str
+    make: Callable[[], Work]
+    share: float | None = None  # at least so much of the speed of a copy of the same bytes
+    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
+    microseconds: float | None = None  # at most
+    launches: int | None = None  # at most
+    product: bool = False  # multiplies matrices: takes longer than the host's work, and is not captured
+
+
+def random(*shape, channels_last=False):
+    tensor = torch.randn(*shape, device=device, dtype=bf16)
+    return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
+
+
+def compiled(function, *inputs):
+    function = torch.compile(function, dynamic=False)
+    return lambda: function(*inputs)
+
+
+def gradient(function, inputs, grads, other=()):
+    """A call of the backward alone of function(*inputs, *other)."""
+    inputs = [x.detach().requires_grad_() for x in inputs]
+    out = function(*inputs, *other)
+    return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
+
+
+def peers_of(function, inputs, other=(), grads=None, **more):
+    """Eager and torch.compile of the function; with grads their backward."""
+    if grads is None:
+        both = {
+            "eager": lambda: lambda: function(*inputs, *other),
+            "torch.compile": lambda: compiled(function, *inputs, *other),
+        }
+    else:
+        both = {
+            "eager": lambda: gradient(function, inputs, grads, other),
+            "torch.compile": lambda: gradient(torch.compile(function, dynamic=False), inputs, grads, other),
+        }
+    return both | more
+
+
+def liger(make):
+    """A peer by Liger, where that is installed; {} where it is not."""
+    try:
+        import liger_kernel.ops  # noqa: F401
+    except ImportError:
+        return {}
+    return {"Liger": make}
+
+
+CHAIN = """kernel chain(%x: array<bf16,1>, %y: array<bf16,1>, %z: array<bf16,1>) {
+  %i: i32 = bid {axis=0}
+  %a: bf16[2048] = load %x, %i {pad=0.0, shape=[2048], steps=[2048]}
+  %b: bf16[2048] = load %y, %i {pad=0.0, shape=[2048], steps=[2048]}
+  %c: bf16[2048] = add %a, %b
+  %d: bf16[2048] = mul %c, %b
+  %e: bf16[2048] = sub %d, %a
+  %f: bf16[2048] = maximum %e, %b
+  %g: bf16[2048] = add %f, %a
+  %h: bf16[2048] = mul %g, %g
+  store %z, %h, %i {steps=[2048]}
+}"""
+
+
+def chain(x, y):
+    return (torch.maximum((x + y) * y - x, y) + x).square()
+
+
+def vector_add():
+    """The kernel of examples/cpp, which is built here."""
+    sys.path.append(str(pathlib.Path(__file__).resolve().parent.parent / "examples"))
+    import build_cpp
+
+    build_cpp.load()
+    return torch.ops.examples.vector_add
+
+
+def elementwise_cases():
+    def add():
+        x, y, own = random(1 << 28), random(1 << 28), vector_add()
+        torch.testing.assert_close(own(x, y)[-64:], (x + y)[-64:])
+        return Work(lambda: own(x, y), 6 * x.numel(), x.numel(), {"eager": lambda: lambda: x + y})
+
+    def chained():
+        x, y = random(1 << 28), random(1 << 28)
+        z = torch.empty_like(x)
+        call = lambda: _C.run_ir(CHAIN, [x.numel() // 2048, 1, 1], [x, y, z], True)  # noqa: E731
+        call()
+        torch.testing.assert_close(z[:64], chain(x, y)[:64])
+        return Work(call, 6 * x.numel(), 6 * x.numel(), peers_of(chain, (x, y)))
+
+    yield Case("vector add of 2^28 elements (a user's kernel)", add, share=0.97)
+    yield Case("chain of 6 ops on 2^28 elements", chained, share=0.97)
+
+
+def softmax_work(rows, columns, backward):
+    x, g = random(rows, columns), random(rows, columns)
+
+    def theirs(x):
+        return x.softmax(1)
+
+    if not backward:
+        return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers_of(theirs, (x,)))
+    y = theirs(x)
+    return Work(
+        lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers_of(theirs, (x,), grads=g)
+    )
+
+
+def softmax_cases():
+    for backward in (False, True):
+        make = functools.partial(softmax_work, 8192, 8192, backward)
+        yield Case(f"softmax 8192², {'backward' if backward else 'forward'}", make, share=0.97)
+
+
+def rms_norm_work(rows, columns, backward):
+    x, g, w = random(rows, columns), random(rows, columns), random(columns)
+    rstd = torch.rsqrt(x.float().square().mean(1, True) + 1e-5)
+
+    def theirs(x, w):
+        return F.rms_norm(x, [columns], w, 1e-5)
+
+    def ligers(x, w):
+        from liger_kernel.ops.rms_norm import LigerRMSNormFunction
+
+        return LigerRMSNormFunction.apply(x, w, 1e-5, 0.0, "llama", False)
+
+    if not backward:
+        peers = peers_of(theirs, (x, w), **liger(lambda: lambda: ligers(x, w)))
+        return Work(lambda: ops.rms_norm(x, [columns], w, 1e-5), 4 * x.numel(), 4 * x.numel(), peers)
+    peers = peers_of(theirs, (x, w), grads=g, **liger(lambda: gradient(ligers, (x, w), g)))
+    ours = lambda: ops.rms_norm_backward(g, x, [columns], w, rstd, [True, True])  # noqa: E731
+    return Work(ours, 6 * x.numel(), 9 * x.numel(), peers)
+
+
+def layer_norm_work(rows, columns, backward):
+    x, g, w, b = random(rows, columns), random(rows, columns), random(columns), random(columns)
+    mean, rstd = x.float().mean(1, True), torch.rsqrt(x.float().var(1, unbiased=False, keepdim=True) + 1e-5)
+
+    def theirs(x, w, b):
+        return F.layer_norm(x, [columns], w, b)
+
+    def ligers(x, w, b):
+        from liger_kernel.ops.layer_norm import LigerLayerNormFunction
+
+        return LigerLayerNormFunction.apply(x, w, b, 1e-5)
+
+    if not backward:
+        peers = peers_of(theirs, (x, w, b), **liger(lambda: lambda: ligers(x, w, b)))
+        return Work(lambda: ops.layer_norm(x, [columns], w, b), 4 * x.numel(), 7 * x.numel(), peers)
+    peers = peers_of(theirs, (x, w, b), grads=g, **liger(lambda: gradient(ligers, (x, w, b), g)))
+    ours = lambda: ops.layer_norm_backward(g, x, [columns], w, b, mean, rstd, [True] * 3)  # noqa: E731
+    return Work(ours, 6 * x.numel(), 11 * x.numel(), peers)
+
+
+def norm_cases():
+    for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
+        for name, work, share, less in (
+            ("rms_norm", rms_norm_work, 0.97, 0.80),
+            ("layer_norm", layer_norm_work, 0.92, 0.75),
+        ):
+            make = functools.partial(work, rows, columns)
+            yield Case(f"{name} [{rows},{columns}], forward", functools.partial(make, False), share=share)
+            yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), share=less)
+
+
+def rotated(q, k, cos, sin):
+    def turn(x):
+        first, second = x.chunk(2, -1)
+        return torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+
+    return turn(q), turn(k)
+
+
+def rope_work(order, backward, batch=4, length=4096):
+    def heads(count):
+        return (
+            random(batch, count, length, 128)
+            if order == "BHSD"
+            else random(batch, length, count, 128).transpose(1, 2)
+        )
+
+    def ligers(q, k, cos, sin):
+        from liger_kernel.ops.rope import LigerRopeFunction
+
+        return LigerRopeFunction.apply(q, k, torch.cat((cos, cos), 1)[None], torch.cat((sin, sin), 1)[None])
+
+    q, k, cos, sin = heads(32), heads(8), random(length, 64), random(length, 64)
+    count = q.numel() + k.numel()
+    if not backward:
+        peers = peers_of(rotated, (q, k), (cos, sin), **liger(lambda: lambda: ligers(q, k, cos, sin)))
+        return Work(lambda: ops.rope(q, k, cos, sin), 4 * count, 3 * count, peers)
+    grads = tuple(torch.randn_like(x) for x in (q, k))
+    peers = peers_of(
+        rotated,
+        (q, k),
+        (cos, sin),
+        grads,
+        **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin))),
+    )
+    ours = lambda: ops.rope_backward(*grads, cos, sin, False, None, None, [True, True])  # noqa: E731
+    return Work(ours, 4 * count, 3 * count, peers)
+
+
+def rope_cases():
+    for order in ("BHSD", "BSHD"):
+        for backward in (False, True):
+            name = f"rope q[4,32,4096,128] k[4,8,…] {order}, {'backward' if backward else 'forward'}"
+            yield Case(name, functools.partial(rope_work, order, backward), share=0.97, launches=1)
+
+
+def group_norm_work(n, c, size, last, backward):
+    x, w, b = random(n, c, size, size, channels_last=last), random(c), random(c)
+
+    def theirs(x, w, b):
+        return F.silu(F.group_norm(x, 32, w, b))
+
+    if not backward:
+        ours = lambda: ops.group_norm(x, 32, w, b, activation="silu")  # noqa: E731
+        return Work(ours, 4 * x.numel(), 10 * x.numel(), peers_of(theirs, (x, w, b)))
+    groups = x.float().reshape(n, 32, -1)
+    mean, rstd = groups.mean(2), torch.rsqrt(groups.var(2, unbiased=False) + 1e-5)
+    g = torch.randn_like(x)
+    ours = lambda: ops.group_norm_backward(g, x, 32, w, b, "silu", mean, rstd, [True] * 3)  # noqa: E731
+    return Work(ours, 6 * x.numel(), 20 * x.numel(), peers_of(theirs, (x, w, b), grads=g))
+
+
+def group_norm_cases():
+    for n, c, size in ((16, 320, 64), (4, 128, 512), (8, 512, 128), (2, 1280, 16)):
+        small = size == 16
+        for last in (False, True):
+            name = f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}"
+            make, ratios = functools.partial(group_norm_work, n, c, size, last), {"torch.compile": 1.8}
+            yield Case(
+                f"{name}, forward",
+                functools.partial(make, False),
+                0.80,
+                ratios,
+                8.0 if small else None,
+                1 if small else None,
+            )
+            yield Case(
+                f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None
+            )
+
+
+def matmul_work(n):
+    a, b = random(n, n), random(n, n)
+    return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, {"cuBLAS": lambda: lambda: a @ b})
+
+
+def attention_work(depth, causal, backward, batch=2, length=4096):
+    q, k, v = (random(batch, 16, length, depth) for _ in range(3))
+    flops = 4 * batch * 16 * length * length * depth // (2 if causal else 1)
+
+    def theirs(q, k, v):
+        with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    def ours(q, k, v):
+        return ops.attention(q, k, v, is_causal=causal)[0]
+
+    if not backward:
+        return Work(
+            lambda: ours(q, k, v), 8 * q.numel(), flops, {"FlashAttention-2": lambda: lambda: theirs(q, k, v)}
+        )
+    g = torch.randn_like(q)
+    peers = {"FlashAttention-2": lambda: gradient(theirs, (q, k, v), g)}
+    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers)
+
+
+def product_cases():
+    for n in (1024, 4096, 8192):
+        yield Case(
+            f"matmul {n}³",
+            functools.partial(matmul_work, n),
+            ratios={"cuBLAS": 0.55} if n > 1024 else {},
+            product=True,
+        )
+    for depth in (64, 128):
+        for causal in (False, True):
+            for backward in (False, True):
+                name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, {'backward' if backward else 'forward'}"
+                make = functools.partial(attention_work, depth, causal, backward)
+                yield Case(name, make, ratios={"FlashAttention-2": 1.0}, product=True)
+
+
+def all_cases():
+    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
+        yield from family()

@@ -1,0 +1,219 @@
+"""The host's time of a warm call, from Python and from C++: torch.add beside operators of one result and raw kernels.
+
+    python benchmarks/host.py [--write] [--device cpu]
+
+Tensors are small, so that the GPU is done before the next call; median of interleaved rounds, in each of which the queue
+stays short. --device cpu: the whole call, its work included, to try this program. --write: results/host-<chip>.md."""
+
+import argparse
+import dataclasses
+import gc
+import pathlib
+import statistics
+import sys
+import time
+from typing import Callable
+
+import measure
+import raw_launch
+import torch
+from report import Table, cpu_name, driver, file_name
+from torch.nn import functional as F
+
+HEAD = ["call", "tensors", "us", "beside the first", "us with gradient", "beside the first", "bars"]
+COUNT, ROUNDS = 200, 25
+SECONDS = 60  # of each part of the table
+
+
+@dataclasses.dataclass
+class Call:
+    """make(inputs) gives a function of a count that returns nanoseconds a call."""
+
+    name: str
+    tensors: int
+    make: Callable
+    allowed: float | None = None  # microseconds more than the first call of the part
+    share: float | None = None  # or at most so much of its time
+
+
+def repeated(call):
+    """A call of Python, timed."""
+
+    def run(count):
+        start = time.perf_counter_ns()
+        for _ in range(count):
+            call()
+        return (time.perf_counter_ns() - start) / count
+
+    return run
+
+
+def python_calls():
+    ops = torch.ops
+
+    def triton(x, y, w):
+        import triton_add
+
+        return repeated(lambda: triton_add.add(x, y))
+
+    yield Call("torch.add", 3, lambda x, y, w: repeated(lambda: torch.add(x, y)))
+    yield Call("ours, a kernel of 3 tensors", 3, lambda x, y, w: repeated(lambda: ops.bench.add(x, y)), 0.5)
+    yield Call(
+        "ours, a kernel of 10 tensors", 10, lambda x, y, w: repeated(lambda: ops.bench.add9(x, *[y] * 8)), 0.5
+    )
+    yield Call("ours, softmax", 2, lambda x, y, w: repeated(lambda: ops.tile.softmax(x, 1)), 0.5)
+    yield Call(
+        "ours, rms_norm", 3, lambda x, y, w: repeated(lambda: ops.tile.rms_norm(x, [64], w, 1e-5)), 0.5
+    )
+    yield Call("torch.softmax", 2, lambda x, y, w: repeated(lambda: torch.softmax(x, 1)))
+    yield Call("torch's rms_norm", 3, lambda x, y, w: repeated(lambda: F.rms_norm(x, [64], w, 1e-5)))
+    yield Call("Triton, a kernel of 3 tensors", 3, triton)
+
+
+def cpp_calls():
+    def of(what):
+        return lambda x, y, w: lambda count: torch.ops.bench.time_calls(what, x, y, count)
+
+    yield Call("at::add", 3, of("at::add"))
+    yield Call("ours, a kernel of 3 tensors", 3, of("add"), 0)
+    yield Call("ours, a kernel of 10 tensors", 10, of("add9"), 0)
+    yield Call("ours, softmax", 2, of("softmax"), 0)
+    yield Call("ours, rms_norm", 3, of("rms_norm"), 0)
+    yield Call("at::softmax", 2, of("at::softmax"))
+
+
+def raw_calls():
+    yield Call(
+        "torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0]))
+    )
+    yield Call(
+        "tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5
+    )
+
+
+def medians(runs, synchronize):
+    """Nanoseconds a call of each of a dict, in turns."""
+    for run in runs.values():
+        run(20)
+    taken = {name: [] for name in runs}
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(ROUNDS):
+            for name, run in runs.items():
+                synchronize()
+                taken[name].append(run(COUNT))
+    finally:
+        gc.enable()
+        synchronize()
+    return {name: statistics.median(values) for name, values in taken.items()}
+
+
+def measured(calls, grad, device, complain):
+    """Microseconds of each call that runs here."""
+    synchronize = torch.cuda.synchronize if device == "cuda" else lambda: None
+    x = torch.randn(64, 64, device=device, requires_grad=grad)
+    y, w = torch.randn(64, 64, device=device), torch.randn(64, device=device)
+    runs = {}
+    with torch.set_grad_enabled(grad):
+        for call in calls:
+            try:
+                run = call.make(x, y, w)
+                run(3)
+                synchronize()
+                runs[call.name] = run
+            except Exception as error:  # a peer that is not installed
+                complain(f"{call.name} is left out: {measure.reason(error)}")
+        return {name: 1e-3 * value for name, value in medians(runs, synchronize).items()}
+
+
+def bar(call, own, first):
+    """Its bar, from times without and with a gradient beside those of the first call."""
+    pairs = [(a, b) for a, b in zip(own, first) if a is not None and b is not None]
+    if not pairs or (call.allowed is None and call.share is None):
+        return ""
+    if call.share is not None:
+        text, reached = f"{call.share:g} of the first", all(a <= call.share * b for a, b in pairs)
+    else:
+        text, reached = (
+            f"the first + {call.allowed:g} us" if call.allowed else "the first",
+            all(a <= b + call.allowed for a, b in pairs),
+        )
+    return text + ("" if reached else ", missed")
+
+
+def rows(part, calls, device, grads=(False, True)):
+    """The rows of a part of the table; a part that fails is one row that says so."""
+    complain = lambda text: print(f"{part}: {text}", file=sys.stderr, flush=True)  # noqa: E731
+    calls = list(calls)
+    try:
+        with measure.time_limit(SECONDS):
+            found = [
+                measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads
+            ]
+    except Exception as error:
+        yield [f"{part}: failed, {measure.reason(error)}"]
+        return
+    found += [{}] * (2 - len(found))
+    first = [times.get(calls[0].name) for times in found]
+    for call in calls:
+        own = [times.get(call.name) for times in found]
+        if own == [None, None]:
+            continue
+        cells = [f"{part}: {call.name}", str(call.tensors)]
+        for a, b in zip(own, first):
+            cells += [
+                "" if a is None else f"{a:.2f}",
+                "" if a is None or b is None or call is calls[0] else f"{a - b:+.2f}",
+            ]
+        yield [*cells, bar(call, own, first)]
+
+
+def load_operators():
+    """torch.ops.bench of benchmarks/cpp, built as a user's library is; why not, where that fails."""
+    root = pathlib.Path(__file__).resolve().parent.parent
+    sys.path.append(str(root / "examples"))
+    import build_cpp
+
+    try:
+        library = build_cpp.build(
+            build_cpp.FOLDER.parent / "benchmarks", ("host_costs",), root / "benchmarks" / "cpp"
+        )
+        torch.ops.load_library(str(library))
+    except (RuntimeError, OSError) as error:
+        print(f"benchmarks/cpp is not built, and its rows are left out: {error}", file=sys.stderr, flush=True)
+
+
+def main():
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("--write", action="store_true", help="write the table into results/")
+    options.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    options = options.parse_args()
+    if options.device == "cuda" and not torch.cuda.is_available():
+        sys.exit("benchmarks/host.py needs a GPU that torch sees; --device cpu times whole calls on the CPU")
+    load_operators()
+    where = (
+        f"{torch.cuda.get_device_name()}, driver {driver()}"
+        if options.device == "cuda"
+        else "no GPU: whole calls, with their work"
+    )
+    words = [
+        f"{cpu_name()}; {where}; torch {torch.__version__}. The host's microseconds of a warm call on float32 [64,64], medians of",
+        f"{ROUNDS} interleaved rounds of {COUNT} calls. tensors: those that a kernel reads and writes. beside the first: what a call costs more",
+        "than the first of its part. Made by `python benchmarks/host.py --write`.",
+    ]
+    table = Table("The host's time of a call", words, HEAD, {"call", "bars"})
+    parts = [("Python", python_calls(), (False, True)), ("C++", cpp_calls(), (False, True))]
+    if options.device == "cuda":
+        parts.append(("CUDA C++ from a string", raw_calls(), (False,)))
+    for part, calls, grads in parts:
+        for cells in rows(part, calls, options.device, grads):
+            table.add(*cells)
+    if options.write and options.device == "cuda":
+        table.write(file_name("host", torch.cuda.get_device_name()))
+
+
+if __name__ == "__main__":
+    main()

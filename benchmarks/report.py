@@ -1,0 +1,71 @@
+"""Tables of times: printed row by row, and written into results/; what the machine is called."""
+
+import math
+import pathlib
+import platform
+import re
+import subprocess
+
+RESULTS = pathlib.Path(__file__).resolve().parent / "results"
+
+
+def digits(value):
+    """Three significant digits, without an exponent."""
+    if value == 0:
+        return "0"
+    return f"{value:.{max(0, 2 - math.floor(math.log10(abs(value))))}f}"
+
+
+def cpu_name():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown CPU"
+
+
+def driver():
+    command = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[0]
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return "unknown"
+
+
+def file_name(kind, chip):
+    """results/<kind>-<chip>.md: gpu-h200.md of "NVIDIA H200"."""
+    return RESULTS / f"{kind}-{re.sub(r'[^a-z0-9]+', '-', chip.lower().replace('nvidia', '')).strip('-')}.md"
+
+
+class Table:
+    """Markdown. `head` names the columns; those of `words` are texts, the others numbers."""
+
+    def __init__(self, title, lines, head, words):
+        self.lines = [f"# {title}", "", *lines, "", self._line(head)]
+        self.lines.append("|" + "".join("---|" if name in words else "---:|" for name in head))
+        self.columns = len(head)
+        print("\n".join(self.lines), flush=True)
+
+    @staticmethod
+    def _line(cells):
+        return "| " + " | ".join(cells) + " |"
+
+    def add(self, *cells):
+        """A row; cells that are left out at its end are empty."""
+        cells = [cell.replace("|", "/") for cell in cells]
+        self.lines.append(self._line([*cells, *[""] * (self.columns - len(cells))]))
+        print(self.lines[-1], flush=True)
+
+    def write(self, path):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("\n".join(self.lines) + "\n")
+        print(f"written: {path.relative_to(RESULTS.parent.parent)}")
+
+
+def read(path):
+    """(the lines above the table, {case: {column: text}}) of such a file."""
+    lines = path.read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    return [line for line in lines if not line.startswith("|")], {
+        row[0]: dict(zip(rows[0], row)) for row in rows[2:]
+    }

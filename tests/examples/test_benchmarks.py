@@ -1,0 +1,227 @@
+"""The scripts of benchmarks/: cases compute what their peers do, bars are judged, logs are read, limits hold, pictures drawn."""
+
+import os
+import time
+
+import pytest
+import torch
+
+
+@pytest.fixture
+def cases(device, monkeypatch):
+    """gpu_cases on the device of the run."""
+    import gpu_cases
+
+    monkeypatch.setattr(gpu_cases, "device", device.type)
+    return gpu_cases
+
+
+def work_of(cases, name, backward):
+    return {
+        "softmax": lambda: cases.softmax_work(33, 70, backward),
+        "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
+        "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
+        "rope BHSD": lambda: cases.rope_work("BHSD", backward, 1, 10),
+        "rope BSHD": lambda: cases.rope_work("BSHD", backward, 1, 10),
+        "group_norm": lambda: cases.group_norm_work(2, 64, 5, False, backward),
+        "group_norm channels_last": lambda: cases.group_norm_work(2, 64, 5, True, backward),
+        "attention": lambda: cases.attention_work(64, False, backward, 1, 40),
+        "attention causal": lambda: cases.attention_work(64, True, backward, 1, 40),
+    }[name]()
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "softmax",
+        "rms_norm",
+        "layer_norm",
+        "rope BHSD",
+        "rope BSHD",
+        "group_norm",
+        "group_norm channels_last",
+        "attention",
+        "attention causal",
+    ],
+)
+def test_a_case_and_its_peer_compute_the_same(cases, name, backward):
+    work = work_of(cases, name, backward)
+    peer = work.peers.get("eager") or work.peers["FlashAttention-2"]
+    ours, theirs = (
+        result if isinstance(result, (tuple, list)) else (result,) for result in (work.ours(), peer()())
+    )
+    assert work.bytes > 0 and work.flops > 0 and len(ours) == len(theirs)
+    for a, b in zip(ours, theirs):  # bfloat16, in which torch computes more coarsely
+        torch.testing.assert_close(a, b, rtol=3e-2, atol=3e-2 * b.abs().max().item())
+
+
+def test_matmul_and_its_peer(cases):
+    work = cases.matmul_work(60)
+    torch.testing.assert_close(work.ours(), work.peers["cuBLAS"]()(), rtol=1e-2, atol=1e-1)
+
+
+def test_every_case_has_a_colour_and_a_name_of_its_own(cases):
+    import roofline
+
+    names = [case.name for case in cases.all_cases()]
+    assert len(set(names)) == len(names) > 40
+    assert {roofline.family(name) for name in names} == set(roofline.COLOURS)
+
+
+def test_bars():
+    import gpu
+    import gpu_cases
+
+    case = gpu_cases.Case("x", None, share=0.8, ratios={"torch.compile": 1.8}, microseconds=8, launches=1)
+    assert (
+        gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1)
+        == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
+    )
+    missed = "0.8 of copy, missed; 1.8x torch.compile, missed; 8 us, missed; 1 launch wanted, 2 seen, missed"
+    assert gpu.bars(case, 9.0, 6.0, {"torch.compile": 14.0}, 2) == missed
+    assert (
+        gpu.bars(case, 7.0, 6.0, {}, None)
+        == "0.8 of copy; 1.8x torch.compile not measured; 8 us; 1 launch not counted"
+    )
+    assert gpu.bars(gpu_cases.Case("x", None), 7.0, 6.0, {}, None) == ""
+
+
+def test_a_peer_that_fails_is_left_out():
+    import gpu
+    import gpu_cases
+
+    def broken():
+        raise RuntimeError("no compiler\nand more")
+
+    said = []
+    work = gpu_cases.Work(None, 1, 1, {"torch.compile": broken})
+    assert gpu.made_peers(gpu_cases.Case("x", None), work, said.append) == {}
+    assert said == ["x: torch.compile is left out: no compiler"]
+
+
+def test_limits_of_time_nest():
+    import measure
+
+    with pytest.raises(TimeoutError, match="takes longer than 0.2 s"):
+        with measure.time_limit(0.2):
+            with pytest.raises(TimeoutError, match="takes longer than 0.05 s"):
+                with measure.time_limit(0.05):
+                    time.sleep(5)
+            time.sleep(5)
+    with measure.time_limit(0.05):
+        pass
+    time.sleep(0.1)  # nothing comes later
+
+
+def test_the_log_of_a_compile_is_read():
+    import compile_times
+
+    log = """== forward
+tile: softmax: traced in 2.0 ms
+tile: softmax: compiled for sm_90 and loaded on device 0 in 81.5 ms, NVRTC 78.0 ms of it
+==
+tile: other: traced in 9.0 ms
+== backward
+tile: sum: traced in 1.5 ms
+tile: sum: compiled for sm_90 and loaded on device 0 in clusters of 8 blocks in 3.5 ms, from the cache 1.0 ms of it
+"""
+    assert compile_times.read_log(log) == {
+        "forward": [{"trace": 2.0, "load": 81.5, "nvrtc": 78.0, "cached": False}],
+        "backward": [{"trace": 1.5, "load": 3.5, "nvrtc": 1.0, "cached": True}],
+    }
+
+
+def test_a_row_of_compile_times():
+    import compile_times
+
+    def side(first, load, cached):
+        log = [{"trace": 2.0, "load": load, "nvrtc": load - 1, "cached": cached}]
+        return {"forward": {"first": first, "again": 0.5, "kernels": 0, "log": log}}
+
+    pairs = [(side(90.5, 80.0, False), side(4.5, 1.0, True))]
+    assert compile_times.cells_of("softmax", "forward", pairs) == [
+        "softmax, forward",
+        "1",
+        "90.0",
+        "82.0",
+        "79.0",
+        "4.00",
+        "3.00",
+        "150; 5 cached",
+    ]
+    pairs = [(side(990.5, 980.0, False), side(90.5, 80.0, False))]
+    assert (
+        compile_times.cells_of("softmax", "forward", pairs)[-1]
+        == "150, missed; 5 cached, missed; compiled again, missed"
+    )
+
+
+@pytest.mark.slow  # starts processes
+def test_compile_times_without_a_gpu(tmp_path):
+    import compile_times
+
+    core = min(os.sched_getaffinity(0))
+    found = compile_times.process("softmax", "meta", core, str(tmp_path), False)
+    again = compile_times.process("softmax", "meta", core, str(tmp_path), True)
+    assert found["forward"]["kernels"] == found["backward"]["kernels"] == 1 and found["nvrtc"] > 0
+    assert again["forward"]["first"] < found["forward"]["first"]
+
+
+def test_rows_of_the_host_s_times():
+    import host
+
+    def call(name, milliseconds, **more):
+        return host.Call(name, 3, lambda *_: lambda count: milliseconds * 1e6, **more)
+
+    def broken(*_):
+        raise ImportError("No module named 'triton'")
+
+    calls = [
+        call("torch.add", 1e-3),
+        call("good", 1.4e-3, allowed=0.5),
+        call("bad", 1.6e-3, allowed=0.5),
+        host.Call("gone", 3, broken),
+    ]
+    assert list(host.rows("Python", calls, "cpu")) == [
+        ["Python: torch.add", "3", "1.00", "", "1.00", "", ""],
+        ["Python: good", "3", "1.40", "+0.40", "1.40", "+0.40", "the first + 0.5 us"],
+        ["Python: bad", "3", "1.60", "+0.60", "1.60", "+0.60", "the first + 0.5 us, missed"],
+    ]
+    half = [call("theirs", 8e-3), call("ours", 3e-3, share=0.5)]
+    assert list(host.rows("raw", half, "cpu", (False,)))[1] == [
+        "raw: ours",
+        "3",
+        "3.00",
+        "-5.00",
+        "",
+        "",
+        "0.5 of the first",
+    ]
+
+
+def test_the_picture(tmp_path):
+    import report
+    import roofline
+    from PIL import Image
+
+    table = report.Table(
+        "NVIDIA X",
+        ["Roofs: a copy moves 4.20 TB/s, cuBLAS reaches 770 TF/s."],
+        ["case", "MB", "GF", "ours us"],
+        {"case"},
+    )
+    table.add("softmax, forward", "268", "0.335", "67.3")
+    table.add("matmul 8192³", "403", "1100", "2557")
+    table.add("rope: failed, no memory")
+    path = tmp_path / "gpu-x.md"
+    path.write_text("\n".join(table.lines))
+    lines, rows = report.read(path)
+    points = list(roofline.points(rows))
+    assert [name for name, *_ in points] == ["softmax, forward", "matmul 8192³"]
+    assert points[1][1:] == pytest.approx((2729.5, 430.2), rel=1e-3)
+    assert Image.open(roofline.draw(path)).size == (roofline.WIDTH, roofline.HEIGHT)
+    with pytest.raises(
+        ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"
+    ):
+        roofline.roofs(["# NVIDIA X"])
