@@ -250,6 +250,8 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
 #endif
 }
 // 16-bit floats, where the chip adds them, by their bits; also two neighbours, at a multiple of 4 bytes.
+struct bf16;
+struct f16;
 template <class T>
 constexpr bool adds_global = false;
 template <class T>

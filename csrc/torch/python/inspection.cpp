@@ -34,17 +34,17 @@ Owned list_of(const std::vector<cuda::Conversion>& conversions) {
 
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue(
-      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}", "kernel",
-      kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
-      static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
-      kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
-      static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip, "threads", kernel.threads, "cluster",
-      kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores, "spill_loads", r.spill_loads,
-      "stack_bytes", r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
-      list_of(kernel.conversions).release(), "loss", kernel.loss.c_str(), "configuration",
-      kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
-      kernel.multiplies ? Py_True : Py_False, "well", kernel.well ? Py_True : Py_False);
+  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}",
+                       "kernel", kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
+                       static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
+                       kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
+                       kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
+                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
+                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
+                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
+                       list_of(kernel.conversions).release(), "loss", kernel.loss.c_str(), "configuration",
+                       kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
+                       kernel.multiplies ? Py_True : Py_False, "well", kernel.well ? Py_True : Py_False);
 }
 
 namespace {

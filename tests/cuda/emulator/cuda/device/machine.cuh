@@ -141,12 +141,24 @@ TILE void atomic_add_global_pair(f32* to, f32 x, f32 y, int line) {
   to[0] += x;
   to[1] += y;
 }
+struct bf16;
+struct f16;
 template <class T>
 constexpr bool adds_global = false;
 template <>
 inline constexpr bool adds_global<bf16> = true;
 template <>
 inline constexpr bool adds_global<f16> = true;
+template <class T>
+f32 value_of_16_bits(u16 bits);
+template <>
+inline f32 value_of_16_bits<bf16>(u16 bits) {
+  return emulator::bits<f32>((u32)bits << 16);
+}
+template <>
+inline f32 value_of_16_bits<f16>(u16 bits) {
+  return emulator::f16_from_bits(bits);
+}
 template <class T>
 u16 bits_of_16_bits(f32 x);
 template <>
