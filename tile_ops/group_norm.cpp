@@ -200,11 +200,16 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
   const at::Tensor parts = at::empty_like(parts_d);
-  const auto add_up = [&](auto& kernel) {
-    kernel.launch({split.blocks, images.tiles().y, n}, images[1], images[2], means, scales, biases, parts_d,
-                  parts, static_cast<int>(split.tiles), problem.silu, channels, pixels, images.axis);
-  };
-  images.on_gpu ? add_up(stream_sums) : add_up(sums);
+  // SiLU's gradient, as by torch's two operators; not where gradients of parameters are wider.
+  const bool rounded = !problem.weight || problem.weight->scalar_type() == problem.input.scalar_type();
+  const Grid blocks{split.blocks, images.tiles().y, n};
+  const auto together = static_cast<int>(split.tiles);
+  if (images.on_gpu)
+    stream_sums.launch(blocks, images[1], images[2], means, scales, biases, parts_d, parts, together,
+                       problem.silu, rounded, channels, pixels, images.axis);
+  else
+    sums.launch(blocks, images[1], images[2], means, scales, biases, parts_d, parts, together, problem.silu,
+                channels, pixels, images.axis);
   merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
                     grouped(parts, 2, groups), problem.weight_by_group(), problem.rstd, by_group(grad_weight),
                     by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
@@ -213,7 +218,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   if (images.on_gpu)
     stream_apply_backward.launch({walks.blocks, images.tiles().y, n}, images[1], images[2], means, scales,
                                  biases, slopes, shifts, images[0], static_cast<int>(walks.tiles),
-                                 problem.silu, channels, pixels, images.axis);
+                                 problem.silu, rounded, channels, pixels, images.axis);
   else
     apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
                           images[0], problem.silu, channels, pixels, images.axis);

@@ -93,7 +93,9 @@ inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weig
     Tile z = d * at.over(scale);
     if (bias) z = fma(d, at.over(scale), at.over(at.load_channels(*bias)));
     Tile s = sigmoid(z);
-    dz = (dz * s * fma(z, 1 - s, ones({}, at.dtype))).astype(x.dtype()).astype(at.dtype);
+    dz = dz * s * fma(z, 1 - s, ones({}, at.dtype));
+    // Rounded once, as by torch's two operators, and kept so; not where gradients of parameters are wider.
+    if (!weight || weight->dtype() == x.dtype()) dz = dz.astype(x.dtype()).astype(at.dtype);
   }
   Tile of_w = at.sum_of_channels(dz * d) * r, of_b = at.sum_of_channels(dz);
   at.store_channels(grad_w, of_w);
@@ -148,14 +150,15 @@ inline void stream_apply_kernel(Array x, Array means, Array scales, Array shifts
 
 // As sums_kernel.
 inline void stream_sums_kernel(Array g, Array x, Array means, Array scales, Array bias, Array sums_d,
-                               Array sums, Tile tiles, bool activate, int channels, int pixels, int axis) {
+                               Array sums, Tile tiles, bool activate, bool rounded, int channels, int pixels,
+                               int axis) {
   Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
   Tile tile = bid(1), n = bid(2);
   const Shape shape = axis ? Shape{channels, pixels} : Shape{pixels, channels};
   Tile sum_d = zeros(shape, at.dtype), sum = zeros(shape, at.dtype);
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     ImageTile in(x, means, scales, bias, n, tile, k, at);
-    Tile dz = in.incoming(g, n, tile, k, activate, true);
+    Tile dz = in.incoming(g, n, tile, k, activate, rounded);
     sum_d = fma(dz, in.d, sum_d);
     sum += dz;
   }
@@ -171,12 +174,12 @@ inline void stream_sums_kernel(Array g, Array x, Array means, Array scales, Arra
 // As apply_backward_kernel, for some pixel tiles.
 inline void stream_apply_backward_kernel(Array g, Array x, Array means, Array scales, Array bias,
                                          Array slopes, Array shifts, Array dx, Tile tiles, bool activate,
-                                         int channels, int pixels, int axis) {
+                                         bool rounded, int channels, int pixels, int axis) {
   Tile tile = bid(1), n = bid(2);
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
     auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-    Tile v = fma(in.incoming(g, n, tile, k, activate, true), load(scales), load(shifts));
+    Tile v = fma(in.incoming(g, n, tile, k, activate, rounded), load(scales), load(shifts));
     RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
   }
 }
