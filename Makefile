@@ -23,14 +23,16 @@ build-tests: $(VENV)/.editable
 demo: build
 	@$(PY) examples/demo.py $(if $(DEVICE),--device $(DEVICE))
 
+# A process a core, and files whole: a C++ file is one run of its program. Threads of torch wait without spinning beside the others.
+PYTEST := OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest tests -n $(JOBS) --dist loadfile
 test: build-tests
-	@$(PY) -m pytest tests
+	@$(PYTEST)
 
 quick: build-tests
-	@$(PY) -m pytest tests -m "not slow"
+	@$(PYTEST) -m "not slow"
 
 test-long: build-tests
-	@$(PY) -m pytest tests --long
+	@$(PYTEST) --long
 
 # A C++ library of kernels and a program that trains with them, in build/dev/examples.
 examples: build

@@ -23,7 +23,7 @@ FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "
 # The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
 FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}", f"-I{ROOT}/tests", f"-I{CSRC}"]
 BATCH = 25  # programs a file
-KEPT = 200  # compiled files
+KEPT = 2000  # compiled files, several runs of the suite
 H200 = 227 * 1024  # bytes of shared memory a block
 
 
@@ -73,7 +73,7 @@ def compiled(text, flags):
         library.touch()
         return library
     FOLDER.mkdir(parents=True, exist_ok=True)
-    source, new = FOLDER / f"{name}.{os.getpid()}.cpp", FOLDER / f"{name}.{os.getpid()}.so"
+    source, new = FOLDER / f"{name}.{os.getpid()}.cpp", FOLDER / f"{name}.{os.getpid()}.new"
     source.write_text(text)
     done = subprocess.run([compiler(), *flags, "-shared", str(source), "-o", str(new)], capture_output=True, text=True)
     if done.returncode:
