@@ -133,10 +133,10 @@ TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
   store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
-// The element at an index an axis; null where there is none.
+// The element at an index an axis; null where there is none, as an array of rank 0 may have.
 template <int axis, class T, int n, class S>
-TILE T* element(const Array<T, n, S>&, T* at) {
-  return at;
+TILE T* element(const Array<T, n, S>& array, T* at) {
+  return n || array.size[0] ? at : (T*)nullptr;
 }
 template <int axis, class T, int n, class S, class... I>
 TILE T* element(const Array<T, n, S>& array, T* at, i64 index, I... others) {
