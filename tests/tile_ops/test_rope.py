@@ -7,6 +7,8 @@ from numerics import check_call
 from opinfo import DTYPES
 from torch.library import opcheck
 
+pytestmark = pytest.mark.usefixtures("deterministic")
+
 rope = torch.ops.tile.rope
 
 
@@ -32,14 +34,6 @@ def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, posit
             table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
         tables.append(table[:, None])
     return tuple(turn(x, *tables, interleaved, rotary) for x in (query, key))
-
-
-@pytest.fixture(autouse=True)
-def poison():
-    """torch then fills fresh tensors with NaN, so that what a kernel leaves out shows."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None):
