@@ -9,6 +9,11 @@ def outputs(result):
     return [each for each in (result if isinstance(result, (tuple, list)) else [result]) if each is not None]
 
 
+def with_gradients(args):
+    """Copies of the tensors among a call's arguments, which require grad."""
+    return tuple(a.clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
+
+
 def gradients(function, args, kwargs, incoming=None):
     """Results, and the gradients of every argument that requires grad, for the incoming gradients (default: ones)."""
     args, kwargs = own_leaves(args), own_leaves(kwargs)

@@ -5,20 +5,12 @@ import tile_ops  # noqa: F401
 import torch
 from numerics import check_call
 from opinfo import DTYPES
+from rope_reference import turn
 from torch.library import opcheck
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
 rope = torch.ops.tile.rope
-
-
-def turn(x, cos, sin, interleaved, rotary):
-    """x rotated as the formula says, in the dtype that torch promotes to, rounded once."""
-    part, rest = x[..., :rotary], x[..., rotary:]
-    first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
-    turned = first * cos - second * sin, second * cos + first * sin
-    turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
-    return torch.cat((turned.to(x.dtype), rest), -1)
 
 
 def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
