@@ -12,8 +12,8 @@ from models import Tile, Torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
 import measure  # noqa: E402
 
-# On a CPU, and on a GPU: what the one does in milliseconds is too small for the other, where a launch would be all
-# that is measured.
+# On a CPU, and on a GPU: what the one does in milliseconds is too small for the other, where a launch would
+# be all that is measured.
 SIZES = {
     "rows": (2048, 8192),
     "columns": (1024, 4096),

@@ -1,4 +1,4 @@
-"""Files of tests of a GPU itself, cuda/test_gpu*.py: a run collects those that it has GPUs enough for, and names the others."""
+"""Tests of a GPU itself, cuda/test_gpu*.py: a run collects the files it has GPUs for, and names the others."""
 
 import pathlib
 

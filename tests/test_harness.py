@@ -48,18 +48,22 @@ def test_a_run_goes_on_where_one_ended(tmp_path):
     assert "1 failed, 1 passed" in first and "1 failed, 1 deselected" in second
 
 
-@pytest.mark.parametrize("device, count, left", [("cpu", 0, 2), ("cpu", 2, 2), ("cuda", 0, 1), ("cuda", 1, 1), ("cuda:0", 2, 0)])
+@pytest.mark.parametrize(
+    "device, count, left", [("cpu", 0, 2), ("cpu", 2, 2), ("cuda", 0, 1), ("cuda", 1, 1), ("cuda:0", 2, 0)]
+)
 def test_files_that_need_more_gpus_are_left_out_and_named(monkeypatch, device, count, left):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     cuda = ROOT / "tests" / "cuda"
     config = types.SimpleNamespace(getoption=lambda _: device, args=[str(ROOT / "tests")])
-    ignored = [gpus.pytest_ignore_collect(cuda / name, config) for name in ("test_gpu_devices.py", "test_gpu.py", "test_shapes.py")]
+    files = [cuda / name for name in ("test_gpu_devices.py", "test_gpu.py", "test_shapes.py")]
+    ignored = [gpus.pytest_ignore_collect(file, config) for file in files]
     assert ignored == [left > 0 or None, left > 1 or None, None]
     lines = list(gpus.left_out(config))
     assert len(lines) == left
     if left:
         here = int(device != "cpu")
-        assert lines[-1] == f"left out: 1 of tests/cuda that need 2 GPUs, and the run has {here}: test_gpu_devices.py"
+        why = f"need 2 GPUs, and the run has {here}"
+        assert lines[-1] == f"left out: 1 of tests/cuda that {why}: test_gpu_devices.py"
     config.args = [str(cuda / "test_shapes.py")]
     assert not list(gpus.left_out(config))
 

@@ -4,7 +4,7 @@ import threading
 
 
 def in_threads(work, arguments, start=None):
-    """work(*each) in a thread of its own for each; raises what went wrong first. start: a barrier that they meet at."""
+    """work(*each) in a thread of its own for each; raises what went wrong first. start: where they meet."""
     wrong = []
 
     def guarded(*each):

@@ -1,4 +1,4 @@
-"""Two GPUs: everything happens on the device of the tensors, whatever the current one is. Collected where there are two."""
+"""Two GPUs: everything happens on the device of the tensors, whatever the current one is."""
 
 import threading
 

@@ -1,5 +1,5 @@
-"""The scans, combine regions and places of extremes of test_scans.py on a GPU; rows that fill a cluster there;
-sums of 16-bit floats in memory."""
+"""The scans, combine regions and places of extremes of test_scans.py on a GPU; rows that fill a cluster
+there; sums of 16-bit floats in memory."""
 
 import emulate
 import on_device

@@ -40,6 +40,14 @@ def take_memory(device):
     return [torch.full((2**power,), torch.nan, device=device) for power in range(5, 24) for _ in range(2)]
 
 
+def called_late(main, side, function, *args):
+    """A call on the other stream, whose kernels have not begun when this returns."""
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        return function(*args)
+
+
 def given(tensors):
     """Copies, in memory of the current stream's."""
     return [tensor.detach().clone().requires_grad_() for tensor in tensors]
@@ -47,13 +55,9 @@ def given(tensors):
 
 # Inputs.
 def read_late(device, main, side):
-    """A tensor of the current stream, its softmax, and the same by the other stream, which has not begun with it."""
+    """A tensor of the current stream, its softmax, and the same by the other stream, which has not begun."""
     x = torch.randn(SHAPE, device=device)
-    expected = tile_ops.softmax(x, -1)
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        return x, expected, tile_ops.softmax(x, -1)
+    return x, tile_ops.softmax(x, -1), called_late(main, side, tile_ops.softmax, x, -1)
 
 
 def test_an_input_is_kept_by_record_stream(device, main, side):
@@ -125,10 +129,7 @@ def test_temporaries_are_the_stream_s_of_the_call(device, main, side, name):
     """They are freed when the call returns, before its kernels have run; other streams do not get them."""
     function, tensors = calls(device)[name]
     expected = results(function, tensors)
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = results(function, tensors)
+    got = called_late(main, side, results, function, tensors)
     taken = take_memory(device)
     assert not side.query(), "the call waited for the stream"
     side.synchronize()
@@ -141,10 +142,7 @@ def test_calls_in_a_row_share_temporaries(device, main, side, name):
     function, tensors = calls(device)[name]
     inputs = [[(tensor.detach() * scale).requires_grad_() for tensor in tensors] for scale in (1, 0.5, 2, -1)]
     expected = [results(function, each) for each in inputs]
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = [results(function, each) for each in inputs]
+    got = called_late(main, side, lambda: [results(function, each) for each in inputs])
     side.synchronize()
     for ours, theirs in zip(got, expected):
         assert_equal(ours, theirs)
@@ -155,10 +153,7 @@ def test_what_is_saved_is_freed_by_backward(device, main, side, name):
     function, tensors = calls(device)[name]
     expected = results(function, tensors)
     own = given(tensors)
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = results(function, own)
+    got = called_late(main, side, results, function, own)
     for tensor in own:
         tensor.record_stream(side)
     del own, tensor

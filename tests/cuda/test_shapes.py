@@ -186,7 +186,8 @@ def test_padding_of_an_element_that_is_not_there():
     """Of every dtype, read and only read; in front of a slice, too."""
     launches = []
     more = {**DTYPES, "f32": torch.float32, "i64": torch.int64}
-    for dtype, padding in {"f32": -math.inf, "bf16": 1.5, "f64": 1e300, "i8": -3, "i64": -(2**40), "bool": 1}.items():
+    pads = {"f32": -math.inf, "bf16": 1.5, "f64": 1e300, "i8": -3, "i64": -(2**40), "bool": 1}
+    for dtype, padding in pads.items():
         torch_dtype = more[dtype]
         body = f"""%one: i32 = constant {{dtype=i32, value=1}}
 %s: array<{dtype},1> = slice %a, %one, %i {{axis=0}}
