@@ -3,7 +3,7 @@
 import pytest
 import tile_ops
 import torch
-from gpu_calls import assert_equal, busy, calls, late, results
+from gpu_calls import assert_equal, calls, late, results
 from random_meaning import DTYPES
 from tile_ops import _C
 from tile_ops._inspect import chip_of
