@@ -7,7 +7,7 @@
 namespace tile {
 
 void hint_threads(int power, Location location) {
-  constexpr int most = 5;  // of warps: a block has at most 32
+  constexpr int most = 5;  // a block has at most 32 warps
   Function& function = Tracer::current(location).function();
   if (power < -most || power > most)
     fail(location, ErrorKind::value, "hint_threads: the power is ", power, "; it must be at least -", most,
