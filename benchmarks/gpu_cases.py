@@ -22,6 +22,7 @@ class Work:
     bytes: float  # read and written once
     flops: float
     peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
+    exact: Callable | None = None  # the same in float64, from the tensors as they are
 
 
 @dataclasses.dataclass
@@ -50,6 +51,21 @@ def gradient(function, inputs, grads, other=()):
     inputs = [x.detach().requires_grad_() for x in inputs]
     out = function(*inputs, *other)
     return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
+
+
+def exactly(function, inputs, other=(), grads=None):
+    """A call of the function in float64; with grads of its backward."""
+
+    def wide(tensors):
+        return tuple(tensor.double() for tensor in tensors)
+
+    def call():
+        if grads is None:
+            return function(*wide(inputs), *wide(other))
+        incoming = wide(grads) if isinstance(grads, tuple) else grads.double()
+        return gradient(function, wide(inputs), incoming, wide(other))()
+
+    return call
 
 
 def peers_of(function, inputs, other=(), grads=None, **more):
@@ -128,11 +144,11 @@ def softmax_work(rows, columns, backward):
         return x.softmax(1)
 
     if not backward:
-        return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers_of(theirs, (x,)))
+        peers, exact = peers_of(theirs, (x,)), exactly(theirs, (x,))
+        return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers, exact)
     y = theirs(x)
-    return Work(
-        lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers_of(theirs, (x,), grads=g)
-    )
+    peers, exact = peers_of(theirs, (x,), grads=g), exactly(theirs, (x,), grads=g)
+    return Work(lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers, exact)
 
 
 def softmax_cases():
@@ -155,10 +171,11 @@ def rms_norm_work(rows, columns, backward):
 
     if not backward:
         peers = peers_of(theirs, (x, w), **liger(lambda: lambda: ligers(x, w)))
-        return Work(lambda: ops.rms_norm(x, [columns], w, 1e-5), 4 * x.numel(), 4 * x.numel(), peers)
+        ours = lambda: ops.rms_norm(x, [columns], w, 1e-5)  # noqa: E731
+        return Work(ours, 4 * x.numel(), 4 * x.numel(), peers, exactly(theirs, (x, w)))
     peers = peers_of(theirs, (x, w), grads=g, **liger(lambda: gradient(ligers, (x, w), g)))
     ours = lambda: ops.rms_norm_backward(g, x, [columns], w, rstd, [True, True])  # noqa: E731
-    return Work(ours, 6 * x.numel(), 9 * x.numel(), peers)
+    return Work(ours, 6 * x.numel(), 9 * x.numel(), peers, exactly(theirs, (x, w), grads=g))
 
 
 def layer_norm_work(rows, columns, backward):
@@ -175,10 +192,11 @@ def layer_norm_work(rows, columns, backward):
 
     if not backward:
         peers = peers_of(theirs, (x, w, b), **liger(lambda: lambda: ligers(x, w, b)))
-        return Work(lambda: ops.layer_norm(x, [columns], w, b), 4 * x.numel(), 7 * x.numel(), peers)
+        ours = lambda: ops.layer_norm(x, [columns], w, b)  # noqa: E731
+        return Work(ours, 4 * x.numel(), 7 * x.numel(), peers, exactly(theirs, (x, w, b)))
     peers = peers_of(theirs, (x, w, b), grads=g, **liger(lambda: gradient(ligers, (x, w, b), g)))
     ours = lambda: ops.layer_norm_backward(g, x, [columns], w, b, mean, rstd, [True] * 3)  # noqa: E731
-    return Work(ours, 6 * x.numel(), 11 * x.numel(), peers)
+    return Work(ours, 6 * x.numel(), 11 * x.numel(), peers, exactly(theirs, (x, w, b), grads=g))
 
 
 def norm_cases():
@@ -217,7 +235,8 @@ def rope_work(order, backward, batch=4, length=4096):
     count = q.numel() + k.numel()
     if not backward:
         peers = peers_of(rotated, (q, k), (cos, sin), **liger(lambda: lambda: ligers(q, k, cos, sin)))
-        return Work(lambda: ops.rope(q, k, cos, sin), 4 * count, 3 * count, peers)
+        exact = exactly(rotated, (q, k), (cos, sin))
+        return Work(lambda: ops.rope(q, k, cos, sin), 4 * count, 3 * count, peers, exact)
     grads = tuple(torch.randn_like(x) for x in (q, k))
     peers = peers_of(
         rotated,
@@ -227,7 +246,7 @@ def rope_work(order, backward, batch=4, length=4096):
         **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin))),
     )
     ours = lambda: ops.rope_backward(*grads, cos, sin, False, None, None, [True, True])  # noqa: E731
-    return Work(ours, 4 * count, 3 * count, peers)
+    return Work(ours, 4 * count, 3 * count, peers, exactly(rotated, (q, k), (cos, sin), grads))
 
 
 def rope_cases():
@@ -245,12 +264,14 @@ def group_norm_work(n, c, size, last, backward):
 
     if not backward:
         ours = lambda: ops.group_norm(x, 32, w, b, activation="silu")  # noqa: E731
-        return Work(ours, 4 * x.numel(), 10 * x.numel(), peers_of(theirs, (x, w, b)))
+        peers, exact = peers_of(theirs, (x, w, b)), exactly(theirs, (x, w, b))
+        return Work(ours, 4 * x.numel(), 10 * x.numel(), peers, exact)
     groups = x.float().reshape(n, 32, -1)
     mean, rstd = groups.mean(2), torch.rsqrt(groups.var(2, unbiased=False) + 1e-5)
     g = torch.randn_like(x)
     ours = lambda: ops.group_norm_backward(g, x, 32, w, b, "silu", mean, rstd, [True] * 3)  # noqa: E731
-    return Work(ours, 6 * x.numel(), 20 * x.numel(), peers_of(theirs, (x, w, b), grads=g))
+    peers, exact = peers_of(theirs, (x, w, b), grads=g), exactly(theirs, (x, w, b), grads=g)
+    return Work(ours, 6 * x.numel(), 20 * x.numel(), peers, exact)
 
 
 def group_norm_cases():
@@ -274,27 +295,31 @@ def group_norm_cases():
 
 def matmul_work(n):
     a, b = random(n, n), random(n, n)
-    return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, {"cuBLAS": lambda: lambda: a @ b})
+    peers, exact = {"cuBLAS": lambda: lambda: a @ b}, exactly(torch.matmul, (a, b))
+    return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, peers, exact)
 
 
 def attention_work(depth, causal, backward, batch=2, length=4096):
     q, k, v = (random(batch, 16, length, depth) for _ in range(3))
     flops = 4 * batch * 16 * length * length * depth // (2 if causal else 1)
 
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
     def theirs(q, k, v):
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.FLASH_ATTENTION):
-            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            return plain(q, k, v)
 
     def ours(q, k, v):
         return ops.attention(q, k, v, is_causal=causal)[0]
 
     if not backward:
-        return Work(
-            lambda: ours(q, k, v), 8 * q.numel(), flops, {"FlashAttention-2": lambda: lambda: theirs(q, k, v)}
-        )
+        peers = {"FlashAttention-2": lambda: lambda: theirs(q, k, v)}
+        return Work(lambda: ours(q, k, v), 8 * q.numel(), flops, peers, exactly(plain, (q, k, v)))
     g = torch.randn_like(q)
     peers = {"FlashAttention-2": lambda: gradient(theirs, (q, k, v), g)}
-    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers)
+    exact = exactly(plain, (q, k, v), grads=g)
+    return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
 
 
 def product_cases():

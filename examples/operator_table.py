@@ -12,26 +12,16 @@ from models import Tile, Torch
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "benchmarks"))
 import measure  # noqa: E402
 
-# What a processor does in milliseconds is too small for a GPU: there a launch would be all that is measured.
+# On a CPU, and on a GPU: what the one does in milliseconds is too small for the other, where a launch would
+# be all that is measured.
 SIZES = {
-    "cpu": dict(
-        rows=2048,
-        columns=1024,
-        batch=2,
-        length=512,
-        image=(2, 128, 64),
-        attended=(1, 8, 512),
-        linear=(512, 512, 2048),
-    ),
-    "cuda": dict(
-        rows=8192,
-        columns=4096,
-        batch=4,
-        length=4096,
-        image=(8, 512, 128),
-        attended=(2, 16, 2048),
-        linear=(4096, 4096, 4096),
-    ),
+    "rows": (2048, 8192),
+    "columns": (1024, 4096),
+    "batch": (2, 4),
+    "length": (512, 4096),
+    "image": ((2, 128, 64), (8, 512, 128)),
+    "attended": ((1, 8, 512), (2, 16, 2048)),
+    "linear": ((512, 512, 2048), (4096, 4096, 4096)),
 }
 DTYPES = {"cpu": torch.float32, "cuda": torch.bfloat16}
 
@@ -39,7 +29,7 @@ DTYPES = {"cpu": torch.float32, "cuda": torch.bfloat16}
 def rows(device="cpu"):
     """Name, shape, torch's function, ours, arguments."""
     ops, dtype = torch.ops.tile, DTYPES[device]
-    size = SIZES[device]
+    size = {name: sizes[device == "cuda"] for name, sizes in SIZES.items()}
 
     def randn(*shape):
         return torch.randn(*shape, device=device).to(dtype)

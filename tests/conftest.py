@@ -13,7 +13,7 @@ import pytest
 TESTS = pathlib.Path(__file__).parent
 # Folders whose tests make tensors on the CPU on every device: they are about that target, or bring them to the device themselves.
 AT_HOME = {"cpu", "cuda", "prims"}
-pytest_plugins = ["googletest"]
+pytest_plugins = ["googletest", "gpus"]
 
 
 def pytest_addoption(parser):
@@ -136,6 +136,16 @@ def _seeded(request, seed):
     except ImportError:
         pass
     request.node.add_report_section("call", "seed", f"--seed {seed}")
+
+
+@pytest.fixture
+def deterministic():
+    """Results repeat, and torch fills fresh tensors with NaN, so that what a kernel leaves out shows."""
+    import torch
+
+    torch.use_deterministic_algorithms(True)
+    yield
+    torch.use_deterministic_algorithms(False)
 
 
 _seconds = collections.Counter()

@@ -1,13 +1,17 @@
 """What every operator owes torch, as checks of one call: op(*args, **kwargs) with float64 tensors that require grad."""
 
-import threading
-
 import torch
 from numerics import leaves, own_leaves
+from threads import in_threads
 
 
 def outputs(result):
     return [each for each in (result if isinstance(result, (tuple, list)) else [result]) if each is not None]
+
+
+def with_gradients(args):
+    """Copies of the tensors among a call's arguments, which require grad."""
+    return tuple(a.clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
 
 
 def gradients(function, args, kwargs, incoming=None):
@@ -137,22 +141,13 @@ def noncontiguous(op, args, kwargs):
 
 def two_threads(op, args, kwargs):
     expected = gradients(op, args, kwargs)
-    wrong = []
 
     def work():
-        try:
-            for _ in range(20):
-                for part in zip(gradients(op, args, kwargs), expected):
-                    assert_same(*part)
-        except BaseException as error:  # noqa: BLE001  reported by the test's own thread
-            wrong.append(error)
+        for _ in range(20):
+            for part in zip(gradients(op, args, kwargs), expected):
+                assert_same(*part)
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong[0]
+    in_threads(work, [()] * 2)
 
 
 def deterministic(op, args, kwargs):

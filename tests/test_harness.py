@@ -6,11 +6,14 @@ import random
 import re
 import subprocess
 import sys
+import types
 
+import gpus
 import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+HARNESS = ("conftest.py", "googletest.py", "gpus.py")
 
 
 def collected(*flags: str) -> list[str]:
@@ -35,7 +38,7 @@ def test_shard_that_does_not_exist():
 
 def test_a_run_goes_on_where_one_ended(tmp_path):
     (tmp_path / "tests").mkdir()
-    for name in ("conftest.py", "googletest.py"):
+    for name in HARNESS:
         (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["tests"]\n')
     (tmp_path / "tests" / "test_two.py").write_text("def test_good(): pass\ndef test_bad(): assert 0\n")
@@ -43,6 +46,26 @@ def test_a_run_goes_on_where_one_ended(tmp_path):
     first, second = (subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout for _ in range(2))
     assert (tmp_path / "done.txt").read_text() == "tests/test_two.py::test_good\n"
     assert "1 failed, 1 passed" in first and "1 failed, 1 deselected" in second
+
+
+@pytest.mark.parametrize(
+    "device, count, left", [("cpu", 0, 2), ("cpu", 2, 2), ("cuda", 0, 1), ("cuda", 1, 1), ("cuda:0", 2, 0)]
+)
+def test_files_that_need_more_gpus_are_left_out_and_named(monkeypatch, device, count, left):
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+    cuda = ROOT / "tests" / "cuda"
+    config = types.SimpleNamespace(getoption=lambda _: device, args=[str(ROOT / "tests")])
+    files = [cuda / name for name in ("test_gpu_devices.py", "test_gpu.py", "test_shapes.py")]
+    ignored = [gpus.pytest_ignore_collect(file, config) for file in files]
+    assert ignored == [left > 0 or None, left > 1 or None, None]
+    lines = list(gpus.left_out(config))
+    assert len(lines) == left
+    if left:
+        here = int(device != "cpu")
+        why = f"need 2 GPUs, and the run has {here}"
+        assert lines[-1] == f"left out: 1 of tests/cuda that {why}: test_gpu_devices.py"
+    config.args = [str(cuda / "test_shapes.py")]
+    assert not list(gpus.left_out(config))
 
 
 @pytest.mark.parametrize("turn", [0, 1])
@@ -68,7 +91,7 @@ pathlib.Path(report).write_text(json.dumps({{"testsuites": [{{"name": "Case", "t
 @pytest.mark.parametrize("dies, failed, text", [(False, 1, "one is not two"), (True, 2, "test_case ended with 1")])
 def test_cpp_failures_are_failures(dies, failed, text, tmp_path):
     # A tree of its own, with this harness in it.
-    for name in ("conftest.py", "googletest.py"):
+    for name in HARNESS:
         (tmp_path / "tests").mkdir(exist_ok=True)
         (tmp_path / "tests" / name).write_text((ROOT / "tests" / name).read_text())
     (tmp_path / "pyproject.toml").write_text('[tool.pytest.ini_options]\npythonpath = ["tests"]\n')

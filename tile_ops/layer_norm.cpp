@@ -5,8 +5,8 @@ namespace tile {
 namespace {
 
 void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
-                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps, Tile tiles,
-                       bool single, int rows, int columns, RowFit fit, int axis) {
+                       std::optional<Array> mean, std::optional<Array> rstd, Tile eps,
+                       std::optional<Tile> tiles, int rows, int columns, RowFit fit, int axis) {
   const bool whole = fit != RowFit::walked;
   // The squares wait for the mean; of longer rows a thread would have too much. Sums of float32 would round
   // more.
@@ -15,7 +15,7 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
   Tile extent = x.dim(2).astype(compute);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
-  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
+  each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
     auto centred = [&](const Operand& k, const Tile& center) {
       if (fit == RowFit::exact) return load(k) - center;
@@ -87,8 +87,8 @@ const auto layer_norm =
             const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
               layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),
-                                        statistic(2), statistic(3), eps, blocks.tiles, blocks.tiles == 0,
-                                        tile.rows, tile.columns, tile.fit, views.transposed() ? 0 : 1);
+                                        statistic(2), statistic(3), eps, blocks.tiles, tile.rows,
+                                        tile.columns, tile.fit, views.transposed() ? 0 : 1);
             });
           });
         })

@@ -8,11 +8,11 @@ namespace tile {
 namespace {
 
 void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps,
-                     Tile tiles, bool single, int rows, int columns, bool whole, int axis) {
+                     std::optional<Tile> tiles, int rows, int columns, bool whole, int axis) {
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(compute);
-  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
+  each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto squares = [&](const Operand& k) {
       Tile v = in.load(row, k).astype(compute);
       return (v * v).sum(axis, true);
@@ -74,7 +74,7 @@ const auto rms_norm =
             views.each([&](int64_t) {
               rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
                                       rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps),
-                                      blocks.tiles, blocks.tiles == 0, tile.rows, tile.columns, tile.whole(),
+                                      blocks.tiles, tile.rows, tile.columns, tile.whole(),
                                       views.transposed() ? 0 : 1);
             });
           });

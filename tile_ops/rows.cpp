@@ -120,7 +120,7 @@ RowTile row_tile(const Rows& rows) {
 RowBlocks row_blocks(const Rows& rows, RowTile tile) {
   constexpr int64_t elements = 131072, blocks = 64;
   const int64_t tiles = ceil_div(rows.rows(), tile.rows);
-  if (rows.on_gpu()) return {{tiles, rows.slices()}, 0};
+  if (rows.on_gpu()) return {{tiles, rows.slices()}, std::nullopt};
   const int64_t one = std::max<int64_t>(1, std::min<int64_t>(rows.rows(), tile.rows) * rows.columns());
   const int64_t each =
       std::clamp<int64_t>(elements / one, 1, std::max<int64_t>(1, tiles * rows.slices() / blocks));

@@ -2,6 +2,7 @@
 // strides.
 #pragma once
 #include <array>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -69,10 +70,10 @@ struct RowTile {
 RowTile row_tile(const Rows& rows);
 
 // Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
-// the threads; on a GPU one, and 0 says that without a loop.
+// the threads; on a GPU one, and none says that without a loop.
 struct RowBlocks {
   Grid grid;
-  int tiles;
+  std::optional<int> tiles;
 };
 RowBlocks row_blocks(const Rows& rows, RowTile tile);
 
@@ -83,9 +84,9 @@ inline Range block_rows(const Array& array, const Tile& tiles, int rows, const T
 }
 // The same for row_blocks: f(row).
 template <class F>
-void each_row_tile(const Array& array, const Tile& tiles, bool single, int rows, F f) {
-  if (single) return f(bid(0));
-  for (Tile row : block_rows(array, tiles, rows)) f(row);
+void each_row_tile(const Array& array, const std::optional<Tile>& tiles, int rows, F f) {
+  if (!tiles) return f(bid(0));
+  for (Tile row : block_rows(array, *tiles, rows)) f(row);
 }
 
 // A slice of an array of [slices, rows, columns] in tiles of rows x columns, or of columns x rows where

@@ -14,11 +14,12 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
-void softmax_kernel(Array x, Array y, Tile tiles, bool single, int rows, int columns, bool whole, int axis) {
+void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, int rows, int columns, bool whole,
+                    int axis) {
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   DType result = y.dtype(), compute = compute_dtype(result);
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
-  each_row_tile(x, tiles, single, rows, [&](const Tile& row) {
+  each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
     if (whole) {
       Tile v = load(0);
@@ -34,12 +35,12 @@ void softmax_kernel(Array x, Array y, Tile tiles, bool single, int rows, int col
   });
 }
 
-void softmax_backward_kernel(Array g, Array y, Array dx, Tile tiles, bool single, int rows, int columns,
+void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> tiles, int rows, int columns,
                              bool whole, int axis) {
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
       result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
-  each_row_tile(y, tiles, single, rows, [&](const Tile& row) {
+  each_row_tile(y, tiles, rows, [&](const Tile& row) {
     auto dot = [&](const Operand& k) {
       return (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
     };
@@ -100,8 +101,8 @@ const auto softmax_ =
           const RowTile tile = row_tile(rows);
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
-            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, blocks.tiles == 0,
-                                   tile.rows, tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
+            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, tile.rows,
+                                   tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
@@ -126,8 +127,7 @@ const auto softmax_backward_ =
           const RowBlocks blocks = row_blocks(rows, tile);
           rows.each([&](int64_t) {
             softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
-                                    blocks.tiles == 0, tile.rows, tile.columns, tile.whole(),
-                                    rows.transposed() ? 0 : 1);
+                                    tile.rows, tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
           });
         })
         .vmap([](VmapCall& call) {

@@ -20,6 +20,8 @@ struct TileAddress {
 
   // Extents end one element after the array does, and are at most the shape's.
   TileRef resolve(const Frame& frame) const;
+  // False: the array is one element (rank 0), which does not exist.
+  bool there(const Frame& frame) const { return frame.arrays[static_cast<size_t>(array)].there; }
 };
 
 }  // namespace tile::cpu

@@ -64,6 +64,7 @@ struct ArrayRef {
   int64_t stride[max_rank] = {};  // bytes
   int64_t first[max_rank] = {};   // elements before this index do not exist: left by slice()
   bool streams = false;           // too large to stay in a cache when written
+  bool there = true;  // of rank 0: whether the one element exists; else no one sees what data holds
 };
 
 union Scalar {

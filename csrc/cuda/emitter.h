@@ -39,7 +39,7 @@ class Emitter {
   bool leaves_block() const { return leaves_block_; }
   // Moves of elements between threads, in the order of the text.
   const std::vector<Conversion>& conversions() const { return conversions_; }
-  int64_t shared_bytes() const { return scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_) + staged_peak_; }
+  int64_t shared_bytes() const { return steps_bytes() + staged_peak_; }
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
 
@@ -112,8 +112,10 @@ class Emitter {
   int64_t staged_left() const {
     return target_.shared_bytes - std::max(scratch_reserve, staging_.written_bytes()) - staged_;
   }
-  // Of half a multiprocessor's, a block's own kilobyte taken off.
-  int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - staged_; }
+  // Of half a multiprocessor's, a block's own kilobyte taken off, and what steps so far and products write.
+  int64_t staged_left_of_half() const {
+    return target_.shared_bytes / 2 - 1024 - std::max(steps_bytes(), staging_.written_bytes()) - staged_;
+  }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }
@@ -145,6 +147,8 @@ class Emitter {
   }
 
  private:
+  // Of steps between barriers, so far.
+  int64_t steps_bytes() const { return scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_); }
   static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;
   void note(const Op& op, DType dtype, const Layout& from, const Layout& to, const MovePlan& plan);

@@ -63,7 +63,6 @@ bool Program::make(const Function& given, const Target& target, const Configurat
   shared_bytes = static_cast<int>(emitter.shared_bytes());
   conversions = emitter.conversions();
   assertions = emitter.assertions();
-  for (const Value* parameter : function.body().arguments) parameters.push_back(parameter->type);
   return true;
 }
 

@@ -54,7 +54,9 @@ inline constexpr Configuration configurations[] = {
 };
 std::string text_of(const Configuration& configuration);  // "usual", "sweeps, alone"
 
-// An error names the user's line: a tile too large for the chip, a primitive without a body here.
+// Its parameters are the function's, in their order. A scalar is passed as its bytes; an array of rank n
+// (taken as 1 where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements. An error
+// names the user's line: a tile too large for the chip, a primitive without a body here.
 struct Program {
   // After the passes.
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
@@ -66,9 +68,6 @@ struct Program {
   bool multiplies = false;  // on tensor cores
   int shared_bytes = 0;
   std::vector<Conversion> conversions;  // of tiles between layouts, in the order of the text
-  // In the order of the kernel's parameters. A scalar is passed as its bytes; an array of rank n (taken as 1
-  // where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements.
-  std::vector<Type> parameters;
   // By their numbers in the text. A kernel that has some takes one parameter more, the device library's
   // FailurePlace, and writes there {number + 1, first false element, x, y | z << 16 of the launched block}.
   std::vector<Assertion> assertions;

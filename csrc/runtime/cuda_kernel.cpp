@@ -22,6 +22,12 @@ int long_axis_of(const Blocks& blocks) {
   return 0;
 }
 
+CudaParameters parameters_of(const Function& function) {
+  std::vector<Type> types;
+  for (const Value* parameter : function.body().arguments) types.push_back(parameter->type);
+  return CudaParameters(types);
+}
+
 CudaLaunch shape_of(const cuda::Program& program) {
   return {.block = {static_cast<unsigned>(program.threads), 1, 1},
           .cluster = {static_cast<unsigned>(program.cluster), 1, 1},
@@ -32,6 +38,7 @@ CudaLaunch shape_of(const cuda::Program& program) {
 
 CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver, CubinCompiler& compiler)
     : function_(std::move(function)),
+      parameters_(parameters_of(function_)),
       name_(std::move(name)),
       driver_(driver),
       compiler_(compiler),
@@ -59,18 +66,14 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
     if (code->target == target) return *code;
-  std::vector<Type> types;
-  for (const Value* parameter : function_.body().arguments) types.push_back(parameter->type);
-  CudaParameters parameters(types);
   bool asserts = false;
   walk(function_.body(), [&](const Op& op) { asserts |= op.is("assert"); });
-  if (const size_t bytes = parameters.bytes() + (asserts ? sizeof(FailurePlace) : 0);
+  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailurePlace) : 0);
       bytes > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", bytes,
          " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
   auto [program, result] = compile_for_gpu(function_, name_, target, compiler_);
-  return *codes_.emplace_back(
-      std::make_unique<Code>(Code{target, std::move(program), std::move(parameters), std::move(result)}));
+  return *codes_.emplace_back(std::make_unique<Code>(Code{target, std::move(program), std::move(result)}));
 }
 
 bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
@@ -120,7 +123,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   const int long_axis = long_axis_of(blocks);
   const Loaded& loaded = on(device, long_axis);
   CudaParameters::Packed packed;
-  loaded.code->parameters.pack(arguments, packed);
+  parameters_.pack(arguments, packed);
   packed.pointers[arguments.size()] = const_cast<FailurePlace*>(&loaded.failures);  // for who takes it
   const auto count = [&](size_t axis) { return static_cast<unsigned>(blocks[axis]); };
   std::array<unsigned, 3> grid = {count(0), count(1), count(2)};

@@ -29,7 +29,6 @@ class CudaKernel final : public Executable {
   struct Code {
     cuda::Target target;
     cuda::Program program;
-    CudaParameters parameters;
     CompileResult result;
   };
   struct Loaded {
@@ -52,6 +51,7 @@ class CudaKernel final : public Executable {
   std::string label() const;                                      // whom the driver's errors name
 
   const Function function_;
+  const CudaParameters parameters_;
   const KernelName name_;
   const Driver& driver_;
   CubinCompiler& compiler_;

@@ -138,6 +138,28 @@ struct Parameter<Tile> {
     return Tile(add_scalar_parameter(tracer, value.dtype));
   }
 };
+// A number that may be missing, likewise.
+template <>
+struct Parameter<std::optional<Tile>> {
+  using Bound = std::optional<ScalarArgument>;
+  template <class A>
+  static Bound convert(const A& argument) {
+    if constexpr (requires { argument.has_value(); })
+      return argument.has_value() ? Bound(scalar_argument(*argument)) : std::nullopt;
+    else if constexpr (std::is_same_v<A, std::nullopt_t>)
+      return std::nullopt;
+    else
+      return scalar_argument(argument);
+  }
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
+    key.add(value.has_value());
+    if (value) Parameter<Tile>::pass(key, next, *value);
+  }
+  static std::optional<Tile> bind(Tracer& tracer, const Bound& value) {
+    if (!value) return std::nullopt;
+    return Parameter<Tile>::bind(tracer, *value);
+  }
+};
 
 }  // namespace detail
 

@@ -1,4 +1,4 @@
-"""One call of each operator on a GPU, and its gradients."""
+"""One call of each operator on a GPU, and its gradients; streams that are busy."""
 
 import torch
 import tile_ops  # noqa: F401  registers the operators
@@ -35,3 +35,18 @@ def results(function, tensors):
 def assert_equal(ours, expected):
     for a, b in zip(ours, expected, strict=True):
         assert torch.equal(a, b)
+
+
+def busy():
+    """Makes the current stream work for about a fifth of a second."""
+    torch.cuda._sleep(int(3e8))
+
+
+def late(tensors):
+    """Copies that the current stream fills once it has been busy: zero to whom does not wait for it."""
+    copies = [torch.zeros_like(tensor) for tensor in tensors]
+    busy()
+    with torch.no_grad():
+        for copy, tensor in zip(copies, tensors):
+            copy.copy_(tensor)
+    return [copy.requires_grad_() for copy in copies]

@@ -1,9 +1,14 @@
-// What a program is made of: the names of its configurations.
+// What a program is made of: the names of its configurations, and the threads that its author asks for.
 #include "cuda/program.h"
 
 #include <gtest/gtest.h>
 
+#include <optional>
+
+#include "dsl/tracer.h"
+#include "passes/pipeline.h"
 #include "support/text.h"
+#include "tile.h"
 
 namespace tile::cuda {
 namespace {
@@ -13,6 +18,60 @@ TEST(Configurations, HaveNames) {
             "usual; sweeps; alone; sweeps, alone; alone, no loads ahead; 2x warps, alone; 1/2x warps, alone; "
             "2x blocks");
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
+}
+
+// A row of so many columns, doubled; or the product of two matrices.
+Program program(std::optional<int> hint, int columns, bool multiplies = false, const Target& target = {}) {
+  Tracer tracer("kernel");
+  Function& function = tracer.function();
+  Array x(function.add_argument(function.body(), Type::array(f16, 2), {}));
+  if (hint) hint_threads(*hint);
+  Tile t = x.tiled_view({multiplies ? columns : 1, columns}).load({bid(0), 0});
+  x.tiled_view(t.shape()).store({bid(0), 1},
+                                multiplies ? mma(t, t, zeros(t.shape(), f32)).astype(f16) : t + t);
+  Function traced = tracer.finish();
+  run_passes(traced);
+  return Program(traced, target);
+}
+int threads(std::optional<int> hint, int columns, bool multiplies = false, const Target& target = {}) {
+  return program(hint, columns, multiplies, target).threads;
+}
+
+TEST(HintThreads, ScalesTheThreadsOfABlock) {
+  const int usual = threads({}, 4096);
+  ASSERT_EQ(usual, 128);
+  EXPECT_EQ(threads(0, 4096), usual);
+  EXPECT_EQ(threads(-1, 4096), usual / 2);
+  EXPECT_EQ(threads(-2, 4096), usual / 4);
+  EXPECT_EQ(threads(2, 4096), usual * 4);
+  EXPECT_EQ(program(0, 4096).text, program({}, 4096).text);
+}
+
+TEST(HintThreads, StaysBetweenAWarpAndABlock) {
+  EXPECT_EQ(threads(-5, 4096), 32);
+  EXPECT_EQ(threads(5, 4096), 1024);
+  EXPECT_EQ(threads(5, 4096, false, {.max_threads = 512}), 512);
+  EXPECT_EQ(threads(-1, 8), 32);
+}
+
+TEST(HintThreads, OfProductsOnlyMore) {
+  const int usual = threads({}, 64, true);
+  ASSERT_EQ(usual, 128);
+  EXPECT_EQ(threads(-1, 64, true), usual);
+  EXPECT_EQ(threads(1, 64, true), 2 * usual);
+  EXPECT_EQ(threads(5, 64, true), 256);
+}
+
+TEST(HintThreads, JoinsTheConfigurations) {
+  Tracer tracer("kernel");
+  Function& function = tracer.function();
+  Array x(function.add_argument(function.body(), Type::array(f16, 1), {}));
+  hint_threads(-1);
+  hint_threads(1);  // the last one counts
+  x.tiled_view({4096}).store({0}, x.tiled_view({4096}).load({1}) * 2.0);
+  const Function traced = tracer.finish();
+  EXPECT_EQ(Program(traced, {}, {.warps = -1}).threads, 128);
+  EXPECT_EQ(Program(traced, {}, {.warps = 1}).threads, 512);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 import pytest
 import tile_ops
 import torch
-from gpu_calls import assert_equal, calls, results
+from gpu_calls import assert_equal, calls, late, results
 from random_meaning import DTYPES
 from tile_ops import _C
 from tile_ops._inspect import chip_of
+
+pytestmark = pytest.mark.usefixtures("deterministic")
 
 NAMES = list(calls("meta"))
 COPY = """kernel copy(%x: array<DT,1>, %y: array<DT,1>) {
@@ -22,29 +24,14 @@ def copy(x, y, dtype="f32"):
     _C.run_ir(text, ((len(x) + 255) // 256, 1, 1), [x, y])
 
 
-@pytest.fixture(autouse=True)
-def _deterministic():
-    """Results repeat, and fresh tensors hold NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
-
-
-def busy():
-    """Makes the current stream work for about a fifth of a second."""
-    torch.cuda._sleep(int(3e8))
-
-
 # Streams and graphs.
 def test_a_kernel_runs_on_the_current_stream(device):
-    x, late = torch.randn(300, 1000, device=device), torch.zeros(300, 1000, device=device)
+    x = torch.randn(300, 1000, device=device)
     expected = tile_ops.softmax(x, -1)
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
-    with torch.cuda.stream(side):
-        busy()
-        late.copy_(x)
-        got = tile_ops.softmax(late, -1)  # on another stream it would come before the copy
+    with torch.cuda.stream(side), torch.no_grad():
+        got = tile_ops.softmax(*late([x]), -1)  # on another stream it would come before the copy
         assert not side.query(), "the launch waited for the stream"
     side.synchronize()
     assert torch.equal(got, expected)
@@ -57,12 +44,7 @@ def test_gradients_on_a_side_stream(device, name):
     side = torch.cuda.Stream(device)
     side.wait_stream(torch.cuda.current_stream(device))
     with torch.cuda.stream(side):
-        late = [torch.zeros_like(tensor) for tensor in tensors]
-        busy()
-        with torch.no_grad():
-            for there, tensor in zip(late, tensors):
-                there.copy_(tensor)
-        got = results(function, [tensor.requires_grad_() for tensor in late])
+        got = results(function, late(tensors))
     side.synchronize()
     assert_equal(got, expected)
 

@@ -1,14 +1,15 @@
-"""Several GPUs: everything happens on the device of the tensors, whatever the current one is."""
+"""Two GPUs: everything happens on the device of the tensors, whatever the current one is."""
 
 import threading
 
 import pytest
 import tile_ops
 import torch
-from gpu_calls import assert_equal, calls, results
+from gpu_calls import assert_equal, busy, calls, results
+from threads import in_threads
 from tile_ops import _C
 
-pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="this machine has fewer than two GPUs")
+pytestmark = pytest.mark.usefixtures("deterministic")
 
 NAMES = list(calls("meta"))
 COPY = """kernel copy(%x: array<f32,1>, %y: array<f32,1>) {
@@ -29,11 +30,9 @@ __global__ void read(int* to) { *to = visits; }
 """
 
 
-@pytest.fixture(autouse=True)
-def _deterministic():
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
+def synchronize_both():
+    for index in range(2):
+        torch.cuda.synchronize(index)
 
 
 @pytest.fixture
@@ -43,8 +42,7 @@ def first():
     with torch.cuda.device(device):
         yield device
         assert torch.cuda.current_device() == 0
-    for index in range(2):
-        torch.cuda.synchronize(index)
+    synchronize_both()
 
 
 @pytest.fixture
@@ -63,8 +61,7 @@ def same_calls(device):
 @pytest.mark.parametrize("name", NAMES)
 def test_operators_and_gradients_on_another_device_than_the_current(first, second, name):
     function, tensors = same_calls(second)[name]
-    for index in range(2):
-        torch.cuda.synchronize(index)
+    synchronize_both()
     torch.cuda.reset_peak_memory_stats(first)
     before = torch.cuda.memory_allocated(first)
     got = results(function, tensors)
@@ -81,29 +78,18 @@ def test_operators_and_gradients_on_another_device_than_the_current(first, secon
 def test_a_thread_for_each_device(first, second):
     """All call one operator at once, whose code is loaded on each device; the second time it is there."""
     every = {device: same_calls(device) for device in (first, second)}
-    start, got, wrong = threading.Barrier(2), {}, []
+    start, got = threading.Barrier(2), {}
 
     def work(device):
-        try:
-            torch.cuda.set_device(device)
-            for name, (function, tensors) in every[device].items():
-                start.wait()
-                got[device, name] = [results(function, tensors) for _ in range(2)]
-            assert torch.cuda.current_device() == device.index
-            torch.cuda.synchronize(device)
-        except BaseException as error:  # noqa: BLE001  raised again by the main thread
-            wrong.append(error)
-            start.abort()
+        torch.cuda.set_device(device)
+        for name, (function, tensors) in every[device].items():
+            start.wait()
+            got[device, name] = [results(function, tensors) for _ in range(2)]
+        assert torch.cuda.current_device() == device.index
+        torch.cuda.synchronize(device)
 
-    for index in range(2):
-        torch.cuda.synchronize(index)
-    threads = [threading.Thread(target=work, args=[device]) for device in every]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if wrong:
-        raise wrong[0]
+    synchronize_both()
+    in_threads(work, [(device,) for device in every], start)
     for (device, name), both in got.items():
         function, tensors = every[device][name]
         for each in both:
@@ -114,28 +100,18 @@ def test_threads_that_use_both_devices(first, second):
     """Each has a device of its own as the current one, and calls with tensors of the other."""
     x = {device: torch.randn(100, 300, device=device) for device in (first, second)}
     expected = {device: tile_ops.softmax(x[device], -1) for device in x}
-    got, wrong = [], []
+    got = []
 
     def work(own, other):
-        try:
-            torch.cuda.set_device(own)
-            for _ in range(50):
-                for device in (other, own):
-                    got.append((device, tile_ops.softmax(x[device], -1)))
-                    assert torch.cuda.current_device() == own.index
-            for index in range(2):
-                torch.cuda.synchronize(index)
-        except BaseException as error:  # noqa: BLE001  raised again by the main thread
-            wrong.append(error)
+        torch.cuda.set_device(own)
+        for _ in range(50):
+            for device in (other, own):
+                got.append((device, tile_ops.softmax(x[device], -1)))
+                assert torch.cuda.current_device() == own.index
+        synchronize_both()
 
-    for index in range(2):
-        torch.cuda.synchronize(index)
-    threads = [threading.Thread(target=work, args=pair) for pair in ((first, second), (second, first))]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong, wrong
+    synchronize_both()
+    in_threads(work, ((first, second), (second, first)))
     for device, each in got:
         assert torch.equal(each, expected[device])
 
@@ -283,10 +259,9 @@ def test_streams_of_two_devices(first, second):
     x, there = torch.randn(300, 1000, device=first), torch.zeros(300, 1000, device=second)
     expected = tile_ops.softmax(tile_ops.softmax(x, -1).to(second), 0)
     streams = {device: torch.cuda.Stream(device) for device in (first, second)}
-    for index in range(2):
-        torch.cuda.synchronize(index)
+    synchronize_both()
     with torch.cuda.stream(streams[first]):
-        torch.cuda._sleep(int(3e8))
+        busy()
         middle = tile_ops.softmax(x, -1)
     streams[second].wait_stream(streams[first])
     with torch.cuda.stream(streams[second]):

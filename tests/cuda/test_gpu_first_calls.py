@@ -10,6 +10,7 @@ import pytest
 import tile_ops
 import torch
 from gpu_calls import assert_equal, calls, results
+from threads import in_threads
 from tile_ops import _C
 
 
@@ -124,28 +125,18 @@ def threaded(device, count=8):
     """All threads call one operator at once, and it is right for each of them. Prints what was compiled."""
     torch.use_deterministic_algorithms(True)
     every = calls(device)
-    start, got, wrong = threading.Barrier(count), {name: [] for name in every}, []
+    start, got = threading.Barrier(count), {name: [] for name in every}
 
     def work():
-        try:
-            with torch.cuda.stream(torch.cuda.Stream(device)):
-                for name, (function, tensors) in every.items():
-                    own = [tensor.detach().clone().requires_grad_() for tensor in tensors]
-                    start.wait()
-                    got[name].append(results(function, own))
-                torch.cuda.current_stream(device).synchronize()
-        except BaseException as error:  # noqa: BLE001  raised again by the main thread
-            wrong.append(error)
-            start.abort()
+        with torch.cuda.stream(torch.cuda.Stream(device)):
+            for name, (function, tensors) in every.items():
+                own = [tensor.detach().clone().requires_grad_() for tensor in tensors]
+                start.wait()
+                got[name].append(results(function, own))
+            torch.cuda.current_stream(device).synchronize()
 
     torch.cuda.synchronize()
-    threads = [threading.Thread(target=work) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if wrong:
-        raise wrong[0]
+    in_threads(work, [()] * count, start)
     print(sorted(_C.compiled_kernels().items()))
     for name, (function, tensors) in every.items():
         for each in got[name]:

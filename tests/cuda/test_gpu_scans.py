@@ -1,4 +1,5 @@
-"""The scans, combine regions and places of extremes of test_scans.py on a GPU; rows that fill a cluster there; sums of 16-bit floats in memory."""
+"""The scans, combine regions and places of extremes of test_scans.py on a GPU; rows that fill a cluster
+there; sums of 16-bit floats in memory."""
 
 import emulate
 import on_device
@@ -6,10 +7,16 @@ import pytest
 import torch
 from random_meaning import DTYPES
 from test_scans import ALL, COMPOSE, launch
-from test_scans import test_both_axes_and_a_result_in_another_layout as test_both_axes  # noqa: F401
-from test_scans import test_four_tiles_at_once, test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel  # noqa: F401
-from test_scans import test_order_is_kept_over_each_axis, test_places_of_extremes, test_running_sums_in_every_dtype  # noqa: F401
-from test_scans import test_sums_against_float64, test_sums_of_a_product  # noqa: F401
+from test_scans import (  # noqa: F401
+    test_both_axes_and_a_result_in_another_layout,
+    test_four_tiles_at_once,
+    test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel,
+    test_order_is_kept_over_each_axis,
+    test_places_of_extremes,
+    test_running_sums_in_every_dtype,
+    test_sums_against_float64,
+    test_sums_of_a_product,
+)
 from test_shapes import kernel, same_on_both
 
 
@@ -25,7 +32,8 @@ def _on_the_gpu(device, monkeypatch):
 
 @pytest.mark.parametrize("columns", [32768, 50000])
 def test_rows_in_a_cluster(columns):
-    same_on_both([launch("reduce", (1, columns), 1, *COMPOSE), *(launch("scan", (1, columns), 1, *COMPOSE, reverse=r) for r in (False, True))])
+    scans = [launch("scan", (1, columns), 1, *COMPOSE, reverse=reverse) for reverse in (False, True)]
+    same_on_both([launch("reduce", (1, columns), 1, *COMPOSE), *scans])
 
 
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
@@ -38,7 +46,8 @@ atomic_add %c, %t, %n"""
     x = torch.randint(0, 2, (400, 64)).to(ALL[dtype])
     at = torch.randint(0, 1001, (400, 64)).to(DTYPES["i32"])
     tile, sums = torch.zeros(4, 64, dtype=ALL[dtype]), torch.zeros(1001, dtype=ALL[dtype])
-    case = emulate.Case(kernel([(dtype, 2), (dtype, 2), (dtype, 1), ("i32", 2)], body), (100, 1, 1), [x, tile, sums, at])
-    emulate.run([case])
+    text = kernel([(dtype, 2), (dtype, 2), (dtype, 1), ("i32", 2)], body)
+    emulate.run([emulate.Case(text, (100, 1, 1), [x, tile, sums, at])])
     assert torch.equal(tile.double(), x.double().reshape(100, 4, 64).sum(0))
-    assert torch.equal(sums.double(), torch.zeros(1001, dtype=torch.float64).index_add_(0, at.reshape(-1).long(), x.double().reshape(-1)))
+    expected = torch.zeros(1001, dtype=torch.float64)
+    assert torch.equal(sums.double(), expected.index_add_(0, at.reshape(-1).long(), x.double().reshape(-1)))

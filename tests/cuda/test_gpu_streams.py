@@ -5,7 +5,9 @@ The rules are those of docs/on_a_gpu.md."""
 import pytest
 import tile_ops
 import torch
-from gpu_calls import assert_equal, calls, results
+from gpu_calls import assert_equal, busy, calls, late, results
+
+pytestmark = pytest.mark.usefixtures("deterministic")
 
 NAMES = list(calls("meta"))
 TWICE = """
@@ -15,14 +17,6 @@ __global__ void twice(float* x, int n) {
 }
 """
 SHAPE = 1024, 16384  # 64 MiB: a piece of memory that nothing else has
-
-
-@pytest.fixture(autouse=True)
-def _deterministic():
-    """Results repeat, and fresh tensors hold NaN."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture
@@ -41,14 +35,17 @@ def side(device, main):
     return stream
 
 
-def busy():
-    """Makes the current stream work for about a fifth of a second."""
-    torch.cuda._sleep(int(3e8))
-
-
 def take_memory(device):
     """Tensors of many sizes in the current stream's memory, full of NaN: what was freed too early is overwritten."""
     return [torch.full((2**power,), torch.nan, device=device) for power in range(5, 24) for _ in range(2)]
+
+
+def called_late(main, side, function, *args):
+    """A call on the other stream, whose kernels have not begun when this returns."""
+    side.wait_stream(main)
+    with torch.cuda.stream(side):
+        busy()
+        return function(*args)
 
 
 def given(tensors):
@@ -57,13 +54,15 @@ def given(tensors):
 
 
 # Inputs.
-def test_an_input_is_kept_by_record_stream(device, main, side):
+def read_late(device, main, side):
+    """A tensor of the current stream, its softmax, and the same by the other stream, which has not begun."""
     x = torch.randn(SHAPE, device=device)
-    expected, address = tile_ops.softmax(x, -1), x.data_ptr()
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = tile_ops.softmax(x, -1)
+    return x, tile_ops.softmax(x, -1), called_late(main, side, tile_ops.softmax, x, -1)
+
+
+def test_an_input_is_kept_by_record_stream(device, main, side):
+    x, expected, got = read_late(device, main, side)
+    address = x.data_ptr()
     x.record_stream(side)
     del x
     other = torch.full(SHAPE, torch.nan, device=device)
@@ -74,12 +73,8 @@ def test_an_input_is_kept_by_record_stream(device, main, side):
 
 def test_without_record_stream_the_owner_has_to_wait(device, main, side):
     """The memory is handed out again at once, while the other stream has not begun."""
-    x = torch.randn(SHAPE, device=device)
-    expected, address = tile_ops.softmax(x, -1), x.data_ptr()
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = tile_ops.softmax(x, -1)
+    x, expected, got = read_late(device, main, side)
+    address = x.data_ptr()
     main.wait_stream(side)
     del x
     other = torch.full(SHAPE, torch.nan, device=device)
@@ -134,10 +129,7 @@ def test_temporaries_are_the_stream_s_of_the_call(device, main, side, name):
     """They are freed when the call returns, before its kernels have run; other streams do not get them."""
     function, tensors = calls(device)[name]
     expected = results(function, tensors)
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = results(function, tensors)
+    got = called_late(main, side, results, function, tensors)
     taken = take_memory(device)
     assert not side.query(), "the call waited for the stream"
     side.synchronize()
@@ -150,10 +142,7 @@ def test_calls_in_a_row_share_temporaries(device, main, side, name):
     function, tensors = calls(device)[name]
     inputs = [[(tensor.detach() * scale).requires_grad_() for tensor in tensors] for scale in (1, 0.5, 2, -1)]
     expected = [results(function, each) for each in inputs]
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = [results(function, each) for each in inputs]
+    got = called_late(main, side, lambda: [results(function, each) for each in inputs])
     side.synchronize()
     for ours, theirs in zip(got, expected):
         assert_equal(ours, theirs)
@@ -164,10 +153,7 @@ def test_what_is_saved_is_freed_by_backward(device, main, side, name):
     function, tensors = calls(device)[name]
     expected = results(function, tensors)
     own = given(tensors)
-    side.wait_stream(main)
-    with torch.cuda.stream(side):
-        busy()
-        got = results(function, own)
+    got = called_late(main, side, results, function, own)
     for tensor in own:
         tensor.record_stream(side)
     del own, tensor
@@ -191,13 +177,9 @@ def test_gradients_run_on_the_stream_of_forward(device, main, side, name):
     expected = results(function, tensors)
     side.wait_stream(main)
     with torch.cuda.stream(side):
-        late = [torch.zeros_like(tensor) for tensor in tensors]
-        busy()
-        with torch.no_grad():
-            for there, tensor in zip(late, tensors):
-                there.copy_(tensor)
-        out = outputs(function, [tensor.requires_grad_() for tensor in late])
-    gradients = torch.autograd.grad(out, late, [torch.ones_like(each) for each in out])
+        inputs = late(tensors)
+        out = outputs(function, inputs)
+    gradients = torch.autograd.grad(out, inputs, [torch.ones_like(each) for each in out])
     assert not side.query(), "the host waited for the stream"
     assert_equal(gradients, expected[len(out) :])
     assert side.query()  # the current stream had waited for it
@@ -211,11 +193,11 @@ def test_gradients_of_what_another_stream_brings(device, main, side, name):
     out = outputs(function, tensors)
     side.wait_stream(main)
     with torch.cuda.stream(side):
-        late = [torch.full_like(each, torch.nan) for each in out]
+        incoming = [torch.full_like(each, torch.nan) for each in out]
         busy()
-        for each in late:
+        for each in incoming:
             each.fill_(1)
-        gradients = torch.autograd.grad(out, tensors, late)
+        gradients = torch.autograd.grad(out, tensors, incoming)
         assert not side.query(), "the host waited for the stream"
     side.synchronize()
     assert_equal(gradients, expected[len(out) :])
@@ -224,13 +206,12 @@ def test_gradients_of_what_another_stream_brings(device, main, side, name):
 # Kernels of a user.
 def test_raw_kernels_follow_the_current_stream(device, main, side):
     twice = tile_ops.cuda_kernel(TWICE, "twice")
-    x, late = torch.randn(1000, device=device), torch.zeros(1000, device=device)
-    twice[4, 256](late, 1000)
+    x = torch.randn(1000, device=device)
+    twice[4, 256](torch.zeros_like(x), 1000)
     side.wait_stream(main)
     with torch.cuda.stream(side):
-        busy()
-        late.copy_(x)
-        twice[4, 256](late, 1000)
+        (y,) = late([x])
+        twice[4, 256](y.detach(), 1000)
         assert not side.query(), "the launch waited for the stream"
     side.synchronize()
-    assert torch.equal(late, 2 * x)
+    assert torch.equal(y, 2 * x)

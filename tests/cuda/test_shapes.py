@@ -1,5 +1,7 @@
 """Kernels for a GPU in shapes that fill many warps or hardly one, from memory of any order, against the same kernels on the CPU."""
 
+import math
+
 import emulate
 import pytest
 import torch
@@ -160,17 +162,42 @@ store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
     same_on_both(launches)
 
 
-@pytest.mark.parametrize("write", ["store", "add_tile"])
-def test_an_element_that_is_not_there(write):
+@pytest.mark.parametrize("read", ["load %v {pad=7, shape=[], steps=[]}", "gather %v {pad=7}"])
+@pytest.mark.parametrize(
+    "write", ["store %v, %o {steps=[]}", "add_tile %v, %o {steps=[]}", "scatter %v, %o", "atomic_add %v, %o"]
+)
+def test_an_element_that_is_not_there(read, write):
     """Of a view of rank 0: it reads as padding, and nothing is written."""
     text = kernel([("i32", 1), ("i32", 1)], f"""%v: array<i32,0> = index %a, %i
-%x: i32 = load %v {{pad=0, shape=[], steps=[]}}
-%t: i32[1] = broadcast %x {{shape=[1]}}
-store %b, %t, %i {{steps=[1]}}
 %o: i32 = constant {{dtype=i32, value=9}}
-{write} %v, %o {{steps=[]}}""")
+{write}
+%x: i32 = {read}
+%t: i32[1] = broadcast %x {{shape=[1]}}
+store %b, %t, %i {{steps=[1]}}""")
     for run in (lambda *launch: same_on_both([launch]), _C.run_ir):
         memory, seen = torch.arange(1, 9, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
         run(text, (4, 1, 1), [memory[:2], seen])
-        assert seen.tolist() == [1, 2, 0, 0]
-        assert memory.tolist() == ([9, 9] if write == "store" else [10, 11]) + [3, 4, 5, 6, 7, 8]
+        there = [9, 9] if write.startswith(("store", "scatter")) else [10, 11]
+        assert seen.tolist() == [*there, 7, 7]
+        assert memory.tolist() == there + [3, 4, 5, 6, 7, 8]
+
+
+def test_padding_of_an_element_that_is_not_there():
+    """Of every dtype, read and only read; in front of a slice, too."""
+    launches = []
+    more = {**DTYPES, "f32": torch.float32, "i64": torch.int64}
+    pads = {"f32": -math.inf, "bf16": 1.5, "f64": 1e300, "i8": -3, "i64": -(2**40), "bool": 1}
+    for dtype, padding in pads.items():
+        torch_dtype = more[dtype]
+        body = f"""%one: i32 = constant {{dtype=i32, value=1}}
+%s: array<{dtype},1> = slice %a, %one, %i {{axis=0}}
+%v: array<{dtype},0> = index %s, %i
+%x: {dtype} = load %v {{pad={padding}, shape=[], steps=[]}}
+%t: {dtype}[1] = broadcast %x {{shape=[1]}}
+store %b, %t, %i {{steps=[1]}}"""
+        text, x = kernel([(dtype, 1), (dtype, 1)], body), torch.ones(8).to(torch_dtype)
+        got = torch.zeros(4).to(torch_dtype)
+        _C.run_ir(text, (4, 1, 1), [x[:2], got])
+        assert torch.equal(got, torch.full((4,), padding, dtype=torch_dtype)), dtype
+        launches.append((text, (4, 1, 1), [x[:2], torch.zeros(4).to(torch_dtype)]))
+    same_on_both(launches)

@@ -55,3 +55,27 @@ def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
         assert case.program["text"].count("copy_tile_async<") == staged and case.program["shared_bytes"] <= shared_bytes
         assert run([case]) == [None]
         assert torch.equal(out, x @ y)
+
+
+@pytest.mark.parametrize("before, stages, bytes", [("", 3, 3 * 32768), (JOINED, 2, 2 * 32768 + 192 * 64 * 4)])
+def test_a_ring_leaves_room_for_two_blocks_beside_what_steps_take(before, stages, bytes):
+    """With three stages beside the steps a multiprocessor of 228 KB would hold one block."""
+    joined = "store %d, %v, %z, %z {steps=[192, 64]}" if before else ""
+    text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)], f"""{NONE}
+{before}
+{joined}
+%sum: f32[128, 128] = broadcast %zero {{shape=[128, 128]}}
+%one: i32 = constant {{dtype=i32, value=1}}
+%n: i32 = constant {{dtype=i32, value=4}}
+%r: f32[128, 128] = for %z, %n, %one, %sum (%k: i32, %s: f32[128, 128]) {{
+  %x: bf16[128, 64] = load %a, %z, %k {{pad=0.0, shape=[128, 64], steps=[128, 64]}}
+  %y: bf16[64, 128] = load %b, %k, %z {{pad=0.0, shape=[64, 128], steps=[64, 128]}}
+  %p: f32[128, 128] = mma %x, %y, %s
+  yield %p
+}}
+store %c, %r, %z, %z {{steps=[128, 128]}}""")
+    x, y = torch.zeros(128, 256, dtype=torch.bfloat16), torch.zeros(256, 128, dtype=torch.bfloat16)
+    arguments = [x, y, torch.zeros(128, 128), torch.zeros(192, 64)]
+    program = Case(text, (1, 1, 1), arguments, False, shared_bytes=227 * 1024).program
+    assert f"< {stages - 1}; ++" in program["text"]
+    assert program["shared_bytes"] == bytes and 2 * (bytes + 1024) <= 228 * 1024

@@ -193,6 +193,16 @@ TEST(BadInput, ShapeMismatch) {
             "here: range: the step is -1; it must be at least 1");
 }
 
+TEST(BadInput, Hints) {
+  EXPECT_EQ(trace_error([](Array, Array) { hint_threads(6); }),
+            "here: hint_threads: the power is 6; it must be at least -5 and at most 5");
+  EXPECT_EQ(trace_error([](Array, Array) { hint_threads(-6); }),
+            "here: hint_threads: the power is -6; it must be at least -5 and at most 5");
+  const std::string outside = error_of([] { hint_threads(1, {"hints.cpp", 3}); });
+  EXPECT_EQ(outside,
+            "hints.cpp:3: a tile operation was used outside a kernel; it runs only while a kernel is traced");
+}
+
 TEST(BadInput, RandomNumbers) {
   EXPECT_EQ(trace_error([](Array, Array) { uniform({8}, 1.5, 0); }),
             "here: uniform: seed is the literal 1.5; pass an integer, or cast it with astype()");

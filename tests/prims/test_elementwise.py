@@ -6,14 +6,11 @@ import zlib
 import numpy
 import pytest
 import torch
+from random_meaning import FLOATS, INTEGERS
 
 from tile_ops import _C
 
-DTYPES = {
-    "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
-    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
-}
+DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 ARITHMETIC = list(DTYPES)
 TABLE = _C.primitives()
 ROWS = {name: row for name, row in TABLE.items() if row["reference"] and row["elementwise"]}

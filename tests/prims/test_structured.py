@@ -3,19 +3,15 @@
 import philox
 import pytest
 import torch
+from random_meaning import FLOATS, INTEGERS
 from tile_ops import _C
 
-DTYPES = {
-    "bool": torch.bool, "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
-    "f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64,
-}
+DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 TABLE = _C.primitives()
 # Those that test_elementwise.py runs.
 ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"]} | {"astype"}
 
 NUMBERS = [d for d in DTYPES if d != "bool"]
-FLOATS = ["f16", "bf16", "f32", "f64"]
 
 
 def values(dtype, *sizes, high=5):

@@ -105,9 +105,9 @@ TEST_F(DriverTest, LoadsOnAnotherDeviceWithoutChangingTheThreads) {
   driver.allow_shared_memory(function, 100000);
   driver.unload(module);
   EXPECT_EQ(fake->calls,
-            (Calls{"cuCtxSetCurrent 101", "cuModuleGetFunction 200 _Z5saxpy", "cuCtxSetCurrent 100",
-                   "cuCtxSetCurrent 101", "cuFuncSetAttribute 300 8 100000", "cuCtxSetCurrent 100",
-                   "cuCtxSetCurrent 101", "cuModuleUnload 200", "cuCtxSetCurrent 100"}));
+            (Calls{"cuCtxSetCurrent 101", "cuModuleGetFunction 201 _Z5saxpy", "cuCtxSetCurrent 100",
+                   "cuCtxSetCurrent 101", "cuFuncSetAttribute 301 8 100000", "cuCtxSetCurrent 100",
+                   "cuCtxSetCurrent 101", "cuModuleUnload 201", "cuCtxSetCurrent 100"}));
   const FunctionAttributes attributes = driver.attributes(function);
   EXPECT_EQ(attributes.registers, 40);
   EXPECT_EQ(attributes.local_bytes, 16);
@@ -126,7 +126,7 @@ TEST_F(DriverTest, LoadErrorsNameTheKernel) {
   const CudaModule module = driver.load(0, "code", "saxpy");
   EXPECT_EQ(error_of([&] { driver.function(module, "nothing"); }),
             "saxpy: its code has no function nothing: CUDA_ERROR_NOT_FOUND (meaning of 500)");
-  const CudaFunction function{nullptr, "saxpy", 1};
+  const CudaFunction function{reinterpret_cast<void*>(301), "saxpy", 1};
   EXPECT_EQ(error_of([&] { driver.allow_shared_memory(function, 300000); }),
             "saxpy: a block cannot have 300000 bytes of shared memory; device 1 (Small GPU, sm_86) has "
             "232448 for it: "

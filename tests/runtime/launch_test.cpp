@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <optional>
 #include <regex>
 #include <vector>
 
@@ -47,6 +48,26 @@ TEST(Launch, CompilesOnceForAllSizes) {
   std::vector<float> x(4, 3), y(4);
   twice.launch({1}, array(x), array(y), 2);  // another constant, another kernel
   EXPECT_EQ(twice.compiled_count(), before + 2);
+}
+
+void scaled_kernel(Array x, Array y, std::optional<Tile> factor, int size) {
+  Tile t = x.tiled_view({size}).load({bid(0)});
+  y.tiled_view({size}).store({bid(0)}, factor ? t * *factor : t + 100.0);
+}
+Kernel scaled("scaled", scaled_kernel);
+
+TEST(Launch, ANumberMayBeMissing) {
+  const auto got = [](auto factor) {
+    std::vector<float> x(4, 3), y(4);
+    scaled.launch({1}, array(x), array(y), factor, 4);
+    return y;
+  };
+  EXPECT_EQ(got(2.0f), std::vector<float>(4, 6));
+  EXPECT_EQ(got(std::optional(5.0f)), std::vector<float>(4, 15));
+  EXPECT_EQ(scaled.compiled_count(), 1u);
+  EXPECT_EQ(got(std::optional<float>()), std::vector<float>(4, 103));
+  EXPECT_EQ(got(std::nullopt), std::vector<float>(4, 103));
+  EXPECT_EQ(scaled.compiled_count(), 2u);
 }
 
 TEST(Launch, RefusesArraysBetweenTheirElements) {

@@ -4,8 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <thread>
 
 #include "error_text.h"
 #include "runtime/current_stream.h"
@@ -302,6 +304,30 @@ TEST_F(RawKernelTest, RunsOnTheTensorsDeviceOrTheCurrentOne) {
   set_current_device([] { return 1; });
   kernel.launch({{1}, {32}}, 1.0, nullptr, nullptr, 1);
   EXPECT_EQ(fake->calls.back(), "cuCtxSetCurrent 100");
+}
+
+TEST_F(RawKernelTest, EachDeviceHasItsOwnCodeVariablesAndSharedMemory) {
+  const auto all = source({"saxpy"});
+  const RawKernel kernel(all, 0);
+  set_current_stream([](int device) { return reinterpret_cast<void*>(int64_t{70} + device); });
+  driver->use(0);
+  const auto calls = [&](const std::string& start) {
+    return std::count_if(fake->calls.begin(), fake->calls.end(),
+                         [&](const std::string& call) { return call.starts_with(start); });
+  };
+  for (const int device : {1, 0, 1}) {
+    x.device_index = y.device_index = device;
+    kernel.launch({{1}, {32}, 100'000}, 1.0, x, y, 1);
+    all->set_variable(device, "weights", "sixteen letters!", 16, false);
+  }
+  for (const int device : {0, 1}) {
+    EXPECT_EQ(calls(str("cuFuncSetAttribute ", 300 + device, " 8 100000")), 1);
+    EXPECT_EQ(calls(str("cuLaunchKernelEx ", 300 + device, " ")), 1 + device);
+    EXPECT_EQ(calls(str("cuMemcpyHtoDAsync ", 4096 * (device + 1), " sixteen letters! stream ", 70 + device)),
+              1 + device);
+  }
+  EXPECT_EQ(calls("cuModuleLoadData"), 2);
+  EXPECT_EQ(fake->current.at(std::this_thread::get_id()), reinterpret_cast<void*>(100));
 }
 
 TEST_F(RawKernelTest, Variables) {

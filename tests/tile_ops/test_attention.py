@@ -9,15 +9,9 @@ from attention_reference import causal_mask, inputs, peer
 from numerics import check_call
 from opinfo import DTYPES, check_samples
 
+pytestmark = pytest.mark.usefixtures("deterministic")
+
 attention = torch.ops.tile.attention
-
-
-@pytest.fixture(autouse=True)
-def _poisoned():
-    """Fresh tensors hold NaN: what a kernel leaves unwritten shows."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def check(args, **kwargs):

@@ -141,18 +141,14 @@ CASES = [
 ]
 
 
-def with_gradients(args):
-    return tuple(a.clone().requires_grad_() if isinstance(a, torch.Tensor) else a for a in args)
-
-
 @pytest.mark.parametrize("args, kwargs", CASES)
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
 def test_contract(check, args, kwargs):
-    check(op, with_gradients(args), kwargs)
+    check(op, contract.with_gradients(args), kwargs)
 
 
 def test_inductor():
-    contract.compiles_with_inductor(op, with_gradients(CASES[0][0]), {"activation": "silu"})
+    contract.compiles_with_inductor(op, contract.with_gradients(CASES[0][0]), {"activation": "silu"})
 
 
 @pytest.mark.parametrize("mask", [[True, True, True], [True, False, False], [False, True, False], [False, False, True]])

@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from numerics import check, check_call
 from opinfo import DTYPES, check_samples
 
+pytestmark = pytest.mark.usefixtures("deterministic")
+
 matmul = torch.ops.tile.matmul
 ACTIVATIONS = {
     "none": lambda x: x,
@@ -24,14 +26,6 @@ def reference(input, other, *, bias=None, activation="none", residual=None, alph
     out = ACTIVATIONS[activation](out)
     out = out if residual is None else out + residual
     return out if out_dtype is None else out.to(out_dtype)
-
-
-@pytest.fixture(autouse=True)
-def poison():
-    """torch then fills fresh tensors with NaN, so that what a kernel leaves out shows."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 @pytest.fixture

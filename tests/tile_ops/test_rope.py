@@ -5,18 +5,12 @@ import tile_ops  # noqa: F401
 import torch
 from numerics import check_call
 from opinfo import DTYPES
+from rope_reference import turn
 from torch.library import opcheck
 
+pytestmark = pytest.mark.usefixtures("deterministic")
+
 rope = torch.ops.tile.rope
-
-
-def turn(x, cos, sin, interleaved, rotary):
-    """x rotated as the formula says, in the dtype that torch promotes to, rounded once."""
-    part, rest = x[..., :rotary], x[..., rotary:]
-    first, second = (part[..., ::2], part[..., 1::2]) if interleaved else part.chunk(2, -1)
-    turned = first * cos - second * sin, second * cos + first * sin
-    turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
-    return torch.cat((turned.to(x.dtype), rest), -1)
 
 
 def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
@@ -32,14 +26,6 @@ def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, posit
             table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
         tables.append(table[:, None])
     return tuple(turn(x, *tables, interleaved, rotary) for x in (query, key))
-
-
-@pytest.fixture(autouse=True)
-def poison():
-    """torch then fills fresh tensors with NaN, so that what a kernel leaves out shows."""
-    torch.use_deterministic_algorithms(True)
-    yield
-    torch.use_deterministic_algorithms(False)
 
 
 def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None):

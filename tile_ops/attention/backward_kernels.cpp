@@ -54,11 +54,10 @@ Range all_or_one(Tile own, Tile whole, Tile index) {
 
 }  // namespace
 
-void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                    std::optional<Array> grad_lse, Array delta, int rows, int depth) {
-  Tile i = bid(0), head = bid(1), batch = bid(2);
-  DType dtype = delta.dtype();
-  auto rows_of = [&](Array array) {
+Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
+                const std::optional<Array>& grad_lse, Tile batch, Tile head, Tile i, int rows, int depth,
+                DType dtype) {
+  auto rows_of = [&](const Array& array) {
     return array[{batch, head}].tiled_view({rows, depth}).load({i, 0}).astype(dtype);
   };
   Tile sum = zeros({rows}, dtype);
@@ -67,6 +66,13 @@ void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Arra
     sum = (rows_of(*grad_out) * whole).sum(1);
   }
   if (grad_lse) sum -= (*grad_lse)[{batch, head}].tiled_view({rows}).load({i}).astype(dtype);
+  return sum;
+}
+
+void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                    std::optional<Array> grad_lse, Array delta, int rows, int depth) {
+  Tile i = bid(0), head = bid(1), batch = bid(2);
+  Tile sum = row_deltas(grad_out, out, residual, grad_lse, batch, head, i, rows, depth, delta.dtype());
   delta[{batch, head}].tiled_view({rows}).store({i}, sum);
 }
 

@@ -1,43 +1,31 @@
 // Gradients where tensor cores multiply: scores have a row a key. Probabilities and gradients of scores are
 // then left operands as they stand in registers, for the gradients of value and key.
-#include <limits>
-
 #include "kernels.h"
 
 namespace tile::attention {
 namespace {
-
-constexpr double log2_e = 1.4426950408889634;
 
 // Probabilities of a tile of keys by queries: exp2(score * log2 e + shift).
 class TurnedScores {
  public:
   TurnedScores(Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile scale, Tile offset,
                int rows, int cols)
-      : scale_(scale.astype(f32)), offset_(offset), keys_(key.dim(2)), rows_(rows), cols_(cols) {
-    if (!bias) return;
-    bias_ = (*bias)[{batch, head}].permute({1, 0}).tiled_view({cols, rows});
-    adds_ = bias->dtype() != boolean;
+      : scale_(scale.astype(f32)), seen_{offset, key.dim(2), rows, cols, true} {
+    if (bias)
+      (bias->dtype() == boolean ? seen_.mask : bias_) =
+          (*bias)[{batch, head}].permute({1, 0}).tiled_view({cols, rows});
   }
 
   Tile probabilities(Tile product, Tile shift, Tile i, Tile j) const {
-    if (!adds_) return masked(exp2(fma(product, scale_ * log2_e, shift)), i, j);
+    if (!bias_) return seen_.only(exp2(fma(product, scale_ * log2_e, shift)), 0.0, i, j);
     Tile score = fma(product, scale_, bias_->load({j, i}).astype(f32));
-    return masked(exp2(fma(score, log2_e, shift)), i, j);
+    return seen_.only(exp2(fma(score, log2_e, shift)), 0.0, i, j);
   }
 
  private:
-  Tile masked(Tile values, Tile i, Tile j) const {
-    if (bias_ && !adds_) values = where(bias_->load({j, i}), values, 0.0);
-    Tile row = i * rows_ + arange(rows_).reshape({1, rows_}),
-         col = j * cols_ + arange(cols_).reshape({cols_, 1});
-    return where((col < keys_) & (col <= row + offset_), values, 0.0);
-  }
-
-  Tile scale_, offset_, keys_;
-  int rows_, cols_;
-  std::optional<View> bias_;
-  bool adds_ = false;  // the bias is numbers, not a mask
+  Tile scale_;
+  Seen seen_;
+  std::optional<View> bias_;  // numbers; a mask is in seen_
 };
 
 }  // namespace
@@ -46,20 +34,11 @@ void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array
                    std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
                    Tile scale, int rows, int depth) {
   Tile i = bid(0), head = bid(1), batch = bid(2);
-  auto rows_of = [&](Array array) {
-    return array[{batch, head}].tiled_view({rows, depth}).load({i, 0}).astype(f32);
-  };
   auto row_of = [&](Array array, double pad) {
     return array[{batch, head}].tiled_view({rows}).load({i}, pad).astype(f32);
   };
-  Tile sum = zeros({rows}, f32);
-  if (grad_out) {
-    Tile whole = residual ? rows_of(out) + rows_of(*residual) : rows_of(out);
-    sum = (rows_of(*grad_out) * whole).sum(1);
-  }
-  if (grad_lse) sum -= row_of(*grad_lse, 0);
+  Tile sum = row_deltas(grad_out, out, residual, grad_lse, batch, head, i, rows, depth, f32);
   // Past the last row, and in rows that attend to nothing: exp2(-inf) = 0.
-  constexpr double inf = std::numeric_limits<double>::infinity();
   shift[{batch, head}].tiled_view({rows}).store({i}, row_of(top, inf) * -log2_e + log2(row_of(weight, 0)));
   delta[{batch, head}].tiled_view({rows}).store({i}, sum * -scale.astype(f32));
 }

@@ -15,6 +15,18 @@ namespace tile::attention {
 inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 
 double least_number(DType dtype);
+inline constexpr double log2_e = 1.4426950408889634;
+
+// Which scores of a tile are seen: those of keys that there are, up to the query's own plus an offset, and
+// where a mask is true.
+struct Seen {
+  Tile offset, keys;
+  int rows, cols;
+  bool turned = false;  // a row of the tile is a key
+  std::optional<View> mask = std::nullopt;
+  // `values` where seen, else `hidden`.
+  Tile only(Tile values, double hidden, Tile i, Tile j) const;
+};
 
 // The scores of one head of queries.
 class Scores {
@@ -26,7 +38,9 @@ class Scores {
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
   // q k^T, and from it each row's greatest score, [rows, 1], and exp(score - top). Passes keep the masks out
   // of tiles that see all keys. negative: scale is.
-  Tile product(Tile q, Tile k) const { return mma(q, k.t(), zeros({rows_, cols_}, scale_.dtype())); }
+  Tile product(Tile q, Tile k) const {
+    return mma(q, k.t(), zeros({seen_.rows, seen_.cols}, scale_.dtype()));
+  }
   Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
   Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
   Tile exponential(Tile x) const;
@@ -34,23 +48,21 @@ class Scores {
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
   Range visible_keys(Tile i) const {
-    return range(cdiv(min(max((i + 1) * rows_ + offset_, 0), keys_), cols_));
+    return range(cdiv(min(max((i + 1) * seen_.rows + seen_.offset, 0), seen_.keys), seen_.cols));
   }
-  Range seeing_rows(Tile j) const { return range(max(j * cols_ - offset_, 0) / rows_, query_.num_tiles(0)); }
+  Range seeing_rows(Tile j) const {
+    return range(max(j * seen_.cols - seen_.offset, 0) / seen_.rows, query_.num_tiles(0));
+  }
 
  private:
   // To base 2, whose factor joins the scale: what that rounds is far below the rounding of 16-bit operands.
   bool to_base_2() const { return info(operand_).bits == 16; }
-  static constexpr double log2_e = 1.4426950408889634;
   Tile added(Tile i, Tile j) const;  // the bias
-  // `values` where seen, else `hidden`.
-  Tile masked(Tile values, double hidden, Tile i, Tile j) const;
 
   View query_, key_;
-  std::optional<View> bias_;
-  bool adds_ = false;  // the bias is numbers, not a mask
-  Tile scale_, offset_, keys_;
-  int rows_, cols_;
+  Tile scale_;
+  Seen seen_;
+  std::optional<View> bias_;  // numbers; a mask is in seen_
   DType operand_;
 };
 
@@ -60,7 +72,12 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
              Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,
              int cols, int depth, DType operand, bool negative);
 
-// delta = sum(grad_out * (out + residual)) - grad_lse: what a row's gradients of scores have in common.
+// sum(grad_out * (out + residual)) - grad_lse of the rows of tile i, [rows]: what a row's gradients of scores
+// have in common.
+Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
+                const std::optional<Array>& grad_lse, Tile batch, Tile head, Tile i, int rows, int depth,
+                DType dtype);
+// delta: those.
 void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
                     std::optional<Array> grad_lse, Array delta, int rows, int depth);
 

@@ -10,14 +10,9 @@ Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile ba
     : query_(query[{batch, head}].tiled_view({rows, depth})),
       key_(key[{batch, head / group}].tiled_view({cols, depth})),
       scale_(scale.astype(sum_dtype(query.dtype()))),
-      offset_(offset),
-      keys_(key.dim(2)),
-      rows_(rows),
-      cols_(cols),
+      seen_{offset, key.dim(2), rows, cols},
       operand_(operand) {
-  if (!bias) return;
-  bias_ = (*bias)[{batch, head}].tiled_view({rows, cols});
-  adds_ = bias->dtype() != boolean;
+  if (bias) (bias->dtype() == boolean ? seen_.mask : bias_) = (*bias)[{batch, head}].tiled_view({rows, cols});
 }
 
 double least_number(DType dtype) {
@@ -27,11 +22,11 @@ double least_number(DType dtype) {
 Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {
   const double least = least_number(product.dtype());
   // Without numbers to add, a product a row is scaled, not one a score.
-  if (!adds_)
-    return (negative ? masked(product, -least, i, j).min(1, true)
-                     : masked(product, least, i, j).max(1, true)) *
+  if (!bias_)
+    return (negative ? seen_.only(product, -least, i, j).min(1, true)
+                     : seen_.only(product, least, i, j).max(1, true)) *
            scale_;
-  return masked(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
+  return seen_.only(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
 }
 
 Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
@@ -39,18 +34,18 @@ Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) :
 Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j) const {
   // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
   // exp, which is slow where its results are too small.
-  if (!adds_ && to_base_2()) return masked(exp2(fma(product, scale_ * log2_e, top * -log2_e)), 0.0, i, j);
-  Tile s = adds_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
-  return masked(exp(s), 0.0, i, j);
+  if (!bias_ && to_base_2()) return seen_.only(exp2(fma(product, scale_ * log2_e, top * -log2_e)), 0.0, i, j);
+  Tile s = bias_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
+  return seen_.only(exp(s), 0.0, i, j);
 }
 
 Tile Scores::added(Tile i, Tile j) const { return bias_->load({i, j}).astype(scale_.dtype()); }
 
-Tile Scores::masked(Tile values, double hidden, Tile i, Tile j) const {
-  if (bias_ && !adds_) values = where(bias_->load({i, j}), values, hidden);
-  Tile row = i * rows_ + arange(rows_).reshape({rows_, 1}),
-       col = j * cols_ + arange(cols_).reshape({1, cols_});
-  return where((col < keys_) & (col <= row + offset_), values, hidden);
+Tile Seen::only(Tile values, double hidden, Tile i, Tile j) const {
+  if (mask) values = where(turned ? mask->load({j, i}) : mask->load({i, j}), values, hidden);
+  Tile row = i * rows + arange(rows).reshape(turned ? Shape{1, rows} : Shape{rows, 1}),
+       col = j * cols + arange(cols).reshape(turned ? Shape{cols, 1} : Shape{1, cols});
+  return where((col < keys) & (col <= row + offset), values, hidden);
 }
 
 }  // namespace tile::attention

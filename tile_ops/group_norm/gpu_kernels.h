@@ -21,7 +21,8 @@ struct GroupTile {
     axis ? view(array).store({bid(0), 0}, all) : view(array).store({0, bid(0)}, all);
   }
   // The mean of each group's first elements, to take deviations from: one sum less is waited for. The
-  // variance loses float32's rounding times the square of how many deviations that mean is off.
+  // variance loses float32's rounding times the square of how many deviations that mean is off: at most as
+  // often as the group has elements for each one here, which 16 bits do not show.
   Tile sample(const Array& array) const {
     const View some =
         array[{bid(1)}].tiled_view(axis ? Shape{groups, first_of(elements())} : Shape{1, groups * channels});

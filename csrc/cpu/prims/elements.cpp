@@ -31,7 +31,7 @@ struct Elements {
     const char* taken = masked ? mask.lanes(frame) : nullptr;
     for (int64_t i = 0; i < count; ++i) {
       char* address = to.data;
-      bool inside = !taken || taken[i] != 0;
+      bool inside = to.there && (!taken || taken[i] != 0);
       for (size_t k = 0; k < index.size() && inside; ++k) {
         int64_t at = read(lanes[k], lane_of(index[k].dtype), i);
         inside = at >= to.first[k] && at < to.size[k];

@@ -64,10 +64,10 @@ struct IndexUnit final : Unit {
     }
     if (outside)  // every load from it is padding, every store dropped
       for (int i = 0; i < view.rank; ++i) view.size[i] = 0;
-    if (outside && view.rank == 0) {  // one element, which no one sees and which is 0
+    if (outside && view.rank == 0) {  // what is stored goes where no one reads
       thread_local int64_t nothing[2];
-      nothing[0] = nothing[1] = 0;
       view.data = reinterpret_cast<char*>(nothing);
+      view.there = false;
     }
     frame.arrays[static_cast<size_t>(to)] = view;
     return Signal::next;

@@ -141,7 +141,10 @@ struct LoadCopyUnit final : Unit {
                              : frame.slots[static_cast<size_t>(slot)];
     int64_t extents[max_rank];
     for (int i = 0; i < rank; ++i) extents[i] = tile.axes[i].extent;
-    copy_lanes(tile, rank, extents, data);
+    if (address.there(frame))
+      copy_lanes(tile, rank, extents, data);
+    else
+      move_row(dtype).fill(data, address.pad, 1);
     if (scalar < 0) frame.tiles[static_cast<size_t>(to)] = dense_lanes(data, dtype, rank, extents);
     return Signal::next;
   }

@@ -1,6 +1,6 @@
-// Reductions and scans with a function of the kernel's, which is associative and need not be commutative: what
-// is combined stands side by side along the axis. A thread combines runs of its registers; steps join the
-// totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
+// Reductions and scans with a function of the kernel's, which is associative and need not be commutative:
+// what is combined stands side by side along the axis. A thread combines runs of its registers; steps join
+// the totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
 // digits; a scan then adds what comes before it to each run.
 #pragma once
 #include "cuda/device/reduce.cuh"
@@ -47,16 +47,6 @@ TILE Values<T, More...> chosen(bool first, const Values<T, More...>& x, const Va
   return {first ? x.x : y.x, chosen(first, x.more, y.more)};
 }
 
-template <class T>
-TILE T shuffle_value(T x, int from, int line) {
-  if constexpr (sizeof(T) == 8) {
-    const u64 bits = bitcast<u64>(x);
-    const u64 high = shuffle((u32)(bits >> 32), from, line), low = shuffle((u32)bits, from, line);
-    return bitcast<T>(high << 32 | low);
-  } else {
-    return bitcast<T>((Unsigned<T>)shuffle((u32)bitcast<Unsigned<T>>(x), from, line));
-  }
-}
 template <class T>
 TILE Values<T> shuffle_values(const Values<T>& of, int from, int line) {
   return {shuffle_value(of.x, from, line)};
@@ -111,7 +101,9 @@ struct Way {
   static constexpr bool masked = L::padded && (!scan || reverse);
   static constexpr int count = Plan::lines * Plan::runs;
   TILE static constexpr int place(int i, int n) { return reverse ? n - 1 - i : i; }
-  TILE static constexpr int element(int run, int i) { return Plan::at(run * Plan::length + place(i, Plan::length)); }
+  TILE static constexpr int element(int run, int i) {
+    return Plan::at(run * Plan::length + place(i, Plan::length));
+  }
   TILE static bool there(int r) {
     return !masked || L::thread(Plan::axis) + L::element(Plan::axis, r) < L::extent(Plan::axis);
   }
@@ -225,7 +217,8 @@ struct Lanes {
         TILE_UNROLL
         for (int i = 0; i < runs; ++i) add_before(combine, of, run + i, before);
         if (!last)
-          of.total[run] = shuffle_maybe<Way>(sum, lane() + (Way::place(extent - 1, extent) - digit) * stride, line);
+          of.total[run] =
+              shuffle_maybe<Way>(sum, lane() + (Way::place(extent - 1, extent) - digit) * stride, line);
       }
     }
   }

@@ -1,5 +1,5 @@
-// The place of an extreme, as a reduction of pairs: the first of equals; NaN is skipped, and of nothing but NaN
-// it is 0.
+// The place of an extreme, as a reduction of pairs: the first of equals; NaN is skipped, and of nothing but
+// NaN it is 0.
 #pragma once
 #include "cuda/device/reduce.cuh"
 

@@ -25,7 +25,9 @@ struct Reach {
   u32 count;
   TILE bool inside(int further) const { return (u32)(at + further) < count; }
 };
-TILE Reach reach(i32 start, int part, i32 first, i32 size) { return {start - first + part, (u32)(size - first)}; }
+TILE Reach reach(i32 start, int part, i32 first, i32 size) {
+  return {start - first + part, (u32)(size - first)};
+}
 // Beyond 32 bits nothing is inside.
 TILE Reach reach(i64 start, int part, i32 first, i32 size) {
   const i64 at = start - first, count = size - first;
@@ -58,6 +60,13 @@ struct Window {
     }
     return all;
   }
+  // The same of `vector` neighbours at once.
+  template <int vector, int flags>
+  TILE bool holds(int r) const {
+    bool all = inside<flags>(r);
+    if (vector > 1 && !(flags & whole_vectors)) all = all && inside<flags>(r + vector - 1);
+    return all;
+  }
   TILE T* address(int r) const {
     T* at = data;
     TILE_UNROLL
@@ -84,8 +93,7 @@ TILE Tile<T, L> load(const Array<T, n, S>& array, typename Array<T, n, S>::Start
   constexpr bool constant = flags & constant_array;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    bool all = window.template inside<flags>(r);
-    if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
+    const bool all = window.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = pad;
@@ -109,8 +117,7 @@ TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start star
   if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    bool all = window.template inside<flags>(r);
-    if (vector > 1 && !(flags & whole_vectors)) all = all && window.template inside<flags>(r + vector - 1);
+    const bool all = window.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
@@ -133,10 +140,10 @@ TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
   store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
-// The element at an index an axis; null where there is none.
+// The element at an index an axis; null where there is none, as an array of rank 0 may have.
 template <int axis, class T, int n, class S>
-TILE T* element(const Array<T, n, S>&, T* at) {
-  return at;
+TILE T* element(const Array<T, n, S>& array, T* at) {
+  return n || array.size[0] ? at : (T*)nullptr;
 }
 template <int axis, class T, int n, class S, class... I>
 TILE T* element(const Array<T, n, S>& array, T* at, i64 index, I... others) {

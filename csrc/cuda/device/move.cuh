@@ -1,6 +1,7 @@
 // Elements into another layout: between the registers of a thread, the lanes of a warp, or through shared
 // memory.
 #pragma once
+#include "cuda/device/shuffle.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
@@ -28,8 +29,7 @@ TILE u32 shuffle_word(u32 x, int from, bool flipped, int line) {
   return flipped ? shuffle_xor(x, from, line) : shuffle(x, from, line);
 }
 TILE u64 shuffle_word(u64 x, int from, bool flipped, int line) {
-  const u64 high = shuffle_word((u32)(x >> 32), from, flipped, line);
-  return high << 32 | shuffle_word((u32)x, from, flipped, line);
+  return by_words(x, [=](u32 word) { return shuffle_word(word, from, flipped, line); });
 }
 // Words that differ in a bit of their number change places.
 template <int words, class Word, int n>

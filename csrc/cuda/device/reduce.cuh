@@ -2,6 +2,7 @@
 // over the blocks of a cluster through theirs.
 #pragma once
 #include "cuda/device/math.cuh"
+#include "cuda/device/shuffle.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
@@ -55,22 +56,6 @@ struct KeptAs {
     return convert<T>(x);
   }
 };
-
-template <class A>
-TILE A shuffle_xor_value(A x, int mask, int line) {
-  if constexpr (sizeof(A) == 8) {
-    const u64 bits = bitcast<u64>(x);
-    const u64 high = shuffle_xor((u32)(bits >> 32), mask, line), low = shuffle_xor((u32)bits, mask, line);
-    return bitcast<A>(high << 32 | low);
-  } else if constexpr (sizeof(A) == 16) {
-    Words<16> words = bitcast<Words<16>>(x);
-    TILE_UNROLL
-    for (int i = 0; i < 4; ++i) words.x[i] = shuffle_xor(words.x[i], mask, line);
-    return bitcast<A>(words);
-  } else {
-    return bitcast<A>((Unsigned<A>)shuffle_xor((u32)bitcast<Unsigned<A>>(x), mask, line));
-  }
-}
 
 // The bits of x that are set in `mask`, side by side; and back.
 template <int mask>
@@ -229,7 +214,8 @@ TILE auto partial(const Tile<T, From>& from) {
 }
 template <class Op, class L, class Plan, bool turned, class T, class From>
 TILE auto reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
-  return reduce_partial<Op, typename Op::template Result<T>, L, Plan, turned>(partial<Op, L, Plan>(from), line, shared, across);
+  return reduce_partial<Op, typename Op::template Result<T>, L, Plan, turned>(partial<Op, L, Plan>(from),
+                                                                              line, shared, across);
 }
 
 // Tiles of one layout as one, whose reductions share their barriers.

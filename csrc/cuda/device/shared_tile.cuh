@@ -39,8 +39,8 @@ struct SharedTile {
 // one chunk of some rows.
 // whole_vectors: no edge cuts a chunk in two.
 template <int threads, int flags, class To, class T, class S>
-TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start, bool wanted,
-                          int line) {
+TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+                          bool wanted, int line) {
   static_assert(threads % To::chunks == 0 || To::chunks % threads == 0, "rows are dealt out unevenly");
   constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
                 down = threads / across;
@@ -57,8 +57,9 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
     for (int y = 0; y < To::rows; y += down) {
       if (To::rows % down != 0 && y + own_row >= To::rows) continue;
       T* const source = from.moved(own + x * chunk, y, 0);
-      char* const place = across == To::chunks && down % To::period == 0 ? own_place + y * To::chunks * 16
-                                                                         : to.place(y + own_row, x + own_chunk);
+      char* const place = across == To::chunks && down % To::period == 0
+                              ? own_place + y * To::chunks * 16
+                              : to.place(y + own_row, x + own_chunk);
       if (flags & whole_vectors)
         copy_async_if(place, source, left && rows.inside(y), line);
       else

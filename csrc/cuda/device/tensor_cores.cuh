@@ -69,8 +69,8 @@ TILE_MMA(f8e5m2, f8e4m3, f32, "f", "m16n8k32.row.col.f32.e5m2.e4m3.f32")
 TILE_MMA(f8e5m2, f8e5m2, f32, "f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 #elif __CUDA_ARCH__ >= 890
 // Those chips' mma.sync multiplies 8-bit floats as f16. ptxas converts them early, and registers spill: here
-// it is done where they are multiplied. Of a word elements 0 and 1 stand where f16 has words lane % 4, 2 and 3
-// where it has lane % 4 + 4: k in another order, of both operands.
+// it is done where they are multiplied. Of a word elements 0 and 1 stand where f16 has words lane % 4, 2 and
+// 3 where it has lane % 4 + 4: k in another order, of both operands.
 template <class T>
 TILE void halves(u32 (&to)[2], u32 x);
 #define TILE_HALVES(T, NAME)                                                                               \

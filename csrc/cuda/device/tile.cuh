@@ -28,8 +28,8 @@ TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
   memcpy(&tile.x[r], &pair, 4);
 }
 
-// S: what strides and the starts of tiles are counted in. i32 where the array is known to be small: an address
-// is then one multiplication an axis.
+// S: what strides and the starts of tiles are counted in. i32 where the array is known to be small: an
+// address is then one multiplication an axis.
 template <class T, int n, class S>
 struct Array {
   using Start = const S (&)[n ? n : 1];

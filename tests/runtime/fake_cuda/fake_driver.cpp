@@ -39,7 +39,8 @@ int called(const char* name, const auto&... arguments) {
   fake().calls.push_back(text.str());
   return result(name);
 }
-// Handles are numbers: contexts of device i are 100 + i, modules 200, functions 300.
+// Handles are numbers: of device i contexts are 100 + i, modules 200 + i, functions 300 + i, memory begins at
+// 4096 (i + 1). What belongs to a device is refused where another one's context is current, as by CUDA.
 void* handle(intptr_t number) { return reinterpret_cast<void*>(number); }
 intptr_t number(const void* handle) { return reinterpret_cast<intptr_t>(handle); }
 
@@ -48,6 +49,13 @@ void*& current() {
   return fake().current[std::this_thread::get_id()];
 }
 thread_local int capture_mode = 0;
+
+intptr_t current_device() { return current() ? number(current()) - 100 : 0; }
+// Whether the thread may use what belongs to a device; tests without a context may.
+bool own(intptr_t device) { return !current() || device == current_device(); }
+bool own_module(const void* module) { return own(number(module) - 200); }
+bool own_function(const void* function) { return own(number(function) - 300); }
+constexpr int invalid_context = 201, invalid_handle = 400;
 
 int init(unsigned) { return result("cuInit"); }
 int device_count(int* count) {
@@ -90,18 +98,23 @@ int exchange_capture_mode(int* mode) {
   return called("cuThreadExchangeStreamCaptureMode", capture_mode);
 }
 int module_load(void** module, const void* image) {
-  *module = handle(200);
+  *module = handle(200 + current_device());
   return called("cuModuleLoadData", static_cast<const char*>(image), "mode", capture_mode);
 }
-int module_unload(void* module) { return called("cuModuleUnload", number(module)); }
+int module_unload(void* module) {
+  if (!own_module(module)) return invalid_context;
+  return called("cuModuleUnload", number(module));
+}
 int module_function(void** function, void* module, const char* name) {
-  *function = handle(300);
+  if (!own_module(module)) return invalid_context;
+  *function = handle(number(module) + 100);
   return called("cuModuleGetFunction", number(module), name);
 }
 // There is one variable, of 16 bytes.
-int module_global(unsigned long long* address, size_t* bytes, void*, const char* name) {
+int module_global(unsigned long long* address, size_t* bytes, void* module, const char* name) {
+  if (!own_module(module)) return invalid_context;
   if (std::string(name) != "weights") return 500;
-  *address = 4096;
+  *address = 4096ull * static_cast<unsigned long long>(number(module) - 199);
   *bytes = 16;
   return result("cuModuleGetGlobal");
 }
@@ -121,14 +134,17 @@ int function_attribute(int* value, int which, void*) {
   return result("cuFuncGetAttribute");
 }
 int set_function_attribute(void* function, int which, int value) {
+  if (!own_function(function)) return invalid_handle;
   return called("cuFuncSetAttribute", number(function), which, value);
 }
 int clusters_at_once(int* count, void* function, const LaunchConfig* c) {
+  if (!own_function(function)) return invalid_handle;
   *count = c->attributes[0].cluster[0] <= fake().cluster_blocks ? 8 : 0;
   return called("cuOccupancyMaxActiveClusters", number(function), c->attributes[0].cluster[0]);
 }
 int launch(const LaunchConfig* c, void* function, void** parameters, void** extra) {
   if (fake().quiet) return 0;
+  if (!own_function(function)) return invalid_handle;
   std::ostringstream text;
   for (unsigned i = 0; i < c->attribute_count; ++i) {
     const LaunchAttribute& a = c->attributes[i];

@@ -13,7 +13,9 @@ TILE void load_word(u32& to, SharedPlace at, int line) { to = load_shared<u32>((
 TILE void load_word(f64& to, SharedPlace at, int line) { to = load_shared<f64>((const void*)at, line); }
 template <bool odd>
 TILE u32 every_second_byte(u32 low, u32 high) {
-  const auto two = [](u32 x) { return odd ? (x >> 8 & 255) | x >> 24 << 8 : (x & 255) | (x >> 16 & 255) << 8; };
+  const auto two = [](u32 x) {
+    return odd ? (x >> 8 & 255) | x >> 24 << 8 : (x & 255) | (x >> 16 & 255) << 8;
+  };
   return two(low) | two(high) << 16;
 }
 TILE u32 bits_of_tf32(u32 x) { return emulator::bits_of_tf32(x); }
