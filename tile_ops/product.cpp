@@ -64,12 +64,13 @@ struct TileSize {
   int m, n, k;
 };
 TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType type) {
-  // Tensor cores take 16-bit floats, from a ring of buffers; the others are added up one by one.
-  const int k = type == at::kHalf || type == at::kBFloat16 ? 64 : 32;
+  // Of 16-bit floats and of f64 tensor cores read a ring of buffers; f32 is added up element by element.
+  const bool small = type == at::kHalf || type == at::kBFloat16;
+  const int k = small ? 64 : type == at::kDouble ? 16 : 32;
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
-  return k == 32 || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
+  return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
 TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
   if (m <= 16) return {16, 256, 256};

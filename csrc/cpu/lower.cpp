@@ -70,7 +70,7 @@ const Value* viewed(const Value* value) {
   return value;
 }
 
-Lower::Lower(const Function& function) : function_(function) {
+Lower::Lower(const Function& function) : function_(function), precision_(function) {
   walk(function.body(), [&](const Op& op) {
     if (!op.traits().writes) return;
     for (const Value* operand : op.operands)

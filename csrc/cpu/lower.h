@@ -11,6 +11,7 @@
 #include "cpu/address.h"
 #include "cpu/frame.h"
 #include "ir/op.h"
+#include "ir/precision.h"
 
 namespace tile::cpu {
 
@@ -38,6 +39,7 @@ class Lower {
  public:
   explicit Lower(const Function& function);
   Units body();
+  bool coarse(const Value* value) const { return precision_.coarse(value); }
   const std::string& kernel() const { return function_.name(); }
 
   // Places of values in the frame.
@@ -73,6 +75,7 @@ class Lower {
  private:
   friend class BlockPlan;
   const Function& function_;
+  const Precision precision_;
   std::unordered_map<const Value*, int> tiles_, scalars_, arrays_, slots_;
   std::vector<Scalar> scalar_values_;
   std::vector<size_t> slot_bytes_;

@@ -90,6 +90,8 @@ class SweepBuilder {
       }
     }
     for (const Op* op : ops_)
+      if (op->traits().elementwise && !contracted_.count(op)) coarsen(*op);
+    for (const Op* op : ops_)
       if (op->traits().elementwise && !contracted_.count(op)) pair(*op, absorbable);
   }
 
@@ -97,6 +99,15 @@ class SweepBuilder {
     const auto found = forms_.find(&op);
     return found != forms_.end() ? found->second
                                  : Form{std::string(op.name()), {op.operands.begin(), op.operands.end()}};
+  }
+
+  // Takes the shorter row of a function whose result is seen only after a rounding to 16 bits.
+  void coarsen(const Op& op) {
+    Form shorter = form(op);
+    shorter.row += ".coarse";
+    if (lower_.coarse(op.results[0]) && op.results[0]->type.dtype == DType::f32 &&
+        find_elementwise(shorter.row, Lane::f32))
+      forms_[&op] = std::move(shorter);
   }
 
   // Looks for a row of two steps.

@@ -12,11 +12,11 @@
 #include "cuda/assign.h"
 #include "cuda/conversion.h"
 #include "cuda/memory_order.h"
-#include "cuda/precision.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "cuda/sweep.h"
 #include "ir/assertion.h"
+#include "ir/precision.h"
 #include "support/text.h"
 
 namespace tile::cuda {

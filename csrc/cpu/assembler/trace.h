@@ -1,6 +1,7 @@
 // The recording twin of Vec<float>: the vector functions of cpu/isa, instantiated with these types, write
 // down what they would compute.
 #pragma once
+#include <algorithm>
 #include <bit>
 #include <concepts>
 #include <cstdint>
@@ -15,8 +16,9 @@ namespace tile::cpu::assembler {
 class Trace {
  public:
   std::vector<MicroOp> ops;
-  std::vector<int> guards;  // masks: the quick ways hold where all their lanes are set
-  bool quick = true;        // functions that ask whether all lanes are ordinary hear yes
+  std::vector<int> guards;   // masks: the quick ways hold where all their lanes are set
+  std::vector<int> numbers;  // values that are no NaN where the guards hold
+  bool quick = true;         // functions that ask whether all lanes are ordinary hear yes
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
   int constant(uint32_t bits) { return add(Micro::constant, -1, -1, -1, bits); }
@@ -159,6 +161,14 @@ inline TracedBits shift_right_zeros(TracedBits x, int n) {
 // As a store and a load would.
 inline Traced round_to_f16(Traced x) {
   return Traced::of(record(Micro::from_half, record(Micro::to_half, x.id, -1, -1, 0)));
+}
+inline Traced number(Traced x) {
+  if (Trace::current()->quick) Trace::current()->numbers.push_back(x.id);
+  return x;
+}
+inline bool is_number(Traced x) {
+  const Trace& trace = *Trace::current();
+  return trace.quick && std::find(trace.numbers.begin(), trace.numbers.end(), x.id) != trace.numbers.end();
 }
 inline bool all(TracedMask m) {
   Trace& trace = *Trace::current();

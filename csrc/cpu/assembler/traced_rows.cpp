@@ -6,6 +6,7 @@
 #define TILE_ISA traced
 #include "cpu/assembler/trace.h"
 #define TILE_ROWS "prims/elementwise/all.def"
+#include "cpu/isa/coarse.h"
 #include "cpu/isa/meaning_rows.h"
 #include "cpu/isa/pairs.h"
 
@@ -84,7 +85,13 @@ constexpr TracedRow rows[] = {
 #define PAIR(type, name, operands) {name, Lane::f32, record_row<pairs::type, operands>},
     TILE_ARITHMETIC_PAIRS(PAIR)
 #undef PAIR
-        {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
+#define COARSE(name)                                                                             \
+  {#name ".coarse", Lane::f32, record_row<coarse::name##_row, 1>},                               \
+      {#name ".coarse(sub)", Lane::f32, record_row<pairs::OfDifference<coarse::name##_row>, 2>}, \
+      {#name ".coarse(fma)", Lane::f32, record_row<pairs::OfSum<coarse::name##_row>, 3>},
+        TILE_COARSE_ROWS(COARSE)
+#undef COARSE
+            {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
     {"where", Lane::f32,
      [](const int* in) { return select(mask(in[0]), Traced::of(in[1]), Traced::of(in[2])).id; }},
     {"where", Lane::i32,

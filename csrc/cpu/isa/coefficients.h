@@ -7,6 +7,9 @@ namespace tile::cpu::TILE_ISA::fitted {
 // (exp(r) - 1 - r) / r², |r| <= ln 2 / 2; relative error 2^-28.1
 static constexpr float exp_tail[] = {0.49999994f, 0.166665167f, 0.041668281f, 0.00836924836f, 0.0013820742f};
 
+// the same, of results that are rounded to 16 bits; relative error 2^-17.5
+static constexpr float exp_tail_coarse[] = {0.500053227f, 0.167552561f, 0.0412700176f};
+
 // 2^f, |f| <= 1/2; relative error 2^-40.1
 static constexpr double exp2_double[] = {
     0.99999999999973765,    0.69314718054541302,    0.24022650699125886,

@@ -94,6 +94,8 @@ def main():
     half_ln2 = math.log(2) / 2 * 1.01
     polynomial("exp_tail", "(exp(r) - 1 - r) / r², |r| <= ln 2 / 2", -half_ln2, half_ln2, 5,
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
+    polynomial("exp_tail_coarse", "the same, of results that are rounded to 16 bits", -half_ln2, half_ln2, 3,
+               lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
     polynomial("exp2_double", "2^f, |f| <= 1/2", -0.505, 0.505, 9, np.exp2, np.exp2, dtype=np.float64)
     low, high = math.sqrt(0.5) - 1.001, math.sqrt(2) - 0.999
     polynomial("log_tail", "(log(1 + f) - f + f²/2) / f³, 1 + f in [sqrt 1/2, sqrt 2]", low - 1e-3, high, 9,

@@ -20,6 +20,7 @@ TILE_INLINE typename V::Bits to_bf16_bits(V x) {
   using B = typename V::Bits;
   const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
   const B rounded = shift_right_zeros(bits + B(0x7fff) + odd, 16);
+  if (is_number(x)) return rounded;
   return select(mask_cast<int32_t>(is_nan(x)), B(0x7fc0), rounded);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }

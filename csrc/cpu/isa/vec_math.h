@@ -48,6 +48,16 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   return select(a > b, a, b);
 }
 // These, as what follows, take any type with the operations of Vec.
+
+// What recordings are told of a value, and may ask: that it is no NaN.
+template <class V>
+TILE_INLINE V number(V x) {
+  return x;
+}
+template <class V>
+TILE_INLINE constexpr bool is_number(V) {
+  return false;
+}
 template <class V>
 TILE_INLINE typename V::MaskType is_nan(V x) {
   return x != x;

@@ -1,12 +1,12 @@
 // Backward from what is stored, until nothing changes.
-#include "cuda/precision.h"
+#include "ir/precision.h"
 
 #include <algorithm>
 #include <vector>
 
 #include "ir/walk.h"
 
-namespace tile::cuda {
+namespace tile {
 namespace {
 
 bool floating(const Value* value) { return !value->type.is_array() && is_floating(value->type.dtype); }
@@ -62,4 +62,4 @@ bool Precision::coarse(const Value* value) const {
   return value->type.dtype == DType::f32 && !exact(value);
 }
 
-}  // namespace tile::cuda
+}  // namespace tile

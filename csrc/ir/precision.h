@@ -1,10 +1,10 @@
-// Which float32 values end as 16 bits wherever they go: the chip's fast functions are exact enough for those.
+// Which float32 values end as 16 bits wherever they go: fast functions are exact enough for those.
 #pragma once
 #include <unordered_set>
 
 #include "ir/op.h"
 
-namespace tile::cuda {
+namespace tile {
 
 class Precision {
  public:
@@ -19,4 +19,4 @@ class Precision {
   std::unordered_set<const Value*> exact_;
 };
 
-}  // namespace tile::cuda
+}  // namespace tile
