@@ -11,6 +11,7 @@ import torch
 from . import _C
 
 _known = set()
+_Packet = _C.packet_class(torch._ops.OpOverloadPacket)
 
 
 def shorten_calls():
@@ -31,6 +32,8 @@ def _shorten(name):
             called._op = _C.operator_call(called._op, name)
             # torch.jit.script knows operators by their function.
             torch.jit._builtins._register_builtin(called._op, name)
+    if isinstance(packet._op, _C.OperatorCall) and type(packet) is torch._ops.OpOverloadPacket:
+        packet.__class__ = _Packet
 
 
 shorten_calls()

@@ -281,6 +281,22 @@ PyType_Spec spec = {"tile_ops._C.OperatorCall", sizeof(CallObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION,
                     slots};
 
+// Packets of ours are called here: their class differs from torch's, their base, in that alone.
+PyObject* op_name = nullptr;
+PyObject* call_packet(PyObject* packet, PyObject* arguments, PyObject* named) {
+  const Owned function(PyObject_GenericGetAttr(packet, op_name));
+  if (!function) return nullptr;
+  if (Py_TYPE(function.get()) != call_type || (named && PyDict_GET_SIZE(named)))
+    return PyObject_Call(function.get(), arguments, named);
+  return call(function.get(), &PyTuple_GET_ITEM(arguments, 0), static_cast<size_t>(PyTuple_GET_SIZE(arguments)),
+              nullptr);
+}
+PyType_Slot packet_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_packet)}, {0, nullptr}};
+PyType_Spec packet_spec = {"tile_ops._C.OperatorPacket", 0, 0, Py_TPFLAGS_DEFAULT, packet_slots};
+PyObject* packet_class(PyObject*, PyObject* base) {
+  return PyType_FromSpecWithBases(&packet_spec, base);
+}
+
 // Who is told, by the interpreter's main thread, that operators were defined.
 PyObject* listener = nullptr;
 std::atomic<bool> telling = false;
@@ -303,6 +319,8 @@ PyMethodDef methods[] = {
     {"operator_call", guarded<make_call>, METH_VARARGS,
      "operator_call(function, name): calls the operator as torch's function for it does, sooner where the "
      "arguments are plain."},
+    {"packet_class", guarded<packet_class>, METH_O,
+     "packet_class(base): a class of packets whose calls go to their _op at once."},
     {"on_definition", guarded<on_definition>, METH_O,
      "on_definition(function): calls it when operators have been defined."},
     {nullptr, nullptr, 0, nullptr},
@@ -312,7 +330,8 @@ PyMethodDef methods[] = {
 
 int add_operator_call(PyObject* module) {
   call_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
-  if (!call_type || PyModule_AddObjectRef(module, "OperatorCall", reinterpret_cast<PyObject*>(call_type)) < 0)
+  op_name = PyUnicode_InternFromString("_op");
+  if (!call_type || !op_name || PyModule_AddObjectRef(module, "OperatorCall", reinterpret_cast<PyObject*>(call_type)) < 0)
     return -1;
   return PyModule_AddFunctions(module, methods);
 }
