@@ -15,11 +15,16 @@ using Numbers = c10::SmallVector<int, few>;
 
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
-  c10::SmallVector<at::Tensor, few> tensors;
+  c10::SmallVector<c10::MaybeOwned<at::Tensor>, few> tensors;  // borrowed from the values, but of lists
   Numbers begin{0};
   c10::SmallVector<bool, few> is_list;
   void add(const IValue& value) {
-    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+    if (value.isTensor())
+      tensors.push_back(c10::MaybeOwned<at::Tensor>::borrowed(value.toTensor()));
+    else
+      for_each_tensor(value, [&](const at::Tensor& tensor) {
+        tensors.push_back(c10::MaybeOwned<at::Tensor>::owned(at::Tensor(tensor)));
+      });
     begin.push_back(static_cast<int>(tensors.size()));
     is_list.push_back(value.isList());
   }
@@ -257,8 +262,8 @@ struct AutogradKernel final : c10::OperatorKernel {
     for (const IValue& value : arguments) inputs.add(value);
     ag::edge_list edges;
     edges.reserve(inputs.tensors.size());
-    for (const at::Tensor& tensor : inputs.tensors)
-      edges.push_back(tensor.defined() ? ag::impl::gradient_edge(tensor) : ag::Edge());
+    for (const auto& tensor : inputs.tensors)
+      edges.push_back(tensor->defined() ? ag::impl::gradient_edge(*tensor) : ag::Edge());
 
     NodePtr<ag::Node> base;
     NodePtr<OperatorNode> node;
@@ -277,7 +282,7 @@ struct AutogradKernel final : c10::OperatorKernel {
         }
         node->arguments.resize(inputs.tensors.size());
         for (int i = inputs.begin[k]; i < inputs.begin[k + 1]; ++i)
-          node->arguments[i] = ag::SavedVariable(inputs.tensors[i], false);
+          node->arguments[i] = ag::SavedVariable(*inputs.tensors[i], false);
       }
       node->layout.argument_begin = std::move(inputs.begin);
       node->layout.argument_is_list = std::move(inputs.is_list);
@@ -287,9 +292,9 @@ struct AutogradKernel final : c10::OperatorKernel {
 
     Flat outputs;
     for (const IValue& value : torch::jit::last(*stack, target->results)) outputs.add(value);
-    for (at::Tensor& tensor : outputs.tensors) {
-      if (tensor.defined() && ag::isDifferentiableType(tensor.scalar_type()))
-        ag::set_history(tensor, base);
+    for (const auto& tensor : outputs.tensors) {
+      if (tensor->defined() && ag::isDifferentiableType(tensor->scalar_type()))
+        ag::set_history(*tensor, base);
       else
         base->add_input_metadata(ag::Node::undefined_input());
     }
@@ -298,7 +303,7 @@ struct AutogradKernel final : c10::OperatorKernel {
       if (role != GradientPlan::Role::result) continue;
       node->results.resize(outputs.tensors.size());
       for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i)
-        node->results[i] = ag::SavedVariable(outputs.tensors[i], true);
+        node->results[i] = ag::SavedVariable(*outputs.tensors[i], true);
     }
     node->layout.result_begin = std::move(outputs.begin);
     node->layout.result_is_list = std::move(outputs.is_list);

@@ -1,5 +1,7 @@
 // The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
 // written arguments.
+#include <algorithm>
+
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
@@ -16,22 +18,32 @@ namespace {
 
 using Stack = BoxedValues;
 
-// Theirs, if there is a tensor.
-std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
-  std::optional<at::Device> device;
-  size_t first = 0;
+void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Device device) {
+  size_t first = op.arguments;
   for (size_t i = 0; i < op.arguments; ++i)
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return;
-      if (!device) {
-        device = tensor.device();
-        first = i;
-      } else if (tensor.device() != *device) {
-        const auto& arguments = op.schema.arguments();
-        fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device->str(),
-             ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
-      }
+      first = std::min(first, i);
+      if (tensor.device() == device) return;
+      const auto& arguments = op.schema.arguments();
+      fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device.str(),
+           ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
     });
+}
+// That of all tensors; none: there is no tensor.
+std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
+  std::optional<at::Device> device;
+  bool same = true;
+  for (size_t i = 0; i < op.arguments; ++i)
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      if (device)
+        same &= tensor.device() == *device;
+      else
+        device = tensor.device();
+    });
+  if (!same) [[unlikely]]
+    fail_devices(op, values, *device);
   return device;
 }
 
@@ -94,7 +106,8 @@ struct RunKernel final : c10::OperatorKernel {
       c10::OptionalDeviceGuard guard;
       if (device && !device->is_cpu()) {
         Driver::require_own_process();  // torch would say less
-        guard.reset_device(*device);
+        if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device)
+          guard.reset_device(*device);
       }
       stack->reserve(stack->size() + body.results + body.saved);
       allocate_results(*op, *stack);
@@ -187,8 +200,8 @@ void raise(const std::string& name, ErrorKind kind, const std::string& text) {
 
 void require_usable(const OperatorRecord& op) {
   const OperatorBody& body = *op.body;
-  if (body.error.empty() && body.run && (!body.results || body.outputs) && (!body.saved || body.saved_outputs))
-      [[likely]]
+  if (body.error.empty() && body.run && (!body.results || body.outputs) &&
+      (!body.saved || body.saved_outputs)) [[likely]]
     return;
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {

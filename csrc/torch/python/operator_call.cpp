@@ -1,5 +1,5 @@
-// Operators called from Python: plain arguments go straight to the dispatcher, and whatever else there is goes
-// the way that torch has for it.
+// Operators called from Python: plain arguments go straight to the dispatcher, and whatever else there is
+// goes the way that torch has for it.
 #include "torch/python/module.h"
 
 #include <structmember.h>
@@ -179,7 +179,8 @@ PyObject* named(const Plan::Parameter& parameter, PyObject* names, PyObject* con
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(names); ++i) {
     PyObject* name = PyTuple_GET_ITEM(names, i);
     if (name == parameter.name.get()) return values[i];
-    if (!PyUnicode_CHECK_INTERNED(name) && PyUnicode_Compare(name, parameter.name.get()) == 0) return values[i];
+    if (!PyUnicode_CHECK_INTERNED(name) && PyUnicode_Compare(name, parameter.name.get()) == 0)
+      return values[i];
   }
   return nullptr;
 }
@@ -288,14 +289,12 @@ PyObject* call_packet(PyObject* packet, PyObject* arguments, PyObject* named) {
   if (!function) return nullptr;
   if (Py_TYPE(function.get()) != call_type || (named && PyDict_GET_SIZE(named)))
     return PyObject_Call(function.get(), arguments, named);
-  return call(function.get(), &PyTuple_GET_ITEM(arguments, 0), static_cast<size_t>(PyTuple_GET_SIZE(arguments)),
-              nullptr);
+  return call(function.get(), &PyTuple_GET_ITEM(arguments, 0),
+              static_cast<size_t>(PyTuple_GET_SIZE(arguments)), nullptr);
 }
 PyType_Slot packet_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_packet)}, {0, nullptr}};
 PyType_Spec packet_spec = {"tile_ops._C.OperatorPacket", 0, 0, Py_TPFLAGS_DEFAULT, packet_slots};
-PyObject* packet_class(PyObject*, PyObject* base) {
-  return PyType_FromSpecWithBases(&packet_spec, base);
-}
+PyObject* packet_class(PyObject*, PyObject* base) { return PyType_FromSpecWithBases(&packet_spec, base); }
 
 // Who is told, by the interpreter's main thread, that operators were defined.
 PyObject* listener = nullptr;
@@ -331,7 +330,8 @@ PyMethodDef methods[] = {
 int add_operator_call(PyObject* module) {
   call_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   op_name = PyUnicode_InternFromString("_op");
-  if (!call_type || !op_name || PyModule_AddObjectRef(module, "OperatorCall", reinterpret_cast<PyObject*>(call_type)) < 0)
+  if (!call_type || !op_name ||
+      PyModule_AddObjectRef(module, "OperatorCall", reinterpret_cast<PyObject*>(call_type)) < 0)
     return -1;
   return PyModule_AddFunctions(module, methods);
 }
