@@ -30,9 +30,10 @@ void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vecto
   const uint32_t reduced = ((1u << axes) - 1) << (tensors[0].dim() - axes);
   const auto views = [&] {
     std::vector<ArrayArgument> arrays;
+    arrays.reserve(tensors.size() + statistics.size());
     for (const std::vector<at::Tensor>* list : {&std::as_const(tensors), &statistics})
       for (const at::Tensor& tensor : *list) arrays.push_back(to_array_argument(tensor));
-    return Rows(arrays, reduced);
+    return Rows(std::move(arrays), reduced);
   };
   Rows rows = views();
   if (rows.empty()) return;

@@ -6,35 +6,44 @@
 
 namespace tile {
 
+void Rows::Axes::insert(const Axis& axis, size_t at) {
+  for (size_t i = count++; i > at; --i) all[i] = all[i - 1];
+  all[at] = axis;
+}
+
 Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::move(arrays)) {
   TILE_CHECK(views_.size() <= most);
-  const ArrayArgument whole = views_.front();
-  std::vector<Axis> rows, columns;
+  const ArrayArgument& whole = views_.front();
+  Axes rows, columns;
   for (int i = 0; i < whole.rank; ++i) {
     empty_ |= whole.sizes[i] == 0;
     if (whole.sizes[i] == 1) continue;
     Axis axis{whole.sizes[i], {}};
     for (size_t k = 0; k < views_.size(); ++k)
       axis.strides[k] = views_[k].sizes[i] == 1 ? 0 : views_[k].strides[i];
-    (reduced >> i & 1 ? columns : rows).push_back(axis);
+    if (reduced >> i & 1) {
+      columns.insert(axis, columns.count);
+      continue;
+    }
+    size_t at = rows.count;  // behind those that are as far apart in memory, or further
+    while (at > 0 && rows.all[at - 1].strides[0] < axis.strides[0]) --at;
+    rows.insert(axis, at);
   }
-  std::stable_sort(rows.begin(), rows.end(),
-                   [](const Axis& a, const Axis& b) { return a.strides[0] > b.strides[0]; });
   merge(rows);
   merge(columns);
-  flat_ = columns.size() < 2;
+  flat_ = columns.count < 2;
   const Axis one{1, {}};
-  const Axis column = columns.empty() ? one : columns.back();
-  const Axis row = rows.empty() ? one : rows.back();
-  const Axis slice = rows.size() < 2 ? one : rows[rows.size() - 2];
-  transposed_ = !rows.empty() && !columns.empty() && row.strides[0] < column.strides[0];
-  if (rows.size() > 2) leading_.assign(rows.begin(), rows.end() - 2);
+  const Axis& column = columns.count == 0 ? one : columns.all[columns.count - 1];
+  const Axis& row = rows.count == 0 ? one : rows.all[rows.count - 1];
+  const Axis& slice = rows.count < 2 ? one : rows.all[rows.count - 2];
+  transposed_ = rows.count > 0 && columns.count > 0 && row.strides[0] < column.strides[0];
+  if (rows.count > 2) leading_.assign(rows.all.begin(), rows.all.begin() + rows.count - 2);
   for (const Axis& axis : leading_) count_ *= axis.extent;
   for (size_t k = 0; k < views_.size(); ++k) {
     ArrayArgument& view = views_[k];
     bool narrow = true;
     for (int i = 0; i < view.rank; ++i) narrow &= !(reduced >> i & 1) || view.sizes[i] == 1;
-    data_.push_back(view.data);
+    data_[k] = view.data;
     view.rank = 3;
     view.sizes = {slice.extent, row.extent, narrow ? 1 : column.extent};
     // The stride of a lone column is 1, so that a row of statistics looks like any other.
@@ -42,21 +51,23 @@ Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::mo
   }
 }
 
-void Rows::merge(std::vector<Axis>& axes) const {
-  std::vector<Axis> merged;
-  for (const Axis& axis : axes) {
-    bool joined = !merged.empty();
+void Rows::merge(Axes& axes) const {
+  size_t count = 0;
+  for (size_t i = 0; i < axes.count; ++i) {
+    const Axis axis = axes.all[i];
+    bool joined = count > 0;
     for (size_t k = 0; joined && k < views_.size(); ++k)
-      joined = merged.back().strides[k] == axis.extent * axis.strides[k];
+      joined = axes.all[count - 1].strides[k] == axis.extent * axis.strides[k];
     if (joined)
-      merged.back() = {merged.back().extent * axis.extent, axis.strides};
+      axes.all[count - 1] = {axes.all[count - 1].extent * axis.extent, axis.strides};
     else
-      merged.push_back(axis);
+      axes.all[count++] = axis;
   }
-  axes = std::move(merged);
+  axes.count = count;
 }
 
 void Rows::seek(int64_t index) {
+  if (leading_.empty()) return;
   std::array<int64_t, most> offsets{};
   for (size_t i = leading_.size(); i-- > 0; index /= leading_[i].extent)
     for (size_t k = 0; k < views_.size(); ++k)

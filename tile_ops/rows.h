@@ -44,11 +44,17 @@ class Rows {
     int64_t extent;
     std::array<int64_t, most> strides;
   };
-  void merge(std::vector<Axis>& axes) const;
+  // Those of a tensor, on the stack: this is made at every call.
+  struct Axes {
+    std::array<Axis, max_array_rank> all;
+    size_t count = 0;
+    void insert(const Axis& axis, size_t at);
+  };
+  void merge(Axes& axes) const;
   void seek(int64_t index);
 
   std::vector<ArrayArgument> views_;
-  std::vector<void*> data_;
+  std::array<void*, most> data_;
   std::vector<Axis> leading_;
   int64_t count_ = 1;
   bool empty_ = false, flat_ = true, transposed_ = false;

@@ -13,25 +13,31 @@ struct Facts {
   bool aligned = false, whole = false, small = false;
 };
 
+// One loop: every launch asks for each of its arrays.
 Facts facts_of(const ArrayArgument& array) {
-  const auto size = [&](int axis) { return array.sizes[static_cast<size_t>(axis)]; };
-  const auto stride = [&](int axis) { return array.strides[static_cast<size_t>(axis)]; };
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
   Facts facts;
-  for (int axis = array.rank - 1; axis >= 0 && facts.unit < 0; --axis)
-    if (stride(axis) == 1 && size(axis) != 1) facts.unit = axis;
-  // The stride of one element is never used, whatever it is.
-  if (facts.unit < 0 && array.rank > 0 && size(array.rank - 1) == 1) facts.unit = array.rank - 1;
-  uint64_t offsets = reinterpret_cast<uint64_t>(array.data), strides = 0, sizes = 0;
+  uint64_t offsets = reinterpret_cast<uint64_t>(array.data), strides = 0, sizes = 0, unit_size = 1;
   for (int axis = 0; axis < array.rank; ++axis) {
-    const int64_t bytes = stride(axis) * static_cast<int64_t>(element);
-    strides |= static_cast<uint64_t>(bytes < 0 ? -bytes : bytes);
-    sizes |= static_cast<uint64_t>(size(axis));
-    if (axis != facts.unit && size(axis) > 1) offsets |= static_cast<uint64_t>(bytes);
+    const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
+    const int64_t stride = array.strides[static_cast<size_t>(axis)];
+    const uint64_t bytes = static_cast<uint64_t>(stride < 0 ? -stride : stride) * element;
+    strides |= bytes;
+    sizes |= size;
+    if (stride == 1 && size != 1) {
+      if (unit_size > 1) offsets |= element;  // the last such axis is the one
+      facts.unit = axis;
+      unit_size = size;
+    } else if (size > 1) {
+      offsets |= bytes;
+    }
   }
+  // The stride of one element is never used, whatever it is.
+  if (facts.unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
+    facts.unit = array.rank - 1;
   facts.small = strides >> 31 == 0 && sizes >> 29 == 0;
   facts.aligned = offsets % vector_bytes == 0;
-  facts.whole = facts.unit >= 0 && static_cast<uint64_t>(size(facts.unit)) * element % vector_bytes == 0;
+  facts.whole = facts.unit >= 0 && unit_size * element % vector_bytes == 0;
   return facts;
 }
 

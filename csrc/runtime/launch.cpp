@@ -62,7 +62,7 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
     misplaced |=
         reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
     for (int i = 0; i < array->rank; ++i)
-      if (const int64_t extent = array->sizes[static_cast<size_t>(i)]; extent > most)
+      if (const int64_t extent = array->sizes[static_cast<size_t>(i)]; extent > most) [[unlikely]]
         fail_extent(kernel, extent, most);
   }
   if (misplaced) [[unlikely]]

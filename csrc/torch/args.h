@@ -31,9 +31,19 @@ inline constexpr std::array<std::pair<at::ScalarType, DType>, 15> scalar_type_ta
     {at::kDouble, DType::f64},
 }};
 
-inline DType to_dtype(at::ScalarType type) {
+// The table by torch's number; -1: not in it. Launches ask.
+inline constexpr auto dtype_of_scalar_type = [] {
+  std::array<int8_t, 64> numbers{};
+  for (int8_t& number : numbers) number = -1;
   for (const auto& [torch, ours] : scalar_type_table)
-    if (torch == type) return ours;
+    numbers[static_cast<size_t>(torch)] = static_cast<int8_t>(ours);
+  return numbers;
+}();
+
+inline DType to_dtype(at::ScalarType type) {
+  if (const auto number = static_cast<size_t>(type);
+      number < dtype_of_scalar_type.size() && dtype_of_scalar_type[number] >= 0)
+    return static_cast<DType>(dtype_of_scalar_type[number]);
   fail(ErrorKind::type, "a kernel cannot take a ", c10::toString(type),
        " tensor; convert it to bool, an integer or a real floating dtype (complex: torch.view_as_real)");
 }
@@ -62,11 +72,13 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
     tile::fail(ErrorKind::value, "a kernel argument is an undefined tensor; pass one, or std::nullopt");
   tile::require_strided(tensor);
   // For an inspection a meta tensor stands for one on a GPU, where memory begins at multiples of 256 bytes.
-  tile::LaunchObserver* stands_in = tensor.is_meta() ? tile::LaunchObserver::of_thread() : nullptr;
-  if (!tensor.is_cpu() && !tensor.is_cuda() && !stands_in)
+  const at::Device device = tensor.device();
+  tile::LaunchObserver* stands_in = device.is_meta() ? tile::LaunchObserver::of_thread() : nullptr;
+  if (!device.is_cpu() && !device.is_cuda() && !stands_in)
     tile::fail(ErrorKind::unsupported, "a kernel cannot take a tensor on ", tensor.device().str(),
                "; move it to cpu or cuda");
-  if (tensor.dim() > tile::max_array_rank)
+  const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  if (sizes.size() > tile::max_array_rank)
     tile::fail(ErrorKind::value, "a kernel cannot take a tensor of rank ", tensor.dim(), "; the most is ",
                tile::max_array_rank, ", view it with fewer dimensions");
   if (tensor.is_neg())
@@ -80,10 +92,9 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
         static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize());
   else
     argument.data = tensor.data_ptr();
-  argument.rank = static_cast<int>(tensor.dim());
-  argument.device = tensor.is_cpu() ? tile::DeviceKind::cpu : tile::DeviceKind::cuda;
-  argument.device_index = tensor.is_cuda() ? tensor.get_device() : 0;
-  const at::IntArrayRef sizes = tensor.sizes(), strides = tensor.strides();
+  argument.rank = static_cast<int>(sizes.size());
+  argument.device = device.is_cpu() ? tile::DeviceKind::cpu : tile::DeviceKind::cuda;
+  argument.device_index = device.is_cuda() ? device.index() : 0;
   for (size_t i = 0; i < sizes.size(); ++i) {
     argument.sizes[i] = sizes[i];
     argument.strides[i] = strides[i];

@@ -9,13 +9,22 @@ using c10::IValue;
 
 namespace {
 
+// Most operators have so many arguments and results; a call of one then allocates no list of them.
+constexpr unsigned few = 12;
+using Numbers = c10::SmallVector<int, few>;
+
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
-  std::vector<at::Tensor> tensors;
-  std::vector<int> begin{0};
-  std::vector<bool> is_list;
+  c10::SmallVector<c10::MaybeOwned<at::Tensor>, few> tensors;  // borrowed from the values, but of lists
+  Numbers begin{0};
+  c10::SmallVector<bool, few> is_list;
   void add(const IValue& value) {
-    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(tensor); });
+    if (value.isTensor())
+      tensors.push_back(c10::MaybeOwned<at::Tensor>::borrowed(value.toTensor()));
+    else
+      for_each_tensor(value, [&](const at::Tensor& tensor) {
+        tensors.push_back(c10::MaybeOwned<at::Tensor>::owned(at::Tensor(tensor)));
+      });
     begin.push_back(static_cast<int>(tensors.size()));
     is_list.push_back(value.isList());
   }
@@ -28,8 +37,8 @@ IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(ten
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
-  std::vector<int> argument_begin, result_begin;  // of the edges, of the incoming gradients
-  std::vector<bool> argument_is_list, result_is_list;
+  Numbers argument_begin, result_begin;  // of the edges, of the incoming gradients
+  c10::SmallVector<bool, few> argument_is_list, result_is_list;
 };
 
 // The whole backward, free of node state. `stack`: the gradient operator's arguments, gradients and mask left
@@ -102,9 +111,10 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
 
 struct OperatorNode final : ag::Node {
   NodeLayout layout;
-  std::vector<IValue> plain;  // one for each argument that is no tensor
-  std::vector<ag::SavedVariable> arguments,
-      results;  // flat; empty where the gradient does not name the value
+  // For each argument, flat; empty where the gradient does not name the value, and altogether where it names
+  // none.
+  std::vector<IValue> plain;  // that is no tensor
+  std::vector<ag::SavedVariable> arguments, results;
   bool released = false;
 
   std::string name() const override { return layout.op->body->name + "Backward"; }
@@ -114,7 +124,7 @@ struct OperatorNode final : ag::Node {
     for (auto& saved : results) saved.reset_data();
     released = true;
   }
-  IValue unpack(size_t k, const std::vector<int>& begin, const std::vector<bool>& is_list,
+  IValue unpack(size_t k, const Numbers& begin, const c10::SmallVector<bool, few>& is_list,
                 std::vector<ag::SavedVariable>& saved, bool is_result, const std::string& type) {
     std::vector<at::Tensor> tensors;
     for (int i = begin[k]; i < begin[k + 1]; ++i)
@@ -214,13 +224,18 @@ struct MissingNode final : ag::Node {
   }
 };
 
-void refuse_forward_mode(const OperatorRecord& op, at::ArrayRef<IValue> arguments) {
+// Whether a tensor requires grad. Forward mode is refused.
+bool requires_grad(const OperatorRecord& op, at::ArrayRef<IValue> arguments) {
+  bool some = false;
   for (const IValue& value : arguments)
     for_each_tensor(value, [&](const at::Tensor& tensor) {
-      if (tensor.defined() && tensor._fw_grad(0).defined())
+      if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->autograd_meta()) return;
+      if (tensor._fw_grad(0).defined())
         raise(op.body->name, ErrorKind::unsupported,
               "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
+      some |= tensor.requires_grad();
     });
+  return some;
 }
 
 struct AutogradKernel final : c10::OperatorKernel {
@@ -228,14 +243,8 @@ struct AutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
-    const auto arguments = torch::jit::last(*stack, op->arguments);
-    refuse_forward_mode(*op, arguments);
-    bool need = false;
-    if (c10::GradMode::is_enabled())
-      for (const IValue& value : arguments)
-        for_each_tensor(
-            value, [&](const at::Tensor& tensor) { need |= tensor.defined() && tensor.requires_grad(); });
-    if (!need) return below(handle, keys, stack);
+    const bool some = requires_grad(*op, torch::jit::last(*stack, op->arguments));
+    if (!some || !c10::GradMode::is_enabled()) return below(handle, keys, stack);
     differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, keys, stack);
     stack->resize(stack->size() - (op->saver ? op->body->saved : 0));
   }
@@ -252,8 +261,9 @@ struct AutogradKernel final : c10::OperatorKernel {
     Flat inputs;
     for (const IValue& value : arguments) inputs.add(value);
     ag::edge_list edges;
-    for (const at::Tensor& tensor : inputs.tensors)
-      edges.push_back(tensor.defined() ? ag::impl::gradient_edge(tensor) : ag::Edge());
+    edges.reserve(inputs.tensors.size());
+    for (const auto& tensor : inputs.tensors)
+      edges.push_back(tensor->defined() ? ag::impl::gradient_edge(*tensor) : ag::Edge());
 
     NodePtr<ag::Node> base;
     NodePtr<OperatorNode> node;
@@ -263,13 +273,16 @@ struct AutogradKernel final : c10::OperatorKernel {
       base = node = make_node<OperatorNode>();
       node->layout.op = target;
       node->layout.plan = guarded(target->body->name, [&] { return gradient_plan(*target); });
-      node->plain.resize(target->arguments);
-      node->arguments.resize(inputs.tensors.size());
       for (const auto& [role, k] : node->layout.plan->inputs) {
         if (role != GradientPlan::Role::argument) continue;
-        if (inputs.begin[k] == inputs.begin[k + 1]) node->plain[k] = arguments[k];
+        if (inputs.begin[k] == inputs.begin[k + 1]) {
+          node->plain.resize(target->arguments);
+          node->plain[k] = arguments[k];
+          continue;
+        }
+        node->arguments.resize(inputs.tensors.size());
         for (int i = inputs.begin[k]; i < inputs.begin[k + 1]; ++i)
-          node->arguments[i] = ag::SavedVariable(inputs.tensors[i], false);
+          node->arguments[i] = ag::SavedVariable(*inputs.tensors[i], false);
       }
       node->layout.argument_begin = std::move(inputs.begin);
       node->layout.argument_is_list = std::move(inputs.is_list);
@@ -279,18 +292,19 @@ struct AutogradKernel final : c10::OperatorKernel {
 
     Flat outputs;
     for (const IValue& value : torch::jit::last(*stack, target->results)) outputs.add(value);
-    for (at::Tensor& tensor : outputs.tensors) {
-      if (tensor.defined() && ag::isDifferentiableType(tensor.scalar_type()))
-        ag::set_history(tensor, base);
+    for (const auto& tensor : outputs.tensors) {
+      if (tensor->defined() && ag::isDifferentiableType(tensor->scalar_type()))
+        ag::set_history(*tensor, base);
       else
         base->add_input_metadata(ag::Node::undefined_input());
     }
     if (!node) return;
-    node->results.resize(outputs.tensors.size());
-    for (const auto& [role, k] : node->layout.plan->inputs)
-      if (role == GradientPlan::Role::result)
-        for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i)
-          node->results[i] = ag::SavedVariable(outputs.tensors[i], true);
+    for (const auto& [role, k] : node->layout.plan->inputs) {
+      if (role != GradientPlan::Role::result) continue;
+      node->results.resize(outputs.tensors.size());
+      for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i)
+        node->results[i] = ag::SavedVariable(*outputs.tensors[i], true);
+    }
     node->layout.result_begin = std::move(outputs.begin);
     node->layout.result_is_list = std::move(outputs.is_list);
   }
@@ -301,8 +315,7 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, op->arguments);
-    refuse_forward_mode(*op, arguments);
-    if (c10::GradMode::is_enabled())
+    if (requires_grad(*op, arguments) && c10::GradMode::is_enabled())
       for (size_t i = 0; i < op->arguments; ++i)
         for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
           if (tensor.defined() && tensor.requires_grad())

@@ -1,5 +1,7 @@
 // The kernels below autograd: run on CPU and CUDA, shapes alone on Meta; autocast; the version counters of
 // written arguments.
+#include <algorithm>
+
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
@@ -16,21 +18,33 @@ namespace {
 
 using Stack = BoxedValues;
 
-void require_one_device(const OperatorRecord& op, const c10::IValue* values) {
-  std::optional<at::Device> device;
-  size_t first = 0;
+void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Device device) {
+  size_t first = op.arguments;
   for (size_t i = 0; i < op.arguments; ++i)
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
       if (!tensor.defined()) return;
-      if (!device) {
-        device = tensor.device();
-        first = i;
-      } else if (tensor.device() != *device) {
-        const auto& arguments = op.schema.arguments();
-        fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device->str(),
-             ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
-      }
+      first = std::min(first, i);
+      if (tensor.device() == device) return;
+      const auto& arguments = op.schema.arguments();
+      fail(ErrorKind::runtime, op.body->name, ": '", arguments[first].name(), "' is on ", device.str(),
+           ", but '", arguments[i].name(), "' is on ", tensor.device().str(), "; move them to one device");
     });
+}
+// That of all tensors; none: there is no tensor.
+std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
+  std::optional<at::Device> device;
+  bool same = true;
+  for (size_t i = 0; i < op.arguments; ++i)
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined()) return;
+      if (device)
+        same &= tensor.device() == *device;
+      else
+        device = tensor.device();
+    });
+  if (!same) [[unlikely]]
+    fail_devices(op, values, *device);
+  return device;
 }
 
 // Calls a lambda that allocates; `count` results are appended to the stack.
@@ -52,7 +66,6 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
 void allocate_results(const OperatorRecord& op, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t base = stack.size() - op.arguments;
-  require_one_device(op, stack.data() + base);
   if (body.outputs) allocate(body, "outputs", body.outputs, body.results, base, stack);
   if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
 }
@@ -60,10 +73,11 @@ void allocate_results(const OperatorRecord& op, Stack& stack) {
 // Fills what allocate_results has appended.
 void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   const OperatorBody& body = *op.body;
-  if (!op.saving) stack.resize(stack.size() + body.saved, c10::IValue(at::Tensor()));
+  const size_t missing = op.saving ? 0 : body.saved;
+  if (missing) stack.resize(stack.size() + missing, c10::IValue(at::Tensor()));
   Stack nothing;
   body.run.call(stack.data() + base, nothing);
-  if (!op.saving) stack.resize(stack.size() - body.saved);
+  if (missing) stack.resize(stack.size() - missing);
 }
 
 // The argument whose memory a kernel has refused; returns where it is none of them.
@@ -87,14 +101,15 @@ struct RunKernel final : c10::OperatorKernel {
     const size_t base = stack->size() - op->arguments;
     guarded(body.name, [&] {
       require_usable(*op);
+      const std::optional<at::Device> device = require_one_device(*op, stack->data() + base);
       // The current device is the arguments' (a CUDA stream belongs to one).
       c10::OptionalDeviceGuard guard;
-      for (size_t i = 0; i < op->arguments && !guard.current_device(); ++i)
-        for_each_tensor((*stack)[base + i], [&](const at::Tensor& tensor) {
-          if (!tensor.defined() || tensor.is_cpu()) return;
-          Driver::require_own_process();  // torch would say less
-          guard.reset_device(tensor.device());
-        });
+      if (device && !device->is_cpu()) {
+        Driver::require_own_process();  // torch would say less
+        if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device)
+          guard.reset_device(*device);
+      }
+      stack->reserve(stack->size() + body.results + body.saved);
       allocate_results(*op, *stack);
       try {
         fill_results(*op, base, *stack);
@@ -114,6 +129,7 @@ struct MetaKernel final : c10::OperatorKernel {
     const size_t base = stack->size() - op->arguments;
     guarded(op->body->name, [&] {
       require_usable(*op);
+      require_one_device(*op, stack->data() + base);
       allocate_results(*op, *stack);
       // An inspection: the tensors stand for those of a GPU, and what they would launch is looked at.
       if (LaunchObserver::of_thread()) fill_results(*op, base, *stack);
@@ -184,6 +200,9 @@ void raise(const std::string& name, ErrorKind kind, const std::string& text) {
 
 void require_usable(const OperatorRecord& op) {
   const OperatorBody& body = *op.body;
+  if (body.error.empty() && body.run && (!body.results || body.outputs) &&
+      (!body.saved || body.saved_outputs)) [[likely]]
+    return;
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {
     if (!given)

@@ -27,6 +27,7 @@ Registry& registry() {
   return *instance;
 }
 std::atomic<uint64_t> definition_count{0};
+std::atomic<void (*)()> definition_listener = nullptr;
 
 // Defines the operator's schema and a kernel for each key.
 void install(torch::Library& library, const std::shared_ptr<OperatorRecord>& op) {
@@ -85,6 +86,8 @@ Operator define(const std::string& text, Location where, bool replace) {
     auto library = make_library(name, where);
     install(*library, op);
     all.entries[name] = {op, std::move(library)};
+    ++definition_count;  // again: who looked meanwhile may have found the old one
+    if (const auto told = definition_listener.load()) told();
     return Operator(std::move(op));
   } catch (const Error& error) {
     body->error = error.what();
@@ -114,11 +117,14 @@ OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<Ope
     : name(declared.name()), schema(std::move(declared)), where(place), body(std::move(functions)) {
   arguments = schema.arguments().size();
   results = schema.returns().size();
-  for (const c10::Argument& argument : schema.arguments())
+  for (const c10::Argument& argument : schema.arguments()) {
     mutates |= argument.alias_info() && argument.alias_info()->isWrite();
+    kinds.push_back(argument.type()->kind());
+  }
 }
 
 uint64_t definitions() { return definition_count; }
+void set_definition_listener(void (*listener)()) { definition_listener = listener; }
 std::string gradient_of(const std::string& name) {
   std::lock_guard lock(registry().mutex);
   const auto found = registry().gradients.find(name);
@@ -259,14 +265,35 @@ void Operator::check() const {
     fail(op_->where, error.kind(), error.what());
   }
 }
+namespace {
+
+// Whether all values are there and of the very kind: then torch need not look at each, which takes longer.
+bool fits(const OperatorRecord& op, const BoxedValues& stack) {
+  if (stack.size() != op.arguments) return false;
+  for (size_t i = 0; i < stack.size(); ++i) {
+    const c10::IValue& value = stack[i];
+    const c10::TypeKind kind = op.kinds[i];
+    if (!(kind == c10::TypeKind::TensorType   ? value.isTensor()
+          : kind == c10::TypeKind::IntType    ? value.isInt()
+          : kind == c10::TypeKind::SymIntType ? value.isInt()
+          : kind == c10::TypeKind::FloatType  ? value.isDouble()
+                                              : kind == c10::TypeKind::BoolType && value.isBool()))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
 void Operator::call_boxed(BoxedValues& stack) const {
   if (!op_->handle) raise(op_->body->name, op_->body->error_kind, op_->body->error);
-  const auto& arguments = op_->schema.arguments();
-  for (size_t i = 0; i < std::min(stack.size(), arguments.size()); ++i)
-    if (const std::string type = stack[i].isInt() ? type_text(arguments[i]) : "";
-        type == "float" || type == "float?")
-      stack[i] = static_cast<double>(stack[i].toInt());
-  op_->schema.checkAndNormalizeInputs<c10::Type>(stack, {});
+  if (!fits(*op_, stack)) {
+    const auto& arguments = op_->schema.arguments();
+    for (size_t i = 0; i < std::min(stack.size(), arguments.size()); ++i)
+      if (const std::string type = stack[i].isInt() ? type_text(arguments[i]) : "";
+          type == "float" || type == "float?")
+        stack[i] = static_cast<double>(stack[i].toInt());
+    op_->schema.checkAndNormalizeInputs<c10::Type>(stack, {});
+  }
   op_->handle->callBoxed(stack);
 }
 

@@ -153,6 +153,11 @@ std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.
 std::vector<std::string> registered_operators();
 
+// Changes with every definition: what was looked up before may have been replaced.
+uint64_t definitions();
+// Called after each definition, by the thread that makes it; for bindings.
+void set_definition_listener(void (*listener)());
+
 namespace op_detail {
 // Referred to by every file that includes this one, so that no linker drops the library, whose initialisers
 // register.

@@ -47,6 +47,7 @@ struct OperatorRecord {
   bool saving = false;  // the hidden twin: its results include the saved ones
   bool mutates = false;
   size_t arguments = 0, results = 0;
+  std::vector<c10::TypeKind> kinds;  // of the arguments
   std::optional<c10::OperatorHandle> handle;
   std::shared_ptr<OperatorRecord> saver;  // the hidden twin of this one
   std::string gradient;                   // the operator's name; empty: none
@@ -102,8 +103,6 @@ decltype(auto) guarded(const std::string& name, F function) {
 
 // The match between an operator and its gradient operator; throws Error where there is none.
 std::shared_ptr<const GradientPlan> gradient_plan(OperatorRecord& op);
-// Changes with every definition: plans older than it are matched again.
-uint64_t definitions();
 // The operator whose gradient `name` is, or "".
 std::string gradient_of(const std::string& name);
 

@@ -31,13 +31,16 @@ def _load() -> None:
 
 _load()
 
+if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
+    from . import _operator_calls  # noqa: F401
+
 from ._doctor import doctor  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import linear, scaled_dot_product_attention  # noqa: E402, F401
 
 
-# Needs the module _C, which a build without Python.h lacks.
+# Needs the module _C.
 _of_module_c = {"cuda_kernel": "_cuda_kernel", "CudaKernel": "_cuda_kernel"}
 
 

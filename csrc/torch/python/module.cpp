@@ -195,8 +195,9 @@ PyModuleDef module = {PyModuleDef_HEAD_INIT,
 
 extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* made = PyModule_Create(&module);
-  for (const auto& add : {tile::python::add_inspection, tile::python::add_devices,
-                          tile::python::add_emulation, tile::python::add_raw_cuda})
+  for (const auto& add :
+       {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation,
+        tile::python::add_raw_cuda, tile::python::add_operator_call})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

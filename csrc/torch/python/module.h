@@ -57,6 +57,7 @@ int add_inspection(PyObject* module);
 int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
 int add_raw_cuda(PyObject* module);
+int add_operator_call(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // a list
 PyObject* row_of(const InspectedKernel& kernel);           // a dictionary

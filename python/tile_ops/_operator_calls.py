@@ -1,0 +1,40 @@
+"""Shorter calls of torch.ops: each of our operators is called by the function of _C that takes the place of torch's.
+
+It converts tensors and plain numbers itself and calls the dispatcher, so that autograd, tracing and modes see what they
+always see; subclasses of Tensor, symbolic numbers and errors go the way of torch's own function, at its cost.
+"""
+
+import types
+
+import torch
+
+from . import _C
+
+_known = set()
+_Packet = _C.packet_class(torch._ops.OpOverloadPacket)
+
+
+def shorten_calls():
+    """For every operator defined so far."""
+    for schema in _C.operators():
+        name = schema.split("(")[0]
+        if name not in _known:
+            _known.add(name)
+            _shorten(name)
+
+
+def _shorten(name):
+    namespace, bare = name.split("::")
+    packet = getattr(getattr(torch.ops, namespace), bare)
+    for called in (packet, packet.default):
+        # Private to torch: where it has another name, calls stay as they are.
+        if type(getattr(called, "_op", None)) is types.BuiltinFunctionType:
+            called._op = _C.operator_call(called._op, name)
+            # torch.jit.script knows operators by their function.
+            torch.jit._builtins._register_builtin(called._op, name)
+    if isinstance(packet._op, _C.OperatorCall) and type(packet) is torch._ops.OpOverloadPacket:
+        packet.__class__ = _Packet
+
+
+shorten_calls()
+_C.on_definition(shorten_calls)
