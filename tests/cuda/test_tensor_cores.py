@@ -204,21 +204,26 @@ def test_lanes_that_read_together_meet_all_banks(element, step):
     size = 32 // step if element != "f64" else 8
     sizes = [(32, 2 * step, 1), (64, 4 * step, 1), (128, 8 * step, 1), (80, 3 * step, 1), (96, 5 * step, 1), (48, 6 * step, 2),
              (176, 2 * step, 1), (192, 12 * step, 1), (96, 2 * step, 2)]
+    cases = []
     for own, depth, warps in sizes:
         for along in (True, False):
             for right in (True, False):
                 whole = own * warps
                 rows, width = (whole, depth) if along else (depth, whole)
-                text, out = BANKS, torch.zeros(128, dtype=torch.int32)
+                text = BANKS
                 names = {"ELEMENT": element, "ROWS": rows, "WIDTH": width, "OWN": own, "DEPTH": depth, "ALONG": along,
                          "RIGHT": right, "STEP": step, "BEGIN": whole - own}
                 for name, value in names.items():
                     text = text.replace(name, str(value).lower() if isinstance(value, bool) else str(value))
-                assert emulate.run_text(text, 32, rows * width * size, [out]) is None
-                # ldmatrix reads 16 bytes of 8 lanes at a time, a load 4 of 32 or 8 of 16.
-                word = size if size == 8 or (size == 4 and not along) else 16
-                # Bytes across rows of other numbers of chunks than multiples of 4: two lanes share a bank.
-                shared = 2 if element == "u8" and not along and width // 16 % 4 else 1
-                for lanes in out.view(-1, 128 // word).tolist():
-                    banks = [place % 128 // word for place in lanes]
-                    assert max(map(banks.count, banks)) == shared, (names, lanes)
+                cases.append((text, names))
+    emulate.compile_texts([text for text, _ in cases])
+    for text, names in cases:
+        out, along, width = torch.zeros(128, dtype=torch.int32), names["ALONG"], names["WIDTH"]
+        assert emulate.run_text(text, 32, names["ROWS"] * width * size, [out]) is None
+        # ldmatrix reads 16 bytes of 8 lanes at a time, a load 4 of 32 or 8 of 16.
+        word = size if size == 8 or (size == 4 and not along) else 16
+        # Bytes across rows of other numbers of chunks than multiples of 4: two lanes share a bank.
+        shared = 2 if element == "u8" and not along and width // 16 % 4 else 1
+        for lanes in out.view(-1, 128 // word).tolist():
+            banks = [place % 128 // word for place in lanes]
+            assert max(map(banks.count, banks)) == shared, (names, lanes)
