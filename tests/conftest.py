@@ -90,13 +90,23 @@ def device(pytestconfig):
     return torch.device(pytestconfig.getoption("device"))
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _tensors_at_home(request):
+def at_home(config, path):
     """Makes tensors on the CPU in some folders, whatever the device of the run is."""
     import torch
 
-    away = request.config.getoption("device") != "cpu"
-    with torch.device("cpu") if away and request.path.parent.name in AT_HOME else contextlib.nullcontext():
+    away = config.getoption("device") != "cpu"
+    return torch.device("cpu") if away and path.parent.name in AT_HOME else contextlib.nullcontext()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector):
+    with at_home(collector.config, collector.path):  # also those that a file makes while it is imported
+        return (yield)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _tensors_at_home(request):
+    with at_home(request.config, request.path):
         yield
 
 

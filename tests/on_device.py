@@ -1,5 +1,6 @@
 """Tile IR text on another device with tensors of the CPU: all of their memory goes there and comes back."""
 
+import tile_ops
 import torch
 from tile_ops import _C
 
@@ -18,6 +19,9 @@ def run_ir(device, text, grid, arguments, passes=True):
         view = argument.storage_offset(), argument.shape, argument.stride()
         return torch.empty(0, dtype=argument.dtype, device=device).set_(there.untyped_storage(), *view)
 
-    _here(text, grid, [away(argument) for argument in arguments], passes)
-    for home, there in memories.values():
-        home.copy_(there)
+    try:
+        _here(text, grid, [away(argument) for argument in arguments], passes)
+        tile_ops.synchronize(device)  # which says what assertions failed
+    finally:
+        for home, there in memories.values():
+            home.copy_(there)

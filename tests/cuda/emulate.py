@@ -139,6 +139,8 @@ def parameters_of(arguments):
     """(address, bytes of an element, sizes, strides) of a tensor, the bytes of a scalar."""
     for a in arguments:
         if isinstance(a, torch.Tensor):
+            if a.device.type != "cpu":
+                raise ValueError(f"the emulator takes tensors of the CPU, got one on {a.device}")
             yield a.data_ptr(), a.itemsize, a.shape, a.stride()
         else:
             yield struct.pack("?" if isinstance(a, bool) else "i" if isinstance(a, int) else "d", a)

@@ -31,6 +31,7 @@ TEST(DiskCacheOptions, OfTheEnvironment) {
   EXPECT_EQ(folder(nullptr, nullptr, nullptr), "");
   set("HOME", before.empty() ? nullptr : before.c_str());
 
+  set("TILE_CACHE_MB", nullptr);
   EXPECT_EQ(DiskCache::options().budget, uint64_t{1} << 30);
   set("TILE_CACHE_MB", "5");
   EXPECT_EQ(DiskCache::options().budget, uint64_t{5} << 20);

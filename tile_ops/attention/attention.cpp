@@ -31,7 +31,12 @@ struct TileSize {
 TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
   const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
   const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
-  if (extent == 256 || query.scalar_type() == at::kDouble) return {32, 32, extent};
+  if (query.scalar_type() == at::kDouble) {
+    const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
+    const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
+    return {side, side, extent};
+  }
+  if (extent == 256) return {32, 32, extent};
   // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
   if (small && forward) return {128, extent == 128 && bias ? 32 : 64, extent};
   return {64, small && extent == 128 ? 32 : 64, extent};

@@ -104,6 +104,9 @@ inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weig
   Tile sum_w = (of_w * w).sum(1), sum_b = (of_b * w).sum(1);
   Tile count = full({}, at.elements(), at.dtype);
   Tile slope = -(r * r * (sum_w / count).expand_dims(1)), shift = -(r * (sum_b / count).expand_dims(1));
+  // A difference before the product: of a group of one value it is 0.
+  if (info(x.dtype()).bytes > 2)
+    return at.store(*dx, fma(dz * at.over(w) - at.over(sum_b / count), at.over(r), d * at.over(slope)));
   at.store(*dx, fma(dz, at.over(scale), fma(d, at.over(slope), at.over(shift))));
 }
 

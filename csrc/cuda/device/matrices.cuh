@@ -36,8 +36,7 @@ struct Places {
       // The sum may carry: a place for each distance within the exchange, and constants from there.
       const int near = right % (S::turns * S::chunk);
       const SharedPlace place = shared_address(tile.place(row, (column + near) / S::chunk)) + inside();
-      return (place ^ (SharedPlace)(S::exchange(down) * 16)) +
-             ((bytes & ~exchange) + down * S::chunks * 16);
+      return (place ^ (SharedPlace)(S::exchange(down) * 16)) + ((bytes & ~exchange) + down * S::chunks * 16);
     }
     return (first ^ (SharedPlace)((bytes & exchange) ^ S::exchange(down) * 16)) +
            ((bytes & ~exchange) + down * S::chunks * 16);
@@ -63,13 +62,14 @@ struct Matrices {
   Places<S, along ? k : own> places;
 
   // Where the lane begins, for a warp that does at `begin` on the other axis. To ldmatrix lanes 0 to 7 give
-  // the rows of the first 8 x 8 words, 8 to 15 those of the second, and so on; of bytes these are rows 4 i and
-  // 4 i + 1 of 16, then 4 i + 2 and 4 i + 3, then of the next 16. (Functions of their own cost instructions in
-  // a loop.)
+  // the rows of the first 8 x 8 words, 8 to 15 those of the second, and so on; of bytes these are rows 4 i
+  // and 4 i + 1 of 16, then 4 i + 2 and 4 i + 3, then of the next 16. (Functions of their own cost
+  // instructions in a loop.)
   TILE Matrices(const S& tile, int begin)
       : places(tile,
-               how == Reading::words   ? along ? begin + lane() / 4 : lane() % 4
-               : how == Reading::bytes ? lane() % 8 / 2 * 4 + lane() % 2 + lane() / 8 % 2 * 2 + lane() / 16 * 16
+               how == Reading::words ? along ? begin + lane() / 4 : lane() % 4
+               : how == Reading::bytes
+                   ? lane() % 8 / 2 * 4 + lane() % 2 + lane() / 8 % 2 * 2 + lane() / 16 * 16
                : along ? begin + (right ? lane() % 8 + lane() / 16 * second : lane() % 16)
                : right ? lane() % 16
                        : lane() % 8 + lane() / 16 * 8,

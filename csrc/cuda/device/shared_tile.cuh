@@ -16,7 +16,7 @@ struct SharedTile {
   // chunks, 8 rows begin in 8 places, and nothing is to be exchanged.
   static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / turns;
   // Of rows: then the exchange begins anew.
-  static constexpr int period = sizeof(T) == 1 && turns > 2 ? 2 * turns * together : turns * together;
+  static constexpr int period = sizeof(T) == 1 && turns > 2 ? 2 * turns* together : turns* together;
   char* memory;  // begins at a multiple of `turns` chunks
 
   // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
@@ -42,8 +42,8 @@ struct SharedTile {
 // one chunk of some rows; the last threads none, where they are not dealt out evenly over the chunks of rows.
 // whole_vectors: no edge cuts a chunk in two.
 template <int threads, int flags, class To, class T, class S>
-TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start, bool wanted,
-                          int line) {
+TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+                          bool wanted, int line) {
   constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
                 down = threads / across;
   const int own_row = thread() / across, own_chunk = thread() % across;
@@ -61,8 +61,9 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
     for (int y = 0; y < To::rows; y += down) {
       if (y + down > To::rows && y + own_row >= To::rows) continue;
       T* const source = from.moved(own + x * chunk, y, 0);
-      char* const place = across == To::chunks && down % To::period == 0 ? own_place + y * To::chunks * 16
-                                                                         : to.place(y + own_row, x + own_chunk);
+      char* const place = across == To::chunks && down % To::period == 0
+                              ? own_place + y * To::chunks * 16
+                              : to.place(y + own_row, x + own_chunk);
       if (flags & whole_vectors)
         copy_async_if(place, source, left && rows.inside(y), line);
       else
