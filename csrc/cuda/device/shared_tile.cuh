@@ -16,7 +16,7 @@ struct SharedTile {
   // chunks, 8 rows begin in 8 places, and nothing is to be exchanged.
   static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / turns;
   // Of rows: then the exchange begins anew.
-  static constexpr int period = sizeof(T) == 1 && turns > 2 ? 2 * turns* together : turns* together;
+  static constexpr int period = turns * together * (sizeof(T) == 1 && turns > 2 ? 2 : 1);
   char* memory;  // begins at a multiple of `turns` chunks
 
   // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
