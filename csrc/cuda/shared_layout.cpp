@@ -13,11 +13,25 @@ constexpr int banks = 32, bank_bytes = 4;
 
 }  // namespace
 
+int64_t SharedLayout::exchange_of(int64_t row) const {
+  const int64_t turns = swizzle / chunk_bytes;
+  if (!turns) return 0;
+  const int64_t at = row / (chunks_a_line / turns);
+  if (exchange == Exchange::rows) return at % turns;
+  const auto bit = [](int64_t x, int i) { return x >> i & 1; };
+  if (element_bytes == 1) {
+    const int64_t high = bit(row, 1) ^ bit(row, 3), middle = bit(row, 2);
+    return turns == 8 ? high << 2 | middle << 1 | bit(row, 0) : turns == 4 ? high << 1 | middle : middle;
+  }
+  int64_t turned = 0;  // the bits in the other order
+  for (int i = 0; 1 << i < turns; ++i) turned = turned << 1 | bit(at, i);
+  return turned;
+}
+
 int64_t SharedLayout::place(int64_t row, int64_t at, int stage) const {
-  const int64_t byte = at % panel * element_bytes, turns = swizzle / chunk_bytes;
-  const int64_t exchange = turns ? row / (chunks_a_line / turns) % turns : 0;
+  const int64_t byte = at % panel * element_bytes;
   return stage * stage_bytes() + at / panel * panel_bytes() + row * pitch +
-         ((byte / chunk_bytes) ^ exchange) * chunk_bytes + byte % chunk_bytes;
+         ((byte / chunk_bytes) ^ exchange_of(row)) * chunk_bytes + byte % chunk_bytes;
 }
 
 int64_t SharedLayout::offset(int64_t row, int64_t column, int stage) const {
@@ -28,6 +42,7 @@ std::optional<int> SharedLayout::tma_swizzle() const {
   // It writes boxes densely, and exchanges chunks by bits 7 to 9 of the address, which are the row's where a
   // row has as many bytes as the swizzle.
   if (pitch != panel * element_bytes || (swizzle && pitch != swizzle)) return std::nullopt;
+  if (swizzle && exchange != Exchange::rows) return std::nullopt;
   if (swizzle && rows % 8 != 0 && panels() * stages > 1) return std::nullopt;  // the next begins in between
   return swizzle;
 }
@@ -35,6 +50,7 @@ std::optional<int> SharedLayout::tma_swizzle() const {
 std::optional<SharedLayout::Descriptor> SharedLayout::wgmma_descriptor(bool k_major) const {
   const int64_t span = swizzle ? swizzle : chunk_bytes, group = 8 * span;  // 8 rows
   if (pitch != span || panel * element_bytes != span || rows % 8 != 0) return std::nullopt;
+  if (swizzle && exchange != Exchange::rows) return std::nullopt;
   // Only operands of 16 bits are read along the axis that stays.
   if (!k_major && element_bytes != 2) return std::nullopt;
   const int mode = swizzle == 128 ? 1 : swizzle == 64 ? 2 : swizzle == 32 ? 3 : 0;
@@ -45,7 +61,8 @@ std::optional<SharedLayout::Descriptor> SharedLayout::wgmma_descriptor(bool k_ma
 
 SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major major, int stages) {
   const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
-  // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange.
+  // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange. (The
+  // odd factor that is left of the chunks only orders these beginnings otherwise.)
   const int64_t turns = std::min(chunks & -chunks, chunks_a_line);
   return {.rows = rows,
           .width = width,
@@ -54,7 +71,8 @@ SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major ma
           .swizzle = turns > 1 ? static_cast<int>(turns) * SharedLayout::chunk_bytes : 0,
           .panel = width,
           .pitch = width * element_bytes,
-          .stages = stages};
+          .stages = stages,
+          .exchange = element_bytes == 2 ? Exchange::rows : Exchange::fragments};
 }
 
 SharedLayout in_panels(int64_t rows, int64_t width, int element_bytes, int swizzle, Major major, int stages) {

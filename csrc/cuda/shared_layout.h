@@ -13,6 +13,10 @@
 
 namespace tile::cuda {
 
+// By what of a row's number chunks are exchanged: as TMA does, or, of 1, 4 and 8 bytes, as tensor cores read
+// them across rows (device/shared_tile.cuh).
+enum class Exchange : uint8_t { rows, fragments };
+
 // The axis of the tile along which neighbours are neighbours in memory.
 enum class Major : uint8_t { rows, columns };
 
@@ -26,6 +30,7 @@ struct SharedLayout {
   int64_t panel = 0;             // elements of a row that stand together
   int64_t pitch = 0;             // bytes from row to row of a panel
   int stages = 1;                // tiles behind one another
+  Exchange exchange = Exchange::rows;
 
   int64_t panels() const { return (width + panel - 1) / panel; }
   int64_t panel_bytes() const { return rows * pitch; }
@@ -35,6 +40,8 @@ struct SharedLayout {
   int64_t offset(int64_t row, int64_t column, int stage = 0) const;
   // The same of an element of its rows in memory.
   int64_t place(int64_t row, int64_t at, int stage = 0) const;
+  // Chunk c of a row stands at c ^ this.
+  int64_t exchange_of(int64_t row) const;
 
   // Bytes of the swizzle (0: none) with which TMA writes a box of `panel` elements and `rows` rows to the
   // same places, one box a panel; none where it cannot. Memory begins at a multiple of 1024 bytes.
@@ -53,7 +60,8 @@ struct SharedLayout {
 };
 
 // Whole rows behind one another, for ldmatrix: any width that is a multiple of a chunk. What of 8 rows'
-// beginnings fall on one bank decides how far chunks are exchanged.
+// beginnings fall on one bank decides how far chunks are exchanged: within the greatest power of two that
+// divides a row's chunks. Of an odd number rows begin on banks of their own, and nothing is exchanged.
 SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major major = Major::columns,
                         int stages = 1);
 // Panels of `swizzle` bytes a row (0: of one chunk), for TMA and wgmma.

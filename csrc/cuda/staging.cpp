@@ -2,7 +2,6 @@
 #include "cuda/staging.h"
 
 #include <algorithm>
-#include <bit>
 #include <functional>
 #include <unordered_set>
 
@@ -124,8 +123,6 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     staged.turned = facts.unit == 0;
     staged.rows = static_cast<int>(shape[staged.turned ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.turned ? 0 : 1]);
-    // Threads are dealt out evenly over the 16-byte chunks of a row.
-    if (!std::has_single_bit(static_cast<unsigned>(staged.width / chunk))) continue;
     const Op* around = block.parent;
     staged.loop = around && around->is("for") && address_ops(*op, block, staged.address) ? around : nullptr;
     staged_.emplace(op.get(), std::move(staged));

@@ -191,8 +191,16 @@ def run_ir(text, grid, arguments, passes=True):
         raise RuntimeError(f"{report}\n{numbered(text)}\n{case.program['text']}")
 
 
+def entry(text):
+    return re.search(r"TILE_KERNEL\([\d, ]+\)\s+(\w+)", text)[1]
+
+
+def compile_texts(texts):
+    """Kernels written by hand that run_text is to run, together: a file of many is compiled sooner than many files."""
+    functions([{"text": text, "entry": entry(text)} for text in texts])
+
+
 def run_text(text, threads, shared_bytes, arguments, grid=(1, 1, 1), cluster=1):
     """A kernel written by hand, in the text that programs have; a grid of clusters."""
-    entry = re.search(r"TILE_KERNEL\([\d, ]+\)\s+(\w+)", text)[1]
-    program = {"text": text, "entry": entry, "threads": threads, "cluster": cluster, "shared_bytes": shared_bytes}
+    program = {"text": text, "entry": entry(text), "threads": threads, "cluster": cluster, "shared_bytes": shared_bytes}
     return launch(program, functions([program])[text], grid, list(parameters_of(arguments)))

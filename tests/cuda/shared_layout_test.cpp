@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 
 namespace tile::cuda {
@@ -45,15 +46,22 @@ void expect_rows_free_of_conflicts(const SharedLayout& layout) {
       ASSERT_EQ(shared_passes(offsets, chunk), 1) << layout.width << " wide, row " << row << ", chunk " << c;
     }
 }
-// cp.async writes chunks of a row, row after row: a lane each.
-void expect_copies_free_of_conflicts(const SharedLayout& layout) {
-  const int64_t each = chunk / layout.element_bytes, chunks = layout.width / each;
-  for (int64_t first = 0; first + 32 <= layout.rows * chunks; first += 32) {
-    std::vector<int64_t> offsets;
-    for (int64_t i = first; i < first + 32; ++i)
-      offsets.push_back(layout.place(i / chunks, i % chunks * each));
-    ASSERT_EQ(shared_passes(offsets, chunk), 4) << layout.width << " wide";
-  }
+// cp.async writes chunks of a row, row after row: a lane each, the last threads none where a row does not
+// divide them.
+void expect_copies_free_of_conflicts(const SharedLayout& layout, int64_t threads) {
+  const int64_t each = chunk / layout.element_bytes, chunks = layout.width / each,
+                across = std::min(chunks, threads), down = threads / across;
+  for (int64_t x = 0; x < chunks; x += across)
+    for (int64_t y = 0; y < layout.rows; y += down)
+      for (int64_t first = 0; first < threads; first += 32) {
+        std::vector<int64_t> offsets;
+        for (int64_t i = first; i < first + 32; ++i) {
+          const int64_t row = i / across, c = x + i % across;
+          const bool copies = row < down && y + row < layout.rows && c < chunks;
+          offsets.push_back(copies ? layout.place(y + row, c * each) : -1);
+        }
+        ASSERT_EQ(shared_passes(offsets, chunk), least_passes(offsets, chunk)) << layout.width << " wide";
+      }
 }
 
 TEST(SharedLayout, LdmatrixAndCopiesMeetNoBankTwice) {
@@ -61,8 +69,8 @@ TEST(SharedLayout, LdmatrixAndCopiesMeetNoBankTwice) {
     for (int64_t width = chunk / bytes; width * bytes <= 512; width += chunk / bytes)
       expect_rows_free_of_conflicts(whole_rows(64, width, bytes));
   for (int swizzle : {32, 64, 128}) expect_rows_free_of_conflicts(in_panels(64, 64, 2, swizzle));
-  // Widths that tiles are staged in.
-  for (int64_t width : {8, 16, 32, 64, 128, 256}) expect_copies_free_of_conflicts(whole_rows(64, width, 2));
+  for (int64_t width = 8; width <= 256; width += 8)
+    for (int64_t threads : {32, 128, 256}) expect_copies_free_of_conflicts(whole_rows(64, width, 2), threads);
 }
 
 TEST(SharedLayout, WithoutASwizzleRowsMeet) {
@@ -110,6 +118,8 @@ TEST(SharedLayout, PanelsAreWhatTmaWrites) {
   EXPECT_EQ(whole_rows(64, 64, 2), in_panels(64, 64, 2, 128));
   EXPECT_EQ(whole_rows(64, 128, 2).tma_swizzle(), std::nullopt);
   EXPECT_EQ(whole_rows(64, 80, 2).tma_swizzle(), std::nullopt);
+  EXPECT_EQ(whole_rows(64, 32, 4).tma_swizzle(), std::nullopt);  // chunks are exchanged otherwise
+  EXPECT_EQ(whole_rows(64, 4, 4).tma_swizzle(), 0);
   EXPECT_EQ(in_panels(12, 128, 2, 128).tma_swizzle(), std::nullopt);  // the second panel begins in between
 }
 
@@ -124,6 +134,8 @@ TEST(SharedLayout, DescriptorsOfWgmma) {
   EXPECT_EQ(in_panels(64, 256, 2, 0).wgmma_descriptor(false), (Descriptor{128, 64 * 16, 0}));
   EXPECT_EQ(in_panels(64, 256, 4, 128).wgmma_descriptor(false), std::nullopt);
   EXPECT_EQ(whole_rows(64, 128, 2).wgmma_descriptor(true), std::nullopt);
+  EXPECT_EQ(whole_rows(64, 64, 2).wgmma_descriptor(true), (Descriptor{16, 1024, 1}));
+  EXPECT_EQ(whole_rows(64, 32, 4).wgmma_descriptor(true), std::nullopt);
   EXPECT_EQ(in_panels(12, 64, 2, 128).wgmma_descriptor(true), std::nullopt);
 }
 

@@ -6,7 +6,8 @@ import torch
 from attention_reference import inputs, peer
 from numerics import check_call
 
-SHAPES = {"64": (1, 4, 4, 1000, 1100, 64), "128": (1, 4, 2, 1000, 1100, 128), "narrow": (2, 2, 1, 300, 260, 40)}
+SHAPES = {"64": (1, 4, 4, 1000, 1100, 64), "128": (1, 4, 2, 1000, 1100, 128), "narrow": (2, 2, 1, 300, 260, 40),
+          "80": (1, 4, 2, 1000, 1100, 80), "96": (1, 4, 4, 1000, 1100, 96), "176": (1, 4, 2, 500, 600, 176), "192": (1, 4, 4, 500, 600, 192)}
 DTYPES = (torch.bfloat16, torch.float16)
 
 

@@ -59,6 +59,7 @@ CASES = {
                          {"interleaved": True, "rotary_dim": 8}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
+    "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)), {}),
     "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)), {"activation": "gelu"}),
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
@@ -67,6 +68,10 @@ CASES = {
     "attention_of_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 20, dtype=dtype), {"is_causal": True}),
     "attention_of_deep_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 68, dtype=dtype), {"is_causal": True}),
     "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype), {"is_causal": True}),
+    "attention_of_80": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 80, dtype=dtype), {}),
+    "attention_of_96": ("attention", peer, lambda dtype: inputs(1, 2, 2, 70, 70, 96, dtype=dtype), {"is_causal": True}),
+    "attention_of_176": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 176, dtype=dtype), {}),
+    "attention_of_192": ("attention", peer, lambda dtype: inputs(1, 1, 1, 40, 40, 192, dtype=dtype), {"is_causal": True}),
     "attention_with_bias": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
     "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
 }
@@ -120,7 +125,7 @@ def test_group_norm_of_a_large_mean_in_both_memory_orders():
 
 def test_attention_adds_in_a_fixed_order_where_torch_asks():
     """Else blocks add to the gradient of query in memory."""
-    for name in ("attention_in_stages", "attention_deep"):
+    for name in ("attention_in_stages", "attention_deep", "attention_of_96"):
         for fixed_order in (False, True):
             emulation = Emulation()
             torch.use_deterministic_algorithms(fixed_order)

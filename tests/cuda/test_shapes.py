@@ -139,6 +139,12 @@ def test_products_in_stages_of_every_width():
         ((128, 128, 32), (1, 0, 8)),
         ((32, 16, 96), (8, 8, 8)),
         ((24, 40, 20), (1, 1, 1)),
+        ((32, 80, 16), (0, 8, 0)),
+        ((16, 96, 80), (1, 0, 8)),
+        ((32, 176, 16), (3, 8, 16)),
+        ((80, 16, 192), (8, 0, 8)),
+        ((16, 16, 176), (0, 8, 24)),
+        ((96, 192, 32), (8, 1, 8)),
     ):
         for left_turned, right_turned in ((False, False), (True, False), (False, True), (True, True)):
             rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]

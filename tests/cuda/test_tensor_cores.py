@@ -28,6 +28,24 @@ def test_products(pair):
     check(cases)
 
 
+@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[1], PAIRS[2], PAIRS[3], ("i8", "u8", "i32"), ("f8e4m3", "f8e5m2", "f32")], ids="-".join)
+def test_staged_products_of_other_widths_than_powers_of_two(pair):
+    """Rows of 80, 96, 176 and 192 elements, of the operands' own axes and of k, by warps side by side or alone."""
+    depth, cases = prims.DEPTH[pair[0]], []
+    shapes = (((16, 80, depth), (3, 16, 0)), ((64, 96, 2 * depth), (0, 0, depth)), ((32, 176, depth), (5, 3, 7)),
+              ((48, 192, depth), (1, 0, 16)), ((80, 48, 96), (0, 0, 16)), ((32, 16, 192), (0, 8, 64)))
+    for i, (shape, edges) in enumerate(shapes):
+        for j in (0, 1):
+            by_rows, turns = prims.ORDERS[(i + 2 * j) % 4], prims.ORDERS[(3 * i + j) % 4]
+            text, arrays, expected = prims.product(pair, shape, edges, by_rows, turns)
+            program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
+            # Where edges cut vectors in two, arrays are read element by element.
+            if not any(edge % 16 for edge in edges):
+                assert program.count("copy_tile_async<") + program.count("copy_turned_async<") == 2, program
+            cases.append((text, (2, 1, 1), arrays, expected))
+    check(cases)
+
+
 def test_every_number_of_8_bits_and_sums_that_wrap():
     numbers = [prims.numbers_times_one(pair) for pair in PAIRS if "8" in pair[0][:3]]
     check([(text, (1, 1, 1), arrays, expected) for text, arrays, expected in [*numbers, prims.wrapping()]])
@@ -169,7 +187,7 @@ namespace tile {
 
 TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
   using S = SharedTile<ELEMENT, ROWS, WIDTH>;
-  const Matrices<S, OWN, DEPTH, ALONG, RIGHT> matrices(S{shared_memory()}, 0);
+  const Matrices<S, OWN, DEPTH, ALONG, RIGHT> matrices(S{shared_memory()}, BEGIN);
   for (int i = 0; i < 4; ++i) {
     const i32 place = (i32)(matrices.at(i % 2 * 16, i / 2 * STEP) - shared_address(shared_memory()));
     store_global(p0.data + i * 32 + lane(), Words<4>{{(u32)place}}, true, 1);
@@ -182,20 +200,30 @@ TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
 
 @pytest.mark.parametrize("element, step", [("u8", 32), ("bf16", 16), ("f32", 8), ("f64", 8)])
 def test_lanes_that_read_together_meet_all_banks(element, step):
+    """Powers of two, the widths of 80, 96, 176 and 192, and a warp that begins within an exchange of chunks (48 of 96)."""
     size = 32 // step if element != "f64" else 8
-    for own, depth in ((32, 2 * step), (64, 4 * step), (128, 8 * step)):
+    sizes = [(32, 2 * step, 1), (64, 4 * step, 1), (128, 8 * step, 1), (80, 3 * step, 1), (96, 5 * step, 1), (48, 6 * step, 2),
+             (176, 2 * step, 1), (192, 12 * step, 1), (96, 2 * step, 2)]
+    cases = []
+    for own, depth, warps in sizes:
         for along in (True, False):
             for right in (True, False):
-                rows, width = (own, depth) if along else (depth, own)
-                if element == "u8" and not along and width < 64:
-                    continue  # 8 rows of 16 that lie in 8 banks each
-                text, out = BANKS, torch.zeros(128, dtype=torch.int32)
+                whole = own * warps
+                rows, width = (whole, depth) if along else (depth, whole)
+                text = BANKS
                 names = {"ELEMENT": element, "ROWS": rows, "WIDTH": width, "OWN": own, "DEPTH": depth, "ALONG": along,
-                         "RIGHT": right, "STEP": step}
+                         "RIGHT": right, "STEP": step, "BEGIN": whole - own}
                 for name, value in names.items():
                     text = text.replace(name, str(value).lower() if isinstance(value, bool) else str(value))
-                assert emulate.run_text(text, 32, rows * width * size, [out]) is None
-                # ldmatrix reads 16 bytes of 8 lanes at a time, a load 4 of 32 or 8 of 16.
-                word = size if size == 8 or (size == 4 and not along) else 16
-                for lanes in out.view(-1, 128 // word).tolist():
-                    assert len({place % 128 // word for place in lanes}) == len(lanes), (names, lanes)
+                cases.append((text, names))
+    emulate.compile_texts([text for text, _ in cases])
+    for text, names in cases:
+        out, along, width = torch.zeros(128, dtype=torch.int32), names["ALONG"], names["WIDTH"]
+        assert emulate.run_text(text, 32, names["ROWS"] * width * size, [out]) is None
+        # ldmatrix reads 16 bytes of 8 lanes at a time, a load 4 of 32 or 8 of 16.
+        word = size if size == 8 or (size == 4 and not along) else 16
+        # Bytes across rows of other numbers of chunks than multiples of 4: two lanes share a bank.
+        shared = 2 if element == "u8" and not along and width // 16 % 4 else 1
+        for lanes in out.view(-1, 128 // word).tolist():
+            banks = [place % 128 // word for place in lanes]
+            assert max(map(banks.count, banks)) == shared, (names, lanes)

@@ -27,19 +27,29 @@ constexpr int64_t most_depth = 256;
 struct TileSize {
   int rows, cols, depth;
 };
+bool is_small(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
+// Tensor cores multiply heads of the usual sizes without padding.
+int gpu_depth(const Tensor& query, int64_t depth) {
+  if (!is_small(query)) return depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  for (int usual : {64, 80, 96, 128, 192})
+    if (depth <= usual) return usual;
+  return 256;
+}
 // On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
 TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
-  const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
-  const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
+  const int extent = gpu_depth(query, depth);
+  const bool small = is_small(query);
   if (query.scalar_type() == at::kDouble) {
     const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
     const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
     return {side, side, extent};
   }
-  if (extent == 256) return {32, 32, extent};
+  if (extent > 128) return {32, 32, extent};
   // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
-  if (small && forward) return {128, extent == 128 && bias ? 32 : 64, extent};
-  return {64, small && extent == 128 ? 32 : 64, extent};
+  if (small && forward) return {128, extent > 64 && bias ? 32 : 64, extent};
+  return {64, small && extent > 64 ? 32 : 64, extent};
 }
 TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool bias) {
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, bias);
@@ -195,8 +205,7 @@ bool in_chunks(const Tensor& x) {
 // two passes are left for it.
 bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& grad_out,
                   const Problem& p) {
-  const bool small = query.scalar_type() == at::kHalf || query.scalar_type() == at::kBFloat16;
-  if (!small || query.is_cpu() || p.depth > 128) return false;
+  if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
   return p.depth <= 64 ||
          (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
 }
@@ -204,8 +213,9 @@ bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, c
 TileSize turned_tile_size(const Tensor& query, const Problem& p) {
   if (p.depth <= 64) return {32, 128, 64};
   constexpr int needed = 144 * 1024;  // tiles of key, value and scores, two each of query and grad_out
-  return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, 128}
-                                                               : TileSize{32, 64, 128};
+  const int depth = gpu_depth(query, p.depth);
+  return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, depth}
+                                                               : TileSize{32, 64, depth};
 }
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order; returns

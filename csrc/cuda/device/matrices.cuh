@@ -12,6 +12,7 @@ namespace tile {
 
 // Places at constant distances from one of the lane's: the rows lie so, and of the columns only the exchange
 // of chunks is not a constant. A warp begins at a multiple of `own` columns, of which it reads that many.
+// separate: no distance shares a bit of the exchange with where the warp begins.
 template <class S, int own>
 struct Places {
   static constexpr int exchange = (S::turns - 1) * 16;
@@ -30,9 +31,13 @@ struct Places {
     return bytes >= 4 ? column % S::chunk * bytes : 0;
   }
   TILE SharedPlace at(int down, int right) const {
-    if (!separate)
-      return shared_address(tile.place(row + down, (column + right) / S::chunk)) + inside();
     const int bytes = right * 16 / S::chunk;
+    if (!separate) {
+      // The sum may carry: a place for each distance within the exchange, and constants from there.
+      const int near = right % (S::turns * S::chunk);
+      const SharedPlace place = shared_address(tile.place(row, (column + near) / S::chunk)) + inside();
+      return (place ^ (SharedPlace)(S::exchange(down) * 16)) + ((bytes & ~exchange) + down * S::chunks * 16);
+    }
     return (first ^ (SharedPlace)((bytes & exchange) ^ S::exchange(down) * 16)) +
            ((bytes & ~exchange) + down * S::chunks * 16);
   }

@@ -11,16 +11,19 @@ struct SharedTile {
   using Element = T;
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
-  // 8 chunks are all banks; shorter rows share them.
-  static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & (chunks - 1) ? 1 : chunks, together = 8 / turns;
+  // 8 chunks are all banks. A row of `turns` chunks times an odd number begins at a multiple of `turns`, each
+  // of `together` rows at another: chunks are exchanged within `turns`. Where that is 1, of an odd number of
+  // chunks, 8 rows begin in 8 places, and nothing is to be exchanged.
+  static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / turns;
   // Of rows: then the exchange begins anew.
-  static constexpr int period = sizeof(T) == 1 && turns > 2 ? 2 * turns * together : turns * together;
+  static constexpr int period = turns * together * (sizeof(T) == 1 && turns > 2 ? 2 : 1);
   char* memory;  // begins at a multiple of `turns` chunks
 
   // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
   // banks: one chunk of 8 rows (ldmatrix) and, where k runs across rows, of bytes one chunk of rows 0, 1, 4,
   // 5, 8, 9, 12, 13, of 4 and 8 bytes two chunks of 4 rows. It is a sum of the row's bits: of a multiple of
-  // the others it can be taken apart.
+  // the others it can be taken apart. Any width meets all banks so, but bytes where k runs across rows whose
+  // number of chunks is no multiple of 4: two of those rows share a bank.
   TILE static constexpr int exchange(int row) {
     if (turns == 1 || sizeof(T) == 2) return row / together & (turns - 1);
     if (sizeof(T) == 1) {
@@ -36,26 +39,27 @@ struct SharedTile {
 };
 
 // A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
-// one chunk of some rows.
+// one chunk of some rows; the last threads none, where they are not dealt out evenly over the chunks of rows.
 // whole_vectors: no edge cuts a chunk in two.
 template <int threads, int flags, class To, class T, class S>
 TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                           bool wanted, int line) {
-  static_assert(threads % To::chunks == 0 || To::chunks % threads == 0, "rows are dealt out unevenly");
   constexpr int chunk = To::chunk, across = To::chunks < threads ? To::chunks : threads,
                 down = threads / across;
   const int own_row = thread() / across, own_chunk = thread() % across;
+  if (threads % across != 0 && own_row >= down) return;
   const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
   const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
   T* const own = from.moved(from.data + (start[1] + own_chunk * chunk), start[0] + own_row, 0);
   char* const own_place = to.place(own_row, own_chunk);
   TILE_UNROLL
   for (int x = 0; x < To::chunks; x += across) {
+    if (x + across > To::chunks && x + own_chunk >= To::chunks) continue;
     const u32 left = wanted && columns.inside(x * chunk) ? columns.count - (u32)(columns.at + x * chunk) : 0;
     const int bytes = left < (u32)chunk ? (int)left * (int)sizeof(T) : 16;
     TILE_UNROLL
     for (int y = 0; y < To::rows; y += down) {
-      if (To::rows % down != 0 && y + own_row >= To::rows) continue;
+      if (y + down > To::rows && y + own_row >= To::rows) continue;
       T* const source = from.moved(own + x * chunk, y, 0);
       char* const place = across == To::chunks && down % To::period == 0
                               ? own_place + y * To::chunks * 16
