@@ -113,8 +113,8 @@ def child(name, device, cached):
     torch.set_num_threads(1)
     found = {}
     if device == "cuda":
-        # torch's own first times are none of ours: its context, its kernels, the threads of its gradients, and what
-        # it imports when gradients are given.
+        # torch's own first times are none of ours: its context, its kernels, the threads of its gradients,
+        # and what it imports when gradients are given.
         x = torch.ones(64, 64, device=device, requires_grad=True)
         (x * 1).sum().backward()
         torch.autograd.grad([x * 1], [x], [torch.ones_like(x)])
@@ -145,7 +145,7 @@ def child(name, device, cached):
         }
     print(json.dumps(found), flush=True)
     sys.stderr.flush()
-    # Python's own end meets torch's autograd threads, which may release a Python object then: std::terminate.
+    # At Python's own end torch's autograd threads may still release a Python object, which terminates.
     os._exit(0)
 
 
