@@ -113,9 +113,11 @@ def child(name, device, cached):
     torch.set_num_threads(1)
     found = {}
     if device == "cuda":
-        # torch's own first times are none of ours: its context, its kernels, the threads of its gradients.
+        # torch's own first times are none of ours: its context, its kernels, the threads of its gradients,
+        # and what it imports when gradients are given.
         x = torch.ones(64, 64, device=device, requires_grad=True)
         (x * 1).sum().backward()
+        torch.autograd.grad([x * 1], [x], [torch.ones_like(x)])
         _C.driver()
     if not cached:
         chip = torch.cuda.get_device_capability() if device == "cuda" else (9, 0)
@@ -141,7 +143,10 @@ def child(name, device, cached):
             "again": milliseconds(call) if device == "cuda" else 0.0,
             "kernels": len(rows),
         }
-    print(json.dumps(found))
+    print(json.dumps(found), flush=True)
+    sys.stderr.flush()
+    # At Python's own end torch's autograd threads may still release a Python object, which terminates.
+    os._exit(0)
 
 
 def read_log(text):
@@ -221,8 +226,8 @@ def total(kernel):
     return kernel["trace"] + kernel["load"]
 
 
-def verdict(value, bar, what=""):
-    return "" if value is None else f"{bar:g}{what}{'' if value < bar else ', missed'}"
+def verdict(value, bar, before="", behind=""):
+    return "" if value is None else f"{before}{bar:g}{behind}{'' if value < bar else ', missed'}"
 
 
 def cells_of(name, part, pairs):
@@ -236,7 +241,7 @@ def cells_of(name, part, pairs):
     compiling, loading = median(map(total, slow)), median(map(total, fast))
     recompiled = any(not kernel["cached"] for each in cached for kernel in each["log"])
     count = max(len(each["log"]) or each["kernels"] for each in cold)
-    bars = [verdict(compiling, BARS[name]), verdict(loading, CACHED_BAR, " cached")]
+    bars = [verdict(compiling, BARS[name], f"{name} "), verdict(loading, CACHED_BAR, behind=" cached")]
     bars += ["compiled again, missed"] if recompiled else []
     nvrtc = median(kernel["nvrtc"] for kernel in slow)
     label = f"{name}, {part}" if name != "chain" else "chain of 6 ops"

@@ -160,12 +160,12 @@ def test_a_row_of_compile_times():
         "79.0",
         "4.00",
         "3.00",
-        "150; 5 cached",
+        "softmax 150; 5 cached",
     ]
     pairs = [(side(990.5, 980.0, False), side(90.5, 80.0, False))]
     assert (
         compile_times.cells_of("softmax", "forward", pairs)[-1]
-        == "150, missed; 5 cached, missed; compiled again, missed"
+        == "softmax 150, missed; 5 cached, missed; compiled again, missed"
     )
 
 
