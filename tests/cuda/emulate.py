@@ -75,7 +75,9 @@ def compiled(text, flags):
     FOLDER.mkdir(parents=True, exist_ok=True)
     source, new = FOLDER / f"{name}.{os.getpid()}.cpp", FOLDER / f"{name}.{os.getpid()}.new"
     source.write_text(text)
-    done = subprocess.run([compiler(), *flags, "-shared", str(source), "-o", str(new)], capture_output=True, text=True)
+    # A C++ library that some compilers put into each file stays its own: its locales would else be another's.
+    link = ["-shared", "-Wl,--exclude-libs,libstdc++.a"]
+    done = subprocess.run([compiler(), *flags, *link, str(source), "-o", str(new)], capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{source} does not compile:\n{done.stderr[:8000]}")
     source.unlink()
