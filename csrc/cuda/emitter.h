@@ -112,11 +112,9 @@ class Emitter {
   int64_t staged_left() const {
     return target_.shared_bytes - std::max(scratch_reserve, staging_.written_bytes()) - staged_;
   }
-  // Of half a multiprocessor's, a block's own kilobyte taken off, and what steps so far write. (An operand of a
-  // product that is computed counts when it is written: most stay in registers.)
-  int64_t staged_left_of_half() const {
-    return target_.shared_bytes / 2 - 1024 - steps_bytes() - staged_;
-  }
+  // Of half a multiprocessor's, a block's own kilobyte taken off, and what steps so far write. (An operand of
+  // a product that is computed counts when it is written: most stay in registers.)
+  int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - steps_bytes() - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
   void define_alias(const Value* value, std::string name) { names_[value] = std::move(name); }

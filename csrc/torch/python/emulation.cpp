@@ -1,7 +1,6 @@
 // Launches of a call handed to Python before they run, with memory for the meta tensors that stand for those
 // on a GPU: tests run them there.
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -9,6 +8,7 @@
 #include "cuda/shared_layout.h"
 #include "runtime/inspection.h"
 #include "torch/python/module.h"
+#include "torch/python/tensor_object.h"
 
 namespace tile::python {
 namespace {
@@ -108,12 +108,13 @@ PyObject* emulate(PyObject*, PyObject* arguments) {
   return PyObject_CallNoArgs(call);
 }
 
-PyObject* memory_of(PyObject*, PyObject* tensor) {
-  if (!THPVariable_Check(tensor) || !THPVariable_Unpack(tensor).is_meta()) {
+PyObject* memory_of(PyObject*, PyObject* object) {
+  const at::Tensor* tensor = tensor_in(object);
+  if (!tensor || !tensor->is_meta()) {
     PyErr_SetString(PyExc_TypeError, "host_memory: takes a meta tensor");
     return nullptr;
   }
-  return PyLong_FromVoidPtr(host_memory(*THPVariable_Unpack(tensor).storage().unsafeGetStorageImpl()));
+  return PyLong_FromVoidPtr(host_memory(*tensor->storage().unsafeGetStorageImpl()));
 }
 
 // Of each chunk of 16 bytes of a tile that is staged for ldmatrix.

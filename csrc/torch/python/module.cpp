@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <torch/csrc/autograd/python_variable.h>
-
 #include "cpu/assembler/sweep_code.h"
 #include "cpu/isa.h"
 #include "cpu/lower.h"
@@ -18,6 +16,7 @@
 #include "runtime/text_kernel.h"
 #include "torch/args.h"
 #include "torch/op.h"
+#include "torch/python/tensor_object.h"
 
 namespace tile::python {
 
@@ -50,8 +49,8 @@ std::vector<tile::Argument> launch_arguments(PyObject* list) {
   std::vector<tile::Argument> launch;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
     PyObject* item = PyList_GET_ITEM(list, i);
-    if (THPVariable_Check(item))
-      launch.emplace_back(to_array_argument(THPVariable_Unpack(item)));
+    if (const at::Tensor* tensor = tile::python::tensor_in(item))
+      launch.emplace_back(to_array_argument(*tensor));
     else if (PyBool_Check(item))
       launch.emplace_back(tile::scalar_argument(item == Py_True));
     else if (PyLong_Check(item))

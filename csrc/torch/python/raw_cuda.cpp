@@ -2,7 +2,6 @@
 #include "torch/python/module.h"
 
 #include <structmember.h>
-#include <torch/csrc/autograd/python_variable.h>
 
 #include <cstddef>
 #include <new>
@@ -10,6 +9,7 @@
 #include "runtime/current_stream.h"
 #include "runtime/inspection.h"
 #include "runtime/raw_kernel.h"
+#include "torch/python/tensor_object.h"
 #include "torch/raw_argument.h"
 
 namespace tile::python {
@@ -47,7 +47,7 @@ class Arguments {
 
  private:
   RawArgument converted(PyObject* value) {
-    if (THPVariable_Check(value)) return to_raw_argument(THPVariable_Unpack(value));
+    if (const at::Tensor* tensor = tensor_in(value)) return to_raw_argument(*tensor);
     if (PyFloat_Check(value)) return PyFloat_AS_DOUBLE(value);
     if (PyBool_Check(value)) return value == Py_True;
     if (PyLong_Check(value)) return integer(value);
@@ -198,9 +198,8 @@ PyObject* set_variable(PyObject* self, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "siO", &name, &device, &value)) return nullptr;
   const CudaSource& source = *kernel_of(self).source();
   if (device < 0) device = current_device();
-  if (THPVariable_Check(value)) {
-    const at::Tensor& tensor = THPVariable_Unpack(value);
-    source.set_variable(device, name, tensor.data_ptr(), tensor.nbytes(), tensor.is_cuda());
+  if (const at::Tensor* tensor = tensor_in(value)) {
+    source.set_variable(device, name, tensor->data_ptr(), tensor->nbytes(), tensor->is_cuda());
     Py_RETURN_NONE;
   }
   Py_buffer buffer;
