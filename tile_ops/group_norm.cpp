@@ -211,7 +211,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     sums.launch(blocks, images[1], images[2], means, scales, biases, parts_d, parts, together, problem.silu,
                 channels, pixels, images.axis);
   merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
-                    grouped(parts, 2, groups), problem.weight_by_group(), problem.rstd, by_group(grad_weight),
+                    grouped(parts, 2, groups), by_group(scales), problem.rstd, by_group(grad_weight),
                     by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
                     merged.parts, merged.groups, merged.channels);
   if (!grad_input) return;

@@ -52,6 +52,7 @@ SHAPES = [
     ((2, 12, 3, 4, 5), 4),
     ((16, 48, 12, 8), 12),
     ((1, 600, 5, 5), 1),
+    ((5, 8), 8),
 ]
 FORMATS = {4: torch.channels_last, 5: torch.channels_last_3d}
 

@@ -102,13 +102,10 @@ inline void one_tile_backward_kernel(Array g, Array x, std::optional<Array> weig
   at.store_channels(grad_w, of_w);
   at.store_channels(grad_b, of_b);
   if (!dx) return;
-  Tile sum_w = (of_w * w).sum(1), sum_b = (of_b * w).sum(1);
+  Tile sum_w = (of_w * scale).sum(1), sum_b = (of_b * scale).sum(1);
   Tile count = full({}, at.elements(), at.dtype);
-  Tile slope = -(r * r * (sum_w / count).expand_dims(1)), shift = -(r * (sum_b / count).expand_dims(1));
-  // A difference before the product: of a group of one value it is 0.
-  if (info(x.dtype()).bytes > 2)
-    return at.store(*dx, fma(dz * at.over(w) - at.over(sum_b / count), at.over(r), d * at.over(slope)));
-  at.store(*dx, fma(dz, at.over(scale), fma(d, at.over(slope), at.over(shift))));
+  Tile slope = -(r * (sum_w / count).expand_dims(1)), shift = -(sum_b / count).expand_dims(1);
+  at.store(*dx, input_gradient(dz, at.over(scale), d, at.over(slope), at.over(shift), x.dtype()));
 }
 
 // Pixel tiles of a block: `tiles` from bid(0) * tiles on.
@@ -183,8 +180,9 @@ inline void stream_apply_backward_kernel(Array g, Array x, Array means, Array sc
   for (Tile k : pixel_tiles(x, tiles, pixels)) {
     ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
     auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-    Tile v = fma(in.incoming(g, n, tile, k, activate, rounded), load(scales), load(shifts));
-    RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
+    Tile dz = in.incoming(g, n, tile, k, activate, rounded);
+    RowView(dx, n, channels, pixels, axis)
+        .store(tile, k, input_gradient(dz, load(scales), in.d, load(slopes), load(shifts), x.dtype()));
   }
 }
 

@@ -280,11 +280,19 @@ inline void sums_kernel(Array g, Array x, Array means, Array scales, Array bias,
   sums[{n}].tiled_view({1, channels}).store({bid(0), tile}, sum.reshape({1, channels}));
 }
 
+// dx. Its rounding to 16 bits hides that of a product; else the product is rounded by itself (a fma, since
+// NVRTC joins a product and a sum): in a group of one value it is what the shift takes away.
+inline Tile input_gradient(const Tile& dz, const Tile& scale, const Tile& d, const Tile& slope,
+                           const Tile& shift, DType stored) {
+  Tile rest = fma(d, slope, shift);
+  return info(stored).bytes == 2 ? fma(dz, scale, rest) : fma(dz, scale, zeros({}, dz.dtype())) + rest;
+}
+
 // Each channel's gradients of weight and bias in its image, and what makes dx = dz scale + (x - mean) slope +
 // shift of its group, which is rstd (w dz - mean(w dz) - xhat mean(w dz xhat)); all [N, G, C / G].
-inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> weight, Array rstd,
-                              Array grad_w, Array grad_b, Array slopes, Array shifts, Tile pixels,
-                              int parts_together, int groups, int channels_together) {
+inline void merge_sums_kernel(Array parts_d, Array parts, Array scales, Array rstd, Array grad_w,
+                              Array grad_b, Array slopes, Array shifts, Tile pixels, int parts_together,
+                              int groups, int channels_together) {
   const Merged tile{parts_together, groups, channels_together};
   const Shape shape{groups, channels_together};
   DType dtype = f64;
@@ -298,12 +306,12 @@ inline void merge_sums_kernel(Array parts_d, Array parts, std::optional<Array> w
          b = load_parts(parts, n, g, i, tile).sum(0);
     store(grad_w, i, w);
     store(grad_b, i, b);
-    Tile scale = weight ? weight->tiled_view(shape).load({g, i}).astype(dtype) : ones(shape, dtype);
+    Tile scale = scales[{n}].tiled_view(shape).load({g, i}).astype(dtype);
     total_w += (w * scale).sum(1);
     total_b += (b * scale).sum(1);
   }
   Tile count = channels.astype(dtype) * pixels.astype(dtype);
-  Tile slope = -(r * r * (total_w / count)), shift = -(r * (total_b / count));
+  Tile slope = -(r * (total_w / count)), shift = -(total_b / count);
   for (Tile i : range(cdiv(channels, channels_together))) {
     store(slopes, i, slope.expand_dims(1));
     store(shifts, i, shift.expand_dims(1));
@@ -315,8 +323,9 @@ inline void apply_backward_kernel(Array g, Array x, Array means, Array scales, A
   Tile k = bid(0), tile = bid(1), n = bid(2);
   ImageTile in(x, means, scales, bias, n, tile, k, {channels, pixels, axis, compute_dtype(x.dtype())});
   auto load = [&](const Array& array) { return in.at.load(array[{n}], tile); };
-  Tile v = fma(in.incoming(g, n, tile, k, activate), load(scales), load(shifts));
-  RowView(dx, n, channels, pixels, axis).store(tile, k, fma(in.d, load(slopes), v));
+  Tile dz = in.incoming(g, n, tile, k, activate);
+  RowView(dx, n, channels, pixels, axis)
+      .store(tile, k, input_gradient(dz, load(scales), in.d, load(slopes), load(shifts), x.dtype()));
 }
 
 }  // namespace tile::group_norm
