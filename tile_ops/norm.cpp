@@ -190,23 +190,21 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 namespace {
 
-// What a GPU's block takes in a turn: 16 KB of the input, whose rows stand in registers beside their sums. A
-// row of twice that leaves room for one sum: that of the bias then takes a launch of its own.
+// What a GPU's block takes in a turn: 16 KB of the input, or a row of twice that; they stand in registers
+// beside their sums.
 struct GpuRows {
   RowTile tile;
-  int together;  // rows
-  bool bias_apart;
+  int together;    // rows
   int64_t blocks;  // as many as run at once, 16 warps on each of 132 multiprocessors
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
   const int turn = static_cast<int>(16384 / element_bytes);
-  GpuRows rows{tile, 1, false, 0};
+  GpuRows rows{tile, 1, 0};
   if (axis && tile.whole()) {
     if (tile.columns > 2 * turn)
       rows.tile = {1, 8192, RowFit::walked};
     else if (tile.rows == 1)
       rows.together = std::clamp(turn / tile.columns, 1, 4);
-    rows.bias_apart = tile.columns > turn;
   }
   rows.blocks = std::max<int64_t>(
       132, int64_t{264} * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
@@ -244,26 +242,21 @@ void norm_backward(const NormBackward& call) {
           const auto own = [&](const at::Tensor& all) {
             return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
           };
-          const auto columns = [&](const auto& dw, const auto& db) {
-            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
-                                  views.view(1), views.view(2), mean, views.view(3), dw, db,
-                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
-          };
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           if (tile.whole()) {
-            const bool apart = views.on_gpu() && on_gpu.bias_apart && dw && db;
             backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean,
-                                   views.view(3), dx, dw, apart ? std::nullopt : db,
-                                   static_cast<int>(split.tiles), views.on_gpu() && tile.rows > 1, together,
-                                   tile.rows, tile.columns, axis);
-            if (apart) columns(std::optional<at::Tensor>(), db);
+                                   views.view(3), dx, dw, db, static_cast<int>(split.tiles),
+                                   views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
             return;
           }
           if (dx)
             backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
                                         views.view(2), weight, mean, views.view(3), *dx, tile.rows,
                                         tile.columns, axis);
-          if (dw || db) columns(dw, db);
+          if (dw || db)
+            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                                  views.view(1), views.view(2), mean, views.view(3), dw, db,
+                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
         });
       },
       call.grad_input.has_value());

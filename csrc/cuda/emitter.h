@@ -43,6 +43,7 @@ class Emitter {
   const StagingPlan& staging() const { return staging_; }
   const Configuration& configuration() const { return configuration_; }
 
+  const Function& function() const { return function_; }
   const LayoutPlan& plan() const { return plan_; }
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
   ArrayFacts facts(const Value* array) const { return arrays_.facts(array); }

@@ -99,6 +99,13 @@ bool Sweeps::in_place(const Op& op, const Value* operand) const {
   return true;
 }
 
+bool Sweeps::reads_once(const Block& body, const Value* argument) const {
+  const auto users = users_.find(argument);
+  if (!wanted_ || users == users_.end() || users->second.size() != 1) return false;
+  const Op& user = *users->second[0];
+  return user.parent == &body && !user.is("astype") && has_elements(user) && in_place(user, argument);
+}
+
 // Writes the tiles of which a loop for the value reads other registers.
 void Sweeps::prepare(const Value* value) {
   const auto known = waiting_.find(value);

@@ -42,6 +42,8 @@ class Sweeps {
   // True: the op waits until something needs its result.
   bool defer(const Op& op);
   bool waits(const Value* value) const { return waiting_.count(value) != 0; }
+  // Whether a loop's sweeps read the value, an argument of its body, at its own registers, and once.
+  bool reads_once(const Block& body, const Value* argument) const;
   // Writes what the regions of this op use.
   void before_regions(const Op& op);
   // The whole tile, in a line of its own.

@@ -2,6 +2,7 @@
 // the same variables.
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
+#include "cuda/parked.h"
 #include "cuda/pipeline.h"
 #include "ir/walk.h"
 
@@ -9,14 +10,15 @@ namespace tile::cuda {
 namespace {
 
 // "T name = value;" for each carried value, in the layout of the results.
-void declare(Emitter& emitter, const Op& op, size_t first_initial) {
+void declare(Emitter& emitter, const Op& op, size_t first_initial, ParkedTiles* parked = nullptr) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     const Value *result = op.results[i], *initial = op.operands[first_initial + i];
     const std::string value = result->type.is_scalar()
                                   ? emitter.name(initial)
                                   : emitter.in_layout(op, initial, emitter.layout_of(result));
-    emitter.line(op, str(emitter.type(result->type, emitter.layout_of(result)), " ", emitter.name(result),
-                         " = ", value, ";"));
+    std::string type = emitter.type(result->type, emitter.layout_of(result)) + " ";
+    if (parked && parked->has(i)) parked->declare(i), type.clear();
+    emitter.line(op, str(type, emitter.name(result), " = ", value, ";"));
   }
 }
 
@@ -42,7 +44,8 @@ void assign(Emitter& emitter, const Op& end, const std::vector<Value*>& to, size
 }
 
 void emit_for(Emitter& emitter, const Op& op) {
-  declare(emitter, op, 3);
+  ParkedTiles parked(emitter, op);
+  declare(emitter, op, 3, &parked);
   const Block& body = op.region();
   for (size_t i = 0; i < op.results.size(); ++i)
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
@@ -65,6 +68,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   emitter.indent(-1);
   emitter.close();
   ahead.end();
+  parked.end();
 }
 
 void emit_loop(Emitter& emitter, const Op& op) {

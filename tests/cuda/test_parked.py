@@ -1,0 +1,61 @@
+"""Tiles that a loop carries in shared memory, because registers are short."""
+
+import emulate
+import pytest
+import tile_ops
+import torch
+from prims.test_structured import DTYPES
+from test_shapes import kernel
+
+COLUMNS, ROWS = 8192, 3
+WIDE = {"f64", "i64"}  # of which half as many sums stand in as many registers
+
+
+def sums_of_rows(dtype, count):
+    """out[i] = the sum over rows of x times i + 1 and the row's sum, in a loop that carries all of them."""
+    shape, zero = f"[{COLUMNS}]", "0.0" if dtype[0] == "f" else "0"
+    named = [f"s{i}" for i in range(count)]
+    carried = ", ".join(f"%a{i}: {dtype}{shape}" for i in range(count))
+    steps = "\n".join(f"""  %f{i}: {dtype} = constant {{dtype={dtype}, value={i + 1}{zero[1:]}}}
+  %h{i}: {dtype}{shape} = broadcast %f{i} {{shape={shape}}}
+  %g{i}: {dtype}{shape} = mul %y, %h{i}
+  %n{i}: {dtype}{shape} = add %a{i}, %g{i}""" for i in range(count))
+    stores = "\n".join(f"%c{i}: i32 = constant {{dtype=i32, value={i}}}\n%t{i}: {dtype}[1, {COLUMNS}] = reshape %s{i} {{shape=[1, {COLUMNS}]}}\n"
+                       f"store %b, %t{i}, %c{i}, %z {{steps=[1, {COLUMNS}]}}" for i in range(count))
+    return kernel([(dtype, 2), (dtype, 2)], f"""%high: i32 = dim %a {{axis=0}}
+%one: i32 = constant {{dtype=i32, value=1}}
+%zero: {dtype} = constant {{dtype={dtype}, value={zero}}}
+%none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
+{", ".join("%" + name + f": {dtype}{shape}" for name in named)} = for %z, %high, %one, {", ".join(["%none"] * count)} (%j: i32, {carried}) {{
+  %x: {dtype}[1, {COLUMNS}] = load %a, %j, %z {{pad={zero}, shape=[1, {COLUMNS}], steps=[1, {COLUMNS}]}}
+  %w: {dtype}{shape} = reshape %x {{shape={shape}}}
+  %total: {dtype} = reduce_sum %w {{axes=[0]}}
+  %all: {dtype}{shape} = broadcast %total {{shape={shape}}}
+  %y: {dtype}{shape} = mul %w, %all
+{steps}
+  yield {", ".join(f"%n{i}" for i in range(count))}
+}}
+{stores}""")
+
+
+@pytest.mark.parametrize("dtype", ["f32", "i32", "f64", "i64"])
+def test_sums_without_room_in_registers(dtype):
+    count = 4 if dtype in WIDE else 8
+    x = torch.randint(-3, 4, (ROWS, COLUMNS)).to(DTYPES[dtype])
+    out = torch.full((count, COLUMNS), 7).to(DTYPES[dtype])
+    case = emulate.Case(sums_of_rows(dtype, count), (1, 1, 1), [x, out], True)
+    text = case.program["text"]
+    assert 0 < text.count("  Parked<") < count, text
+    (report,) = emulate.run([case])
+    assert report is None, f"{report}\n{text}"
+    expected = (x * x.sum(1, keepdim=True)).sum(0) * torch.arange(1, count + 1).unsqueeze(1).to(x.dtype)
+    assert torch.equal(case.arguments[1], expected)
+
+
+def test_of_layer_norm_the_sum_for_the_bias():
+    x, w, statistic = (torch.empty(*size, device="meta", dtype=dtype) for size, dtype in
+                       (((4096, 16384), torch.bfloat16), ((16384,), torch.bfloat16), ((4096, 1), torch.float32)))
+    text = tile_ops.inspect(torch.ops.tile.layer_norm_backward, x, x, [16384], w, w, statistic, statistic, [True] * 3, what="cuda", chip=90)
+    assert text.count("  Parked<") == 1 and "norm_backward_columns" not in text
+    text = tile_ops.inspect(torch.ops.tile.rms_norm_backward, x, x, [16384], w, statistic, [True] * 2, what="cuda", chip=90)
+    assert "Parked<" not in text
