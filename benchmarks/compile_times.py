@@ -106,7 +106,7 @@ def milliseconds(call):
 
 def child(name, device, cached):
     """In a process of its own: the times of the first and of a later call of each part, as JSON; the log on stderr."""
-    import tile_ops  # noqa: F401
+    import tile_ops
     from tile_ops import _C
     import torch
 
