@@ -82,6 +82,8 @@ def products(pair):
     depth = DEPTH[pair[0]]
     shapes = (((64, 64, 2 * depth), (0, 0, 0)), ((48, 96, depth), (3, 5, 7)), ((16, 16, 4 * depth), (0, 1, 8)),
               ((32, 48, 128), (0, 16, 16)), ((24, 40, 20), (1, 1, 1)))
+    if pair[0] == "f64":
+        shapes = (((16, 8, depth), (0, 0, 0)), *shapes)  # one block, no deeper than an instruction
     for i, (shape, edges) in enumerate(shapes):
         for j, by_rows in enumerate(ORDERS):
             yield product(pair, shape, edges, by_rows, ORDERS[(i + j) % 4])
