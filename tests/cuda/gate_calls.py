@@ -62,6 +62,8 @@ CALLS = {
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
     ),
     "attention[64],causal": lambda dtype: attention(dtype, 64, True),
+    "attention[96]": lambda dtype: attention(dtype, 96, False),
+    "attention[96],without_gradient": lambda dtype: attention(dtype, 96, False, grad=False),
     "attention[128]": lambda dtype: attention(dtype, 128, False),
     "attention[128],without_gradient": lambda dtype: attention(dtype, 128, False, grad=False),
 }
