@@ -125,7 +125,8 @@ def attention_cases(dtype):
                        required=(1.3 if causal else 1.0) if dtype == torch.float32 else None)
             target = 4.0 if dtype == torch.bfloat16 else 1.2 if causal else 0.95
             yield Case(f"attention backward [1,16,1024,{depth}] {label} {name}",
-                       grads(lambda a, b, c, causal=causal: ops.attention(a, b, c, is_causal=causal)[0], [qg, kg, vg], grad),
+                       grads(lambda a, b, c, causal=causal: ops.attention(a, b, c, is_causal=causal)[0], [qg, kg, vg],
+                             grad),
                        grads(lambda a, b, c, causal=causal: F.scaled_dot_product_attention(a, b, c, is_causal=causal),
                              [qg, kg, vg], grad),
                        tensor_bytes(q, k, v, grad, q, k, v), 2.5 * flops, target=target, long=dtype == torch.bfloat16)
@@ -135,21 +136,24 @@ def matmul_cases():
     ops = torch.ops.tile
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
     flops = 2.0 * 1024**3
-    yield Case("matmul 1024^3 float32", lambda: ops.matmul(a, b), lambda: a @ b, tensor_bytes(a, b, a), flops, required=0.95)
+    yield Case("matmul 1024^3 float32", lambda: ops.matmul(a, b), lambda: a @ b, tensor_bytes(a, b, a), flops,
+               required=0.95)
     c, d = a.bfloat16(), b.bfloat16()
     slow = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
     yield Case("matmul 1024^3 bfloat16", lambda: ops.matmul(c, d), lambda: c @ d, tensor_bytes(c, d, c), flops,
                required=40 if slow else None, long=slow)
     x, w, bias = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096)
     yield Case("linear+gelu 1024x1024x4096 float32", lambda: tile_ops.linear(x, w, bias, activation="gelu"),
-               lambda: F.gelu(F.linear(x, w, bias)), tensor_bytes(x, w) + 4.0 * 1024 * 4096, 8.0 * 1024**3, required=1.05)
+               lambda: F.gelu(F.linear(x, w, bias)), tensor_bytes(x, w) + 4.0 * 1024 * 4096, 8.0 * 1024**3,
+               required=1.05)
 
 
 def elementwise_cases(vector_add):
     for dtype in (torch.float32, torch.bfloat16):
         x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
         yield Case(f"add 2^24 {str(dtype).removeprefix('torch.')} (a user's kernel)", lambda x=x, y=y: vector_add(x, y),
-                   lambda x=x, y=y: x + y, 3 * tensor_bytes(x), x.numel(), required=0.95 if dtype == torch.float32 else None)
+                   lambda x=x, y=y: x + y, 3 * tensor_bytes(x), x.numel(),
+                   required=0.95 if dtype == torch.float32 else None)
 
 
 def all_cases(vector_add):

@@ -42,7 +42,8 @@ BARS = {
 
 
 def calls(device):
-    """{name: (function of tensors, tensors that want gradients)}, bfloat16, shapes of benchmarks/gpu.py with fewer rows."""
+    """{name: (function of tensors, tensors that want gradients)}, bfloat16, shapes of benchmarks/gpu.py with fewer
+    rows."""
     import gpu_cases
     import torch
 
@@ -106,7 +107,7 @@ def milliseconds(call):
 
 def child(name, device, cached):
     """In a process of its own: the times of the first and of a later call of each part, as JSON; the log on stderr."""
-    import tile_ops  # noqa: F401
+    import tile_ops
     from tile_ops import _C
     import torch
 
@@ -272,7 +273,8 @@ def main():
     good = {name: [pair for pair in pairs if isinstance(pair, tuple)] for name, pairs in found.items()}
     loading = median(pair[0]["nvrtc"] for pairs in good.values() for pair in pairs)
     words = [
-        f"{cpu_name()}, one core; torch {torch.__version__}, bfloat16, medians. Loading NVRTC and compiling an empty kernel, once a"
+        f"{cpu_name()}, one core; torch {torch.__version__}, bfloat16, medians. Loading NVRTC and compiling an empty "
+        "kernel, once a"
     ]
     words += [f"process: {digits(loading)} ms, " if loading else "process, "]
     words[-1] += "is in no row. cached: a new process that finds the kernels on disk."
@@ -280,7 +282,8 @@ def main():
         title = f"First calls, {torch.cuda.get_device_name()}"
         words[0] = f"Driver {driver()}, " + words[0]
         words += [
-            "call: a first call less a later one. kernel: from trace to loaded module, the slowest one of the call. Bars: of a kernel."
+            "call: a first call less a later one. kernel: from trace to loaded module, the slowest one of the call. "
+            "Bars: of a kernel."
         ]
     else:
         title = "First calls, without a GPU"

@@ -1,10 +1,11 @@
-"""Times on a GPU: every case of gpu_cases.py against its peers, and the memory-bound ones against Tensor.copy_ of the same bytes.
+"""Times on a GPU: every case of gpu_cases.py against its peers, and the memory-bound ones against Tensor.copy_ of the
+same bytes.
 
     python benchmarks/gpu.py [--only REGEX] [--write] [--seconds N]
 
-One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/gpu-<chip>.md, and the
-picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are left out, too, once the
-time is over."""
+One process, interleaved rounds, medians, random data in bfloat16. --write: the table into results/gpu-<chip>.md, and
+the picture that roofline.py draws of it. A row or a peer that fails is named and left out; peers are left out, too,
+once the time is over."""
 
 import argparse
 import ctypes
@@ -38,7 +39,8 @@ KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
 
 
 def captured(function, calls, **options):
-    """A graph of `calls` calls, in the current stream: gradients run in the stream of their forward, which must be this one."""
+    """A graph of `calls` calls, in the current stream: gradients run in the stream of their forward, which must be this
+    one."""
     graph = torch.cuda.CUDAGraph(**options)
     with torch.cuda.graph(graph, stream=torch.cuda.current_stream()):
         for _ in range(calls):
@@ -231,10 +233,13 @@ def main():
     with torch.cuda.stream(torch.cuda.Stream()):
         bandwidth, peak = roofs()
         words = [
-            f"Driver {driver()}, torch {torch.__version__}. Microseconds of a call, medians of interleaved rounds in one process,",
-            "bfloat16, random data; where no matrices are multiplied, calls are replayed from a CUDA graph. MB and GF: the least that must be",
+            f"Driver {driver()}, torch {torch.__version__}. Microseconds of a call, medians of interleaved rounds in "
+            "one process,",
+            "bfloat16, random data; where no matrices are multiplied, calls are replayed from a CUDA graph. MB and GF: "
+            "the least that must be",
             "moved and computed. of copy: time of Tensor.copy_ on the same bytes / ours; peers: their time / ours.",
-            f"Roofs: a copy moves {bandwidth:.2f} TB/s, cuBLAS reaches {peak:.0f} TF/s. Made by `python benchmarks/gpu.py --write`.",
+            f"Roofs: a copy moves {bandwidth:.2f} TB/s, cuBLAS reaches {peak:.0f} TF/s. Made by `python "
+            "benchmarks/gpu.py --write`.",
         ]
         table = Table(name, words, HEAD, {"case", "other peers", "bars"})
         run(table, options)

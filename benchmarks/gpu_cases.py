@@ -333,7 +333,8 @@ def product_cases():
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):
-                name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, {'backward' if backward else 'forward'}"
+                name = (f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, "
+                        f"{'backward' if backward else 'forward'}")
                 make = functools.partial(attention_work, depth, causal, backward)
                 yield Case(name, make, ratios={"FlashAttention-2": 1.0}, product=True)
 

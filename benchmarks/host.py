@@ -2,8 +2,9 @@
 
     python benchmarks/host.py [--write] [--device cpu]
 
-Tensors are small, so that the GPU is done before the next call; median of interleaved rounds, in each of which the queue
-stays short. --device cpu: the whole call, its work included, to try this program. --write: results/host-<chip>.md."""
+Tensors are small, so that the GPU is done before the next call; median of interleaved rounds, in each of which the
+queue stays short. --device cpu: the whole call, its work included, to try this program. --write:
+results/host-<chip>.md."""
 
 import argparse
 import dataclasses
@@ -200,8 +201,10 @@ def main():
         else "no GPU: whole calls, with their work"
     )
     words = [
-        f"{cpu_name()}; {where}; torch {torch.__version__}. The host's microseconds of a warm call on float32 [64,64], medians of",
-        f"{ROUNDS} interleaved rounds of {COUNT} calls. tensors: those that a kernel reads and writes. beside the first: what a call costs more",
+        f"{cpu_name()}; {where}; torch {torch.__version__}. The host's microseconds of a warm call on float32 [64,64], "
+        "medians of",
+        f"{ROUNDS} interleaved rounds of {COUNT} calls. tensors: those that a kernel reads and writes. beside the "
+        "first: what a call costs more",
         "than the first of its part. Made by `python benchmarks/host.py --write`.",
     ]
     table = Table("The host's time of a call", words, HEAD, {"call", "bars"})

@@ -1,4 +1,5 @@
-"""Puts the chosen rows of benchmarks/results into README.md, between its markers; --check: only says whether it is so."""
+"""Puts the chosen rows of benchmarks/results into README.md, between its markers; --check: only says whether it is
+so."""
 
 import pathlib
 import sys
@@ -26,7 +27,8 @@ ROWS = [
 
 def read(path):
     """{case: {column: text}} of a results file."""
-    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in path.read_text().splitlines() if line.startswith("|")]
+    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in path.read_text().splitlines()
+             if line.startswith("|")]
     return {line[0]: dict(zip(lines[0], line)) for line in lines[2:]}
 
 
@@ -36,7 +38,8 @@ def table():
     head = ["case"] + [f"{name}: {column}" for name in results for column in ("eager ms", "ours ms", "ratio")]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for case in ROWS:
-        cells = [result.get(case, {}).get(column, "") for result in results.values() for column in ("eager ms", "ours ms", "ratio")]
+        cells = [result.get(case, {}).get(column, "") for result in results.values()
+                 for column in ("eager ms", "ours ms", "ratio")]
         if any(cells):
             lines.append("| " + " | ".join([case, *cells]) + " |")
     links = ", ".join(f"[{path.relative_to(ROOT)}]({path.relative_to(ROOT)})" for path in files)
@@ -52,5 +55,6 @@ if __name__ == "__main__":
     readme = ROOT / "README.md"
     text = updated(readme.read_text())
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if text == readme.read_text() else "README.md's table is not that of benchmarks/results; run benchmarks/readme_table.py")
+        sys.exit(0 if text == readme.read_text()
+                 else "README.md's table is not that of benchmarks/results; run benchmarks/readme_table.py")
     readme.write_text(text)

@@ -127,7 +127,8 @@ def draw(path):
     target = path.with_suffix(".png")
     picture.save(target, optimize=True)
     print(
-        f"written: {target.relative_to(report.RESULTS.parent.parent) if target.is_relative_to(report.RESULTS) else target}"
+        "written: "
+        f"{target.relative_to(report.RESULTS.parent.parent) if target.is_relative_to(report.RESULTS) else target}"
     )
     return target
 

@@ -36,21 +36,25 @@ def row(case, seconds):
     eager, ours = times["eager"], times["ours"]
     rates = [digits(case.bytes / ours / 1e9), digits(case.flops / ours / 1e9)]
     amounts = [digits(case.bytes / 1e6), digits(case.flops / 1e9)]
-    return [case.name, *amounts, digits(1e3 * eager), digits(1e3 * ours), digits(eager / ours), *rates, wanted(case, eager / ours)]
+    return [case.name, *amounts, digits(1e3 * eager), digits(1e3 * ours), digits(eager / ours), *rates,
+            wanted(case, eager / ours)]
 
 
 def header(seconds):
     return [
-        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, its kernels on"
+        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, "
+        "its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
-        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time / ours.",
+        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time "
+        "/ ours.",
         "MB and GF: the least that must be moved and computed. Made by `make bench`.",
     ]
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches; the results file stays as it is")
+    options.add_argument("--only", default="", metavar="REGEX",
+                         help="cases whose name it matches; the results file stays as it is")
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options = options.parse_args()
     sys.path.append(str(HERE.parent / "examples"))

@@ -1,4 +1,5 @@
-"""Configures, builds and installs into python/tile_ops: cmake/build.py FOLDER [CMake options]. Also used by setup.py."""
+"""Configures, builds and installs into python/tile_ops: cmake/build.py FOLDER [CMake options]. Also used by
+setup.py."""
 
 import importlib
 import os

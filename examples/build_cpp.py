@@ -27,7 +27,8 @@ def run(*command) -> None:
 
 
 def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOURCE) -> pathlib.Path:
-    """Configures once, builds what changed; gives the first target's library. RuntimeError with CMake's and the compiler's words."""
+    """Configures once, builds what changed; gives the first target's library. RuntimeError with CMake's and the
+    compiler's words."""
     options = [f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"]
     options += [f"-DCMAKE_MAKE_PROGRAM={program('ninja')}"]
     if torch.version.cuda:

@@ -22,7 +22,8 @@ class Asserting:
         head += [f"%{name}: i32 = bid {{axis={axis}}}" for axis, name in enumerate("ijk")]
         head += ["%zero: f32 = constant {dtype=f32, value=0.0}"]
         lines = [*head, *self.body.strip().splitlines(), "}"]
-        return "\n".join(f"{line}  // ir:{n}" if line.lstrip().startswith("assert") else line for n, line in enumerate(lines, 1)) + "\n"
+        return "\n".join(f"{line}  // ir:{n}" if line.lstrip().startswith("assert") else line
+                         for n, line in enumerate(lines, 1)) + "\n"
 
     @property
     def message(self):
@@ -64,10 +65,12 @@ def cases():
         "one element": Asserting(positive("1"), one, torch.zeros(1), "assertion failed: a is positive; element [0] of bool[1] in block (0, 0, 0) of kernel check"),
         "a matrix": Asserting(
             positive("4,300", "%i, %j"), tile, but(tile, slice(4, 8), slice(600, 700)),
-            "assertion failed: a is positive; element [2,50] of bool[4,300] in block (1, 2, 0) of kernel check", (3, 3, 1)),
+            "assertion failed: a is positive; element [2,50] of bool[4,300] in block (1, 2, 0) of kernel check",
+            (3, 3, 1)),
         "a cube at an edge": Asserting(
             positive("3,2,5", "%i, %j, %k"), cube, but(cube, slice(3, 6), slice(2, 4), slice(5, 10)),
-            "assertion failed: a is positive; element [1,1,1] of bool[3,2,5] in block (1, 1, 1) of kernel check", (3, 3, 2)),
+            "assertion failed: a is positive; element [1,1,1] of bool[3,2,5] in block (1, 1, 1) of kernel check",
+            (3, 3, 2)),
         "a scalar": Asserting(
             """%ok: bool = lt %i, %one
 store %b, %t, %i {steps=[1]}

@@ -11,7 +11,8 @@ import zlib
 import pytest
 
 TESTS = pathlib.Path(__file__).parent
-# Folders whose tests make tensors on the CPU on every device: they are about that target, or bring them to the device themselves.
+# Folders whose tests make tensors on the CPU on every device: they are about that target, or bring them to the device
+# themselves.
 AT_HOME = {"cpu", "cuda", "prims"}
 pytest_plugins = ["googletest", "gpus"]
 
@@ -19,9 +20,11 @@ pytest_plugins = ["googletest", "gpus"]
 def pytest_addoption(parser):
     group = parser.getgroup("tile_ops")
     group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
-    group.addoption("--done", metavar="FILE", help="leave out the tests that FILE names, and add to it those that pass: goes on where a run ended")
+    group.addoption("--done", metavar="FILE", help="leave out the tests that FILE names, and add to it those that "
+                                                   "pass: goes on where a run ended")
     group.addoption("--long", action="store_true", help="full counts of random cases (also TILE_LONG=1)")
-    group.addoption("--device", default="cpu", help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
+    group.addoption("--device", default="cpu",
+                    help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
     group.addoption("--seed", type=int, help="this seed for every test, instead of one made of the test's name")
 
 
@@ -39,7 +42,8 @@ def pytest_configure(config):
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch's products are else no deterministic ones
         import torch
 
-        # Tensors that files make while they are imported, too. Without the switch no mode stands between a test and torch.
+        # Tensors that files make while they are imported, too. Without the switch no mode stands between a test and
+        # torch.
         torch.set_default_device(config.getoption("device"))
 
 

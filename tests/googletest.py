@@ -1,4 +1,5 @@
-"""Collects the GoogleTest cases of tests/<folder>/*.cpp, so that one pytest run counts, shards and times both languages."""
+"""Collects the GoogleTest cases of tests/<folder>/*.cpp, so that one pytest run counts, shards and times both
+languages."""
 
 import json
 import os

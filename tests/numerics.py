@@ -8,11 +8,11 @@ import torch
 RESULT = (2, 1)
 GRADIENT = (3, 2)
 FLOAT64_RTOL = 1e-12
-# The rule compares maxima. Of a few numbers that is the luck of one draw: with fewer than FEW, the maxima are those of DRAWS
-# draws, the arguments given and others of the same magnitudes.
+# The rule compares maxima. Of a few numbers that is the luck of one draw: with fewer than FEW, the maxima are those of
+# DRAWS draws, the arguments given and others of the same magnitudes.
 FEW, DRAWS = 256, 24
-# A gradient below so many eps of incoming gradient times arguments has cancelled (layer_norm of one or two columns): it is rounding noise in
-# every implementation, and ours must be as small.
+# A gradient below so many eps of incoming gradient times arguments has cancelled (layer_norm of one or two columns): it
+# is rounding noise in every implementation, and ours must be as small.
 NOISE = 64
 
 
@@ -69,7 +69,8 @@ def check(ours, theirs, reference, *, gradient=False, incoming=0.0, what="result
     noise = NOISE * torch.finfo(dtype).eps * incoming
     if gradient and largest(theirs[finite]) <= noise:
         allowed = noise
-    assert error <= allowed, f"{what}: error {error:.3g} of {dtype}, allowed {allowed:.3g} (largest {largest(theirs):.3g})"
+    assert error <= allowed, (f"{what}: error {error:.3g} of {dtype}, allowed {allowed:.3g} "
+                              f"(largest {largest(theirs):.3g})")
 
 
 def widen(value):
@@ -126,7 +127,8 @@ def other_signs(value):
 
 
 def evaluate(functions, args, kwargs, grad_outputs):
-    """Results and gradients of a call by us, by torch and in float64, as lists of triples; and the incoming gradients."""
+    """Results and gradients of a call by us, by torch and in float64, as lists of triples; and the incoming
+    gradients."""
     wide_args, wide_kwargs = widen(args), widen(kwargs)
     calls = []
     for function, a, k in zip(functions, (args, args, wide_args), (kwargs, kwargs, wide_kwargs)):
@@ -141,7 +143,8 @@ def evaluate(functions, args, kwargs, grad_outputs):
         grad_outputs = [torch.randn_like(result) for result in calls[1][1]]
     gradients = [
         torch.autograd.grad(
-            [results[i] for i in wanted], inputs, [grad_outputs[i].to(results[i].dtype) for i in wanted], allow_unused=True
+            [results[i] for i in wanted], inputs, [grad_outputs[i].to(results[i].dtype) for i in wanted],
+            allow_unused=True
         )
         for inputs, results in calls
     ]

@@ -47,7 +47,8 @@ def unit(dtype):
 
 
 def nearest(x, dtype):
-    """In the dtype, by way of f32. Of f8e4m3, which has no infinity, too large is the largest; before torch 2.13 it was NaN there."""
+    """In the dtype, by way of f32. Of f8e4m3, which has no infinity, too large is the largest; before torch 2.13 it was
+    NaN there."""
     if dtype == "f64":
         return x
     x = x.float().clamp(-448, 448) if dtype == "f8e4m3" else x.float()
@@ -104,13 +105,15 @@ def cast(x, e, source, target):
     high, low = x >= 2.0 ** (bits(target) - signed(target)), x <= float(info.min)
     inside = torch.where(high | low, 0.0, x).trunc()
     upper = inside >= 2.0**63  # of u64 alone
-    inside = torch.where(upper, inside - 2.0**63, inside).to(torch.int64) ^ torch.where(upper, torch.iinfo(torch.int64).min, 0)
+    inside = (torch.where(upper, inside - 2.0**63, inside).to(torch.int64)
+              ^ torch.where(upper, torch.iinfo(torch.int64).min, 0))
     return torch.where(high, -1 if target == "u64" else info.max, torch.where(low, info.min, inside)), None
 
 
 def unsigned(x, function, *others):
     """A function of numpy's uint64."""
-    return torch.from_numpy(numpy.asarray(function(*(t.numpy().view(numpy.uint64) for t in (x, *others)))).view(numpy.int64))
+    return torch.from_numpy(numpy.asarray(function(*(t.numpy().view(numpy.uint64)
+                                                     for t in (x, *others)))).view(numpy.int64))
 
 
 def integer(name, dtype, x, y=None):
@@ -162,11 +165,13 @@ def function(name, dtype, x, e):
 
 
 def function_of_two(name, dtype, x, y):
-    """pow or atan2 of exact operands. Nothing is known where the value is infinite or none, nor where a zero's sign decides."""
+    """pow or atan2 of exact operands. Nothing is known where the value is infinite or none, nor where a zero's sign
+    decides."""
     z = eval(TABLE[name]["reference"], {"torch": torch}, {"x": x, "y": y})
     eps, least = unit(dtype)
     unknown = (x == 0) & (y <= 0)
-    return rounded(*finished(z, torch.where(unknown, math.inf, (TABLE[name]["ulp"] + 1) * (eps * z.abs() + least))), dtype)
+    return rounded(*finished(z, torch.where(unknown, math.inf, (TABLE[name]["ulp"] + 1) * (eps * z.abs() + least))),
+                   dtype)
 
 
 def floating(name, dtype, x, ex, y=None, ey=None):
@@ -236,7 +241,8 @@ def reduced(name, dtype, x, e, axes):
     for axis in sorted(axes, reverse=True):
         y, up, down = y.prod(axis), up.prod(axis), down.prod(axis)
     relative = (e / x.abs()).nan_to_num(0.0).sum(axes) + (count + 1) * (eps if dtype == accumulator else unit(dtype)[0])
-    inside = (up < torch.finfo(FLOATS[dtype]).max) & ((down > torch.finfo(FLOATS[dtype]).tiny) | (y == 0)) & (relative < 0.1)
+    inside = ((up < torch.finfo(FLOATS[dtype]).max) & ((down > torch.finfo(FLOATS[dtype]).tiny) | (y == 0))
+              & (relative < 0.1))
     return rounded(*finished(y, torch.where(inside, 2 * relative * y.abs(), math.inf)), dtype)
 
 
@@ -245,9 +251,11 @@ def best(name, dtype, x, axis):
     x = ordered(x, dtype)
     there = ~x.isnan() if x.is_floating_point() else torch.ones_like(x, dtype=torch.bool)
     if name == "argmax":
-        top = torch.where(there, x, -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min).amax(axis, keepdim=True)
+        top = torch.where(there, x,
+                          -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min).amax(axis, keepdim=True)
     else:
-        top = torch.where(there, x, math.inf if x.is_floating_point() else torch.iinfo(x.dtype).max).amin(axis, keepdim=True)
+        top = torch.where(there, x,
+                          math.inf if x.is_floating_point() else torch.iinfo(x.dtype).max).amin(axis, keepdim=True)
     return (there & (x == top)).int().argmax(axis)
 
 

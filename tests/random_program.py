@@ -37,7 +37,8 @@ def random_tensor(dtype, sizes):
     else:
         x = torch.randint(0 if dtype.startswith("u") else -20, 100, sizes)
         if random.random() < 0.2:
-            corners = [-1, 0, 2**63 - 1] if dtype == "u64" else [torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min]
+            corners = ([-1, 0, 2**63 - 1] if dtype == "u64"
+                       else [torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min])
             x.view(-1)[random.randrange(x.numel())] = random.choice(corners)
         if dtype in ("i64", "u64") and random.random() < 0.3:
             x = x * random.choice([2**36 + 1, 2**55 + 1, -(2**50) - 1])
@@ -57,13 +58,15 @@ class Program(Arithmetic, Regions):
         torch.manual_seed(seed)
         self.lines, self.body, self.arrays, self.pool, self.products, self.count = [], [], [], [], set(), 0
         self.named, self.result_of = {}, {}  # the values by name; that of an op
-        self.dropped, self.instead = set(), {}  # statements that a smaller program lacks; values by what stands for them
+        # statements that a smaller program lacks; values by what stands for them
+        self.dropped, self.instead = set(), {}
         self.depth, self.blocks = 0, [random.randint(1, 3)] + ([random.randint(1, 2)] if random.random() < 0.3 else [])
         extents = [random.choice([1, 2, 3, 4, 5, 7, 8, 16, 17, 33, 64, 130]) for _ in range(3)]
         self.extents = [e for e in extents if e > 1] or [4]
         self.dtypes = random.sample(list(FLOATS), 2) + random.sample(list(INTEGERS), 2) + ["bool", "i32", "f32"]
         self.dtypes += random.sample(list(SMALL), 1) if random.random() < 0.4 else []
-        self.bids = [self.op(f"bid {{axis={axis}}}", "i32", (), lambda s, axis=axis: (s.block[axis], None)) for axis in range(len(self.blocks))]
+        self.bids = [self.op(f"bid {{axis={axis}}}", "i32", (), lambda s, axis=axis: (s.block[axis], None))
+                     for axis in range(len(self.blocks))]
         self.op("num_blocks {axis=0}", "i32", (), lambda s: (torch.tensor(self.blocks[0]), None))
         for _ in range(random.randint(2, 4)):
             self.load(self.array())
@@ -76,9 +79,10 @@ class Program(Arithmetic, Regions):
 
     # Statements.
     def step(self):
-        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1, self.predicate: 2, self.where: 2,
-                   self.convert: 3, self.beside_a_tie: 1, self.move: 4, self.reduction: 3, self.combine: 1, self.matrix: 2,
-                   self.fresh: 2, self.gather: 1, self.index: 2, self.store: 2, self.reload: 5, self.scatter: 1}
+        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1,
+                   self.predicate: 2, self.where: 2, self.convert: 3, self.beside_a_tie: 1, self.move: 4,
+                   self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1, self.index: 2,
+                   self.store: 2, self.reload: 5, self.scatter: 1}
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()
@@ -133,7 +137,8 @@ class Program(Arithmetic, Regions):
 
     def load(self, array):
         name, tile, find = self.view(array)
-        index = self.own_index(array) if array.written else [random.choice([self.scalar, lambda: random.choice(self.bids)])() for _ in tile]
+        index = (self.own_index(array) if array.written
+                 else [random.choice([self.scalar, lambda: random.choice(self.bids)])() for _ in tile])
         steps = tile if array.written or random.random() < 0.7 else [random.randint(1, t + 1) for t in tile]
         pad = random.choice([0.0, 0.0, -1.5, -math.inf, math.nan]) if array.dtype in HELD else 0
         filling = nearest(torch.tensor(pad), array.dtype).item() if array.dtype in HELD else pad
@@ -157,7 +162,8 @@ class Program(Arithmetic, Regions):
 
     def reload(self):
         written = [a for a in self.arrays if a.written and not a.shared]
-        self.load(random.choice(written if written and random.random() < 0.6 else [a for a in self.arrays if not a.shared]))
+        self.load(random.choice(written if written and random.random() < 0.6
+                                else [a for a in self.arrays if not a.shared]))
 
     def gather(self):
         array = random.choice([a for a in self.arrays if not a.written])
@@ -174,13 +180,15 @@ class Program(Arithmetic, Regions):
             there = torch.ones_like(at[0], dtype=torch.bool) if mask is None else s.values[mask][0]
             for i, extent in zip(at, x.shape):
                 there = there & (i >= 0) & (i < extent)
-            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)], torch.tensor(pad, dtype=x.dtype)), None
+            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)],
+                               torch.tensor(pad, dtype=x.dtype)), None
 
         operands = ", ".join(v.name for v in [*index, *([mask] if mask else [])])
         self.op(f"gather {array.name}, {operands} {{pad={pad!r}}}", array.dtype, first.shape, meaning)
 
     def scatter(self):
-        """Adds to an array of all blocks, or writes elements of the block's own: each at one place, some outside, some masked."""
+        """Adds to an array of all blocks, or writes elements of the block's own: each at one place, some outside, some
+        masked."""
         add, first = random.random() < 0.5, self.bids[0]
         dtype = random.choice(["i32", "i64", "u32", "u64"]) if add else random.choice(self.dtypes)
         size = random.choice(self.extents)
@@ -215,7 +223,8 @@ class Program(Arithmetic, Regions):
             self.write(array, self.stored(array))
 
     def stored(self, array):
-        fits = [v for v in self.pool if (v.dtype, v.shape) == (array.dtype, array.tile) and (v.known or not array.known)]
+        fits = [v for v in self.pool
+                if (v.dtype, v.shape) == (array.dtype, array.tile) and (v.known or not array.known)]
         if fits and random.random() < 0.7:
             return random.choice(fits[-5:])
         fits = [v for v in self.pool if v.shape == array.tile and (v.known or not array.known and array.dtype in HELD)]
@@ -224,7 +233,8 @@ class Program(Arithmetic, Regions):
 
     def write(self, array, value):
         index = self.own_index(array)
-        self.line(f"store {array.name}, {value.name}{''.join(f', {i.name}' for i in index)} {{steps={list(array.tile)}}}")
+        self.line(f"store {array.name}, {value.name}{''.join(f', {i.name}' for i in index)} "
+                  f"{{steps={list(array.tile)}}}")
 
         def run(s):
             (x, e), (tile, bound) = s.memory[array.name], s.values[value]

@@ -45,7 +45,8 @@ class Regions:
         values, inner = self.carried()
         counter = self.value("i32", ())
         results = [self.value(v.dtype, v.shape, v.known) for v in inner]
-        self.head(results, f"for {', '.join(v.name for v in (low, high, step, *values))} ({self.declared([counter, *inner])}) {{")
+        self.head(results, f"for {', '.join(v.name for v in (low, high, step, *values))} "
+                           f"({self.declared([counter, *inner])}) {{")
 
         def fill():
             self.steps(4)

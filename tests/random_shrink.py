@@ -20,7 +20,8 @@ def operands(program, statement):
         return []
     text = next(line.text for line in reversed(program.lines) if line.statements[0] is statement)
     used = [program.named[name] for name in re.findall(r"%\d+", program.renamed(text.split(" = ", 1)[1]))]
-    return [v for v in used if v.is_like(value) and v.known >= value.known and (v not in program.products or value in program.products)]
+    return [v for v in used
+            if v.is_like(value) and v.known >= value.known and (v not in program.products or value in program.products)]
 
 
 def shrink(program, fails):

@@ -29,9 +29,10 @@ ARROWS = {
 TABLES = re.compile(r"prims/[\w/]+\.def")
 # Factories, views and copies: all of ATen that the library may call. Compute is written in our own language.
 ATEN = """
-    alias as_strided clone contiguous copy_ detach empty empty_like empty_permuted empty_strided expand expand_as flatten
-    full full_like movedim narrow new_empty new_empty_strided new_zeros ones permute randint reshape scalar_tensor select
-    slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like resize_ set_data
+    alias as_strided clone contiguous copy_ detach empty empty_like empty_permuted empty_strided expand expand_as
+    flatten full full_like movedim narrow new_empty new_empty_strided new_zeros ones permute randint reshape
+    scalar_tensor select slice squeeze stack to t transpose unflatten unsqueeze view view_as zero_ zeros zeros_like
+    resize_ set_data
 """.split()
 # What an operator may include from ATen and c10.
 OPERATOR_INCLUDES = re.compile(r"(ATen/core/Tensor|ATen/ops/(%s)|c10/\w+/\w+)\.h" % "|".join(ATEN))
@@ -154,7 +155,8 @@ def test_operators_include_the_operator_header_only():
 def test_library_calls_no_aten_compute_function():
     # Functions and methods of at::Tensor alike end in at::_ops::<name>::call, a symbol that the library needs.
     library = pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"
-    text = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True, check=True).stdout
+    text = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True,
+                          check=True).stdout
     called = set(re.findall(r"at::_ops::(\w+)::(?:call|redispatch)\(", text))
     compute = {name for name in called if not any(name == a or name.startswith(a + "_") for a in ATEN)}
     assert compute == set()

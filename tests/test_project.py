@@ -22,7 +22,8 @@ def tracked() -> list[pathlib.Path]:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
     )
     if done.returncode:  # an unpacked archive
-        return [path for path in ROOT.rglob("*") if path.is_file() and not path.relative_to(ROOT).parts[0].startswith((".", "build"))]
+        return [path for path in ROOT.rglob("*")
+                if path.is_file() and not path.relative_to(ROOT).parts[0].startswith((".", "build"))]
     return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
@@ -69,7 +70,8 @@ def test_links_lead_somewhere(page):
 
 
 def test_no_file_names_a_machine_s_paths():
-    parts = [re.escape(str(ROOT)), "/" + r"(?:root|work)/", "/home" + r"/\w+/", re.escape(str(pathlib.Path.home())) + "/"]
+    parts = [re.escape(str(ROOT)), "/" + r"(?:root|work)/", "/home" + r"/\w+/",
+             re.escape(str(pathlib.Path.home())) + "/"]
     pattern = re.compile("|".join(rf"(?<![\w.]){part}" for part in parts))
     wrong = []
     for path in tracked():

@@ -202,26 +202,26 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor parts = at::empty_like(parts_d);
   // SiLU's gradient, as by torch's two operators; not where gradients of parameters are wider.
   const bool rounded = !problem.weight || problem.weight->scalar_type() == problem.input.scalar_type();
+  const auto launch = [&](auto& kernel, const Grid& grid, const auto&... its_own) {
+    kernel.launch(grid, images[1], images[2], means, scales, biases, its_own..., channels, pixels,
+                  images.axis);
+  };
   const Grid blocks{split.blocks, images.tiles().y, n};
   const auto together = static_cast<int>(split.tiles);
   if (images.on_gpu)
-    stream_sums.launch(blocks, images[1], images[2], means, scales, biases, parts_d, parts, together,
-                       problem.silu, rounded, channels, pixels, images.axis);
+    launch(stream_sums, blocks, parts_d, parts, together, problem.silu, rounded);
   else
-    sums.launch(blocks, images[1], images[2], means, scales, biases, parts_d, parts, together, problem.silu,
-                channels, pixels, images.axis);
+    launch(sums, blocks, parts_d, parts, together, problem.silu);
   merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
                     grouped(parts, 2, groups), by_group(scales), problem.rstd, by_group(grad_weight),
                     by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
                     merged.parts, merged.groups, merged.channels);
   if (!grad_input) return;
   if (images.on_gpu)
-    stream_apply_backward.launch({walks.blocks, images.tiles().y, n}, images[1], images[2], means, scales,
-                                 biases, slopes, shifts, images[0], static_cast<int>(walks.tiles),
-                                 problem.silu, rounded, channels, pixels, images.axis);
+    launch(stream_apply_backward, {walks.blocks, images.tiles().y, n}, slopes, shifts, images[0],
+           static_cast<int>(walks.tiles), problem.silu, rounded);
   else
-    apply_backward.launch(images.tiles(), images[1], images[2], means, scales, biases, slopes, shifts,
-                          images[0], problem.silu, channels, pixels, images.axis);
+    launch(apply_backward, images.tiles(), slopes, shifts, images[0], problem.silu);
   images.finish();
 }
 

@@ -99,30 +99,6 @@ struct Parameter<Array> {
   }
   static Array bind(Tracer& tracer, const Bound& value) { return Array(add_array_parameter(tracer, value)); }
 };
-// An array that may be missing; whether it is there is known while tracing.
-template <>
-struct Parameter<std::optional<Array>> {
-  using Bound = std::optional<ArrayArgument>;
-  template <class A>
-  static Bound convert(const A& argument) {
-    if constexpr (requires { argument.has_value(); }) {
-      if (!argument.has_value()) return std::nullopt;
-      return to_array_argument(*argument);
-    } else if constexpr (std::is_same_v<A, std::nullopt_t>) {
-      return std::nullopt;
-    } else {
-      return to_array_argument(argument);
-    }
-  }
-  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
-    key.add(value.has_value());
-    if (value) Parameter<Array>::pass(key, next, *value);
-  }
-  static std::optional<Array> bind(Tracer& tracer, const Bound& value) {
-    if (!value) return std::nullopt;
-    return Array(add_array_parameter(tracer, *value));
-  }
-};
 template <>
 struct Parameter<Tile> {
   using Bound = ScalarArgument;
@@ -138,26 +114,26 @@ struct Parameter<Tile> {
     return Tile(add_scalar_parameter(tracer, value.dtype));
   }
 };
-// A number that may be missing, likewise.
-template <>
-struct Parameter<std::optional<Tile>> {
-  using Bound = std::optional<ScalarArgument>;
+// An array or a number that may be missing; whether it is there is known while tracing.
+template <class T>
+struct Parameter<std::optional<T>> {
+  using Bound = std::optional<typename Parameter<T>::Bound>;
   template <class A>
   static Bound convert(const A& argument) {
     if constexpr (requires { argument.has_value(); })
-      return argument.has_value() ? Bound(scalar_argument(*argument)) : std::nullopt;
+      return argument.has_value() ? Bound(Parameter<T>::convert(*argument)) : std::nullopt;
     else if constexpr (std::is_same_v<A, std::nullopt_t>)
       return std::nullopt;
     else
-      return scalar_argument(argument);
+      return Parameter<T>::convert(argument);
   }
   static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& value) {
     key.add(value.has_value());
-    if (value) Parameter<Tile>::pass(key, next, *value);
+    if (value) Parameter<T>::pass(key, next, *value);
   }
-  static std::optional<Tile> bind(Tracer& tracer, const Bound& value) {
+  static std::optional<T> bind(Tracer& tracer, const Bound& value) {
     if (!value) return std::nullopt;
-    return Parameter<Tile>::bind(tracer, *value);
+    return Parameter<T>::bind(tracer, *value);
   }
 };
 

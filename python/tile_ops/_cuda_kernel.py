@@ -44,8 +44,8 @@ class CudaKernel(_C.RawKernel):
     def as_op(self, schema, *, grid, block, outputs=None, arguments=None, shared_bytes=0):
         """Makes it a torch operator, "ns::name(Tensor x, float a) -> Tensor", and gives that.
 
-        outputs: from the operator's arguments to its result or tuple of results, freshly allocated; it also runs on fake
-        tensors. An operator that only writes into arguments, "(Tensor(a!) y) -> ()", has none.
+        outputs: from the operator's arguments to its result or tuple of results, freshly allocated; it also runs on
+        fake tensors. An operator that only writes into arguments, "(Tensor(a!) y) -> ()", has none.
         arguments: from the operator's arguments and results to the kernel's arguments; by default they are the same.
         grid, block, shared_bytes: as in a launch, or functions of the operator's arguments and results.
         The gradient, if there is one, is given with torch.library.register_autograd.

@@ -49,9 +49,11 @@ def _cpu():
 
 
 def _device(index, device, chips):
-    subject, name = f"device {index}", f"{device['name']}, sm_{device['chip']}, {device['multiprocessors']} multiprocessors"
+    subject, name = (f"device {index}",
+                     f"{device['name']}, sm_{device['chip']}, {device['multiprocessors']} multiprocessors")
     if device["chip"] < (oldest := _module().oldest_chip):
-        return WRONG, subject, f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one"
+        return (WRONG, subject,
+                f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one")
     if chips and device["chip"] not in chips:
         return WRONG, subject, f"{name}; NVRTC knows sm_{chips[0]} to sm_{chips[-1]}: pip install -U nvidia-cuda-nvrtc"
     if not torch.version.cuda:
@@ -89,7 +91,8 @@ def _cache():
         fix = "set TILE_CACHE_DIR to a folder that can be written, or each process compiles its GPU kernels anew"
         yield WRONG, "cache", f"{info['folder'] or 'no folder'}: {info['unusable']}; {fix}"
     else:
-        yield WELL, "cache", f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}"
+        yield (WELL, "cache",
+               f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")
 
 
 def doctor() -> bool:

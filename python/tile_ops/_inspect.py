@@ -62,7 +62,8 @@ def _disassembled(cubin):
 
 
 def _text(row, what):
-    threads = f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['chip']}" if row["chip"] else ""
+    threads = (f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['chip']}"
+               if row["chip"] else "")
     body = _disassembled(row["cubin"]) if what == "sass" else row["text"]
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 
@@ -95,13 +96,14 @@ def inspect(operator, *args, what="ir", chip=None, **kwargs):
     The last gives a list of dictionaries (kernel, grid, chip, threads, cluster, registers, spill_stores, spill_loads,
     stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each place where a tile's
     elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or product
-    wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with them.
+    wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with
+    them.
 
     operator may be a kernel of tile_ops.cuda_kernel; it is not launched, and args are not needed.
 
-    "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU and
-    meta tensors stand for tensors on a GPU of compute capability `chip` (90: an H100), so that no GPU is needed; for
-    tensors on a GPU it is that one's.
+    "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU
+    and meta tensors stand for tensors on a GPU of compute capability `chip` (90: an H100), so that no GPU is needed;
+    for tensors on a GPU it is that one's.
     """
     from . import _C
 

@@ -172,7 +172,8 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         if same:
             key = value = query
         mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
-        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for tensor in self._project(query, key, value)]
+        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+                 for tensor in self._project(query, key, value)]
         out, _ = torch.ops.tile.attention(
             *heads, attn_bias=mask, is_causal=is_causal and attn_mask is None, causal_align="top_left"
         )

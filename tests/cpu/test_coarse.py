@@ -1,4 +1,5 @@
-"""Functions of results that are rounded to 16 bits: each 16-bit number, in vectors of ordinary and of all other lanes."""
+"""Functions of results that are rounded to 16 bits: each 16-bit number, in vectors of ordinary and of all other
+lanes."""
 
 import pytest
 import torch

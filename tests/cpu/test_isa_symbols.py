@@ -13,7 +13,8 @@ BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "d
 
 def exported(archive: pathlib.Path, member: str = "") -> list[tuple[str, str]]:
     """(kind, name) of what the archive, or one object of it, lets others link to."""
-    out = subprocess.run(["nm", "-A", "-C", "--defined-only", "--extern-only", str(archive)], capture_output=True, text=True)
+    out = subprocess.run(["nm", "-A", "-C", "--defined-only", "--extern-only", str(archive)], capture_output=True,
+                         text=True)
     assert out.returncode == 0, out.stderr
     found = re.findall(r":([^:]+):[0-9a-f]+ (\w) (.+)$", out.stdout, re.MULTILINE)
     return [(kind, name) for file, kind, name in found if not member or file == member]
@@ -25,8 +26,8 @@ def archive(level: str) -> pathlib.Path:
     return path
 
 
-# A symbol outside the namespace of its instruction set would be linked once for all of them: the copy that the linker keeps could
-# be one that this machine cannot run.
+# A symbol outside the namespace of its instruction set would be linked once for all of them: the copy that the linker
+# keeps could be one that this machine cannot run.
 @pytest.mark.parametrize("level", ["baseline", "avx2", "avx512"])
 def test_symbols_stay_in_their_namespace(level):
     symbols = exported(archive(level))

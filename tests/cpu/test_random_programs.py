@@ -1,4 +1,5 @@
-"""Random programs, with and without passes, interpreted and assembled, against torch's evaluation of the same statements."""
+"""Random programs, with and without passes, interpreted and assembled, against torch's evaluation of the same
+statements."""
 
 import math
 
@@ -21,7 +22,8 @@ BESIDE = 64
 
 
 def surrounded(x, byte):
-    """A copy of the tensor amid bytes of one value, which no result may depend on, and whether all of those are still there."""
+    """A copy of the tensor amid bytes of one value, which no result may depend on, and whether all of those are still
+    there."""
     count = 1 + sum((n - 1) * stride for n, stride in zip(x.shape, x.stride())) + 2 * BESIDE
     memory = torch.full((count * x.itemsize,), byte, dtype=torch.uint8)
     copy = memory.view(x.dtype).as_strided(x.shape, x.stride(), BESIDE).copy_(x)

@@ -1,4 +1,5 @@
-"""The calls whose kernels have gates: every operator with its gradient, at shapes of benchmarks/gpu.py, which choose the tiles."""
+"""The calls whose kernels have gates: every operator with its gradient, at shapes of benchmarks/gpu.py, which choose
+the tiles."""
 
 import torch
 
@@ -24,7 +25,8 @@ def layer_norm(dtype, rows, columns):
 
 def group_norm(dtype, images, channels, size, last):
     x = make(dtype, images, channels, size, size)
-    return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels), activation="silu")
+    return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels),
+                          activation="silu")
 
 
 def rope(dtype, order):
@@ -62,6 +64,8 @@ CALLS = {
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
     ),
     "attention[64],causal": lambda dtype: attention(dtype, 64, True),
+    "attention[96]": lambda dtype: attention(dtype, 96, False),
+    "attention[96],without_gradient": lambda dtype: attention(dtype, 96, False, grad=False),
     "attention[128]": lambda dtype: attention(dtype, 128, False),
     "attention[128],without_gradient": lambda dtype: attention(dtype, 128, False, grad=False),
 }

@@ -2,8 +2,8 @@
 
     python tests/cuda/gates.py --write [--all]
 
-Where the hash of a text is in the table its figures are known, and nothing is compiled. --write compiles the others and writes
-the table, --all compiles everything anew."""
+Where the hash of a text is in the table its figures are known, and nothing is compiled. --write compiles the others and
+writes the table, --all compiles everything anew."""
 
 import argparse
 import concurrent.futures
@@ -93,7 +93,8 @@ def texts(job, configurations, start):
     """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
     chip, dtype, name = job
     seen, counts, new = set(), {}, False
-    for row in _C.inspect("configurations" if configurations else "usual", chip, 0, lambda: gate_calls.call(name, dtype)):
+    for row in _C.inspect("configurations" if configurations else "usual", chip, 0,
+                          lambda: gate_calls.call(name, dtype)):
         hash = hashlib.sha256(f"{start} {chip} {row['text']}".encode()).hexdigest()[:16]
         kernel = row["kernel"]
         if row["configuration"] == "usual":  # the first of a launch
@@ -101,12 +102,15 @@ def texts(job, configurations, start):
             seen.add(hash)
             counts[kernel] = counts.get(kernel, 0) + new
         if new:
-            yield Text((name, str(dtype)[6:], chip, f"{kernel}.{counts[kernel]}", row["configuration"].replace(" ", "_")), hash, row)
+            yield Text((name, str(dtype)[6:], chip, f"{kernel}.{counts[kernel]}",
+                        row["configuration"].replace(" ", "_")), hash, row)
 
 
 def wanted(jobs, gates, others=gate_calls.in_all_configurations):
-    """The texts that are to have a gate: usual configurations; the others of some jobs, and where a usual one tries them."""
-    tries, start = {(gate.of_kernel, gate.hash) for gate in gates if gate.configuration == "usual" and gate.well != "well"}, library()
+    """The texts that are to have a gate: usual configurations; the others of some jobs, and where a usual one tries
+    them."""
+    tries, start = {(gate.of_kernel, gate.hash) for gate in gates
+                    if gate.configuration == "usual" and gate.well != "well"}, library()
     for job in jobs:
         every = list(texts(job, others(job), start))
         kernels = {text.key[:4] for text in every if (text.key[:4], text.hash) in tries}
@@ -149,7 +153,8 @@ def brought_up(jobs, gates, anew=False):
 
 
 def broken(gates, new):
-    """A line for each text that takes more than its gate; of a kernel without any the best configuration must not spill."""
+    """A line for each text that takes more than its gate; of a kernel without any the best configuration must not
+    spill."""
     known, kernels = {gate.key: gate for gate in gates}, {gate.of_kernel for gate in gates}
     best = {}
 
@@ -162,7 +167,8 @@ def broken(gates, new):
             best[gate.of_kernel] = min(best.get(gate.of_kernel, gate), gate, key=rank)
             continue
         figures = ["registers", "spilled", "local", "shared"]
-        worse = [f"{name} {getattr(gate, name)} > {getattr(most, name)}" for name in figures if getattr(gate, name) > getattr(most, name)]
+        worse = [f"{name} {getattr(gate, name)} > {getattr(most, name)}" for name in figures
+                 if getattr(gate, name) > getattr(most, name)]
         if gate.loss not in ("-", most.loss):
             worse.append(gate.loss)
         if worse:

@@ -18,10 +18,13 @@ def calls(device, dtype=torch.float32):
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
         "layer_norm": (lambda x, w, b: tile.layer_norm(x, [1000], w, b), [randn(300, 1000), randn(1000), randn(1000)]),
-        "group_norm": (lambda x, w, b: tile.group_norm(x, 8, w, b, activation="silu"), [randn(2, 64, 24, 24), randn(64), randn(64)]),
+        "group_norm": (lambda x, w, b: tile.group_norm(x, 8, w, b, activation="silu"),
+                       [randn(2, 64, 24, 24), randn(64), randn(64)]),
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),
-        "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"), [randn(100, 200), randn(200, 150), randn(150)]),
-        "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True), [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
+        "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
+                   [randn(100, 200), randn(200, 150), randn(150)]),
+        "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
+                      [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
     }
 
 
@@ -29,7 +32,8 @@ def results(function, tensors):
     """The results, and the gradients of all tensors for incoming ones."""
     out = function(*tensors)
     out = list(out) if isinstance(out, tuple) else [out]
-    return [each.detach() for each in out] + list(torch.autograd.grad(out, tensors, [torch.ones_like(each) for each in out]))
+    return ([each.detach() for each in out]
+            + list(torch.autograd.grad(out, tensors, [torch.ones_like(each) for each in out])))
 
 
 def assert_equal(ours, expected):

@@ -2,9 +2,9 @@
 
     python tests/cuda/sanitize.py [--only REGEX] [--tool memcheck] [--jobs N] [--seconds N]
 
-Each tool runs each call in a process of its own: memcheck finds accesses outside of memory, racecheck threads of a block
-that read and write shared memory at once. Exits with 1 where something is found or a call fails, with 2 where the tool is
-not there or does not know this machine's GPU."""
+Each tool runs each call in a process of its own: memcheck finds accesses outside of memory, racecheck threads of a
+block that read and write shared memory at once. Exits with 1 where something is found or a call fails, with 2 where the
+tool is not there or does not know this machine's GPU."""
 
 import argparse
 import concurrent.futures

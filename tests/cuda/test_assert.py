@@ -14,7 +14,8 @@ from tile_ops import _C
 def programs():
     """Of all cases, compiled at once."""
     arguments = {name: [case.a, torch.zeros_like(case.expected)] for name, case in CASES.items()}
-    emulate.functions([Case(case.text, case.grid, arguments[name], passes).program for name, case in CASES.items() for passes in (False, True)])
+    emulate.functions([Case(case.text, case.grid, arguments[name], passes).program for name, case in CASES.items()
+                       for passes in (False, True)])
 
 
 @pytest.mark.parametrize("passes", [False, True])
@@ -72,5 +73,6 @@ def test_under_the_emulation_of_an_operator_the_error_is_the_same():
 
 def test_kernels_without_assertions_have_no_trace_of_them():
     body = positive("4").replace('assert %ok {message="a is positive"}\n', "")
-    program = Case(Asserting(body, torch.ones(4), torch.ones(4), None).text, (1, 1, 1), [torch.ones(4), torch.ones(4)]).program
+    program = Case(Asserting(body, torch.ones(4), torch.ones(4), None).text, (1, 1, 1),
+                   [torch.ones(4), torch.ones(4)]).program
     assert program["assertions"] == [] and "ailure" not in program["text"] and "assert" not in program["text"]

@@ -1,4 +1,5 @@
-"""Tiles that span a cluster: what is dealt over blocks and what is not, sums across them, and the emulator's reports of clusters."""
+"""Tiles that span a cluster: what is dealt over blocks and what is not, sums across them, and the emulator's reports of
+clusters."""
 
 import emulate
 import pytest
@@ -49,9 +50,12 @@ def test_sums_over_rows_and_over_all_cross_the_cluster(block_bytes, blocks):
     torch.testing.assert_close(c, 2 * sums.permute(2, 0, 1, 3).reshape(24, 1).float())
 
 
-@pytest.mark.parametrize("kind, dtype", [("sum", "f64"), ("prod", "f32"), ("max", "i32"), ("min", "i64"), ("max", "bf16"), ("sum", "u8")])
+@pytest.mark.parametrize("kind, dtype",
+                         [("sum", "f64"), ("prod", "f32"), ("max", "i32"), ("min", "i64"), ("max", "bf16"),
+                          ("sum", "u8")])
 def test_reductions_of_every_width(kind, dtype):
-    types = {"f64": torch.float64, "f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bf16": torch.bfloat16, "u8": torch.uint8}
+    types = {"f64": torch.float64, "f32": torch.float32, "i32": torch.int32, "i64": torch.int64, "bf16": torch.bfloat16,
+             "u8": torch.uint8}
     a = torch.randn(3, 2048).exp() * 40 if kind != "prod" else 1 + torch.randn(3, 2048) / 64
     a = a.to(types[dtype])
     b = torch.zeros(3, dtype=types[dtype])
@@ -61,7 +65,8 @@ store %b, %u, %i {{steps=[1]}}""")
     run = case(text, (3, 1, 1), [a, b], block_bytes=512)
     assert run.program["cluster"] > 1
     assert emulate.run([run]) == [None]
-    expected = {"sum": lambda: a.sum(1), "prod": lambda: a.double().prod(1), "max": lambda: a.amax(1), "min": lambda: a.amin(1)}[kind]()
+    expected = {"sum": lambda: a.sum(1), "prod": lambda: a.double().prod(1), "max": lambda: a.amax(1),
+                "min": lambda: a.amin(1)}[kind]()
     torch.testing.assert_close(b, expected.to(b.dtype))
 
 
@@ -96,8 +101,10 @@ def test_sums_in_a_loop_take_turns():
 
 def test_sums_of_a_block_between_those_of_a_cluster():
     """They take turns of their own: other blocks may be ahead by one of a cluster's."""
-    a, b, c = torch.randint(-8, 9, (3, 8192)).float(), torch.randint(-1, 2, (3 * 512,)).float(), torch.zeros(3)  # whose sums are exact
-    text = kernel([("f32", 2), ("f32", 1), ("f32", 1)], """%t: f32[1,8192] = load %a, %i, %z {pad=0.0, shape=[1,8192], steps=[1,8192]}
+    # whose sums are exact
+    a, b, c = torch.randint(-8, 9, (3, 8192)).float(), torch.randint(-1, 2, (3 * 512,)).float(), torch.zeros(3)
+    text = kernel([("f32", 2), ("f32", 1), ("f32", 1)],
+                  """%t: f32[1,8192] = load %a, %i, %z {pad=0.0, shape=[1,8192], steps=[1,8192]}
 %m: f32[1] = reduce_max %t {axes=[1]}
 %y: f32[512] = load %b, %i {pad=0.0, shape=[512], steps=[512]}
 %l: f32 = reduce_sum %y {axes=[0]}
@@ -205,19 +212,26 @@ REPORTS = {
     "too_early": ("arrive_in_cluster(1);\n  store_shared_of(1, shared + thread(), 1u, 5);",
                   "line 5: thread 0 of block (0, 0, 0) writes to the shared memory of block 1 of its cluster, "
                   "which may not have begun: no barrier of the cluster stands before"),
-    "ended": (MET + "if (block_of_cluster() == 0) synchronize(3);\n  if (block_of_cluster() == 0) store_shared_of(1, shared + thread(), 1u, 5);",
+    "ended": (MET + "if (block_of_cluster() == 0) synchronize(3);\n"
+                    "  if (block_of_cluster() == 0) store_shared_of(1, shared + thread(), 1u, 5);",
               "line 5: thread 0 of block (0, 0, 0) writes to the shared memory of block 1 of its cluster, which has ended"),
-    "race": (MET + "store_shared(shared + thread(), 1u, 4);\n  store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n  " + MET,
+    "race": (MET + "store_shared(shared + thread(), 1u, 4);\n"
+                   "  store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n  " + MET,
              "line 4: thread 0 of block (1, 0, 0) writes 4 bytes at 0 of shared memory; thread 0 of another block wrote it at line 5, "
              "and no barrier of the cluster stands between"),
-    "read_without_a_barrier": (MET + "store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n  synchronize(6);\n  load_shared<u32>(shared + thread(), 7);",
+    "read_without_a_barrier": (MET + "store_shared_of(block_of_cluster() ^ 1, shared + thread(), 1u, 5);\n"
+                                     "  synchronize(6);\n  load_shared<u32>(shared + thread(), 7);",
                                "line 7: thread 0 of block (0, 0, 0) reads 4 bytes at 0 of shared memory; thread 0 of another block wrote it at line 5, "
                                "and no barrier of the cluster stands between"),
-    "twice": ("arrive_in_cluster(1);\n  arrive_in_cluster(2);", "thread 0 of block (0, 0, 0) arrives twice at a barrier of the cluster"),
+    "twice": ("arrive_in_cluster(1);\n  arrive_in_cluster(2);",
+              "thread 0 of block (0, 0, 0) arrives twice at a barrier of the cluster"),
     "deadlock": (MET + "if (block_of_cluster() == 1 && warp() == 0) synchronize(8, \"kernel.cu\", 8);\n  "
-                 "arrive_in_cluster(9);\n  wait_in_cluster(9, \"kernel.cu\", 9);\n  if (warp() == 1) synchronize(10, \"kernel.cu\", 10);",
-                 "the cluster of block (0, 0, 0) is deadlocked: block 0: threads 0-63 wait at the barrier of the cluster of line 9 (kernel.cu:9); "
-                 "block 1: threads 0-31 wait at the barrier of line 8 (kernel.cu:8); threads 32-63 wait at the barrier of the cluster of line 9 (kernel.cu:9)"),
+                 "arrive_in_cluster(9);\n  wait_in_cluster(9, \"kernel.cu\", 9);\n"
+                 "  if (warp() == 1) synchronize(10, \"kernel.cu\", 10);",
+                 "the cluster of block (0, 0, 0) is deadlocked: block 0: threads 0-63 wait at the barrier of the "
+                 "cluster of line 9 (kernel.cu:9); "
+                 "block 1: threads 0-31 wait at the barrier of line 8 (kernel.cu:8); threads 32-63 wait at the barrier "
+                 "of the cluster of line 9 (kernel.cu:9)"),
 }
 
 

@@ -1,4 +1,5 @@
-"""Moves of tiles between layouts: by shuffles and through shared memory, of every dtype, in loops too; and what inspect says of them."""
+"""Moves of tiles between layouts: by shuffles and through shared memory, of every dtype, in loops too; and what inspect
+says of them."""
 
 import emulate
 import pytest
@@ -6,8 +7,8 @@ import tile_ops
 import torch
 from test_shapes import same_on_both, turned
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i8": torch.int8, "u8": torch.uint8,
-          "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i8": torch.int8,
+          "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
 
 
 def kernel(dtypes, body, ranks=None):
@@ -34,7 +35,8 @@ store %b, %{"u" if permuted else "t"}, %i, %z {{steps={shape}}}"""
 
 
 def ways(case):
-    return [line.split("by ")[1].split(" (")[0].split(":")[0] for line in case.program["text"].splitlines() if line.startswith("// moves")]
+    return [line.split("by ")[1].split(" (")[0].split(":")[0] for line in case.program["text"].splitlines()
+            if line.startswith("// moves")]
 
 
 SHAPES = [(1, 1), (2, 2), (4, 32), (32, 4), (7, 33), (33, 7), (64, 130), (96, 80), (8, 600), (64, 64), (128, 16)]
@@ -95,7 +97,8 @@ yield %new
 }}
 store %b, %sum, %z, %z {{steps=[{n}, {n}]}}"""
     launch = kernel(["f32", "f32"], body, [1, 2]), (1, 1, 1), [values("f32", 5 * n).float(), torch.zeros(n, n)]
-    assert any(line.startswith("// moves") and ", in a loop" in line for line in emulate.Case(*launch).program["text"].splitlines())
+    assert any(line.startswith("// moves") and ", in a loop" in line
+               for line in emulate.Case(*launch).program["text"].splitlines())
     same_on_both([launch])
 
 
@@ -119,7 +122,8 @@ def test_the_text_begins_with_its_moves():
         "//   from 4 registers along axis 0 (8 apart), 8 lanes along axis 0, as store at ir:11 wants it",
         "//   to 8 registers along axis 1, 4 lanes along axis 1 (8 apart), as store at ir:11 wants it",
     ]
-    text = emulate.Case(kernel(["f32"] * 2, copied("f32", 64, 64)), (1, 1, 1), [torch.zeros(64, 64), turned(torch.zeros(64, 64))])
+    text = emulate.Case(kernel(["f32"] * 2, copied("f32", 64, 64)), (1, 1, 1),
+                        [torch.zeros(64, 64), turned(torch.zeros(64, 64))])
     assert text.program["text"].splitlines()[1] == (
         "// moves f32[64,64] for store at ir:6, by shared memory (16384 bytes): elements go to other warps; written 16 bytes at once, "
         "read 4 bytes at once, without bank conflicts"

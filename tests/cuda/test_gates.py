@@ -1,7 +1,7 @@
 """Every operator's kernels are within their gates: registers, spills, shared memory and NVRTC's warnings of lost speed.
 
-All texts are made, which takes seconds. Compiled are those whose hash is not in the table, and of the others one, which the
-texts themselves decide: all take minutes (`python tests/cuda/gates.py --all`)."""
+All texts are made, which takes seconds. Compiled are those whose hash is not in the table, and of the others one, which
+the texts themselves decide: all take minutes (`python tests/cuda/gates.py --all`)."""
 
 import dataclasses
 import hashlib
@@ -48,13 +48,15 @@ def test_what_a_gate_lets_through():
     other = dataclasses.replace(gate, configuration="alone", hash="2")
     worse = dataclasses.replace(gate, registers=101, spilled=20, hash="1")
     assert list(gates.broken([gate], [gate, dataclasses.replace(gate, registers=9, spilled=0)])) == []
-    assert list(gates.broken([gate], [worse])) == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"]
+    assert (list(gates.broken([gate], [worse]))
+            == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"])
     more = dataclasses.replace(gate, shared=4097, local=9)
     assert list(gates.broken([gate], [more])) == ["call float32 90 kernel.1 usual: local 9 > 8, shared 4097 > 4096"]
     assert list(gates.broken([gate], [dataclasses.replace(gate, loss="wgmma is serialized")])) == [
         "call float32 90 kernel.1 usual: wgmma is serialized"
     ]
-    # A kernel without a gate: what runs of it must not spill. A configuration more of one that has a gate may be anything.
+    # A kernel without a gate: what runs of it must not spill. A configuration more of one that has a gate may be
+    # anything.
     assert list(gates.broken([], [gate, other])) == ["call float32 90 kernel.1 usual: spilled 16 > 0"]
     tries = dataclasses.replace(gate, spilled=2000, well="tries")
     assert list(gates.broken([], [tries, dataclasses.replace(other, spilled=0)])) == []
@@ -75,9 +77,11 @@ def test_what_is_compiled():
     table = [gate(text) for text in usual]
     assert gates.unknown(usual, table) == [] and list(gates.wanted([job], table)) == usual
     assert gates.unknown(usual, [dataclasses.replace(table[0], hash="0"), *table[1:]]) == [usual[0]]
-    # Where the usual configuration is not well, the others of that kernel are wanted too; and in all where the call says so.
+    # Where the usual configuration is not well, the others of that kernel are wanted too; and in all where the call
+    # says so.
     table[0] = dataclasses.replace(table[0], well="tries")
     others = gates.unknown(gates.wanted([job], table), table)
-    assert {text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others} and others
+    assert ({text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others}
+            and others)
     every = list(gates.wanted([job], [], others=lambda job: True))
     assert [text for text in every if text.key[4] == "usual"] == usual and set(others) < set(every)

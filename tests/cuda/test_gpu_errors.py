@@ -1,4 +1,5 @@
-"""What a GPU's failures say: failed assertions of kernels, and kernels that crash, each in a process of its own; and misplaced tensors."""
+"""What a GPU's failures say: failed assertions of kernels, and kernels that crash, each in a process of its own; and
+misplaced tensors."""
 
 import os
 import pathlib
@@ -226,7 +227,8 @@ def test_a_tensor_between_its_elements(device):
     memory = torch.zeros(64, dtype=torch.uint8, device=device)
 
     class Between:
-        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.data_ptr() + 2, False), "version": 3}
+        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.data_ptr() + 2, False),
+                                    "version": 3}
 
     x = torch.as_tensor(Between(), device=device)
     assert x.data_ptr() % 4 == 2

@@ -80,7 +80,8 @@ def test_products(device):
     for place in PLACES:
         check(out[place], torch.matmul, x[place], w)
     del out
-    narrow, wide = torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device), torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device)
+    narrow, wide = (torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device),
+                    torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device))
     out = tile_ops.matmul(narrow, wide)
     for place in PLACES:
         check(out[place], torch.matmul, narrow[place], wide)

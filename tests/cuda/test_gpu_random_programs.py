@@ -1,4 +1,5 @@
-"""Random programs on a GPU, with and without passes, against torch's evaluation of the same statements; what fails is made small."""
+"""Random programs on a GPU, with and without passes, against torch's evaluation of the same statements; what fails is
+made small."""
 
 import functools
 

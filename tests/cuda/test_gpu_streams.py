@@ -1,4 +1,5 @@
-"""Memory and streams on a GPU: what the allocator hands out again and when, temporaries of operators, gradients on other streams.
+"""Memory and streams on a GPU: what the allocator hands out again and when, temporaries of operators, gradients on
+other streams.
 
 The rules are those of docs/on_a_gpu.md."""
 

@@ -54,7 +54,8 @@ def test_the_index_does_not_wrap():
 
 
 def ahead(dtype, shape, body):
-    """A loop over 0 and 2 * STRIDE, which are tile 0 and 1 of arrays; the index that would come next wraps to a place far off."""
+    """A loop over 0 and 2 * STRIDE, which are tile 0 and 1 of arrays; the index that would come next wraps to a place
+    far off."""
     return f"""%low: u32 = constant {{dtype=u32, value=0}}
 %high: u32 = constant {{dtype=u32, value=4000000000}}
 %step: u32 = constant {{dtype=u32, value={2 * STRIDE}}}
@@ -74,7 +75,8 @@ def ahead(dtype, shape, body):
 
 def test_no_turn_behind_the_last_is_loaded():
     shape = "[1, 64]"
-    body = ahead("i32", shape, f"""  %x: i32{shape} = load %a, %at, %z {{in_bounds=1, pad=0, shape={shape}, steps={shape}}}
+    body = ahead("i32", shape,
+                 f"""  %x: i32{shape} = load %a, %at, %z {{in_bounds=1, pad=0, shape={shape}, steps={shape}}}
   %sum: i32{shape} = add %acc, %x""")
     text = kernel([("i32", 2), ("i32", 2)], f"{body}\nstore %b, %sums, %z, %z {{steps={shape}}}")
     x, out = torch.arange(128, dtype=torch.int32).reshape(2, 64), torch.zeros(1, 64, dtype=torch.int32)
@@ -96,7 +98,8 @@ def test_a_branch_beside_a_product_reads_its_buffer():
     """The ring's buffers are not taken early then: the branch reads behind the product."""
     x, y, w = values("bf16", 16, 256), values("bf16", 256, 16), values("bf16", 16, 16)
     sums, last = torch.zeros(16, 16), torch.zeros(16, 16)
-    text = kernel([("bf16", 2), ("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)], """%o: i32 = constant {dtype=i32, value=1}
+    text = kernel([("bf16", 2), ("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)],
+                  """%o: i32 = constant {dtype=i32, value=1}
 %n: i32 = constant {dtype=i32, value=16}
 %g: i32 = constant {dtype=i32, value=9}
 %f: f32 = constant {dtype=f32, value=0.0}

@@ -1,4 +1,5 @@
-"""Every operator forward and backward, with the kernels that a GPU gets, run by the emulator: the numerics rule at small shapes."""
+"""Every operator forward and backward, with the kernels that a GPU gets, run by the emulator: the numerics rule at
+small shapes."""
 
 import emulate
 import pytest
@@ -44,36 +45,60 @@ CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
     "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
     "softmax_of_one": ("softmax", torch.softmax, lambda dtype: (make(7, 1, dtype=dtype), -1), {}),
-    "layer_norm": ("layer_norm", F.layer_norm, lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)), {}),
+    "layer_norm": ("layer_norm", F.layer_norm,
+                   lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)),
+                   {}),
     "layer_norm_alone": ("layer_norm", F.layer_norm, lambda dtype: (make(3, 5, 7, dtype=dtype), (5, 7)), {}),
-    "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5), {}),
-    "group_norm": ("group_norm", group_norm, lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)), {}),
-    "group_norm_silu": ("group_norm", group_norm, lambda dtype: (channels_last(make(2, 32, 4, 4, dtype=dtype)), 8, make(32, dtype=dtype), make(32, dtype=dtype)),
-                        {"activation": "silu"}),
-    "layer_norm_of_exact_rows": ("layer_norm", F.layer_norm, lambda dtype: (make(3, 1280, dtype=dtype), (1280,), make(1280, dtype=dtype), make(1280, dtype=dtype)), {}),
-    "layer_norm_of_long_rows": ("layer_norm", F.layer_norm, lambda dtype: (make(2, 9000, dtype=dtype), (9000,), make(9000, dtype=dtype), make(9000, dtype=dtype)), {}),
-    "group_norm_in_a_tile": ("group_norm", group_norm, lambda dtype: (make(2, 6, 16, 16, dtype=dtype), 2, make(6, dtype=dtype), make(6, dtype=dtype)), {"activation": "silu"}),
-    "group_norm_of_large_groups": ("group_norm", group_norm, lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype), make(2, dtype=dtype)), {}),
-    "rope": ("rope", rope, lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
-    "rope_interleaved": ("rope", rope, lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
+    "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5),
+                 {}),
+    "group_norm": ("group_norm", group_norm,
+                   lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)), {}),
+    "group_norm_silu": ("group_norm", group_norm,
+                        lambda dtype: (channels_last(make(2, 32, 4, 4, dtype=dtype)), 8, make(32, dtype=dtype),
+                                       make(32, dtype=dtype)), {"activation": "silu"}),
+    "layer_norm_of_exact_rows": ("layer_norm", F.layer_norm,
+                                 lambda dtype: (make(3, 1280, dtype=dtype), (1280,), make(1280, dtype=dtype),
+                                                make(1280, dtype=dtype)), {}),
+    "layer_norm_of_long_rows": ("layer_norm", F.layer_norm,
+                                lambda dtype: (make(2, 9000, dtype=dtype), (9000,), make(9000, dtype=dtype),
+                                               make(9000, dtype=dtype)), {}),
+    "group_norm_in_a_tile": ("group_norm", group_norm,
+                             lambda dtype: (make(2, 6, 16, 16, dtype=dtype), 2, make(6, dtype=dtype),
+                                            make(6, dtype=dtype)), {"activation": "silu"}),
+    "group_norm_of_large_groups": ("group_norm", group_norm,
+                                   lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype),
+                                                  make(2, dtype=dtype)), {}),
+    "rope": ("rope", rope,
+             lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
+    "rope_interleaved": ("rope", rope,
+                         lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
                          {"interleaved": True, "rotary_dim": 8}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
-    "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)), {}),
-    "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)), {"activation": "gelu"}),
+    "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)),
+                             {}),
+    "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)),
+                          {"activation": "gelu"}),
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
     "attention_in_stages": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype), {}),
-    "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype), {"is_causal": True}),
-    "attention_of_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 20, dtype=dtype), {"is_causal": True}),
-    "attention_of_deep_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 68, dtype=dtype), {"is_causal": True}),
-    "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype), {"is_causal": True}),
+    "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype),
+                         {"is_causal": True}),
+    "attention_of_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 20, dtype=dtype),
+                               {"is_causal": True}),
+    "attention_of_deep_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 68, dtype=dtype),
+                                    {"is_causal": True}),
+    "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype),
+                       {"is_causal": True}),
     "attention_of_80": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 80, dtype=dtype), {}),
     "attention_of_96": ("attention", peer, lambda dtype: inputs(1, 2, 2, 70, 70, 96, dtype=dtype), {"is_causal": True}),
     "attention_of_176": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 176, dtype=dtype), {}),
-    "attention_of_192": ("attention", peer, lambda dtype: inputs(1, 1, 1, 40, 40, 192, dtype=dtype), {"is_causal": True}),
-    "attention_with_bias": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
-    "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype), {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
+    "attention_of_192": ("attention", peer, lambda dtype: inputs(1, 1, 1, 40, 40, 192, dtype=dtype),
+                         {"is_causal": True}),
+    "attention_with_bias": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
+                            {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
+    "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
+                            {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
 }
 
 
@@ -101,7 +126,8 @@ def programs(request):
     emulate.functions(emulation.programs)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])], ids=lambda dtype: str(dtype)[6:])
+@pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])],
+                         ids=lambda dtype: str(dtype)[6:])
 @pytest.mark.parametrize("name", CASES)
 def test_operator(name, dtype, programs):
     emulation = Emulation()

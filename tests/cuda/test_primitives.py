@@ -1,4 +1,5 @@
-"""The tests of tests/prims once more, with kernels made for a GPU: every primitive in every dtype, run by the emulator."""
+"""The tests of tests/prims once more, with kernels made for a GPU: every primitive in every dtype, run by the
+emulator."""
 
 import emulate
 import pytest

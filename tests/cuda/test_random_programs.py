@@ -1,4 +1,5 @@
-"""Random programs made for a GPU, with and without passes, run by the emulator, against torch's evaluation of the same statements."""
+"""Random programs made for a GPU, with and without passes, run by the emulator, against torch's evaluation of the same
+statements."""
 
 import emulate
 import pytest
@@ -17,7 +18,8 @@ def what_is_wrong(program, passes):
 def test_random_programs(part, long):
     programs = {seed: Program(seed) for seed in range(part, 1000 if long else 100, PARTS)}
     arrays = {seed: [surrounded(array.tensor, 0)[0] for array in program.arrays] for seed, program in programs.items()}
-    cases = [emulate.Case(p.text, p.grid, arrays[seed], passes) for seed, p in programs.items() for passes in (False, True)]
+    cases = [emulate.Case(p.text, p.grid, arrays[seed], passes) for seed, p in programs.items()
+             for passes in (False, True)]
     emulate.functions([case.program for case in cases])  # at once
     for seed, program in programs.items():
         for passes in (False, True):

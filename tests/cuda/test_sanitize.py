@@ -4,7 +4,8 @@ import pytest
 import sanitize
 
 CLEAN = "========= COMPUTE-SANITIZER\nthe call ran\n========= ERROR SUMMARY: 0 errors\n"
-RACES = "the call ran\n========= Error: Race reported between Write access\n========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)\n"
+RACES = ("the call ran\n========= Error: Race reported between Write access\n"
+         "========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)\n")
 
 
 @pytest.mark.parametrize(

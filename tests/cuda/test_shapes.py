@@ -1,4 +1,5 @@
-"""Kernels for a GPU in shapes that fill many warps or hardly one, from memory of any order, against the same kernels on the CPU."""
+"""Kernels for a GPU in shapes that fill many warps or hardly one, from memory of any order, against the same kernels on
+the CPU."""
 
 import math
 
@@ -37,7 +38,8 @@ def pad(dtype):
 def kernel(arrays, body):
     """A kernel of arrays %a, %b, … of (dtype, rank), with the block's number %i and zero %z."""
     parameters = ", ".join(f"%{chr(97 + n)}: array<{dtype},{rank}>" for n, (dtype, rank) in enumerate(arrays))
-    return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%i: i32 = bid {{axis=0}}\n{body}\n}}\n"
+    return (f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%i: i32 = bid {{axis=0}}\n{body}\n"
+            f"}}\n")
 
 
 def turned(x):
@@ -83,7 +85,8 @@ store %d, %w, %z, %z {{steps=[{2 * m}, {n}]}}
 store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
         arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 2), (dtype, 2)]
         outputs = [turned(torch.zeros(m, n)), torch.zeros(m * n), torch.zeros(2 * m, n), torch.zeros(m, 2 * n)]
-        launches.append((kernel(arrays, body), (1, 1, 1), [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
+        launches.append((kernel(arrays, body), (1, 1, 1),
+                         [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
     same_on_both(launches)
 
 
@@ -115,7 +118,8 @@ store %b, %r, %i, %z {steps=[3, 8]}
 store %a, %r, %i, %z {steps=[3, 8]}
 atomic_add %a, %r, %u, %u"""
     text = kernel([("i32", 2), ("i32", 2)], body)
-    same_on_both([(text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)]) for sizes in ((0, 8), (3, 0), (0, 0))])
+    same_on_both([(text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])
+                  for sizes in ((0, 8), (3, 0), (0, 0))])
     same_on_both([(text, (0, 1, 1), [torch.zeros(3, 8, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])])
 
 

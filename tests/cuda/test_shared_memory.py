@@ -34,7 +34,8 @@ def test_steps_alone():
 
 
 def test_a_reduction_asks_for_one_sum_a_warp():
-    text = kernel([("f32", 2), ("f32", 1)], """%t: f32[1, 4096] = load %a, %i, %z {pad=0.0, shape=[1, 4096], steps=[1, 4096]}
+    text = kernel([("f32", 2), ("f32", 1)],
+                  """%t: f32[1, 4096] = load %a, %i, %z {pad=0.0, shape=[1, 4096], steps=[1, 4096]}
 %s: f32[1] = reduce_sum %t {axes=[1]}
 store %b, %s, %i {steps=[1]}""")
     program = Case(text, (1, 1, 1), [torch.zeros(1, 4096), torch.zeros(1)]).program
@@ -50,7 +51,8 @@ def test_staged_tiles_that_do_not_fit_at_once_are_loaded_to_registers():
                   f"%p{i + 1}: f64[32, 32] = mma %x{i}, %y{i}, %p{i}"]
     text = kernel([("f64", 2)] * 3, "\n".join([*lines, "store %c, %p3, %z, %z {steps=[32, 32]}"]))
     for shared_bytes, staged in ((227 * 1024, 6), (48 * 1024, 1)):
-        x, y, out = torch.randint(-4, 5, (32, 192)).double(), torch.randint(-4, 5, (192, 32)).double(), torch.zeros(32, 32).double()
+        x, y, out = (torch.randint(-4, 5, (32, 192)).double(), torch.randint(-4, 5, (192, 32)).double(),
+                     torch.zeros(32, 32).double())
         case = Case(text, (1, 1, 1), [x, y, out], False, shared_bytes=shared_bytes)
         assert case.program["text"].count("copy_tile_async<") == staged and case.program["shared_bytes"] <= shared_bytes
         assert run([case]) == [None]

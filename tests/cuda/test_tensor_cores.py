@@ -24,11 +24,14 @@ def test_products(pair):
     for i, (text, _, arrays, _) in enumerate(cases):
         program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
         # The last are not of whole blocks.
-        assert ("mma_sync.cuh" in program, "mma_fma<" in program) == ((True, False) if i < len(cases) - 4 else (False, True))
+        assert (("mma_sync.cuh" in program, "mma_fma<" in program)
+                == ((True, False) if i < len(cases) - 4 else (False, True)))
     check(cases)
 
 
-@pytest.mark.parametrize("pair", [PAIRS[0], PAIRS[1], PAIRS[2], PAIRS[3], ("i8", "u8", "i32"), ("f8e4m3", "f8e5m2", "f32")], ids="-".join)
+@pytest.mark.parametrize("pair",
+                         [PAIRS[0], PAIRS[1], PAIRS[2], PAIRS[3], ("i8", "u8", "i32"), ("f8e4m3", "f8e5m2", "f32")],
+                         ids="-".join)
 def test_staged_products_of_other_widths_than_powers_of_two(pair):
     """Rows of 80, 96, 176 and 192 elements, of the operands' own axes and of k, by warps side by side or alone."""
     depth, cases = prims.DEPTH[pair[0]], []
@@ -68,7 +71,8 @@ def computed(pair, shape, turns, twice):
     lines = []
     for name, array, dtype, sizes, turn in (("x", "a", x_type, [m, k], turns[0]), ("y", "b", y_type, [k, n], turns[1])):
         tile = sizes[::-1] if turn else sizes
-        lines += [f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, steps={tile}}}",
+        lines += [f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, "
+                  f"steps={tile}}}",
                   f"%{name}1: {wide}{tile} = add %{name}0, %{name}0"]
         narrow = f"astype %{name}1 {{dtype={dtype}}}" if dtype != wide else f"mul %{name}1, %{name}0"
         lines.append(f"%{name if not turn else name + '2'}: {dtype}{tile} = {narrow}")
@@ -105,7 +109,8 @@ def test_a_chip_without_8_bit_floats_adds_them_up():
     assert torch.equal(arrays[2].double(), expected)
 
 
-@pytest.mark.parametrize("columns, rows, cores", [(8, 16, True), (24, 16, True), (40, 48, True), (8, 8, False), (12, 16, False)])
+@pytest.mark.parametrize("columns, rows, cores",
+                         [(8, 16, True), (24, 16, True), (40, 48, True), (8, 8, False), (12, 16, False)])
 def test_blocks_of_8_columns(columns, rows, cores):
     """An odd number of them; whole blocks have 16 rows."""
     cases = []
@@ -200,10 +205,11 @@ TILE_KERNEL(32) k(ArrayParameter<i32, 1> p0) {
 
 @pytest.mark.parametrize("element, step", [("u8", 32), ("bf16", 16), ("f32", 8), ("f64", 8)])
 def test_lanes_that_read_together_meet_all_banks(element, step):
-    """Powers of two, the widths of 80, 96, 176 and 192, and a warp that begins within an exchange of chunks (48 of 96)."""
+    """Powers of two, the widths of 80, 96, 176 and 192, and a warp that begins within an exchange of chunks (48 of
+    96)."""
     size = 32 // step if element != "f64" else 8
-    sizes = [(32, 2 * step, 1), (64, 4 * step, 1), (128, 8 * step, 1), (80, 3 * step, 1), (96, 5 * step, 1), (48, 6 * step, 2),
-             (176, 2 * step, 1), (192, 12 * step, 1), (96, 2 * step, 2)]
+    sizes = [(32, 2 * step, 1), (64, 4 * step, 1), (128, 8 * step, 1), (80, 3 * step, 1), (96, 5 * step, 1),
+             (48, 6 * step, 2), (176, 2 * step, 1), (192, 12 * step, 1), (96, 2 * step, 2)]
     cases = []
     for own, depth, warps in sizes:
         for along in (True, False):

@@ -29,7 +29,8 @@ def test_a_step_behind_a_function_asks_for_the_exact_one(behind, coarse):
 {behind}
 %h: bf16[64] = astype %r {{dtype=bf16}}
 store %b, %h, %i {{steps=[64]}}"""
-    case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1), [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
+    case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1),
+                [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
     assert ("coarse<math::div_row>(" in case.program["text"]) == coarse
     assert run([case]) == [None]
     assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))

@@ -1,4 +1,5 @@
-"""The scripts of benchmarks/: cases compute what their peers do, bars are judged, logs are read, limits hold, pictures drawn."""
+"""The scripts of benchmarks/: cases compute what their peers do, bars are judged, logs are read, limits hold, pictures
+drawn."""
 
 import os
 import time

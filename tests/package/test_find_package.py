@@ -1,4 +1,5 @@
-"""find_package(TileOps), with and without find_package(Torch): a program that names nothing of ours has the operators."""
+"""find_package(TileOps), with and without find_package(Torch): a program that names nothing of ours has the
+operators."""
 
 import pathlib
 import subprocess

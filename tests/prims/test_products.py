@@ -1,4 +1,5 @@
-"""Products of every pair of dtypes: operands of either order of memory, edges, sums that others began; whole numbers, exactly."""
+"""Products of every pair of dtypes: operands of either order of memory, edges, sums that others began; whole numbers,
+exactly."""
 
 import pytest
 import torch
@@ -10,7 +11,8 @@ TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f6
 PAIRS = [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("tf32", "tf32", "f32"), ("f64", "f64", "f64"),
          *((x, y, "i32") for x in ("i8", "u8") for y in ("i8", "u8")),
          *((x, y, "f32") for x in ("f8e4m3", "f8e5m2") for y in ("f8e4m3", "f8e5m2"))]
-DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "f64": 8, "i8": 32, "u8": 32, "f8e4m3": 32, "f8e5m2": 32}  # of the tensor cores
+# of the tensor cores
+DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "f64": 8, "i8": 32, "u8": 32, "f8e4m3": 32, "f8e5m2": 32}
 ORDERS = [(True, True), (False, True), (True, False), (False, False)]
 each_pair = pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 
@@ -34,13 +36,15 @@ def values(dtype, *sizes):
 
 def kernel(arrays, body):
     parameters = ", ".join(f"%{chr(97 + n)}: array<{dtype},2>" for n, dtype in enumerate(arrays))
-    return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%block: i32 = bid {{axis=0}}\n{body}\n}}\n"
+    return (f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%block: i32 = bid {{axis=0}}\n"
+            f"{body}\n}}\n")
 
 
 def operand(name, array, dtype, shape, start, turn):
     """A tile of the array, whose columns are the array's rows where `turn`."""
     tile, start = (shape[::-1], start[::-1]) if turn else (shape, start)
-    steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype), tile)]
+    steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype),
+              tile)]
     if dtype == "tf32":
         steps.append(("astype % {dtype=tf32}", dtype, tile))
     if turn:
@@ -54,8 +58,8 @@ def operand(name, array, dtype, shape, start, turn):
 
 
 def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, False)):
-    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; turns: those whose array is
-    turned in the kernel. Gives the text, the arrays and what %c is then."""
+    """Sums that the array %c begins, over a loop of k. by_rows: how each operand lies in memory; turns: those whose
+    array is turned in the kernel. Gives the text, the arrays and what %c is then."""
     (x_type, y_type, sums), (m, n, k) = pair, shape
     rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]
     x, y, c = values(x_type, rows, depth), values(y_type, depth, columns), values("f64", rows, columns).to(TORCH[sums])
@@ -77,11 +81,13 @@ store %c, %sums, %block, %z {{steps=[{m}, {n}]}}""")
 
 
 def products(pair):
-    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut; the
-    last four are not of whole blocks."""
+    """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut;
+    the last four are not of whole blocks."""
     depth = DEPTH[pair[0]]
     shapes = (((64, 64, 2 * depth), (0, 0, 0)), ((48, 96, depth), (3, 5, 7)), ((16, 16, 4 * depth), (0, 1, 8)),
               ((32, 48, 128), (0, 16, 16)), ((24, 40, 20), (1, 1, 1)))
+    if pair[0] == "f64":
+        shapes = (((16, 8, depth), (0, 0, 0)), *shapes)  # one block, no deeper than an instruction
     for i, (shape, edges) in enumerate(shapes):
         for j, by_rows in enumerate(ORDERS):
             yield product(pair, shape, edges, by_rows, ORDERS[(i + j) % 4])
@@ -142,7 +148,8 @@ def to_tf32(x):
 
 
 def rounded():
-    """float32 that is rounded to tf32 to be multiplied: halfway cases among them; an infinity and a NaN reach the sums."""
+    """float32 that is rounded to tf32 to be multiplied: halfway cases among them; an infinity and a NaN reach the
+    sums."""
     x, y = torch.randn(16, 32), torch.randn(32, 32)
     halfway = (x.view(torch.int32) & ~0x1FFF | 0x1000).view(torch.float32)
     x = torch.where(torch.rand(16, 32) < 0.5, halfway, x)

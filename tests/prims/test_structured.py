@@ -1,4 +1,5 @@
-"""A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a row."""
+"""A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a
+row."""
 
 import philox
 import pytest
@@ -24,7 +25,8 @@ def same(got, expected):
 
 
 def run(body, arrays, grid=(1, 1, 1), scalars=()):
-    """Runs the body over copies of the arrays %a, %b, … and scalars %s0, …; gives the arrays without and with passes."""
+    """Runs the body over copies of the arrays %a, %b, … and scalars %s0, …; gives the arrays without and with
+    passes."""
     names = {dtype: name for name, dtype in DTYPES.items()}
     parameters = [f"%{chr(97 + i)}: array<{names[a.dtype]},{a.dim()}>" for i, a in enumerate(arrays)]
     parameters += [f"%s{i}: i32" for i in range(len(scalars))]
@@ -48,17 +50,20 @@ def unary(text, x, sizes, dtype):
 %r: {dtype}{out if out else ''} = {name} %t {attributes}
 %w: {dtype}{out or [1]} = reshape %r {{shape={out or [1]}}}
 store %b, %w{', %z' * max(len(out), 1)} {{steps={out or [1]}}}"""
-    return run(body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"), [x, torch.ones(out or [1], dtype=DTYPES[dtype])])[1].reshape(out)
+    return run(body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"),
+               [x, torch.ones(out or [1], dtype=DTYPES[dtype])])[1].reshape(out)
 
 
 def arange(dtype):
-    out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}", [values(dtype, 7)])[0]
+    out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}",
+              [values(dtype, 7)])[0]
     same(out, torch.arange(7))
 
 
 def constant(dtype):
     text = "1" if dtype == "bool" else "3.0" if dtype in FLOATS else "3"
-    body = f"%t: {dtype} = constant {{dtype={dtype}, value={text}}}\n%w: {dtype}[4] = broadcast %t {{shape=[4]}}\nstore %a, %w, %z {{steps=[4]}}"
+    body = (f"%t: {dtype} = constant {{dtype={dtype}, value={text}}}\n%w: {dtype}[4] = broadcast %t {{shape=[4]}}\n"
+            f"store %a, %w, %z {{steps=[4]}}")
     same(run(body, [values(dtype, 4)])[0], torch.full((4,), 1 if dtype == "bool" else 3))
 
 
@@ -99,8 +104,8 @@ store %b, %r{', %z' * (1 if name == 'reduce' else 2)} {{steps={shape}}}"""
 
 
 def bitcast(dtype):
-    same_width = {"i8": "u8", "u8": "i8", "i16": "bf16", "u16": "f16", "f16": "u16", "bf16": "i16", "i32": "f32", "u32": "i32",
-                  "f32": "u32", "i64": "f64", "u64": "i64", "f64": "u64"}[dtype]
+    same_width = {"i8": "u8", "u8": "i8", "i16": "bf16", "u16": "f16", "f16": "u16", "bf16": "i16", "i32": "f32",
+                  "u32": "i32", "f32": "u32", "i64": "f64", "u64": "i64", "f64": "u64"}[dtype]
     x = values(dtype, 9, high=50)
     assert torch.equal(unary(f"bitcast {{dtype={same_width}}}", x, [9], same_width), x.view(DTYPES[same_width]))
 
@@ -181,7 +186,8 @@ scatter %e, %t, %i"""
     mask = torch.tensor([True, True, True, True, False, True])
     old = values(dtype, 10)
     *_, gathered, scattered = run(body, [x, index, mask, values(dtype, 6), old])
-    expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0, x[5]]).double()
+    expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0,
+                            x[5]]).double()
     same(gathered, expected)
     places = old.double().clone()
     places[[3, 0, 9, 5]] = expected[[0, 1, 4, 5]]
@@ -289,7 +295,8 @@ store %b, %t, %i {steps=[4]}"""
     x = torch.ones(10, dtype=torch.bool)
     same(run(body, [x, ~x], (3, 1, 1))[1], x)
     x[6] = False
-    with pytest.raises(RuntimeError, match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
+    with pytest.raises(RuntimeError,
+                       match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
         run(body, [x, ~x], (3, 1, 1))
 
 
@@ -342,7 +349,8 @@ store %e, %w, %z {{steps=[1]}}"""
 
 EVERY = list(DTYPES)
 ROWS = {
-    "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS), "argmin": (argument("argmin"), NUMBERS),
+    "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),
+    "argmin": (argument("argmin"), NUMBERS),
     "reduce_sum": (reduction("reduce_sum", lambda x, a: x.sum(a)), NUMBERS),
     "reduce_prod": (reduction("reduce_prod", lambda x, a: x.prod(a), high=2), NUMBERS),
     "reduce_max": (reduction("reduce_max", lambda x, a: x.amax(a)), NUMBERS),
@@ -352,8 +360,10 @@ ROWS = {
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
-    "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY), "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
+    "slice": (views, EVERY), "permute_array": (views, EVERY),
+    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]),
+    "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),

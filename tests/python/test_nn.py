@@ -151,15 +151,18 @@ def test_multihead_attention_causal():
     for kwargs in ({}, {"key_padding_mask": padding}):
         theirs = twin(x, x, x, attn_mask=mask, need_weights=False, **kwargs)[0]
         torch.testing.assert_close(module(x, x, x, is_causal=True, **kwargs)[0], theirs, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(module(x, x, x, attn_mask=mask, is_causal=True, **kwargs)[0], theirs, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(module(x, x, x, attn_mask=mask, is_causal=True, **kwargs)[0], theirs, rtol=1e-4,
+                                   atol=1e-5)
 
 
 def test_multihead_attention_errors():
     x = torch.randn(2, 5, 16)
     module = nn.MultiheadAttention(16, 4, dropout=0.1)
     for error, text, call in [
-        (NotImplementedError, "add_bias_kv=True is not implemented", lambda: nn.MultiheadAttention(16, 4, add_bias_kv=True)),
-        (NotImplementedError, "add_zero_attn=True is not implemented", lambda: nn.MultiheadAttention(16, 4, add_zero_attn=True)),
+        (NotImplementedError, "add_bias_kv=True is not implemented",
+         lambda: nn.MultiheadAttention(16, 4, add_bias_kv=True)),
+        (NotImplementedError, "add_zero_attn=True is not implemented",
+         lambda: nn.MultiheadAttention(16, 4, add_zero_attn=True)),
         (
             NotImplementedError,
             "need_weights=True is not implemented, the weights are never stored; pass need_weights=False",

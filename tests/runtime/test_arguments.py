@@ -1,4 +1,5 @@
-"""A launch with another number of arguments than the kernel has parameters does not compile, and the compiler says why."""
+"""A launch with another number of arguments than the kernel has parameters does not compile, and the compiler says
+why."""
 
 import pathlib
 import shutil

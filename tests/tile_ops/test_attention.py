@@ -27,7 +27,8 @@ def test_head_dims(depth, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
-    "rows, keys", [(1, 1), (1, 130), (130, 1), (64, 64), (97, 97), (113, 203), (217, 128), (200, 257), (64, 256), (256, 64)]
+    "rows, keys",
+    [(1, 1), (1, 130), (130, 1), (64, 64), (97, 97), (113, 203), (217, 128), (200, 257), (64, 256), (256, 64)]
 )
 def test_lengths(rows, keys, is_causal, dtype):
     for align in ("bottom_right", "top_left") if is_causal else ("bottom_right",):
@@ -221,7 +222,8 @@ def test_layouts(layout, dtype):
     assert torch.equal(out, whole[0]) and torch.equal(lse, whole[1])
     grad = torch.randn_like(out)
     bias = layout(torch.randn(2, 4, 70, 90).to(dtype))
-    check_call(attention, peer, args, {"attn_bias": bias, "is_causal": True}, grad_outputs=[grad, torch.randn_like(lse)])
+    check_call(attention, peer, args, {"attn_bias": bias, "is_causal": True},
+               grad_outputs=[grad, torch.randn_like(lse)])
 
 
 def order(tensor):
@@ -244,7 +246,8 @@ def test_expanded_inputs_and_gradients():
     q, k, v = inputs(1, 1, 1, 70, 90, 16, dtype=torch.float64)
     args = q.expand(2, 4, 70, 16), k.expand(2, 2, 90, 16), v.expand(2, 2, 90, 16)
     ours, theirs = (
-        torch.autograd.grad([t.sum() for t in function(*args, is_causal=True)], (q, k, v)) for function in (attention, peer)
+        torch.autograd.grad([t.sum() for t in function(*args, is_causal=True)], (q, k, v))
+        for function in (attention, peer)
     )
     for mine, other in zip(ours, theirs):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)

@@ -255,7 +255,8 @@ def test_errors_of_the_gradient_operator():
     out, _, *saved = torch.ops.tile._attention_saving(Q, K, K)
     options = {"attn_bias": None, "is_causal": False, "causal_align": "bottom_right", "scale": None}
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options, output_mask=[True] * 3 + [False])
+        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options,
+                                          output_mask=[True] * 3 + [False])
     text = "tile::attention_backward: 'grad_out' is Float[1, 4, 5, 8] but 'out' Float[2, 4, 5, 8]; they must agree"
     assert str(raised.value).split("\n")[0] == text
     with pytest.raises(ValueError) as raised:

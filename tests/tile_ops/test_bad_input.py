@@ -45,9 +45,11 @@ DTYPES = [
     (lambda: tile.group_norm(f(2, 4, 3), 2, f64(4)),
      "tile::group_norm: 'weight' is Double and 'input' Float; 'weight' must have the dtype of 'input', or be Float where that has 16 bits"),
     (lambda: tile.rope(i64(*X), f(*X), f(3, 4), f(3, 4)), f"tile::rope: query is int64; {OTHERS}"),
-    (lambda: tile.rope(f(*X), f64(*X), f(3, 4), f(3, 4)), "tile::rope: query is float32 and key is float64; convert one with .to()"),
+    (lambda: tile.rope(f(*X), f64(*X), f(3, 4), f(3, 4)),
+     "tile::rope: query is float32 and key is float64; convert one with .to()"),
     (lambda: tile.matmul(i64(2, 3), i64(3, 2)), f"tile::matmul: input is int64; {OTHERS}"),
-    (lambda: tile.matmul(f(2, 3), f64(3, 2)), "tile::matmul: input is float32 and other is float64; convert one with .to()"),
+    (lambda: tile.matmul(f(2, 3), f64(3, 2)),
+     "tile::matmul: input is float32 and other is float64; convert one with .to()"),
     (lambda: tile.matmul(f(2, 3), f(3, 2), bias=i64(2)), f"tile::matmul: bias is int64; {OTHERS}"),
     (lambda: tile.attention(i64(*X), i64(*X), i64(*X)),
      "tile::attention: 'query' is Long; convert it to Half, BFloat16, Float or Double"),
@@ -57,12 +59,18 @@ DTYPES = [
      "tile::attention: 'attn_bias' is Long; give a bool mask (True attends) or floats to add to the scores"),
 ]
 SHAPES = [
-    (lambda: tile.softmax(f(2, 3), 2), "tile::softmax: dim 2 is out of range for 'input' of rank 2; give one in [-2, 1]"),
-    (lambda: tile.rms_norm(f(3), [2, 3]), f"tile::rms_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
-    (lambda: tile.rms_norm(f(2, 3), [4]), f"tile::rms_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
-    (lambda: tile.rms_norm(f(2, 3), [3], f(2)), "tile::rms_norm: 'weight' has sizes [2], but normalized_shape is [3]; they must be equal"),
-    (lambda: tile.layer_norm(f(3), [2, 3]), f"tile::layer_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
-    (lambda: tile.layer_norm(f(2, 3), [4]), f"tile::layer_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+    (lambda: tile.softmax(f(2, 3), 2),
+     "tile::softmax: dim 2 is out of range for 'input' of rank 2; give one in [-2, 1]"),
+    (lambda: tile.rms_norm(f(3), [2, 3]),
+     f"tile::rms_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
+    (lambda: tile.rms_norm(f(2, 3), [4]),
+     f"tile::rms_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
+    (lambda: tile.rms_norm(f(2, 3), [3], f(2)),
+     "tile::rms_norm: 'weight' has sizes [2], but normalized_shape is [3]; they must be equal"),
+    (lambda: tile.layer_norm(f(3), [2, 3]),
+     f"tile::layer_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
+    (lambda: tile.layer_norm(f(2, 3), [4]),
+     f"tile::layer_norm: normalized_shape is [4], but 'input' has sizes [2, 3]; {LAST}"),
     (lambda: tile.layer_norm(f(2, 3), [3], f(3), f(2)),
      "tile::layer_norm: 'bias' has sizes [2], but normalized_shape is [3]; they must be equal"),
     (lambda: tile.group_norm(f(3), 1), "tile::group_norm: 'input' has 1 dimensions; it must have 2 to 5: [N, C, …]"),
@@ -95,16 +103,22 @@ SHAPES = [
      "tile::attention: 'attn_bias' is [4, 4], which does not broadcast to the scores, [1, 2, 3, 3]; every dimension must be equal or 1"),
 ]
 DEVICES = [
-    (lambda: tile.rms_norm(f(2, 3), [3], meta(3)), f"tile::rms_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
-    (lambda: tile.layer_norm(f(2, 3), [3], f(3), meta(3)), f"tile::layer_norm: 'input' is on {HERE}, but 'bias' is on meta; {MOVE}"),
-    (lambda: tile.group_norm(f(2, 4, 3), 2, meta(4)), f"tile::group_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
-    (lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)), f"tile::rope: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
+    (lambda: tile.rms_norm(f(2, 3), [3], meta(3)),
+     f"tile::rms_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.layer_norm(f(2, 3), [3], f(3), meta(3)),
+     f"tile::layer_norm: 'input' is on {HERE}, but 'bias' is on meta; {MOVE}"),
+    (lambda: tile.group_norm(f(2, 4, 3), 2, meta(4)),
+     f"tile::group_norm: 'input' is on {HERE}, but 'weight' is on meta; {MOVE}"),
+    (lambda: tile.rope(f(*X), meta(*X), f(3, 4), f(3, 4)),
+     f"tile::rope: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
     (lambda: tile.matmul(f(2, 3), meta(3, 2)), f"tile::matmul: 'input' is on {HERE}, but 'other' is on meta; {MOVE}"),
-    (lambda: tile.attention(f(*X), meta(*X), f(*X)), f"tile::attention: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
+    (lambda: tile.attention(f(*X), meta(*X), f(*X)),
+     f"tile::attention: 'query' is on {HERE}, but 'key' is on meta; {MOVE}"),
 ]
 CASES = [
     pytest.param(kind, call, text, id=f"{text.split(':')[2]}-{what}{i}")
-    for what, kind, cases in (("dtype", TypeError, DTYPES), ("shape", ValueError, SHAPES), ("device", RuntimeError, DEVICES))
+    for what, kind, cases in (("dtype", TypeError, DTYPES), ("shape", ValueError, SHAPES),
+                              ("device", RuntimeError, DEVICES))
     for i, (call, text) in enumerate(cases)
 ]
 
@@ -119,7 +133,8 @@ def test_bad_input(kind, call, text):
 def between(*sizes):
     """On the CPU a tensor whose elements begin at no multiple of their size."""
     x = torch.frombuffer(bytearray(4 * math.prod(sizes) + 1), dtype=torch.float32, offset=1).reshape(sizes)
-    return x if x.data_ptr() % 4 else torch.frombuffer(bytearray(4 * math.prod(sizes) + 2), dtype=torch.float32, offset=2).reshape(sizes)
+    return (x if x.data_ptr() % 4
+            else torch.frombuffer(bytearray(4 * math.prod(sizes) + 2), dtype=torch.float32, offset=2).reshape(sizes))
 
 
 good, bad = torch.ones(2, 3, device="cpu"), between(2, 3)

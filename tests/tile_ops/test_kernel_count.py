@@ -13,20 +13,22 @@ import torch
 from tile_ops import _C
 
 SHAPES = 300
-# On a GPU tiles are narrower, for rows of more widths, and a key holds facts of each array (the axis of stride 1, whether
-# vectors fit): kernels grow with the layouts and tile sizes drawn, and not with the number of shapes.
+# On a GPU tiles are narrower, for rows of more widths, and a key holds facts of each array (the axis of stride 1,
+# whether vectors fit): kernels grow with the layouts and tile sizes drawn, and not with the number of shapes.
 MOST = {"cpu": 12, "cuda": 40}
 tile = torch.ops.tile
 
 
 def whole(extent):
-    """On a GPU a kernel is made for whole vectors or for parts of them: the sizes drawn there are all of the first kind."""
+    """On a GPU a kernel is made for whole vectors or for parts of them: the sizes drawn there are all of the first
+    kind."""
     return extent if torch.get_default_device().type == "cpu" else -(-extent // 16) * 16
 
 
 def extent(most=40):
     """Mostly small, sometimes at the edge of a tile or far above."""
-    return whole(random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most), random.choice([63, 64, 65, 128, 129])]))
+    return whole(random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most),
+                                random.choice([63, 64, 65, 128, 129])]))
 
 
 def shape(rank, elements=20000):
@@ -79,7 +81,8 @@ def group_norm(dtype):
     if random.random() < 0.2:
         sizes = [1, 4 * groups * whole(1), *(whole(random.choice([40, 100])) for _ in range(2))]
     channels = sizes[1]
-    return tile.group_norm, (tensor(sizes, dtype), groups, tensor([channels], dtype), tensor([channels], dtype)), {"activation": "silu"}
+    return (tile.group_norm, (tensor(sizes, dtype), groups, tensor([channels], dtype), tensor([channels], dtype)),
+            {"activation": "silu"})
 
 
 def rope(dtype):
@@ -89,11 +92,13 @@ def rope(dtype):
     cos, sin = (torch.randn(*tables, length, random.choice([rotary, rotary // 2]) if i else rotary) for i in (0, 0))
     query, key = (tensor([batch, random.choice([1, 2, 4, 17]), length, width], dtype) for _ in range(2))
     positions = torch.randint(0, length, random.choice([[length], [batch, length]]))
-    return tile.rope, (query, key, cos, sin), {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5}
+    return (tile.rope, (query, key, cos, sin),
+            {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5})
 
 
 def matmul(dtype):
-    m, n, k = (extent() for _ in range(3)) if random.random() < 0.8 else (whole(random.choice([1, 17, 300, 600])) for _ in range(3))
+    m, n, k = ((extent() for _ in range(3)) if random.random() < 0.8
+               else (whole(random.choice([1, 17, 300, 600])) for _ in range(3)))
     batch = random.choice([[], [2], [3, 2], [2, 1, 2], [2, 3, 1, 2]])
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
     left, right = random.choice([(left, right), (left, right), (left, right), ([k], right), (left, [k])])

@@ -150,7 +150,8 @@ def test_backward_is_an_operator(mask):
 def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)
     with torch.autocast(device.type, torch.bfloat16):
-        assert op(x, [5], torch.ones(5), torch.ones(5)).dtype == F.layer_norm(x, [5], torch.ones(5), torch.ones(5)).dtype
+        assert (op(x, [5], torch.ones(5), torch.ones(5)).dtype
+                == F.layer_norm(x, [5], torch.ones(5), torch.ones(5)).dtype)
 
 
 @pytest.mark.parametrize(

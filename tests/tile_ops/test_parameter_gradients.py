@@ -1,4 +1,5 @@
-"""Gradients of weight and bias where the input wants none and its normalised axes are no single one: it is only read."""
+"""Gradients of weight and bias where the input wants none and its normalised axes are no single one: it is only
+read."""
 
 import pytest
 import torch
@@ -7,7 +8,8 @@ from tile_ops import functional  # noqa: F401: registers the operators
 
 ops = torch.ops.tile
 CASES = {
-    "layer_norm": (lambda x, w, b: ops.layer_norm(x, (6, 7), w, b), lambda x, w, b: F.layer_norm(x, (6, 7), w, b), (6, 7)),
+    "layer_norm": (lambda x, w, b: ops.layer_norm(x, (6, 7), w, b), lambda x, w, b: F.layer_norm(x, (6, 7), w, b),
+                   (6, 7)),
     "rms_norm": (lambda x, w, b: ops.rms_norm(x, (6, 7), w), lambda x, w, b: F.rms_norm(x, (6, 7), w), (6, 7)),
     "group_norm": (
         lambda x, w, b: ops.group_norm(x, 2, w, b, activation="silu"),

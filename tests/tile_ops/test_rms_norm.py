@@ -101,7 +101,8 @@ def test_expanded():
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("weight_dtype", DTYPES)
 def test_mixed_dtypes(dtype, weight_dtype):
-    def theirs(x, shape, weight, eps):  # with a float64 weight torch still normalises in float32: ours is held to float64
+    # with a float64 weight torch still normalises in float32: ours is held to float64
+    def theirs(x, shape, weight, eps):
         return F.rms_norm(x.double() if weight.dtype == torch.float64 else x, shape, weight, eps).to(x.dtype)
 
     x = torch.randn(5, 40).to(dtype).requires_grad_()

@@ -11,7 +11,8 @@ import tile_ops  # noqa: F401  loads the library that the operators below link
 import torch
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
-_LIBRARY = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or _ROOT / "build" / "dev") / "tests" / "libtile_test_operators.so"
+_LIBRARY = (pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or _ROOT / "build" / "dev") / "tests"
+            / "libtile_test_operators.so")
 if not _LIBRARY.exists():
     raise pytest.UsageError(f"{_LIBRARY} is not built; run `make build-tests`")
 torch.ops.load_library(str(_LIBRARY))

@@ -1,4 +1,5 @@
-"""Reverse mode in eager: values, the graph's rules, second derivatives, and explicit errors where there is no formula."""
+"""Reverse mode in eager: values, the graph's rules, second derivatives, and explicit errors where there is no
+formula."""
 
 import gc
 import resource
@@ -67,7 +68,8 @@ def test_hooks_and_checkpoint(ops):
 @pytest.mark.slow
 def test_no_leak(ops, device):
     def held():
-        return torch.cuda.memory_allocated() if device.type == "cuda" else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        return (torch.cuda.memory_allocated() if device.type == "cuda"
+                else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
     x, c, s = data(torch.float32, (64, 8))
     z = torch.randn(64, 400, requires_grad=True)

@@ -81,10 +81,12 @@ CALLS = [
     ("tt::rope", (X, W, W), {}),
     *(("tt::fails", (X, kind), {}) for kind in ("value", "type", "unsupported", "other", "prefixed")),
     ("tt::every", (X, 6), {}),
-    ("tt::every", (X, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], [torch.ones(3)], 2, [5, 3], True, 0.5, 7, "abc",
-                   [True, False], [20], None), {}),
-    ("tt::every", (X, 6, torch.ones(6), "one", torch.float64, 2, (0, 100), (torch.ones(3),), 2, (5, 3), 1, 1, 7.0, "abc",
-                   (True, False), (20,), None), {}),
+    ("tt::every",
+     (X, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], [torch.ones(3)], 2, [5, 3], True, 0.5, 7, "abc",
+      [True, False], [20], None), {}),
+    ("tt::every",
+     (X, 6, torch.ones(6), "one", torch.float64, 2, (0, 100), (torch.ones(3),), 2, (5, 3), 1, 1, 7.0, "abc",
+      (True, False), (20,), None), {}),
 ]  # fmt: skip
 
 
@@ -97,7 +99,8 @@ def outcome(function, args, kwargs):
         except Exception as error:
             return type(error), str(error), [str(each.message) for each in told]
     some = results if isinstance(results, tuple) else (results,)
-    return type(results), [(type(t), t.dtype, t.requires_grad, t.tolist()) for t in some], [str(each.message) for each in told]
+    return (type(results), [(type(t), t.dtype, t.requires_grad, t.tolist()) for t in some],
+            [str(each.message) for each in told])
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))
@@ -119,7 +122,8 @@ def test_what_packets_are():
     packet = torch.ops.tile.softmax
     assert isinstance(packet, torch._ops.OpOverloadPacket) and packet is tile_ops.softmax
     assert str(packet) == "tile.softmax" and repr(packet) == "<OpOverloadPacket(op='tile.softmax')>"
-    assert packet.overloads() == ["default"] and packet.__module__ == torch.ops.aten.add.__module__.replace("aten", "tile")
+    assert (packet.overloads() == ["default"]
+            and packet.__module__ == torch.ops.aten.add.__module__.replace("aten", "tile"))
     assert hash(packet) == hash(packet._op) and {packet: 1}[packet] == 1
     assert packet.op.__name__ == torch.ops.aten.add.op.__name__.replace("add", "softmax")
     assert isinstance(packet.op, type(torch.ops.aten.add.op)) and callable(packet.op)

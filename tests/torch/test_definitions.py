@@ -55,7 +55,8 @@ def test_every_argument_type(ops):
     assert base.shape == (2, 6) and base[0, 0] == 1  # w[1]
     extra = [torch.ones(3)]
     many = ops.every(
-        x, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], extra, 2, [5, 3], True, 0.5, 7, "abc", [True, False], [20], None
+        x, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], extra, 2, [5, 3], True, 0.5, 7, "abc", [True, False],
+        [20], None
     )
     assert many.shape == (3, 5, 2, 2, 6) and many.dtype == torch.float64
     assert many[0, 0, 0, 0, 0] == 1 + 1 + 3 + 100 + 10 + 0.5 + 7 + 3 + 2 + 20
@@ -67,7 +68,8 @@ def test_nothing_is_wrong_with_what_is_right(ops):
     assert "tt::ex(Tensor x) -> Tensor y" in _C.operators()
 
 
-@pytest.mark.parametrize("key", ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutocastCUDA", "FuncTorchBatched"])
+@pytest.mark.parametrize("key",
+                         ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutocastCUDA", "FuncTorchBatched"])
 def test_every_operator_has_a_kernel_for(ops, key):
     names = [schema.split("(")[0] for schema in _C.operators()]
     has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
@@ -105,7 +107,8 @@ def test_a_mistake_is_raised_at_every_use(library):
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("value", ValueError), ("type", TypeError), ("unsupported", NotImplementedError), ("runtime", RuntimeError), ("prefixed", RuntimeError)],
+    [("value", ValueError), ("type", TypeError), ("unsupported", NotImplementedError), ("runtime", RuntimeError),
+     ("prefixed", RuntimeError)],
 )
 def test_errors_of_a_body(ops, kind, error):
     with pytest.raises(error) as caught:
@@ -116,7 +119,8 @@ def test_errors_of_a_body(ops, kind, error):
 def test_devices_are_not_mixed(ops):
     with pytest.raises(RuntimeError) as caught:
         ops.two(torch.ones(1), torch.ones(1, device="meta"))
-    assert str(caught.value) == f"tt::two: 'a' is on {torch.ones(1).device}, but 'b' is on meta; move them to one device"
+    assert (str(caught.value)
+            == f"tt::two: 'a' is on {torch.ones(1).device}, but 'b' is on meta; move them to one device")
 
 
 def test_call_from_cpp(library):

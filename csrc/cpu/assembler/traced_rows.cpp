@@ -14,6 +14,7 @@ namespace tile::cpu::assembler {
 namespace {
 
 using namespace traced;
+using namespace pairs;
 
 TracedMask mask(int id) { return {id}; }
 
@@ -82,16 +83,10 @@ constexpr TracedRow rows[] = {
 #define TERNARY(name, set, ...) ROW(name, set, 3),
 #include "prims/elementwise/all.def"
 #undef ROW
-#define PAIR(type, name, operands) {name, Lane::f32, record_row<pairs::type, operands>},
-    TILE_ARITHMETIC_PAIRS(PAIR)
-#undef PAIR
-#define COARSE(name)                                                                             \
-  {#name ".coarse", Lane::f32, record_row<coarse::name##_row, 1>},                               \
-      {#name ".coarse(sub)", Lane::f32, record_row<pairs::OfDifference<coarse::name##_row>, 2>}, \
-      {#name ".coarse(fma)", Lane::f32, record_row<pairs::OfSum<coarse::name##_row>, 3>},
-        TILE_COARSE_ROWS(COARSE)
-#undef COARSE
-            {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
+#define F32(type, name, operands) {name, Lane::f32, record_row<type, operands>},
+    TILE_ARITHMETIC_PAIRS(F32) TILE_COARSE_ROWS(F32)
+#undef F32
+        {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
     {"where", Lane::f32,
      [](const int* in) { return select(mask(in[0]), Traced::of(in[1]), Traced::of(in[2])).id; }},
     {"where", Lane::i32,

@@ -1,6 +1,7 @@
 // exp, sigmoid and silu of float where the result is rounded to 16 bits: relative error at most 2^-16.
 #pragma once
 #include "cpu/isa/exp.h"
+#include "cpu/isa/pairs.h"
 
 namespace tile::cpu::TILE_ISA::coarse {
 
@@ -43,6 +44,15 @@ TILE_COARSE(exp, short_exp(x))
 TILE_COARSE(sigmoid, V(1.f) / one_and_short_exp(x))
 TILE_COARSE(silu, x / one_and_short_exp(x))
 #undef TILE_COARSE
-#define TILE_COARSE_ROWS(F) F(exp) F(sigmoid) F(silu)
+
+// F(type, name, operands): each function alone and of a difference and a sum, as pairs.h names them.
+#define TILE_COARSE_FORMS(F, name)                                    \
+  F(coarse::name##_row, #name ".coarse", 1)                           \
+  F(pairs::OfDifference<coarse::name##_row>, #name ".coarse(sub)", 2) \
+  F(pairs::OfSum<coarse::name##_row>, #name ".coarse(fma)", 3)
+#define TILE_COARSE_ROWS(F)     \
+  TILE_COARSE_FORMS(F, exp)     \
+  TILE_COARSE_FORMS(F, sigmoid) \
+  TILE_COARSE_FORMS(F, silu)
 
 }  // namespace tile::cpu::TILE_ISA::coarse

@@ -1,27 +1,31 @@
-// Pairs of arithmetic. Those of a function stand with the function, in its family.
-#include "cpu/isa/pairs.h"
-
+// Rows of f32 alone: pairs of arithmetic, and functions for results that are rounded to 16 bits. Pairs of
+// other functions stand with the function, in its family.
+#include "cpu/isa/coarse.h"
 #include "cpu/isa/elementwise.h"
+#include "cpu/isa/pairs.h"
 
 namespace tile::cpu::TILE_ISA {
 namespace {
 
 using namespace pairs;
 
-template <class Op, int arity>
-constexpr ElementwiseRow pair(std::string_view name) {
-  return row<vector_group<Op, float, arity, 2>>(name, Lane::f32);
+template <class Op, int arity, int unroll>
+constexpr ElementwiseRow f32_row(std::string_view name) {
+  return row<vector_group<Op, float, arity, unroll>>(name, Lane::f32);
 }
 
 constexpr ElementwiseRow rows[] = {
-#define PAIR(type, name, operands) pair<type, operands>(name),
+#define PAIR(type, name, operands) f32_row<type, operands, 2>(name),
     TILE_ARITHMETIC_PAIRS(PAIR)
 #undef PAIR
+#define COARSE(type, name, operands) f32_row<type, operands, 1>(name),
+        TILE_COARSE_ROWS(COARSE)
+#undef COARSE
 };
 constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};
 
 }  // namespace
 
-extern const Span<Span<ElementwiseRow>> arithmetic_pair_rows = {lanes, 1};
+extern const Span<Span<ElementwiseRow>> pair_and_coarse_rows = {lanes, 1};
 
 }  // namespace tile::cpu::TILE_ISA

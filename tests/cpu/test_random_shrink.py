@@ -1,4 +1,5 @@
-"""A random program that fails is made small: on a machine that takes one primitive for another, what is left holds that primitive."""
+"""A random program that fails is made small: on a machine that takes one primitive for another, what is left holds that
+primitive."""
 
 import pytest
 from cpu.test_random_programs import mistake
@@ -10,7 +11,9 @@ from tile_ops import _C
 MANY = [("maximum", "minimum"), ("reduce_sum", "reduce_max")]  # many programs have them
 
 
-@pytest.mark.parametrize("name, other", [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("trunc", "ceil"), ("sub", "add")])
+@pytest.mark.parametrize("name, other",
+                         [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("trunc", "ceil"),
+                          ("sub", "add")])
 def test_what_is_left_is_what_fails(name, other):
     def run_ir(text, *rest):
         _C.run_ir(text.replace(f" {name} ", f" {other} "), *rest)
