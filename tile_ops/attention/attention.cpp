@@ -42,7 +42,7 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bi
   const int extent = gpu_depth(query, depth);
   const bool small = is_small(query);
   if (query.scalar_type() == at::kDouble) {
-    const int needed = (4 * extent + 32) * 32 * 8;  // four operands and the scores, of 32 rows and keys
+    const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
     const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
     return {side, side, extent};
   }
