@@ -1,6 +1,6 @@
 // What a loop carries in shared memory, where registers are short: each thread's elements are its own.
 #pragma once
-#include "tile.cuh"
+#include "cuda/device/tile.cuh"
 
 namespace tile {
 
