@@ -118,12 +118,6 @@ class RotaryEmbedding(torch.nn.Module):
 class MultiheadAttention(torch.nn.MultiheadAttention):
     """torch.nn.MultiheadAttention without the weights: need_weights is False, and the second result None."""
 
-    def __init__(self, embed_dim, num_heads, *args, **kwargs):
-        super().__init__(embed_dim, num_heads, *args, **kwargs)
-        for given, what in ((self.bias_k is not None, "add_bias_kv"), (self.add_zero_attn, "add_zero_attn")):
-            if given:
-                raise NotImplementedError(f"MultiheadAttention: {what}=True is not implemented")
-
     def _project(self, query, key, value):
         bias = self.in_proj_bias
         if self._qkv_same_embed_dim and query is key and key is value:
@@ -135,6 +129,13 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         )
         biases = (None, None, None) if bias is None else bias.chunk(3)
         return [linear(*each) for each in zip((query, key, value), weights, biases)]
+
+    def _more(self, heads, bias):
+        """Keys or values, [N, heads, S, depth], and behind them those of add_bias_kv and add_zero_attn."""
+        rows = [] if bias is None else [bias.unflatten(-1, (self.num_heads, -1)).transpose(1, 2).to(heads.dtype)]
+        if self.add_zero_attn:
+            rows.append(heads.new_zeros(1, 1, 1, heads.shape[-1]))
+        return torch.cat([heads, *(row.expand(*heads.shape[:2], 1, -1) for row in rows)], 2) if rows else heads
 
     def forward(
         self,
@@ -171,11 +172,18 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))
         if same:
             key = value = query
-        mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
         heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
                  for tensor in self._project(query, key, value)]
+        is_causal = is_causal and attn_mask is None
+        more = (self.bias_k is not None) + self.add_zero_attn
+        if more and is_causal:  # every query sees what stands behind the keys
+            attn_mask, is_causal = torch.ones(query.shape[1], key.shape[1], device=query.device).triu(1) > 0, False
+        mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
+        if more and mask is not None:
+            mask = torch.nn.functional.pad(mask, (0, more), value=mask.dtype == torch.bool)
         out, _ = torch.ops.tile.attention(
-            *heads, attn_bias=mask, is_causal=is_causal and attn_mask is None, causal_align="top_left"
+            heads[0], self._more(heads[1], self.bias_k), self._more(heads[2], self.bias_v), attn_bias=mask,
+            is_causal=is_causal, causal_align="top_left"
         )
         out = linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         out = out.squeeze(0) if single else out.transpose(0, batch)

@@ -143,6 +143,23 @@ def test_multihead_attention_masks(padding, mask):
     compare(module, twin, torch.randn(2, 5, 16), torch.randn(2, 7, 16), torch.randn(2, 7, 16), **kwargs)
 
 
+@pytest.mark.parametrize("added", [{"add_bias_kv"}, {"add_zero_attn"}, {"add_bias_kv", "add_zero_attn"}], ids=sorted)
+def test_multihead_attention_of_keys_behind_the_others(added):
+    ignored = torch.tensor([[False] * 7, [False] * 4 + [True] * 3])
+    excluded = torch.ones(5, 7).triu(3) > 0
+    for given in ({}, {"kdim": 6, "vdim": 10}, {"bias": False}, {"dtype": torch.float64}):
+        module, twin = attention_pair(batch_first=True, **dict.fromkeys(added, True), **given)
+        x, k, v = (torch.randn(2, n, width, dtype=given.get("dtype"))
+                   for n, width in ((5, 16), (7, given.get("kdim", 16)), (7, given.get("vdim", 16))))
+        for kwargs in ({}, {"key_padding_mask": ignored}, {"attn_mask": excluded}, {"attn_mask": torch.randn(5, 7)},
+                       {"attn_mask": excluded, "key_padding_mask": ignored},
+                       {"attn_mask": torch.rand(8, 5, 7) > 0.5, "key_padding_mask": torch.where(ignored, -2.0, 0.5)}):
+            kwargs = {name: mask if mask.dtype == torch.bool else mask.to(x.dtype) for name, mask in kwargs.items()}
+            compare(module, twin, x, k, v, **kwargs)
+        theirs = twin(x, k, v, attn_mask=torch.ones(5, 7).triu(1) > 0, need_weights=False)[0]
+        torch.testing.assert_close(module(x, k, v, is_causal=True)[0], theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_multihead_attention_causal():
     module, twin = attention_pair(batch_first=True)
     x = torch.randn(2, 5, 16)
@@ -159,10 +176,6 @@ def test_multihead_attention_errors():
     x = torch.randn(2, 5, 16)
     module = nn.MultiheadAttention(16, 4, dropout=0.1)
     for error, text, call in [
-        (NotImplementedError, "add_bias_kv=True is not implemented",
-         lambda: nn.MultiheadAttention(16, 4, add_bias_kv=True)),
-        (NotImplementedError, "add_zero_attn=True is not implemented",
-         lambda: nn.MultiheadAttention(16, 4, add_zero_attn=True)),
         (
             NotImplementedError,
             "need_weights=True is not implemented, the weights are never stored; pass need_weights=False",
