@@ -5,16 +5,8 @@
 
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
-#include "ir/walk.h"
 
 namespace tile::cuda {
-namespace {
-
-int64_t words_a_thread(const Emitter& emitter, const Type& type) {
-  return element_count(type.shape) * info(type.dtype).bytes / 4 / emitter.plan().threads();
-}
-
-}  // namespace
 
 ParkedTiles::ParkedTiles(Emitter& emitter, const Op& loop) : emitter_(emitter), loop_(loop) {
   const LayoutPlan& plan = emitter.plan();
@@ -31,7 +23,7 @@ ParkedTiles::ParkedTiles(Emitter& emitter, const Op& loop) : emitter_(emitter), 
       continue;
     memory_.resize(loop.results.size());
     memory_[i] = str("staged_memory() + ", emitter.take_staged(loop, bytes * plan.threads()));
-    words -= words_a_thread(emitter, type);
+    words -= bytes / 4;
   }
 }
 

@@ -14,20 +14,23 @@ WIDE = {"f64", "i64"}  # of which half as many sums stand in as many registers
 def sums_of_rows(dtype, count):
     """out[i] = the sum over rows of x times i + 1 and the row's sum, in a loop that carries all of them."""
     shape, zero = f"[{COLUMNS}]", "0.0" if dtype[0] == "f" else "0"
-    named = [f"s{i}" for i in range(count)]
     carried = ", ".join(f"%a{i}: {dtype}{shape}" for i in range(count))
     steps = "\n".join(f"""  %f{i}: {dtype} = constant {{dtype={dtype}, value={i + 1}{zero[1:]}}}
   %h{i}: {dtype}{shape} = broadcast %f{i} {{shape={shape}}}
   %g{i}: {dtype}{shape} = mul %y, %h{i}
   %n{i}: {dtype}{shape} = add %a{i}, %g{i}""" for i in range(count))
-    stores = "\n".join(f"%c{i}: i32 = constant {{dtype=i32, value={i}}}\n%t{i}: {dtype}[1, {COLUMNS}] = reshape %s{i} {{shape=[1, {COLUMNS}]}}\n"
-                       f"store %b, %t{i}, %c{i}, %z {{steps=[1, {COLUMNS}]}}" for i in range(count))
+    row = f"[1, {COLUMNS}]"
+    stores = "\n".join(f"""%c{i}: i32 = constant {{dtype=i32, value={i}}}
+%t{i}: {dtype}{row} = reshape %s{i} {{shape={row}}}
+store %b, %t{i}, %c{i}, %z {{steps={row}}}""" for i in range(count))
+    results = ", ".join(f"%s{i}: {dtype}{shape}" for i in range(count))
+    initial = ", ".join(["%none"] * count)
     return kernel([(dtype, 2), (dtype, 2)], f"""%high: i32 = dim %a {{axis=0}}
 %one: i32 = constant {{dtype=i32, value=1}}
 %zero: {dtype} = constant {{dtype={dtype}, value={zero}}}
 %none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
-{", ".join("%" + name + f": {dtype}{shape}" for name in named)} = for %z, %high, %one, {", ".join(["%none"] * count)} (%j: i32, {carried}) {{
-  %x: {dtype}[1, {COLUMNS}] = load %a, %j, %z {{pad={zero}, shape=[1, {COLUMNS}], steps=[1, {COLUMNS}]}}
+{results} = for %z, %high, %one, {initial} (%j: i32, {carried}) {{
+  %x: {dtype}{row} = load %a, %j, %z {{pad={zero}, shape={row}, steps={row}}}
   %w: {dtype}{shape} = reshape %x {{shape={shape}}}
   %total: {dtype} = reduce_sum %w {{axes=[0]}}
   %all: {dtype}{shape} = broadcast %total {{shape={shape}}}
@@ -53,9 +56,12 @@ def test_sums_without_room_in_registers(dtype):
 
 
 def test_of_layer_norm_the_sum_for_the_bias():
-    x, w, statistic = (torch.empty(*size, device="meta", dtype=dtype) for size, dtype in
-                       (((4096, 16384), torch.bfloat16), ((16384,), torch.bfloat16), ((4096, 1), torch.float32)))
-    text = tile_ops.inspect(torch.ops.tile.layer_norm_backward, x, x, [16384], w, w, statistic, statistic, [True] * 3, what="cuda", chip=90)
+    x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
+    statistic = torch.empty(4096, 1, device="meta")
+
+    def text_of(operator, *args):
+        return tile_ops.inspect(operator, x, x, [16384], *args, what="cuda", chip=90)
+
+    text = text_of(torch.ops.tile.layer_norm_backward, w, w, statistic, statistic, [True] * 3)
     assert text.count("  Parked<") == 1 and "norm_backward_columns" not in text
-    text = tile_ops.inspect(torch.ops.tile.rms_norm_backward, x, x, [16384], w, statistic, [True] * 2, what="cuda", chip=90)
-    assert "Parked<" not in text
+    assert "Parked<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)

@@ -8,7 +8,6 @@
 #include "cuda/shared_layout.h"
 #include "runtime/inspection.h"
 #include "torch/python/module.h"
-#include "torch/python/tensor_object.h"
 
 namespace tile::python {
 namespace {

@@ -16,7 +16,6 @@
 #include "runtime/text_kernel.h"
 #include "torch/args.h"
 #include "torch/op.h"
-#include "torch/python/tensor_object.h"
 
 namespace tile::python {
 

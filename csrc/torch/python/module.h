@@ -9,6 +9,10 @@
 
 #include "support/error.h"
 
+namespace at {
+class Tensor;
+}
+
 namespace tile {
 
 struct InspectedKernel;
@@ -51,6 +55,10 @@ class Released {
  private:
   PyThreadState* state_;
 };
+
+// nullptr where the object is no torch.Tensor; it lives as long as the object. In operator_call.cpp, the one
+// file that reads torch's header of tensors as Python objects, which is most of its compilation.
+const at::Tensor* tensor_in(PyObject* object);
 
 // Each adds its file's functions and types to the module; -1 with an error set.
 int add_inspection(PyObject* module);

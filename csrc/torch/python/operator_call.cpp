@@ -17,6 +17,11 @@
 #include "torch/op.h"
 
 namespace tile::python {
+
+const at::Tensor* tensor_in(PyObject* object) {
+  return THPVariable_Check(object) ? &THPVariable_Unpack(object) : nullptr;
+}
+
 namespace {
 
 // What is converted here, of one schema. Made anew where a definition has replaced another.

@@ -9,7 +9,6 @@
 #include "runtime/current_stream.h"
 #include "runtime/inspection.h"
 #include "runtime/raw_kernel.h"
-#include "torch/python/tensor_object.h"
 #include "torch/raw_argument.h"
 
 namespace tile::python {
