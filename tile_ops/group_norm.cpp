@@ -60,6 +60,16 @@ Grid coefficient_grid(const Images& images, int64_t groups) {
 
 using Optional = std::optional<at::Tensor>;
 
+// Statistics, of which a block takes one or few.
+ArrayArgument scalars(const at::Tensor& tensor) {
+  ArrayArgument array = to_array_argument(tensor);
+  array.scalars = true;
+  return array;
+}
+std::optional<ArrayArgument> scalars(const Optional& tensor) {
+  return tensor ? std::optional(scalars(*tensor)) : std::nullopt;
+}
+
 // Every image is read twice: f(first, count) for as many at a time as the last cache of a CPU holds. On a GPU
 // all at once, in few launches.
 template <class F>
@@ -110,9 +120,9 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   else
     moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis);
   merge.launch({ceil_div(groups, merged.groups), images.images}, grouped(means, 2, groups),
-               grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(), problem.mean,
-               problem.rstd, grouped(centers, 1, groups), grouped(scales, 1, groups),
-               grouped(shifts, 1, groups), static_cast<int>(images.pixels),
+               grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(),
+               scalars(problem.mean), scalars(problem.rstd), grouped(centers, 1, groups),
+               grouped(scales, 1, groups), grouped(shifts, 1, groups), static_cast<int>(images.pixels),
                static_cast<int>(split.tiles * pixels), eps, merged.parts, merged.groups, merged.channels);
   if (images.on_gpu) {
     const Parts walks = images.walks();
@@ -140,24 +150,24 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
     return run;
   };
   if (const int64_t together = images.groups_a_tile(groups, 1)) {
-    one_tile.launch({groups / together, n}, images.in_tiles(1, groups), weight, bias,
-                    images.in_tiles(0, groups), mean, rstd, eps, silu, static_cast<int>(together),
-                    static_cast<int>(images.channels / groups), static_cast<int>(images.pixels),
-                    images.axis ? 2 : 0);
+    one_tile.launch(
+        {groups / together, n}, images.in_tiles(1, groups), weight, bias, images.in_tiles(0, groups),
+        scalars(mean), scalars(rstd), eps, silu, images.threads(groups), static_cast<int>(together),
+        static_cast<int>(images.channels / groups), static_cast<int>(images.pixels), images.axis ? 2 : 0);
     images.finish();
     return;
   }
   if (images.on_gpu && images.fits_blocks(groups) && images.dense() && !images.holds_group(groups)) {
     fused_run.launch({groups, n}, flat(1), grouped(images[1], 1, groups), by_group(weight, groups),
-                     by_group(bias, groups), grouped(images[0], 1, groups), mean, rstd, eps, silu,
-                     images.tile.channels, images.tile.pixels, 4096);
+                     by_group(bias, groups), grouped(images[0], 1, groups), scalars(mean), scalars(rstd), eps,
+                     silu, images.tile.channels, images.tile.pixels, 4096);
     images.finish();
     return;
   }
   if (images.fits_blocks(groups)) {
     fused.launch({groups, n}, grouped(images[1], 1, groups), by_group(weight, groups), by_group(bias, groups),
-                 grouped(images[0], 1, groups), mean, rstd, eps, images.holds_group(groups), silu,
-                 images.tile.channels, images.tile.pixels);
+                 grouped(images[0], 1, groups), scalars(mean), scalars(rstd), eps, images.holds_group(groups),
+                 silu, images.tile.channels, images.tile.pixels);
     images.finish();
     return;
   }
@@ -179,9 +189,10 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     const std::optional<ArrayArgument> out =
         grad_input ? std::optional(images.in_tiles(0, problem.groups)) : std::nullopt;
     one_tile_backward.launch({problem.groups / together, images.images}, images.in_tiles(1, problem.groups),
-                             images.in_tiles(2, problem.groups), problem.weight, problem.bias, problem.mean,
-                             problem.rstd, out, grad_weight, grad_bias, problem.silu,
-                             static_cast<int>(together), static_cast<int>(images.channels / problem.groups),
+                             images.in_tiles(2, problem.groups), problem.weight, problem.bias,
+                             scalars(problem.mean), scalars(problem.rstd), out, grad_weight, grad_bias,
+                             problem.silu, static_cast<int>(together),
+                             static_cast<int>(images.channels / problem.groups),
                              static_cast<int>(images.pixels), images.axis ? 2 : 0);
     if (grad_input) images.finish();
     return;
@@ -192,8 +203,9 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);
-  coefficients.launch(coefficient_grid(images, groups), problem.mean, problem.rstd, problem.weight_by_group(),
-                      problem.bias_by_group(), by_group(means), by_group(scales), by_group(biases));
+  coefficients.launch(coefficient_grid(images, groups), scalars(problem.mean), scalars(problem.rstd),
+                      problem.weight_by_group(), problem.bias_by_group(), by_group(means), by_group(scales),
+                      by_group(biases));
   const Merged merged = merged_tile(images, groups);
   // Of these blocks half as many run at once.
   const Parts split = images.split(merged, most_parts / 2), walks = images.walks();
@@ -213,7 +225,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   else
     launch(sums, blocks, parts_d, parts, together, problem.silu);
   merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
-                    grouped(parts, 2, groups), by_group(scales), problem.rstd, by_group(grad_weight),
+                    grouped(parts, 2, groups), by_group(scales), scalars(problem.rstd), by_group(grad_weight),
                     by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
                     merged.parts, merged.groups, merged.channels);
   if (!grad_input) return;

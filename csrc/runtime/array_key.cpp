@@ -13,6 +13,14 @@ struct Facts {
   bool aligned = false, whole = false, small = false;
 };
 
+// One value at a time. An axis of one element has any stride: so do those that come with fewer rows.
+Facts facts_of_scalars(const ArrayArgument& array, Facts facts) {
+  facts.unit = -1;
+  for (int axis = 0; axis < array.rank; ++axis)
+    if (array.strides[static_cast<size_t>(axis)] == 1) facts.unit = axis;
+  return facts;
+}
+
 // One loop: every launch asks for each of its arrays.
 Facts facts_of(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
@@ -36,6 +44,7 @@ Facts facts_of(const ArrayArgument& array) {
   if (facts.unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
     facts.unit = array.rank - 1;
   facts.small = strides >> 31 == 0 && sizes >> 29 == 0;
+  if (array.scalars) return facts_of_scalars(array, facts);
   facts.aligned = offsets % vector_bytes == 0;
   facts.whole = facts.unit >= 0 && unit_size * element % vector_bytes == 0;
   return facts;

@@ -55,6 +55,22 @@ def test_linked_program_loads_the_library(find, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_program_with_a_cuda_build_of_torch_loads_its_library(tmp_path):
+    ours, root = pathlib.Path(torch.__file__).parent, tmp_path / "torch"
+    (root / "lib").mkdir(parents=True)
+    (root / "include").symlink_to(ours / "include")
+    for name in ("torch_cpu", "c10"):
+        (root / f"lib/lib{name}.so").symlink_to(ours / f"lib/lib{name}.so")
+    command = ["c++", "-shared", "-x", "c++", "/dev/null", "-Wl,-soname,libtorch_cuda.so", "-o"]
+    subprocess.run([*command, root / "lib/libtorch_cuda.so"], check=True)
+    done = configure(tmp_path, "", f"-DTORCH_ROOT={root}")
+    assert done.returncode == 0, done.stdout
+    done = cmake("--build", tmp_path / "build")
+    assert done.returncode == 0, done.stdout
+    done = subprocess.run(["readelf", "-d", tmp_path / "build" / "consumer"], capture_output=True, text=True, check=True)
+    assert "[libtorch_cuda.so]" in done.stdout
+
+
 def test_other_torch_minor_is_refused(tmp_path):
     header = tmp_path / "torch" / "include" / "torch" / "headeronly" / "version.h"
     header.parent.mkdir(parents=True)
