@@ -11,6 +11,7 @@ import dataclasses
 import hashlib
 import os
 import pathlib
+import re
 
 import gate_calls
 import tile_ops  # noqa: F401
@@ -18,6 +19,8 @@ from tile_ops import _C
 
 HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "gates.txt"
+DEVICE = HERE.parent.parent / "csrc" / "cuda" / "device"
+INCLUDE = re.compile(r'^#include "cuda/device/(.+)"$', re.MULTILINE)
 COMMAND = "python tests/cuda/gates.py --write"
 HEAD = f"# Made by `{COMMAND}`, see there. spilled and local: bytes a thread; shared: bytes a block."
 
@@ -29,7 +32,7 @@ class Gate:
     chip: int
     kernel: str  # name, and which of the call's kernels of the name
     configuration: str  # "usual", or how else the kernel is cut
-    hash: str  # of the text, the device library and the chip
+    hash: str  # of the text, what it includes of the device library, and the chip
     threads: int
     registers: int
     spilled: int
@@ -81,21 +84,28 @@ def write(gates, path=TABLE):
     path.write_text("\n".join(lines) + "\n")
 
 
-def library():
-    """A digest of the device library."""
-    digest = hashlib.sha256()
-    for path in sorted((HERE.parent.parent / "csrc" / "cuda" / "device").iterdir()):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+def with_included(text, folder=DEVICE):
+    """The text, and the files of the device library that it includes, which include others: those alone make its code."""
+    files, found = [text], set()
+    while files:
+        for name in INCLUDE.findall(files.pop()):
+            if name not in found:
+                found.add(name)
+                files.append((folder / name).read_text())
+    return "".join([text, *((folder / name).read_text() for name in sorted(found))])
 
 
-def texts(job, configurations, start):
+def hash_of(text, chip):
+    return hashlib.sha256(f"{chip} {with_included(text)}".encode()).hexdigest()[:16]
+
+
+def texts(job, configurations):
     """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
     chip, dtype, name = job
     seen, counts, new = set(), {}, False
     for row in _C.inspect("configurations" if configurations else "usual", chip, 0,
                           lambda: gate_calls.call(name, dtype)):
-        hash = hashlib.sha256(f"{start} {chip} {row['text']}".encode()).hexdigest()[:16]
+        hash = hash_of(row["text"], chip)
         kernel = row["kernel"]
         if row["configuration"] == "usual":  # the first of a launch
             new = hash not in seen
@@ -109,14 +119,13 @@ def texts(job, configurations, start):
 def wanted(jobs, gates, others=gate_calls.in_all_configurations):
     """The texts that are to have a gate: usual configurations; the others of some jobs, and where a usual one tries
     them."""
-    tries, start = {(gate.of_kernel, gate.hash) for gate in gates
-                    if gate.configuration == "usual" and gate.well != "well"}, library()
+    tries = {(gate.of_kernel, gate.hash) for gate in gates if gate.configuration == "usual" and gate.well != "well"}
     for job in jobs:
-        every = list(texts(job, others(job), start))
+        every = list(texts(job, others(job)))
         kernels = {text.key[:4] for text in every if (text.key[:4], text.hash) in tries}
         yield from every
         if kernels and not others(job):
-            yield from (text for text in texts(job, True, start) if text.key[:4] in kernels and text.key[4] != "usual")
+            yield from (text for text in texts(job, True) if text.key[:4] in kernels and text.key[4] != "usual")
 
 
 def unknown(found, gates):

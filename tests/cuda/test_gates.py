@@ -9,6 +9,7 @@ import hashlib
 import gate_calls
 import gates
 import pytest
+from tile_ops import _C
 
 
 @pytest.fixture(scope="module")
@@ -62,6 +63,17 @@ def test_what_a_gate_lets_through():
     assert list(gates.broken([], [tries, dataclasses.replace(other, spilled=0)])) == []
     assert list(gates.broken([], [tries, other])) == ["call float32 90 kernel.1 alone: spilled 16 > 0"]
     assert list(gates.broken([gate], [other])) == []
+
+
+def test_a_hash_is_of_what_the_text_includes(tmp_path):
+    for name, line in {"a": '#include "cuda/device/b.cuh"', "b": "int b;", "c": "int c;"}.items():
+        (tmp_path / f"{name}.cuh").write_text(line + "\n")
+    text = '// "x.cuh"\n#include "cuda/device/a.cuh"\nint x;\n'
+    assert gates.with_included(text, tmp_path) == text + '#include "cuda/device/b.cuh"\nint b;\n'
+    row = next(iter(_C.inspect("usual", 90, 0, lambda: gate_calls.call("softmax[8192,8192]", gate_calls.f32))))
+    whole = gates.with_included(row["text"])
+    assert "TILE_KERNEL(...)" in whole and "mma_sync" not in whole  # machine.cuh, far below; no tensor cores
+    assert gates.hash_of(row["text"], 90) != gates.hash_of(row["text"], 80)
 
 
 def test_what_is_compiled():
