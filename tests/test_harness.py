@@ -22,6 +22,7 @@ def collected(*flags: str) -> list[str]:
     return re.findall(r"^\S+::.*$", done.stdout, re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_shards_cover_the_suite_once():
     whole = collected()
     parts = [collected("--shard", f"{i}/3") for i in (1, 2, 3)]
@@ -36,6 +37,7 @@ def test_shard_that_does_not_exist():
     assert "--shard 4/3: expected I/N with 1 <= I <= N, as in --shard 2/4" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_where_one_ended(tmp_path):
     (tmp_path / "tests").mkdir()
     for name in HARNESS:

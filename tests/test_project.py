@@ -30,6 +30,7 @@ def tracked() -> list[pathlib.Path]:
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 
 
+@pytest.mark.slow
 @each_page
 def test_python_blocks_run(page, tmp_path):
     for text in blocks(page, "python"):

@@ -26,7 +26,7 @@ struct ArrayArgument {
   int rank = 0;
   DeviceKind device = DeviceKind::cpu;
   int device_index = 0;
-  bool scalars = false;  // no access takes neighbours: a GPU's text need not know whether they are whole vectors
+  bool scalars = false;  // no access takes neighbours: a GPU's text need not know of whole vectors
   std::array<int64_t, max_array_rank> sizes{}, strides{};  // strides in elements; may be 0 or negative
 };
 

@@ -17,6 +17,7 @@ def table():
     return gates.read()
 
 
+@pytest.mark.slow
 def test_kernels_are_within_their_gates(table):
     known, version = table
     found, new = gates.brought_up(list(gate_calls.jobs()), known)
