@@ -90,6 +90,7 @@ pathlib.Path(report).write_text(json.dumps({{"testsuites": [{{"name": "Case", "t
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dies, failed, text", [(False, 1, "one is not two"), (True, 2, "test_case ended with 1")])
 def test_cpp_failures_are_failures(dies, failed, text, tmp_path):
     # A tree of its own, with this harness in it.

@@ -20,6 +20,7 @@ def run_python(code: str, **options) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_imports_from_the_root_of_the_tree():
     # The root holds a folder tile_ops of C++; the package must win over it.
     out = run_python("import tile_ops; print(tile_ops.__file__)", cwd=ROOT)
@@ -36,6 +37,7 @@ def test_other_torch_minor_is_an_import_error():
     )
 
 
+@pytest.mark.slow
 def test_import_checks_the_torch_that_is_present():
     code = "import torch; torch.__version__ = '1.99.0'\ntry: import tile_ops\nexcept ImportError as e: print(e)"
     built = (LIBRARY.parent / "torch_version.txt").read_text().strip().rsplit(".", 1)[0]
@@ -53,6 +55,7 @@ def test_unknown_name():
             == "module 'tile_ops' has no attribute 'no_such_operator', and torch.ops.tile no such operator")
 
 
+@pytest.mark.slow
 def test_import_is_quick():
     # Not a timing of this machine: what import costs is modules, and torch brings all of them but ours.
     code = "import sys, torch; a = set(sys.modules); import tile_ops; print(*sorted(set(sys.modules) - a))"
@@ -80,6 +83,7 @@ def test_cmake_prefix_path():
     assert torch.ops.tile is not None
 
 
+@pytest.mark.slow
 def test_every_operator_of_the_library_is_registered():
     """In a process of its own: tests of wrong schemas leave their errors in theirs."""
     run_python("from tile_ops import _C; assert _C.registration_errors() == [], _C.registration_errors()")

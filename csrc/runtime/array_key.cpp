@@ -13,7 +13,7 @@ struct Facts {
   bool aligned = false, whole = false, small = false;
 };
 
-// One value at a time. An axis of one element has any stride: so do those that come with fewer rows.
+// An axis of one element counts as one of more, so that their number changes nothing.
 Facts facts_of_scalars(const ArrayArgument& array, Facts facts) {
   facts.unit = -1;
   for (int axis = 0; axis < array.rank; ++axis)

@@ -56,6 +56,21 @@ TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
   EXPECT_EQ(facts(array(DType::f64, {3}, {1})), aligned + unit(0));
 }
 
+TEST(ArrayKey, OfScalarsTheLastAxisOfStrideOne) {
+  const auto facts_of_scalars = [](std::vector<int64_t> sizes, std::vector<int64_t> strides, uint64_t data) {
+    ArrayArgument argument = array(DType::f32, std::move(sizes), std::move(strides), data);
+    argument.scalars = true;
+    return facts(argument);
+  };
+  // Rows of statistics: as many as there are, wherever they lie.
+  for (const int64_t rows : {1, 3, 4, 64})
+    for (const uint64_t data : {256, 260})
+      EXPECT_EQ(facts_of_scalars({2, rows, 1}, {rows, 1, 0}, data), "array.2.unit=1");
+  for (const int64_t groups : {1, 3, 32})
+    EXPECT_EQ(facts_of_scalars({2, groups}, {groups, 1}, 256), "array.2.unit=1");
+  EXPECT_EQ(facts_of_scalars({2, 4}, {4, 2}, 256), "");
+}
+
 TEST(ArrayKey, OfOneElementNoneAndNoAxis) {
   const auto f32 = DType::f32;
   const std::string aligned = "array.2.aligned=1", whole = " array.2.whole=1";
