@@ -152,7 +152,7 @@ void forward(const at::Tensor& input, int64_t groups, const Optional& weight, co
   if (const int64_t together = images.groups_a_tile(groups, 1)) {
     one_tile.launch(
         {groups / together, n}, images.in_tiles(1, groups), weight, bias, images.in_tiles(0, groups),
-        scalars(mean), scalars(rstd), eps, silu, images.threads(groups), static_cast<int>(together),
+        scalars(mean), scalars(rstd), eps, silu, images.thread_hint(groups), static_cast<int>(together),
         static_cast<int>(images.channels / groups), static_cast<int>(images.pixels), images.axis ? 2 : 0);
     images.finish();
     return;

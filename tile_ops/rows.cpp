@@ -46,11 +46,12 @@ Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::mo
     data_[k] = view.data;
     view.rank = 3;
     view.sizes = {slice.extent, row.extent, narrow ? 1 : column.extent};
-    // The stride of a lone column is 1, so that a row looks like any other. Statistics of one row look like
-    // those of many.
-    view.scalars = narrow && !transposed_ && column.extent > 1;
+    // The stride of a lone column is 1, so that a row looks like any other.
     view.strides = {slice.strides[k], row.strides[k], narrow || column.extent == 1 ? 1 : column.strides[k]};
-    if (view.scalars) view.strides[1] = row.extent == 1 ? 1 : row.strides[k], view.strides[2] = 0;
+    view.scalars = narrow && !transposed_ && column.extent > 1;
+    // Of statistics the stride of a lone row is, as that of many.
+    if (view.scalars) view.strides[2] = 0;
+    if (view.scalars && row.extent == 1) view.strides[1] = 1;
   }
 }
 

@@ -13,14 +13,6 @@ struct Facts {
   bool aligned = false, whole = false, small = false;
 };
 
-// An axis of one element counts as one of more, so that their number changes nothing.
-Facts facts_of_scalars(const ArrayArgument& array, Facts facts) {
-  facts.unit = -1;
-  for (int axis = 0; axis < array.rank; ++axis)
-    if (array.strides[static_cast<size_t>(axis)] == 1) facts.unit = axis;
-  return facts;
-}
-
 // One loop: every launch asks for each of its arrays.
 Facts facts_of(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
@@ -32,7 +24,8 @@ Facts facts_of(const ArrayArgument& array) {
     const uint64_t bytes = static_cast<uint64_t>(stride < 0 ? -stride : stride) * element;
     strides |= bytes;
     sizes |= size;
-    if (stride == 1 && size != 1) {
+    // Of scalars an axis of one counts like one of more, so that their number changes nothing.
+    if (stride == 1 && (size != 1 || array.scalars)) {
       if (unit_size > 1) offsets |= element;  // the last such axis is the one
       facts.unit = axis;
       unit_size = size;
@@ -44,7 +37,7 @@ Facts facts_of(const ArrayArgument& array) {
   if (facts.unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
     facts.unit = array.rank - 1;
   facts.small = strides >> 31 == 0 && sizes >> 29 == 0;
-  if (array.scalars) return facts_of_scalars(array, facts);
+  if (array.scalars) return facts;
   facts.aligned = offsets % vector_bytes == 0;
   facts.whole = facts.unit >= 0 && unit_size * element % vector_bytes == 0;
   return facts;

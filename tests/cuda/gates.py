@@ -8,6 +8,7 @@ writes the table, --all compiles everything anew."""
 import argparse
 import concurrent.futures
 import dataclasses
+import functools
 import hashlib
 import os
 import pathlib
@@ -84,15 +85,17 @@ def write(gates, path=TABLE):
     path.write_text("\n".join(lines) + "\n")
 
 
+contents = functools.cache(pathlib.Path.read_text)
+
+
 def with_included(text, folder=DEVICE):
-    """The text, and the files of the device library that it includes, which include others: those alone make its code."""
-    files, found = [text], set()
-    while files:
-        for name in INCLUDE.findall(files.pop()):
-            if name not in found:
-                found.add(name)
-                files.append((folder / name).read_text())
-    return "".join([text, *((folder / name).read_text() for name in sorted(found))])
+    """The text, and what it includes of the device library, which includes more: those alone make its code."""
+    files, left = {}, [text]
+    while left:
+        new = {name: contents(folder / name) for name in INCLUDE.findall(left.pop()) if name not in files}
+        files |= new
+        left += new.values()
+    return "".join([text, *(files[name] for name in sorted(files))])
 
 
 def hash_of(text, chip):

@@ -19,6 +19,8 @@ find_package(TileOps REQUIRED)
 add_executable(consumer main.cpp)
 target_link_libraries(consumer TileOps::tile_ops)
 target_link_options(consumer PRIVATE -Wl,--as-needed)
+add_library(kernels SHARED kernels.cpp)
+target_link_libraries(kernels TileOps::tile_ops)
 """
 # Only what is linked can be found: the program itself mentions no symbol of the library.
 MAIN = """
@@ -37,6 +39,7 @@ def cmake(*arguments, **options):
 def configure(folder: pathlib.Path, find: str, *flags: str):
     (folder / "CMakeLists.txt").write_text(LISTS.format(find=find))
     (folder / "main.cpp").write_text(MAIN)
+    (folder / "kernels.cpp").write_text("")
     prefixes = f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"
     return cmake("-S", folder, "-B", folder / "build", prefixes, *flags)
 
@@ -69,6 +72,9 @@ def test_program_with_a_cuda_build_of_torch_loads_its_library(tmp_path):
     assert done.returncode == 0, done.stdout
     done = subprocess.run(["readelf", "-d", tmp_path / "build" / "consumer"], capture_output=True, text=True, check=True)
     assert "[libtorch_cuda.so]" in done.stdout
+    library = subprocess.run(["readelf", "-d", tmp_path / "build" / "libkernels.so"], capture_output=True, text=True,
+                             check=True)
+    assert "[libtorch_cpu.so]" in library.stdout and "libtorch_cuda" not in library.stdout
 
 
 def test_other_torch_minor_is_refused(tmp_path):

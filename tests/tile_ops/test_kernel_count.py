@@ -116,6 +116,7 @@ def attention(dtype):
     return tile.attention, (query, key, value), {"is_causal": random.random() < 0.5}
 
 
+seen_texts = set()
 OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, matmul, attention]
 
 
@@ -123,12 +124,9 @@ def texts_of(call):
     """What a call with meta tensors gives, and those of its kernels' texts that no call before it had."""
     results = []
     rows = _C.inspect("usual", CHIP, 0, lambda: results.append(call()))
-    new = {row["text"]: row["kernel"] for row in rows if row["text"] not in texts_of.seen}
-    texts_of.seen |= new.keys()
+    new = {row["text"]: row["kernel"] for row in rows if row["text"] not in seen_texts}
+    seen_texts.update(new)
     return results[0], collections.Counter(new.values())
-
-
-texts_of.seen = set()
 
 
 def compiled_by(call):

@@ -61,9 +61,9 @@ struct GroupTile {
 
 inline void one_tile_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
                             std::optional<Array> mean, std::optional<Array> rstd, Tile eps, bool activate,
-                            int threads, int groups, int channels, int pixels, int axis) {
+                            int thread_hint, int groups, int channels, int pixels, int axis) {
   const GroupTile at{groups, channels, pixels, axis, compute_dtype(x.dtype())};
-  hint_threads(threads);
+  hint_threads(thread_hint);
   Tile in = at.load(x), center = info(x.dtype()).bytes == 2 ? at.sample(x) : at.mean(in),
        d = in - at.over(center), low = at.mean(d);
   Tile count = full({}, at.elements(), at.dtype);

@@ -85,9 +85,9 @@ class Images {
         best = n;
     return best;
   }
-  // What such a kernel hints of its threads: half as many of a long group, whose blocks wait for each other
+  // What such a kernel gives hint_threads: half as many of a long group, whose blocks wait for each other
   // at every sum. Where clusters are small, registers would spill.
-  int threads(int64_t groups) const {
+  int thread_hint(int64_t groups) const {
     constexpr int64_t large_cluster_bytes = int64_t{1} << 20;
     const bool halves = info(views_[0].dtype).bytes == 2 && channels / groups * pixels > 32768;
     return axis && halves && most_tile_bytes(views_[0]) >= large_cluster_bytes ? -1 : 0;
