@@ -203,8 +203,28 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
   wait_for_readers(op);
+  operands_.clear();
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
+}
+
+int64_t Emitter::take_operand(const Op& op, const Value* operand, int64_t bytes, const std::string& name) {
+  if (operands_.empty()) {
+    need_shared(op, bytes);
+    operand_bytes_ = 0;
+  }
+  operands_.emplace_back(operand, name);
+  const int64_t offset = operand_bytes_;
+  operand_bytes_ += round_up(bytes);
+  scratch_bytes_ = std::max(scratch_bytes_, operand_bytes_);
+  check_shared(op);
+  return offset;
+}
+
+std::string Emitter::written_operand(const Value* operand) const {
+  for (const auto& [value, name] : operands_)
+    if (value == operand) return name;
+  return {};
 }
 
 std::string Emitter::turned_memory(const Op& op, int64_t bytes) {
@@ -272,15 +292,17 @@ const Ring* Emitter::ring_of(const Op* loop) const {
 }
 
 void Emitter::block(const Block& block) {
+  forget_operands();
   for (const auto& each : block.ops) {
     // The blocks of a cluster meet once before they first exchange anything, outside of loops and branches.
     if (depth_ == 1 && !met_ && exchanges(*each)) meet_blocks(*each);
     op(*each);
   }
+  forget_operands();
 }
 
 void Emitter::op(const Op& op) {
-  if (op.is("constant")) return;
+  if (op.is("constant") || written_.count(&op)) return;
   if (staging_.left_to_products(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");

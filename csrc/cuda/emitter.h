@@ -90,6 +90,15 @@ class Emitter {
   void wait_for_readers(const Op& op);
   // A barrier that stands in the text already.
   void was_synchronized() { shared_is_read_ = false; }
+  // Operands of a block's products stand there side by side, until a step writes something else: room for one
+  // more, which begins anew where there is none.
+  int64_t take_operand(const Op& op, const Value* operand, int64_t bytes, const std::string& name);
+  bool has_room_for(int64_t bytes) const {
+    return operands_.empty() || operand_bytes_ + bytes <= std::max(scratch_reserve, staging_.written_bytes());
+  }
+  void forget_operands() { operands_.clear(); }
+  // The name that it was written under; empty: it does not stand there.
+  std::string written_operand(const Value* operand) const;
   // Of two places in shared memory the one that was not taken last.
   std::string turned_memory(const Op& op, int64_t bytes);
   // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
@@ -137,9 +146,10 @@ class Emitter {
   // Those that share the reduction's barriers, in order; empty: not known yet.
   std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
   Sweeps& sweeps() { return sweeps_; }
-  // Loads that stand already at the beginning of their loop's turn.
-  void set_loaded(const Op* load) { loaded_.insert(load); }
-  bool is_loaded(const Op& load) const { return loaded_.count(&load) != 0; }
+  // Ops that stand in the text before their place.
+  void set_written(const Op* op) { written_.insert(op); }
+  // Whether the value stands in the text, or waits for its first use.
+  bool is_known(const Value* value) const { return names_.count(value) != 0 || sweeps_.waits(value); }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
   void close(const char* behind = "") {
@@ -173,7 +183,9 @@ class Emitter {
   std::set<std::string> headers_;
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, Ring> rings_;
-  std::set<const Op*> loaded_;
+  std::set<const Op*> written_;
+  std::vector<std::pair<const Value*, std::string>> operands_;  // of products, in shared memory
+  int64_t operand_bytes_ = 0;
   Sweeps sweeps_;
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
   std::unordered_map<const Op*, std::vector<const Op*>> runs_;

@@ -2,6 +2,7 @@
 #include "cuda/mma_plan.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "ir/walk.h"
 
@@ -57,12 +58,36 @@ int64_t most_together(const Block& block, F of) {
   return std::max(own, most);
 }
 
+// Elements that warps read from shared memory for the products of a block, and write there. Those of a loop
+// count for some turns, and of a product that leaves warps idle for these too.
+int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel& kernel) {
+  constexpr int64_t turns = 8;
+  std::unordered_set<const Value*> written;
+  int64_t all = 0;
+  for (const auto& op : block.ops) {
+    const bool loops = op->is("for") || op->is("loop");
+    for (const auto& region : op->regions) all += (loops ? turns : 1) * traffic(*region, staging, kernel);
+    if (!op->is("mma") || !staging.instruction(*op)) continue;
+    const MmaPlan plan = mma_plan(op->type(2).shape, kernel.warps, kernel.multiplies_by_rows(*op));
+    for (size_t i = 0; i < 2; ++i) {
+      const MmaOperand operand = mma_operand(op->operands[i]);
+      const Op* made = operand.value->definition;
+      const bool computed = made && !made->is("load"), in_registers = i == 0 && computed && plan.warps_n == 1;
+      if (in_registers && !operand.turned) continue;
+      const int64_t elements = element_count(operand.value->type.shape);
+      all += elements * (i == 0 ? plan.warps_n : plan.warps_m) * kernel.warps / (plan.warps_m * plan.warps_n);
+      if (computed && written.insert(operand.value).second) all += elements;
+    }
+  }
+  return all;
+}
+
 }  // namespace
 
 MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   MmaKernel kernel;
   int64_t most_rows = 0, most = 0;
-  bool halves = false;
+  bool halves = false, reduces = false;
   // Of sums that leave fewer registers for fragments each counts more.
   const auto sums = [&](const Op& mma) {
     const MmaInstruction* instruction = staging.instruction(mma);
@@ -70,7 +95,7 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   };
   walk(function.body(), [&](const Op& op) {
     // Products of products, and reductions beside them, want rows.
-    if (op.is("reduce_sum") || op.is("reduce_max")) kernel.by_rows = true;
+    if (op.is("reduce_sum") || op.is("reduce_max")) kernel.by_rows = reduces = true;
     if (!op.is("mma") || !staging.instruction(op)) return;
     kernel.any = true;
     most_rows = std::max(most_rows, op.type(2).shape[0]);
@@ -90,10 +115,17 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   // rows where their sums would leave too few registers for fragments.
   constexpr int64_t most_registers = 208;
   const int rows = of_rows > most_registers ? 16 : 32;
-  const int64_t wanted = kernel.by_rows ? most_rows / rows : most / 4096;
-  while (kernel.warps < MmaKernel::most_warps && kernel.warps * 2 <= std::max<int64_t>(wanted, 4))
-    kernel.warps *= 2;
-  return kernel;
+  const auto set_warps = [](MmaKernel& of, int64_t wanted) {
+    while (of.warps < MmaKernel::most_warps && of.warps * 2 <= std::max<int64_t>(wanted, 4)) of.warps *= 2;
+  };
+  MmaKernel grid{true, false, 1};
+  set_warps(kernel, kernel.by_rows ? most_rows / rows : most / 4096);
+  set_warps(grid, most_together(function.body(), sums) / 4096);
+  if (!kernel.by_rows || reduces) return kernel;
+  // A tenth less at least: it has more barriers.
+  const int64_t of_grid = traffic(function.body(), staging, grid),
+                by_rows = traffic(function.body(), staging, kernel);
+  return grid.warps >= kernel.warps && 10 * of_grid <= 9 * by_rows ? grid : kernel;
 }
 
 }  // namespace tile::cuda

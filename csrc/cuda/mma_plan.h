@@ -18,7 +18,8 @@ MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows);
 // The accumulator's layout, see mma_instruction.h.
 Layout accumulator_layout(const Shape& shape, const MmaPlan& plan);
 
-// Of a kernel: whether it multiplies on tensor cores at all, and by rows; how many warps suit it.
+// Of a kernel: whether it multiplies on tensor cores at all, and by rows; how many warps suit it. Products of
+// products are by rows, unless a grid of warps moves clearly less between shared memory and registers.
 struct MmaKernel {
   static constexpr int most_warps = 8;
   bool any = false, by_rows = false;

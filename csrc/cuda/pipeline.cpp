@@ -236,7 +236,7 @@ void StagedLoop::begin_turn() {
     const Value* value = loads_[i]->results[0];
     emitter_.line(*loads_[i], str("const ", emitter_.type(value->type, emitter_.layout_of(value)), " ",
                                   emitter_.name(value), " = ", next_[i], ";"));
-    emitter_.set_loaded(loads_[i]);
+    emitter_.set_written(loads_[i]);
   }
   if (loads_.empty()) return;
   const std::string next = declare_index(1);

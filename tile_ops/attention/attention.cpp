@@ -212,7 +212,7 @@ bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, c
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 TileSize turned_tile_size(const Tensor& query, const Problem& p) {
   if (p.depth <= 64) return {32, 128, 64};
-  constexpr int needed = 144 * 1024;  // tiles of key, value and scores, two each of query and grad_out
+  constexpr int needed = 160 * 1024;  // tiles of key and value, two of scores, two each of query and grad_out
   const int depth = gpu_depth(query, p.depth);
   return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, depth}
                                                                : TileSize{32, 64, depth};
@@ -226,9 +226,11 @@ bool run_turned(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, 
                 Tensor& grad_query, Tensor& grad_key, Tensor& grad_value) {
   const TileSize tile = turned_tile_size(query, p);
   const bool adds = grad_query.defined() && !wants_fixed_order();
-  const OptionalTensor sums =
-      adds ? OptionalTensor(at::empty(query.sizes(), top.options()).zero_()) : std::nullopt;
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const OptionalTensor sums =
+      adds ? OptionalTensor(
+                 at::empty({p.batch, p.heads, row_tiles, tile.rows * tile.depth}, top.options()).zero_())
+           : std::nullopt;
   const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, top.options()),
                delta = at::empty_like(shift);
   if (shift.numel())

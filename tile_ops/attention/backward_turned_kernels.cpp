@@ -28,6 +28,15 @@ class TurnedScores {
   std::optional<View> bias_;  // numbers; a mask is in seen_
 };
 
+// Blocks of 8 x 8 one behind the other: what a warp adds to memory at once is then in a row.
+constexpr int side = 8;
+Tile in_blocks(const Tile& sum, int rows, int depth) {
+  return sum.reshape({rows / side, side, depth / side, side}).permute({0, 2, 1, 3}).reshape({rows * depth});
+}
+Tile out_of_blocks(const Tile& sum, int rows, int depth) {
+  return sum.reshape({rows / side, depth / side, side, side}).permute({0, 2, 1, 3}).reshape({rows, depth});
+}
+
 }  // namespace
 
 void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
@@ -45,8 +54,8 @@ void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array
 
 void backward_rounded(Array sums, Array grad_query, int rows, int depth) {
   Tile i = bid(0), head = bid(1), batch = bid(2);
-  Tile sum = sums[{batch, head}].tiled_view({rows, depth}).load({i, 0});
-  grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, sum);
+  Tile sum = sums[{batch, head, i}].tiled_view({rows * depth}).load({0});
+  grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, out_of_blocks(sum, rows, depth));
 }
 
 void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
@@ -77,7 +86,9 @@ void backward_turned(Array query, Array key, Array value, std::optional<Array> b
       }
       Tile grad_score = (p * fma(grad_p, factor, row_of(delta, i))).astype(operand);
       if (grad_key) sum_key = mma(grad_score, q, sum_key);
-      if (sums) head_of(*sums).atomic_add({i, 0}, mma(grad_score.t(), k, zeros(query_tile, f32)));
+      if (!sums) continue;
+      Tile sum = mma(grad_score.t(), k, zeros(query_tile, f32));
+      (*sums)[{batch, head, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
     }
   }
   if (grad_key) (*grad_key)[{batch, key_head}].tiled_view(key_tile).store({j, 0}, sum_key);

@@ -99,8 +99,8 @@ void backward_query(Array query, Array key, Array value, std::optional<Array> bi
 void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
                    std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
                    Tile scale, int rows, int depth);
-// A block has a tile of keys. With sums, float32 zeros of the shape of query, it adds its part of the
-// gradient of query there, in no fixed order; they are rounded afterwards.
+// A block has a tile of keys. With sums, float32 zeros [batch, heads, row tiles, rows * depth], it adds its
+// part of the gradient of query there, in no fixed order; they are rounded afterwards.
 void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
                      std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
                      std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,

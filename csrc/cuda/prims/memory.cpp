@@ -37,7 +37,6 @@ void emit_load_scalar(Emitter& emitter, const Op& op) {
                          line_number(op), ")"));
 }
 void emit_load(Emitter& emitter, const Op& op) {
-  if (emitter.is_loaded(op)) return;
   if (const Staged* staged = emitter.staging().of(op)) return emit_staged_load(emitter, *staged);
   if (op.results[0]->type.is_scalar()) return emit_load_scalar(emitter, op);
   const Layout& layout = emitter.plan().access(op);

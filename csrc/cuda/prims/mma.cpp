@@ -32,35 +32,99 @@ int neighbours(const Layout& layout, int count) {
   return count;
 }
 
-// An operand of the tensor cores: where it stands, and whether something was written there just now.
-struct Place {
-  std::string text;
-  bool written = false;
+// An operand of the tensor cores.
+struct Operand {
+  const Value* value;
+  bool turned;           // as it is read
+  const Staged* staged;  // null: it was computed
+  bool in_registers;     // of 16 bits, sums stand as a left operand's fragments do
+  int64_t bytes() const { return element_count(value->type.shape) * info(value->type.dtype).bytes; }
 };
-Place place_of(Emitter& emitter, const Op& op, size_t i, const MmaPlan& plan, int64_t& bytes) {
-  const MmaOperand operand = mma_operand(op.operands[i]);
-  const Op* load = operand.value->definition;
-  if (const Staged* staged = load ? emitter.staging().of(*load) : nullptr) {
-    const std::string name = emitter.name(operand.value);
-    return {operand_text(i, str("decltype(", name, ")"), operand.turned != staged->turned, name)};
-  }
-  const Value* value = operand.value;
-  const Type& type = value->type;
-  const Layout& layout = emitter.layout_of(value);
-  const MmaPlan rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
-  // Of 16 bits, sums stand as a left operand's fragments do.
-  const int bytes_each = info(type.dtype).bytes;
-  if (i == 0 && bytes_each == 2 && !operand.turned && plan.warps_n == 1 &&
-      layout == accumulator_layout(type.shape, rows))
-    return {str("RegisterLeft<", type.dtype, ", ", emitter.layout(layout), ">{", emitter.name(value), "}")};
-  const std::string name = emitter.temporary();
+Operand operand_of(const Emitter& emitter, const Op& op, size_t i) {
+  const MmaOperand read = mma_operand(op.operands[i]);
+  const Type& type = read.value->type;
+  const Op* load = read.value->definition;
+  const Staged* staged = load ? emitter.staging().of(*load) : nullptr;
+  if (staged) return {read.value, read.turned != staged->turned, staged, false};
+  const MmaPlan plan = emitter.plan().mma(op),
+                rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
+  const bool as_fragments = i == 0 && info(type.dtype).bytes == 2 && !read.turned && plan.warps_n == 1 &&
+                            emitter.layout_of(read.value) == accumulator_layout(type.shape, rows);
+  return {read.value, read.turned, nullptr, as_fragments};
+}
+
+bool is_written(const Emitter& emitter, const Operand& operand) {
+  return !emitter.written_operand(operand.value).empty();
+}
+bool must_write(const Emitter& emitter, const Operand& operand) {
+  return !operand.staged && !operand.in_registers && !is_written(emitter, operand);
+}
+void write(Emitter& emitter, const Op& op, const Operand& operand) {
+  const Type& type = operand.value->type;
+  const int together = neighbours(emitter.layout_of(operand.value), std::max(4 / info(type.dtype).bytes, 1));
+  const std::string tile = emitter.name(operand.value), name = emitter.temporary();
+  const int64_t offset = emitter.take_operand(op, operand.value, operand.bytes(), name);
   emitter.line(op, str("const SharedTile<", type.dtype, ", ", type.shape[0], ", ", type.shape[1], "> ", name,
-                       " = {shared_memory() + ", bytes, "};"));
-  bytes += element_count(type.shape) * bytes_each;
-  emitter.need_shared(op, bytes);
-  emitter.line(op, str("write_tile<", neighbours(layout, std::max(4 / bytes_each, 1)), ">(", name, ", ",
-                       emitter.name(value), ", ", line_number(op), ");"));
-  return {operand_text(i, str("decltype(", name, ")"), operand.turned, name), true};
+                       " = {shared_memory() + ", offset, "};"));
+  emitter.line(op, str("write_tile<", together, ">(", name, ", ", tile, ", ", line_number(op), ");"));
+}
+
+// Whether a value stands in the text, or follows element by element from what does.
+bool follows(const Emitter& emitter, const Block& block, const Value* value) {
+  const Op* made = value->definition;
+  if (emitter.is_known(value) || (made && made->is("constant"))) return true;
+  return made && made->parent == &block && made->traits().elementwise &&
+         std::all_of(made->operands.begin(), made->operands.end(),
+                     [&](const Value* operand) { return follows(emitter, block, operand); });
+}
+void make_known(Emitter& emitter, const Value* value) {
+  const Op* made = value->definition;
+  if (emitter.is_known(value) || made->is("constant")) return;
+  for (const Value* operand : made->operands) make_known(emitter, operand);
+  emitter.op(*made);
+  emitter.set_written(made);
+}
+
+// Writes what the product reads from shared memory and is not there, and with it what later products of the
+// block do, as far as it is known: one barrier serves them all.
+void write_operands(Emitter& emitter, const Op& op) {
+  const auto missing = [&](const Op& product) {
+    std::vector<Operand> all;
+    for (size_t i = 0; i < 2; ++i)
+      if (const Operand each = operand_of(emitter, product, i); must_write(emitter, each))
+        all.push_back(each);
+    if (all.size() == 2 && all[0].value == all[1].value) all.pop_back();
+    return all;
+  };
+  const auto bytes_of = [](const std::vector<Operand>& all) {
+    int64_t bytes = 0;
+    for (const Operand& each : all) bytes += each.bytes();
+    return bytes;
+  };
+  if (missing(op).empty()) return;
+  if (!emitter.has_room_for(bytes_of(missing(op)))) emitter.forget_operands();
+  for (const Operand& each : missing(op)) write(emitter, op, each);
+  bool later = false;
+  for (const auto& other : op.parent->ops) {
+    if (later && other->is("mma") && emitter.staging().instruction(*other))
+      for (const Operand& each : missing(*other))
+        if (emitter.has_room_for(each.bytes()) && follows(emitter, *op.parent, each.value)) {
+          make_known(emitter, each.value);
+          write(emitter, *other, each);
+        }
+    later = later || other.get() == &op;
+  }
+  emitter.synchronize(op);
+}
+
+std::string place_text(Emitter& emitter, const Op& op, size_t i) {
+  const Operand operand = operand_of(emitter, op, i);
+  if (operand.in_registers)
+    return str("RegisterLeft<", operand.value->type.dtype, ", ",
+               emitter.layout(emitter.layout_of(operand.value)), ">{", emitter.name(operand.value), "}");
+  const std::string name =
+      operand.staged ? emitter.name(operand.value) : emitter.written_operand(operand.value);
+  return operand_text(i, str("decltype(", name, ")"), operand.turned, name);
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
@@ -69,19 +133,19 @@ void emit_mma(Emitter& emitter, const Op& op) {
   const MmaPlan plan = emitter.plan().mma(op);
   const Layout layout = accumulator_layout(op.type(2).shape, plan);
   const std::string to = emitter.in_layout(op, op.operands[2], layout);
-  int64_t bytes = 0;
-  const Place left = place_of(emitter, op, 0, plan, bytes), right = place_of(emitter, op, 1, plan, bytes);
-  const bool written = left.written || right.written;
-  if (written) emitter.synchronize(op);
+  write_operands(emitter, op);
+  const std::string left = place_text(emitter, op, 0), right = place_text(emitter, op, 1);
   const Ring* ring = emitter.ring_of(op.parent->parent);
   if (ring && ring->product == &op)
     return emitter.result_in(op, layout,
-                             str("mma_turn(", ring->fragments, ", ", left.text, ", ", right.text, ", ", to,
-                                 ", ", ring->copies, ", ", ring->next_turn, ", ", line_number(op), ")"));
-  emitter.result_in(op, layout,
-                    str("mma_sync<", part_text(op, plan), ">(", left.text, ", ", right.text, ", ", to, ", ",
-                        line_number(op), ")"));
-  if (written) emitter.leave_shared();
+                             str("mma_turn(", ring->fragments, ", ", left, ", ", right, ", ", to, ", ",
+                                 ring->copies, ", ", ring->next_turn, ", ", line_number(op), ")"));
+  emitter.result_in(
+      op, layout,
+      str("mma_sync<", part_text(op, plan), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
+  for (size_t i = 0; i < 2; ++i)
+    if (const Operand each = operand_of(emitter, op, i); !each.in_registers && is_written(emitter, each))
+      emitter.leave_shared();
 }
 
 // A product has its accumulator's layout.
