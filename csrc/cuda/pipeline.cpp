@@ -34,23 +34,6 @@ int64_t offset_in(const std::vector<const Staged*>& all, const Staged* one) {
   return offset;
 }
 
-// Loads of a counted loop that go to registers one turn ahead, and the ops that their addresses need: loads
-// of arrays that no one writes, in loops that carry sums: their blocks are long, and too few to hide what a
-// load takes.
-std::vector<const Op*> loads_ahead(const Emitter& emitter, const Op& loop, std::vector<const Op*>& address) {
-  constexpr int64_t most_bytes = 128;  // of a thread's registers
-  std::vector<const Op*> loads;
-  int64_t bytes = 0;
-  for (const auto& op : loop.region().ops) {
-    if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
-    if (!emitter.facts(op->operands[0]).constant || !address_ops(*op, loop.region(), address)) continue;
-    bytes += int64_t{emitter.layout_of(op->results[0]).registers()} * info(op->results[0]->type.dtype).bytes;
-    loads.push_back(op.get());
-  }
-  if (!emitter.configuration().loads_ahead || loop.results.empty() || bytes > most_bytes) loads.clear();
-  return loads;
-}
-
 }  // namespace
 
 std::string start_text(Emitter& emitter, const Op& op, size_t first) {
@@ -104,31 +87,36 @@ void emit_staged_load(Emitter& emitter, const Staged& staged) {
   emitter.synchronize(load);
 }
 
-// "const auto load = [&](parameters) { addresses; body };": the address is computed from the turn's index,
-// under names of its own.
-void StagedLoop::declare_load(const std::string& parameters, const std::vector<const Op*>& address,
-                              const std::function<void()>& body) {
-  load_ = emitter_.temporary();
-  const auto names = emitter_.names();
-  const std::string index = emitter_.temporary();
-  emitter_.define_alias(op_.region().arguments[0], index);
-  emitter_.line(op_, str("const auto ", load_, " = [&](", op_.type(0).dtype, " ", index, parameters, ") {"));
-  emitter_.indent(1);
+std::string declare_load(Emitter& emitter, const Op& loop, const std::string& parameters,
+                         const std::vector<const Op*>& address, const std::function<void()>& body) {
+  std::string load = emitter.temporary();
+  const auto names = emitter.names();
+  const std::string index = emitter.temporary();
+  emitter.define_alias(loop.region().arguments[0], index);
+  emitter.line(loop, str("const auto ", load, " = [&](", loop.type(0).dtype, " ", index, parameters, ") {"));
+  emitter.indent(1);
   std::vector<const Op*> done;
   for (const Op* needed : address) {
     if (needed->is("constant") || std::find(done.begin(), done.end(), needed) != done.end()) continue;
-    emitter_.forget(needed->results[0]);
-    emitter_.op(*needed);
+    emitter.forget(needed->results[0]);
+    emitter.op(*needed);
     done.push_back(needed);
   }
   body();
-  emitter_.indent(-1);
-  emitter_.close(";");
-  emitter_.set_names(names);
+  emitter.indent(-1);
+  emitter.close(";");
+  emitter.set_names(names);
+  return load;
 }
 
-StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
-    : emitter_(emitter), op_(op), mark_(emitter.staged_mark()) {
+std::string declare_index(Emitter& emitter, const Op& loop, int turns) {
+  const std::string index = emitter.name(loop.region().arguments[0]), next = emitter.temporary();
+  emitter.line(loop, str("const ", loop.type(0).dtype, " ", next, " = ",
+                         index_after_text(emitter, loop, index, turns), ";"));
+  return next;
+}
+
+StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(op) {
   staged_ = emitter.staging().ahead_of(op);
   const int64_t bytes = bytes_of(staged_);
   if (bytes) {
@@ -140,34 +128,15 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op)
   }
   if (stages_ < 2) staged_.clear();
   const std::string low = emitter.name(op.operands[0]), high = emitter.name(op.operands[1]);
+  if (staged_.empty()) return;
   std::vector<const Op*> address;
-  if (staged_.empty()) {
-    loads_ = loads_ahead(emitter, op, address);
-    if (loads_.empty()) return;
-    std::string parameters;
-    for (const Op* load : loads_) {
-      const Value* value = load->results[0];
-      const std::string type = emitter.type(value->type, emitter.layout_of(value));
-      next_.push_back(emitter.temporary());
-      emitter.line(*load, str(type, " ", next_.back(), ";"));
-      parameters += str(", ", type, "& ", next_.back());
-    }
-    declare_load(parameters, address, [&] {
-      for (size_t i = 0; i < loads_.size(); ++i)
-        emitter.line(*loads_[i],
-                     str(next_[i], " = ",
-                         load_text(emitter, *loads_[i], emitter.layout_of(loads_[i]->results[0])), ";"));
-    });
-    emitter.line(op, str("if (", low, " < ", high, ") ", load_, "(", low, ", ", join(next_), ");"));
-    return;
-  }
   emitter.need("shared_tile.cuh");
   const std::string memory = str("staged_memory() + ", emitter.take_staged(op, bytes * stages_), " + ");
   stage_ = emitter.temporary();
   const std::string buffer = emitter.temporary(), wanted = emitter.temporary();
   for (const Staged* staged : staged_)
     address.insert(address.end(), staged->address.begin(), staged->address.end());
-  declare_load(str(", int ", buffer, ", bool ", wanted), address, [&] {
+  load_ = declare_load(emitter, op, str(", int ", buffer, ", bool ", wanted), address, [&] {
     for (const Staged* staged : staged_) {
       const int64_t offset = offset_in(staged_, staged);
       emit_copy(emitter, *staged,
@@ -214,14 +183,6 @@ void StagedLoop::declare_fragments(const std::string& memory, int64_t bytes) {
   emitter_.set_ring(&op_, std::move(ring));
 }
 
-// "const i32 t5 = index_after<2>(…);"
-std::string StagedLoop::declare_index(int turns) {
-  const std::string index = emitter_.name(op_.region().arguments[0]), next = emitter_.temporary();
-  emitter_.line(op_, str("const ", op_.type(0).dtype, " ", next, " = ",
-                         index_after_text(emitter_, op_, index, turns), ";"));
-  return next;
-}
-
 void StagedLoop::begin_turn() {
   if (product_) {
     Ring ring = *emitter_.ring_of(&op_);
@@ -232,20 +193,10 @@ void StagedLoop::begin_turn() {
     emitter_.synchronize(op_);
     if (!copies_late()) emitter_.line(op_, copy_text());
   }
-  for (size_t i = 0; i < loads_.size(); ++i) {
-    const Value* value = loads_[i]->results[0];
-    emitter_.line(*loads_[i], str("const ", emitter_.type(value->type, emitter_.layout_of(value)), " ",
-                                  emitter_.name(value), " = ", next_[i], ";"));
-    emitter_.set_written(loads_[i]);
-  }
-  if (loads_.empty()) return;
-  const std::string next = declare_index(1);
-  emitter_.line(op_, str("if (", next, " < ", emitter_.name(op_.operands[1]), ") ", load_, "(", next, ", ",
-                         join(next_), ");"));
 }
 // No branch: copies that are not wanted write zeros where no one reads.
 std::string StagedLoop::copy_text() {
-  const std::string next = declare_index(stages_ - 1);
+  const std::string next = declare_index(emitter_, op_, stages_ - 1);
   return str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next, " < ",
              emitter_.name(op_.operands[1]), ");");
 }
@@ -259,7 +210,6 @@ void StagedLoop::end() {
     emitter_.line(op_, "copy_async_wait<0>();");
     emitter_.synchronize(op_);
   }
-  emitter_.release_staged(mark_);
 }
 
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// Text of tiles that are staged in shared memory, and of loops that load them some turns ahead.
+// Text of tiles that are staged in shared memory for products, and of loops that load them some turns ahead.
 #pragma once
 #include <functional>
 
@@ -15,6 +15,14 @@ std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 
 // "index_after<2>(v3, v1, v2)": the index some turns behind this one of a counted loop, or its end.
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns);
+
+// "const auto load = [&](i32 index, parameters) { addresses; body };" of a counted loop, and its name: the
+// addresses of a turn are computed from its index, under names of their own.
+std::string declare_load(Emitter& emitter, const Op& loop, const std::string& parameters,
+                         const std::vector<const Op*>& address, const std::function<void()>& body);
+
+// "const i32 t5 = index_after<2>(…);", of the turn some turns behind this one.
+std::string declare_index(Emitter& emitter, const Op& loop, int turns);
 
 // "Part<bf16, 64, 4, 8, 2, 2>", of operands that differ "Part<Mixed<i8, u8>, …>": of a warp in a product;
 // "SharedLeft<tile type, false>{tile}": its operand i.
@@ -39,9 +47,6 @@ class StagedLoop {
  private:
   Emitter& emitter_;
   const Op& op_;
-  void declare_load(const std::string& parameters, const std::vector<const Op*>& address,
-                    const std::function<void()>& body);
-  std::string declare_index(int turns);  // of the turn some turns behind this one
   std::string copy_text();
   void declare_fragments(const std::string& memory, int64_t bytes);
   // Behind the last reads of a turn, while the tensor cores are still at work; two buffers leave no time for
@@ -49,9 +54,6 @@ class StagedLoop {
   bool copies_late() const { return stages_ > 2; }
   const Op* product_ = nullptr;  // of a loop of products alone
   std::vector<const Staged*> staged_;
-  std::vector<const Op*> loads_;
-  std::vector<std::string> next_;  // variables of the turn to come, one a load
-  int64_t mark_ = 0;
   int stages_ = 0;
   std::string load_, stage_;
 };

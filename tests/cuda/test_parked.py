@@ -1,11 +1,12 @@
-"""Tiles that a loop carries in shared memory, because registers are short."""
+"""What a loop keeps in shared memory because registers are short: tiles that it carries, and loads of its next turn."""
 
 import emulate
 import pytest
 import tile_ops
 import torch
 from prims.test_structured import DTYPES
-from test_shapes import kernel
+from prims.test_products import TORCH
+from test_shapes import kernel, same_on_both
 
 COLUMNS, ROWS = 8192, 3
 WIDE = {"f64", "i64"}  # of which half as many sums stand in as many registers
@@ -65,3 +66,29 @@ def test_of_layer_norm_the_sum_for_the_bias():
     text = text_of(torch.ops.tile.layer_norm_backward, w, w, statistic, statistic, [True] * 3)
     assert text.count("  Parked<") == 1 and "norm_backward_columns" not in text
     assert "Parked<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
+@pytest.mark.parametrize("rows, columns, ahead",
+                         [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
+def test_loads_of_the_next_turn(dtype, rows, columns, ahead):
+    """Six tiles a turn, which registers have no room for; vectors that an edge cuts in two are loaded as they are wanted."""
+    names, shape = "abcdef", "[1, 4096]"
+    pad = "0.0" if dtype[0] in "fb" else "0"
+    loads = "\n".join(f"""  %x{n}: {dtype}{shape} = load %{n}, %j, %z {{pad={pad}, shape={shape}, steps={shape}}}
+  %y{n}: {dtype}{shape} = mul %x{n}, %x{n}""" for n in names)
+    sums = "\n".join(f"  %s{i + 1}: {dtype}{shape} = add %s{i}, %y{n}" for i, n in enumerate(names))
+    text = kernel([(dtype, 2)] * 7, f"""%high: i32 = dim %a {{axis=0}}
+%one: i32 = constant {{dtype=i32, value=1}}
+%zero: {dtype} = constant {{dtype={dtype}, value={pad}}}
+%none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
+%r: {dtype}{shape} = for %z, %high, %one, %none (%j: i32, %s0: {dtype}{shape}) {{
+{loads}
+{sums}
+  yield %s6
+}}
+store %g, %r, %z, %z {{steps={shape}}}""")
+    arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in names]
+    launch = (text, (1, 1, 1), [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
+    assert ("AheadTile<" in emulate.Case(*launch).program["text"]) == ahead
+    same_on_both([launch])

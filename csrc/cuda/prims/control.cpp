@@ -1,6 +1,7 @@
 // Loops and branches. Carried values are variables of the loop's results; the region's arguments are names of
 // the same variables.
 #include "cuda/emitter.h"
+#include "cuda/loads_ahead.h"
 #include "cuda/lowering.h"
 #include "cuda/parked.h"
 #include "cuda/pipeline.h"
@@ -51,7 +52,10 @@ void emit_for(Emitter& emitter, const Op& op) {
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
   const std::string index = emitter.name(body.arguments[0]);
   emitter.wait_for_readers(op);
-  StagedLoop ahead(emitter, op);
+  const int64_t mark = emitter.staged_mark();
+  StagedLoop staged(emitter, op);
+  std::optional<LoadsAhead> loads;
+  if (!staged.waits()) loads.emplace(emitter, op);
   const std::optional<Constant> step = constant_of(op.operands[2]);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
                        "; ", index, " < ", emitter.name(op.operands[1]), "; ",
@@ -59,15 +63,17 @@ void emit_for(Emitter& emitter, const Op& op) {
                                                   : index + " = " + index_after_text(emitter, op, index, 1),
                        ") {"));
   emitter.indent(1);
-  ahead.begin_turn();
+  staged.begin_turn();
+  if (loads) loads->begin_turn();
   emitter.block(body);
-  ahead.end_turn();
+  staged.end_turn();
   // Readers of this turn meet the next one at a barrier, or here.
-  if (ahead.waits()) emitter.was_synchronized();
+  if (staged.waits()) emitter.was_synchronized();
   emitter.wait_for_readers(op);
   emitter.indent(-1);
   emitter.close();
-  ahead.end();
+  staged.end();
+  emitter.release_staged(mark);
   parked.end();
 }
 
