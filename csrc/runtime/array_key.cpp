@@ -1,6 +1,7 @@
 // Unit axis, alignment and whole vectors of an array.
 #include "runtime/array_key.h"
 
+#include "runtime/kernel.h"
 #include "support/text.h"
 
 namespace tile {
@@ -13,8 +14,8 @@ struct Facts {
   bool aligned = false, whole = false, small = false;
 };
 
-// One loop: every launch asks for each of its arrays.
-Facts facts_of(const ArrayArgument& array) {
+// One loop, and no call: every launch asks for each of its arrays.
+[[gnu::always_inline]] inline Facts facts_of(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
   Facts facts;
   uint64_t offsets = reinterpret_cast<uint64_t>(array.data), strides = 0, sizes = 0, unit_size = 1;
@@ -43,9 +44,7 @@ Facts facts_of(const ArrayArgument& array) {
   return facts;
 }
 
-}  // namespace
-
-uint64_t key_word(const ArrayArgument& array) {
+[[gnu::always_inline]] inline uint64_t word_of(const ArrayArgument& array) {
   const uint64_t word = static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << 8 |
                         static_cast<uint64_t>(array.device) << 16;
   if (array.device == DeviceKind::cpu) return word;
@@ -53,6 +52,11 @@ uint64_t key_word(const ArrayArgument& array) {
   return word | static_cast<uint64_t>(facts.unit + 1) << 24 | static_cast<uint64_t>(facts.aligned) << 32 |
          static_cast<uint64_t>(facts.whole) << 33 | static_cast<uint64_t>(facts.small) << 34;
 }
+
+}  // namespace
+
+uint64_t key_word(const ArrayArgument& array) { return word_of(array); }
+void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) { key.add(word_of(array)); }
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
   if (array.device == DeviceKind::cpu) return;
