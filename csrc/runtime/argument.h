@@ -27,7 +27,8 @@ struct ArrayArgument {
   DeviceKind device = DeviceKind::cpu;
   int device_index = 0;
   bool scalars = false;  // no access takes neighbours: a GPU's text need not know of whole vectors
-  std::array<int64_t, max_array_rank> sizes{}, strides{};  // strides in elements; may be 0 or negative
+  // Those of `rank` axes are set: each launch makes some of these. Strides in elements; may be 0 or negative.
+  std::array<int64_t, max_array_rank> sizes, strides;
 };
 
 struct ScalarArgument {
@@ -58,11 +59,11 @@ using Argument = std::variant<ArrayArgument, ScalarArgument>;
 
 // One of them where it lies already; the other pointer is null.
 struct ArgumentRef {
-  ArgumentRef() = default;
-  ArgumentRef(const ArrayArgument& value) : array(&value) {}
-  ArgumentRef(const ScalarArgument& value) : scalar(&value) {}
-  const ArrayArgument* array = nullptr;
-  const ScalarArgument* scalar = nullptr;
+  ArgumentRef() {}  // not set
+  ArgumentRef(const ArrayArgument& value) : array(&value), scalar(nullptr) {}
+  ArgumentRef(const ScalarArgument& value) : array(nullptr), scalar(&value) {}
+  const ArrayArgument* array;
+  const ScalarArgument* scalar;
 };
 using ArgumentRefs = std::span<const ArgumentRef>;
 
@@ -99,6 +100,10 @@ class LaunchKey {
            std::equal(few_.begin(), few_.begin() + count_, other.few_.begin()) && more_ == other.more_;
   }
   size_t hash() const { return hash_; }
+
+  // An array that was added, and what of its word its layout says: the next often lies like it.
+  const ArrayArgument* seen = nullptr;
+  uint64_t seen_word = 0;
 
  private:
   uint64_t hash_ = 0x9e3779b97f4a7c15ull;
