@@ -17,19 +17,14 @@ using Numbers = c10::SmallVector<int, few>;
 
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
-  c10::SmallVector<c10::MaybeOwned<at::Tensor>, few> tensors;  // borrowed from the values, but of lists
+  c10::SmallVector<const at::Tensor*, few> tensors;  // in the values
   Numbers& begin;
   c10::SmallVector<bool, few>& is_list;
   Flat(Numbers& begins, c10::SmallVector<bool, few>& lists) : begin(begins), is_list(lists) {
     begin.push_back(0);
   }
   void add(const IValue& value) {
-    if (value.isTensor())
-      tensors.push_back(c10::MaybeOwned<at::Tensor>::borrowed(value.toTensor()));
-    else
-      for_each_tensor(value, [&](const at::Tensor& tensor) {
-        tensors.push_back(c10::MaybeOwned<at::Tensor>::owned(at::Tensor(tensor)));
-      });
+    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(&tensor); });
     begin.push_back(static_cast<int>(tensors.size()));
     is_list.push_back(value.isList());
   }
@@ -116,6 +111,7 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
 }
 
 struct OperatorNode final : ag::Node {
+  OperatorNode() {}  // else all of it is made zero first
   NodeLayout layout;
   // For each argument, flat; empty where the gradient does not name the value, and altogether where it names
   // none.
@@ -257,12 +253,18 @@ bool in_graph(const at::Tensor& tensor) {
   return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
 }
 
+// _fw_grad, which is a call, only where there may be one: a view has that of its base.
+bool has_forward_gradient(const at::Tensor& tensor) {
+  const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
+  return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
+}
+
 // Whether a tensor requires grad. Forward mode is refused.
 bool requires_grad(const OperatorRecord& op, const IValue* arguments) {
   bool some = false;
   for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
     if (!in_graph(tensor)) return;
-    if (tensor._fw_grad(0).defined())
+    if (has_forward_gradient(tensor))
       raise(op.body->name, ErrorKind::unsupported,
             "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
     some |= tensor.requires_grad();
@@ -301,11 +303,10 @@ struct AutogradKernel final : c10::OperatorKernel {
     NodeLayout& layout = node ? node->layout : unused;
     Flat inputs(layout.argument_begin, layout.argument_is_list);
     for (const IValue& value : arguments) inputs.add(value);
-    ag::edge_list edges;
-    edges.reserve(inputs.tensors.size());
-    for (const auto& tensor : inputs.tensors)
-      edges.push_back(in_graph(*tensor) && tensor->requires_grad() ? ag::impl::gradient_edge(*tensor)
-                                                                   : ag::Edge());
+    ag::edge_list edges(inputs.tensors.size());
+    for (size_t i = 0; i < edges.size(); ++i)
+      if (const at::Tensor& tensor = *inputs.tensors[i]; in_graph(tensor) && tensor.requires_grad())
+        edges[i] = ag::impl::gradient_edge(tensor);
     base->set_next_edges(std::move(edges));
 
     if (node) {

@@ -121,18 +121,16 @@ torch::CppFunction boxed_kernel(A&&... arguments) {
 }
 
 // Calls f(tensor) for each tensor of a boxed value: itself, the elements of a list, undefined where an
-// optional is None.
+// optional is None. The references last as long as the value.
 template <class F>
 void for_each_tensor(const c10::IValue& value, F f) {
   if (value.isTensor()) {
     f(value.toTensor());
   } else if (!value.isList()) {
     return;
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) f(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-      f(tensor ? *tensor : at::Tensor());
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    static const at::Tensor undefined;
+    for (const c10::IValue& each : value.toListRef()) f(each.isTensor() ? each.toTensor() : undefined);
   }
 }
 // The same for each tensor among an operator's arguments: f(tensor).
