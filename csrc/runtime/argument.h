@@ -80,12 +80,12 @@ class LaunchKey {
     std::copy_n(other.few_.begin(), count_, few_.begin());
   }
   LaunchKey& operator=(const LaunchKey&) = delete;
-  void add(uint64_t word) {
+  [[gnu::always_inline]] void add(uint64_t word) {
     hash_ = (hash_ ^ word) * 0xff51afd7ed558ccdull, hash_ ^= hash_ >> 32;
     if (count_ < few_.size()) [[likely]]
       few_[count_++] = word;
     else
-      more_.push_back(word);
+      spill(word);
   }
   void add_text(std::string_view text) {
     add(text.size());
@@ -106,6 +106,8 @@ class LaunchKey {
   uint64_t seen_word = 0;
 
  private:
+  [[gnu::noinline]] void spill(uint64_t word) { more_.push_back(word); }
+
   uint64_t hash_ = 0x9e3779b97f4a7c15ull;
   uint32_t count_ = 0;
   std::array<uint64_t, 24> few_;  // the first count_ are set: keys are made at every launch

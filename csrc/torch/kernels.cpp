@@ -35,17 +35,17 @@ void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Devic
 }
 // That of all tensors; none: there is no tensor.
 std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
-  std::optional<at::Device> device;
+  const at::Tensor* first = nullptr;
   bool same = true;
   for_each_tensor(op, values, [&](const at::Tensor& tensor) {
     if (!tensor.defined()) return;
-    if (device)
-      same &= tensor.device() == *device;
-    else
-      device = tensor.device();
+    if (!first) first = &tensor;
+    same &= tensor.device() == first->device();
   });
+  if (!first) return std::nullopt;
+  const at::Device device = first->device();
   if (!same) [[unlikely]]
-    fail_devices(op, values, *device);
+    fail_devices(op, values, device);
   return device;
 }
 
