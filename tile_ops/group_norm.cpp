@@ -109,9 +109,9 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   const Merged merged = merged_tile(images, groups);
   const Parts split = images.split(merged, most_parts);
   const at::Tensor means = at::empty({images.images, split.blocks, images.channels}, problem.mean.options());
-  const at::Tensor squares = at::empty_like(means);
-  const at::Tensor centers = problem.per_channel(images.images), scales = at::empty_like(centers),
-                   shifts = at::empty_like(centers);
+  const at::Tensor squares = result_like(means);
+  const at::Tensor centers = problem.per_channel(images.images), scales = result_like(centers),
+                   shifts = result_like(centers);
   const Grid parts{split.blocks, images.tiles().y, images.images};
   const auto tiles = static_cast<int>(split.tiles);
   if (images.on_gpu)
@@ -211,7 +211,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const Parts split = images.split(merged, most_parts / 2), walks = images.walks();
   const at::Tensor parts_d =
       at::empty({n, split.blocks, images.channels}, problem.mean.options().dtype(at::kDouble));
-  const at::Tensor parts = at::empty_like(parts_d);
+  const at::Tensor parts = result_like(parts_d);
   // SiLU's gradient, as by torch's two operators; not where gradients of parameters are wider.
   const bool rounded = !problem.weight || problem.weight->scalar_type() == problem.input.scalar_type();
   const auto launch = [&](auto& kernel, const Grid& grid, const auto&... its_own) {
@@ -272,7 +272,7 @@ const auto group_norm_ =
           if (activation != "none" && activation != "silu")
             fail(ErrorKind::value, "activation is '", activation, "'; it must be 'none' or 'silu'");
           check_parameters(weight, bias, input, {channels}, "the channels of 'input' are");
-          return at::empty_like(input);
+          return result_like(input);
         })
         .saved_outputs([](const at::Tensor& input, int64_t num_groups, const Optional&, const Optional&,
                           double, const std::string&) {
@@ -299,7 +299,7 @@ const auto group_norm_backward_ =
         .outputs([](const at::Tensor&, const at::Tensor& input, int64_t, const Optional& weight,
                     const Optional& bias, const std::string&, const at::Tensor&, const at::Tensor&,
                     std::array<bool, 3> output_mask) {
-          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(),
+          return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));
         })

@@ -66,7 +66,7 @@ const auto layer_norm =
                     const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias, double) {
           check_norm_input(input, normalized_shape);
           check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
-          return at::empty_like(input);
+          return result_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
                           const std::optional<at::Tensor>&, const std::optional<at::Tensor>&, double) {
@@ -78,9 +78,9 @@ const auto layer_norm =
                 at::Tensor& out, const std::optional<at::Tensor>& mean,
                 const std::optional<at::Tensor>& rstd) {
           const std::optional<at::Tensor> weights = flat_parameter(weight), biases = flat_parameter(bias);
-          std::vector<at::Tensor> statistics;
-          if (mean) statistics = {*mean, *rstd};
-          on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
+          TensorPointers statistics;
+          if (mean) statistics = {&*mean, &*rstd};
+          on_norm_rows(normalized_shape.size(), {&out, &input}, statistics, [&](Rows& views, RowTile tile) {
             const auto statistic = [&](size_t k) {
               return mean ? std::optional(views.view(k)) : std::nullopt;
             };
@@ -104,7 +104,7 @@ const auto layer_norm_backward =
         .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef,
                     const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
                     const at::Tensor&, const at::Tensor&, std::array<bool, 3> output_mask) {
-          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(),
+          return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));
         })

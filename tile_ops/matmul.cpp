@@ -192,8 +192,8 @@ const auto matmul_backward =
                     const std::string&, double, const optional<Tensor>&,
                     const optional<Tensor>& residual_like, std::array<bool, 4> wanted) {
           return std::tuple(
-              wanted[0] ? at::empty_like(input) : Tensor(), wanted[1] ? at::empty_like(other) : Tensor(),
-              wanted[2] ? at::empty_like(*bias) : Tensor(),
+              wanted[0] ? result_like(input) : Tensor(), wanted[1] ? result_like(other) : Tensor(),
+              wanted[2] ? result_like(*bias) : Tensor(),
               wanted[3] ? at::empty_symint(residual_like->sym_sizes(), residual_like->options()) : Tensor());
         })
         .run([](const Tensor& grad_out, const Tensor& input, const Tensor& other, const optional<Tensor>&,
@@ -233,9 +233,8 @@ const auto matmul_double_backward =
             fail(ErrorKind::unsupported, "double backward of tile::matmul with activation ", activation,
                  " is not implemented; apply the activation outside of matmul");
           const Tensor none;
-          return std::tuple(wanted[0] ? at::empty_like(grad_out) : none,
-                            wanted[1] ? at::empty_like(input) : none,
-                            wanted[2] ? at::empty_like(other) : none, none, none, none);
+          return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
+                            wanted[2] ? result_like(other) : none, none, none, none);
         })
         .run([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
                 const optional<Tensor>& to_bias, const optional<Tensor>& to_residual, const Tensor& grad_out,

@@ -178,10 +178,10 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
 }
 
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
-  std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
+  const c10::SymIntArrayRef whole = input.sym_sizes();
+  c10::SmallVector<c10::SymInt, 5> sizes(whole.begin(), whole.end());
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return at::empty_symint(sizes,
-                          input.options().dtype(wide ? at::kDouble : compute_dtype(input.scalar_type())));
+  return result_like(input, sizes, wide ? at::kDouble : compute_dtype(input.scalar_type()));
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {
@@ -216,11 +216,11 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
 void norm_backward(const NormBackward& call) {
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
   // Without grad_input its place in the views is taken by the input, which is then only read.
-  std::vector<at::Tensor> statistics{call.rstd};
-  if (call.mean) statistics.push_back(*call.mean);
+  TensorPointers statistics{&call.rstd};
+  if (call.mean) statistics.push_back(&*call.mean);
   at::Tensor parts_w, parts_b;
   on_norm_rows(
-      call.axes, {call.grad_input.value_or(call.input), call.grad_out, call.input}, statistics,
+      call.axes, {call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input}, statistics,
       [&](Rows& views, RowTile tile) {
         const int axis = views.transposed() ? 0 : 1;
         const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));

@@ -24,27 +24,33 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 // The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only
 // read), as columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
+using TensorPointers = c10::SmallVector<const at::Tensor*, 4>;
 template <class F>
-void on_norm_rows(size_t axes, std::vector<at::Tensor> tensors, const std::vector<at::Tensor>& statistics,
-                  F f, bool writes = true) {
-  const uint32_t reduced = ((1u << axes) - 1) << (tensors[0].dim() - axes);
+void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& statistics, F f,
+                  bool writes = true) {
+  const uint32_t reduced = ((1u << axes) - 1) << (tensors[0]->dim() - axes);
   const auto views = [&] {
-    std::vector<ArrayArgument> arrays;
-    arrays.reserve(tensors.size() + statistics.size());
-    for (const std::vector<at::Tensor>* list : {&std::as_const(tensors), &statistics})
-      for (const at::Tensor& tensor : *list) arrays.push_back(to_array_argument(tensor));
-    return Rows(std::move(arrays), reduced);
+    c10::SmallVector<ArrayArgument, 4> arrays;
+    for (const TensorPointers* list : {&std::as_const(tensors), &statistics})
+      for (const at::Tensor* tensor : *list) arrays.push_back(to_array_argument(*tensor));
+    return Rows(arrays, reduced);
   };
   Rows rows = views();
   if (rows.empty()) return;
-  const at::Tensor result = tensors[0];
+  const at::Tensor& result = *tensors[0];
+  std::vector<at::Tensor> copies;
   if (!rows.flat()) {
-    tensors[0] = writes ? at::empty_like(result, at::MemoryFormat::Contiguous) : result.contiguous();
-    for (size_t i = 1; i < tensors.size(); ++i) tensors[i] = tensors[i].contiguous();
+    copies.reserve(tensors.size());
+    for (const at::Tensor*& tensor : tensors) {
+      const bool written = writes && copies.empty();
+      copies.push_back(written ? at::empty_like(*tensor, at::MemoryFormat::Contiguous)
+                               : tensor->contiguous());
+      tensor = &copies.back();
+    }
     rows = views();
   }
   f(rows, row_tile(rows));
-  if (writes && !tensors[0].is_same(result)) result.copy_(tensors[0]);
+  if (writes && !copies.empty()) result.copy_(copies[0]);
 }
 
 // What both gradients get; no mean: rms_norm.

@@ -56,7 +56,7 @@ const auto rms_norm =
             check_floating("weight", *weight);
             check_sizes("weight", *weight, normalized_shape, "normalized_shape is");
           }
-          return at::empty_like(input);
+          return result_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
                           const std::optional<at::Tensor>& weight, std::optional<double>) {
@@ -67,9 +67,9 @@ const auto rms_norm =
                 const std::optional<at::Tensor>& weight, std::optional<double> eps, at::Tensor& out,
                 const std::optional<at::Tensor>& rstd) {
           const std::optional<at::Tensor> vector = flat_parameter(weight);
-          std::vector<at::Tensor> statistics;
-          if (rstd) statistics.push_back(*rstd);
-          on_norm_rows(normalized_shape.size(), {out, input}, statistics, [&](Rows& views, RowTile tile) {
+          TensorPointers statistics;
+          if (rstd) statistics.push_back(&*rstd);
+          on_norm_rows(normalized_shape.size(), {&out, &input}, statistics, [&](Rows& views, RowTile tile) {
             const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
               rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
@@ -90,7 +90,7 @@ const auto rms_norm_backward =
         .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef,
                     const std::optional<at::Tensor>& weight, const at::Tensor&,
                     std::array<bool, 2> output_mask) {
-          return std::tuple(output_mask[0] ? at::empty_like(input) : at::Tensor(),
+          return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight));
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& input, at::IntArrayRef normalized_shape,

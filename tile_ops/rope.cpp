@@ -206,7 +206,7 @@ const auto rope =
         .outputs([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin, bool,
                     const optional<c10::SymInt>& rotary_dim, const optional<Tensor>& position_ids) {
           check({"query", "key"}, query, key, cos, sin, rotary_dim, position_ids);
-          return std::tuple(at::empty_like(query), at::empty_like(key));
+          return std::tuple(result_like(query), result_like(key));
         })
         .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
                 bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
@@ -228,8 +228,8 @@ const auto rope_backward =
         .outputs([](const optional<Tensor>& grad_query, const optional<Tensor>& grad_key, const Tensor&,
                     const Tensor&, bool, const optional<c10::SymInt>&, const optional<Tensor>&,
                     std::array<bool, 2> wanted) {
-          return std::tuple(wanted[0] && grad_query ? at::empty_like(*grad_query) : Tensor(),
-                            wanted[1] && grad_key ? at::empty_like(*grad_key) : Tensor());
+          return std::tuple(wanted[0] && grad_query ? result_like(*grad_query) : Tensor(),
+                            wanted[1] && grad_key ? result_like(*grad_key) : Tensor());
         })
         .run([](const optional<Tensor>& grad_query_out, const optional<Tensor>& grad_key_out,
                 const Tensor& cos, const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,
@@ -250,8 +250,8 @@ const auto rope_double_backward =
        "Tensor grad_grad_key_out)")
         .outputs([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor&, const Tensor&,
                     bool, const optional<c10::SymInt>&, const optional<Tensor>&, std::array<bool, 2> wanted) {
-          return std::tuple(wanted[0] && query ? at::empty_like(*query) : Tensor(),
-                            wanted[1] && key ? at::empty_like(*key) : Tensor());
+          return std::tuple(wanted[0] && query ? result_like(*query) : Tensor(),
+                            wanted[1] && key ? result_like(*key) : Tensor());
         })
         .run([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos,
                 const Tensor& sin, bool interleaved, optional<int64_t> rotary_dim,

@@ -11,7 +11,7 @@ void Rows::Axes::insert(const Axis& axis, size_t at) {
   all[at] = axis;
 }
 
-Rows::Rows(std::vector<ArrayArgument> arrays, uint32_t reduced) : views_(std::move(arrays)) {
+Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(arrays.begin(), arrays.end()) {
   TILE_CHECK(views_.size() <= most);
   const ArrayArgument& whole = views_.front();
   Axes rows, columns;

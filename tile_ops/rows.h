@@ -14,7 +14,7 @@ class Rows {
  public:
   // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and
   // gives the order of the rows; where another's extent is 1 it stays in place. All have one rank.
-  Rows(std::vector<ArrayArgument> arrays, uint32_t reduced);
+  Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced);
 
   bool empty() const { return empty_; }
   // False where the columns are no single axis in every array: the caller makes them contiguous.
@@ -53,7 +53,7 @@ class Rows {
   void merge(Axes& axes) const;
   void seek(int64_t index);
 
-  std::vector<ArrayArgument> views_;
+  c10::SmallVector<ArrayArgument, 4> views_;
   std::array<void*, most> data_;
   std::vector<Axis> leading_;
   int64_t count_ = 1;

@@ -93,7 +93,8 @@ const auto softmax_ =
                  dtype ? "pass one of these" : "pass dtype=torch.float32");
           if (at::isComplexType(input.scalar_type()))
             fail(ErrorKind::type, "'input' is ", c10::toString(input.scalar_type()), "; pass a real tensor");
-          return at::empty_like(input, input.options().dtype(type));
+          return type == input.scalar_type() ? result_like(input)
+                                             : at::empty_like(input, input.options().dtype(type));
         })
         .run([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType>, at::Tensor& out) {
           Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
@@ -117,7 +118,7 @@ const auto softmax_backward_ =
             fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()),
                  grad_out.sym_sizes(), ", but 'out' is ", c10::toString(out.scalar_type()), out.sym_sizes(),
                  "; they must agree");
-          return at::empty_like(out);
+          return result_like(out);
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
           Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)},

@@ -23,19 +23,18 @@ void add_kernel(Array x, Array y, Array out) { store(out, load(x) + load(y)); }
 Kernel add_tiles("bench_add", add_kernel);
 
 const auto add = op("bench::add(Tensor x, Tensor y) -> Tensor out")
-                     .outputs([](const at::Tensor& x, const at::Tensor&) { return at::empty_like(x); })
+                     .outputs([](const at::Tensor& x, const at::Tensor&) { return result_like(x); })
                      .run([](const at::Tensor& x, const at::Tensor& y, at::Tensor& out) {
                        add_tiles.launch(blocks(x), x, y, out);
                      })
                      .grad("bench::add_backward");
-const auto add_backward = op("bench::add_backward(Tensor grad_out) -> (Tensor grad_x, Tensor grad_y)")
-                              .outputs([](const at::Tensor& grad) {
-                                return std::tuple(at::empty_like(grad), at::empty_like(grad));
-                              })
-                              .run([](const at::Tensor& grad, at::Tensor& grad_x, at::Tensor& grad_y) {
-                                grad_x.copy_(grad);
-                                grad_y.copy_(grad);
-                              });
+const auto add_backward =
+    op("bench::add_backward(Tensor grad_out) -> (Tensor grad_x, Tensor grad_y)")
+        .outputs([](const at::Tensor& grad) { return std::tuple(result_like(grad), result_like(grad)); })
+        .run([](const at::Tensor& grad, at::Tensor& grad_x, at::Tensor& grad_y) {
+          grad_x.copy_(grad);
+          grad_y.copy_(grad);
+        });
 
 void add9_kernel(Array a, Array b, Array c, Array d, Array e, Array f, Array g, Array h, Array i, Array out) {
   store(out, load(a) + load(b) + load(c) + load(d) + load(e) + load(f) + load(g) + load(h) + load(i));
@@ -46,7 +45,7 @@ using T = at::Tensor;
 const auto add9 = op("bench::add9(Tensor a, Tensor b, Tensor c, Tensor d, Tensor e, Tensor f, Tensor g, "
                      "Tensor h, Tensor i) -> Tensor out")
                       .outputs([](const T& a, const T&, const T&, const T&, const T&, const T&, const T&,
-                                  const T&, const T&) { return at::empty_like(a); })
+                                  const T&, const T&) { return result_like(a); })
                       .run([](const T& a, const T& b, const T& c, const T& d, const T& e, const T& f,
                               const T& g, const T& h, const T& i,
                               T& out) { add9_tiles.launch(blocks(a), a, b, c, d, e, f, g, h, i, out); })
@@ -55,7 +54,7 @@ const auto add9_backward =
     op("bench::add9_backward(Tensor grad_out) -> (Tensor grad_a, Tensor grad_b, Tensor grad_c, "
        "Tensor grad_d, Tensor grad_e, Tensor grad_f, Tensor grad_g, Tensor grad_h, Tensor grad_i)")
         .outputs([](const T& grad) {
-          const auto one = [&] { return at::empty_like(grad); };
+          const auto one = [&] { return result_like(grad); };
           return std::tuple(one(), one(), one(), one(), one(), one(), one(), one(), one());
         })
         .run([](const T& grad, T& a, T& b, T& c, T& d, T& e, T& f, T& g, T& h, T& i) {

@@ -27,7 +27,8 @@ struct ArrayArgument {
   DeviceKind device = DeviceKind::cpu;
   int device_index = 0;
   bool scalars = false;  // no access takes neighbours: a GPU's text need not know of whole vectors
-  std::array<int64_t, max_array_rank> sizes{}, strides{};  // strides in elements; may be 0 or negative
+  // Those of `rank` axes are set: each launch makes some of these. Strides in elements; may be 0 or negative.
+  std::array<int64_t, max_array_rank> sizes, strides;
 };
 
 struct ScalarArgument {
@@ -58,11 +59,11 @@ using Argument = std::variant<ArrayArgument, ScalarArgument>;
 
 // One of them where it lies already; the other pointer is null.
 struct ArgumentRef {
-  ArgumentRef() = default;
-  ArgumentRef(const ArrayArgument& value) : array(&value) {}
-  ArgumentRef(const ScalarArgument& value) : scalar(&value) {}
-  const ArrayArgument* array = nullptr;
-  const ScalarArgument* scalar = nullptr;
+  ArgumentRef() {}  // not set
+  ArgumentRef(const ArrayArgument& value) : array(&value), scalar(nullptr) {}
+  ArgumentRef(const ScalarArgument& value) : array(nullptr), scalar(&value) {}
+  const ArrayArgument* array;
+  const ScalarArgument* scalar;
 };
 using ArgumentRefs = std::span<const ArgumentRef>;
 
@@ -79,12 +80,12 @@ class LaunchKey {
     std::copy_n(other.few_.begin(), count_, few_.begin());
   }
   LaunchKey& operator=(const LaunchKey&) = delete;
-  void add(uint64_t word) {
+  [[gnu::always_inline]] void add(uint64_t word) {
     hash_ = (hash_ ^ word) * 0xff51afd7ed558ccdull, hash_ ^= hash_ >> 32;
     if (count_ < few_.size()) [[likely]]
       few_[count_++] = word;
     else
-      more_.push_back(word);
+      spill(word);
   }
   void add_text(std::string_view text) {
     add(text.size());
@@ -100,7 +101,13 @@ class LaunchKey {
   }
   size_t hash() const { return hash_; }
 
+  // An array that was added, and what of its word its layout says: the next often lies like it.
+  const ArrayArgument* seen = nullptr;
+  uint64_t seen_word = 0;
+
  private:
+  [[gnu::noinline]] void spill(uint64_t word) { more_.push_back(word); }
+
   uint64_t hash_ = 0x9e3779b97f4a7c15ull;
   uint32_t count_ = 0;
   std::array<uint64_t, 24> few_;  // the first count_ are set: keys are made at every launch

@@ -1,6 +1,7 @@
 // Unit axis, alignment and whole vectors of an array.
 #include "runtime/array_key.h"
 
+#include "runtime/kernel.h"
 #include "support/text.h"
 
 namespace tile {
@@ -8,16 +9,16 @@ namespace {
 
 constexpr uint64_t vector_bytes = 16;
 
-struct Facts {
-  int unit = -1;  // -1: no axis
-  bool aligned = false, whole = false, small = false;
-};
+// Places in a word.
+constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_at = 33, small_at = 34;
 
-// One loop: every launch asks for each of its arrays.
-Facts facts_of(const ArrayArgument& array) {
+bool has(uint64_t word, int fact) { return word >> fact & 1; }
+
+// All but where the data begins. One loop: a launch asks for most of its arrays.
+uint64_t layout_word(const ArrayArgument& array) {
   const auto element = static_cast<uint64_t>(info(array.dtype).bytes);
-  Facts facts;
-  uint64_t offsets = reinterpret_cast<uint64_t>(array.data), strides = 0, sizes = 0, unit_size = 1;
+  int unit = -1;  // no axis
+  uint64_t offsets = 0, strides = 0, sizes = 0, unit_size = 1;
   for (int axis = 0; axis < array.rank; ++axis) {
     const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
     const int64_t stride = array.strides[static_cast<size_t>(axis)];
@@ -27,43 +28,62 @@ Facts facts_of(const ArrayArgument& array) {
     // Of scalars an axis of one counts like one of more, so that their number changes nothing.
     if (stride == 1 && (size != 1 || array.scalars)) {
       if (unit_size > 1) offsets |= element;  // the last such axis is the one
-      facts.unit = axis;
+      unit = axis;
       unit_size = size;
     } else if (size > 1) {
       offsets |= bytes;
     }
   }
   // The stride of one element is never used, whatever it is.
-  if (facts.unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
-    facts.unit = array.rank - 1;
-  facts.small = strides >> 31 == 0 && sizes >> 29 == 0;
-  if (array.scalars) return facts;
-  facts.aligned = offsets % vector_bytes == 0;
-  facts.whole = facts.unit >= 0 && unit_size * element % vector_bytes == 0;
-  return facts;
+  if (unit < 0 && array.rank > 0 && array.sizes[static_cast<size_t>(array.rank - 1)] == 1)
+    unit = array.rank - 1;
+  const bool aligned = !array.scalars && offsets % vector_bytes == 0;
+  const bool whole = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
+  const bool small = strides >> 31 == 0 && sizes >> 29 == 0;
+  return static_cast<uint64_t>(unit + 1) << unit_at | static_cast<uint64_t>(aligned) << aligned_at |
+         static_cast<uint64_t>(whole) << whole_at | static_cast<uint64_t>(small) << small_at;
+}
+// Aligned only if the data is, too.
+uint64_t with_data(uint64_t word, const ArrayArgument& array) {
+  const bool misaligned = reinterpret_cast<uintptr_t>(array.data) % vector_bytes != 0;
+  return word & ~(static_cast<uint64_t>(misaligned) << aligned_at);
+}
+
+uint64_t head(const ArrayArgument& array) {
+  return static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << rank_at |
+         static_cast<uint64_t>(array.device) << device_at;
+}
+
+bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
+  bool same = a.rank == b.rank && a.dtype == b.dtype && a.scalars == b.scalars;
+  for (size_t axis = 0; same && axis < static_cast<size_t>(a.rank); ++axis)
+    same = a.sizes[axis] == b.sizes[axis] && a.strides[axis] == b.strides[axis];
+  return same;
 }
 
 }  // namespace
 
 uint64_t key_word(const ArrayArgument& array) {
-  const uint64_t word = static_cast<uint64_t>(array.dtype) | static_cast<uint64_t>(array.rank) << 8 |
-                        static_cast<uint64_t>(array.device) << 16;
-  if (array.device == DeviceKind::cpu) return word;
-  const Facts facts = facts_of(array);
-  return word | static_cast<uint64_t>(facts.unit + 1) << 24 | static_cast<uint64_t>(facts.aligned) << 32 |
-         static_cast<uint64_t>(facts.whole) << 33 | static_cast<uint64_t>(facts.small) << 34;
+  if (array.device == DeviceKind::cpu) return head(array);
+  return head(array) | with_data(layout_word(array), array);
+}
+
+void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) {
+  if (array.device == DeviceKind::cpu) return key.add(head(array));
+  if (!key.seen || !lies_like(*key.seen, array)) key.seen = &array, key.seen_word = layout_word(array);
+  key.add(head(array) | with_data(key.seen_word, array));
 }
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
   if (array.device == DeviceKind::cpu) return;
-  const Facts facts = facts_of(array);
+  const uint64_t word = key_word(array);
   const auto set = [&](const char* fact, int64_t value) {
     function.attributes().set(str("array.", parameter, ".", fact), value);
   };
-  if (facts.unit >= 0) set("unit", facts.unit);
-  if (facts.aligned) set("aligned", 1);
-  if (facts.whole) set("whole", 1);
-  if (facts.small) set("small", 1);
+  if (const auto unit = static_cast<int64_t>(word >> unit_at & 0xff)) set("unit", unit - 1);
+  if (has(word, aligned_at)) set("aligned", 1);
+  if (has(word, whole_at)) set("whole", 1);
+  if (has(word, small_at)) set("small", 1);
 }
 
 }  // namespace tile

@@ -101,7 +101,5 @@ Value* add_scalar_parameter(Tracer& tracer, DType dtype) {
   return function.add_argument(function.body(), Type::tile(dtype), {});
 }
 
-void key_of_array(LaunchKey& key, const ArrayArgument& array) { key.add(key_word(array)); }
-
 }  // namespace detail
 }  // namespace tile

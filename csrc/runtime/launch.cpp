@@ -16,7 +16,10 @@ namespace {
   fail(kernel.where, ErrorKind::value, "launch of ", kernel.name,
        ": its arrays are on different devices; move them to one");
 }
-[[noreturn]] void fail_extent(const KernelName& kernel, int64_t extent, int64_t most) {
+// Of the first extent that is larger than `most`.
+[[noreturn]] void fail_extent(const KernelName& kernel, const ArrayArgument& array, int64_t most) {
+  const int64_t extent =
+      *std::find_if(array.sizes.begin(), array.sizes.end(), [&](int64_t size) { return size > most; });
   fail(kernel.where, ErrorKind::value, "launch of ", kernel.name, ": an array extent is ", extent,
        "; the most is ", most, ", view the array with more axes");
 }
@@ -61,9 +64,10 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
     first = array;
     misplaced |=
         reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
-    for (int i = 0; i < array->rank; ++i)
-      if (const int64_t extent = array->sizes[static_cast<size_t>(i)]; extent > most) [[unlikely]]
-        fail_extent(kernel, extent, most);
+    int64_t extents = 0;  // none is negative, and `most` is all ones: a larger one shows in the bits of all
+    for (int i = 0; i < array->rank; ++i) extents |= array->sizes[static_cast<size_t>(i)];
+    if (extents > most) [[unlikely]]
+      fail_extent(kernel, *array, most);
   }
   if (misplaced) [[unlikely]]
     require_place(kernel, arguments);

@@ -98,6 +98,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     argument.sizes[i] = sizes[i];
     argument.strides[i] = strides[i];
+    asm volatile("");  // or g++ makes string instructions of the loop, which take long to start
   }
   return argument;
 }

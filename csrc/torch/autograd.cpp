@@ -1,5 +1,7 @@
 // Reverse mode: the node of an operator, its replay under compiled autograd, the errors where there is no
 // formula.
+#include <algorithm>
+
 #include "torch/record.h"
 
 namespace tile {
@@ -15,16 +17,14 @@ using Numbers = c10::SmallVector<int, few>;
 
 // The tensors of some values in a row; `begin[i]` is the first of value i.
 struct Flat {
-  c10::SmallVector<c10::MaybeOwned<at::Tensor>, few> tensors;  // borrowed from the values, but of lists
-  Numbers begin{0};
-  c10::SmallVector<bool, few> is_list;
+  c10::SmallVector<const at::Tensor*, few> tensors;  // in the values
+  Numbers& begin;
+  c10::SmallVector<bool, few>& is_list;
+  Flat(Numbers& begins, c10::SmallVector<bool, few>& lists) : begin(begins), is_list(lists) {
+    begin.push_back(0);
+  }
   void add(const IValue& value) {
-    if (value.isTensor())
-      tensors.push_back(c10::MaybeOwned<at::Tensor>::borrowed(value.toTensor()));
-    else
-      for_each_tensor(value, [&](const at::Tensor& tensor) {
-        tensors.push_back(c10::MaybeOwned<at::Tensor>::owned(at::Tensor(tensor)));
-      });
+    for_each_tensor(value, [&](const at::Tensor& tensor) { tensors.push_back(&tensor); });
     begin.push_back(static_cast<int>(tensors.size()));
     is_list.push_back(value.isList());
   }
@@ -37,6 +37,7 @@ IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(ten
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
+  size_t hidden = 0;                     // the last results, which only the node has
   Numbers argument_begin, result_begin;  // of the edges, of the incoming gradients
   c10::SmallVector<bool, few> argument_is_list, result_is_list;
 };
@@ -110,6 +111,7 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
 }
 
 struct OperatorNode final : ag::Node {
+  OperatorNode() {}  // else all of it is made zero first
   NodeLayout layout;
   // For each argument, flat; empty where the gradient does not name the value, and altogether where it names
   // none.
@@ -138,6 +140,7 @@ struct OperatorNode final : ag::Node {
   }
   BoxedValues saved_values() {
     BoxedValues stack;
+    stack.reserve(layout.plan->inputs.size());
     const auto& schema = layout.op->schema;
     for (const auto& [role, k] : layout.plan->inputs) {
       if (role == GradientPlan::Role::result)
@@ -153,6 +156,25 @@ struct OperatorNode final : ag::Node {
     }
     return stack;
   }
+  // Hidden results are results of this node where their gradient may be asked for. Before that they have no
+  // place in the graph: nobody but this node has them.
+  void link_hidden(BoxedValues& values) {
+    if (!layout.hidden || !c10::GradMode::is_enabled()) return;
+    for (size_t a = 0; a < values.size(); ++a) {
+      const auto [role, k] = layout.plan->inputs[a];
+      if (role != GradientPlan::Role::result || k < layout.op->results - layout.hidden) continue;
+      auto next = static_cast<uint32_t>(layout.result_begin[k]);
+      values[a] = map_tensors(values[a], [&](const at::Tensor& tensor) {
+        const uint32_t number = next++;
+        if (!tensor.defined() || !ag::isDifferentiableType(tensor.scalar_type())) return tensor;
+        if (ag::InputMetadata& known = mutable_input_metadata(number); known.was_default_constructed()) {
+          std::destroy_at(&known);
+          std::construct_at(&known, tensor);
+        }
+        return ag::make_variable(tensor, ag::Edge(getptr(), number));
+      });
+    }
+  }
   std::vector<bool> needs() {
     std::vector<bool> list(num_outputs());
     for (size_t i = 0; i < list.size(); ++i) list[i] = task_should_compute_output(i);
@@ -161,7 +183,9 @@ struct OperatorNode final : ag::Node {
   ag::variable_list apply(ag::variable_list&& incoming) override {
     std::lock_guard lock(mutex_);
     TORCH_CHECK(!released, ag::ERR_BACKWARD_TWICE);
-    return gradient(layout, needs(), incoming, saved_values());
+    BoxedValues values = saved_values();
+    link_hidden(values);
+    return gradient(layout, needs(), incoming, std::move(values));
   }
 
   // Compiled autograd: what is constant goes into the key, what is saved becomes an input of the graph.
@@ -224,17 +248,27 @@ struct MissingNode final : ag::Node {
   }
 };
 
+// False: autograd knows nothing of the tensor.
+bool in_graph(const at::Tensor& tensor) {
+  return tensor.defined() && tensor.unsafeGetTensorImpl()->autograd_meta();
+}
+
+// _fw_grad, which is a call, only where there may be one: a view has that of its base.
+bool has_forward_gradient(const at::Tensor& tensor) {
+  const auto& meta = static_cast<const ag::AutogradMeta&>(*tensor.unsafeGetTensorImpl()->autograd_meta());
+  return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
+}
+
 // Whether a tensor requires grad. Forward mode is refused.
-bool requires_grad(const OperatorRecord& op, at::ArrayRef<IValue> arguments) {
+bool requires_grad(const OperatorRecord& op, const IValue* arguments) {
   bool some = false;
-  for (const IValue& value : arguments)
-    for_each_tensor(value, [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !tensor.unsafeGetTensorImpl()->autograd_meta()) return;
-      if (tensor._fw_grad(0).defined())
-        raise(op.body->name, ErrorKind::unsupported,
-              "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
-      some |= tensor.requires_grad();
-    });
+  for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {
+    if (!in_graph(tensor)) return;
+    if (has_forward_gradient(tensor))
+      raise(op.body->name, ErrorKind::unsupported,
+            "forward-mode derivatives are not implemented; use reverse mode (backward, torch.func.vjp)");
+    some |= tensor.requires_grad();
+  });
   return some;
 }
 
@@ -243,10 +277,11 @@ struct AutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
 
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
-    const bool some = requires_grad(*op, torch::jit::last(*stack, op->arguments));
+    const bool some = requires_grad(*op, torch::jit::last(*stack, op->arguments).data());
     if (!some || !c10::GradMode::is_enabled()) return below(handle, keys, stack);
-    differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, keys, stack);
-    stack->resize(stack->size() - (op->saver ? op->body->saved : 0));
+    const size_t hidden = op->saver ? op->body->saved : 0;
+    differentiate(op->saver ? op->saver : op, op->saver ? *op->saver->handle : handle, hidden, keys, stack);
+    stack->resize(stack->size() - hidden);
   }
 
  private:
@@ -256,57 +291,68 @@ struct AutogradKernel final : c10::OperatorKernel {
   }
 
   static void differentiate(const std::shared_ptr<OperatorRecord>& target, const c10::OperatorHandle& handle,
-                            c10::DispatchKeySet keys, BoxedValues* stack) {
+                            size_t hidden, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, target->arguments);
-    Flat inputs;
-    for (const IValue& value : arguments) inputs.add(value);
-    ag::edge_list edges;
-    edges.reserve(inputs.tensors.size());
-    for (const auto& tensor : inputs.tensors)
-      edges.push_back(tensor->defined() ? ag::impl::gradient_edge(*tensor) : ag::Edge());
-
     NodePtr<ag::Node> base;
     NodePtr<OperatorNode> node;
-    if (target->gradient.empty()) {
+    if (target->gradient.empty())
       base = make_node<MissingNode>(target->body->name);
-    } else {
+    else
       base = node = make_node<OperatorNode>();
-      node->layout.op = target;
-      node->layout.plan = guarded(target->body->name, [&] { return gradient_plan(*target); });
-      for (const auto& [role, k] : node->layout.plan->inputs) {
-        if (role != GradientPlan::Role::argument) continue;
-        if (inputs.begin[k] == inputs.begin[k + 1]) {
-          node->plain.resize(target->arguments);
-          node->plain[k] = arguments[k];
-          continue;
-        }
-        node->arguments.resize(inputs.tensors.size());
-        for (int i = inputs.begin[k]; i < inputs.begin[k + 1]; ++i)
-          node->arguments[i] = ag::SavedVariable(*inputs.tensors[i], false);
-      }
-      node->layout.argument_begin = std::move(inputs.begin);
-      node->layout.argument_is_list = std::move(inputs.is_list);
-    }
+    NodeLayout unused;
+    NodeLayout& layout = node ? node->layout : unused;
+    Flat inputs(layout.argument_begin, layout.argument_is_list);
+    for (const IValue& value : arguments) inputs.add(value);
+    ag::edge_list edges(inputs.tensors.size());
+    for (size_t i = 0; i < edges.size(); ++i)
+      if (const at::Tensor& tensor = *inputs.tensors[i]; in_graph(tensor) && tensor.requires_grad())
+        edges[i] = ag::impl::gradient_edge(tensor);
     base->set_next_edges(std::move(edges));
+
+    if (node) {
+      layout.op = target;
+      layout.plan = guarded(target->body->name, [&] { return gradient_plan(*target); });
+      layout.hidden = hidden;
+      c10::SmallVector<bool, few> wanted(inputs.tensors.size());
+      for (const auto& [role, k] : layout.plan->inputs) {
+        if (role != GradientPlan::Role::argument) continue;
+        std::fill(wanted.begin() + inputs.begin[k], wanted.begin() + inputs.begin[k + 1], true);
+        if (inputs.begin[k] < inputs.begin[k + 1]) continue;
+        node->plain.resize(target->arguments);
+        node->plain[k] = arguments[k];
+      }
+      save(inputs, wanted, false, node->arguments);
+    }
     below(handle, keys, stack);
 
-    Flat outputs;
+    Flat outputs(layout.result_begin, layout.result_is_list);
     for (const IValue& value : torch::jit::last(*stack, target->results)) outputs.add(value);
-    for (const auto& tensor : outputs.tensors) {
-      if (tensor->defined() && ag::isDifferentiableType(tensor->scalar_type()))
-        ag::set_history(*tensor, base);
+    const auto visible = static_cast<size_t>(layout.result_begin[target->results - hidden]);
+    for (size_t i = 0; i < outputs.tensors.size(); ++i) {
+      const at::Tensor& tensor = *outputs.tensors[i];
+      if (i < visible && tensor.defined() && ag::isDifferentiableType(tensor.scalar_type()))
+        ag::set_history(tensor, base);
       else
         base->add_input_metadata(ag::Node::undefined_input());
     }
     if (!node) return;
-    for (const auto& [role, k] : node->layout.plan->inputs) {
-      if (role != GradientPlan::Role::result) continue;
-      node->results.resize(outputs.tensors.size());
-      for (int i = outputs.begin[k]; i < outputs.begin[k + 1]; ++i)
-        node->results[i] = ag::SavedVariable(*outputs.tensors[i], true);
-    }
-    node->layout.result_begin = std::move(outputs.begin);
-    node->layout.result_is_list = std::move(outputs.is_list);
+    c10::SmallVector<bool, few> wanted(outputs.tensors.size());
+    for (const auto& [role, k] : layout.plan->inputs)
+      if (role == GradientPlan::Role::result)
+        std::fill(wanted.begin() + outputs.begin[k], wanted.begin() + outputs.begin[k + 1], true);
+    save(outputs, wanted, true, node->results);
+  }
+
+  // Leaves the list empty where none is wanted.
+  static void save(const Flat& from, const c10::SmallVector<bool, few>& wanted, bool results,
+                   std::vector<ag::SavedVariable>& saved) {
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+    saved.reserve(wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i)
+      if (wanted[i])
+        saved.emplace_back(*from.tensors[i], results);
+      else
+        saved.emplace_back();
   }
 };
 
@@ -315,7 +361,7 @@ struct MutatingAutogradKernel final : c10::OperatorKernel {
   std::shared_ptr<OperatorRecord> op;
   void operator()(const c10::OperatorHandle& handle, c10::DispatchKeySet keys, BoxedValues* stack) {
     const auto arguments = torch::jit::last(*stack, op->arguments);
-    if (requires_grad(*op, arguments) && c10::GradMode::is_enabled())
+    if (requires_grad(*op, arguments.data()) && c10::GradMode::is_enabled())
       for (size_t i = 0; i < op->arguments; ++i)
         for_each_tensor(arguments[i], [&](const at::Tensor& tensor) {
           if (tensor.defined() && tensor.requires_grad())

@@ -41,6 +41,16 @@ ParameterType OpParameter<std::vector<c10::SymInt>>::type() {
 std::vector<c10::SymInt> OpParameter<std::vector<c10::SymInt>>::from(const c10::IValue& value) {
   return value.toSymIntVector();
 }
+c10::SmallVector<int64_t, 5> OpParameter<at::IntArrayRef>::from(const c10::IValue& value) {
+  c10::SmallVector<int64_t, 5> list;
+  for (const c10::IValue& each : value.toListRef()) list.push_back(OpParameter<int64_t>::from(each));
+  return list;
+}
+c10::SmallVector<c10::SymInt, 5> OpParameter<c10::SymIntArrayRef>::from(const c10::IValue& value) {
+  c10::SmallVector<c10::SymInt, 5> list;
+  for (const c10::IValue& each : value.toListRef()) list.push_back(each.toSymInt());
+  return list;
+}
 ParameterType OpParameter<std::vector<bool>>::type() { return {"std::vector<bool>", "bool[]", ""}; }
 std::vector<bool> OpParameter<std::vector<bool>>::from(const c10::IValue& value) {
   const c10::List<bool> list = value.toBoolList();
@@ -73,9 +83,6 @@ void read_bools(const c10::IValue& value, bool* bits, size_t count) {
 ParameterType optional_type(const ParameterType& inner) {
   return {"std::optional<" + inner.cpp + ">", inner.schema + "?",
           inner.concrete.empty() ? "" : inner.concrete + "?"};
-}
-bool is_missing(const c10::IValue& value) {
-  return value.isNone() || (value.isTensor() && !value.toTensor().defined());
 }
 
 namespace op_detail {

@@ -3,6 +3,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 #include <ATen/core/ivalue.h>
+#include <c10/util/SmallVector.h>
 
 #include <array>
 #include <functional>
@@ -122,16 +123,23 @@ struct OpParameter<std::vector<std::optional<at::Tensor>>> {
   static ParameterType type();
   static std::vector<std::optional<at::Tensor>> from(const c10::IValue& value);
 };
-// The ArrayRef forms convert from the vectors, which live until the lambda returns.
+// The ArrayRef forms convert from lists that live until the lambda returns; short ones are not on the heap.
 template <>
-struct OpParameter<at::IntArrayRef> : OpParameter<std::vector<int64_t>> {};
+struct OpParameter<at::IntArrayRef> : OpParameter<std::vector<int64_t>> {
+  static c10::SmallVector<int64_t, 5> from(const c10::IValue& value);
+};
 template <>
-struct OpParameter<c10::SymIntArrayRef> : OpParameter<std::vector<c10::SymInt>> {};
+struct OpParameter<c10::SymIntArrayRef> : OpParameter<std::vector<c10::SymInt>> {
+  static c10::SmallVector<c10::SymInt, 5> from(const c10::IValue& value);
+};
 template <>
 struct OpParameter<at::TensorList> : OpParameter<std::vector<at::Tensor>> {};
 
 ParameterType optional_type(const ParameterType& inner);
-bool is_missing(const c10::IValue& value);  // None or an undefined tensor
+// None or an undefined tensor.
+inline bool is_missing(const c10::IValue& value) {
+  return value.isNone() || (value.isTensor() && !value.toTensor().defined());
+}
 template <class T>
 struct OpParameter<std::optional<T>> {
   static ParameterType type() { return optional_type(OpParameter<T>::type()); }
@@ -139,6 +147,28 @@ struct OpParameter<std::optional<T>> {
     if (is_missing(value)) return std::nullopt;
     return std::optional<T>(OpParameter<T>::from(value));
   }
+};
+
+// A boxed tensor or none as a lambda takes it, without a reference of its own.
+class BorrowedTensor {
+ public:
+  explicit BorrowedTensor(const c10::IValue& value) {
+    if (!is_missing(value)) tensor_ = Borrow::createBorrow(value.toTensor());
+  }
+  ~BorrowedTensor() {
+    if (tensor_) Borrow::destroyBorrow(*tensor_);
+  }
+  BorrowedTensor(const BorrowedTensor&) = delete;
+  operator const std::optional<at::Tensor>&() const { return tensor_; }
+
+ private:
+  using Borrow = c10::MaybeOwnedTraits<at::Tensor>;
+  std::optional<at::Tensor> tensor_;
+};
+template <>
+struct OpParameter<std::optional<at::Tensor>> {
+  static ParameterType type() { return optional_type(OpParameter<at::Tensor>::type()); }
+  static BorrowedTensor from(const c10::IValue& value) { return BorrowedTensor(value); }
 };
 
 // One lambda of an operator, boxed: reads its parameters from `values` on and appends what it returns to

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 
 #include <filesystem>
+#include <optional>
 
 #include "runtime/cuda_kernel.h"
 #include "runtime/nvrtc.h"
@@ -28,7 +29,15 @@ std::vector<std::string> folders() {
 // Asked only where a tensor is on that device, so torch has CUDA.
 void* stream(int device) {
   const c10::Device on(c10::kCUDA, static_cast<c10::DeviceIndex>(device));
-  return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getStream(on).native_handle();
+  const c10::Stream now = c10::impl::getDeviceGuardImpl(c10::kCUDA)->getStream(on);
+  // A stream keeps its handle, and torch switches devices to say it.
+  thread_local std::optional<c10::Stream> known;
+  thread_local void* handle = nullptr;
+  if (known != now) {
+    handle = now.native_handle();
+    known = now;
+  }
+  return handle;
 }
 
 int device() {

@@ -5,6 +5,7 @@
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
+#include "torch/kept_arguments.h"
 #include "torch/record.h"
 
 // Declared by hand: ATen/autocast_mode.h includes all of ATen.
@@ -17,6 +18,8 @@ namespace tile {
 namespace {
 
 using Stack = BoxedValues;
+
+thread_local KeptArguments* keeper = nullptr;
 
 void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Device device) {
   size_t first = op.arguments;
@@ -32,18 +35,17 @@ void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Devic
 }
 // That of all tensors; none: there is no tensor.
 std::optional<at::Device> require_one_device(const OperatorRecord& op, const c10::IValue* values) {
-  std::optional<at::Device> device;
+  const at::Tensor* first = nullptr;
   bool same = true;
-  for (size_t i = 0; i < op.arguments; ++i)
-    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
-      if (!tensor.defined()) return;
-      if (device)
-        same &= tensor.device() == *device;
-      else
-        device = tensor.device();
-    });
+  for_each_tensor(op, values, [&](const at::Tensor& tensor) {
+    if (!tensor.defined()) return;
+    if (!first) first = &tensor;
+    same &= tensor.device() == first->device();
+  });
+  if (!first) return std::nullopt;
+  const at::Device device = first->device();
   if (!same) [[unlikely]]
-    fail_devices(op, values, *device);
+    fail_devices(op, values, device);
   return device;
 }
 
@@ -118,7 +120,7 @@ struct RunKernel final : c10::OperatorKernel {
         throw;
       }
     });
-    stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
+    KeptArguments::take_off(*stack, base, op->arguments);
   }
 };
 
@@ -181,6 +183,17 @@ struct AutocastKernel final : c10::OperatorKernel {
 };
 
 }  // namespace
+
+KeptArguments::KeptArguments(const BoxedValues& stack) : stack_(stack), before_(keeper) { keeper = this; }
+KeptArguments::~KeptArguments() { keeper = before_; }
+void KeptArguments::take_off(BoxedValues& stack, size_t base, size_t count) {
+  const auto first = stack.begin() + static_cast<std::ptrdiff_t>(base);
+  const auto last = first + static_cast<std::ptrdiff_t>(count);
+  // Another stack: a call within that one.
+  if (KeptArguments* own = keeper; own && &own->stack_ == &stack)
+    own->values_.append(std::move_iterator(first), std::move_iterator(last));
+  stack.erase(first, last);
+}
 
 void raise(const std::string& name, ErrorKind kind, const std::string& text) {
   const std::string full = name.empty() || text.starts_with(name + ": ") ? text : name + ": " + text;

@@ -120,6 +120,7 @@ OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<Ope
   for (const c10::Argument& argument : schema.arguments()) {
     mutates |= argument.alias_info() && argument.alias_info()->isWrite();
     kinds.push_back(argument.type()->kind());
+    if (type_text(argument).starts_with("Tensor")) tensor_arguments.push_back(kinds.size() - 1);
   }
 }
 

@@ -47,7 +47,8 @@ struct OperatorRecord {
   bool saving = false;  // the hidden twin: its results include the saved ones
   bool mutates = false;
   size_t arguments = 0, results = 0;
-  std::vector<c10::TypeKind> kinds;  // of the arguments
+  std::vector<c10::TypeKind> kinds;      // of the arguments
+  std::vector<size_t> tensor_arguments;  // those that hold tensors
   std::optional<c10::OperatorHandle> handle;
   std::shared_ptr<OperatorRecord> saver;  // the hidden twin of this one
   std::string gradient;                   // the operator's name; empty: none
@@ -120,17 +121,26 @@ torch::CppFunction boxed_kernel(A&&... arguments) {
 }
 
 // Calls f(tensor) for each tensor of a boxed value: itself, the elements of a list, undefined where an
-// optional is None.
+// optional is None. The references last as long as the value.
 template <class F>
 void for_each_tensor(const c10::IValue& value, F f) {
   if (value.isTensor()) {
     f(value.toTensor());
-  } else if (value.isTensorList()) {
-    for (const at::Tensor& tensor : value.toTensorVector()) f(tensor);
-  } else if (value.isOptionalTensorList()) {
-    for (const std::optional<at::Tensor>& tensor : value.toOptionalTensorVector())
-      f(tensor ? *tensor : at::Tensor());
+  } else if (!value.isList()) {
+    return;
+  } else if (value.isTensorList() || value.isOptionalTensorList()) {
+    static const at::Tensor undefined;
+    for (const c10::IValue& each : value.toListRef()) f(each.isTensor() ? each.toTensor() : undefined);
   }
+}
+// The same for each tensor among an operator's arguments: f(tensor).
+template <class F>
+void for_each_tensor(const OperatorRecord& op, const c10::IValue* arguments, F f) {
+  for (const size_t i : op.tensor_arguments)
+    if (const c10::IValue& value = arguments[i]; value.isTensor()) [[likely]]
+      f(value.toTensor());
+    else
+      for_each_tensor(value, f);
 }
 // The value with each defined tensor replaced by f(tensor).
 template <class F>

@@ -12,6 +12,8 @@ from . import _C
 
 _known = set()
 _Packet = _C.packet_class(torch._ops.OpOverloadPacket)
+_Namespace = _C.namespace_class(torch._ops._OpNamespace)
+_Namespace.__module__ = torch._ops._OpNamespace.__module__  # packets are named by it
 
 
 def shorten_calls():
@@ -25,7 +27,10 @@ def shorten_calls():
 
 def _shorten(name):
     namespace, bare = name.split("::")
-    packet = getattr(getattr(torch.ops, namespace), bare)
+    operators = getattr(torch.ops, namespace)
+    if type(operators) is torch._ops._OpNamespace:
+        operators.__class__ = _Namespace
+    packet = getattr(operators, bare)
     for called in (packet, packet.default):
         # Private to torch: where it has another name, calls stay as they are.
         if type(getattr(called, "_op", None)) is types.BuiltinFunctionType:

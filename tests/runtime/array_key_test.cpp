@@ -119,6 +119,28 @@ TEST(ArrayKey, AreTheKey) {
   EXPECT_EQ(key_word(array(DType::f32, {64, 400}, {400, 1})), key_word(arrays[0]));
 }
 
+// An array that lies like one before it takes over what that one's layout says.
+TEST(ArrayKey, IsTheSameBehindAnyOtherArray) {
+  std::vector<ArrayArgument> arrays = {
+      array(DType::f32, {8, 4}, {4, 1}), array(DType::f32, {8, 4}, {4, 1}, 4),
+      array(DType::f32, {8, 5}, {8, 1}), array(DType::f32, {8, 4}, {1, 8}),
+      array(DType::f16, {8, 4}, {4, 1}), array(DType::f32, {8, 4, 1}, {4, 1, 1}),
+      array(DType::f32, {}, {}),         array(DType::f32, {8, 4}, {4, 1})};
+  arrays.back().scalars = true;
+  arrays.push_back(arrays[0]);
+  arrays.back().device = DeviceKind::cpu;
+  for (const ArrayArgument& a : arrays)
+    for (const ArrayArgument& b : arrays)
+      for (const ArrayArgument& c : arrays) {
+        LaunchKey key, expected;
+        for (const ArrayArgument* each : {&a, &b, &c}) {
+          detail::key_of_array(key, *each);
+          expected.add(key_word(*each));
+        }
+        EXPECT_TRUE(key == expected);
+      }
+}
+
 void copy_kernel(Array x, std::optional<Array>, Tile, Array y) {
   y.tiled_view({4}).store({0}, x.tiled_view({4}).load({0}));
 }

@@ -91,6 +91,22 @@ def test_gradcheck(ops):
     assert gradcheck(ops.ex, (x,), check_batched_grad=True) and gradgradcheck(ops.ex, (x,))
 
 
+def test_second_derivative_through_a_hidden_result(ops):
+    x = torch.randn(3, 4, dtype=torch.float64, requires_grad=True)
+    y = ops.ex_hidden(x)
+    assert y.grad_fn.next_functions[0][0].name() == "torch::autograd::AccumulateGrad"
+    (first,) = grad(y.sum(), x, create_graph=True)  # grad_y needs no gradient: only what is hidden depends on x
+    assert first.requires_grad
+    (second,) = grad(first.sum(), x, create_graph=True, retain_graph=True)
+    close((first, second), (y, y))
+    assert gradcheck(ops.ex_hidden, (x,)) and gradgradcheck(ops.ex_hidden, (x,))
+    once = torch.func.grad(lambda x: ops.ex_hidden(x).sum())
+    close(torch.func.grad(lambda x: once(x).sum())(x.detach()), x.exp())
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: t.clone(), lambda t: t):
+        y = ops.ex_hidden(x)
+    close(grad(grad(y.sum(), x, create_graph=True)[0].sum(), x), (y,))
+
+
 def test_two_threads(ops):
     x, c, s = data()
     (want,) = grad(loss(rope, x, c, s), x)

@@ -1,7 +1,9 @@
 """Calls from Python: what our function for an operator does is what torch's does, of values, errors and tracing."""
 
+import sys
 import threading
 import warnings
+import weakref
 
 import pytest
 import tile_ops
@@ -129,6 +131,47 @@ def test_what_packets_are():
     assert isinstance(packet.op, type(torch.ops.aten.add.op)) and callable(packet.op)
     with pytest.raises(TypeError, match="cannot create 'tile_ops._C.OperatorCall' instances"):
         _C.OperatorCall()
+
+
+def test_what_namespaces_are():
+    ours, other = torch.ops.tile, torch.ops.prims
+    assert isinstance(ours, torch._ops._OpNamespace) and type(other) is torch._ops._OpNamespace
+    assert repr(ours) == repr(other).replace("prims", "tile") and ours.__file__ == other.__file__
+    assert ours.__name__ == "torch.ops.tile" and "softmax" in list(ours) and ours is torch.ops.tile
+    assert getattr(ours, "nothing", 1) == 1
+    for name in ("nothing", "__origin__"):
+        texts = []
+        for namespace in (ours, other):
+            with pytest.raises(AttributeError) as error:
+                getattr(namespace, name)
+            texts.append(str(error.value).replace("prims", "tile"))
+        assert texts[0] == texts[1]
+
+
+def test_arguments_are_let_go():
+    for operator, arguments in ((torch.ops.tile.softmax, (1,)), (torch.ops.tile.softmax, (7,)),
+                                (torch.ops.tile.rms_norm, ([4], torch.ones(4)))):
+        for grad in (False, True):
+            x = X.clone().requires_grad_(grad)
+            count, gone = sys.getrefcount(x), weakref.ref(x)
+            try:
+                y = operator(x, *arguments)
+            except ValueError:
+                y = None
+            if y is not None and grad:
+                y.sum().backward()
+            del y
+            assert sys.getrefcount(x) == count
+            del x
+            assert gone() is None
+
+
+def test_results_lie_like_torchs():
+    for x in (torch.randn(2, 3, 4, 5).permute(3, 1, 0, 2), torch.randn(3, 1).expand(3, 4), torch.randn(6, 8)[::2, ::2],
+              torch.empty(0, 3), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)):
+        want = torch.empty_like(x)
+        for y in (torch.ops.tile.softmax(x, -1), torch.ops.tile.softmax(x.to("meta"), -1)):
+            assert (y.shape, y.stride(), y.dtype) == (want.shape, want.stride(), want.dtype)
 
 
 def test_torch_function():

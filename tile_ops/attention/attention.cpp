@@ -232,7 +232,7 @@ bool run_turned(const OptionalTensor& grad_out, const OptionalTensor& grad_lse, 
                  at::empty({p.batch, p.heads, row_tiles, tile.rows * tile.depth}, top.options()).zero_())
            : std::nullopt;
   const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, top.options()),
-               delta = at::empty_like(shift);
+               delta = result_like(shift);
   if (shift.numel())
     rows_kernel.launch({row_tiles, p.heads, p.batch}, grad_out, out, if_any(residual), grad_lse, top, weight,
                        shift, delta, p.scale, tile.rows, tile.depth);
@@ -325,7 +325,7 @@ const auto attention_ =
           // Empty where out is not rounded.
           std::vector<c10::SymInt> sizes = out.sym_sizes().vec();
           if (out.scalar_type() == lse.scalar_type()) sizes[3] = 0;
-          return std::tuple(at::empty_like(lse), at::empty_like(lse), empty_in_order(out, sizes));
+          return std::tuple(result_like(lse), result_like(lse), empty_in_order(out, sizes));
         })
         .run(run_forward)
         .vmap([](VmapCall& call) {

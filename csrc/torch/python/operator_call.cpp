@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "torch/kept_arguments.h"
 #include "torch/op.h"
 
 namespace tile::python {
@@ -233,6 +234,7 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
       stack.reserve(plan->parameters.size() + plan->results);
       if (push_all(*plan, given, static_cast<size_t>(PyVectorcall_NARGS(flags)), names, stack)) {
         const c10::OperatorHandle handle = plan->handle;  // the plan may go while other threads run
+        const KeptArguments kept(stack);
         {
           const Released released(true);
           handle.callBoxed(stack);
@@ -301,6 +303,22 @@ PyType_Slot packet_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_packet)}
 PyType_Spec packet_spec = {"tile_ops._C.OperatorPacket", 0, 0, Py_TPFLAGS_DEFAULT, packet_slots};
 PyObject* packet_class(PyObject*, PyObject* base) { return PyType_FromSpecWithBases(&packet_spec, base); }
 
+// torch.ops.<namespace>: an operator that was looked up before is in its dictionary, where this finds it
+// without the method call that Python makes for a module with __getattr__.
+PyObject* lookup_name = nullptr;
+PyObject* attribute_of_namespace(PyObject* operators, PyObject* name) {
+  PyObject* found = PyObject_GenericGetAttr(operators, name);
+  if (found || !PyErr_ExceptionMatches(PyExc_AttributeError)) return found;
+  PyErr_Clear();
+  return PyObject_CallMethodOneArg(operators, lookup_name, name);
+}
+PyType_Slot namespace_slots[] = {{Py_tp_getattro, reinterpret_cast<void*>(attribute_of_namespace)},
+                                 {0, nullptr}};
+PyType_Spec namespace_spec = {"tile_ops._C.OperatorNamespace", 0, 0, Py_TPFLAGS_DEFAULT, namespace_slots};
+PyObject* namespace_class(PyObject*, PyObject* base) {
+  return PyType_FromSpecWithBases(&namespace_spec, base);
+}
+
 // Who is told, by the interpreter's main thread, that operators were defined.
 PyObject* listener = nullptr;
 std::atomic<bool> telling = false;
@@ -325,6 +343,8 @@ PyMethodDef methods[] = {
      "arguments are plain."},
     {"packet_class", guarded<packet_class>, METH_O,
      "packet_class(base): a class of packets whose calls go to their _op at once."},
+    {"namespace_class", guarded<namespace_class>, METH_O,
+     "namespace_class(base): a class of namespaces that find a known operator at once."},
     {"on_definition", guarded<on_definition>, METH_O,
      "on_definition(function): calls it when operators have been defined."},
     {nullptr, nullptr, 0, nullptr},
@@ -335,7 +355,8 @@ PyMethodDef methods[] = {
 int add_operator_call(PyObject* module) {
   call_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&spec));
   op_name = PyUnicode_InternFromString("_op");
-  if (!call_type || !op_name ||
+  lookup_name = PyUnicode_InternFromString("__getattr__");
+  if (!call_type || !op_name || !lookup_name ||
       PyModule_AddObjectRef(module, "OperatorCall", reinterpret_cast<PyObject*>(call_type)) < 0)
     return -1;
   return PyModule_AddFunctions(module, methods);

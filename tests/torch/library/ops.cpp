@@ -134,6 +134,45 @@ const auto ex_backward_backward =
         })
         .leading({"grad_grad_x", "grad_y", "y"});
 
+// The gradient reads a hidden result only, and has a gradient itself, for the hidden result too.
+const auto ex_hidden = tile::op("tt::ex_hidden(Tensor x) -> (Tensor y)")
+                           .saves("Tensor e, Tensor n")
+                           .outputs([](const Tensor& x) { return like(x); })
+                           .saved_outputs([](const Tensor& x) {
+                             return std::pair(like(x), at::empty_symint(x.sym_sizes(), at::kLong));
+                           })
+                           .run([](const Tensor& x, Tensor& y, const optional<Tensor>& e, Tensor& n) {
+                             y.copy_(x.exp());
+                             if (e) e->copy_(y);
+                             if (n.defined()) n.fill_(1);
+                           })
+                           .grad("tt::ex_hidden_backward");
+const auto ex_hidden_backward =
+    tile::op("tt::ex_hidden_backward(Tensor? grad_y, Tensor? grad_e, Tensor e, Tensor n) -> (Tensor grad_x)")
+        .outputs([](const optional<Tensor>&, const optional<Tensor>&, const Tensor& e, const Tensor&) {
+          return like(e);
+        })
+        .run([](const optional<Tensor>& grad_y, const optional<Tensor>& grad_e, const Tensor& e,
+                const Tensor& n, Tensor& grad_x) {
+          grad_x.zero_();
+          if (grad_y) grad_x.add_(*grad_y * e * n);
+          if (grad_e) grad_x.add_(*grad_e * e * n);
+        })
+        .grad("tt::ex_hidden_twice");
+const auto ex_hidden_twice =
+    tile::op(
+        "tt::ex_hidden_twice(Tensor grad_grad_x, Tensor? grad_y, Tensor? grad_e, Tensor e) -> (Tensor "
+        "grad_grad_y, Tensor grad_grad_e, Tensor grad_e)")
+        .outputs([](const Tensor&, const optional<Tensor>&, const optional<Tensor>&, const Tensor& e) {
+          return Tensors{like(e), like(e), like(e)};
+        })
+        .run([](const Tensor& twice, const optional<Tensor>& grad_y, const optional<Tensor>& grad_e,
+                const Tensor& e, Tensor& first, Tensor& second, Tensor& third) {
+          first.copy_(twice * e), second.copy_(first), third.zero_();
+          if (grad_y) third.add_(twice * *grad_y);
+          if (grad_e) third.add_(twice * *grad_e);
+        });
+
 // Lists of tensors as arguments and as results.
 const auto weigh = tile::op("tt::weigh(Tensor[] xs, Tensor?[] ys, float[] w) -> Tensor")
                        .outputs([](at::TensorList xs, const std::vector<optional<Tensor>>&,
