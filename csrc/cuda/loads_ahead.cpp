@@ -39,12 +39,12 @@ LoadsAhead::LoadsAhead(Emitter& emitter, const Op& loop) : emitter_(emitter), lo
   }
   load_ = declare_load(emitter, loop, parameters, address, [&] {
     for (const Load& load : loads_)
-      emitter.line(*load.op,
-                   load.shared
-                       ? str(load.next, ".copy(", emitter.name(load.op->operands[0]), ", ",
-                             start_text(emitter, *load.op, 1), ", ", line_number(*load.op), ");")
-                       : str(load.next, " = ",
-                             cuda::load_text(emitter, *load.op, emitter.layout_of(load.op->results[0])), ";"));
+      emitter.line(
+          *load.op,
+          load.shared ? str(load.next, ".copy(", emitter.name(load.op->operands[0]), ", ",
+                            start_text(emitter, *load.op, 1), ", ", line_number(*load.op), ");")
+                      : str(load.next, " = ",
+                            cuda::load_text(emitter, *load.op, emitter.layout_of(load.op->results[0])), ";"));
     if (shared) emitter.line(loop, "copy_async_commit();");
   });
   const std::string low = emitter.name(loop.operands[0]), high = emitter.name(loop.operands[1]);
@@ -66,8 +66,8 @@ bool LoadsAhead::fits_shared(const Op& load) const {
          emitter_.layout_of(load.results[0]).vector_along(facts.unit) % vector == 0;
 }
 
-// In registers, if they are so many bytes of a thread at most. Else what can waits in shared memory, the largest
-// first, as far as that leaves room for the blocks beside this one.
+// In registers, if they are so many bytes of a thread at most. Else what can waits in shared memory, the
+// largest first, as far as that leaves room for the blocks beside this one.
 bool LoadsAhead::find_room() {
   constexpr int64_t most_bytes = 128;
   const int threads = emitter_.plan().threads();

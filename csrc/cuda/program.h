@@ -36,7 +36,7 @@ struct Cluster;  // cuda/cluster.h
 // How a kernel is cut apart from its tiles.
 struct Configuration {
   int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
-  bool loads_ahead = true;  // of a loop's next turn, in registers
+  bool loads_ahead = true;  // of a loop's next turn
   bool alone = false;       // ptxas else saves registers, so that two blocks fit
   bool sweeps = false;      // compute again what would stand in registers, as where a cluster holds the tiles
   int blocks = 0;           // of a cluster, as a power of two, times the usual

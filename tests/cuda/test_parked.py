@@ -1,5 +1,7 @@
 """What a loop keeps in shared memory because registers are short: tiles that it carries, and loads of its next turn."""
 
+import re
+
 import emulate
 import pytest
 import tile_ops
@@ -68,27 +70,52 @@ def test_of_layer_norm_the_sum_for_the_bias():
     assert "Parked<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
-@pytest.mark.parametrize("rows, columns, ahead",
-                         [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
-def test_loads_of_the_next_turn(dtype, rows, columns, ahead):
-    """Six tiles a turn, which registers have no room for; vectors that an edge cuts in two are loaded as they are wanted."""
-    names, shape = "abcdef", "[1, 4096]"
-    pad = "0.0" if dtype[0] in "fb" else "0"
-    loads = "\n".join(f"""  %x{n}: {dtype}{shape} = load %{n}, %j, %z {{pad={pad}, shape={shape}, steps={shape}}}
-  %y{n}: {dtype}{shape} = mul %x{n}, %x{n}""" for n in names)
-    sums = "\n".join(f"  %s{i + 1}: {dtype}{shape} = add %s{i}, %y{n}" for i, n in enumerate(names))
-    text = kernel([(dtype, 2)] * 7, f"""%high: i32 = dim %a {{axis=0}}
+SHAPE = "[1, 4096]"
+
+
+def six_sums(dtype):
+    """r = the sum over rows of the squares of six arrays: six tiles a turn, which registers have no room for."""
+    names, pad = "abcdef", "0.0" if dtype[0] in "fb" else "0"
+    loads = "\n".join(f"""  %x{n}: {dtype}{SHAPE} = load %{n}, %j, %z {{pad={pad}, shape={SHAPE}, steps={SHAPE}}}
+  %y{n}: {dtype}{SHAPE} = mul %x{n}, %x{n}""" for n in names)
+    sums = "\n".join(f"  %s{i + 1}: {dtype}{SHAPE} = add %s{i}, %y{n}" for i, n in enumerate(names))
+    return f"""%high: i32 = dim %a {{axis=0}}
 %one: i32 = constant {{dtype=i32, value=1}}
 %zero: {dtype} = constant {{dtype={dtype}, value={pad}}}
-%none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
-%r: {dtype}{shape} = for %z, %high, %one, %none (%j: i32, %s0: {dtype}{shape}) {{
+%none: {dtype}{SHAPE} = broadcast %zero {{shape={SHAPE}}}
+%r: {dtype}{SHAPE} = for %z, %high, %one, %none (%j: i32, %s0: {dtype}{SHAPE}) {{
 {loads}
 {sums}
   yield %s6
 }}
-store %g, %r, %z, %z {{steps={shape}}}""")
-    arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in names]
-    launch = (text, (1, 1, 1), [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
+store %g, %r, %z, %z {{steps={SHAPE}}}"""
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
+@pytest.mark.parametrize("rows, columns, ahead",
+                         [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
+def test_loads_of_the_next_turn(dtype, rows, columns, ahead):
+    """Vectors that an edge cuts in two are loaded where they are wanted."""
+    arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in range(6)]
+    launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1),
+              [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
     assert ("AheadTile<" in emulate.Case(*launch).program["text"]) == ahead
+    same_on_both([launch])
+
+
+def test_a_product_behind_them_has_other_memory():
+    """A thread may still read its elements when the next one copies what all multiply."""
+    tile = "[64, 64]"
+    load = f"{{pad=0.0, shape={tile}, steps={tile}}}"
+    text = kernel([("bf16", 2)] * 7 + [("f32", 2)], f"""{six_sums("bf16")}
+%left: bf16{tile} = load %a, %z, %z {load}
+%right: bf16{tile} = load %b, %z, %z {load}
+%start: f32 = constant {{dtype=f32, value=0.0}}
+%null: f32{tile} = broadcast %start {{shape={tile}}}
+%p: f32{tile} = mma %left, %right, %null
+store %h, %p, %z, %z {{steps={tile}}}""")
+    arrays = [torch.randint(0, 3, (64, 4096)).bfloat16() for _ in range(6)]
+    launch = (text, (1, 1, 1), [*arrays, torch.zeros(1, 4096).bfloat16(), torch.zeros(64, 64)])
+    places = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])
+    assert len(places) == 8 and len(set(places)) == 8, places
     same_on_both([launch])

@@ -52,10 +52,13 @@ void emit_for(Emitter& emitter, const Op& op) {
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
   const std::string index = emitter.name(body.arguments[0]);
   emitter.wait_for_readers(op);
-  const int64_t mark = emitter.staged_mark();
+  int64_t mark = emitter.staged_mark();
   StagedLoop staged(emitter, op);
   std::optional<LoadsAhead> loads;
-  if (!staged.waits()) loads.emplace(emitter, op);
+  if (!staged.waits()) {
+    loads.emplace(emitter, op);
+    mark = emitter.staged_mark();  // what they take stays taken: no barrier stands behind the last readers
+  }
   const std::optional<Constant> step = constant_of(op.operands[2]);
   emitter.line(op, str("TILE_LOOP for (", op.type(0).dtype, " ", index, " = ", emitter.name(op.operands[0]),
                        "; ", index, " < ", emitter.name(op.operands[1]), "; ",
