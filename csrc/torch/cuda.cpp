@@ -1,4 +1,5 @@
-// What the runtime asks torch about CUDA: where the wheel of NVRTC lies, the current device and its stream.
+// What the runtime asks torch about CUDA: its library, where the wheel of NVRTC lies, the current device and
+// its stream.
 // Through c10's generic interface, so that one library serves a torch with CUDA and one without.
 #include <c10/core/Stream.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -17,13 +18,25 @@ int get_num_threads();
 namespace tile {
 namespace {
 
-// Beside the torch that the process has loaded.
-std::vector<std::string> folders() {
-  // libtorch_cpu.so lies in site-packages/torch/lib.
+// Of the torch that the process has loaded: where libtorch_cpu.so lies, site-packages/torch/lib.
+std::filesystem::path torch_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) || !info.dli_fname) return {};
-  const auto packages = std::filesystem::path(info.dli_fname).parent_path().parent_path().parent_path();
+  return std::filesystem::path(info.dli_fname).parent_path();
+}
+
+std::vector<std::string> folders() {
+  const std::filesystem::path folder = torch_folder();
+  if (folder.empty()) return {};
+  const auto packages = folder.parent_path().parent_path();
   return {(packages / "nvidia/cuda_nvrtc/lib").string(), (packages / "nvidia/cu13/lib").string()};
+}
+
+// A program that was linked without torch's own package has not loaded what lets a CUDA build find GPUs.
+void load_torch_cuda() {
+  std::error_code error;
+  const auto library = torch_folder() / "libtorch_cuda.so";
+  if (std::filesystem::exists(library, error)) dlopen(library.c_str(), RTLD_LAZY);
 }
 
 // Asked only where a tensor is on that device, so torch has CUDA.
@@ -45,8 +58,8 @@ int device() {
   return c10::impl::getDeviceGuardImpl(c10::kCUDA)->getDevice().index();
 }
 
-[[maybe_unused]] const bool given =
-    (set_nvrtc_folders(folders), set_current_stream(stream), set_current_device(device), true);
+[[maybe_unused]] const bool given = (load_torch_cuda(), set_nvrtc_folders(folders),
+                                     set_current_stream(stream), set_current_device(device), true);
 
 }  // namespace
 }  // namespace tile
