@@ -22,9 +22,9 @@ at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = fa
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);
 
+using TensorPointers = c10::SmallVector<const at::Tensor*, 4>;
 // The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only
 // read), as columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
-using TensorPointers = c10::SmallVector<const at::Tensor*, 4>;
 template <class F>
 void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& statistics, F f,
                   bool writes = true) {

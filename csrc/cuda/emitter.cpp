@@ -203,7 +203,7 @@ void Emitter::need_row(int operands, std::string_view row, std::string_view expr
 
 void Emitter::need_shared(const Op& op, int64_t bytes) {
   wait_for_readers(op);
-  operands_.clear();
+  forget_operands();
   scratch_bytes_ = std::max(scratch_bytes_, round_up(bytes));
   check_shared(op);
 }
@@ -302,7 +302,7 @@ void Emitter::block(const Block& block) {
 }
 
 void Emitter::op(const Op& op) {
-  if (op.is("constant") || written_.count(&op)) return;
+  if (op.is("constant") || emitted_.count(&op)) return;
   if (staging_.left_to_products(op)) return;
   const Lowering* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");

@@ -147,7 +147,7 @@ class Emitter {
   std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
   Sweeps& sweeps() { return sweeps_; }
   // Ops that stand in the text before their place.
-  void set_written(const Op* op) { written_.insert(op); }
+  void set_emitted(const Op* op) { emitted_.insert(op); }
   // Whether the value stands in the text, or waits for its first use.
   bool is_known(const Value* value) const { return names_.count(value) != 0 || sweeps_.waits(value); }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
@@ -183,7 +183,7 @@ class Emitter {
   std::set<std::string> headers_;
   std::map<std::string, std::string> rows_;
   std::unordered_map<const Op*, Ring> rings_;
-  std::set<const Op*> written_;
+  std::set<const Op*> emitted_;
   std::vector<std::pair<const Value*, std::string>> operands_;  // of products, in shared memory
   int64_t operand_bytes_ = 0;
   Sweeps sweeps_;

@@ -39,16 +39,16 @@ LoadsAhead::LoadsAhead(Emitter& emitter, const Op& loop) : emitter_(emitter), lo
   }
   load_ = declare_load(emitter, loop, parameters, address, [&] {
     for (const Load& load : loads_)
-      emitter.line(
-          *load.op,
-          load.shared ? str(load.next, ".copy(", emitter.name(load.op->operands[0]), ", ",
-                            start_text(emitter, *load.op, 1), ", ", line_number(*load.op), ");")
-                      : str(load.next, " = ",
-                            cuda::load_text(emitter, *load.op, emitter.layout_of(load.op->results[0])), ";"));
+      emitter.line(*load.op,
+                   load.shared
+                       ? str(load.next, ".copy(", emitter.name(load.op->operands[0]), ", ",
+                             start_text(emitter, *load.op, 1), ", ", line_number(*load.op), ");")
+                       : str(load.next, " = ",
+                             load_text(emitter, *load.op, emitter.layout_of(load.op->results[0])), ";"));
     if (shared) emitter.line(loop, "copy_async_commit();");
   });
   const std::string low = emitter.name(loop.operands[0]), high = emitter.name(loop.operands[1]);
-  emitter.line(loop, str("if (", low, " < ", high, ") ", load_text(low)));
+  emitter.line(loop, str("if (", low, " < ", high, ") ", call_text(low)));
 }
 
 int64_t LoadsAhead::bytes(const Op& load) const {
@@ -96,7 +96,7 @@ bool LoadsAhead::find_room() {
   return in_registers <= most_bytes;
 }
 
-std::string LoadsAhead::load_text(const std::string& index) const {
+std::string LoadsAhead::call_text(const std::string& index) const {
   std::string arguments = index;
   for (const Load& load : loads_)
     if (!load.shared) arguments += ", " + load.next;
@@ -110,10 +110,10 @@ void LoadsAhead::begin_turn() {
   for (const Load& load : loads_) {
     const Op& op = *load.op;
     emitter_.result(op, load.shared ? str(load.next, ".all(", line_number(op), ")") : load.next);
-    emitter_.set_written(&op);
+    emitter_.set_emitted(&op);
   }
   const std::string next = declare_index(emitter_, loop_, 1);
-  emitter_.line(loop_, str("if (", next, " < ", emitter_.name(loop_.operands[1]), ") ", load_text(next)));
+  emitter_.line(loop_, str("if (", next, " < ", emitter_.name(loop_.operands[1]), ") ", call_text(next)));
 }
 
 }  // namespace tile::cuda

@@ -27,7 +27,7 @@ class LoadsAhead {
   bool find_room();
   bool fits_shared(const Op& load) const;
   int64_t bytes(const Op& load) const;  // of a thread
-  std::string load_text(const std::string& index) const;
+  std::string call_text(const std::string& index) const;
 
   Emitter& emitter_;
   const Op& loop_;

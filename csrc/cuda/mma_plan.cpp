@@ -72,8 +72,8 @@ int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel&
     for (size_t i = 0; i < 2; ++i) {
       const MmaOperand operand = mma_operand(op->operands[i]);
       const Op* made = operand.value->definition;
-      const bool computed = made && !made->is("load"), in_registers = i == 0 && computed && plan.warps_n == 1;
-      if (in_registers && !operand.turned) continue;
+      const bool computed = made && !made->is("load");
+      if (i == 0 && computed && !operand.turned && plan.warps_n == 1) continue;  // stands in registers
       const int64_t elements = element_count(operand.value->type.shape);
       all += elements * (i == 0 ? plan.warps_n : plan.warps_m) * kernel.warps / (plan.warps_m * plan.warps_n);
       if (computed && written.insert(operand.value).second) all += elements;

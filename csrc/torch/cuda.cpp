@@ -34,9 +34,9 @@ std::vector<std::string> folders() {
 
 // A program that was linked without torch's own package has not loaded what lets a CUDA build find GPUs.
 void load_torch_cuda() {
+  const std::filesystem::path folder = torch_folder(), library = folder / "libtorch_cuda.so";
   std::error_code error;
-  const auto library = torch_folder() / "libtorch_cuda.so";
-  if (std::filesystem::exists(library, error)) dlopen(library.c_str(), RTLD_LAZY);
+  if (!folder.empty() && std::filesystem::exists(library, error)) dlopen(library.c_str(), RTLD_LAZY);
 }
 
 // Asked only where a tensor is on that device, so torch has CUDA.

@@ -82,7 +82,7 @@ void make_known(Emitter& emitter, const Value* value) {
   if (emitter.is_known(value) || made->is("constant")) return;
   for (const Value* operand : made->operands) make_known(emitter, operand);
   emitter.op(*made);
-  emitter.set_written(made);
+  emitter.set_emitted(made);
 }
 
 // Writes what the product reads from shared memory and is not there, and with it what later products of the
@@ -101,9 +101,13 @@ void write_operands(Emitter& emitter, const Op& op) {
     for (const Operand& each : all) bytes += each.bytes();
     return bytes;
   };
-  if (missing(op).empty()) return;
-  if (!emitter.has_room_for(bytes_of(missing(op)))) emitter.forget_operands();
-  for (const Operand& each : missing(op)) write(emitter, op, each);
+  std::vector<Operand> own = missing(op);
+  if (own.empty()) return;
+  if (!emitter.has_room_for(bytes_of(own))) {
+    emitter.forget_operands();
+    own = missing(op);
+  }
+  for (const Operand& each : own) write(emitter, op, each);
   bool later = false;
   for (const auto& other : op.parent->ops) {
     if (later && other->is("mma") && emitter.staging().instruction(*other))
