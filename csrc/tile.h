@@ -5,6 +5,7 @@
 #include "dsl/range.h"
 #include "dsl/tile.h"
 #include "prims/assert.h"
+#include "prims/atomics.h"
 #include "prims/elementwise.h"
 #include "prims/grid.h"
 #include "prims/memory.h"

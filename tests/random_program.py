@@ -202,7 +202,8 @@ class Program(Arithmetic, Regions):
         index = self.like(turned) if add else self.binary_of("add", turned, self.spread(own, (size,)))
         value, mask = self.like(Value("", dtype, (size,), array.known), known=array.known), self.predicate_like(turned)
         name = "atomic_add" if add else "scatter"
-        self.line(f"{name} {array.name}, {value.name}, {index.name}, {mask.name}")
+        unused = f"%unused{len(self.lines)}: {dtype}[{size}] = " if add else ""
+        self.line(f"{unused}{name} {array.name}, {value.name}, {index.name}, {mask.name}")
 
         def run(s):
             (x, e), at = s.memory[array.name], s.values[index][0]

@@ -197,6 +197,7 @@ bool LayoutPlan::works_across() const {
   walk(function_.body(), [&](const Op& op) {
     const Lowering* lowering = find_lowering(op.name());
     if (!lowering || lowering->across) return;
+    if (lowering->alone) works = false;
     for (const auto* values : {&op.operands, &op.results})
       for (const Value* value : *values) works = works && !of(value).across_blocks();
   });

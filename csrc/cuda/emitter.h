@@ -11,7 +11,7 @@
 #include "cuda/array_facts.h"
 #include "cuda/assign.h"
 #include "cuda/conversion.h"
-#include "cuda/memory_order.h"
+#include "cuda/barrier_plan.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "cuda/sweep.h"
@@ -171,7 +171,7 @@ class Emitter {
   const LayoutPlan& plan_;
   const Target& target_;
   const Configuration& configuration_;
-  const MemoryOrder order_;
+  const BarrierPlan order_;
   const Precision precision_;
   std::string entry_, body_;
   std::unordered_map<const Value*, std::string> names_;

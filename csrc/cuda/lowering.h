@@ -22,6 +22,8 @@ struct Lowering {
                                   const Layout& layout) = nullptr;
   // Whether its tiles may be dealt over the blocks of a cluster.
   bool across = false;
+  // Whether only the threads of one block can agree on it: a kernel that has it runs without clusters.
+  bool alone = false;
   // Whether the blocks of a cluster send each other something for it.
   bool exchanges = false;
   // Whether it combines elements to fewer, in any order and through any layout.

@@ -49,6 +49,13 @@ class View {
   void store(std::initializer_list<Operand> index, Operand tile) const;
   // Adds a tile likewise, each element at once; the order of additions is free.
   void atomic_add(std::initializer_list<Operand> index, Operand tile) const;
+  // The larger or smaller of each element and the tile's; bits of integers and bool. In no order with other
+  // accesses of memory.
+  void atomic_max(std::initializer_list<Operand> index, Operand tile) const;
+  void atomic_min(std::initializer_list<Operand> index, Operand tile) const;
+  void atomic_and(std::initializer_list<Operand> index, Operand tile) const;
+  void atomic_or(std::initializer_list<Operand> index, Operand tile) const;
+  void atomic_xor(std::initializer_list<Operand> index, Operand tile) const;
 
  private:
   std::vector<Value*> address(const char* operation, std::initializer_list<Operand> index,

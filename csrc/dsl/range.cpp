@@ -30,7 +30,7 @@ Range::~Range() {
 }
 
 Range::Iterator Range::begin() {
-  index_ = Tracer::current(location_).open_loop(low_, high_, step_, location_);
+  index_ = Tracer::current(location_).open_loop({low_, high_, step_}, location_);
   exceptions_ = std::uncaught_exceptions();
   open_ = true;
   return {*this};
@@ -45,6 +45,28 @@ bool Range::close() {
   open_ = false;
   return true;
 }
+
+void while_loop(const std::function<Tile()>& condition, const std::function<void()>& body,
+                Location location) {
+  Tracer& tracer = Tracer::current(location);
+  tracer.open_loop({}, location);
+  try {
+    do {
+      Value* goes_on = condition().value(location);
+      if (!goes_on->type.is_scalar() || goes_on->type.dtype != DType::boolean)
+        fail(location, ErrorKind::type, "while_loop: the condition is ", goes_on->type,
+             "; it must be a bool scalar, reduce it with any() or all()");
+      tracer.branch(goes_on, [] {}, [&] { tracer.jump(true, location); }, location);
+      body();
+    } while (!tracer.close_loop());
+  } catch (...) {
+    tracer.abandon_loop(location, true);
+    throw;
+  }
+}
+
+void break_loop(Location location) { Tracer::current(location).jump(true, location); }
+void continue_loop(Location location) { Tracer::current(location).jump(false, location); }
 
 void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise) {
   if (!condition.value || !condition.value->type.is_scalar() || condition.value->type.dtype != DType::boolean)

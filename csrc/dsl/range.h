@@ -1,4 +1,4 @@
-// Traced control flow: for (Tile k : range(n)) and when(condition, then, otherwise).
+// Traced control flow: for (Tile k : range(n)), while_loop(condition, body) and when(condition, then, otherwise).
 #pragma once
 #include <functional>
 
@@ -43,6 +43,16 @@ inline Range range(Operand low, Operand high) {
   return Range(low, high, Operand(1, high.location), high.location);
 }
 inline Range range(Operand low, Operand high, Operand step) { return Range(low, high, step, high.location); }
+
+// Traces the body as a loop that runs while the condition, a bool scalar computed before every turn, holds.
+// Tiles that either assigns are carried. The condition may be of memory that other blocks change: read it by
+// atomic_load.
+void while_loop(const std::function<Tile()>& condition, const std::function<void()>& body,
+                Location location = Location::current());
+// Leaves the innermost traced loop, or goes on with its next turn; of a range(), too. Nothing may stand behind
+// it in its body: when(done, [&] { break_loop(); });
+void break_loop(Location location = Location::current());
+void continue_loop(Location location = Location::current());
 
 // Runs one of two bodies by a traced bool scalar; variables assigned in either are merged.
 void when(Operand condition, const std::function<void()>& then, const std::function<void()>& otherwise = {});

@@ -1,4 +1,4 @@
-// Variables, scopes and loop-carried values.
+// Variables, scopes, branches and combine regions; loops: tracer_loops.cpp.
 #include "dsl/tracer.h"
 
 #include <algorithm>
@@ -12,7 +12,6 @@ namespace tile {
 namespace {
 thread_local Tracer* current_tracer = nullptr;
 std::atomic<uint32_t> next_serial{1};
-constexpr int checked_height = 3;  // deeper nests trace only their inner loops twice: the cost is 2^height
 }  // namespace
 
 Tracer::Tracer(std::string name)
@@ -83,6 +82,9 @@ void Tracer::raise_pending() {
 Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
                     const Location& at) {
   raise_pending();
+  if (scopes_.back().left)
+    fail(at, ErrorKind::runtime, primitive.name,
+         ": it stands behind break_loop() or continue_loop() and never runs; leave last, or inside when()");
   build_.location = at;
   build_.to_end(block_of(scopes_.back()));
   Op& op = build_.create(primitive, std::move(operands), std::move(attributes));
@@ -96,26 +98,16 @@ void Tracer::check_visible(const Value* value, const char* what, const Location&
        value->location, "); make it before the loop");
 }
 
-Value* Tracer::open_loop(Value* low, Value* high, Value* step, const Location& location) {
-  raise_pending();
-  Scope scope;
-  scope.block = std::make_unique<Block>();
-  scope.loop = true;
-  scope.first_variable = variables_.size();
-  scope.bounds = {low, high, step};
-  scope.location = location;
-  scope.index = function_.add_argument(*scope.block, low->type, location);
-  scopes_.push_back(std::move(scope));
-  return scopes_.back().index;
-}
-
 std::vector<std::pair<Tracer::Seen, Value*>> Tracer::changed(Scope& scope) {
   std::vector<std::pair<Seen, Value*>> carried;
   std::sort(scope.seen.begin(), scope.seen.end(),
             [](const Seen& a, const Seen& b) { return a.variable < b.variable; });
   for (const Seen& seen : scope.seen) {
     Value* last = variables_[seen.variable].value;
-    if (seen.outer && last != seen.inner) carried.push_back({seen, last});
+    const bool leaves = std::any_of(scope.jumps.begin(), scope.jumps.end(), [&](const Jump& jump) {
+      return jump.value_of(seen) != seen.inner;
+    });
+    if (seen.outer && (last != seen.inner || leaves)) carried.push_back({seen, last});
   }
   std::sort(carried.begin(), carried.end(), [&](const auto& a, const auto& b) {
     return scope.assigned.at(a.first.variable) < scope.assigned.at(b.first.variable);
@@ -127,119 +119,9 @@ void Tracer::forget_locals(const Scope& scope) {
   for (size_t i = scope.first_variable; i < variables_.size(); ++i) variables_[i].value = nullptr;
 }
 
-// The body's text with what it names from outside, provisional arguments by their variable.
-std::string Tracer::signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried) {
-  std::unordered_map<const Value*, std::string> names;
-  for (const Seen& seen : scope.seen) names[seen.inner] = str("variable", seen.variable);
-  auto name_of = [&](const Value* value) {
-    auto at = names.find(value);
-    return at != names.end() ? at->second : str(static_cast<const void*>(value));
-  };
-  std::ostringstream text;
-  text << print(*scope.block, false);
-  walk(*scope.block, [&](const Op& op) {
-    for (const Value* operand : op.operands)
-      if (!defined_inside(operand, *scope.block) || names.count(operand)) text << name_of(operand) << ' ';
-  });
-  std::unordered_map<const Value*, size_t> order;
-  walk(*scope.block, [&](const Op& op) {
-    for (const Value* result : op.results) order.emplace(result, order.size());
-  });
-  for (const auto& [seen, last] : carried) {
-    auto at = order.find(last);
-    text << '\n' << seen.variable << " <- " << (at != order.end() ? str('#', at->second) : name_of(last));
-  }
-  return text.str();
-}
-
-void Tracer::restart(Scope& scope) {
-  for (const Seen& seen : scope.seen) {
-    variables_[seen.variable].value = seen.outer;
-    variables_[seen.variable].depth = depth() - 1;
-  }
-  forget_locals(scope);
-  scope.seen.clear();
-  scope.assigned.clear();
-  *scope.block = Block();
-  scope.index = function_.add_argument(*scope.block, scope.index->type, scope.location);
-}
-
 void Tracer::pop_scope() {
   forget_locals(scopes_.back());
   scopes_.pop_back();
-}
-
-bool Tracer::close_loop() {
-  raise_pending();
-  Scope& scope = scopes_.back();
-  auto carried = changed(scope);
-  if (scope.height <= checked_height) {
-    std::string text = signature(scope, carried);
-    if (scope.first_trace.empty()) {
-      scope.first_trace = text;
-      restart(scope);
-      return false;
-    }
-    if (text != scope.first_trace)
-      fail(scope.location, ErrorKind::runtime,
-           "the loop body traced differently the second time: a plain C++ variable changes inside it; make "
-           "it a Tile");
-  }
-  for (const auto& [seen, last] : carried)
-    if (last && last->type != seen.outer->type)
-      fail(scope.location, ErrorKind::type, "a loop-carried Tile is ", seen.outer->type, " before the loop (",
-           seen.outer->location, ") but ", last->type, " at the end of the body (", last->location,
-           "); give it one type, with astype() or zeros()");
-  // Unchanged variables: the provisional argument is the outer value after all.
-  ValueMap same;
-  for (const Seen& seen : scope.seen) {
-    if (seen.inner && seen.inner != seen.outer &&
-        std::none_of(carried.begin(), carried.end(),
-                     [&](const auto& c) { return c.first.variable == seen.variable; }))
-      same[seen.inner] = seen.outer;
-    variables_[seen.variable].value = seen.outer;
-    variables_[seen.variable].depth = depth() - 1;
-  }
-  auto loop = std::make_unique<Op>();
-  loop->primitive = &primitive("for");
-  loop->location = scope.location;
-  loop->operands = scope.bounds;
-  auto end = std::make_unique<Op>();
-  end->primitive = &primitive("yield");
-  end->location = scope.location;
-  end->parent = scope.block.get();
-  for (const auto& [seen, last] : carried) {
-    loop->operands.push_back(seen.outer);
-    scope.block->arguments.push_back(seen.inner);
-    end->operands.push_back(last);
-  }
-  scope.block->ops.push_back(std::move(end));
-  replace_uses(*scope.block, same);
-  loop->regions.push_back(std::move(scope.block));
-  std::vector<std::pair<Seen, Value*>> results = std::move(carried);
-  int height = scope.height;
-  forget_locals(scope);
-  scopes_.pop_back();
-  Scope& outer = scopes_.back();
-  outer.height = std::max(outer.height, height + 1);
-  build_.location = loop->location;
-  build_.to_end(block_of(outer));
-  Op& op = build_.insert(std::move(loop));
-  for (size_t i = 0; i < results.size(); ++i) set(results[i].first.variable, op.results[i]);
-  return true;
-}
-
-void Tracer::abandon_loop(const Location& location, bool unwinding) {
-  if (scopes_.size() == 1) return;  // an error while closing popped it already
-  for (const Seen& seen : scopes_.back().seen) {
-    variables_[seen.variable].value = seen.outer;
-    variables_[seen.variable].depth = depth() - 1;
-  }
-  pop_scope();
-  if (!unwinding)  // a destructor does not throw: the next operation does
-    pending_ =
-        str(location, ": the traced loop was left by break or return; a traced body must run to its end, ",
-            "use where() or when() inside it");
 }
 
 void Tracer::branch(Value* condition, const std::function<void()>& then,
@@ -256,6 +138,7 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
   };
   std::vector<Merge> merges;
   std::vector<std::unique_ptr<Block>> regions;
+  bool left[2] = {};
   for (int side = 0; side < 2; ++side) {
     Scope scope;
     scope.block = std::make_unique<Block>();
@@ -273,7 +156,9 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
     }
     raise_pending();
     Scope& inner = scopes_.back();
+    left[side] = inner.left;
     for (const auto& [seen, last] : changed(inner)) {
+      if (left[side]) break;  // its values went with the jump
       auto at = std::find_if(merges.begin(), merges.end(),
                              [&, id = seen.variable](const Merge& m) { return m.variable == id; });
       if (at == merges.end())
@@ -289,11 +174,12 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
     pop_scope();
   }
   for (const Merge& m : merges)
-    if (m.ends[0]->type != m.ends[1]->type)
+    if (!left[0] && !left[1] && m.ends[0]->type != m.ends[1]->type)
       fail(location, ErrorKind::type, "when: a Tile is ", m.ends[0]->type, " after one branch (",
            m.ends[0]->location, ") and ", m.ends[1]->type, " after the other (", m.ends[1]->location,
            "); give it one type");
   for (int side = 0; side < 2; ++side) {
+    if (left[side]) continue;
     auto end = std::make_unique<Op>();
     end->primitive = &primitive("yield");
     end->location = location;

@@ -36,10 +36,13 @@ class Tracer {
               const Location& at);
   void check_visible(const Value* value, const char* what, const Location& use);
 
-  // Loops. open_loop returns the index; close_loop returns false when the body has to be traced once more.
-  Value* open_loop(Value* low, Value* high, Value* step, const Location& location);
+  // Loops. open_loop returns the index, of a loop without bounds null; close_loop returns false when the body
+  // has to be traced once more.
+  Value* open_loop(std::vector<Value*> bounds, const Location& location);
   bool close_loop();
   Value* loop_index() const { return scopes_.back().index; }
+  // Leaves the innermost loop, or goes on with its next turn.
+  void jump(bool leaves, const Location& location);
   void abandon_loop(const Location& location, bool unwinding);
   void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,
               const Location& location);
@@ -61,9 +64,21 @@ class Tracer {
     uint32_t variable;
     Value *outer, *inner;
   };
+  // break or continue: its operands are known when its loop closes.
+  struct Jump {
+    Op* op;
+    Value* next_index;  // of a counted loop that goes on
+    int depth;          // of the loop
+    std::vector<Variable> variables;
+    Value* value_of(const Seen& seen) const {
+      const bool touched = seen.variable < variables.size() && variables[seen.variable].depth >= depth;
+      return touched ? variables[seen.variable].value : seen.inner;
+    }
+  };
   struct Scope {
     std::unique_ptr<Block> block;  // null: the function's body
     bool loop = false;
+    bool left = false;  // it ends in a jump
     size_t first_variable = 0;
     std::vector<Seen> seen;
     std::unordered_map<uint32_t, size_t> assigned;  // variables, in the order of their first assignment here
@@ -73,6 +88,7 @@ class Tracer {
     Location location;
     std::string first_trace;
     int height = 1;  // loops nested inside, this one included
+    std::vector<Jump> jumps;
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
   Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
@@ -83,6 +99,8 @@ class Tracer {
   void forget_locals(const Scope& scope);
   std::string signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void restart(Scope& scope);
+  Value* next_index(const Scope& scope);
+  std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();
 

@@ -1,9 +1,10 @@
-// load and store of tiles, gather and scatter of elements, atomic_add.
+// load, store and addition of tiles.
 #include "prims/memory.h"
 
 #include "dsl/tracer.h"
 #include "prims/axes.h"
 #include "prims/elementwise.h"
+#include "prims/elements.h"
 
 namespace tile {
 namespace {
@@ -42,33 +43,6 @@ std::vector<Type> infer_add_tile(const Op& op) {
   return {};
 }
 
-// operands: array, [value], one index tile an axis, [mask]
-const Shape& check_element_address(const Op& op, size_t first_index) {
-  size_t rank = static_cast<size_t>(op.type(0).array_rank);
-  size_t masked = op.operands.size() - first_index - rank;
-  if (!op.type(0).is_array() || masked > 1)
-    fail(op, ErrorKind::value, op.operands.size() - first_index, " index tiles for ", op.type(0),
-         "; give one an axis");
-  const Shape& shape = op.type(op.operands.size() - 1).shape;
-  for (size_t i = first_index; i < op.operands.size(); ++i) {
-    bool mask = i == first_index + rank;
-    if (op.type(i).shape != shape ||
-        (mask ? op.type(i).dtype != DType::boolean : !is_integer(op.type(i).dtype)))
-      fail(op, ErrorKind::type, mask ? "the mask" : "an index tile", " is ", op.type(i), "; it must be ",
-           mask ? "bool" : "an integer tile", " of shape ", shape);
-  }
-  return shape;
-}
-std::vector<Type> infer_gather(const Op& op) {
-  return {Type::tile(op.type(0).dtype, check_element_address(op, 1))};
-}
-std::vector<Type> infer_scatter(const Op& op) {
-  const Shape& shape = check_element_address(op, 2);
-  if (op.type(1) != Type::tile(op.type(0).dtype, shape))
-    fail(op, ErrorKind::type, "cannot write ", op.type(1), " to elements ", shape, " of ", op.type(0));
-  return {};
-}
-
 const Register load_{{.name = "load",
                       .traits = {.reads = true},
                       .infer = infer_load,
@@ -85,83 +59,7 @@ const Register add_tile_{
      .infer = infer_add_tile,
      .doc = "Adds a tile at an index of an array cut into tiles, each element at once; elements outside are "
             "dropped."}};
-const Register gather_{
-    {.name = "gather",
-     .traits = {.reads = true},
-     .infer = infer_gather,
-     .doc = "Elements of an array at index tiles; those outside or masked out are `pad`."}};
-const Register scatter_{
-    {.name = "scatter",
-     .traits = {.writes = true},
-     .infer = infer_scatter,
-     .doc = "Writes elements of an array at index tiles; those outside or masked out are dropped."}};
-const Register atomic_add_{{.name = "atomic_add",
-                            .traits = {.reads = true, .writes = true, .barrier = true},
-                            .dtypes = dtypes::numbers,
-                            .infer = infer_scatter,
-                            .doc = "Adds to elements of an array at index tiles, each addition at once."}};
-
-Attribute padding(DType dtype, double pad, const Location& at, const char* operation) {
-  if (is_floating(dtype)) return round_to(dtype, pad);
-  if (pad != 0)
-    fail(at, ErrorKind::value, operation, ": a ", dtype, " array is padded with 0, not ", show_double(pad));
-  return int64_t{0};
-}
-
-struct Elements {
-  std::vector<Value*> index;
-  Shape shape;
-};
-Elements element_index(const char* operation, Array array, std::initializer_list<Operand> index,
-                       const Location& at, Value* joined) {
-  if (static_cast<int>(index.size()) != array.rank())
-    fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
-         "; give one an axis");
-  Elements elements;
-  if (joined) elements.shape = joined->type.shape;
-  for (const Operand& each : index) {
-    elements.index.push_back(each.any());
-    elements.shape =
-        broadcast_shape(operation, Type::tile(DType::i32, elements.shape), elements.index.back()->type, at);
-  }
-  for (Value*& each : elements.index) each = broadcast_to(operation, each, elements.shape, at);
-  return elements;
-}
-
-Tile gather_elements(Array array, std::initializer_list<Operand> index, Value* mask, double pad,
-                     const Location& at) {
-  Elements elements = element_index("gather", array, index, at, mask);
-  std::vector<Value*> operands{array.value()};
-  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
-  if (mask) operands.push_back(broadcast_to("gather", mask, elements.shape, at));
-  return Tile(emit(gather_, operands, {{"pad", padding(array.dtype(), pad, at, "gather")}}, at));
-}
-
-void write_elements(const Primitive& primitive, const char* operation, Array array,
-                    std::initializer_list<Operand> index, const Operand& value) {
-  const Location& at = value.location;
-  Value* scalar = value.literal ? value.as(array.dtype(), operation)
-                                : Tile(value.value).astype(array.dtype(), at).value(at);
-  Elements elements = element_index(operation, array, index, at, scalar);
-  std::vector<Value*> operands{array.value(), broadcast_to(operation, scalar, elements.shape, at)};
-  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
-  emit(primitive, operands, {}, at);
-}
-
 }  // namespace
-
-Tile gather(Array array, std::initializer_list<Operand> index, double pad, Location location) {
-  return gather_elements(array, index, nullptr, pad, location);
-}
-Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad, Location location) {
-  return gather_elements(array, index, mask.value(location), pad, location);
-}
-void scatter(Array array, std::initializer_list<Operand> index, Operand value) {
-  write_elements(scatter_, "scatter", array, index, value);
-}
-void atomic_add(Array array, std::initializer_list<Operand> index, Operand value) {
-  write_elements(atomic_add_, "atomic_add", array, index, value);
-}
 
 View Array::tiled_view(Shape shape, Location location) const { return tiled_view(shape, shape, location); }
 View Array::tiled_view(Shape shape, Shape steps, Location location) const {

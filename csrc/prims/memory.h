@@ -1,4 +1,4 @@
-// Element-wise access to arrays at computed indices.
+// Elements of arrays at computed indices; those that others may touch at the same time: prims/atomics.h.
 #pragma once
 #include "dsl/array.h"
 
@@ -12,7 +12,5 @@ Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double
             Location location = Location::current());
 // Writes value[i] to array[index[0][i], …]; elements outside are dropped. Two equal indices: either value.
 void scatter(Array array, std::initializer_list<Operand> index, Operand value);
-// array[index…] += value, each element at once; the order of additions is free.
-void atomic_add(Array array, std::initializer_list<Operand> index, Operand value);
 
 }  // namespace tile

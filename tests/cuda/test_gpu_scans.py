@@ -42,7 +42,7 @@ def test_sums_of_16_bits_in_memory(dtype):
     body = f"""%t: {dtype}[4,64] = load %a, %i, %z {{pad=0.0, shape=[4,64], steps=[4,64]}}
 add_tile %b, %t, %z, %z {{steps=[4,64]}}
 %n: i32[4,64] = load %d, %i, %z {{pad=0, shape=[4,64], steps=[4,64]}}
-atomic_add %c, %t, %n"""
+%q: {dtype}[4,64] = atomic_add %c, %t, %n"""
     x = torch.randint(0, 2, (400, 64)).to(ALL[dtype])
     at = torch.randint(0, 1001, (400, 64)).to(DTYPES["i32"])
     tile, sums = torch.zeros(4, 64, dtype=ALL[dtype]), torch.zeros(1001, dtype=ALL[dtype])

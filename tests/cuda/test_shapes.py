@@ -116,7 +116,7 @@ def test_arrays_without_elements():
 %r: i32[3, 8] = add %t, %g
 store %b, %r, %i, %z {steps=[3, 8]}
 store %a, %r, %i, %z {steps=[3, 8]}
-atomic_add %a, %r, %u, %u"""
+%q: i32[3, 8] = atomic_add %a, %r, %u, %u"""
     text = kernel([("i32", 2), ("i32", 2)], body)
     same_on_both([(text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])
                   for sizes in ((0, 8), (3, 0), (0, 0))])
@@ -174,7 +174,7 @@ store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
 
 @pytest.mark.parametrize("read", ["load %v {pad=7, shape=[], steps=[]}", "gather %v {pad=7}"])
 @pytest.mark.parametrize(
-    "write", ["store %v, %o {steps=[]}", "add_tile %v, %o {steps=[]}", "scatter %v, %o", "atomic_add %v, %o"]
+    "write", ["store %v, %o {steps=[]}", "add_tile %v, %o {steps=[]}", "scatter %v, %o", "%q: i32 = atomic_add %v, %o"]
 )
 def test_an_element_that_is_not_there(read, write):
     """Of a view of rank 0: it reads as padding, and nothing is written."""

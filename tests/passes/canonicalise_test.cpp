@@ -85,7 +85,7 @@ TEST(Canonicalise, AtomicsAreBarriers) {
   %at: i32[1] = arange {dtype=i32, size=1}
   %z: f32 = constant {dtype=f32, value=1.0}
   %t: f32[1] = broadcast %z {shape=[1]}
-  atomic_add %n, %t, %at
+  %q: f32[1] = atomic_add %n, %t, %at
   store %y, %a, %i {steps=[8]}
 })"),
             R"(kernel k(%0: array<f32,1>, %1: array<f32,1>, %2: array<f32,1>) {
@@ -94,7 +94,7 @@ TEST(Canonicalise, AtomicsAreBarriers) {
   %5: f32 = constant {dtype=f32, value=1.0}
   %6: f32[1] = broadcast %5 {shape=[1]}
   %7: i32[1] = arange {dtype=i32, size=1}
-  atomic_add %2, %6, %7
+  %8: f32[1] = atomic_add %2, %6, %7
   store %1, %4, %3 {steps=[8]}
 }
 )");

@@ -103,16 +103,16 @@ TEST(Cse, BarriersForgetEverything) {
   EXPECT_EQ(after("cse", R"(kernel k(%x: array<f32,1>, %y: array<f32,1>, %n: i32) {
   %a: f32[1] = load %x, %n {pad=0.0, shape=[1], steps=[1]}
   %i: i32[1] = arange {dtype=i32, size=1}
-  atomic_add %y, %a, %i
+  %q: f32[1] = atomic_add %y, %a, %i
   %b: f32[1] = load %x, %n {pad=0.0, shape=[1], steps=[1]}
   store %y, %b, %n {steps=[1]}
 })"),
             R"(kernel k(%0: array<f32,1>, %1: array<f32,1>, %2: i32) {
   %3: f32[1] = load %0, %2 {pad=0.0, shape=[1], steps=[1]}
   %4: i32[1] = arange {dtype=i32, size=1}
-  atomic_add %1, %3, %4
-  %5: f32[1] = load %0, %2 {pad=0.0, shape=[1], steps=[1]}
-  store %1, %5, %2 {steps=[1]}
+  %5: f32[1] = atomic_add %1, %3, %4
+  %6: f32[1] = load %0, %2 {pad=0.0, shape=[1], steps=[1]}
+  store %1, %6, %2 {steps=[1]}
 }
 )");
 }

@@ -1,6 +1,7 @@
 """A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a
 row."""
 
+import atomic_cases
 import philox
 import pytest
 import torch
@@ -194,13 +195,15 @@ scatter %e, %t, %i"""
     same(scattered, places)
 
 
-def atomic_add(dtype):
-    body = f"""%i: i32[6] = load %b, %z {{pad=0, shape=[6], steps=[6]}}
-%t: {dtype}[6] = load %a, %z {{pad={"0.0" if dtype in FLOATS else "0"}, shape=[6], steps=[6]}}
-atomic_add %c, %t, %i"""
-    x, index, old = values(dtype, 6), torch.tensor([1, 1, 0, 4, 3, 1], dtype=torch.int32), values(dtype, 4)
-    expected = old.double().index_add(0, index[[0, 1, 2, 4, 5]].long(), x.double()[[0, 1, 2, 4, 5]] * 7)
-    same(run(body, [x, index, old], (7, 1, 1))[2], expected)
+def atomic(name):
+    def row(dtype):
+        for scalar in (False, True):
+            for passes in (False, True):
+                case = atomic_cases.case(name, dtype, DTYPES[dtype], scalar=scalar)
+                _C.run_ir(case.text, (1, 1, 1), case.arguments, passes)
+                atomic_cases.check(case, case.arguments)
+
+    return row
 
 
 def add_tile(dtype):
@@ -360,7 +363,10 @@ ROWS = {
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
-    "atomic_add": (atomic_add, NUMBERS), "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
+    **{f"atomic_{name}": (atomic(f"atomic_{name}"), NUMBERS) for name in ("add", "max", "min")},
+    **{f"atomic_{name}": (atomic(f"atomic_{name}"), ["bool", *INTEGERS]) for name in ("and", "or", "xor")},
+    **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
+    "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
     "slice": (views, EVERY), "permute_array": (views, EVERY),
     "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]),
     "stride": (grid, ["i32"]), "cat": (cat, EVERY),

@@ -1,5 +1,5 @@
 // add_tile: a tile added to memory, one element at a time.
-#include "cpu/atomic_addition.h"
+#include "cpu/atomic_change.h"
 #include "cpu/operand.h"
 
 namespace tile::cpu {
@@ -8,7 +8,7 @@ namespace {
 struct AddTileUnit final : Unit {
   TileAddress address;
   WholeOperand value;
-  AtomicAddition add;
+  AtomicChange add;
 
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
@@ -38,7 +38,7 @@ std::unique_ptr<Unit> lower_add_tile(Lower& lower, const Op& op) {
   auto unit = std::make_unique<AddTileUnit>();
   unit->address = lower.address(op, 2, op.type(1).shape);
   unit->value = WholeOperand::of(lower, op.operands[1]);
-  unit->add = AtomicAddition(unit->value.dtype);
+  unit->add = AtomicChange(unit->value.dtype, "add");
   return unit;
 }
 

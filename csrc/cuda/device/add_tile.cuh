@@ -1,6 +1,6 @@
 // Tiles added to memory, each element at once.
 #pragma once
-#include "cuda/device/memory.cuh"
+#include "cuda/device/atomics.cuh"
 
 namespace tile {
 
@@ -14,7 +14,7 @@ TILE void add_window(const Window& window, const Tile<T, L>& from, int line) {
     else if constexpr (vector == 2)
       atomic_add_global_pair(window.address(r), from.x[r], from.x[r + 1], line);
     else
-      atomic_add_element(window.address(r), from.x[r], line);
+      add_element(window.address(r), from.x[r], line);
   }
 }
 

@@ -1,4 +1,4 @@
-// Loads and stores of tiles, gathers, scatters and atomic additions of elements.
+// Loads and stores of tiles, gathers and scatters of elements.
 #pragma once
 #include "cuda/device/tile.cuh"
 
@@ -184,49 +184,6 @@ TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line,
   for (int r = 0; r < L::registers; ++r) {
     T* at = element_of<L>(array, r, mask, index...);
     store_element(at, from.x[r], at != nullptr, line);
-  }
-}
-
-// Where the hardware has no such addition: the word around the element is exchanged until no one came
-// between.
-template <class T>
-TILE void atomic_add_in_word(T* to, T x, int line) {
-  const u64 address = (u64)to;
-  u32* word = (u32*)(address & ~3ull);
-  const int shift = (int)(address & 3) * 8;
-  const u32 mask = (u32)((1ull << (8 * sizeof(T))) - 1) << shift;
-  u32 seen = load_global_word(word, line);
-  for (;;) {
-    const T before = bitcast<T>((Unsigned<T>)(seen >> shift));
-    const T after = LaneOf<T>::out(LaneOf<T>::in(before) + LaneOf<T>::in(x));
-    const u32 wanted = (seen & ~mask) | ((u32)bitcast<Unsigned<T>>(after) << shift);
-    const u32 now = compare_swap_global(word, seen, wanted, line);
-    if (now == seen) return;
-    seen = now;
-  }
-}
-template <class T>
-TILE void atomic_add_element(T* to, T x, int line) {
-  if constexpr (adds_global<T>)
-    atomic_add_global_bits<T>((u16*)to, bitcast<u16>(x), line);
-  else
-    atomic_add_in_word(to, x, line);
-}
-TILE void atomic_add_element(f32* to, f32 x, int line) { atomic_add_global(to, x, line); }
-TILE void atomic_add_element(f64* to, f64 x, int line) { atomic_add_global(to, x, line); }
-TILE void atomic_add_element(i32* to, i32 x, int line) { atomic_add_global(to, x, line); }
-TILE void atomic_add_element(i64* to, i64 x, int line) { atomic_add_global(to, x, line); }
-TILE void atomic_add_element(u32* to, u32 x, int line) { atomic_add_global((i32*)to, (i32)x, line); }
-TILE void atomic_add_element(u64* to, u64 x, int line) { atomic_add_global((i64*)to, (i64)x, line); }
-
-template <class L, class T, int n, class S, class Mask, class... I>
-TILE void atomic_add(const Array<T, n, S>& array, const Tile<T, L>& from, int line, Mask mask,
-                     const Tile<I, L>&... index) {
-  if (!stores<L>()) return;
-  TILE_UNROLL
-  for (int r = 0; r < L::registers; ++r) {
-    T* at = element_of<L>(array, r, mask, index...);
-    if (at) atomic_add_element(at, from.x[r], line);
   }
 }
 

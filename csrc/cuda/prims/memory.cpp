@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "cuda/emitter.h"
+#include "cuda/elements.h"
 #include "cuda/literal.h"
 #include "cuda/lowering.h"
 #include "cuda/pipeline.h"
@@ -69,14 +69,8 @@ std::string load_text(Emitter& emitter, const Op& op, const Layout& layout) {
              ", ", pad_text(op, type.dtype), ", ", line_number(op), ")");
 }
 
-namespace {
-
-// Elements at index tiles. Scalars count as tiles of one element, which every thread holds.
-struct Elements {
-  std::string mask = "Always()", index;
-};
-Elements elements_text(Emitter& emitter, const Op& op, size_t first, const Layout& layout) {
-  Elements text;
+ElementsText elements_text(Emitter& emitter, const Op& op, size_t first, const Layout& layout) {
+  ElementsText text;
   const auto rank = static_cast<size_t>(op.type(0).array_rank);
   for (size_t i = first; i < first + rank; ++i)
     text.index += ", " + emitter.in_layout(op, op.operands[i], layout);
@@ -85,11 +79,18 @@ Elements elements_text(Emitter& emitter, const Op& op, size_t first, const Layou
         str("Masked<", emitter.layout(layout), ">{", emitter.in_layout(op, op.operands.back(), layout), "}");
   return text;
 }
+std::optional<Layout> relate_elements(const Op& op, const Value* from, const Value* to,
+                                      const Layout& layout) {
+  if (from == op.operands[0] || to == op.operands[0]) return std::nullopt;
+  return same_layout(op, from, to, layout);
+}
+
+namespace {
 
 void emit_gather(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   const Layout& layout = emitter.layout_of(op.results[0]);
-  const Elements text = elements_text(emitter, op, 1, layout);
+  const ElementsText text = elements_text(emitter, op, 1, layout);
   const Type& type = op.results[0]->type;
   emitter.result(
       op, str("gather<", flags_text(op, emitter.facts(op.operands[0])), ", ", emitter.layout(layout), ">(",
@@ -99,16 +100,10 @@ void emit_gather(Emitter& emitter, const Op& op) {
 void emit_scatter(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   const Layout& layout = emitter.layout_of(op.operands[1]);
-  const Elements text = elements_text(emitter, op, 2, layout);
-  emitter.line(op, str(op.name(), "(", emitter.name(op.operands[0]), ", ",
+  const ElementsText text = elements_text(emitter, op, 2, layout);
+  emitter.line(op, str("scatter(", emitter.name(op.operands[0]), ", ",
                        emitter.in_layout(op, op.operands[1], layout), ", ", line_number(op), ", ", text.mask,
                        text.index, ");"));
-}
-
-std::optional<Layout> relate_elements(const Op& op, const Value* from, const Value* to,
-                                      const Layout& layout) {
-  if (from == op.operands[0] || to == op.operands[0]) return std::nullopt;
-  return same_layout(op, from, to, layout);
 }
 
 const AddLowering load_{{.name = "load", .emit = emit_load, .across = true}};
@@ -116,8 +111,6 @@ const AddLowering store_{{.name = "store", .emit = emit_store, .across = true}};
 const AddLowering gather_{{.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
 const AddLowering scatter_{
     {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
-const AddLowering atomic_add_{
-    {.name = "atomic_add", .emit = emit_scatter, .relate = relate_elements, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -82,6 +82,7 @@ void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line) {
 }  // namespace
 
 void start_global_memory(std::vector<EmulatedArray> all) {
+  forget_releases();
   arrays = std::move(all);
   regions.clear();
   std::vector<std::pair<uintptr_t, uintptr_t>> extents;

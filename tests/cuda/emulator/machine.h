@@ -23,6 +23,9 @@ void check_shared(const void* at, int bytes, Access access, int line);
 void check_global(const void* at, int bytes, Access access, bool constant, int line, int alignment = 0);
 // A word of which some bytes are an element: it is exchanged as a whole.
 void check_global_word(const void* at, Access access, int line);
+// A releasing atomic access of `at`, and behind it an acquiring one.
+void release_at(const void* at);
+void acquire_at(const void* at);
 char* shared_memory();  // of the running thread's block
 // The place of `at` in the shared memory of another block of the cluster, which a store goes to.
 void* check_shared_of(int block, void* at, int bytes, int line);

@@ -20,6 +20,8 @@ struct EmulatedArray {
   int64_t element_bytes, rank, sizes[8], strides[8];
   int64_t parameter;
 };
+// No block has released anything.
+void forget_releases();
 // What a launch may touch: the elements of these, and nothing between them.
 void start_global_memory(std::vector<EmulatedArray> arrays);
 

@@ -4,6 +4,9 @@
 
 namespace tile::emulator {
 
+// Whether the running block has acquired what that one did before this epoch.
+bool acquired(int block, unsigned epoch);
+
 struct Touch {
   int block = -1, thread = 0;
   unsigned epoch = 0;
@@ -16,7 +19,8 @@ struct Touch {
   // Whether nothing orders it before what the running thread does now.
   bool unordered() const {
     if (!happened() || (cluster == here.cluster && arrived < here.waited)) return false;
-    return block != here.block_number || (epoch == here.epoch && thread != here.thread);
+    if (block != here.block_number) return !acquired(block, epoch);
+    return epoch == here.epoch && thread != here.thread;
   }
   // "; thread 3 wrote it at line 7, and no barrier stands between".
   std::string text() const {

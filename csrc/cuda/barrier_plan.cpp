@@ -1,5 +1,5 @@
 // A walk in the order of execution, with the accesses that are still open; a loop's come before themselves.
-#include "cuda/memory_order.h"
+#include "cuda/barrier_plan.h"
 
 #include <algorithm>
 
@@ -10,8 +10,10 @@ namespace {
 
 bool touches(const Op& op) { return op.traits().reads || op.traits().writes; }
 
-// In any order, and each element at once.
-bool adds(const Op& op) { return op.is("atomic_add") || op.is("add_tile"); }
+// In any order, and each element at once; of what gives what stood there the order can be seen.
+bool adds(const Op& op, const UseCounts& uses) {
+  return op.is("add_tile") || (op.is("atomic_add") && !uses.count(op.results[0]));
+}
 
 // Whole tiles, side by side from the array's first element on.
 bool tiled(const Op& op) {
@@ -38,7 +40,7 @@ bool apart(const Value* a, const Value* b) {
 }  // namespace
 
 // Whether an element is touched by one thread in both.
-bool MemoryOrder::same_thread(const Op& a, const Op& b) const {
+bool BarrierPlan::same_thread(const Op& a, const Op& b) const {
   if (!tiled(a) || !tiled(b) || a.operands[0] != b.operands[0]) return false;
   auto layout = [&](const Op& op) -> const Layout& {
     return plan_.of(op.is("load") ? op.results[0] : op.operands[1]);
@@ -49,12 +51,12 @@ bool MemoryOrder::same_thread(const Op& a, const Op& b) const {
          (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0);
 }
 
-void MemoryOrder::access(const Op& op) {
+void BarrierPlan::access(const Op& op) {
   const Value* array = root_array(op.operands[0]);
   const bool races = std::any_of(open_.begin(), open_.end(), [&](const Op* before) {
     if (root_array(before->operands[0]) != array) return false;
     if (!op.traits().writes && !before->traits().writes) return false;
-    if (adds(op) && adds(*before)) return false;
+    if (adds(op, uses_) && adds(*before, uses_)) return false;
     return !apart(op.operands[0], before->operands[0]) && !same_thread(op, *before);
   });
   if (races) {
@@ -64,7 +66,7 @@ void MemoryOrder::access(const Op& op) {
   open_.insert(&op);
 }
 
-void MemoryOrder::visit(const Block& block) {
+void BarrierPlan::visit(const Block& block) {
   for (const auto& op : block.ops) {
     if (touches(*op)) access(*op);
     if (op->regions.empty()) continue;

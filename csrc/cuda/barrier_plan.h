@@ -4,12 +4,16 @@
 #include <unordered_set>
 
 #include "cuda/assign.h"
+#include "ir/walk.h"
 
 namespace tile::cuda {
 
-class MemoryOrder {
+class BarrierPlan {
  public:
-  MemoryOrder(const Function& function, const LayoutPlan& plan) : plan_(plan) { visit(function.body()); }
+  BarrierPlan(const Function& function, const LayoutPlan& plan)
+      : plan_(plan), uses_(count_uses(function.body())) {
+    visit(function.body());
+  }
   bool barrier_before(const Op& op) const { return barriers_.count(&op) != 0; }
 
  private:
@@ -18,6 +22,7 @@ class MemoryOrder {
   bool same_thread(const Op& a, const Op& b) const;
 
   const LayoutPlan& plan_;
+  const UseCounts uses_;
   std::unordered_set<const Op*> open_;  // accesses that no barrier stands behind
   std::unordered_set<const Op*> barriers_;
 };

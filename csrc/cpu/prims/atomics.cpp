@@ -1,0 +1,66 @@
+// Atomic operations on elements at index tiles.
+#include "cpu/atomic_change.h"
+#include "cpu/elements.h"
+
+namespace tile::cpu {
+namespace {
+
+struct AtomicUnit final : Unit {
+  const AtomicKind* kind = nullptr;
+  Elements elements;
+  std::vector<WholeOperand> values;
+  std::optional<WholeResult> result;
+  AtomicChange change;
+  DType dtype = DType::f32;
+  int64_t count = 0;
+
+  Signal run(Frame& frame) const override {
+    const size_t mark = frame.scratch.mark();
+    const int64_t bytes = lane_bytes(lane_of(dtype));
+    const char* lanes[2] = {};
+    for (size_t i = 0; i < values.size(); ++i) lanes[i] = values[i].lanes(frame);
+    char* out = result ? result->lanes(frame) : nullptr;
+    Scalar unused;
+    elements.each(frame, count, [&](int64_t i, char* address) {
+      char* before = out ? out + i * bytes : unused.bytes;
+      const char* value = lanes[0] + i * bytes;
+      if (!address) {
+        kind->compares() ? std::memcpy(before, value, static_cast<size_t>(bytes))
+                         : std::memset(before, 0, static_cast<size_t>(bytes));
+      } else if (kind->compares()) {
+        change.compare(address, value, lanes[1] + i * bytes, before);
+      } else if (!kind->values) {
+        change.load(address, before);
+      } else if (!kind->gives) {
+        change.store(address, value);
+      } else {
+        change(address, value, before);
+      }
+    });
+    if (result && result->scalar < 0) result->finish(frame);
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+};
+
+std::unique_ptr<Unit> lower_atomic(Lower& lower, const Op& op) {
+  auto unit = std::make_unique<AtomicUnit>();
+  unit->kind = &atomic_kind(op);
+  const auto values = static_cast<size_t>(unit->kind->values);
+  for (size_t i = 1; i <= values; ++i) unit->values.push_back(WholeOperand::of(lower, op.operands[i]));
+  unit->elements.connect(lower, op, 1 + values);
+  unit->dtype = op.type(0).dtype;
+  unit->count = element_count(op.operands.back()->type.shape);
+  unit->change = AtomicChange(unit->dtype, unit->kind->combination);
+  if (unit->kind->gives) unit->result = WholeResult::of(lower, op.results[0]);
+  return unit;
+}
+
+const std::vector<AddLowering> lowerings_ = [] {
+  std::vector<AddLowering> all;
+  for (const AtomicKind& kind : atomic_kinds) all.emplace_back(Lowering{kind.name, lower_atomic});
+  return all;
+}();
+
+}  // namespace
+}  // namespace tile::cpu

@@ -1,0 +1,104 @@
+// Atomic operations: barriers where others may see an order, and results for all threads that hold them.
+#include <bit>
+
+#include "cuda/elements.h"
+#include "cuda/lowering.h"
+#include "ir/atomic.h"
+#include "ir/walk.h"
+
+namespace tile::cuda {
+namespace {
+
+// A primitive that changes elements, and the device library's name of it.
+struct Change {
+  std::string_view primitive, name;
+};
+constexpr Change changes[] = {{"atomic_add", "AtomicAdd"}, {"atomic_max", "AtomicMax"},
+                              {"atomic_min", "AtomicMin"}, {"atomic_and", "AtomicAnd"},
+                              {"atomic_or", "AtomicOr"},   {"atomic_xor", "AtomicXor"},
+                              {"atomic_xchg", "AtomicExchange"}};
+
+// An order means nothing where the kernel does nothing else that others could see or change: arrays that it
+// never writes are constant while it runs.
+MemoryOrder order_of(const Emitter& emitter, const Op& op) {
+  const MemoryOrder order = memory_order(op);
+  if (order == MemoryOrder::relaxed) return order;
+  const Value* own = root_array(op.operands[0]);
+  bool observed = false;
+  walk(emitter.function().body(), [&](const Op& other) {
+    if (!other.traits().reads && !other.traits().writes) return;
+    const Value* array = root_array(other.operands[0]);
+    if (!emitter.facts(array).constant && (array != own || !find_atomic(other))) observed = true;
+  });
+  return observed ? order : MemoryOrder::relaxed;
+}
+
+// What a tile that every thread keeps for itself takes, until its owners have written it.
+int64_t owners_bytes(const Emitter& emitter, const Layout& layout, DType dtype) {
+  const int threads = emitter.plan().threads();
+  const auto copies = std::popcount(static_cast<unsigned>(layout.replicas(threads)));
+  const auto owners = std::bit_ceil(static_cast<unsigned>(threads)) >> copies;
+  return int64_t{layout.registers()} * owners * info(dtype).bytes;
+}
+
+// The result, given to those that do not touch memory themselves.
+void emit_result(Emitter& emitter, const Op& op, const Layout& layout, const std::string& expression) {
+  const Type& type = op.results[0]->type;
+  const std::string scalar = type.is_scalar() ? ".x[0]" : "";
+  if (!layout.replicas(emitter.plan().threads())) return emitter.result_in(op, layout, expression + scalar);
+  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  const int64_t bytes = owners_bytes(emitter, layout, type.dtype);
+  const bool turned = bytes <= most_turned;
+  if (!turned) emitter.need_shared(op, bytes);
+  const std::string memory = turned ? emitter.turned_memory(op, bytes) : "shared_memory()";
+  emitter.result_in(op, layout,
+                    str("from_owners<", emitter.plan().threads(), ">(", expression, ", ", memory, ", ",
+                        line_number(op), ")", scalar));
+  if (!turned) emitter.leave_shared();
+}
+
+void emit_atomic(Emitter& emitter, const Op& op) {
+  emitter.need("atomics.cuh");
+  const AtomicKind& kind = atomic_kind(op);
+  const Layout& layout = emitter.layout_of(kind.gives ? op.results[0] : op.operands[1]);
+  const auto values = static_cast<size_t>(kind.values);
+  const MemoryOrder order = order_of(emitter, op);
+  const bool wanted = kind.gives && count_uses(emitter.function().body()).count(op.results[0]);
+  std::string given;
+  for (size_t i = 1; i <= values; ++i) given += ", " + emitter.in_layout(op, op.operands[i], layout);
+  const ElementsText elements = elements_text(emitter, op, 1 + values, layout);
+  const std::string arguments = str("(", emitter.name(op.operands[0]), ", ", line_number(op), ", ",
+                                    elements.mask, given, elements.index, ")");
+  if (!wanted && order == MemoryOrder::relaxed && op.is("atomic_add") &&
+      memory_scope(op) != MemoryScope::system)
+    return emitter.line(op, str("add_elements<", emitter.layout(layout), ">", arguments, ";"));
+
+  const auto change = std::find_if(std::begin(changes), std::end(changes),
+                                   [&](const Change& each) { return op.is(each.primitive); });
+  const std::string call =
+      str(change != std::end(changes) ? str("atomic_change<", change->name, ", ")
+          : kind.compares()           ? "atomic_compare<"
+                                      : str(op.name(), "<"),
+          "Order::", memory_orders[static_cast<size_t>(order)],
+          ", Scope::", memory_scopes[static_cast<size_t>(memory_scope(op))], ", ", emitter.layout(layout), ">",
+          arguments);
+  // What all threads have done before is released, and what was acquired holds for all.
+  if (releases(order)) emitter.synchronize(op);
+  const bool meets = wanted && layout.replicas(emitter.plan().threads());
+  if (wanted)
+    emit_result(emitter, op, layout, call);
+  else
+    emitter.line(op, call + ";");
+  if (acquires(order) && !meets) emitter.synchronize(op);
+}
+
+const std::vector<AddLowering> lowerings_ = [] {
+  std::vector<AddLowering> all;
+  for (const AtomicKind& kind : atomic_kinds)
+    all.emplace_back(Lowering{
+        .name = kind.name, .emit = emit_atomic, .relate = relate_elements, .alone = true});
+  return all;
+}();
+
+}  // namespace
+}  // namespace tile::cuda

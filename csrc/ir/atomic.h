@@ -1,0 +1,37 @@
+// What all targets know of an atomic operation, and in which order others see it.
+#pragma once
+#include <array>
+#include <string_view>
+
+#include "ir/op.h"
+
+namespace tile {
+
+struct AtomicKind {
+  std::string_view name;
+  int values;
+  bool gives;
+  std::string_view combination;
+  bool compares() const { return values == 2; }
+};
+inline constexpr AtomicKind atomic_kinds[] = {
+#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC) {#NAME, VALUES, GIVES, COMBINATION},
+#include "ir/atomics.def"
+};
+const AtomicKind* find_atomic(const Op& op);  // null: it is none
+const AtomicKind& atomic_kind(const Op& op);
+
+// Of an atomic operation. What a block did before a releasing one is seen by whoever reads its result by an
+// acquiring one, in what it does afterwards.
+enum class MemoryOrder : uint8_t { relaxed, acquire, release, acq_rel };  // bits: acquires, releases
+enum class MemoryScope : uint8_t { block, device, system };               // among whom
+inline constexpr std::array<std::string_view, 4> memory_orders{"relaxed", "acquire", "release", "acq_rel"};
+inline constexpr std::array<std::string_view, 3> memory_scopes{"block", "device", "system"};
+
+constexpr bool acquires(MemoryOrder order) { return static_cast<int>(order) & 1; }
+constexpr bool releases(MemoryOrder order) { return static_cast<int>(order) & 2; }
+// The attributes "order" and "scope"; without them relaxed and device. Error: no such word.
+MemoryOrder memory_order(const Op& op);
+MemoryScope memory_scope(const Op& op);
+
+}  // namespace tile

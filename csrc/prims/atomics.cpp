@@ -1,0 +1,125 @@
+// Registers the rows of ir/atomics.def: type rule and language functions.
+#include "prims/atomics.h"
+
+#include "prims/elements.h"
+#include "prims/elementwise.h"
+#include "prims/shape.h"
+
+namespace tile {
+namespace {
+
+std::vector<Type> infer_atomic(const Op& op) {
+  const AtomicKind& kind = atomic_kind(op);
+  const auto values = static_cast<size_t>(kind.values);
+  const Type element = Type::tile(op.type(0).dtype, check_element_address(op, 1 + values));
+  for (size_t i = 1; i <= values; ++i)
+    if (op.type(i) != element)
+      fail(op, ErrorKind::type, "cannot write ", op.type(i), " to elements ", element.shape, " of ",
+           op.type(0));
+  const MemoryOrder order = memory_order(op);
+  memory_scope(op);
+  if ((!kind.values && releases(order)) || (!kind.gives && acquires(order)))
+    fail(op, ErrorKind::value, "its order is ", op.text("order"), "; what only ",
+         kind.gives ? "reads takes relaxed or acquire" : "writes takes relaxed or release");
+  if (!kind.gives) return {};
+  return {element};
+}
+
+namespace rows {
+#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                      \
+  const Register NAME##_{{.name = #NAME,                                           \
+                          .traits = {.reads = true, .writes = true, .barrier = true}, \
+                          .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,         \
+                          .infer = infer_atomic,                                   \
+                          .doc = DOC}};
+#include "ir/atomics.def"
+}  // namespace rows
+
+Value* access(const Primitive& primitive, Array array, const std::vector<Operand>& index,
+              const std::vector<Operand>& values, const Atomic& how, const Location& at) {
+  const char* operation = primitive.name.data();
+  std::vector<Value*> written;
+  Shape shape;
+  const auto join = [&](Value* value) {
+    shape = broadcast_shape(operation, Type::tile(DType::i32, shape), value->type, at);
+  };
+  for (const Operand& value : values) written.push_back(written_value(operation, array, value)), join(written.back());
+  Value* mask = how.mask ? how.mask->as(DType::boolean, operation) : nullptr;
+  if (mask) join(mask);
+  ElementIndex elements = element_index(operation, array, index, at, nullptr);
+  for (Value* value : elements.index) join(value);
+  std::vector<Value*> operands{array.value()};
+  const auto add = [&](Value* value) { operands.push_back(broadcast_to(operation, value, shape, at)); };
+  for (Value* value : written) add(value);
+  for (Value* value : elements.index) add(value);
+  if (mask) add(mask);
+  Attributes attributes;
+  if (how.order != MemoryOrder::relaxed)
+    attributes.set("order", std::string(memory_orders[static_cast<size_t>(how.order)]));
+  if (how.scope != MemoryScope::device)
+    attributes.set("scope", std::string(memory_scopes[static_cast<size_t>(how.scope)]));
+  return emit(primitive, operands, attributes, at);
+}
+
+}  // namespace
+
+Tile atomic_load(Array array, std::initializer_list<Operand> index, Atomic how, Location location) {
+  return Tile(access(rows::atomic_load_, array, index, {}, how, location));
+}
+void atomic_store(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {
+  access(rows::atomic_store_, array, index, {value}, how, value.location);
+}
+Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expected, Operand desired,
+                Atomic how) {
+  return Tile(access(rows::atomic_cas_, array, index, {expected, desired}, how, desired.location));
+}
+#define CHANGE(NAME)                                                                               \
+  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {        \
+    return Tile(access(rows::NAME##_, array, index, {value}, how, value.location));                \
+  }
+CHANGE(atomic_add)
+CHANGE(atomic_max)
+CHANGE(atomic_min)
+CHANGE(atomic_and)
+CHANGE(atomic_or)
+CHANGE(atomic_xor)
+CHANGE(atomic_xchg)
+#undef CHANGE
+
+namespace {
+
+// A tile's elements one by one: nothing but an addition is done for neighbours at once.
+void change_tile(const Primitive& primitive, Array array, const Shape& shape, const Shape& steps,
+                 std::initializer_list<Operand> index, const Operand& tile) {
+  const Location& at = tile.location;
+  const char* operation = primitive.name.data();
+  if (index.size() != shape.size())
+    fail(at, ErrorKind::value, operation, ": ", index.size(), " indices for a view of shape ", shape,
+         "; give one an axis");
+  std::vector<Operand> elements;
+  for (const Operand& each : index) {
+    const size_t axis = elements.size();
+    Tile start = Tile(each.any()).astype(DType::i64, at) * static_cast<long>(steps[axis]);
+    Shape along(shape.size(), 1);
+    along[axis] = shape[axis];
+    elements.emplace_back(
+        (start + arange(shape[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape, at), at);
+  }
+  Value* value = broadcast_to(operation, written_value(operation, array, tile), shape, at);
+  access(primitive, array, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed}, at);
+}
+
+}  // namespace
+
+#define CHANGE(NAME)                                                                  \
+  void View::NAME(std::initializer_list<Operand> index, Operand tile) const {         \
+    change_tile(rows::NAME##_, array_, shape_, steps_, index, tile);                  \
+  }
+CHANGE(atomic_max)
+CHANGE(atomic_min)
+CHANGE(atomic_and)
+CHANGE(atomic_or)
+CHANGE(atomic_xor)
+#undef CHANGE
+
+}  // namespace tile

@@ -1,0 +1,42 @@
+// What blocks know of one another: up to which of its barriers another's accesses are over. Releasing leaves
+// it at an address, acquiring takes it from there.
+#include <algorithm>
+#include <unordered_map>
+
+#include "memory.h"
+
+namespace tile::emulator {
+namespace {
+
+using Known = std::unordered_map<int, unsigned>;  // epochs, by block
+std::unordered_map<int, Known> known_to;           // a block
+std::unordered_map<const void*, Known> left_at;
+
+void add(Known& to, const Known& from) {
+  for (const auto& [block, epoch] : from) to[block] = std::max(to[block], epoch);
+}
+
+}  // namespace
+
+void forget_releases() {
+  known_to.clear();
+  left_at.clear();
+}
+
+// Changes of a value keep what others have left there.
+void release_at(const void* at) {
+  Known& left = left_at[at];
+  add(left, known_to[here.block_number]);
+  left[here.block_number] = here.epoch;
+}
+void acquire_at(const void* at) {
+  if (const auto left = left_at.find(at); left != left_at.end()) add(known_to[here.block_number], left->second);
+}
+bool acquired(int block, unsigned epoch) {
+  const auto known = known_to.find(here.block_number);
+  if (known == known_to.end()) return false;
+  const auto of = known->second.find(block);
+  return of != known->second.end() && epoch < of->second;
+}
+
+}  // namespace tile::emulator
