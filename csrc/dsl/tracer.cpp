@@ -83,8 +83,8 @@ Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, At
                     const Location& at) {
   raise_pending();
   if (scopes_.back().left)
-    fail(at, ErrorKind::runtime, primitive.name,
-         ": it stands behind break_loop() or continue_loop() and never runs; leave last, or inside when()");
+    fail(at, ErrorKind::runtime,
+         "this stands behind break_loop() or continue_loop() and never runs; leave last, or inside when()");
   build_.location = at;
   build_.to_end(block_of(scopes_.back()));
   Op& op = build_.create(primitive, std::move(operands), std::move(attributes));

@@ -64,6 +64,7 @@ Value* Tracer::next_index(const Scope& scope) {
 std::string Tracer::signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried) {
   std::unordered_map<const Value*, std::string> names;
   for (const Seen& seen : scope.seen) names[seen.inner] = str("variable", seen.variable);
+  names[scope.index] = "index";
   auto name_of = [&](const Value* value) {
     auto at = names.find(value);
     return at != names.end() ? at->second : str(static_cast<const void*>(value));

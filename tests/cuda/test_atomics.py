@@ -5,6 +5,7 @@ import emulate
 import pytest
 import torch
 from random_meaning import FLOATS, INTEGERS
+from tile_ops import _C
 
 DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 FLOATING = ["f16", "bf16", "f32", "f64"]
@@ -61,3 +62,18 @@ def test_an_order_that_no_one_sees_costs_nothing():
     assert emulate.run([launch]) == [None]
     assert torch.equal(counts, torch.bincount(x, minlength=9)[:7].int())
     assert "add_elements<" in launch.program["text"] and "synchronize" not in launch.program["text"]
+
+
+@pytest.mark.parametrize("chip", [80, 90])
+@pytest.mark.parametrize("name, dtype, scope", [
+    ("atomic_load", "u8", "device"), ("atomic_store", "i64", "system"), ("atomic_add", "bf16", "device"),
+    ("atomic_add", "u64", "block"), ("atomic_max", "f32", "system"), ("atomic_min", "i32", "block"),
+    ("atomic_and", "bool", "device"), ("atomic_or", "u64", "device"), ("atomic_xor", "u16", "system"),
+    ("atomic_xchg", "f64", "device"), ("atomic_cas", "f16", "system"), ("atomic_cas", "i64", "block"),
+])
+def test_nvrtc_takes_it(name, dtype, scope, chip):
+    order = {"atomic_load": "acquire", "atomic_store": "release"}.get(name, "acq_rel")
+    case = atomic_cases.case(name, dtype, DTYPES[dtype], f'order="{order}", scope="{scope}"')
+    arguments = [argument.to("meta") for argument in case.arguments]
+    (row,) = _C.inspect("code", chip, 0, lambda: _C.run_ir(case.text, (1, 1, 1), arguments))
+    assert row["spill_stores"] == 0

@@ -46,6 +46,32 @@ TEST(BadInput, BreakOutOfATracedLoop) {
             "where() or when() inside it");
 }
 
+TEST(BadInput, JumpsAndConditions) {
+  EXPECT_EQ(trace_error([](Array, Array) { break_loop(); }),
+            "here: break_loop: there is no loop around it; call it inside range() or while_loop()");
+  EXPECT_EQ(trace_error([](Array, Array) { when(arange(1).reshape({}) == 0, [] { continue_loop(); }); }),
+            "here: continue_loop: there is no loop around it; call it inside range() or while_loop()");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              for (Tile k : range(4)) {
+                break_loop();
+                ones_at(x);
+              }
+            }),
+            "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
+            "when()");
+  EXPECT_EQ(trace_error([](Array, Array) { while_loop([] { return arange(4) > 2; }, [] {}); }),
+            "here: while_loop: the condition is bool[4]; it must be a bool scalar, reduce it with any() or all()");
+  EXPECT_EQ(trace_error([](Array, Array) {
+              Tile t = 0;
+              for (Tile k : range(4)) when(k == 2, [&] {
+                  t = 1.5;
+                  break_loop();
+                });
+            }),
+            "here: a loop-carried Tile is i32 before the loop (here) but f32 where the body is left (here); give "
+            "it one type, with astype() or zeros()");
+}
+
 TEST(BadInput, ATileOutsideItsTrace) {
   std::optional<Tile> kept;
   EXPECT_EQ(trace_error([&](Array x, Array) { kept.emplace(ones_at(x)); }), "no error");

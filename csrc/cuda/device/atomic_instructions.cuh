@@ -8,8 +8,8 @@ namespace tile {
 // In what order others see accesses around an atomic one, as bits, and who they are.
 enum class Order { relaxed, acquire, release, acq_rel };
 enum class Scope { block, device, system };
-constexpr bool acquires(Order order) { return (int)order & 1; }
-constexpr bool releases(Order order) { return (int)order & 2; }
+TILE constexpr bool acquires(Order order) { return (int)order & 1; }
+TILE constexpr bool releases(Order order) { return (int)order & 2; }
 
 #define TILE_IN_SCOPE(ACCESS, ...)           \
   if constexpr (scope == Scope::block)       \
