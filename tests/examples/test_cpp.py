@@ -36,7 +36,7 @@ CALLS = {
     "vector_add": (lambda x, y: x + y, lambda n, m, dtype: (matrix(n * m, dtype=dtype), matrix(n * m, dtype=dtype))),
     "row_softmax": (lambda x: torch.softmax(x, 1), lambda n, m, dtype: (matrix(n, m, dtype=dtype),)),
     "causal_sum": (lambda x: x.tril().sum(1), lambda n, m, dtype: (matrix(n, m, dtype=dtype),)),
-    "running_sum": (lambda x: x.cumsum(0), lambda n, m, dtype: (matrix(n * m, dtype=dtype),)),
+    "running_sum": (lambda x: x.double().cumsum(0).to(x.dtype), lambda n, m, dtype: (matrix(n * m, dtype=dtype),)),
     "swiglu": (
         lambda gate, up: torch.nn.functional.silu(gate) * up,
         lambda n, m, dtype: (matrix(n, m, dtype=dtype), matrix(n, m, dtype=dtype)),
