@@ -10,6 +10,7 @@
 #include "prims/grid.h"
 #include "prims/memory.h"
 #include "prims/mma.h"
+#include "prims/print.h"
 #include "prims/random.h"
 #include "prims/reduce.h"
 #include "prims/shape.h"

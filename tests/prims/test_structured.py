@@ -350,6 +350,14 @@ store %e, %w, %z {{steps=[1]}}"""
     return row
 
 
+def printed(dtype):
+    """Its text: test_print.py."""
+    conversion = "%g" if dtype in FLOATS else "%d"
+    pad = "0.0" if dtype in FLOATS else "0"
+    run(f"""%t: {dtype}[3] = load %a, %z {{pad={pad}, shape=[3], steps=[3]}}
+print %t {{format="{conversion}\\n"}}""", [values(dtype, 3)])
+
+
 EVERY = list(DTYPES)
 ROWS = {
     "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),
@@ -368,7 +376,7 @@ ROWS = {
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
     "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
     "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]),
+    "assert": (asserted, ["bool"]), "print": (printed, EVERY), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]),
     "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),

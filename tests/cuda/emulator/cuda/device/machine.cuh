@@ -2,6 +2,7 @@
 // makes C++ of a kernel's text, which runs as threads of the emulator.
 #pragma once
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cuda/device/words.cuh"

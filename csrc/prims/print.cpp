@@ -1,0 +1,30 @@
+// print: text of values while the kernel runs.
+#include "prims/print.h"
+
+#include "ir/format.h"
+
+namespace tile {
+namespace {
+
+std::vector<Type> infer_print(const Op& op) {
+  for (const Value* value : op.operands)
+    if (value->type.is_array())
+      fail(op, ErrorKind::type, "takes tiles and scalars, got ", value->type, "; load() what is to be shown");
+  format_parts(op);
+  return {};
+}
+
+const Register print_{{.name = "print",
+                       .traits = {.effect = true},
+                       .infer = infer_print,
+                       .doc = "Writes text and values by a C format to the standard output."}};
+
+}  // namespace
+
+void print(std::string_view format, std::initializer_list<Operand> values, Location location) {
+  std::vector<Value*> operands;
+  for (const Operand& value : values) operands.push_back(value.any());
+  emit(print_, operands, {{"format", std::string(format)}}, location);
+}
+
+}  // namespace tile
