@@ -1,6 +1,8 @@
 // The matrix product of two tiles added to an accumulator.
 #include "prims/mma.h"
 
+#include "ir/build.h"
+
 namespace tile {
 namespace {
 
@@ -49,10 +51,72 @@ const Register mma_{
      .infer = infer_mma,
      .doc = "x @ y + accumulator; products in the accumulator's dtype, summed in any order."}};
 
+// Of operand i the axis along k.
+size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }
+
+std::vector<Type> infer_mma_scaled(const Op& op) {
+  const Type& acc = op.type(4);
+  for (const size_t i : {0, 2}) {
+    const Type &x = op.type(i), &scale = op.type(i + 1);
+    if (x.dtype != DType::f8e4m3 && x.dtype != DType::f8e5m2)
+      fail(op, ErrorKind::type, "cannot scale ", x, "; operands are f8e4m3 or f8e5m2");
+    if (x.rank() != 2 && x.rank() != 3)
+      fail(op, ErrorKind::value, "cannot multiply ", x, "; all must have 2 or all 3 axes");
+    Shape shape = x.shape;
+    const size_t axis = deep_axis(op, i);
+    const bool divides = scale.rank() == x.rank() && shape[axis] % scale.shape[axis] == 0;
+    if (divides) shape[axis] = scale.shape[axis];
+    if (!divides || scale.shape != shape || scale.dtype != DType::u8)
+      fail(op, ErrorKind::value, "the scales of ", x, " are ", scale,
+           "; they are u8, the bits of e8m0, one for every so many elements along axis ", axis);
+  }
+  if (acc.dtype != DType::f32)
+    fail(op, ErrorKind::type, "cannot multiply into ", acc, "; scaled products accumulate in f32");
+  return {acc};
+}
+
+// 2^(bits - 127): the bits are a float's exponent, but 0 is a subnormal and 255 no number.
+Value* scaled(Builder& build, Value* x, Value* bits, size_t axis) {
+  const auto like = [&](DType dtype, int64_t value) {
+    return build.splat(Constant::of(dtype, value), bits->type.shape);
+  };
+  const auto make = [&](const char* name, std::vector<Value*> operands, Attributes attributes = {}) {
+    return build.emit(name, std::move(operands), std::move(attributes));
+  };
+  Value* wide = make("astype", {bits}, {{"dtype", DType::u32}});
+  Value* exponent = make("shift_left", {wide, like(DType::u32, 23)});
+  exponent = make("where", {make("eq", {wide, like(DType::u32, 0)}), like(DType::u32, 0x00400000), exponent});
+  exponent = make("where", {make("eq", {wide, like(DType::u32, 255)}), like(DType::u32, 0x7fc00000), exponent});
+  Value* scale = make("bitcast", {exponent}, {{"dtype", DType::f32}});
+  Shape open = scale->type.shape, repeated = open;
+  const int64_t each = x->type.shape[axis] / open[axis];
+  open.insert(open.begin() + static_cast<ptrdiff_t>(axis) + 1, 1);
+  repeated.insert(repeated.begin() + static_cast<ptrdiff_t>(axis) + 1, each);
+  scale = build.broadcast(make("reshape", {scale}, {{"shape", open}}), repeated);
+  scale = make("reshape", {scale}, {{"shape", x->type.shape}});
+  Value* product = make("mul", {make("astype", {x}, {{"dtype", DType::f32}}), scale});
+  return make("astype", {product}, {{"dtype", DType::bf16}});
+}
+std::vector<Value*> expand_mma_scaled(Builder& build, const Op& op) {
+  Value* x = scaled(build, op.operands[0], op.operands[1], deep_axis(op, 0));
+  Value* y = scaled(build, op.operands[2], op.operands[3], deep_axis(op, 2));
+  return {build.emit(mma_, {x, y, op.operands[4]})};
+}
+
+const Register mma_scaled_{
+    {.name = "mma_scaled",
+     .operands = 5,
+     .infer = infer_mma_scaled,
+     .expand = expand_mma_scaled,
+     .doc = "x @ y + accumulator of 8-bit floats with a power of two for each block of elements along k."}};
+
 }  // namespace
 
 Tile mma(Operand x, Operand y, Operand acc) {
   return Tile(emit(mma_, {x.any(), y.any(), acc.any()}, {}, x.location));
+}
+Tile mma_scaled(Operand x, Operand x_scale, Operand y, Operand y_scale, Operand acc) {
+  return Tile(emit(mma_scaled_, {x.any(), x_scale.any(), y.any(), y_scale.any(), acc.any()}, {}, x.location));
 }
 
 }  // namespace tile

@@ -4,6 +4,7 @@ row."""
 import atomic_cases
 import philox
 import pytest
+import scaled_cases
 import torch
 from random_meaning import FLOATS, INTEGERS
 from tile_ops import _C
@@ -358,6 +359,13 @@ def printed(dtype):
 print %t {{format="{conversion}\\n"}}""", [values(dtype, 3)])
 
 
+def scaled(dtype):
+    """All of it: test_scaled_products.py."""
+    text, arguments, expected = scaled_cases.case(dtype, dtype, (16, 8, 64), 32)
+    _C.run_ir(text, (1, 1, 1), arguments)
+    same(arguments[-1], expected)
+
+
 EVERY = list(DTYPES)
 ROWS = {
     "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),
@@ -370,7 +378,7 @@ ROWS = {
     "reduce_all": (reduction("reduce_all", lambda x, a: x.all(a)), ["bool"]),
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
-    "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
+    "mma_scaled": (scaled, list(scaled_cases.TORCH)), "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), NUMBERS) for name in ("add", "max", "min")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), ["bool", *INTEGERS]) for name in ("and", "or", "xor")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
