@@ -79,17 +79,22 @@ def test_directed(name, dtype, mode):
     same(got, [expected(name, mode, dtype, *values) for values in zip(*(t.tolist() for t in operands))], *operands)
 
 
-# What a constant and a product that nothing else reads are to a sum is no reason to round it otherwise.
-@pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_directed_ops_keep_their_rounding_among_others(dtype):
-    steps = [f"%zero: {dtype} = sub_rz %x, %x",
-             f"%p: {dtype} = mul_rp %x, %y",
-             f"%s: {dtype} = add_rm %p, %z",
-             f"%r: {dtype} = add_rm %s, %zero"]
-    operands = [torch.rand(COUNT, dtype=FLOATS[dtype], generator=torch.Generator().manual_seed(3)) for _ in range(3)]
-    got = run(steps, operands, torch.zeros(COUNT, dtype=FLOATS[dtype]))
-    same(got, [expected("add", "rm", dtype, expected("mul", "rp", dtype, x, y), z)
-               for x, y, z in zip(*(t.tolist() for t in operands))], *operands)
+# Products join sums that round to nearest, zeros vanish: not here.
+@pytest.mark.parametrize("product,sum", [("mul_rp", "add_rm"), ("mul", "add_rz"), ("mul_rz", "add")])
+def test_directed_ops_keep_their_rounding_among_others(product, sum):
+    zeros = ["%k: f32 = sub_rz %x, %x", "%r: f32 = add_rm %s, %k"]
+    steps = [f"%p: f32 = {product} %x, %y", f"%s: f32 = {sum} %p, %z", *zeros]
+    generator = torch.Generator().manual_seed(3)
+    x, y, z = (torch.rand(COUNT, generator=generator) - 0.5 for _ in range(3))
+    got = run(steps, [x, y, z], torch.zeros(COUNT))
+
+    def value(name, a, b):
+        operation, _, mode = name.partition("_")
+        if mode:
+            return torch.tensor([expected(operation, mode, "f32", *v) for v in zip(a.tolist(), b.tolist())])
+        return a * b if operation == "mul" else a + b
+
+    same(got, value(sum, value(product, x, y), z).tolist(), x, y, z)
 
 
 def test_constants_are_not_folded_to_nearest():

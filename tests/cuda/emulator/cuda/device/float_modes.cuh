@@ -7,26 +7,27 @@
 namespace tile {
 namespace math {
 
-// Volatile: the values are read, and the result is there, while the host rounds in the direction.
-#define TILE_DIRECTED_BODY(MODE, EXPRESSION) \
-  const int before = fegetround();           \
-  fesetround(MODE);                          \
-  volatile auto result = EXPRESSION;         \
-  fesetround(before);                        \
+// Volatile: the operands are read, and the result is there, while the host rounds in the direction. An
+// inlined parameter that is volatile is not enough.
+#define TILE_DIRECTED_BODY(T, MODE, EXPRESSION) \
+  volatile decltype(x) a = x, b = y, c = z;     \
+  const int before = fegetround();              \
+  fesetround(MODE);                             \
+  volatile T result = EXPRESSION;               \
+  fesetround(before);                           \
   return result;
-#define TILE_DIRECTED_OF(NAME, MODE, T, SQRT, FMA)                                                  \
-  TILE T add_##NAME(volatile T x, volatile T y){TILE_DIRECTED_BODY(MODE, x + y)} TILE T sub_##NAME( \
-      volatile T x, volatile T y){TILE_DIRECTED_BODY(MODE, x - y)} TILE T mul_##NAME(volatile T x,  \
-                                                                                     volatile T y){ \
-      TILE_DIRECTED_BODY(MODE, x * y)} TILE T div_##NAME(volatile T x, volatile T y){               \
-      TILE_DIRECTED_BODY(MODE, x / y)} TILE T fma_##NAME(volatile T x, volatile T y, volatile T z){ \
-      TILE_DIRECTED_BODY(MODE, FMA(x, y, z))} TILE T sqrt_##NAME(volatile T x) {                    \
-    TILE_DIRECTED_BODY(MODE, SQRT(x))                                                               \
+#define TILE_DIRECTED_OF(NAME, MODE, T, SQRT, FMA)                                                 \
+  TILE T fma_##NAME(T x, T y, T z){TILE_DIRECTED_BODY(T, MODE, FMA(a, b, c))} TILE T add_##NAME(   \
+      T x, T y, T z = 0){TILE_DIRECTED_BODY(T, MODE, a + b)} TILE T sub_##NAME(T x, T y, T z = 0){ \
+      TILE_DIRECTED_BODY(T, MODE, a - b)} TILE T mul_##NAME(T x, T y, T z = 0){                    \
+      TILE_DIRECTED_BODY(T, MODE, a * b)} TILE T div_##NAME(T x, T y, T z = 0){                    \
+      TILE_DIRECTED_BODY(T, MODE, a / b)} TILE T sqrt_##NAME(T x, T y = 0, T z = 0) {              \
+    TILE_DIRECTED_BODY(T, MODE, SQRT(a))                                                           \
   }
 #define TILE_DIRECTED(NAME, MODE)                    \
   TILE_DIRECTED_OF(NAME, MODE, f32, ::sqrtf, ::fmaf) \
   TILE_DIRECTED_OF(NAME, MODE, f64, ::sqrt, ::fma)   \
-  TILE f32 narrow_##NAME(volatile f64 x) { TILE_DIRECTED_BODY(MODE, (f32)x) }
+  TILE f32 narrow_##NAME(f64 x, f64 y = 0, f64 z = 0) { TILE_DIRECTED_BODY(f32, MODE, (f32)a) }
 TILE_DIRECTED(rz, FE_TOWARDZERO)
 TILE_DIRECTED(rm, FE_DOWNWARD)
 TILE_DIRECTED(rp, FE_UPWARD)
