@@ -7,33 +7,34 @@
 namespace tile {
 namespace math {
 
-// Volatile: the operands are read, and the result is there, while the host rounds in the direction. An
-// inlined parameter that is volatile is not enough.
-#define TILE_DIRECTED_BODY(T, MODE, EXPRESSION) \
-  volatile decltype(x) a = x, b = y, c = z;     \
-  const int before = fegetround();              \
-  fesetround(MODE);                             \
-  volatile T result = EXPRESSION;               \
-  fesetround(before);                           \
-  return result;
-#define TILE_DIRECTED_OF(NAME, MODE, T, SQRT, FMA)                                                 \
-  TILE T fma_##NAME(T x, T y, T z){TILE_DIRECTED_BODY(T, MODE, FMA(a, b, c))} TILE T add_##NAME(   \
-      T x, T y, T z = 0){TILE_DIRECTED_BODY(T, MODE, a + b)} TILE T sub_##NAME(T x, T y, T z = 0){ \
-      TILE_DIRECTED_BODY(T, MODE, a - b)} TILE T mul_##NAME(T x, T y, T z = 0){                    \
-      TILE_DIRECTED_BODY(T, MODE, a * b)} TILE T div_##NAME(T x, T y, T z = 0){                    \
-      TILE_DIRECTED_BODY(T, MODE, a / b)} TILE T sqrt_##NAME(T x, T y = 0, T z = 0) {              \
-    TILE_DIRECTED_BODY(T, MODE, SQRT(a))                                                           \
+// Of up to three operands. Volatile: they are read, and the result is there, while the host rounds in the
+// direction. A parameter that is volatile is not enough: inlining drops that.
+#define TILE_DIRECTED(NAME, MODE, RESULT, T, EXPRESSION) \
+  TILE RESULT NAME(T x, T y = 0, T z = 0) {              \
+    volatile T a = x, b = y, c = z;                      \
+    const int before = fegetround();                     \
+    fesetround(MODE);                                    \
+    volatile RESULT result = EXPRESSION;                 \
+    fesetround(before);                                  \
+    return result;                                       \
   }
-#define TILE_DIRECTED(NAME, MODE)                    \
-  TILE_DIRECTED_OF(NAME, MODE, f32, ::sqrtf, ::fmaf) \
-  TILE_DIRECTED_OF(NAME, MODE, f64, ::sqrt, ::fma)   \
-  TILE f32 narrow_##NAME(f64 x, f64 y = 0, f64 z = 0) { TILE_DIRECTED_BODY(f32, MODE, (f32)a) }
-TILE_DIRECTED(rz, FE_TOWARDZERO)
-TILE_DIRECTED(rm, FE_DOWNWARD)
-TILE_DIRECTED(rp, FE_UPWARD)
+#define TILE_DIRECTED_OF(SUFFIX, MODE, T, SQRT, FMA)    \
+  TILE_DIRECTED(add_##SUFFIX, MODE, T, T, a + b)        \
+  TILE_DIRECTED(sub_##SUFFIX, MODE, T, T, a - b)        \
+  TILE_DIRECTED(mul_##SUFFIX, MODE, T, T, (a * b))      \
+  TILE_DIRECTED(div_##SUFFIX, MODE, T, T, a / b)        \
+  TILE_DIRECTED(fma_##SUFFIX, MODE, T, T, FMA(a, b, c)) \
+  TILE_DIRECTED(sqrt_##SUFFIX, MODE, T, T, SQRT(a))
+#define TILE_DIRECTED_ALL(SUFFIX, MODE)                \
+  TILE_DIRECTED_OF(SUFFIX, MODE, f32, ::sqrtf, ::fmaf) \
+  TILE_DIRECTED_OF(SUFFIX, MODE, f64, ::sqrt, ::fma)   \
+  TILE_DIRECTED(narrow_##SUFFIX, MODE, f32, f64, (f32)a)
+TILE_DIRECTED_ALL(rz, FE_TOWARDZERO)
+TILE_DIRECTED_ALL(rm, FE_DOWNWARD)
+TILE_DIRECTED_ALL(rp, FE_UPWARD)
 #undef TILE_DIRECTED
 #undef TILE_DIRECTED_OF
-#undef TILE_DIRECTED_BODY
+#undef TILE_DIRECTED_ALL
 
 TILE f32 min_nan(f32 x, f32 y) { return x != x ? x : y != y ? y : ::fminf(x, y); }
 TILE f32 max_nan(f32 x, f32 y) { return x != x ? x : y != y ? y : ::fmaxf(x, y); }
