@@ -11,7 +11,7 @@ from random_meaning import reduced, widened
 
 ROUNDED, ROUNDED_OF_TWO = ([n for n, r in TABLE.items()
                             if r["elementwise"] and r["operands"] == count and r["ulp"] > 0
-                            and r["reference"]] for count in (1, 2))
+                            and r["reference"] and set(FLOATS) <= set(r["dtypes"])] for count in (1, 2))
 UNARY = {"float": ["neg", "abs", "sqrt", "floor", "ceil", "round", "trunc"], "int": ["neg", "abs", "bitwise_not"],
          "bool": ["logical_not"]}
 BINARY = {"float": ["add", "sub", "mul", "div", "floordiv", "mod", "minimum", "maximum"],

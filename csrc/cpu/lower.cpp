@@ -3,6 +3,7 @@
 
 #include "cpu/block_plan.h"
 #include "cpu/tables.h"
+#include "ir/rounding.h"
 #include "ir/walk.h"
 
 namespace tile::cpu {
@@ -37,7 +38,7 @@ bool has_cpu_body(std::string_view name) {
   for (int lane = 0; lane < lane_count; ++lane)
     if (find_elementwise(name, static_cast<Lane>(lane)) || find_reduce(name, static_cast<Lane>(lane)))
       return true;
-  return name == "astype";
+  return rounding_of_cast(name).has_value();
 }
 
 void store_constant(Scalar& to, const Op& op) {

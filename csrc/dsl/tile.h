@@ -7,6 +7,7 @@
 
 #include "ir/constant.h"
 #include "ir/op.h"
+#include "ir/rounding.h"
 
 namespace tile {
 
@@ -39,6 +40,8 @@ class Tile {
 
   // Defined by the primitives' own files.
   Tile astype(DType dtype, Location location = Location::current()) const;
+  // Of floats; of pairs that have the mode.
+  Tile astype(DType dtype, Rounding rounding, Location location = Location::current()) const;
   Tile bitcast(DType dtype, Location location = Location::current()) const;
   Tile reshape(Shape shape, Location location = Location::current()) const;
   Tile broadcast_to(Shape shape, Location location = Location::current()) const;

@@ -96,7 +96,9 @@ inline constexpr DTypeSet signed_integers{DType::i8, DType::i16, DType::i32, DTy
 inline constexpr DTypeSet unsigned_integers{DType::u8, DType::u16, DType::u32, DType::u64};
 inline constexpr DTypeSet integers = signed_integers | unsigned_integers;
 inline constexpr DTypeSet floats{DType::f16, DType::bf16, DType::f32, DType::f64};
-inline constexpr DTypeSet bits = boolean | integers;  // what bitwise operations take
+inline constexpr DTypeSet single{DType::f32};
+inline constexpr DTypeSet wide_floats{DType::f32, DType::f64};  // what floats are computed in
+inline constexpr DTypeSet bits = boolean | integers;            // what bitwise operations take
 inline constexpr DTypeSet signed_numbers = signed_integers | floats;
 inline constexpr DTypeSet numbers = integers | floats;
 inline constexpr DTypeSet arithmetic = boolean | numbers;

@@ -14,6 +14,23 @@ std::vector<Type> infer_bitcast(const Op& op) {
   return {Type::tile(to, op.type(0).shape)};
 }
 
+constexpr DTypeSet every_float = dtypes::floats | dtypes::restricted;
+constexpr DTypeSet directed_results = dtypes::floats | DTypeSet(DType::tf32);
+
+std::vector<Type> infer_directed(const Op& op) {
+  DType from = op.type(0).dtype, to = op.dtype("dtype");
+  if (!directed_results.has(to))
+    fail(op, ErrorKind::type, "cannot round ", from, " to ", to, " in a direction; astype rounds to nearest");
+  return {Type::tile(to, op.type(0).shape)};
+}
+
+// The pairs that the language has.
+bool rounds(DType from, DType to, Rounding rounding) {
+  if (rounding == Rounding::nearest || to == DType::f64 || to == DType::f32) return true;
+  if (rounding == Rounding::zero) return directed_results.has(to);
+  return to == DType::f16 && (info(from).bits == 8 || info(from).bits == 16);
+}
+
 // As a target converts: an integer is rounded once, and what is narrower than f32 is reached by way of f32.
 double rounded_on_the_way(const Constant& x, DType result) {
   if (result == DType::f64) return x.as_double();
@@ -38,6 +55,18 @@ const Register astype_{
      .doc = "Converts: float to float rounds to nearest even, and f8e4m3, which has no infinity, "
             "saturates; float to integer truncates and saturates, NaN is 0; integers wrap; "
             "to bool is != 0."}};
+// Constants are rounded to nearest, so these do not fold.
+#define TILE_DIRECTED(mode, way)                                 \
+  const Register astype_##mode{{.name = "astype_" #mode,         \
+                                .operands = 1,                   \
+                                .traits = {.elementwise = true}, \
+                                .dtypes = every_float,           \
+                                .infer = infer_directed,         \
+                                .doc = "Converts float to float, rounded " way}};
+TILE_DIRECTED(rz, "toward zero: beyond the largest number it is that.")
+TILE_DIRECTED(rm, "to minus infinity.")
+TILE_DIRECTED(rp, "to plus infinity.")
+#undef TILE_DIRECTED
 const Register bitcast_{{.name = "bitcast",
                          .operands = 1,
                          .traits = {.elementwise = true},
@@ -49,6 +78,18 @@ const Register bitcast_{{.name = "bitcast",
 Tile Tile::astype(DType dtype, Location location) const {
   Value* x = value(location);
   return Tile(x->type.dtype == dtype ? x : emit(astype_, {x}, {{"dtype", dtype}}, location));
+}
+Tile Tile::astype(DType dtype, Rounding rounding, Location location) const {
+  const DType from = value(location)->type.dtype;
+  if (!is_floating(from) || !is_floating(dtype))
+    fail(location, ErrorKind::type, "astype: a rounding mode is for float to float, not ", from, " to ",
+         dtype, "; leave it out");
+  if (!rounds(from, dtype, rounding))
+    fail(location, ErrorKind::type, "astype: does not round ", from, " to ", dtype, " ", rounding,
+         "; leave the mode out to round to nearest");
+  const bool exact = dtype == DType::f64 || (dtype == DType::f32 && from != DType::f64);
+  if (from == dtype || rounding == Rounding::nearest || exact) return astype(dtype, location);
+  return Tile(emit(str("astype", info(rounding).suffix), {value(location)}, {{"dtype", dtype}}, location));
 }
 Tile Tile::bitcast(DType dtype, Location location) const {
   Value* x = value(location);

@@ -1,5 +1,7 @@
 // Language functions of the elementwise primitives; one a row of the families, and their operators.
 #pragma once
+#include <optional>
+
 #include "dsl/tile.h"
 
 namespace tile {
@@ -11,11 +13,41 @@ namespace tile {
 #define TERNARY(name, ...) Tile name(const Operand& x, const Operand& y, const Operand& z);
 #include "prims/elementwise/all.def"
 
+// How floats are computed: `add(x, y, Rounding::zero)`, `mul(x, y, {Rounding::up, Subnormals::flush})`.
+struct FloatMode {
+  FloatMode(Rounding rounding, Subnormals subnormals = Subnormals::keep)  // NOLINT
+      : rounding(rounding), subnormals(subnormals) {}
+  FloatMode(Subnormals subnormals) : subnormals(subnormals) {}  // NOLINT
+
+  std::optional<Rounding> rounding;  // none: as the operation without a mode
+  Subnormals subnormals;             // of f32: of operands as of the result
+};
+Tile add(const Operand& x, const Operand& y, FloatMode mode);
+Tile sub(const Operand& x, const Operand& y, FloatMode mode);
+Tile mul(const Operand& x, const Operand& y, FloatMode mode);
+Tile div(const Operand& x, const Operand& y, FloatMode mode);
+Tile fma(const Operand& x, const Operand& y, const Operand& z, FloatMode mode);
+Tile sqrt(const Operand& x, FloatMode mode);
+// These have no rounding mode.
+Tile rsqrt(const Operand& x, FloatMode mode);
+Tile exp2(const Operand& x, FloatMode mode);
+Tile minimum(const Operand& x, const Operand& y, FloatMode mode);
+Tile maximum(const Operand& x, const Operand& y, FloatMode mode);
+// The forms in which NaN wins.
+struct PropagateNan {};
+inline constexpr PropagateNan propagate_nan;
+Tile minimum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode = Subnormals::keep);
+Tile maximum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode = Subnormals::keep);
+
 // x where the condition holds, else y; the condition is bool, x and y of one dtype.
 Tile where(const Operand& condition, const Operand& x, const Operand& y);
 
 inline Tile min(const Operand& x, const Operand& y) { return minimum(x, y); }
 inline Tile max(const Operand& x, const Operand& y) { return maximum(x, y); }
+inline Tile min(const Operand& x, const Operand& y, FloatMode mode) { return minimum(x, y, mode); }
+inline Tile max(const Operand& x, const Operand& y, FloatMode mode) { return maximum(x, y, mode); }
+inline Tile min(const Operand& x, const Operand& y, PropagateNan nan) { return minimum(x, y, nan); }
+inline Tile max(const Operand& x, const Operand& y, PropagateNan nan) { return maximum(x, y, nan); }
 
 inline Tile operator-(const Operand& x) { return neg(x); }
 Tile operator~(const Operand& x);  // of bool: the logical not

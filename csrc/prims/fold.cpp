@@ -41,6 +41,10 @@ Integer<s> abs(Integer<s> x) {
   return x.value() < 0 ? -x : x;
 }
 template <bool s>
+Integer<s> sign(Integer<s> x) {
+  return {x.value() > 0 ? 1 : x.value() == 0 ? 0 : ~uint64_t{0}};
+}
+template <bool s>
 Integer<s> min(Integer<s> x, Integer<s> y) {
   return x < y ? x : y;
 }
@@ -93,6 +97,10 @@ double trunc(double x) { return std::trunc(x); }
 bool isinf(double x) { return std::isinf(x); }
 double min(double x, double y) { return x != x ? y : y != y ? x : x < y ? x : y; }
 double max(double x, double y) { return x != x ? y : y != y ? x : x > y ? x : y; }
+double min_nan(double x, double y) { return x != x ? x : y != y ? y : min(x, y); }
+double max_nan(double x, double y) { return x != x ? x : y != y ? y : max(x, y); }
+double sign(double x) { return x > 0 ? 1 : x < 0 ? -1 : x; }
+double flush_subnormal(double x) { return std::fabs(x) < 0x1p-126 ? std::copysign(0.0, x) : x; }
 
 // Calls `lane` with the operands in the representation of their dtype; nullopt where it has no such overload.
 template <class Lane, class... C>
@@ -134,6 +142,8 @@ std::optional<Constant> evaluate(const Lane& lane, DType result, const Constant&
   {#NAME, [](std::span<const Constant> c, DType result) { return evaluate(LANE, result, __VA_ARGS__); }},
 #define ROW_EXACT_SWAPS(...) ROW_EXACT(__VA_ARGS__)
 #define ROW_ROUNDED(...)
+#define ROW_DIRECTED(...)
+#define ROW_DIRECTED_SWAPS(...)
 constexpr struct {  // a constant: other files' static initialisers read it
   std::string_view name;
   Fold fold;

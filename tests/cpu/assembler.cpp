@@ -100,9 +100,9 @@ void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
   constexpr DType dtype = std::is_same_v<T, float> ? DType::f32 : DType::i32;
   const int arity = arity_of(row);
   const bool selects = row.name == "where",
-             predicate = row.name == "isnan" || row.name == "isinf" || row.name == "to_bool" ||
-                         row.name == "eq" || row.name == "ne" || row.name == "lt" || row.name == "le" ||
-                         row.name == "gt" || row.name == "ge";
+             predicate = row.name == "isnan" || row.name == "isinf" || row.name == "isfinite" ||
+                         row.name == "to_bool" || row.name == "eq" || row.name == "ne" || row.name == "lt" ||
+                         row.name == "le" || row.name == "gt" || row.name == "ge";
   if (cols % 8 && (selects || predicate)) return;  // bytes come and go by whole vectors
   Built built;
   std::vector<int> operands;
@@ -295,6 +295,11 @@ TEST_P(Assembler, WhatCannotBeRecordedIsRefused) {
   Built sine, integers, mask;
   sine.store(sine.step("sin", {sine.input()}));
   EXPECT_FALSE(sine.assemble());
+  for (std::string_view row : {"sqrt_rz", "sqrt_rm", "sqrt_rp", "bf16_rz"}) {
+    Built directed;
+    directed.output(directed.step(row, {directed.input(DType::f32)}), DType::f32);
+    EXPECT_FALSE(directed.assemble()) << row;
+  }
   integers.store(integers.input(DType::i64), DType::i64);
   EXPECT_FALSE(integers.assemble());
   mask.store(mask.input(), DType::boolean);

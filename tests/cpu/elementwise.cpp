@@ -14,8 +14,11 @@ struct Row {
   bool predicate, exact;
   double low, high, ulp;
 };
+constexpr bool exact(std::string_view traits) {
+  return traits.starts_with("EXACT") || traits.starts_with("DIRECTED");
+}
 #define ROW(name, n, set, traits, low, high, ulp) \
-  {#name, n, dtypes::set, false, std::string_view(#traits).starts_with("EXACT"), low, high, ulp},
+  {#name, n, dtypes::set, false, exact(#traits), low, high, ulp},
 #define UNARY(N, D, E, T, R, low, high, ulp, doc) ROW(N, 1, D, T, low, high, ulp)
 #define BINARY(N, D, E, T, R, low, high, ulp, doc) ROW(N, 2, D, T, low, high, ulp)
 #define TERNARY(N, D, E, T, R, low, high, ulp, doc) ROW(N, 3, D, T, low, high, ulp)
@@ -25,6 +28,12 @@ struct Row {
 const Row rows[] = {
 #include "prims/elementwise/all.def"
     {"to_bool", 1, dtypes::numbers, true, true, -2, 2, 0},
+#define DIRECTED_CASTS(mode)                                        \
+  {"f32" mode, 1, DTypeSet{DType::f64}, false, true, -4, 4, 0},     \
+      {"f16" mode, 1, dtypes::single, false, true, -1e-4, 1e-4, 0}, \
+      {"bf16" mode, 1, dtypes::single, false, true, -4, 4, 0},      \
+      {"tf32" mode, 1, dtypes::single, false, true, -4, 4, 0},
+    DIRECTED_CASTS("_rz") DIRECTED_CASTS("_rm") DIRECTED_CASTS("_rp")
     // Of results that are rounded to 16 bits: 2^-16, which is 128 to 256 last places.
     {"exp.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
     {"sigmoid.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
@@ -49,7 +58,7 @@ bool agrees(const Row& row, T got, T x, T y, T z) {
     if (row.exact) {
       const T want = float_reference<T>(row.name, x, y, z);
       if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got);
-      const bool either_zero = row.name == "minimum" || row.name == "maximum";
+      const bool either_zero = row.name.starts_with("minimum") || row.name.starts_with("maximum");
       return got == want && (either_zero || std::signbit(got) == std::signbit(want));
     }
     using Wide = std::conditional_t<sizeof(T) == 4, double, long double>;

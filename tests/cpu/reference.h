@@ -1,7 +1,10 @@
 // The rows of prims/elementwise for one lane, written with std functions and 128-bit integers.
 #pragma once
+#include <algorithm>
+#include <cfenv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 
 namespace tile::cpu::testing {
@@ -21,6 +24,31 @@ template <class T>
 T floor_remainder(T x, T y) {
   const T rest = std::fmod(x, y);
   return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+}
+
+// In a direction of rounding: volatile, so that f reads its values, and has its result, while it holds.
+template <class W, class F>
+W in_direction(int direction, F f) {
+  const int before = std::fegetround();
+  std::fesetround(direction);
+  volatile W result = f();
+  std::fesetround(before);
+  return result;
+}
+// As a format with `mantissa` explicit bits has it.
+template <class W>
+W cut_in_direction(int direction, W x, int mantissa, int least, double largest) {
+  if (x == 0 || !std::isfinite(x)) return x;
+  const int exponent = std::max(std::ilogb(x), least) - mantissa;
+  const double units = std::ldexp(static_cast<double>(x), -exponent);
+  const double whole = std::copysign(direction == FE_DOWNWARD ? std::floor(units)
+                                     : direction == FE_UPWARD ? std::ceil(units)
+                                                              : std::trunc(units),
+                                     units);
+  const double result = std::ldexp(whole, exponent);
+  if (std::fabs(result) <= largest) return static_cast<W>(result);
+  const bool away = direction == (x < 0 ? FE_DOWNWARD : FE_UPWARD);
+  return static_cast<W>(std::copysign(away ? INFINITY : largest, static_cast<double>(x)));
 }
 
 // Of lanes computed in W, or predicates.
@@ -74,6 +102,27 @@ W float_reference(std::string_view name, W x, W y, W z) {
   ROW(gt, x > y);
   ROW(ge, x >= y);
   ROW(fma, std::fma(x, y, z));
+  ROW(sign, x > 0 ? W(1) : x < 0 ? W(-1) : x);
+  ROW(isfinite, std::isfinite(x));
+  ROW(minimum_nan, std::isnan(x) ? x : std::isnan(y) ? y : std::fmin(x, y));
+  ROW(maximum_nan, std::isnan(x) ? x : std::isnan(y) ? y : std::fmax(x, y));
+  ROW(flush_subnormal, std::fabs(x) < W(0x1p-126) ? std::copysign(W(0), x) : x);
+  volatile W a = x, b = y, c = z;
+#define DIRECTED(mode, direction)                                                               \
+  ROW(sqrt_##mode, in_direction<W>(direction, [&] { return std::sqrt(W(a)); }));                \
+  ROW(add_##mode, in_direction<W>(direction, [&] { return a + b; }));                           \
+  ROW(sub_##mode, in_direction<W>(direction, [&] { return a - b; }));                           \
+  ROW(mul_##mode, in_direction<W>(direction, [&] { return a * b; }));                           \
+  ROW(div_##mode, in_direction<W>(direction, [&] { return a / b; }));                           \
+  ROW(fma_##mode, in_direction<W>(direction, [&] { return std::fma(W(a), W(b), W(c)); }));      \
+  ROW(f32_##mode, cut_in_direction(direction, x, 23, -126, std::numeric_limits<float>::max())); \
+  ROW(f16_##mode, cut_in_direction(direction, x, 10, -14, 65504));                              \
+  ROW(bf16_##mode, cut_in_direction(direction, x, 7, -126, 0x1.fep127));                        \
+  ROW(tf32_##mode, cut_in_direction(direction, x, 10, -126, 0x1.ffcp127))
+  DIRECTED(rz, FE_TOWARDZERO);
+  DIRECTED(rm, FE_DOWNWARD);
+  DIRECTED(rp, FE_UPWARD);
+#undef DIRECTED
   ADD_FAILURE() << "no reference for " << name;
   return 0;
 }
@@ -89,6 +138,7 @@ inline __int128 integer_reference(std::string_view name, __int128 x, __int128 y,
   const bool wide = y < 0 || y >= bits;
   ROW(neg, -x);
   ROW(abs, x < 0 ? -x : x);
+  ROW(sign, (x > 0) - (x < 0));
   ROW(bitwise_not, ~x);
   ROW(to_bool, x != 0);
   ROW(logical_not, x == 0);

@@ -12,7 +12,7 @@ from tile_ops import _C
 DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 TABLE = _C.primitives()
 # Those that test_elementwise.py runs.
-ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"]} | {"astype"}
+ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"] or name.startswith("astype")}
 
 NUMBERS = [d for d in DTYPES if d != "bool"]
 

@@ -41,6 +41,14 @@ TILE_NOT(mod)
 TILE_NOT(cdiv)
 TILE_NOT(shift_left)
 TILE_NOT(shift_right)
+// These change how the chip rounds.
+#define UNARY(name, ...) TILE_NOT(name)
+#define BINARY(name, ...) TILE_NOT(name)
+#define TERNARY(name, ...) TILE_NOT(name)
+#define PREDICATE(...)
+#define UNARY_PREDICATE(...)
+#include "prims/elementwise/directed.def"
+#include "prims/elementwise/end.def"
 #undef TILE_NOT
 // And this asks for the element's type.
 template <class Op>

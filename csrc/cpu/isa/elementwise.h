@@ -58,7 +58,7 @@ constexpr ElementwiseRow row(std::string_view name, Lane lane) {
 
 // Rows whose dtypes lack T have null variants. Cheap rows, the ternary one among them, take two vectors a
 // group.
-enum GroupVectors { ROUNDED = 1, SWAPS = 1, EXACT = 2, EXACT_SWAPS = 2 };
+enum GroupVectors { ROUNDED = 1, SWAPS = 1, EXACT = 2, EXACT_SWAPS = 2, DIRECTED = 2, DIRECTED_SWAPS = 2 };
 template <class Op, class T, int arity, int unroll, bool has>
 constexpr ElementwiseRow same_row(std::string_view name) {
   if constexpr (has)

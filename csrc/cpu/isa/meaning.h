@@ -1,6 +1,7 @@
 // What the names in the expressions of prims/elementwise/*.def mean for Vec, where vec_math.h and functions.h
 // do not say it already.
 #pragma once
+#include "cpu/isa/directed.h"
 #include "cpu/isa/functions.h"
 #include "cpu/isa/simd.h"
 
@@ -36,6 +37,19 @@ TILE_INLINE V bitwise_not(V x) {
 template <class V>
 TILE_INLINE typename V::MaskType isinf(V x) {
   return clear_sign(x) == V(static_cast<typename V::Element>(__builtin_inf()));
+}
+template <class V>
+TILE_INLINE V sign(V x) {
+  using T = typename V::Element;
+  const V zero(T(0)), one(T(1));
+  if constexpr (std::is_unsigned_v<T>)
+    return select(x == zero, zero, one);
+  else  // -0 and NaN stay
+    return select(x > zero, one, select(x < zero, V(T(-1)), x));
+}
+template <class V>
+TILE_INLINE V flush_subnormal(V x) {
+  return select(clear_sign(x) < V(0x1p-126f), sign_bit(x), x);
 }
 
 TILE_INLINE float remainder(float x, float y) { return __builtin_fmodf(x, y); }

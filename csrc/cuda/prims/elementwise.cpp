@@ -4,6 +4,7 @@
 #include "cuda/emitter.h"
 #include "cuda/lowering.h"
 #include "cuda/narrow.h"
+#include "ir/rounding.h"
 
 namespace tile::cuda {
 namespace {
@@ -22,6 +23,24 @@ constexpr Row rows[] = {
 #define TERNARY(name, dtypes, expression, ...) ROW(3, name, expression)
 #include "prims/elementwise/all.def"
 #undef ROW
+};
+
+// Of families whose functions stand in a file of the device library of their own.
+constexpr struct {
+  std::string_view row, file;
+} files[] = {
+#define UNARY(name, ...) {#name, TILE_FILE},
+#define UNARY_PREDICATE(name, ...) {#name, TILE_FILE},
+#define BINARY(name, ...) {#name, TILE_FILE},
+#define PREDICATE(name, ...) {#name, TILE_FILE},
+#define TERNARY(name, ...) {#name, TILE_FILE},
+#define TILE_FILE "float_modes.cuh"
+#include "prims/elementwise/directed.def"
+#undef TILE_FILE
+#define TILE_FILE "special.cuh"
+#include "prims/elementwise/special.def"
+#undef TILE_FILE
+#include "prims/elementwise/end.def"
 };
 
 // "name(a, b)" of operands in the result's layout.
@@ -45,6 +64,8 @@ bool may_be_coarse(const Emitter& emitter, const Op& op) {
 template <size_t row>
 std::string row_function(Emitter& emitter, const Op& op, const char* of = "") {
   emitter.need_row(rows[row].operands, rows[row].name, rows[row].expression);
+  for (const auto& [name, file] : files)
+    if (name == rows[row].name) emitter.need(std::string(file));
   const bool coarse = may_be_coarse(emitter, op);
   if (coarse) emitter.need("coarse.cuh");
   return coarse ? str("coarse", of, "<math::", rows[row].name, "_row>") : std::string(rows[row].name);
@@ -69,8 +90,12 @@ std::vector<AddLowering> add_rows(std::index_sequence<row...>) {
 const std::vector<AddLowering> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
 
 void emit_where(Emitter& emitter, const Op& op) { emitter.result(op, call(emitter, op, "where")); }
+void need_cast(Emitter& emitter, const Op& op) {
+  const bool directed = rounding_of_cast(op.name()).value_or(Rounding::nearest) != Rounding::nearest;
+  emitter.need(directed ? "directed_cast.cuh" : "cast.cuh");
+}
 void emit_cast(Emitter& emitter, const Op& op) {
-  emitter.need("cast.cuh");
+  need_cast(emitter, op);
   emitter.result(op,
                  call(emitter, op, str(op.name(), stays_here(op) ? "_here<" : "<", op.dtype("dtype"), ">")));
 }
@@ -79,7 +104,7 @@ std::string where_element(Emitter&, const Op&, const Elements& operands) {
   return str("where(", operands.joined(), ")");
 }
 std::string cast_element(Emitter& emitter, const Op& op, const Elements& operands) {
-  emitter.need("cast.cuh");
+  need_cast(emitter, op);
   const bool here = stays_here(op) && !operands[0].tile.empty();
   return str(op.name(), here ? "_here<" : "<", op.dtype("dtype"), ">(",
              here ? operands[0].tile + ", r" : operands[0].element, ")");
@@ -87,10 +112,12 @@ std::string cast_element(Emitter& emitter, const Op& op, const Elements& operand
 
 const AddLowering where_{
     {.name = "where", .emit = emit_where, .relate = same_layout, .across = true, .element = where_element}};
-const AddLowering astype_{
-    {.name = "astype", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
-const AddLowering bitcast_{
-    {.name = "bitcast", .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element}};
+AddLowering cast(std::string_view name) {
+  return AddLowering(
+      {.name = name, .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element});
+}
+const AddLowering casts_[] = {cast("astype"), cast("astype_rz"), cast("astype_rm"), cast("astype_rp"),
+                              cast("bitcast")};
 
 }  // namespace
 }  // namespace tile::cuda

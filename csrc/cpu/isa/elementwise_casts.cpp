@@ -1,0 +1,36 @@
+// Rows of casts that round in a direction: lanes that the narrower dtype has, still as the wider one's.
+#include "cpu/isa/directed.h"
+#include "cpu/isa/elementwise.h"
+
+namespace tile::cpu::TILE_ISA {
+namespace {
+
+template <Direction d>
+struct ToF32 {
+  TILE_INLINE Vec<double> operator()(Vec<double> x) const { return directed_to_f32<d>(x); }
+};
+template <Direction d>
+struct ToF16 {
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_to_f16<d>(x); }
+};
+template <Direction d, int drop>
+struct Cut {
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_cut<d, drop>(x); }
+};
+
+constexpr ElementwiseRow rows[] = {
+#define ROWS(mode, d)                                                     \
+  row<vector_group<ToF32<d>, double, 1, 1>>("f32" mode, Lane::f64),       \
+      row<vector_group<ToF16<d>, float, 1, 1>>("f16" mode, Lane::f32),    \
+      row<vector_group<Cut<d, 16>, float, 1, 2>>("bf16" mode, Lane::f32), \
+      row<vector_group<Cut<d, 13>, float, 1, 2>>("tf32" mode, Lane::f32),
+    ROWS("_rz", Direction::zero) ROWS("_rm", Direction::down) ROWS("_rp", Direction::up)
+#undef ROWS
+};
+constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};
+
+}  // namespace
+
+extern const Span<Span<ElementwiseRow>> directed_cast_rows = {lanes, 1};
+
+}  // namespace tile::cpu::TILE_ISA

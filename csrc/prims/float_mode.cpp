@@ -1,0 +1,89 @@
+// Arithmetic of floats in a mode: rounded in a direction, subnormals flushed.
+#include <string>
+#include <vector>
+
+#include "prims/elementwise.h"
+
+namespace tile {
+namespace {
+
+enum class Directions { some, none };  // whether the operation has rows for them
+
+void check(const char* name, DType dtype, const FloatMode& mode, Directions directions, const Location& at) {
+  if (mode.rounding && directions == Directions::none)
+    fail(at, ErrorKind::value, name,
+         ": takes no rounding mode; add, sub, mul, div, fma, sqrt and astype() take one");
+  if (mode.rounding && !is_floating(dtype))
+    fail(at, ErrorKind::type, name, ": a rounding mode is for floating dtypes, not ", dtype,
+         "; leave it out, or cast with astype()");
+  if (mode.subnormals == Subnormals::flush && dtype != DType::f32)
+    fail(at, ErrorKind::type, name, ": subnormals are flushed in f32, not in ", dtype,
+         "; cast with astype()");
+}
+
+Value* flushed(Value* x, const FloatMode& mode, const Location& at) {
+  return mode.subnormals == Subnormals::flush ? emit("flush_subnormal", {x}, {}, at) : x;
+}
+
+// Of 16-bit floats the result in f32, rounded in the same direction as it is narrowed: once would give the
+// same.
+Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mode, Directions directions,
+             const Location& at) {
+  const DType dtype = operands[0]->type.dtype;
+  check(name, dtype, mode, directions, at);
+  const Rounding rounding = mode.rounding.value_or(Rounding::nearest);
+  const bool narrow = rounding != Rounding::nearest && (dtype == DType::f16 || dtype == DType::bf16);
+  for (Value*& x : operands) {
+    if (narrow) x = emit("astype", {x}, {{"dtype", DType::f32}}, at);
+    x = flushed(x, mode, at);
+  }
+  const bool restricted = dtypes::restricted.has(dtype);  // which the operation itself refuses
+  const std::string suffix(restricted ? "" : info(rounding).suffix);
+  Value* result = flushed(emit(name + suffix, operands, {}, at), mode, at);
+  return Tile(narrow ? emit("astype" + suffix, {result}, {{"dtype", dtype}}, at) : result);
+}
+Tile unary(const char* name, const Operand& x, const FloatMode& mode, Directions directions) {
+  return compute(name, {x.any()}, mode, directions, x.location);
+}
+Tile binary(const char* name, const Operand& x, const Operand& y, const FloatMode& mode,
+            Directions directions) {
+  const Pair pair = unify(name, x, y);
+  return compute(name, {pair.x, pair.y}, mode, directions, x.location);
+}
+
+}  // namespace
+
+Tile add(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("add", x, y, mode, Directions::some);
+}
+Tile sub(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("sub", x, y, mode, Directions::some);
+}
+Tile mul(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("mul", x, y, mode, Directions::some);
+}
+Tile div(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("div", x, y, mode, Directions::some);
+}
+Tile fma(const Operand& x, const Operand& y, const Operand& z, FloatMode mode) {
+  const Pair xy = unify("fma", x, y), xz = unify("fma", Operand(xy.x, x.location), z);
+  Value* b = broadcast_to("fma", xy.y, xz.x->type.shape, x.location);
+  return compute("fma", {xz.x, b, xz.y}, mode, Directions::some, x.location);
+}
+Tile sqrt(const Operand& x, FloatMode mode) { return unary("sqrt", x, mode, Directions::some); }
+Tile rsqrt(const Operand& x, FloatMode mode) { return unary("rsqrt", x, mode, Directions::none); }
+Tile exp2(const Operand& x, FloatMode mode) { return unary("exp2", x, mode, Directions::none); }
+Tile minimum(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("minimum", x, y, mode, Directions::none);
+}
+Tile maximum(const Operand& x, const Operand& y, FloatMode mode) {
+  return binary("maximum", x, y, mode, Directions::none);
+}
+Tile minimum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode) {
+  return binary("minimum_nan", x, y, mode, Directions::none);
+}
+Tile maximum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode) {
+  return binary("maximum_nan", x, y, mode, Directions::none);
+}
+
+}  // namespace tile
