@@ -12,6 +12,7 @@
 #include "prims/random.h"
 #include "prims/reduce.h"
 #include "prims/shape.h"
+#include "prims/subtile.h"
 
 namespace tile {
 using enum DType;  // f32, bf16, i32, … by their short names
