@@ -24,7 +24,10 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   Function function = parse(text_);
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].array) set_facts(function, i, *arguments[i].array);
-  if (passes_) run_passes(function);
+  if (passes_)
+    run_passes(function);
+  else
+    run_pass("expand", function);  // targets know core primitives alone
   return function;
 }
 

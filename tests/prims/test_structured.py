@@ -4,7 +4,7 @@ row."""
 import philox
 import pytest
 import torch
-from prims import rows_of_subtiles
+from prims import rows_of_memory, rows_of_subtiles
 from prims.ir_programs import DTYPES, NUMBERS, run, same, unary, values
 from random_meaning import FLOATS
 from tile_ops import _C
@@ -327,7 +327,7 @@ ROWS = {
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
-} | rows_of_subtiles.ROWS | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
+} | rows_of_memory.ROWS | rows_of_subtiles.ROWS | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
 CASES = {(row, dtype): None for row, dtypes in ROWS.values() for dtype in dtypes}
 NAMES = {row: "-".join(n for n, (r, _) in ROWS.items() if r is row) for row, _ in ROWS.values()}
 
