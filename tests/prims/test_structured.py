@@ -327,7 +327,8 @@ ROWS = {
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
-} | rows_of_memory.ROWS | rows_of_subtiles.ROWS | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
+} | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
+ROWS |= rows_of_memory.ROWS | rows_of_subtiles.ROWS
 CASES = {(row, dtype): None for row, dtypes in ROWS.values() for dtype in dtypes}
 NAMES = {row: "-".join(n for n, (r, _) in ROWS.items() if r is row) for row, _ in ROWS.values()}
 
