@@ -80,16 +80,47 @@ def test_rows_come_in_vectors(dtype, steps, columns, width):
     same_as_cpu(case)
 
 
-def test_across_a_cluster():
-    """Tiles larger than what a block holds: parts within blocks and not, rows, raw offsets and bytes."""
-    x = torch.randn(16, 64)
-    bodies = [
-        whole("t", "%a", "f32", [16, 64]) + """%e: f32[4,64] = load %a, %one, %z {pad=0.0, shape=[4,64], steps=[8,64]}
-%f: f32[4,64] = add %e, %e
-%r: f32[16,64] = insert %t, %f, %one, %z
-%p: f32[4,64] = extract %r, %one, %z {shape=[4,64]}
-store %b, %r, %z, %z {steps=[16,64]}
-store %b, %p, %z, %z {steps=[4,64]}""",
+PARTS = """%e: f32[{part}] = load %a, %z, %z {{pad=0.0, shape=[{part}], steps=[{part}]}}
+%f: f32[{part}] = add %e, %e
+%r: f32[16,64] = insert %t, %f, {index}
+%p: f32[{part}] = extract %r, {index} {{shape=[{part}]}}
+%q: f32[16,64] = insert %r, %zero, %one, %one
+%s: f32 = extract %q, %one, %z {{shape=[]}}
+%u: f32[16,64] = broadcast %s {{shape=[16,64]}}
+%v: f32[16,64] = add %q, %u
+store %b, %v, %z, %z {{steps=[16,64]}}
+store %b, %p, %z, %z {{steps=[{part}]}}"""
+
+
+def over_clusters(bodies, columns=64):
+    """The blocks of each program's clusters."""
+    cases = [Case(kernel("%a: array<f32,2>, %b: array<f32,2>, %c: array<i32,1>, %i: i32", body), (1, 1, 1),
+                  [torch.randn(16, columns), torch.zeros(16, columns), torch.randperm(16).int(), 1], block_bytes=512)
+             for body in bodies]
+    for case in cases:
+        same_as_cpu(case)
+    return [case.program["cluster"] for case in cases]
+
+
+def test_parts_of_each_block_stay_there():
+    """Halves of columns, which registers hold; rows are dealt over blocks."""
+    halves = whole("t", "%a", "f32", [16, 256]) + """%p: f32[16,128] = extract %t, %z, %i {shape=[16,128]}
+%u: f32[16,128] = add %p, %p
+%r: f32[16,256] = insert %t, %u, %z, %z
+%q: f32[16,256] = insert %r, %n, %one, %i
+store %b, %q, %z, %z {steps=[16,256]}"""
+    assert over_clusters(["%n: f32 = constant {dtype=f32, value=7.0}\n" + halves], 256)[0] > 1
+
+
+def test_parts_that_would_leave_a_block():
+    """Then fewer blocks hold the tile."""
+    zero = "%zero: f32 = constant {dtype=f32, value=0.0}\n"
+    assert set(over_clusters(zero + whole("t", "%a", "f32", [16, 64]) + PARTS.format(part=part, index=index)
+                             for part in ("4,64", "16,16", "1,64", "8,8") for index in ("%one, %z", "%z, %i"))) == {1}
+
+
+def test_rows_offsets_and_bytes_across_a_cluster():
+    assert min(over_clusters([
         whole("q", "%c", "i32", [16]) + """%t: f32[16,64] = gather_rows %a, %q, %z {axis=0, pad=0.0, shape=[16,64], \
 steps=[1,64]}
 scatter_rows %b, %t, %q, %z {axis=0, steps=[1,64]}""",
@@ -97,10 +128,4 @@ scatter_rows %b, %t, %q, %z {axis=0, steps=[1,64]}""",
 %t: f32[1024] = load_offset %a, %q {pad=0.0}
 %u: u8[4096] = pack_to_bytes %t
 %v: f32[1024] = unpack_from_bytes %u {dtype=f32}
-store_offset %b, %v, %q""",
-    ]
-    cases = [Case(kernel("%a: array<f32,2>, %b: array<f32,2>, %c: array<i32,1>", body), (1, 1, 1),
-                  [x.clone(), torch.zeros(16, 64), torch.randperm(16).int()], block_bytes=512) for body in bodies]
-    assert max(case.program["cluster"] for case in cases) > 1
-    for case in cases:
-        same_as_cpu(case)
+store_offset %b, %v, %q"""])) > 1

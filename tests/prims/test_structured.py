@@ -306,6 +306,38 @@ store %e, %w, %z {{steps=[1]}}"""
     return row
 
 
+@pytest.mark.parametrize("op, text", [
+    ("%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
+     "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element"),
+    ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one an axis"),
+    ("%r: f32[4] = insert %t, %z, %z", "insert: cannot put i32 into f32[4]; cast with astype()"),
+    ("%r: f32[4] = gather_rows %a, %i {axis=1, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: axis 1 is out of range for array<f32,1>"),
+    ("%r: f32[4] = gather_rows %a, %t {axis=0, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: rows must be an integer tile of one axis, got f32[4]"),
+    ("%r: f32[4] = gather_rows %a, %i, %z {axis=0, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: 1 starts for array<f32,1>; give one for each axis but that of the rows"),
+    ("%r: f32[5] = gather_rows %a, %i {axis=0, pad=0.0, shape=[5], steps=[1]}",
+     "gather_rows: a tile of shape [5] does not fit rows i32[4] of array<f32,1>; its extent along axis 0 is the number "
+     "of rows"),
+    ("scatter_rows %a, %i, %i {axis=0, steps=[1]}",
+     "scatter_rows: cannot write i32[4] to rows of array<f32,1>; cast with astype()"),
+    ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
+    ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
+    ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
+])
+def test_operands_that_do_not_fit(op, text):
+    source = f"""kernel k(%a: array<f32,1>) {{
+%z: i32 = constant {{dtype=i32, value=0}}
+%i: i32[4] = arange {{dtype=i32, size=4}}
+%t: f32[4] = astype %i {{dtype=f32}}
+{op}
+}}"""
+    with pytest.raises((TypeError, ValueError)) as error:
+        _C.run_ir(source, (1, 1, 1), [torch.zeros(4)])
+    assert str(error.value) == "tile text 5:1: " + text
+
+
 EVERY = list(DTYPES)
 ROWS = {
     "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),

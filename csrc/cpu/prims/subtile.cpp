@@ -1,4 +1,4 @@
-// extract and insert: lines of a sub-tile copied.
+// extract and insert: of a tile that lies in memory the sub-tile alone is read.
 #include <algorithm>
 #include <cstring>
 
@@ -22,19 +22,37 @@ struct Box {
   }
   Box() = default;
 
+  // The first element along an axis.
+  int64_t start(const Frame& frame, size_t axis) const {
+    const int64_t last = whole[axis] / part[axis] - 1;
+    return std::clamp<int64_t>(integer(frame, index[axis]), 0, last) * part[axis];
+  }
+  // A descriptor of the sub-tile, of the tile's.
+  TileRef within(const Frame& frame, const TileRef& tile) const {
+    TileRef view = tile;
+    for (size_t i = 0; i < whole.size(); ++i) {
+      const auto axis = static_cast<int>(i);
+      TileRef::Axis& along = view[axis];
+      // What is not limited repeats its last element.
+      const int64_t first = start(frame, i),
+                    shift = tile.limited(axis) ? first : std::min(first, along.extent - 1);
+      view.data += shift * along.stride;
+      along.extent = std::clamp<int64_t>(along.extent - shift, 1, part[i]);
+      along.first = std::max<int64_t>(along.first - shift, 0);
+      if (along.valid != unlimited) along.valid = std::max<int64_t>(along.valid - shift, 0);
+    }
+    return view;
+  }
   // visit(byte of the tile, byte of the sub-tile, bytes), of each line along the last axis
   template <class Visit>
   void each_line(const Frame& frame, const Visit& visit) const {
-    int64_t start[max_rank], at[max_rank] = {};
     const size_t rank = whole.size();
-    for (size_t i = 0; i < rank; ++i) {
-      const int64_t last = whole[i] / part[i] - 1;
-      start[i] = std::clamp<int64_t>(integer(frame, index[i]), 0, last) * part[i];
-    }
+    int64_t starts[max_rank], at[max_rank] = {};
+    for (size_t i = 0; i < rank; ++i) starts[i] = start(frame, i);
     const int64_t line = rank ? part[rank - 1] : 1;
     for (int64_t done = 0, all = element_count(part); done < all; done += line) {
       int64_t place = 0;
-      for (size_t i = 0; i < rank; ++i) place = place * whole[i] + start[i] + at[i];
+      for (size_t i = 0; i < rank; ++i) place = place * whole[i] + starts[i] + at[i];
       visit(place * bytes, done * bytes, static_cast<size_t>(line * bytes));
       for (size_t i = rank; i-- > 1;) {
         if (++at[i - 1] < part[i - 1]) break;
@@ -49,14 +67,13 @@ struct ExtractUnit final : Unit {
   WholeResult to;
   Box box;
   Signal run(Frame& frame) const override {
-    size_t mark = frame.scratch.mark();
-    const char* lanes = from.lanes(frame);
     char* out = to.lanes(frame);
-    box.each_line(frame, [&](int64_t whole, int64_t part, size_t bytes) {
-      std::memcpy(out + part, lanes + whole, bytes);
-    });
+    if (from.scalar >= 0)
+      std::memcpy(out, from.lanes(frame), static_cast<size_t>(box.bytes));
+    else
+      copy_lanes(box.within(frame, frame.tiles[static_cast<size_t>(from.tile)]),
+                 static_cast<int>(box.part.size()), box.part.data(), out);
     if (to.scalar < 0) to.finish(frame);
-    frame.scratch.release(mark);
     return Signal::next;
   }
 };

@@ -132,6 +132,7 @@ void emit_extract(Emitter& emitter, const Op& op) {
     return emitter.result_in(op, *own,
                              str("extract<", emitter.layout(*own), ", ", plan_of(emitter, whole, *own), ">(",
                                  emitter.name(x), ", ", number_text(emitter, op), ")", scalar));
+  emitter.scatters(whole);
   const std::string name = emitter.name(x), starts = start_texts(emitter, op),
                     memory = passing_memory(emitter, op, bytes_of(op));
   emitter.result(
@@ -155,6 +156,7 @@ void emit_insert(Emitter& emitter, const Op& op) {
   if (value->type.is_scalar())
     return emitter.result(op, str("insert_element<", weights_text(part), ">(", into, ", ",
                                   str(value->type.dtype, "(", name, ")"), ", ", starts, ")"));
+  emitter.scatters(emitter.layout_of(value));
   const std::string memory = passing_memory(emitter, op, bytes_of(op));
   emitter.result(op, str("insert_shared<", extents_and_places(part), ">(", into, ", ", name, ", ", starts,
                          ", ", memory, ", ", line_number(op), ")"));
@@ -166,8 +168,8 @@ std::optional<Layout> relate_parts(const Op& op, const Value* from, const Value*
   return to == part ? part_layout(layout, part->type.shape) : std::optional(layout);
 }
 
-const AddLowering extract_{{.name = "extract", .emit = emit_extract, .relate = relate_parts}};
-const AddLowering insert_{{.name = "insert", .emit = emit_insert, .relate = relate_parts}};
+const AddLowering extract_{{.name = "extract", .emit = emit_extract, .relate = relate_parts, .across = true}};
+const AddLowering insert_{{.name = "insert", .emit = emit_insert, .relate = relate_parts, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda
