@@ -87,6 +87,22 @@ def halves():
     yield RUNNING, x, NONE, 0, (512,), (0, 0, 0), x.double().cumsum(0).to(torch.bfloat16)
 
 
+def nans():
+    """Extremes skip NaN, running ones too, unless nothing else is there."""
+    nan = float("nan")
+    for dtype, values in itertools.product(NUMBERS[5:], ([nan, 1, nan, 3, 2, nan], [nan, nan])):
+        x = torch.tensor(values).to(dtype)
+        there = [v for v in values if v == v]
+        for which, best in ((2, max), (3, min)):
+            seen = [[v for v in values[: i + 1] if v == v] for i in range(len(values))]
+            sofar = torch.tensor([best(each) if each else nan for each in seen]).to(dtype)
+            yield RUNNING, x, NONE, 0, (len(values),), (which, 0, 0), sofar
+            yield REDUCED, x, NONE, 0, (1, len(values)), (which, 0, 1), sofar[-1:]
+        for which, best in ((6, max), (7, min)):
+            at = values.index(best(there)) if there else 0
+            yield REDUCED, x, NONE, 0, (len(values), 1), (which, 0, 0), torch.tensor([at], dtype=torch.int32)
+
+
 def places():
     for shape in SHAPES:
         for mask, keepdims in itertools.product(masks(len(shape)), (0, 1)):
@@ -174,8 +190,8 @@ def offsets():
         yield OFFSETS, x, NONE, n, (size,), (0,), expected
 
 
-FAMILIES = {f.__name__: f for f in (reductions, running, halves, places, welford, extremes, ranges, as_bytes, subtiles,
-                                    rows, offsets)}
+FAMILIES = {f.__name__: f for f in (reductions, running, halves, nans, places, welford, extremes, ranges, as_bytes,
+                                    subtiles, rows, offsets)}
 
 
 def call(operator, case, device="cpu"):
@@ -191,7 +207,7 @@ def check(case, got):
     if what == WELFORD:
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
     else:
-        assert torch.equal(got.double(), expected.double()), (case, got)
+        torch.testing.assert_close(got.double(), expected.double(), rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
