@@ -10,6 +10,7 @@ import torch
 from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened, wrapped
 from random_regions import Regions
 from random_statements import Arithmetic, Value
+from random_tiles import Tiles
 
 
 @dataclasses.dataclass
@@ -52,7 +53,7 @@ def random_tensor(dtype, sizes):
     return x
 
 
-class Program(Arithmetic, Regions):
+class Program(Arithmetic, Regions, Tiles):
     def __init__(self, seed):
         random.seed(seed)
         torch.manual_seed(seed)
@@ -82,7 +83,7 @@ class Program(Arithmetic, Regions):
         weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1,
                    self.predicate: 2, self.where: 2, self.convert: 3, self.beside_a_tie: 1, self.move: 4,
                    self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1, self.index: 2,
-                   self.store: 2, self.reload: 5, self.scatter: 1}
+                   self.store: 2, self.reload: 5, self.scatter: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()

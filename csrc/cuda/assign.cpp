@@ -145,7 +145,7 @@ void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arr
   };
   constexpr int64_t room = 32 * 1024;  // what staged tiles leave to such steps
   const Weights places = row_major(type.shape);
-  const bool loads = proposal.op->is("load");
+  const bool loads = !proposal.op->results.empty();
   const MovePlan move =
       plan_move({loads ? own : known, places}, {loads ? known : own, places}, bytes, threads(), 1, room);
   if (move.work.shared_bytes > room) return;
@@ -211,7 +211,7 @@ const Layout& LayoutPlan::of(const Value* value) const {
 
 const Layout& LayoutPlan::access(const Op& op) const {
   const auto found = accesses_.find(&op);
-  return found != accesses_.end() ? found->second : of(op.is("load") ? op.results[0] : op.operands[1]);
+  return found != accesses_.end() ? found->second : of(accessed(op));
 }
 
 const Op* LayoutPlan::origin(const Value* value) const {
@@ -221,7 +221,7 @@ const Op* LayoutPlan::origin(const Value* value) const {
 
 void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
-    const Value* value = op->is("load") ? op->results[0] : op->is("store") ? op->operands[1] : nullptr;
+    const Value* value = accessed(*op);
     if (value && is_tile(value) && !staging_.of(*op))
       proposals.push_back({op.get(), value, bytes_of(value->type) * turns});
     const bool loops = op->is("for") || op->is("loop");

@@ -37,6 +37,8 @@ class Emitter {
   const std::string& entry() const { return entry_; }
   // Whether some element would have to go to another block of the cluster.
   bool leaves_block() const { return leaves_block_; }
+  // Elements of a tile in this layout go to any other thread.
+  void scatters(const Layout& layout) { leaves_block_ |= layout.across_blocks(); }
   // Moves of elements between threads, in the order of the text.
   const std::vector<Conversion>& conversions() const { return conversions_; }
   int64_t shared_bytes() const { return steps_bytes() + staged_peak_; }

@@ -24,6 +24,10 @@ bool reduces(const Op& op) {
   const Lowering* lowering = find_lowering(op.name());
   return lowering && lowering->reduces;
 }
+const Value* accessed(const Op& op) {
+  const Lowering* lowering = find_lowering(op.name());
+  return lowering && lowering->accessed ? lowering->accessed(op) : nullptr;
+}
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout) {
   const Lowering* lowering = find_lowering(op.name());

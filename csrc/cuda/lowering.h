@@ -34,6 +34,8 @@ struct Lowering {
   // Of an op that moves: the places of the operand's and of the result's elements in one order; without the
   // function both are row-major.
   std::pair<Weights, Weights> (*weights)(const Op& op) = nullptr;
+  // The tile that it moves between memory and registers in vectors: such an op proposes a layout for it.
+  const Value* (*accessed)(const Op& op) = nullptr;
 };
 
 // `static const AddLowering gather_{{"gather", …}};`
@@ -43,6 +45,7 @@ struct AddLowering {
 const Lowering* find_lowering(std::string_view primitive);
 bool has_cuda_body(std::string_view primitive);
 bool reduces(const Op& op);
+const Value* accessed(const Op& op);  // null: none
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
 // Of ops all of whose tiles have one layout.

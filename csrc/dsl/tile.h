@@ -2,8 +2,10 @@
 // assigning gives this one a new value, so loops see which variables they carry.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <type_traits>
+#include <vector>
 
 #include "ir/constant.h"
 #include "ir/op.h"
@@ -12,6 +14,15 @@
 namespace tile {
 
 struct Operand;
+
+// The axes of a reduction, negative ones counted from the end; none named: all of them.
+struct Axes {
+  Axes() = default;
+  Axes(int axis) : named{axis} {}  // NOLINT
+  Axes(std::initializer_list<int> axes) : named(axes) {}
+  Axes(std::vector<int> axes) : named(std::move(axes)) {}  // NOLINT
+  std::vector<int> named;
+};
 
 class Tile {
  public:
@@ -48,14 +59,20 @@ class Tile {
   Tile expand_dims(int axis, Location location = Location::current()) const;
   Tile permute(std::vector<int> axes, Location location = Location::current()) const;
   Tile t(Location location = Location::current()) const;  // swaps the last two axes
-  Tile sum(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile prod(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile max(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile min(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile any(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile all(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile argmax(int axis, bool keepdims = false, Location location = Location::current()) const;
-  Tile argmin(int axis, bool keepdims = false, Location location = Location::current()) const;
+  // Over axes; without any over all of them. argmax and argmin give the place in row-major order of those.
+  Tile sum(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile prod(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile max(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile min(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile any(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile all(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile argmax(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  Tile argmin(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
+  // Of all elements up to each one along an axis, or from it on where `reverse`.
+  Tile cumsum(int axis, bool reverse = false, Location location = Location::current()) const;
+  Tile cumprod(int axis, bool reverse = false, Location location = Location::current()) const;
+  Tile cummax(int axis, bool reverse = false, Location location = Location::current()) const;
+  Tile cummin(int axis, bool reverse = false, Location location = Location::current()) const;
 
   Tile& operator+=(Operand other);
   Tile& operator-=(Operand other);

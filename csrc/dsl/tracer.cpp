@@ -194,26 +194,34 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
   for (size_t i = 0; i < merges.size(); ++i) set(merges[i].variable, inserted.results[i]);
 }
 
-Value* Tracer::combine(const Primitive& primitive, Value* operand,
-                       const std::function<Tile(Tile, Tile)>& combine, Attributes attributes,
-                       const Location& location) {
+std::vector<Value*> Tracer::combine(const Primitive& primitive, std::vector<Value*> operands,
+                                    const Combine& combine, Attributes attributes, const Location& location) {
   raise_pending();
   auto op = std::make_unique<Op>();
   op->primitive = &primitive;
   op->location = location;
-  op->operands = {operand};
+  op->operands = std::move(operands);
   op->attributes = std::move(attributes);
   Scope scope;
   scope.block = std::make_unique<Block>();
   scope.first_variable = variables_.size();
-  Type scalar = Type::tile(operand->type.dtype);
-  Value* left = function_.add_argument(*scope.block, scalar, location);
-  Value* right = function_.add_argument(*scope.block, scalar, location);
+  std::vector<Value*> arguments;
+  for (int side = 0; side < 2; ++side)
+    for (const Value* operand : op->operands)
+      arguments.push_back(function_.add_argument(*scope.block, Type::tile(operand->type.dtype), location));
   scopes_.push_back(std::move(scope));
   size_t expected = scopes_.size();
-  Value* result = nullptr;
+  std::vector<Value*> results;
   try {
-    result = combine(Tile(left), Tile(right)).value(location);
+    const size_t n = op->operands.size();
+    std::vector<Tile> sums, next;
+    for (size_t i = 0; i < n; ++i) sums.emplace_back(arguments[i]);
+    for (size_t i = 0; i < n; ++i) next.emplace_back(arguments[n + i]);
+    for (const Tile& result : combine(std::move(sums), std::move(next)))
+      results.push_back(result.value(location));
+    if (results.size() != n)
+      fail(location, ErrorKind::value, primitive.name, ": the function gives ", results.size(),
+           " values for ", n, " tiles; it must give one a tile");
   } catch (...) {
     while (scopes_.size() >= expected) abandon_loop(location, true);
     throw;
@@ -221,7 +229,7 @@ Value* Tracer::combine(const Primitive& primitive, Value* operand,
   auto end = std::make_unique<Op>();
   end->primitive = &tile::primitive("yield");
   end->location = location;
-  end->operands = {result};
+  end->operands = std::move(results);
   end->parent = scopes_.back().block.get();
   scopes_.back().block->ops.push_back(std::move(end));
   for (const Seen& seen : scopes_.back().seen) {
@@ -232,7 +240,7 @@ Value* Tracer::combine(const Primitive& primitive, Value* operand,
   pop_scope();
   build_.location = location;
   build_.to_end(block_of(scopes_.back()));
-  return build_.insert(std::move(op)).results[0];
+  return build_.insert(std::move(op)).results;
 }
 
 Function Tracer::finish() {

@@ -47,9 +47,11 @@ class Tracer {
   void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,
               const Location& location);
 
-  // An op with a combine region, traced from a function of two scalars.
-  Value* combine(const Primitive& primitive, Value* operand, const std::function<Tile(Tile, Tile)>& combine,
-                 Attributes attributes, const Location& location);
+  // An op with a combine region, traced from a function of two scalars a tile: those accumulated, and new
+  // ones.
+  using Combine = std::function<std::vector<Tile>(std::vector<Tile>, std::vector<Tile>)>;
+  std::vector<Value*> combine(const Primitive& primitive, std::vector<Value*> operands,
+                              const Combine& combine, Attributes attributes, const Location& location);
 
   // Ends the trace: dominance and pending errors are checked, the function handed over.
   Function finish();

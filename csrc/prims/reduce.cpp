@@ -1,5 +1,7 @@
-// Reductions of an axis: the named ones, arg reductions, and those with a combine region; scans.
+// Reductions over axes: the named ones, arg reductions, and those with a combine region; scans.
 #include "prims/reduce.h"
+
+#include <algorithm>
 
 #include "dsl/tracer.h"
 #include "prims/axes.h"
@@ -98,52 +100,135 @@ const Register scan_{
      .infer = infer_scan,
      .doc = "Inclusive running combination along an axis of n tiles, from its end where `reverse`."}};
 
-Tile keep(Tile reduced, const Shape& from, int64_t axis, bool keepdims, const Location& at) {
+// A tile seen so that all of some axes are one: where they stand side by side no element moves.
+struct Joined {
+  Value* tile;
+  int64_t axis;
+};
+Joined joined(Value* x, const std::vector<int64_t>& axes, const Location& at) {
+  if (axes.size() == 1) return {x, axes[0]};
+  Shape shape = x->type.shape;
+  auto first = static_cast<size_t>(axes.empty() ? 0 : axes[0]);
+  if (!axes.empty() && axes.back() - axes[0] + 1 != static_cast<int64_t>(axes.size())) {
+    std::vector<int64_t> order;
+    for (int64_t i = 0; i < x->type.rank(); ++i)
+      if (std::find(axes.begin(), axes.end(), i) == axes.end()) order.push_back(i);
+    first = order.size();
+    order.insert(order.end(), axes.begin(), axes.end());
+    for (size_t i = 0; i < order.size(); ++i) shape[i] = x->type.shape[static_cast<size_t>(order[i])];
+    x = emit("permute", {x}, {{"axes", order}}, at);
+  }
+  const auto begin = shape.begin() + static_cast<ptrdiff_t>(first);
+  const int64_t count = element_count(Shape(begin, begin + static_cast<ptrdiff_t>(axes.size())));
+  shape.insert(shape.erase(begin, begin + static_cast<ptrdiff_t>(axes.size())), count);
+  return {emit("reshape", {x}, {{"shape", shape}}, at), static_cast<int64_t>(first)};
+}
+
+Tile keep(Tile reduced, const Shape& from, const std::vector<int64_t>& axes, bool keepdims,
+          const Location& at) {
   if (!keepdims) return reduced;
   Shape shape = from;
-  shape[static_cast<size_t>(axis)] = 1;
+  for (int64_t axis : axes) shape[static_cast<size_t>(axis)] = 1;
   return reduced.reshape(shape, at);
 }
 
-Tile reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims,
+Tile reduction(const Primitive& primitive, const char* name, Value* x, const Axes& axes, bool keepdims,
                const Location& at) {
-  int64_t normal = normal_axis(name, axis, x->type, at);
-  Tile reduced(emit(primitive, {x}, {{"axes", std::vector<int64_t>{normal}}}, at));
-  return keep(reduced, x->type.shape, normal, keepdims, at);
+  const std::vector<int64_t> normal = normal_axes(name, axes, x->type, at);
+  if (normal.empty()) x = emit("reshape", {x}, {{"shape", Shape{1}}}, at);  // a scalar
+  return keep(Tile(emit(primitive, {x}, {{"axes", normal.empty() ? std::vector<int64_t>{0} : normal}}, at)),
+              x->type.shape, normal, keepdims, at);
 }
-Tile arg_reduction(const Primitive& primitive, const char* name, Value* x, int axis, bool keepdims,
+Tile arg_reduction(const Primitive& primitive, const char* name, Value* x, const Axes& axes, bool keepdims,
                    const Location& at) {
-  int64_t normal = normal_axis(name, axis, x->type, at);
-  return keep(Tile(emit(primitive, {x}, {{"axis", normal}}, at)), x->type.shape, normal, keepdims, at);
+  const std::vector<int64_t> normal = normal_axes(name, axes, x->type, at);
+  const auto [tile, axis] = joined(x, normal, at);
+  return keep(Tile(emit(primitive, {tile}, {{"axis", axis}}, at)), x->type.shape, normal, keepdims, at);
 }
 
-Value* combine_axis(const Primitive& primitive, const Operand& x, int64_t axis, double identity, bool reverse,
-                    const std::function<Tile(Tile, Tile)>& combine) {
-  Value* value = x.any();
-  Constant start = Constant::of(value->type.dtype, identity);
-  return Tracer::current(x.location)
-      .combine(primitive, value, combine,
-               {{"axis", axis}, {"identity", start.attribute()}, {"reverse", int64_t{reverse}}}, x.location);
+using Combine = Tracer::Combine;
+Combine of_one(const std::function<Tile(Tile, Tile)>& combine) {
+  return
+      [&combine](std::vector<Tile> x, std::vector<Tile> y) { return std::vector<Tile>{combine(x[0], y[0])}; };
+}
+
+// Tiles of one shape.
+std::vector<Value*> unified(const char* operation, const std::vector<Operand>& tiles, const Location& at) {
+  if (tiles.empty()) fail(at, ErrorKind::value, operation, ": got no tiles; pass at least one");
+  std::vector<Value*> values;
+  for (const Operand& tile : tiles) values.push_back(tile.any());
+  Shape shape;
+  for (const Value* value : values)
+    shape = broadcast_shape(operation, Type::tile(value->type.dtype, shape), value->type, at);
+  for (Value*& value : values) value = broadcast_to(operation, value, shape, at);
+  return values;
+}
+
+std::vector<Tile> reduce_axes(const std::vector<Operand>& tiles, const Axes& axes, const Combine& combine,
+                              bool keepdims, const Location& at) {
+  std::vector<Value*> values = unified("reduce", tiles, at);
+  const Type type = values[0]->type;
+  const std::vector<int64_t> normal = normal_axes("reduce", axes, type, at);
+  int64_t along = 0;
+  for (Value*& value : values) {
+    const auto [tile, axis] = joined(value, normal, at);
+    value = tile, along = axis;
+  }
+  std::vector<Tile> results;
+  for (Value* result : Tracer::current(at).combine(reduce_, values, combine, {{"axis", along}}, at))
+    results.push_back(keep(Tile(result), type.shape, normal, keepdims, at));
+  return results;
+}
+std::vector<Tile> scan_axis(const char* operation, const std::vector<Operand>& tiles, int axis,
+                            const Combine& combine, bool reverse, const Location& at) {
+  const std::vector<Value*> values = unified(operation, tiles, at);
+  const int64_t along = normal_axis(operation, axis, values[0]->type, at);
+  std::vector<Tile> results;
+  for (Value* result : Tracer::current(at).combine(scan_, values, combine,
+                                                   {{"axis", along}, {"reverse", int64_t{reverse}}}, at))
+    results.emplace_back(result);
+  return results;
+}
+
+// 16-bit floats run in f32 and are rounded once.
+Tile running(const char* name, const char* step, Value* x, int axis, bool reverse, const Location& at) {
+  const DType dtype = x->type.dtype;
+  if (!dtypes::numbers.has(dtype))
+    fail(at, ErrorKind::type, name, ": does not take ", dtype, "; cast with astype() first");
+  const bool narrow = dtype == DType::f16 || dtype == DType::bf16;
+  const Tile wide = Tile(x).astype(narrow ? DType::f32 : dtype, at);
+  const auto combine = [&](std::vector<Tile> sum, std::vector<Tile> next) {
+    return std::vector<Tile>{Tile(emit(step, {sum[0].value(at), next[0].value(at)}, {}, at))};
+  };
+  return scan_axis(name, {Operand(wide, at)}, axis, combine, reverse, at)[0].astype(dtype, at);
 }
 
 }  // namespace
 
-Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
-            bool keepdims) {
-  Type type = x.any()->type;
-  int64_t normal = normal_axis("reduce", axis, type, x.location);
-  return keep(Tile(combine_axis(reduce_, x, normal, identity, false, combine)), type.shape, normal, keepdims,
-              x.location);
+Tile reduce(Operand x, Axes axes, const std::function<Tile(Tile, Tile)>& combine, bool keepdims) {
+  return reduce_axes({x}, axes, of_one(combine), keepdims, x.location)[0];
 }
-Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
-          bool reverse) {
-  int64_t normal = normal_axis("scan", axis, x.any()->type, x.location);
-  return Tile(combine_axis(scan_, x, normal, identity, reverse, combine));
+Tile reduce(Operand x, Axes axes, double, const std::function<Tile(Tile, Tile)>& combine, bool keepdims) {
+  return reduce_axes({x}, axes, of_one(combine), keepdims, x.location)[0];
+}
+std::vector<Tile> reduce(const std::vector<Operand>& tiles, Axes axes, const CombineTiles& combine,
+                         bool keepdims, Location location) {
+  return reduce_axes(tiles, axes, combine, keepdims, location);
+}
+Tile scan(Operand x, int axis, const std::function<Tile(Tile, Tile)>& combine, bool reverse) {
+  return scan_axis("scan", {x}, axis, of_one(combine), reverse, x.location)[0];
+}
+Tile scan(Operand x, int axis, double, const std::function<Tile(Tile, Tile)>& combine, bool reverse) {
+  return scan_axis("scan", {x}, axis, of_one(combine), reverse, x.location)[0];
+}
+std::vector<Tile> scan(const std::vector<Operand>& tiles, int axis, const CombineTiles& combine, bool reverse,
+                       Location location) {
+  return scan_axis("scan", tiles, axis, combine, reverse, location);
 }
 
 #define METHOD(METHOD_NAME, PRIMITIVE, FORM)                                         \
-  Tile Tile::METHOD_NAME(int axis, bool keepdims, Location location) const {         \
-    return FORM(PRIMITIVE, #METHOD_NAME, value(location), axis, keepdims, location); \
+  Tile Tile::METHOD_NAME(Axes axes, bool keepdims, Location location) const {        \
+    return FORM(PRIMITIVE, #METHOD_NAME, value(location), axes, keepdims, location); \
   }
 METHOD(sum, reduce_sum_, reduction)
 METHOD(prod, reduce_prod_, reduction)
@@ -154,5 +239,15 @@ METHOD(all, reduce_all_, reduction)
 METHOD(argmax, argmax_, arg_reduction)
 METHOD(argmin, argmin_, arg_reduction)
 #undef METHOD
+
+#define RUNNING(METHOD_NAME, STEP)                                                \
+  Tile Tile::METHOD_NAME(int axis, bool reverse, Location location) const {       \
+    return running(#METHOD_NAME, STEP, value(location), axis, reverse, location); \
+  }
+RUNNING(cumsum, "add")
+RUNNING(cumprod, "mul")
+RUNNING(cummax, "maximum")
+RUNNING(cummin, "minimum")
+#undef RUNNING
 
 }  // namespace tile

@@ -1,15 +1,30 @@
-// Reductions and scans with a combine function of one's own; sum, max and the like are methods of Tile.
+// Reductions and scans with a combine function of one's own; sum, max, cumsum and the like are methods of
+// Tile.
 #pragma once
 #include <functional>
+#include <vector>
 
 #include "dsl/tile.h"
 
 namespace tile {
 
-// Reduces an axis with an associative function of two scalars; `identity` leaves any value as it is.
-Tile reduce(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
-            bool keepdims = false);
+// Of n tiles at once: n scalars accumulated and n new ones give n.
+using CombineTiles = std::function<std::vector<Tile>(std::vector<Tile>, std::vector<Tile>)>;
+
+// Reduces axes (none named: all of them) with an associative function of two scalars. Elements meet in
+// row-major order of these axes, so the function need not commute.
+Tile reduce(Operand x, Axes axes, const std::function<Tile(Tile, Tile)>& combine, bool keepdims = false);
+// The same of several tiles, which are broadcast to one shape: a value and its place, a mean and a variance.
+std::vector<Tile> reduce(const std::vector<Operand>& tiles, Axes axes, const CombineTiles& combine,
+                         bool keepdims = false, Location location = Location::current());
 // Running combination along an axis, from its end where `reverse`.
+Tile scan(Operand x, int axis, const std::function<Tile(Tile, Tile)>& combine, bool reverse = false);
+std::vector<Tile> scan(const std::vector<Operand>& tiles, int axis, const CombineTiles& combine,
+                       bool reverse = false, Location location = Location::current());
+
+// With an identity, which leaves any value as it is; no target needs it.
+Tile reduce(Operand x, Axes axes, double identity, const std::function<Tile(Tile, Tile)>& combine,
+            bool keepdims = false);
 Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
           bool reverse = false);
 

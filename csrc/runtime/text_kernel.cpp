@@ -3,7 +3,6 @@
 
 #include "ir/print.h"
 #include "ir/verify.h"
-#include "passes/passes.h"
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
@@ -25,7 +24,10 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   Function function = parse(text_);
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].array) set_facts(function, i, *arguments[i].array);
-  passes_ ? run_passes(function) : void(expand(function));  // targets know core primitives only
+  if (passes_)
+    run_passes(function);
+  else
+    run_pass("expand", function);  // targets know core primitives alone
   return function;
 }
 

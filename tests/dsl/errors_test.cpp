@@ -3,29 +3,11 @@
 
 #include <memory>
 #include <optional>
-#include <regex>
 
-#include "dsl/tracer.h"
-#include "error_text.h"
-#include "tile.h"
+#include "dsl/trace_error.h"
 
 namespace tile {
 namespace {
-
-// What tracing the body says; `here` is a line of this file.
-std::string trace_error(const std::function<void(Array, Array)>& body) {
-  const std::string text = error_of([&] {
-    Tracer tracer("kernel");
-    Function& function = tracer.function();
-    Array x(function.add_argument(function.body(), Type::array(f32, 2), {}));
-    Array y(function.add_argument(function.body(), Type::array(f32, 1), {}));
-    body(x, y);
-    tracer.finish();
-  });
-  return std::regex_replace(text, std::regex(R"(errors_test\.cpp:\d+)"), "here");
-}
-
-Tile ones_at(Array x) { return x.tiled_view({4, 8}).load({0, 0}); }
 
 TEST(BadInput, BreakOutOfATracedLoop) {
   EXPECT_EQ(trace_error([](Array x, Array) {

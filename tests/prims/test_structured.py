@@ -6,55 +6,14 @@ import philox
 import pytest
 import scaled_cases
 import torch
+from prims import rows_of_memory, rows_of_subtiles
+from prims.ir_programs import DTYPES, NUMBERS, run, same, unary, values
 from random_meaning import FLOATS, INTEGERS
 from tile_ops import _C
 
-DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 TABLE = _C.primitives()
 # Those that test_elementwise.py runs.
 ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"] or name.startswith("astype")}
-
-NUMBERS = [d for d in DTYPES if d != "bool"]
-
-
-def values(dtype, *sizes, high=5):
-    """Small whole numbers: every dtype holds them, and sums and products of a few."""
-    return torch.randint(0, 2 if dtype == "bool" else high, sizes).to(DTYPES[dtype])
-
-
-def same(got, expected):
-    assert torch.equal(got.double(), expected.double()), (got, expected)
-
-
-def run(body, arrays, grid=(1, 1, 1), scalars=()):
-    """Runs the body over copies of the arrays %a, %b, … and scalars %s0, …; gives the arrays without and with
-    passes."""
-    names = {dtype: name for name, dtype in DTYPES.items()}
-    parameters = [f"%{chr(97 + i)}: array<{names[a.dtype]},{a.dim()}>" for i, a in enumerate(arrays)]
-    parameters += [f"%s{i}: i32" for i in range(len(scalars))]
-    results = []
-    for passes in (False, True):
-        copies = [a.clone() for a in arrays]
-        zero = "%z: i32 = constant {dtype=i32, value=0}\n%one: i32 = constant {dtype=i32, value=1}"
-        _C.run_ir(f"kernel k({', '.join(parameters)}) {{\n{zero}\n{body}\n}}\n", grid, [*copies, *scalars], passes)
-        results.append(copies)
-    for one, two in zip(*results):
-        same(one, two)
-    return results[0]
-
-
-def unary(text, x, sizes, dtype):
-    """op(x) of a whole tile of x, where `text` has the op's name and attributes around the operand."""
-    name, _, attributes = text.partition(" ")
-    source = {v: k for k, v in DTYPES.items()}[x.dtype]
-    shape, out = list(x.shape), list(sizes)
-    body = f"""%t: {source}{shape} = load %a{', %z' * x.dim()} {{pad=0, shape={shape}, steps={shape}}}
-%r: {dtype}{out if out else ''} = {name} %t {attributes}
-%w: {dtype}{out or [1]} = reshape %r {{shape={out or [1]}}}
-store %b, %w{', %z' * max(len(out), 1)} {{steps={out or [1]}}}"""
-    return run(body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"),
-               [x, torch.ones(out or [1], dtype=DTYPES[dtype])])[1].reshape(out)
-
 
 def arange(dtype):
     out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}",
@@ -366,6 +325,38 @@ def scaled(dtype):
     same(arguments[-1], expected)
 
 
+@pytest.mark.parametrize("op, text", [
+    ("%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
+     "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element"),
+    ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one an axis"),
+    ("%r: f32[4] = insert %t, %z, %z", "insert: cannot put i32 into f32[4]; cast with astype()"),
+    ("%r: f32[4] = gather_rows %a, %i {axis=1, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: axis 1 is out of range for array<f32,1>"),
+    ("%r: f32[4] = gather_rows %a, %t {axis=0, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: rows must be an integer tile of one axis, got f32[4]"),
+    ("%r: f32[4] = gather_rows %a, %i, %z {axis=0, pad=0.0, shape=[4], steps=[1]}",
+     "gather_rows: 1 starts for array<f32,1>; give one for each axis but that of the rows"),
+    ("%r: f32[5] = gather_rows %a, %i {axis=0, pad=0.0, shape=[5], steps=[1]}",
+     "gather_rows: a tile of shape [5] does not fit rows i32[4] of array<f32,1>; its extent along axis 0 is the number "
+     "of rows"),
+    ("scatter_rows %a, %i, %i {axis=0, steps=[1]}",
+     "scatter_rows: cannot write i32[4] to rows of array<f32,1>; cast with astype()"),
+    ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
+    ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
+    ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
+])
+def test_operands_that_do_not_fit(op, text):
+    source = f"""kernel k(%a: array<f32,1>) {{
+%z: i32 = constant {{dtype=i32, value=0}}
+%i: i32[4] = arange {{dtype=i32, size=4}}
+%t: f32[4] = astype %i {{dtype=f32}}
+{op}
+}}"""
+    with pytest.raises((TypeError, ValueError)) as error:
+        _C.run_ir(source, (1, 1, 1), [torch.zeros(4)])
+    assert str(error.value) == "tile text 5:1: " + text
+
+
 EVERY = list(DTYPES)
 ROWS = {
     "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),
@@ -378,19 +369,21 @@ ROWS = {
     "reduce_all": (reduction("reduce_all", lambda x, a: x.all(a)), ["bool"]),
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
-    "mma_scaled": (scaled, list(scaled_cases.TORCH)), "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
+    "mma_scaled": (scaled, list(scaled_cases.TORCH)),
+    "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), NUMBERS) for name in ("add", "max", "min")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), ["bool", *INTEGERS]) for name in ("and", "or", "xor")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
     "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
     "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "assert": (asserted, ["bool"]), "print": (printed, EVERY), "bid": (grid, ["i32"]), "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]),
-    "stride": (grid, ["i32"]), "cat": (cat, EVERY),
+    "assert": (asserted, ["bool"]), "print": (printed, EVERY), "bid": (grid, ["i32"]),
+    "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
 } | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
+ROWS |= rows_of_memory.ROWS | rows_of_subtiles.ROWS
 CASES = {(row, dtype): None for row, dtypes in ROWS.values() for dtype in dtypes}
 NAMES = {row: "-".join(n for n, (r, _) in ROWS.items() if r is row) for row, _ in ROWS.values()}
 

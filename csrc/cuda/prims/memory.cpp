@@ -106,8 +106,10 @@ void emit_scatter(Emitter& emitter, const Op& op) {
                        text.index, ");"));
 }
 
-const AddLowering load_{{.name = "load", .emit = emit_load, .across = true}};
-const AddLowering store_{{.name = "store", .emit = emit_store, .across = true}};
+const Value* loaded(const Op& op) { return op.results[0]; }
+const Value* stored(const Op& op) { return op.operands[1]; }
+const AddLowering load_{{.name = "load", .emit = emit_load, .across = true, .accessed = loaded}};
+const AddLowering store_{{.name = "store", .emit = emit_store, .across = true, .accessed = stored}};
 const AddLowering gather_{{.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
 const AddLowering scatter_{
     {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};

@@ -1,0 +1,84 @@
+// Sub-tiles of tiles: by other names of registers where each thread has its part, else through shared memory.
+#pragma once
+#include "cuda/device/move.cuh"
+
+namespace tile {
+
+// Of `count` sub-tiles along an axis the nearest to an index.
+template <int count, class I>
+TILE i32 nearest_index(I index) {
+  const i64 at = (i64)index;
+  return at < 0 ? 0 : at >= count ? count - 1 : (i32)at;
+}
+
+// Plan: of(r), the sub-tile that register r belongs to; into(r), the register of the sub-tile that it is.
+template <class L, class Plan, class T, class From>
+TILE Tile<T, L> extract(const Tile<T, From>& from, i32 at) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = T();
+  TILE_UNROLL
+  for (int r = 0; r < From::registers; ++r)
+    if (Plan::of(r) == at) to.x[Plan::into(r)] = from.x[r];
+  return to;
+}
+template <class Plan, class T, class L, class From>
+TILE Tile<T, L> insert(const Tile<T, L>& into, const Tile<T, From>& value, i32 at) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) to.x[r] = Plan::of(r) == at ? value.x[Plan::into(r)] : into.x[r];
+  return to;
+}
+
+// The place within a sub-tile of these extents, which begins at `start`, of register r; -1: outside.
+template <class L, class Extents, class Places>
+TILE i32 place_in(int r, const i32 (&start)[L::rank]) {
+  i32 place = 0;
+  bool inside = valid<L>(r);
+  TILE_UNROLL
+  for (int axis = 0; axis < L::rank; ++axis) {
+    const i32 at = L::thread(axis) + L::element(axis, r) - start[axis];
+    inside = inside && (u32)at < (u32)Extents::of(axis);
+    place += at * Places::of(axis);
+  }
+  return inside ? place : -1;
+}
+// Waits as through_shared does.
+template <class L, class Extents, class Places, class T, class From>
+TILE Tile<T, L> extract_shared(const Tile<T, From>& from, const i32 (&start)[From::rank], char* memory,
+                               int line) {
+  if (owner<From>()) {
+    TILE_UNROLL
+    for (int r = 0; r < From::registers; ++r) {
+      const i32 place = place_in<From, Extents, Places>(r, start);
+      if (place >= 0) store_shared((T*)memory + place, from.x[r], line);
+    }
+  }
+  synchronize(line);
+  return read_in_order<L, Places>((const T*)memory, line);
+}
+template <class Extents, class Places, class T, class L, class From>
+TILE Tile<T, L> insert_shared(const Tile<T, L>& into, const Tile<T, From>& value,
+                              const i32 (&start)[L::rank], char* memory, int line) {
+  write_shared<Places>((T*)memory, value, line);
+  synchronize(line);
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r) {
+    const i32 place = place_in<L, Extents, Places>(r, start);
+    to.x[r] = into.x[r];
+    if (place >= 0) to.x[r] = load_shared<T>((T*)memory + place, line);
+  }
+  return to;
+}
+// One element, which every thread has.
+template <class Extents, class T, class L>
+TILE Tile<T, L> insert_element(const Tile<T, L>& into, T value, const i32 (&start)[L::rank]) {
+  Tile<T, L> to;
+  TILE_UNROLL
+  for (int r = 0; r < L::registers; ++r)
+    to.x[r] = place_in<L, Extents, Extents>(r, start) >= 0 ? value : into.x[r];
+  return to;
+}
+
+}  // namespace tile

@@ -1,0 +1,84 @@
+// load_offset and store_offset: no bounds, no strides.
+#include "prims/raw.h"
+
+#include "dsl/tracer.h"
+#include "prims/padding.h"
+
+namespace tile {
+namespace {
+
+// operands: array, [value], offset, [mask]
+const Shape& check_offset(const Op& op, size_t offset) {
+  if (!op.type(0).is_array() || op.operands.size() < offset + 1 || op.operands.size() > offset + 2)
+    fail(op, ErrorKind::value, "takes an array and an offset, and perhaps a mask");
+  if (!is_integer(op.type(offset).dtype))
+    fail(op, ErrorKind::type, "the offset is ", op.type(offset), "; it must be an integer tile");
+  const Shape& shape = op.type(offset).shape;
+  if (op.operands.size() == offset + 2 && op.type(offset + 1) != Type::tile(DType::boolean, shape))
+    fail(op, ErrorKind::type, "the mask is ", op.type(offset + 1), "; it must be bool of shape ", shape);
+  return shape;
+}
+std::vector<Type> infer_load_offset(const Op& op) {
+  return {Type::tile(op.type(0).dtype, check_offset(op, 1))};
+}
+std::vector<Type> infer_store_offset(const Op& op) {
+  const Shape& shape = check_offset(op, 2);
+  if (op.type(1) != Type::tile(op.type(0).dtype, shape))
+    fail(op, ErrorKind::type, "cannot write ", op.type(1), " to offsets ", shape, " of ", op.type(0));
+  return {};
+}
+
+const Register load_offset_{{.name = "load_offset",
+                             .traits = {.reads = true},
+                             .infer = infer_load_offset,
+                             .doc = "Elements at offsets from an array's first, in elements, without bounds "
+                                    "and strides; those masked out are `pad`."}};
+const Register store_offset_{{.name = "store_offset",
+                              .traits = {.writes = true},
+                              .infer = infer_store_offset,
+                              .doc = "Writes elements at offsets from an array's first, in elements, without "
+                                     "bounds and strides; those masked out are dropped."}};
+
+Tile load(Array array, const Operand& offset, Value* mask, double pad, const Location& at) {
+  Tracer::current(at).check_visible(array.value(), "this Array view", at);
+  std::vector<Value*> operands{array.value(), offset.any()};
+  if (mask) {
+    const Shape shape = broadcast_shape("load_offset", operands[1]->type, mask->type, at);
+    operands[1] = broadcast_to("load_offset", operands[1], shape, at);
+    operands.push_back(broadcast_to("load_offset", mask, shape, at));
+  }
+  return Tile(emit(load_offset_, std::move(operands),
+                   {{"pad", padding_of("load_offset", array.dtype(), pad, at)}}, at));
+}
+
+void store(Array array, const Operand& offset, const Operand& value, Value* mask) {
+  const Location& at = value.location;
+  Tracer::current(at).check_visible(array.value(), "this Array view", at);
+  Value* tile = value.literal ? value.as(array.dtype(), "store_offset")
+                              : Tile(value.value).astype(array.dtype(), at).value(at);
+  std::vector<Value*> operands{array.value(), tile, offset.any()};
+  if (mask) operands.push_back(mask);
+  Shape shape;
+  for (size_t i = 1; i < operands.size(); ++i)
+    shape = broadcast_shape("store_offset", Type::tile(tile->type.dtype, shape), operands[i]->type, at);
+  for (size_t i = 1; i < operands.size(); ++i)
+    operands[i] = broadcast_to("store_offset", operands[i], shape, at);
+  emit(store_offset_, std::move(operands), {}, at);
+}
+
+}  // namespace
+
+Tile load_offset(Array array, const Operand& offset, double pad, Location location) {
+  return load(array, offset, nullptr, pad, location);
+}
+Tile load_offset(Array array, const Operand& offset, const Tile& mask, double pad, Location location) {
+  return load(array, offset, mask.value(location), pad, location);
+}
+void store_offset(Array array, const Operand& offset, const Operand& value) {
+  store(array, offset, value, nullptr);
+}
+void store_offset(Array array, const Operand& offset, const Operand& value, const Tile& mask) {
+  store(array, offset, value, mask.value(value.location));
+}
+
+}  // namespace tile

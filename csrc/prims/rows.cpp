@@ -1,0 +1,141 @@
+// gather_rows and scatter_rows: an index tile along one axis, tiles of constant lengths along the others.
+#include "prims/rows.h"
+
+#include "dsl/tracer.h"
+#include "ir/walk.h"
+#include "prims/axes.h"
+#include "prims/padding.h"
+
+namespace tile {
+namespace {
+
+// operands: array, [value], rows, an index for each of the other axes
+void check_rows(const Op& op, size_t rows, const Shape& shape) {
+  const Type& array = op.type(0);
+  const auto rank = static_cast<size_t>(array.is_array() ? array.array_rank : 0);
+  const int64_t axis = op.integer("axis");
+  if (axis < 0 || axis >= static_cast<int64_t>(rank))
+    fail(op, ErrorKind::value, "axis ", axis, " is out of range for ", array);
+  if (op.operands.size() <= rows || op.type(rows).rank() != 1 || !is_integer(op.type(rows).dtype))
+    fail(op, ErrorKind::type, "rows must be an integer tile of one axis, got ",
+         op.operands.size() <= rows ? op.type(0) : op.type(rows));
+  if (op.operands.size() - rows != rank)
+    fail(op, ErrorKind::value, op.operands.size() - rows - 1, " starts for ", array,
+         "; give one for each axis but that of the rows");
+  for (size_t i = rows + 1; i < op.operands.size(); ++i)
+    if (!op.type(i).is_scalar() || !is_integer(op.type(i).dtype))
+      fail(op, ErrorKind::type, "starts must be integer scalars, got ", op.type(i));
+  if (shape.size() != rank || op.integers("steps").size() != rank ||
+      shape[static_cast<size_t>(axis)] != op.type(rows).shape[0])
+    fail(op, ErrorKind::value, "a tile of shape ", shape, " does not fit rows ", op.type(rows), " of ", array,
+         "; its extent along axis ", axis, " is the number of rows");
+}
+std::vector<Type> infer_gather_rows(const Op& op) {
+  const Shape& shape = op.integers("shape");
+  check_rows(op, 1, shape);
+  return {Type::tile(op.type(0).dtype, shape)};
+}
+std::vector<Type> infer_scatter_rows(const Op& op) {
+  if (op.operands.size() < 2 || op.type(1).dtype != op.type(0).dtype)
+    fail(op, ErrorKind::type, "cannot write ", op.type(1), " to rows of ", op.type(0),
+         "; cast with astype()");
+  check_rows(op, 2, op.type(1).shape);
+  return {};
+}
+
+const Register gather_rows_{{.name = "gather_rows",
+                             .traits = {.reads = true},
+                             .infer = infer_gather_rows,
+                             .doc =
+                                 "Rows of an array at an index tile along one axis, a tile's lengths along "
+                                 "the others; elements outside are `pad`."}};
+const Register scatter_rows_{{.name = "scatter_rows",
+                              .traits = {.writes = true},
+                              .infer = infer_scatter_rows,
+                              .doc = "Writes rows of an array at an index tile along one axis, a tile's "
+                                     "lengths along the others; elements outside are dropped."}};
+
+// A start as index * step: by the step a target knows which starts begin a vector.
+struct Start {
+  Value* index;
+  int64_t step;
+};
+Start start_of(const char* operation, const Operand& start, int64_t length) {
+  const auto number = [&](long value) { return Operand(value, start.location).any(); };
+  if (start.literal && start.literal->dtype == DType::i64) {
+    const int64_t at = start.literal->integer;
+    return at == 0 ? Start{number(0), length} : at < 0 ? Start{number(-1), -at} : Start{number(1), at};
+  }
+  Value* value = start.any();
+  if (!value->type.is_scalar() || !is_integer(value->type.dtype))
+    fail(start.location, ErrorKind::type, operation, ": a start is ", value->type,
+         "; it must be an integer scalar");
+  const Op* made = value->definition;
+  for (size_t i = 0; made && made->is("mul") && i < 2; ++i)
+    if (const auto factor = constant_of(made->operands[i]); factor && factor->integer > 0)
+      return {made->operands[1 - i], factor->integer};
+  return {value, 1};
+}
+
+struct Place {
+  std::vector<Value*> operands;  // rows and indices
+  Shape shape, steps;            // lengths and steps along each axis
+  int64_t axis;
+};
+// Of lengths along the other axes, in their order.
+Place place_of(const char* operation, Array array, int axis, const Operand& rows,
+               const std::vector<Operand>& start, Shape lengths, const Location& at) {
+  Tracer::current(at).check_visible(array.value(), "this Array view", at);
+  const Type& type = array.value()->type;
+  Place place{{rows.any()}, {}, {}, normal_axis(operation, axis, type, at, type.array_rank)};
+  const Type& index = place.operands[0]->type;
+  if (index.rank() != 1 || !is_integer(index.dtype))
+    fail(rows.location, ErrorKind::type, operation, ": rows must be an integer tile of one axis, got ",
+         index);
+  const auto others = static_cast<size_t>(type.array_rank - 1);
+  if (start.size() != others || lengths.size() != others)
+    fail(at, ErrorKind::value, operation, ": ", start.size(), " starts and ", lengths.size(), " lengths for ",
+         type, "; give one of each for each axis but that of the rows");
+  for (size_t i = 0; i < others; ++i) {
+    if (lengths[i] < 1) fail(at, ErrorKind::value, operation, ": lengths ", lengths, " have one below 1");
+    const Start each = start_of(operation, start[i], lengths[i]);
+    place.operands.push_back(each.index);
+    place.steps.push_back(each.step);
+  }
+  place.steps.insert(place.steps.begin() + place.axis, 1);
+  place.shape = std::move(lengths);
+  place.shape.insert(place.shape.begin() + place.axis, index.shape[0]);
+  return place;
+}
+
+}  // namespace
+
+Tile gather_rows(Array array, int axis, const Operand& rows, const std::vector<Operand>& start,
+                 const Shape& lengths, double pad, Location location) {
+  Place place = place_of("gather_rows", array, axis, rows, start, lengths, location);
+  place.operands.insert(place.operands.begin(), array.value());
+  return Tile(emit(gather_rows_, std::move(place.operands),
+                   {{"axis", place.axis},
+                    {"pad", padding_of("gather_rows", array.dtype(), pad, location)},
+                    {"shape", place.shape},
+                    {"steps", place.steps}},
+                   location));
+}
+
+void scatter_rows(Array array, int axis, const Operand& rows, const std::vector<Operand>& start,
+                  const Operand& value) {
+  const Location& at = value.location;
+  const int rank = array.rank();
+  if (value.value && value.value->type.rank() != rank)
+    fail(at, ErrorKind::value, "scatter_rows: ", value.value->type, " for rows of ", array.value()->type,
+         "; give a tile of as many axes");
+  if (!value.value) fail(at, ErrorKind::type, "scatter_rows: got a literal; pass a tile");
+  Shape lengths = value.value->type.shape;
+  lengths.erase(lengths.begin() + normal_axis("scatter_rows", axis, array.value()->type, at, rank));
+  Place place = place_of("scatter_rows", array, axis, rows, start, std::move(lengths), at);
+  Value* tile = Tile(value.value).astype(array.dtype(), at).value(at);
+  place.operands.insert(place.operands.begin(), {array.value(), tile});
+  emit(scatter_rows_, std::move(place.operands), {{"axis", place.axis}, {"steps", place.steps}}, at);
+}
+
+}  // namespace tile
