@@ -1,8 +1,7 @@
 // Elements of an array at index tiles, one at a time.
 #pragma once
-#include <cstring>
-
 #include "cpu/operand.h"
+#include "cpu/lane_integer.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
@@ -32,21 +31,12 @@ struct Elements {
       char* address = to.data;
       bool inside = to.there && (!taken || taken[i] != 0);
       for (size_t k = 0; k < index.size() && inside; ++k) {
-        int64_t at = read(lanes[k], lane_of(index[k].dtype), i);
+        int64_t at = lane_integer(lanes[k], lane_of(index[k].dtype), i);
         inside = at >= to.first[k] && at < to.size[k];
         address += at * to.stride[k];
       }
       visit(i, inside ? address : nullptr);
     }
-  }
-
-  static int64_t read(const char* lanes, Lane lane, int64_t i) {
-    Scalar scalar;
-    const int bytes = lane_bytes(lane);
-    std::memcpy(scalar.bytes, lanes + i * bytes, static_cast<size_t>(bytes));
-    const bool is_unsigned = lane == Lane::u8 || lane == Lane::u16 || lane == Lane::u32;
-    const int unused = 64 - 8 * bytes;
-    return is_unsigned || unused == 0 ? scalar.i : scalar.i << unused >> unused;
   }
 };
 

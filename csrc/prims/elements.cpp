@@ -2,6 +2,7 @@
 #include "prims/elements.h"
 
 #include "prims/memory.h"
+#include "prims/padding.h"
 
 namespace tile {
 
@@ -38,13 +39,6 @@ ElementIndex element_index(const char* operation, Array array, const std::vector
   return elements;
 }
 
-Attribute padding(DType dtype, double pad, const Location& at, const char* operation) {
-  if (is_floating(dtype)) return round_to(dtype, pad);
-  if (pad != 0)
-    fail(at, ErrorKind::value, operation, ": a ", dtype, " array is padded with 0, not ", show_double(pad));
-  return int64_t{0};
-}
-
 Value* written_value(const char* operation, Array array, const Operand& value) {
   return value.literal ? value.as(array.dtype(), operation)
                        : Tile(value.value).astype(array.dtype(), value.location).value(value.location);
@@ -79,7 +73,22 @@ Tile gather_elements(Array array, const std::vector<Operand>& index, Value* mask
   std::vector<Value*> operands{array.value()};
   operands.insert(operands.end(), elements.index.begin(), elements.index.end());
   if (mask) operands.push_back(broadcast_to("gather", mask, elements.shape, at));
-  return Tile(emit(gather_, operands, {{"pad", padding(array.dtype(), pad, at, "gather")}}, at));
+  return Tile(emit(gather_, operands, {{"pad", padding_of("gather", array.dtype(), pad, at)}}, at));
+}
+
+void scatter_elements(Array array, const std::vector<Operand>& index, const Operand& value, Value* mask) {
+  const Location& at = value.location;
+  std::vector<Value*> operands{written_value("scatter", array, value)};
+  const ElementIndex elements = element_index("scatter", array, index, at, operands[0]);
+  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
+  Shape shape = elements.shape;
+  if (mask) {
+    shape = broadcast_shape("scatter", Type::tile(DType::i32, shape), mask->type, at);
+    operands.push_back(mask);
+  }
+  for (Value*& operand : operands) operand = broadcast_to("scatter", operand, shape, at);
+  operands.insert(operands.begin(), array.value());
+  emit(scatter_, operands, {}, at);
 }
 
 }  // namespace
@@ -91,12 +100,10 @@ Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double
   return gather_elements(array, index, mask.value(location), pad, location);
 }
 void scatter(Array array, std::initializer_list<Operand> index, Operand value) {
-  const Location& at = value.location;
-  Value* written = written_value("scatter", array, value);
-  ElementIndex elements = element_index("scatter", array, index, at, written);
-  std::vector<Value*> operands{array.value(), broadcast_to("scatter", written, elements.shape, at)};
-  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
-  emit(scatter_, operands, {}, at);
+  scatter_elements(array, index, value, nullptr);
+}
+void scatter(Array array, std::initializer_list<Operand> index, Operand value, const Tile& mask) {
+  scatter_elements(array, index, value, mask.value(value.location));
 }
 
 }  // namespace tile

@@ -16,8 +16,6 @@ struct ElementIndex {
 ElementIndex element_index(const char* operation, Array array, const std::vector<Operand>& index,
                            const Location& at, Value* joined);
 
-// What an array is padded with. Error: integers take 0 only.
-Attribute padding(DType dtype, double pad, const Location& at, const char* operation);
 // What is written to an array, in its dtype.
 Value* written_value(const char* operation, Array array, const Operand& value);
 

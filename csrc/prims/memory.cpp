@@ -4,7 +4,7 @@
 #include "dsl/tracer.h"
 #include "prims/axes.h"
 #include "prims/elementwise.h"
-#include "prims/elements.h"
+#include "prims/padding.h"
 
 namespace tile {
 namespace {
@@ -94,7 +94,7 @@ std::vector<Value*> View::address(const char* operation, std::initializer_list<O
 
 Tile View::load(std::initializer_list<Operand> index, double pad, Location location) const {
   return Tile(emit(load_, address("load", index, location),
-                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding(dtype(), pad, location, "load")}},
+                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding_of("load", dtype(), pad, location)}},
                    location));
 }
 

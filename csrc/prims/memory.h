@@ -11,6 +11,8 @@ Tile gather(Array array, std::initializer_list<Operand> index, double pad = 0,
 Tile gather(Array array, std::initializer_list<Operand> index, Tile mask, double pad = 0,
             Location location = Location::current());
 // Writes value[i] to array[index[0][i], …]; elements outside are dropped. Two equal indices: either value.
+// With a mask, which is broadcast too, only where it is true.
 void scatter(Array array, std::initializer_list<Operand> index, Operand value);
+void scatter(Array array, std::initializer_list<Operand> index, Operand value, const Tile& mask);
 
 }  // namespace tile

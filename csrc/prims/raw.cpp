@@ -2,6 +2,7 @@
 #include "prims/raw.h"
 
 #include "dsl/tracer.h"
+#include "prims/elements.h"
 #include "prims/padding.h"
 
 namespace tile {
@@ -54,8 +55,7 @@ Tile load(Array array, const Operand& offset, Value* mask, double pad, const Loc
 void store(Array array, const Operand& offset, const Operand& value, Value* mask) {
   const Location& at = value.location;
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
-  Value* tile = value.literal ? value.as(array.dtype(), "store_offset")
-                              : Tile(value.value).astype(array.dtype(), at).value(at);
+  Value* tile = written_value("store_offset", array, value);
   std::vector<Value*> operands{array.value(), tile, offset.any()};
   if (mask) operands.push_back(mask);
   Shape shape;

@@ -1,14 +1,12 @@
 """A row for every primitive that is not elementwise, each dtype, with and without passes; all of the registry has a
 row."""
 
-import atomic_cases
 import philox
 import pytest
-import scaled_cases
 import torch
-from prims import rows_of_memory, rows_of_subtiles
+from prims import rows_of_atomics, rows_of_memory, rows_of_subtiles
 from prims.ir_programs import DTYPES, NUMBERS, run, same, unary, values
-from random_meaning import FLOATS, INTEGERS
+from random_meaning import FLOATS
 from tile_ops import _C
 
 TABLE = _C.primitives()
@@ -155,17 +153,6 @@ scatter %e, %t, %i"""
     same(scattered, places)
 
 
-def atomic(name):
-    def row(dtype):
-        for scalar in (False, True):
-            for passes in (False, True):
-                case = atomic_cases.case(name, dtype, DTYPES[dtype], scalar=scalar)
-                _C.run_ir(case.text, (1, 1, 1), case.arguments, passes)
-                atomic_cases.check(case, case.arguments)
-
-    return row
-
-
 def add_tile(dtype):
     """Blocks add tiles that overlap; what lies outside is dropped."""
     pad = "0.0" if dtype in FLOATS else "0"
@@ -310,21 +297,6 @@ store %e, %w, %z {{steps=[1]}}"""
     return row
 
 
-def printed(dtype):
-    """Its text: test_print.py."""
-    conversion = "%g" if dtype in FLOATS else "%d"
-    pad = "0.0" if dtype in FLOATS else "0"
-    run(f"""%t: {dtype}[3] = load %a, %z {{pad={pad}, shape=[3], steps=[3]}}
-print %t {{format="{conversion}\\n"}}""", [values(dtype, 3)])
-
-
-def scaled(dtype):
-    """All of it: test_scaled_products.py."""
-    text, arguments, expected = scaled_cases.case(dtype, dtype, (16, 8, 64), 32)
-    _C.run_ir(text, (1, 1, 1), arguments)
-    same(arguments[-1], expected)
-
-
 @pytest.mark.parametrize("op, text", [
     ("%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
      "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element"),
@@ -369,21 +341,17 @@ ROWS = {
     "reduce_all": (reduction("reduce_all", lambda x, a: x.all(a)), ["bool"]),
     "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
-    "mma_scaled": (scaled, list(scaled_cases.TORCH)),
     "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
-    **{f"atomic_{name}": (atomic(f"atomic_{name}"), NUMBERS) for name in ("add", "max", "min")},
-    **{f"atomic_{name}": (atomic(f"atomic_{name}"), ["bool", *INTEGERS]) for name in ("and", "or", "xor")},
-    **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
     "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
     "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "assert": (asserted, ["bool"]), "print": (printed, EVERY), "bid": (grid, ["i32"]),
+    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]),
     "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
     "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),
 } | {name: (control, EVERY) for name in ("for", "loop", "if", "yield", "break", "continue")}
-ROWS |= rows_of_memory.ROWS | rows_of_subtiles.ROWS
+ROWS |= rows_of_atomics.ROWS | rows_of_memory.ROWS | rows_of_subtiles.ROWS
 CASES = {(row, dtype): None for row, dtypes in ROWS.values() for dtype in dtypes}
 NAMES = {row: "-".join(n for n, (r, _) in ROWS.items() if r is row) for row, _ in ROWS.values()}
 

@@ -1,4 +1,6 @@
 // Atomic operations on elements at index tiles.
+#include <cstring>
+
 #include "cpu/atomic_change.h"
 #include "cpu/elements.h"
 

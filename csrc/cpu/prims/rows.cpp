@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cpu/operand.h"
-#include "cpu/prims/lane_integer.h"
+#include "cpu/lane_integer.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
