@@ -7,8 +7,7 @@ namespace tile {
 // Of `count` sub-tiles along an axis the nearest to an index.
 template <int count, class I>
 TILE i32 nearest_index(I index) {
-  const i64 at = (i64)index;
-  return at < 0 ? 0 : at >= count ? count - 1 : (i32)at;
+  return clamped_index((i64)index, count - 1);
 }
 
 // Plan: of(r), the sub-tile that register r belongs to; into(r), the register of the sub-tile that it is.

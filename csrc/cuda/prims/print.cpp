@@ -21,32 +21,64 @@ std::string quoted(const std::string& text) {
   return to + '"';
 }
 
-std::string function_of(FormatPart::Kind kind) {
-  return kind == FormatPart::Kind::floating         ? "print_floating"
-         : kind == FormatPart::Kind::signed_integer ? "print_signed"
-                                                    : "print_unsigned";
+std::string argument(FormatPart::Kind kind, const std::string& value) {
+  const char* as = kind == FormatPart::Kind::floating         ? "as_floating("
+                   : kind == FormatPart::Kind::signed_integer ? "as_signed("
+                                                              : "as_unsigned(";
+  return str(as, value, ")");
 }
+
+// Calls of printf, of text and scalars side by side one: it is written at once.
+class Calls {
+ public:
+  void add_text(const std::string& text) {
+    for (const char c : text) format_ += c == '%' ? std::string("%%") : std::string(1, c);
+  }
+  void add_scalar(const std::string& conversion, const std::string& value) {
+    constexpr int most = 32;  // of a call on a GPU
+    if (values_ == most) flush();
+    ++values_;
+    format_ += conversion;
+    arguments_ += ", " + value;
+  }
+  void add_call(const std::string& call) {
+    flush();
+    text_ += call + "; ";
+  }
+  std::string text() {
+    flush();
+    return text_;
+  }
+
+ private:
+  void flush() {
+    if (!format_.empty()) text_ += str("printf(", quoted(format_), arguments_, "); ");
+    format_.clear(), arguments_.clear(), values_ = 0;
+  }
+  std::string text_, format_, arguments_;
+  int values_ = 0;
+};
 
 void emit_print(Emitter& emitter, const Op& op) {
   emitter.need("print.cuh");
-  std::string text;
+  Calls calls;
   int64_t bytes = 0;
   size_t next = 0;
   for (const FormatPart& part : format_parts(op)) {
-    if (!part.text.empty()) text += str("print_text(", quoted(part.text), "); ");
+    calls.add_text(part.text);
     if (part.conversion.empty()) continue;
     const Value* value = op.operands[next++];
-    const std::string print = str(function_of(part.kind), "(", quoted(part.conversion), ", ");
     if (value->type.is_scalar()) {
-      text += str(print, emitter.name(value), "); ");
+      calls.add_scalar(part.conversion, argument(part.kind, emitter.name(value)));
       continue;
     }
     const std::string place = emitter.write_shared(op, value, bytes);
-    text += str("print_tile<", join(value->type.shape), ">(", place, ", [](", value->type.dtype, " x) { ", print,
-                "x); }, ", line_number(op), "); ");
+    calls.add_call(str("print_tile<", join(value->type.shape), ">(", place, ", ", line_number(op), ", [](",
+                       value->type.dtype, " x) { printf(", quoted(part.conversion), ", ",
+                       argument(part.kind, "x"), "); })"));
   }
   if (bytes) emitter.synchronize(op);
-  emitter.line(op, str("if (thread() == 0) { ", text, "}"));
+  emitter.line(op, str("if (thread() == 0) { ", calls.text(), "}"));
   if (bytes) emitter.leave_shared();
 }
 

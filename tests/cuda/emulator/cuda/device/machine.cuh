@@ -140,6 +140,7 @@ TILE void write_failure(const FailurePlace& to, u32 assertion, u32 element) {
 TILE u16 bits_of_bf16(f32 x) { return emulator::bits_of_bf16(x); }
 TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
 TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
+TILE i32 clamped_index(i64 index, i64 most) { return (i32)(index < 0 ? 0 : index > most ? most : index); }
 TILE void keep_here(u32&) {}
 TILE f32 exp2_coarse(f32 x) { return exp2f(x); }
 TILE f32 divide_coarse(f32 x, f32 y) { return x / y; }
