@@ -139,7 +139,7 @@ const auto ex_hidden = tile::op("tt::ex_hidden(Tensor x) -> (Tensor y)")
                            .saves("Tensor e, Tensor n")
                            .outputs([](const Tensor& x) { return like(x); })
                            .saved_outputs([](const Tensor& x) {
-                             return std::pair(like(x), at::empty_symint(x.sym_sizes(), at::kLong));
+                             return std::pair(like(x), at::empty_symint(x.sym_sizes(), x.options().dtype(at::kLong)));
                            })
                            .run([](const Tensor& x, Tensor& y, const optional<Tensor>& e, Tensor& n) {
                              y.copy_(x.exp());
