@@ -36,7 +36,8 @@ AtomicChange::AtomicChange(DType dtype, std::string_view combination)
 uint64_t AtomicChange::element_of(const char* lane) const {
   uint64_t element = 0;
   const int bytes = info(dtype_).bytes;
-  move_row(dtype_).store(reinterpret_cast<char*>(&element), 0, bytes, lane, lane_bytes(lane_of(dtype_)), 1, 1);
+  move_row(dtype_).store(reinterpret_cast<char*>(&element), 0, bytes, lane, lane_bytes(lane_of(dtype_)), 1,
+                         1);
   return element;
 }
 void AtomicChange::lane_of_element(uint64_t element, char* lane) const {
@@ -55,8 +56,7 @@ void AtomicChange::operator()(char* address, const char* lane, char* before) con
       lane_of_element(seen, old.bytes);
       Scalar made;
       if (combine_) combine_({1, 1, made.bytes, 0, {old.bytes, lane}, {0, 0}});
-      if (element.compare_exchange_weak(seen,
-                                        static_cast<Word>(element_of(combine_ ? made.bytes : lane))))
+      if (element.compare_exchange_weak(seen, static_cast<Word>(element_of(combine_ ? made.bytes : lane))))
         break;
     }
     if (before) lane_of_element(seen, before);
@@ -67,9 +67,8 @@ void AtomicChange::load(const char* address, char* lane) const {
   with_word(info(dtype_).bytes, [&](auto word) { lane_of_element(at(address, word).load(), lane); });
 }
 void AtomicChange::store(char* address, const char* lane) const {
-  with_word(info(dtype_).bytes, [&](auto word) {
-    at(address, word).store(static_cast<decltype(word)>(element_of(lane)));
-  });
+  with_word(info(dtype_).bytes,
+            [&](auto word) { at(address, word).store(static_cast<decltype(word)>(element_of(lane))); });
 }
 void AtomicChange::compare(char* address, const char* expected, const char* desired, char* before) const {
   with_word(info(dtype_).bytes, [&](auto word) {

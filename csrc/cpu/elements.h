@@ -1,7 +1,7 @@
 // Elements of an array at index tiles, one at a time.
 #pragma once
-#include "cpu/operand.h"
 #include "cpu/lane_integer.h"
+#include "cpu/operand.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {

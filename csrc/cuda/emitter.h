@@ -10,8 +10,8 @@
 
 #include "cuda/array_facts.h"
 #include "cuda/assign.h"
-#include "cuda/conversion.h"
 #include "cuda/barrier_plan.h"
+#include "cuda/conversion.h"
 #include "cuda/program.h"
 #include "cuda/register_map.h"
 #include "cuda/sweep.h"

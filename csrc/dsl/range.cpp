@@ -56,7 +56,8 @@ void while_loop(const std::function<Tile()>& condition, const std::function<void
       if (!goes_on->type.is_scalar() || goes_on->type.dtype != DType::boolean)
         fail(location, ErrorKind::type, "while_loop: the condition is ", goes_on->type,
              "; it must be a bool scalar, reduce it with any() or all()");
-      tracer.branch(goes_on, [] {}, [&] { tracer.jump(true, location); }, location);
+      tracer.branch(
+          goes_on, [] {}, [&] { tracer.jump(true, location); }, location);
       body();
     } while (!tracer.close_loop());
   } catch (...) {

@@ -1,4 +1,5 @@
-// Traced control flow: for (Tile k : range(n)), while_loop(condition, body) and when(condition, then, otherwise).
+// Traced control flow: for (Tile k : range(n)), while_loop(condition, body) and when(condition, then,
+// otherwise).
 #pragma once
 #include <functional>
 
@@ -49,8 +50,8 @@ inline Range range(Operand low, Operand high, Operand step) { return Range(low, 
 // atomic_load.
 void while_loop(const std::function<Tile()>& condition, const std::function<void()>& body,
                 Location location = Location::current());
-// Leaves the innermost traced loop, or goes on with its next turn; of a range(), too. Nothing may stand behind
-// it in its body: when(done, [&] { break_loop(); });
+// Leaves the innermost traced loop, or goes on with its next turn; of a range(), too. Nothing may stand
+// behind it in its body: when(done, [&] { break_loop(); });
 void break_loop(Location location = Location::current());
 void continue_loop(Location location = Location::current());
 

@@ -104,9 +104,8 @@ std::vector<std::pair<Tracer::Seen, Value*>> Tracer::changed(Scope& scope) {
             [](const Seen& a, const Seen& b) { return a.variable < b.variable; });
   for (const Seen& seen : scope.seen) {
     Value* last = variables_[seen.variable].value;
-    const bool leaves = std::any_of(scope.jumps.begin(), scope.jumps.end(), [&](const Jump& jump) {
-      return jump.value_of(seen) != seen.inner;
-    });
+    const bool leaves = std::any_of(scope.jumps.begin(), scope.jumps.end(),
+                                    [&](const Jump& jump) { return jump.value_of(seen) != seen.inner; });
     if (seen.outer && (last != seen.inner || leaves)) carried.push_back({seen, last});
   }
   std::sort(carried.begin(), carried.end(), [&](const auto& a, const auto& b) {

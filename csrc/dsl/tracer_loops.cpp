@@ -102,8 +102,7 @@ void Tracer::restart(Scope& scope) {
   scope.jumps.clear();
   scope.left = false;
   *scope.block = Block();
-  if (scope.index)
-    scope.index = function_.add_argument(*scope.block, scope.bounds[0]->type, scope.location);
+  if (scope.index) scope.index = function_.add_argument(*scope.block, scope.bounds[0]->type, scope.location);
 }
 
 // The op of a closed scope, with its body's terminators: `for`, or `loop` where the body jumps.

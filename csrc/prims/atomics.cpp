@@ -26,11 +26,11 @@ std::vector<Type> infer_atomic(const Op& op) {
 }
 
 namespace rows {
-#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                      \
-  const Register NAME##_{{.name = #NAME,                                           \
+#define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC)                         \
+  const Register NAME##_{{.name = #NAME,                                              \
                           .traits = {.reads = true, .writes = true, .barrier = true}, \
-                          .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,         \
-                          .infer = infer_atomic,                                   \
+                          .dtypes = VALUES ? dtypes::DTYPES : dtypes::any,            \
+                          .infer = infer_atomic,                                      \
                           .doc = DOC}};
 #include "ir/atomics.def"
 }  // namespace rows
@@ -43,7 +43,8 @@ Value* access(const Primitive& primitive, Array array, const std::vector<Operand
   const auto join = [&](Value* value) {
     shape = broadcast_shape(operation, Type::tile(DType::i32, shape), value->type, at);
   };
-  for (const Operand& value : values) written.push_back(written_value(operation, array, value)), join(written.back());
+  for (const Operand& value : values)
+    written.push_back(written_value(operation, array, value)), join(written.back());
   Value* mask = how.mask ? how.mask->as(DType::boolean, operation) : nullptr;
   if (mask) join(mask);
   ElementIndex elements = element_index(operation, array, index, at, nullptr);
@@ -73,9 +74,9 @@ Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expec
                 Atomic how) {
   return Tile(access(rows::atomic_cas_, array, index, {expected, desired}, how, desired.location));
 }
-#define CHANGE(NAME)                                                                               \
-  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {        \
-    return Tile(access(rows::NAME##_, array, index, {value}, how, value.location));                \
+#define CHANGE(NAME)                                                                        \
+  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) { \
+    return Tile(access(rows::NAME##_, array, index, {value}, how, value.location));         \
   }
 CHANGE(atomic_add)
 CHANGE(atomic_max)
@@ -111,9 +112,9 @@ void change_tile(const Primitive& primitive, Array array, const Shape& shape, co
 
 }  // namespace
 
-#define CHANGE(NAME)                                                                  \
-  void View::NAME(std::initializer_list<Operand> index, Operand tile) const {         \
-    change_tile(rows::NAME##_, array_, shape_, steps_, index, tile);                  \
+#define CHANGE(NAME)                                                          \
+  void View::NAME(std::initializer_list<Operand> index, Operand tile) const { \
+    change_tile(rows::NAME##_, array_, shape_, steps_, index, tile);          \
   }
 CHANGE(atomic_max)
 CHANGE(atomic_min)

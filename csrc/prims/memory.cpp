@@ -93,9 +93,9 @@ std::vector<Value*> View::address(const char* operation, std::initializer_list<O
 }
 
 Tile View::load(std::initializer_list<Operand> index, double pad, Location location) const {
-  return Tile(emit(load_, address("load", index, location),
-                   {{"shape", shape_}, {"steps", steps_}, {"pad", padding_of("load", dtype(), pad, location)}},
-                   location));
+  return Tile(emit(
+      load_, address("load", index, location),
+      {{"shape", shape_}, {"steps", steps_}, {"pad", padding_of("load", dtype(), pad, location)}}, location));
 }
 
 void View::write(const Primitive& primitive, const char* operation, std::initializer_list<Operand> index,

@@ -86,7 +86,8 @@ Value* scaled(Builder& build, Value* x, Value* bits, size_t axis) {
   Value* wide = make("astype", {bits}, {{"dtype", DType::u32}});
   Value* exponent = make("shift_left", {wide, like(DType::u32, 23)});
   exponent = make("where", {make("eq", {wide, like(DType::u32, 0)}), like(DType::u32, 0x00400000), exponent});
-  exponent = make("where", {make("eq", {wide, like(DType::u32, 255)}), like(DType::u32, 0x7fc00000), exponent});
+  exponent =
+      make("where", {make("eq", {wide, like(DType::u32, 255)}), like(DType::u32, 0x7fc00000), exponent});
   Value* scale = make("bitcast", {exponent}, {{"dtype", DType::f32}});
   Shape open = scale->type.shape, repeated = open;
   const int64_t each = x->type.shape[axis] / open[axis];

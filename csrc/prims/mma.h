@@ -10,8 +10,8 @@ namespace tile {
 // than f32 has.
 Tile mma(Operand x, Operand y, Operand acc);
 
-// The sum over k of x[i,k] xs[i,k/B] y[k,j] ys[k/B,j], + acc: x, y as above of f8e4m3 or f8e5m2, acc f32, and a
-// scale for each B elements along k, whose shape says B (OCP Microscaling: B = 32). Scales are u8 with the
+// The sum over k of x[i,k] xs[i,k/B] y[k,j] ys[k/B,j], + acc: x, y as above of f8e4m3 or f8e5m2, acc f32, and
+// a scale for each B elements along k, whose shape says B (OCP Microscaling: B = 32). Scales are u8 with the
 // bits of e8m0: 2^(bits - 127), 255 is NaN. Scaled elements are exact but where they fall below 2^-126; they
 // are multiplied as bf16, on tensor cores too.
 Tile mma_scaled(Operand x, Operand x_scale, Operand y, Operand y_scale, Operand acc);

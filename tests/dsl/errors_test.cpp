@@ -41,17 +41,20 @@ TEST(BadInput, JumpsAndConditions) {
             }),
             "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
             "when()");
-  EXPECT_EQ(trace_error([](Array, Array) { while_loop([] { return arange(4) > 2; }, [] {}); }),
-            "here: while_loop: the condition is bool[4]; it must be a bool scalar, reduce it with any() or all()");
-  EXPECT_EQ(trace_error([](Array, Array) {
-              Tile t = 0;
-              for (Tile k : range(4)) when(k == 2, [&] {
-                  t = 1.5;
-                  break_loop();
-                });
-            }),
-            "here: a loop-carried Tile is i32 before the loop (here) but f32 where the body is left (here); give "
-            "it one type, with astype() or zeros()");
+  EXPECT_EQ(
+      trace_error([](Array, Array) { while_loop([] { return arange(4) > 2; }, [] {}); }),
+      "here: while_loop: the condition is bool[4]; it must be a bool scalar, reduce it with any() or all()");
+  EXPECT_EQ(
+      trace_error([](Array, Array) {
+        Tile t = 0;
+        for (Tile k : range(4))
+          when(k == 2, [&] {
+            t = 1.5;
+            break_loop();
+          });
+      }),
+      "here: a loop-carried Tile is i32 before the loop (here) but f32 where the body is left (here); give "
+      "it one type, with astype() or zeros()");
 }
 
 TEST(BadInput, ATileOutsideItsTrace) {

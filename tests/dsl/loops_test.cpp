@@ -117,7 +117,8 @@ TEST(Loops, OfOneTurnAndNested) {
                    when(k == count, [&] { break_loop(); });
                    count += 1;
                  }
-                 when(count > 5, [&] { break_loop(); }, [&] { count += 2; });
+                 when(
+                     count > 5, [&] { break_loop(); }, [&] { count += 2; });
                });
     for (Tile k : range(4)) {
       count += k;

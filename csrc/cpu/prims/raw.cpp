@@ -1,8 +1,8 @@
 // load_offset and store_offset: one element at a time.
 #include <cstring>
 
-#include "cpu/operand.h"
 #include "cpu/lane_integer.h"
+#include "cpu/operand.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {

@@ -1,8 +1,8 @@
 // gather_rows and scatter_rows: runs along the last axis, or elements where the rows are along it.
 #include <algorithm>
 
-#include "cpu/operand.h"
 #include "cpu/lane_integer.h"
+#include "cpu/operand.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {

@@ -13,9 +13,9 @@ namespace {
 struct Change {
   std::string_view primitive, name;
 };
-constexpr Change changes[] = {{"atomic_add", "AtomicAdd"}, {"atomic_max", "AtomicMax"},
-                              {"atomic_min", "AtomicMin"}, {"atomic_and", "AtomicAnd"},
-                              {"atomic_or", "AtomicOr"},   {"atomic_xor", "AtomicXor"},
+constexpr Change changes[] = {{"atomic_add", "AtomicAdd"},      {"atomic_max", "AtomicMax"},
+                              {"atomic_min", "AtomicMin"},      {"atomic_and", "AtomicAnd"},
+                              {"atomic_or", "AtomicOr"},        {"atomic_xor", "AtomicXor"},
                               {"atomic_xchg", "AtomicExchange"}};
 
 // An order means nothing where the kernel does nothing else that others could see or change: arrays that it
@@ -75,13 +75,12 @@ void emit_atomic(Emitter& emitter, const Op& op) {
 
   const auto change = std::find_if(std::begin(changes), std::end(changes),
                                    [&](const Change& each) { return op.is(each.primitive); });
-  const std::string call =
-      str(change != std::end(changes) ? str("atomic_change<", change->name, ", ")
-          : kind.compares()           ? "atomic_compare<"
-                                      : str(op.name(), "<"),
-          "Order::", memory_orders[static_cast<size_t>(order)],
-          ", Scope::", memory_scopes[static_cast<size_t>(memory_scope(op))], ", ", emitter.layout(layout), ">",
-          arguments);
+  const std::string call = str(change != std::end(changes) ? str("atomic_change<", change->name, ", ")
+                               : kind.compares()           ? "atomic_compare<"
+                                                           : str(op.name(), "<"),
+                               "Order::", memory_orders[static_cast<size_t>(order)],
+                               ", Scope::", memory_scopes[static_cast<size_t>(memory_scope(op))], ", ",
+                               emitter.layout(layout), ">", arguments);
   // What all threads have done before is released, and what was acquired holds for all.
   if (releases(order)) emitter.synchronize(op);
   const bool meets = wanted && layout.replicas(emitter.plan().threads());
@@ -95,8 +94,8 @@ void emit_atomic(Emitter& emitter, const Op& op) {
 const std::vector<AddLowering> lowerings_ = [] {
   std::vector<AddLowering> all;
   for (const AtomicKind& kind : atomic_kinds)
-    all.emplace_back(Lowering{
-        .name = kind.name, .emit = emit_atomic, .relate = relate_elements, .alone = true});
+    all.emplace_back(
+        Lowering{.name = kind.name, .emit = emit_atomic, .relate = relate_elements, .alone = true});
   return all;
 }();
 

@@ -101,9 +101,9 @@ void emit_scatter(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
   const Layout& layout = emitter.layout_of(op.operands[1]);
   const ElementsText text = elements_text(emitter, op, 2, layout);
-  emitter.line(op, str("scatter(", emitter.name(op.operands[0]), ", ",
-                       emitter.in_layout(op, op.operands[1], layout), ", ", line_number(op), ", ", text.mask,
-                       text.index, ");"));
+  emitter.line(
+      op, str("scatter(", emitter.name(op.operands[0]), ", ", emitter.in_layout(op, op.operands[1], layout),
+              ", ", line_number(op), ", ", text.mask, text.index, ");"));
 }
 
 const Value* loaded(const Op& op) { return op.results[0]; }

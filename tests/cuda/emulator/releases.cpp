@@ -9,7 +9,7 @@ namespace tile::emulator {
 namespace {
 
 using Known = std::unordered_map<int, unsigned>;  // epochs, by block
-std::unordered_map<int, Known> known_to;           // a block
+std::unordered_map<int, Known> known_to;          // a block
 std::unordered_map<const void*, Known> left_at;
 
 void add(Known& to, const Known& from) {
@@ -30,7 +30,8 @@ void release_at(const void* at) {
   left[here.block_number] = here.epoch;
 }
 void acquire_at(const void* at) {
-  if (const auto left = left_at.find(at); left != left_at.end()) add(known_to[here.block_number], left->second);
+  if (const auto left = left_at.find(at); left != left_at.end())
+    add(known_to[here.block_number], left->second);
 }
 bool acquired(int block, unsigned epoch) {
   const auto known = known_to.find(here.block_number);

@@ -31,7 +31,8 @@ void collatz_kernel(Array x, Array out) {
                [&] {
                  when(turns == 50, [&] { break_loop(); });
                  turns += 1;
-                 when(value % 2 == 0, [&] { value /= 2; }, [&] { value = 3 * value + 1; });
+                 when(
+                     value % 2 == 0, [&] { value /= 2; }, [&] { value = 3 * value + 1; });
                });
     scatter(out, {i}, turns);
   }
@@ -61,7 +62,8 @@ void masked_kernel(Array x, Array out) {
 
 // How often each number stands there.
 void counts_kernel(Array x, Array out) {
-  atomic_add(out, {x.tiled_view({16}).load({bid(0)}, 0)}, where(bid(0) * 16 + arange(16) < x.dim(0), full({16}, 1, i32), 0));
+  atomic_add(out, {x.tiled_view({16}).load({bid(0)}, 0)},
+             where(bid(0) * 16 + arange(16) < x.dim(0), full({16}, 1, i32), 0));
 }
 
 void copy_kernel(Array from, Array to) {

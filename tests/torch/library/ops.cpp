@@ -135,18 +135,19 @@ const auto ex_backward_backward =
         .leading({"grad_grad_x", "grad_y", "y"});
 
 // The gradient reads a hidden result only, and has a gradient itself, for the hidden result too.
-const auto ex_hidden = tile::op("tt::ex_hidden(Tensor x) -> (Tensor y)")
-                           .saves("Tensor e, Tensor n")
-                           .outputs([](const Tensor& x) { return like(x); })
-                           .saved_outputs([](const Tensor& x) {
-                             return std::pair(like(x), at::empty_symint(x.sym_sizes(), x.options().dtype(at::kLong)));
-                           })
-                           .run([](const Tensor& x, Tensor& y, const optional<Tensor>& e, Tensor& n) {
-                             y.copy_(x.exp());
-                             if (e) e->copy_(y);
-                             if (n.defined()) n.fill_(1);
-                           })
-                           .grad("tt::ex_hidden_backward");
+const auto ex_hidden =
+    tile::op("tt::ex_hidden(Tensor x) -> (Tensor y)")
+        .saves("Tensor e, Tensor n")
+        .outputs([](const Tensor& x) { return like(x); })
+        .saved_outputs([](const Tensor& x) {
+          return std::pair(like(x), at::empty_symint(x.sym_sizes(), x.options().dtype(at::kLong)));
+        })
+        .run([](const Tensor& x, Tensor& y, const optional<Tensor>& e, Tensor& n) {
+          y.copy_(x.exp());
+          if (e) e->copy_(y);
+          if (n.defined()) n.fill_(1);
+        })
+        .grad("tt::ex_hidden_backward");
 const auto ex_hidden_backward =
     tile::op("tt::ex_hidden_backward(Tensor? grad_y, Tensor? grad_e, Tensor e, Tensor n) -> (Tensor grad_x)")
         .outputs([](const optional<Tensor>&, const optional<Tensor>&, const Tensor& e, const Tensor&) {
