@@ -79,12 +79,16 @@ void Tracer::raise_pending() {
   if (!pending_.empty()) throw Error(ErrorKind::runtime, std::exchange(pending_, {}));
 }
 
-Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
-                    const Location& at) {
-  raise_pending();
+void Tracer::check_reached(const Location& at) const {
   if (scopes_.back().left)
     fail(at, ErrorKind::runtime,
          "this stands behind break_loop() or continue_loop() and never runs; leave last, or inside when()");
+}
+
+Value* Tracer::emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,
+                    const Location& at) {
+  raise_pending();
+  check_reached(at);
   build_.location = at;
   build_.to_end(block_of(scopes_.back()));
   Op& op = build_.create(primitive, std::move(operands), std::move(attributes));
@@ -126,6 +130,7 @@ void Tracer::pop_scope() {
 void Tracer::branch(Value* condition, const std::function<void()>& then,
                     const std::function<void()>& otherwise, const Location& location) {
   raise_pending();
+  check_reached(location);
   auto op = std::make_unique<Op>();
   op->primitive = &primitive("if");
   op->location = location;

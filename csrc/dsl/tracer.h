@@ -105,6 +105,7 @@ class Tracer {
   std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();
+  void check_reached(const Location& at) const;  // error: it stands behind a jump
 
   Function function_;
   Builder build_;

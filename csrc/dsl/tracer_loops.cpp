@@ -12,6 +12,7 @@ constexpr int checked_height = 3;  // deeper nests trace only their inner loops 
 
 Value* Tracer::open_loop(std::vector<Value*> bounds, const Location& location) {
   raise_pending();
+  check_reached(location);
   Scope scope;
   scope.block = std::make_unique<Block>();
   scope.loop = true;

@@ -18,9 +18,11 @@ constexpr Change changes[] = {{"atomic_add", "AtomicAdd"},      {"atomic_max", "
                               {"atomic_or", "AtomicOr"},        {"atomic_xor", "AtomicXor"},
                               {"atomic_xchg", "AtomicExchange"}};
 
-// An order means nothing where the kernel does nothing else that others could see or change: arrays that it
-// never writes are constant while it runs.
-MemoryOrder order_of(const Emitter& emitter, const Op& op) {
+bool is_seen(const Op& op, const UseCounts& uses) { return !op.results.empty() && uses.count(op.results[0]); }
+
+// An order means nothing where the kernel does nothing else but to change the same array unseen: arrays that
+// it never writes are constant while it runs.
+MemoryOrder order_of(const Emitter& emitter, const Op& op, const UseCounts& uses) {
   const MemoryOrder order = memory_order(op);
   if (order == MemoryOrder::relaxed) return order;
   const Value* own = root_array(op.operands[0]);
@@ -28,7 +30,8 @@ MemoryOrder order_of(const Emitter& emitter, const Op& op) {
   walk(emitter.function().body(), [&](const Op& other) {
     if (!other.traits().reads && !other.traits().writes) return;
     const Value* array = root_array(other.operands[0]);
-    if (!emitter.facts(array).constant && (array != own || !find_atomic(other))) observed = true;
+    const bool unseen = array == own && find_atomic(other) && !is_seen(other, uses);
+    if (!emitter.facts(array).constant && !unseen) observed = true;
   });
   return observed ? order : MemoryOrder::relaxed;
 }
@@ -62,8 +65,9 @@ void emit_atomic(Emitter& emitter, const Op& op) {
   const AtomicKind& kind = atomic_kind(op);
   const Layout& layout = emitter.layout_of(kind.gives ? op.results[0] : op.operands[1]);
   const auto values = static_cast<size_t>(kind.values);
-  const MemoryOrder order = order_of(emitter, op);
-  const bool wanted = kind.gives && count_uses(emitter.function().body()).count(op.results[0]);
+  const UseCounts uses = count_uses(emitter.function().body());
+  const MemoryOrder order = order_of(emitter, op, uses);
+  const bool wanted = is_seen(op, uses);
   std::string given;
   for (size_t i = 1; i <= values; ++i) given += ", " + emitter.in_layout(op, op.operands[i], layout);
   const ElementsText elements = elements_text(emitter, op, 1 + values, layout);
