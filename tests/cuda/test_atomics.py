@@ -64,6 +64,27 @@ def test_an_order_that_no_one_sees_costs_nothing():
     assert "add_elements<" in launch.program["text"] and "synchronize" not in launch.program["text"]
 
 
+def test_an_order_within_one_array_is_kept():
+    """A value and the flag that says it is there may be elements of one array."""
+    text = """kernel k(%m: array<i32,1>, %b: array<i32,1>) {
+%z: i32 = constant {dtype=i32, value=0}
+%o: i32 = constant {dtype=i32, value=1}
+atomic_store %m, %o, %z
+atomic_store %m, %o, %o {order="release"}
+%flag: i32 = atomic_load %m, %o {order="acquire"}
+%value: i32 = atomic_load %m, %z
+%t: i32 = add %flag, %value
+%w: i32[1] = broadcast %t {shape=[1]}
+store %b, %w, %z {steps=[1]}
+}
+"""
+    memory, seen = torch.zeros(2, dtype=torch.int32), torch.zeros(1, dtype=torch.int32)
+    launch = emulate.Case(text, (1, 1, 1), [memory, seen])
+    assert emulate.run([launch]) == [None]
+    assert seen.item() == 2
+    assert "Order::release" in launch.program["text"] and "Order::acquire" in launch.program["text"]
+
+
 @pytest.mark.parametrize("chip", [80, 90])
 @pytest.mark.parametrize("name, dtype, scope", [
     ("atomic_load", "u8", "device"), ("atomic_store", "i64", "system"), ("atomic_add", "bf16", "device"),

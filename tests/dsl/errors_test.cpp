@@ -41,6 +41,15 @@ TEST(BadInput, JumpsAndConditions) {
             }),
             "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
             "when()");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              while_loop([&] { return x.dim(0) > 2; },
+                         [&] {
+                           continue_loop();
+                           while_loop([&] { return x.dim(0) > 2; }, [] {});
+                         });
+            }),
+            "here: this stands behind break_loop() or continue_loop() and never runs; leave last, or inside "
+            "when()");
   EXPECT_EQ(
       trace_error([](Array, Array) { while_loop([] { return arange(4) > 2; }, [] {}); }),
       "here: while_loop: the condition is bool[4]; it must be a bool scalar, reduce it with any() or all()");
