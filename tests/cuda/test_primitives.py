@@ -5,7 +5,6 @@ import emulate
 import pytest
 from prims.test_elementwise import test_astype, test_astype_saturates, test_division_by_zero_is_zero  # noqa: F401
 from prims.test_elementwise import test_row as test_elementwise_row  # noqa: F401
-from prims.test_float_modes import *  # noqa: F403
 from prims.test_structured import TABLE, test_product_onto_a_tile_outside_its_array  # noqa: F401
 from prims.test_structured import test_row as test_structured_row  # noqa: F401
 from tile_ops import _C

@@ -1,10 +1,12 @@
 """mma_scaled in kernels made for a GPU, run by the emulator: on tensor cores, and where these do not fit."""
 
 import emulate
+import pytest
 import scaled_cases
 import torch
 
 
+@pytest.mark.slow
 def test_is_the_product():
     cases = [scaled_cases.case(*pair, *shape) for pair in scaled_cases.PAIRS for shape in scaled_cases.SHAPES]
     launches = [emulate.Case(text, (1, 1, 1), arguments) for text, arguments, _ in cases]

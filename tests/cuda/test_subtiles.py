@@ -112,6 +112,7 @@ store %b, %q, %z, %z {steps=[16,256]}"""
     assert over_clusters(["%n: f32 = constant {dtype=f32, value=7.0}\n" + halves], 256)[0] > 1
 
 
+@pytest.mark.slow
 def test_parts_that_would_leave_a_block():
     """Then fewer blocks hold the tile."""
     zero = "%zero: f32 = constant {dtype=f32, value=0.0}\n"

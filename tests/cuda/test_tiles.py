@@ -6,6 +6,8 @@ import torch
 from emulate_operators import Emulation
 from prims.test_tiles import FAMILIES, call, check
 
+pytestmark = pytest.mark.slow
+
 
 def sample(family):
     """Every so-manieth case of a family, so that all of them compile in a minute."""
