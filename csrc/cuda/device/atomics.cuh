@@ -78,29 +78,20 @@ struct AtomicExchange {
 // f gives the same bits to leave it: then no exchange is needed.
 template <Scope scope, class T, class F>
 TILE T exchange_element(T* to, F f, int line) {
-  if constexpr (sizeof(T) >= 4) {
-    using U = Unsigned<T>;
-    U* const at = (U*)to;
-    U seen = load_word<scope>(at, line);
-    for (;;) {
-      const U wanted = bitcast<U>(f(bitcast<T>(seen)));
-      const U now = wanted == seen ? seen : compare_exchange<scope>(at, seen, wanted, line);
-      if (now == seen) return bitcast<T>(seen);
-      seen = now;
-    }
-  } else {
-    const u64 address = (u64)to;
-    u32* const at = (u32*)(address & ~3ull);
-    const int shift = (int)(address & 3) * 8;
-    const u32 mask = (u32)((1ull << (8 * sizeof(T))) - 1) << shift;
-    u32 seen = load_word<scope, true>(at, line);
-    for (;;) {
-      const T before = bitcast<T>((Unsigned<T>)(seen >> shift));
-      const u32 wanted = (seen & ~mask) | ((u32)bitcast<Unsigned<T>>(f(before)) << shift);
-      const u32 now = wanted == seen ? seen : compare_exchange<scope, true>(at, seen, wanted, line);
-      if (now == seen) return before;
-      seen = now;
-    }
+  constexpr bool within = sizeof(T) < 4;
+  using Bits = Unsigned<T>;
+  using Word = typename UnsignedOf<within ? 4 : sizeof(T)>::type;
+  const u64 address = (u64)to;
+  Word* const at = (Word*)(within ? address & ~3ull : address);
+  const int shift = within ? (int)(address & 3) * 8 : 0;
+  const Word mask = (Word)(Bits)~Bits(0) << shift;
+  Word seen = load_word<scope, within>(at, line);
+  for (;;) {
+    const T before = bitcast<T>((Bits)(seen >> shift));
+    const Word wanted = (seen & ~mask) | ((Word)bitcast<Bits>(f(before)) << shift);
+    const Word now = wanted == seen ? seen : compare_exchange<scope, within>(at, seen, wanted, line);
+    if (now == seen) return before;
+    seen = now;
   }
 }
 

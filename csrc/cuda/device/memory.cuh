@@ -85,49 +85,56 @@ TILE void store_element(T* to, T from, bool wanted, int line) {
   store_global(to, bitcast<Words<sizeof(T)>>(from), wanted, line);
 }
 
-// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory.
-template <class L, int vector, int flags, class T, int n, class S>
-TILE Tile<T, L> load(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, T pad, int line) {
-  const Window<L, T, n, S> window(array, start);
+// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory. A place is a Window
+// or alike.
+template <class L, int vector, int flags, class T, class Place>
+TILE Tile<T, L> load_from(const Place& place, T pad, int line) {
   Tile<T, L> to;
   constexpr bool constant = flags & constant_array;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    const bool all = window.template holds<vector, flags>(r);
+    const bool all = place.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = pad;
-    packed.words = load_global<vector * sizeof(T), constant>(window.address(r), all, packed.words, line);
+    packed.words = load_global<vector * sizeof(T), constant>(place.address(r), all, packed.words, line);
     // An edge cuts this vector: what lies before it is loaded one by one.
     if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
       for (int i = 0; i < vector; ++i)
         packed.elements[i] =
-            load_element<constant>(window.address(r + i), window.template inside<flags>(r + i), pad, line);
+            load_element<constant>(place.address(r + i), place.template inside<flags>(r + i), pad, line);
     }
     memcpy(&to.x[r], &packed.words, vector * sizeof(T));
   }
   return to;
 }
-
-template <int vector, int flags, class T, class L, int n, class S>
-TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
-                int line) {
-  const Window<L, T, n, S> window(array, start);
+template <int vector, int flags, class T, class L, class Place>
+TILE void store_to(const Place& place, const Tile<T, L>& from, int line) {
   if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    const bool all = window.template holds<vector, flags>(r);
+    const bool all = place.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
-    store_global(window.address(r), packed.words, all, line);
+    store_global(place.address(r), packed.words, all, line);
     if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
       for (int i = 0; i < vector; ++i)
-        store_element(window.address(r + i), from.x[r + i], window.template inside<flags>(r + i), line);
+        store_element(place.address(r + i), from.x[r + i], place.template inside<flags>(r + i), line);
     }
   }
+}
+
+template <class L, int vector, int flags, class T, int n, class S>
+TILE Tile<T, L> load(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, T pad, int line) {
+  return load_from<L, vector, flags>(Window<L, T, n, S>(array, start), pad, line);
+}
+template <int vector, int flags, class T, class L, int n, class S>
+TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start start, const Tile<T, L>& from,
+                int line) {
+  store_to<vector, flags>(Window<L, T, n, S>(array, start), from, line);
 }
 
 // Of an array of rank 0.
