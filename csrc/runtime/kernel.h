@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <type_traits>
 
 #include "dsl/array.h"
@@ -78,6 +79,7 @@ void key_of_constant(LaunchKey& key, const T& value) {
 // How one parameter P of the kernel function is keyed, passed and bound while tracing.
 template <class P>
 struct Parameter {
+  static constexpr size_t most_arguments = 0;  // that pass() adds
   using Bound = std::decay_t<P>;
   template <class A>
   static Bound convert(const A& argument) {
@@ -88,6 +90,7 @@ struct Parameter {
 };
 template <>
 struct Parameter<Array> {
+  static constexpr size_t most_arguments = 1;
   using Bound = ArrayArgument;
   template <class A>
   static decltype(auto) convert(const A& argument) {
@@ -101,6 +104,7 @@ struct Parameter<Array> {
 };
 template <>
 struct Parameter<Tile> {
+  static constexpr size_t most_arguments = 1;
   using Bound = ScalarArgument;
   template <class A>
   static Bound convert(const A& argument) {
@@ -117,6 +121,7 @@ struct Parameter<Tile> {
 // An array or a number that may be missing; whether it is there is known while tracing.
 template <class T>
 struct Parameter<std::optional<T>> {
+  static constexpr size_t most_arguments = Parameter<T>::most_arguments;
   using Bound = std::optional<typename Parameter<T>::Bound>;
   template <class A>
   static Bound convert(const A& argument) {
@@ -134,6 +139,44 @@ struct Parameter<std::optional<T>> {
   static std::optional<T> bind(Tracer& tracer, const Bound& value) {
     if (!value) return std::nullopt;
     return Parameter<T>::bind(tracer, *value);
+  }
+};
+template <class T>
+inline constexpr bool is_optional = false;
+template <class T>
+inline constexpr bool is_optional<std::optional<T>> = true;
+// Parameters that travel together. One word of the key says which are there.
+template <class... T>
+struct Parameter<std::tuple<T...>> {
+  static constexpr size_t most_arguments = (Parameter<T>::most_arguments + ... + 0);
+  using Bound = std::tuple<typename Parameter<T>::Bound...>;
+  template <class... A>
+  static Bound convert(const std::tuple<A...>& arguments) {
+    return std::apply([](const A&... each) { return Bound(Parameter<T>::convert(each)...); }, arguments);
+  }
+  static void pass(LaunchKey& key, ArgumentRef*& next, const Bound& values) {
+    uint64_t there = 0;
+    const auto note = [&]<class P>(const typename Parameter<P>::Bound& value) {
+      if constexpr (is_optional<P>) there = there * 2 + value.has_value();
+    };
+    const auto pass_one = [&]<class P>(const typename Parameter<P>::Bound& value) {
+      if constexpr (!is_optional<P>)
+        Parameter<P>::pass(key, next, value);
+      else if (value)
+        Parameter<typename P::value_type>::pass(key, next, *value);
+    };
+    std::apply(
+        [&](const auto&... each) {
+          (note.template operator()<T>(each), ...);
+          key.add(there);
+          (pass_one.template operator()<T>(each), ...);
+        },
+        values);
+  }
+  static std::tuple<T...> bind(Tracer& tracer, const Bound& values) {
+    // Braces, because they bind from left to right.
+    return std::apply([&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; },
+                      values);
   }
 };
 
@@ -165,7 +208,7 @@ class Kernel : public KernelBase {
   // Not templates: one of each a kernel, whatever it is called with.
   void launch_bound(Grid grid, const typename detail::Parameter<P>::Bound&... bound) {
     LaunchKey key;
-    std::array<ArgumentRef, sizeof...(P)> passed;
+    std::array<ArgumentRef, (detail::Parameter<P>::most_arguments + ... + 0)> passed;
     ArgumentRef* next = passed.data();
     (detail::Parameter<P>::pass(key, next, bound), ...);
     const auto body = [&](Tracer& tracer) { Body{function_, detail::Parameter<P>::bind(tracer, bound)...}; };

@@ -8,32 +8,40 @@ namespace {
 // What the three kernels compute for a tile of one head: probabilities and gradients of scores.
 class Gradients {
  public:
-  Gradients(Scores scores, Array value, const std::optional<Array>& grad_out, Array top, Array weight,
-            Array delta, Tile batch, Tile head, Tile group, int rows, int cols, int depth, DType operand)
-      : scores(scores),
-        value_(value[{batch, head / group}].tiled_view({cols, depth})),
-        top_(top[{batch, head}].tiled_view({rows})),
-        weight_(weight[{batch, head}].tiled_view({rows})),
-        delta_(delta[{batch, head}].tiled_view({rows})),
+  Gradients(const Call& call, Array query, Array key, Array value, const std::optional<Array>& bias,
+            const std::optional<Array>& grad_out, Array top, Array weight, Array delta, Tile head, int depth,
+            DType operand)
+      : scores(call, query, key, bias, head, depth, operand),
+        value_(call.keys.of(value, head / call.group).tiled_view({call.cols, depth})),
+        top_(call.queries.of(top, head).tiled_view({call.rows})),
+        weight_(call.queries.of(weight, head).tiled_view({call.rows})),
+        delta_(call.queries.of(delta, head).tiled_view({call.rows})),
         operand_(operand) {
-    if (grad_out) grad_out_ = (*grad_out)[{batch, head}].tiled_view({rows, depth});
+    if (grad_out) grad_out_ = call.queries.of(*grad_out, head).tiled_view({call.rows, depth});
   }
 
   struct At {
-    Tile q, k, p, grad_score;
+    Tile q, k;
+    Tile p;                         // what dropout left of it
+    Tile grad_score, grad_product;  // before the scale
     std::optional<Tile> grad_out;
   };
   At at(Tile i, Tile j) const {
-    At t{scores.query(i), scores.key(j), Tile(), Tile(), std::nullopt};
+    At t{scores.query(i), scores.key(j), Tile(), Tile(), Tile(), std::nullopt};
+    std::optional<Tile> slope;
     // Rows past the end and rows that attend to nothing: exp(s - inf) = 0.
-    Tile e = scores.exponentials(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j);
-    t.p = e * column(weight_.load({i}));
+    Tile e = scores.exponentials(scores.product(t.q, t.k), column(top_.load({i}, inf)), i, j, &slope);
+    Tile p = e * column(weight_.load({i}));
+    std::optional<Tile> kept = scores.rule.kept(i, j);
+    t.p = scores.rule.only_kept(p, kept);
     Tile grad_p = zeros(e.shape(), e.dtype());
     if (grad_out_) {
       t.grad_out = grad_out_->load({i, 0}).astype(operand_);
       grad_p = mma(*t.grad_out, value_.load({j, 0}).astype(operand_).t(), grad_p);
     }
-    t.grad_score = t.p * (grad_p - column(delta_.load({i})));
+    grad_p = scores.rule.only_kept(grad_p, kept);
+    t.grad_score = p * (grad_p - column(delta_.load({i})));
+    t.grad_product = slope ? t.grad_score * *slope : t.grad_score;
     return t;
   }
 
@@ -55,90 +63,92 @@ Range all_or_one(Tile own, Tile whole, Tile index) {
 }  // namespace
 
 Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
-                const std::optional<Array>& grad_lse, Tile batch, Tile head, Tile i, int rows, int depth,
-                DType dtype) {
+                const std::optional<Array>& grad_lse, const Sample& sample, Tile head, Tile i, int rows,
+                int depth, DType dtype) {
   auto rows_of = [&](const Array& array) {
-    return array[{batch, head}].tiled_view({rows, depth}).load({i, 0}).astype(dtype);
+    return sample.of(array, head).tiled_view({rows, depth}).load({i, 0}).astype(dtype);
   };
   Tile sum = zeros({rows}, dtype);
   if (grad_out) {
     Tile whole = residual ? rows_of(out) + rows_of(*residual) : rows_of(out);
     sum = (rows_of(*grad_out) * whole).sum(1);
   }
-  if (grad_lse) sum -= (*grad_lse)[{batch, head}].tiled_view({rows}).load({i}).astype(dtype);
+  if (grad_lse) sum -= sample.of(*grad_lse, head).tiled_view({rows}).load({i}).astype(dtype);
   return sum;
 }
 
 void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                    std::optional<Array> grad_lse, Array delta, int rows, int depth) {
-  Tile i = bid(0), head = bid(1), batch = bid(2);
-  Tile sum = row_deltas(grad_out, out, residual, grad_lse, batch, head, i, rows, depth, delta.dtype());
-  delta[{batch, head}].tiled_view({rows}).store({i}, sum);
+                    std::optional<Array> grad_lse, Array delta, Options::Parameters options, int rows,
+                    int depth) {
+  Tile i = bid(0), head = bid(1);
+  Sample sample(Options(options).query_starts, bid(2));
+  Tile sum = row_deltas(grad_out, out, residual, grad_lse, sample, head, i, rows, depth, delta.dtype());
+  sample.of(delta, head).tiled_view({rows}).store({i}, sum);
 }
 
 void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
                    std::optional<Array> grad_out, Array top, Array weight, Array delta,
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
-                   Tile group, Tile span, int rows, int cols, int depth, DType operand) {
+                   Tile group, Options::Parameters options, Tile span, int rows, int cols, int depth,
+                   DType operand) {
   Tile key_head = bid(1), batch = bid(2), first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
-  Tile factor = scale.astype(dtype);
+  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Tile factor = call.scale;
   Shape query_tile{rows, depth}, key_tile{cols, depth};
   std::optional<Array> sums = partial ? partial : grad_query;
-  Tile row_tiles = query[{batch, first_head}].tiled_view(query_tile).num_tiles(0);
+  Tile row_tiles = call.queries.of(query, first_head).tiled_view(query_tile).num_tiles(0);
   if (sums)
     for (Tile head : range(first_head, first_head + group))
-      for (Tile i : range(row_tiles)) (*sums)[{batch, head}].tiled_view(query_tile).store({i, 0}, 0.0);
+      for (Tile i : range(row_tiles)) call.queries.of(*sums, head).tiled_view(query_tile).store({i, 0}, 0.0);
 
-  Tile key_tiles = key[{batch, key_head}].tiled_view(key_tile).num_tiles(0), first_tile = bid(0) * span;
+  Tile key_tiles = call.keys.of(key, key_head).tiled_view(key_tile).num_tiles(0), first_tile = bid(0) * span;
   for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
-      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-      Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
-                          operand);
-      for (Tile i : scores.seeing_rows(j)) {
+      Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+      for (Tile i : gradients.scores.seeing_rows(j)) {
         auto t = gradients.at(i, j);
-        Tile grad_score = (t.grad_score * factor).astype(operand);
+        Tile grad_score = (t.grad_product * factor).astype(operand);
         if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
         if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
         if (sums) {
-          View sum_query = (*sums)[{batch, head}].tiled_view(query_tile);
+          View sum_query = call.queries.of(*sums, head).tiled_view(query_tile);
           sum_query.store({i, 0}, mma(grad_score, t.k, sum_query.load({i, 0})));
         }
       }
     }
-    if (grad_key) (*grad_key)[{batch, key_head}].tiled_view(key_tile).store({j, 0}, sum_key);
-    if (grad_value) (*grad_value)[{batch, key_head}].tiled_view(key_tile).store({j, 0}, sum_value);
+    if (grad_key) call.keys.of(*grad_key, key_head).tiled_view(key_tile).store({j, 0}, sum_key);
+    if (grad_value) call.keys.of(*grad_value, key_head).tiled_view(key_tile).store({j, 0}, sum_value);
   }
   if (partial)
     for (Tile head : range(first_head, first_head + group))
       for (Tile i : range(row_tiles))
-        (*grad_query)[{batch, head}]
+        call.queries.of(*grad_query, head)
             .tiled_view(query_tile)
-            .store({i, 0}, (*partial)[{batch, head}].tiled_view(query_tile).load({i, 0}));
+            .store({i, 0}, call.queries.of(*partial, head).tiled_view(query_tile).load({i, 0}));
 }
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
-                    Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand) {
+                    Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
+                    int depth, DType operand) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);
   DType dtype = sum_dtype(query.dtype());
-  Tile factor = scale.astype(dtype), sum = zeros({rows, depth}, dtype);
-  Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-  Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
-                      operand);
-  for (Tile j : scores.visible_keys(i)) {
+  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Tile factor = call.scale, sum = zeros({rows, depth}, dtype);
+  Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+  for (Tile j : gradients.scores.visible_keys(i)) {
     auto t = gradients.at(i, j);
-    sum = mma((t.grad_score * factor).astype(operand), t.k, sum);
+    sum = mma((t.grad_product * factor).astype(operand), t.k, sum);
   }
-  grad_query[{batch, head}].tiled_view({rows, depth}).store({i, 0}, sum);
+  call.queries.of(grad_query, head).tiled_view({rows, depth}).store({i, 0}, sum);
 }
 
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
-                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows,
-                   int cols, int depth, DType operand) {
+                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group,
+                   Options::Parameters options, int rows, int cols, int depth, DType operand) {
   // bid(0) counts the tiles of one head's bias.
   Tile bias_cols = cdiv(grad_bias.dim(3), cols), row_tile = bid(0) / bias_cols, key_tile = bid(0) % bias_cols;
   Tile row_tiles = cdiv(query.dim(2), rows), key_tiles = cdiv(key.dim(2), cols);
@@ -146,9 +156,8 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
   Tile sum = zeros({rows, cols}, dtype);
   for (Tile batch : all_or_one(grad_bias.dim(0), query.dim(0), bid(2)))
     for (Tile head : all_or_one(grad_bias.dim(1), query.dim(1), bid(1))) {
-      Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-      Gradients gradients(scores, value, grad_out, top, weight, delta, batch, head, group, rows, cols, depth,
-                          operand);
+      Call call(query, key, batch, scale, offset, group, rows, cols, options);
+      Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
       for (Tile j : all_or_one(bias_cols, key_tiles, key_tile))
         for (Tile i : all_or_one(cdiv(grad_bias.dim(2), rows), row_tiles, row_tile))
           sum += gradients.at(i, j).grad_score;
@@ -173,6 +182,20 @@ void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_b
       }
   sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
   grad_bias[{bid(2), bid(1)}].tiled_view({rows, 1}).store({tile, 0}, sum.reshape({rows, 1}));
+}
+
+void backward_sinks(Array sinks, Array top, Array weight, Array delta, Array grad_sinks, int rows) {
+  Tile head = bid(0);
+  DType dtype = weight.dtype();
+  Tile sink = sinks.tiled_view({1}).load({head}).astype(dtype), sum = zeros({rows}, dtype);
+  for (Tile batch : range(weight.dim(0))) {
+    auto rows_of = [&](const Array& array) { return array[{batch, head}].tiled_view({rows}); };
+    for (Tile i : range(rows_of(weight).num_tiles(0))) {
+      Tile p = exp(sink - rows_of(top).load({i}, inf)) * rows_of(weight).load({i});
+      sum -= p * rows_of(delta).load({i});
+    }
+  }
+  grad_sinks.tiled_view({1}).store({head}, sum.sum(0, true));
 }
 
 }  // namespace tile::attention

@@ -5,10 +5,12 @@ namespace tile::attention {
 
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse,
              Array top_out, Array weight_out, std::optional<Array> residual, Tile scale, Tile offset,
-             Tile group, int rows, int cols, int depth, DType operand, bool negative) {
+             Tile group, Options::Parameters options, int rows, int cols, int depth, DType operand,
+             bool negative) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
-  Scores scores(query, key, bias, batch, head, group, scale, offset, rows, cols, depth, operand);
-  View values = value[{batch, head / group}].tiled_view({cols, depth});
+  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Scores scores(call, query, key, bias, head, depth, operand);
+  View values = call.keys.of(value, head / group).tiled_view({cols, depth});
   DType dtype = sum_dtype(query.dtype());
   // The least number instead of -inf: a row with nothing but -inf so far then adds 0, not NaN.
   double least = least_number(dtype);
@@ -16,11 +18,17 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   Tile q = scores.query(i);
   Tile top = full({rows, 1}, least, dtype), total = zeros({rows, 1}, dtype),
        sum = zeros({rows, depth}, dtype);
+  if (call.options.sinks) {
+    Tile sink = call.options.sinks->tiled_view({1}).load({head}).reshape({1, 1}).astype(dtype);
+    top = max(top, sink);
+    total += exp(sink - top);
+  }
   for (Tile j : scores.visible_keys(i)) {
     Tile product = scores.product(q, scores.key(j));
     Tile new_top = max(top, scores.greatest(product, i, j, negative));
     Tile shrink = scores.exponential(top - new_top), p = scores.exponentials(product, new_top, i, j);
     total = total * shrink + p.sum(1, true);
+    p = scores.rule.only_kept(p, scores.rule.kept(i, j));
     sum = mma(p.astype(operand), values.load({j, 0}).astype(operand), sum * shrink);
     top = new_top;
   }
@@ -28,13 +36,13 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   // Nothing was added. Scores beyond all numbers also add nothing, but have no softmax.
   Tile empty = (total == 0.0) & (top < inf);
   Tile result = where(empty, 0.0, sum / total);
-  out[{batch, head}].tiled_view({rows, depth}).store({i, 0}, result);
+  call.queries.of(out, head).tiled_view({rows, depth}).store({i, 0}, result);
   if (residual) {
     Tile lost = result - result.astype(out.dtype()).astype(dtype);
-    (*residual)[{batch, head}].tiled_view({rows, depth}).store({i, 0}, lost);
+    call.queries.of(*residual, head).tiled_view({rows, depth}).store({i, 0}, lost);
   }
   auto store_rows = [&](Array array, Tile column) {
-    array[{batch, head}].tiled_view({rows}).store({i}, column.reshape({rows}));
+    call.queries.of(array, head).tiled_view({rows}).store({i}, column.reshape({rows}));
   };
   store_rows(lse, where(empty, -inf, top + log(total)));
   store_rows(top_out, where(empty, inf, top));

@@ -6,6 +6,7 @@
 // nothing.
 #pragma once
 #include <optional>
+#include <tuple>
 
 #include "tile.h"
 
@@ -17,69 +18,140 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 double least_number(DType dtype);
 inline constexpr double log2_e = 1.4426950408889634;
 
-// Which scores of a tile are seen: those of keys that there are, up to the query's own plus an offset, and
-// where a mask is true.
-struct Seen {
-  Tile offset, keys;
+// What a call may ask for beside a scale, a bias and a last key. What is missing costs nothing. At run time
+// tensors and numbers, in a kernel arrays and tiles.
+template <class Array, class Integer, class Number>
+struct OptionsOf {
+  std::optional<Integer> first;     // query r attends to no key before r + first
+  std::optional<Number> softcap;    // of scores: softcap * tanh(score / softcap), before what is added
+  std::optional<Array> slopes;      // [batch, heads], ALiBi: slope * |r + diagonal - key| is taken off
+  std::optional<Integer> diagonal;  // there with slopes
+  std::optional<Array> seed;        // [2], there with dropout
+  std::optional<Number> dropout;    // the share of probabilities that become 0
+  std::optional<Array> sinks;       // [heads]: a score more in each row, of a key without a value
+  // [batch + 1]: samples of their own lengths lie one behind the other, in arrays [1, heads, all, depth].
+  std::optional<Array> query_starts, key_starts;
+  bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
+
+  auto all() const {
+    return std::tuple(first, softcap, slopes, diagonal, seed, dropout, sinks, query_starts, key_starts,
+                      from_last);
+  }
+};
+struct Options : OptionsOf<Array, Tile, Tile> {
+  using Parameters = decltype(OptionsOf<Array, Tile, Tile>().all());
+  Options(const Parameters& all);
+};
+
+// One sample's part of arrays.
+class Sample {
+ public:
+  Sample(const std::optional<Array>& starts, const Tile& batch);
+  Array of(const Array& array, const Operand& head) const {
+    return start ? array[{0, head}].slice(0, *start, *stop_) : array[{batch_, head}];
+  }
+  std::optional<Tile> start;  // in packed arrays
+
+ private:
+  Tile batch_;
+  std::optional<Tile> stop_;
+};
+
+// What the kernels of a call are told; offsets are the sample's own.
+struct Call {
+  Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
+       const Tile& group, int rows, int cols, const Options& options);
+  Array query, key;
+  Tile batch, scale, offset, group;
   int rows, cols;
-  bool turned = false;  // a row of the tile is a key
-  std::optional<View> mask = std::nullopt;
-  // `values` where seen, else `hidden`.
-  Tile only(Tile values, double hidden, Tile i, Tile j) const;
+  Options options;
+  Sample queries, keys;
+
+  Tile key_count() const { return keys.of(key, 0).dim(0); }
+  // The query tiles that see something of key tile j.
+  Range seeing_rows(const Tile& j, const Tile& row_tiles) const;
+};
+
+// Which scores of a tile are seen, and what becomes of their products. `turned`: a row of the tile is a key.
+class ScoreRule {
+ public:
+  ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool turned);
+
+  // Whether a score is a product times the scale.
+  bool plain() const { return !bias_ && !slope_ && !cap_; }
+  bool capped() const { return cap_.has_value(); }
+  // `values` where a score is seen, else `hidden`.
+  Tile only(Tile values, double hidden, const Tile& i, const Tile& j) const;
+  // The scores; with a cap `slope` becomes their derivatives by the scaled products.
+  Tile score(const Tile& product, const Tile& i, const Tile& j, std::optional<Tile>* slope = nullptr) const;
+  // Which probabilities dropout leaves, nothing without it; and values scaled where they are left, else 0.
+  std::optional<Tile> kept(const Tile& i, const Tile& j) const;
+  Tile only_kept(const Tile& values, const std::optional<Tile>& kept) const;
+
+  Tile scale;
+
+ private:
+  Tile row(const Tile& i) const;
+  Tile col(const Tile& j) const;
+  Tile load(const View& view, const Tile& i, const Tile& j) const {
+    return turned_ ? view.load({j, i}) : view.load({i, j});
+  }
+
+  Call call_;
+  Tile head_, key_count_;
+  bool turned_;
+  std::optional<View> bias_, mask_;
+  std::optional<Tile> slope_, cap_;
 };
 
 // The scores of one head of queries.
 class Scores {
  public:
-  Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group,
-         Tile scale, Tile offset, int rows, int cols, int depth, DType operand);
+  Scores(const Call& call, const Array& query, const Array& key, const std::optional<Array>& bias,
+         const Tile& head, int depth, DType operand);
 
   Tile query(Tile i) const { return query_.load({i, 0}).astype(operand_); }
   Tile key(Tile j) const { return key_.load({j, 0}).astype(operand_); }
   // q k^T, and from it each row's greatest score, [rows, 1], and exp(score - top). Passes keep the masks out
-  // of tiles that see all keys. negative: scale is.
+  // of tiles that see all keys. negative: scale is. slope: as ScoreRule::score's.
   Tile product(Tile q, Tile k) const {
-    return mma(q, k.t(), zeros({seen_.rows, seen_.cols}, scale_.dtype()));
+    return mma(q, k.t(), zeros({call_.rows, call_.cols}, rule.scale.dtype()));
   }
   Tile greatest(Tile product, Tile i, Tile j, bool negative) const;
-  Tile exponentials(Tile product, Tile top, Tile i, Tile j) const;
+  Tile exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<Tile>* slope = nullptr) const;
   Tile exponential(Tile x) const;
 
   // The key tiles of which any query of tile i sees something, and the query tiles that see something of tile
   // j.
-  Range visible_keys(Tile i) const {
-    return range(cdiv(min(max((i + 1) * seen_.rows + seen_.offset, 0), seen_.keys), seen_.cols));
-  }
-  Range seeing_rows(Tile j) const {
-    return range(max(j * seen_.cols - seen_.offset, 0) / seen_.rows, query_.num_tiles(0));
-  }
+  Range visible_keys(Tile i) const;
+  Range seeing_rows(Tile j) const { return call_.seeing_rows(j, query_.num_tiles(0)); }
+
+  ScoreRule rule;
 
  private:
   // To base 2, whose factor joins the scale: what that rounds is far below the rounding of 16-bit operands.
   bool to_base_2() const { return info(operand_).bits == 16; }
-  Tile added(Tile i, Tile j) const;  // the bias
 
+  Call call_;
   View query_, key_;
-  Tile scale_;
-  Seen seen_;
-  std::optional<View> bias_;  // numbers; a mask is in seen_
   DType operand_;
 };
 
 // negative: scale is. top and weight, [batch, heads, query]: the probabilities are exp(score - top) * weight,
 // which loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
-             Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group, int rows,
-             int cols, int depth, DType operand, bool negative);
+             Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group,
+             Options::Parameters options, int rows, int cols, int depth, DType operand, bool negative);
 
 // sum(grad_out * (out + residual)) - grad_lse of the rows of tile i, [rows]: what a row's gradients of scores
 // have in common.
 Tile row_deltas(const std::optional<Array>& grad_out, const Array& out, const std::optional<Array>& residual,
-                const std::optional<Array>& grad_lse, Tile batch, Tile head, Tile i, int rows, int depth,
-                DType dtype);
+                const std::optional<Array>& grad_lse, const Sample& sample, Tile head, Tile i, int rows,
+                int depth, DType dtype);
 // delta: those.
 void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
-                    std::optional<Array> grad_lse, Array delta, int rows, int depth);
+                    std::optional<Array> grad_lse, Array delta, Options::Parameters options, int rows,
+                    int depth);
 
 // A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query
 // it has every key of the head (span reaches them all) and so adds up that gradient too: in `partial`, or in
@@ -88,31 +160,38 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
                    std::optional<Array> grad_out, Array top, Array weight, Array delta,
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
-                   Tile group, Tile span, int rows, int cols, int depth, DType operand);
+                   Tile group, Options::Parameters options, Tile span, int rows, int cols, int depth,
+                   DType operand);
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
-                    Tile scale, Tile offset, Tile group, int rows, int cols, int depth, DType operand);
+                    Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
+                    int depth, DType operand);
 
 // The same by tensor cores. First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta
-// the sum of backward_delta times -scale; both arrays reach over the whole of the last tile.
+// the sum of backward_delta times -scale; both arrays, [batch, heads, rows], reach over the whole of the last
+// tile.
 void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
                    std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
-                   Tile scale, int rows, int depth);
+                   Tile scale, Options::Parameters options, int rows, int depth);
 // A block has a tile of keys. With sums, float32 zeros [batch, heads, row tiles, rows * depth], it adds its
 // part of the gradient of query there, in no fixed order; they are rounded afterwards.
 void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
                      std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
                      std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
-                     Tile group, int rows, int cols, int depth);
-void backward_rounded(Array sums, Array grad_query, int rows, int depth);
+                     Tile group, Options::Parameters options, int rows, int cols, int depth);
+void backward_rounded(Array sums, Array grad_query, Options::Parameters options, int rows, int depth);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,
-                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group, int rows,
-                   int cols, int depth, DType operand);
+                   Array weight, Array delta, Array grad_bias, Tile scale, Tile offset, Tile group,
+                   Options::Parameters options, int rows, int cols, int depth, DType operand);
 
-// The same where the bias is one number a row: a row's gradients of scores add up to that of its lse.
+// The same where the bias is one number a row and there are no sinks: a row's gradients of scores add up to
+// that of its lse.
 void backward_row_bias(std::optional<Array> grad_lse, Array weight, Array grad_bias, int rows);
+
+// The sinks' gradient; a block has a head.
+void backward_sinks(Array sinks, Array top, Array weight, Array delta, Array grad_sinks, int rows);
 
 }  // namespace tile::attention

@@ -1,51 +1,154 @@
-// Scores of a tile of queries and keys, and their masks.
+// Scores of a tile of queries and keys, and which of them are seen.
 #include <limits>
 
 #include "kernels.h"
 
 namespace tile::attention {
 
-Scores::Scores(Array query, Array key, const std::optional<Array>& bias, Tile batch, Tile head, Tile group,
-               Tile scale, Tile offset, int rows, int cols, int depth, DType operand)
-    : query_(query[{batch, head}].tiled_view({rows, depth})),
-      key_(key[{batch, head / group}].tiled_view({cols, depth})),
-      scale_(scale.astype(sum_dtype(query.dtype()))),
-      seen_{offset, key.dim(2), rows, cols},
-      operand_(operand) {
-  if (bias) (bias->dtype() == boolean ? seen_.mask : bias_) = (*bias)[{batch, head}].tiled_view({rows, cols});
-}
-
 double least_number(DType dtype) {
   return dtype == f64 ? std::numeric_limits<double>::lowest() : std::numeric_limits<float>::lowest();
 }
 
+Options::Options(const Parameters& all)
+    : OptionsOf(std::apply([](const auto&... each) { return OptionsOf{each...}; }, all)) {}
+
+namespace {
+
+Tile scalar_of(const Array& array, const Operand& index) {
+  return array.tiled_view({1}).load({index}).reshape(Shape{});
+}
+
+}  // namespace
+
+Sample::Sample(const std::optional<Array>& starts, const Tile& batch) : batch_(batch) {
+  if (!starts) return;
+  start = scalar_of(*starts, batch).astype(i32);
+  stop_ = scalar_of(*starts, batch + 1).astype(i32);
+}
+
+Call::Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
+           const Tile& group, int rows, int cols, const Options& options)
+    : query(query),
+      key(key),
+      batch(batch),
+      scale(scale.astype(sum_dtype(query.dtype()))),
+      offset(offset),
+      group(group),
+      rows(rows),
+      cols(cols),
+      options(options),
+      queries(options.query_starts, batch),
+      keys(options.key_starts, batch) {
+  if (!options.from_last) return;
+  const Tile more = key_count() - queries.of(query, 0).dim(0);
+  this->offset += more;
+  for (std::optional<Tile>* each : {&this->options.first, &this->options.diagonal})
+    if (*each) **each += more;
+}
+
+Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
+  Tile low = max(j * cols - offset, 0) / rows;
+  if (!options.first) return range(low, row_tiles);
+  return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
+}
+
+ScoreRule::ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool turned)
+    : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), turned_(turned) {
+  if (bias) {
+    Array own = call.keys.of(*bias, head);
+    (bias->dtype() == boolean ? mask_ : bias_) = turned
+                                                     ? own.permute({1, 0}).tiled_view({call.cols, call.rows})
+                                                     : own.tiled_view({call.rows, call.cols});
+  }
+  if (call.options.slopes)
+    slope_ = scalar_of((*call.options.slopes)[{call.batch}], head).astype(scale.dtype());
+  if (call.options.softcap) cap_ = call.options.softcap->astype(scale.dtype());
+}
+
+Tile ScoreRule::row(const Tile& i) const {
+  return i * call_.rows + arange(call_.rows).reshape(turned_ ? Shape{1, call_.rows} : Shape{call_.rows, 1});
+}
+Tile ScoreRule::col(const Tile& j) const {
+  return j * call_.cols + arange(call_.cols).reshape(turned_ ? Shape{call_.cols, 1} : Shape{1, call_.cols});
+}
+
+Tile ScoreRule::only(Tile values, double hidden, const Tile& i, const Tile& j) const {
+  if (mask_) values = where(load(*mask_, i, j), values, hidden);
+  Tile r = row(i), c = col(j), seen = (c < key_count_) & (c <= r + call_.offset);
+  if (call_.options.first) seen = seen & (c >= r + *call_.options.first);
+  return where(seen, values, hidden);
+}
+
+Tile ScoreRule::score(const Tile& product, const Tile& i, const Tile& j, std::optional<Tile>* slope) const {
+  Tile score;
+  if (cap_) {
+    Tile t = tanh(product * (scale / *cap_));
+    if (slope) *slope = 1 - t * t;
+    score = t * *cap_;
+    if (bias_) score += load(*bias_, i, j).astype(scale.dtype());
+  } else {
+    score = bias_ ? fma(product, scale, load(*bias_, i, j).astype(scale.dtype())) : product * scale;
+  }
+  if (slope_)
+    score = fma(abs(row(i) + *call_.options.diagonal - col(j)).astype(scale.dtype()), -*slope_, score);
+  return score;
+}
+
+std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
+  const Options& options = call_.options;
+  if (!options.dropout) return std::nullopt;
+  // A score's number: its place among all scores, whatever the tiles.
+  const auto wide = [](const Tile& t) { return t.astype(i64); };
+  Tile r = row(i), c = col(j), outer = head_;
+  if (call_.queries.start)
+    r += *call_.queries.start, c += *call_.keys.start;
+  else
+    outer += call_.batch * call_.query.dim(1);
+  Tile number = (wide(outer) * wide(call_.query.dim(2)) + wide(r)) * wide(call_.key.dim(2)) + wide(c);
+  Tile key = scalar_of(*options.seed, 0), stream = scalar_of(*options.seed, 1);
+  return uniform(number.shape(), key, number, f32, stream) >= options.dropout->astype(f32);
+}
+Tile ScoreRule::only_kept(const Tile& values, const std::optional<Tile>& kept) const {
+  if (!kept) return values;
+  return where(*kept, values * (1 / (1 - call_.options.dropout->astype(values.dtype()))), 0);
+}
+
+Scores::Scores(const Call& call, const Array& query, const Array& key, const std::optional<Array>& bias,
+               const Tile& head, int depth, DType operand)
+    : rule(call, head, bias, false),
+      call_(call),
+      query_(call.queries.of(query, head).tiled_view({call.rows, depth})),
+      key_(call.keys.of(key, head / call.group).tiled_view({call.cols, depth})),
+      operand_(operand) {}
+
 Tile Scores::greatest(Tile product, Tile i, Tile j, bool negative) const {
   const double least = least_number(product.dtype());
-  // Without numbers to add, a product a row is scaled, not one a score.
-  if (!bias_)
-    return (negative ? seen_.only(product, -least, i, j).min(1, true)
-                     : seen_.only(product, least, i, j).max(1, true)) *
-           scale_;
-  return seen_.only(fma(product, scale_, added(i, j)), least, i, j).max(1, true);
+  // Without anything to add, a product a row is scaled, not one a score.
+  if (rule.plain())
+    return (negative ? rule.only(product, -least, i, j).min(1, true)
+                     : rule.only(product, least, i, j).max(1, true)) *
+           rule.scale;
+  return rule.only(rule.score(product, i, j), least, i, j).max(1, true);
 }
 
 Tile Scores::exponential(Tile x) const { return to_base_2() ? exp2(x * log2_e) : exp(x); }
 
-Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j) const {
+Tile Scores::exponentials(Tile product, Tile top, Tile i, Tile j, std::optional<Tile>* slope) const {
   // The scores have the product's rounding alone where a fused multiply-add takes off `top`. Masked after
   // exp, which is slow where its results are too small.
-  if (!bias_ && to_base_2()) return seen_.only(exp2(fma(product, scale_ * log2_e, top * -log2_e)), 0.0, i, j);
-  Tile s = bias_ ? fma(product, scale_, added(i, j)) - top : fma(product, scale_, -top);
-  return seen_.only(exp(s), 0.0, i, j);
+  if (rule.plain() && to_base_2())
+    return rule.only(exp2(fma(product, rule.scale * log2_e, top * -log2_e)), 0.0, i, j);
+  Tile s = rule.plain() ? fma(product, rule.scale, -top) : rule.score(product, i, j, slope) - top;
+  return rule.only(exp(s), 0.0, i, j);
 }
 
-Tile Scores::added(Tile i, Tile j) const { return bias_->load({i, j}).astype(scale_.dtype()); }
-
-Tile Seen::only(Tile values, double hidden, Tile i, Tile j) const {
-  if (mask) values = where(turned ? mask->load({j, i}) : mask->load({i, j}), values, hidden);
-  Tile row = i * rows + arange(rows).reshape(turned ? Shape{1, rows} : Shape{rows, 1}),
-       col = j * cols + arange(cols).reshape(turned ? Shape{cols, 1} : Shape{1, cols});
-  return where((col < keys) & (col <= row + offset), values, hidden);
+Range Scores::visible_keys(Tile i) const {
+  Tile keys = call_.key_count();
+  Tile high = cdiv(min(max((i + 1) * call_.rows + call_.offset, 0), keys), call_.cols);
+  // Of packed samples the grid has the longest's tiles.
+  if (call_.queries.start) high = where(i < query_.num_tiles(0), high, 0);
+  if (!call_.options.first) return range(high);
+  return range(min(max(i * call_.rows + *call_.options.first, 0) / call_.cols, high), high);
 }
 
 }  // namespace tile::attention

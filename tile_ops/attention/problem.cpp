@@ -1,0 +1,232 @@
+// Which kernels run for a call of attention, and on what tiles.
+#include <cmath>
+
+#include "problem.h"
+
+namespace tile::attention {
+namespace {
+
+Kernel forward_kernel("attention_forward", forward);
+Kernel delta_kernel("attention_backward_delta", backward_delta);
+Kernel keys_kernel("attention_backward_keys", backward_keys);
+Kernel query_kernel("attention_backward_query", backward_query);
+Kernel rows_kernel("attention_backward_rows", backward_rows);
+Kernel turned_kernel("attention_backward_turned", backward_turned);
+Kernel rounded_kernel("attention_backward_rounded", backward_rounded);
+Kernel bias_kernel("attention_backward_bias", backward_bias);
+Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
+Kernel sinks_kernel("attention_backward_sinks", backward_sinks);
+
+// Queries, keys and head dim of a tile. Few values, because each is another kernel; 64 is a bucket of its
+// own, because tiles without padding are faster.
+struct TileSize {
+  int rows, cols, depth;
+};
+bool is_small(const Tensor& tensor) {
+  return tensor.scalar_type() == at::kHalf || tensor.scalar_type() == at::kBFloat16;
+}
+// Tensor cores multiply heads of the usual sizes without padding.
+int gpu_depth(const Tensor& query, int64_t depth) {
+  if (!is_small(query)) return depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  for (int usual : {64, 80, 96, 128, 192})
+    if (depth <= usual) return usual;
+  return 256;
+}
+// On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
+TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
+  const int extent = gpu_depth(query, depth);
+  const bool small = is_small(query);
+  if (query.scalar_type() == at::kDouble) {
+    const int64_t needed = 12 * 32 * extent * 8;  // what 32 rows took at most, of several products
+    const int side = most_shared_bytes(to_array_argument(query)) < needed ? 16 : 32;
+    return {side, side, extent};
+  }
+  if (extent > 128) return {32, 32, extent};
+  // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
+  if (small && forward) return {128, extent > 64 && bias ? 32 : 64, extent};
+  return {64, small && extent > 64 ? 32 : 64, extent};
+}
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool bias) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, bias);
+  return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
+}
+// On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
+DType operand_dtype(const Tensor& query) {
+  const DType dtype = to_dtype(query.scalar_type());
+  return query.is_cpu() ? sum_dtype(dtype) : dtype;
+}
+// With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two
+// of seven products. A fixed number: results do not depend on the machine.
+constexpr int64_t enough_heads = 8;
+
+// What the kernels are told about a call.
+struct Problem {
+  Problem(const Tensor& query, const Tensor& key, const Tensor& value, const Request& request,
+          const Packed* packed)
+      : batch(packed ? packed->query_starts.size(0) - 1 : query.size(0)),
+        heads(query.size(1)),
+        rows(packed ? packed->rows : query.size(2)),
+        key_heads(key.size(1)),
+        keys(packed ? packed->keys : key.size(2)),
+        depth(std::max(query.size(3), value.size(3))),
+        group(static_cast<int>(heads / std::max<int64_t>(key_heads, 1))),
+        scale(request.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))))) {
+    const bool from_last = request.causal_align == "bottom_right";
+    // Of packed samples a kernel adds the sample's own to this.
+    const int64_t diagonal = from_last && !packed ? keys - rows : 0;
+    const int64_t before = request.window[0];
+    int64_t after = request.window[1];
+    if (request.is_causal) after = 0;
+    // Farther than any key: lengths are far below it, and sums of the two are int32.
+    constexpr int64_t all = 1 << 29;
+    offset = static_cast<int>(after >= 0 ? diagonal + std::min(after, all) : packed ? all : keys);
+    if (before >= 0) options.first = static_cast<int>(diagonal - std::min(before, all));
+    if (request.softcap != 0) options.softcap = request.softcap;
+    if (request.alibi_slopes) {
+      options.slopes = request.alibi_slopes->expand({batch, heads});
+      options.diagonal = static_cast<int>(diagonal);
+    }
+    if (request.dropout_p != 0) options.seed = request.seed, options.dropout = request.dropout_p;
+    options.sinks = request.sinks;
+    if (!packed) return;
+    options.query_starts = packed->query_starts;
+    options.key_starts = packed->key_starts;
+    options.from_last = from_last && (after >= 0 || before >= 0 || request.alibi_slopes);
+  }
+  int64_t batch, heads, rows, key_heads, keys, depth;
+  int group, offset = 0;
+  double scale;
+  OptionsOf<Tensor, int, double> options;
+};
+
+// [batch, heads, query, key] with stride 0 where it is broadcast.
+OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
+  if (!bias) return std::nullopt;
+  return bias->expand({p.batch, p.heads, p.rows, p.keys});
+}
+Tensor four_dimensions(Tensor bias) {
+  while (bias.dim() < 4) bias = bias.unsqueeze(0);
+  return bias;
+}
+OptionalTensor if_any(const OptionalTensor& tensor) {
+  return tensor && tensor->numel() ? tensor : std::nullopt;
+}
+OptionalTensor if_defined(const Tensor& tensor) {
+  return tensor.defined() ? OptionalTensor(tensor) : std::nullopt;
+}
+
+// Rows of whole 16 bytes: these are copied to shared memory past the registers.
+bool in_chunks(const Tensor& x) {
+  constexpr int chunk = 8;
+  return x.stride(3) == 1 && x.size(3) % chunk == 0 && x.stride(0) % chunk == 0 && x.stride(1) % chunk == 0 &&
+         x.stride(2) % chunk == 0;
+}
+// One pass over large tiles. Of a deep head, what is not in chunks would fill registers: the smaller tiles of
+// two passes are left for it.
+bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& grad_out,
+                  const Problem& p) {
+  if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
+  // Its sums are as long as the longest of packed samples.
+  if (p.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
+  return p.depth <= 64 ||
+         (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
+}
+// 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
+TileSize turned_tile_size(const Tensor& query, const Problem& p) {
+  if (p.depth <= 64) return {32, 128, 64};
+  constexpr int needed = 160 * 1024;  // tiles of key and value, two of scores, two each of query and grad_out
+  const int depth = gpu_depth(query, p.depth);
+  return most_shared_bytes(to_array_argument(query)) >= needed ? TileSize{64, 128, depth}
+                                                               : TileSize{32, 64, depth};
+}
+
+// The gradients of key and value, and that of query where it may be added up in no fixed order; returns
+// whether it was.
+bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const TileSize tile = turned_tile_size(call.query, p);
+  const bool adds = call.grad_query.defined() && !wants_fixed_order();
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const OptionalTensor sums =
+      adds ? OptionalTensor(
+                 at::empty({p.batch, p.heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_())
+           : std::nullopt;
+  const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, call.top.options()),
+               delta = result_like(shift);
+  if (shift.numel())
+    rows_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
+                       call.grad_lse, call.top, call.weight, shift, delta, p.scale, p.options.all(),
+                       tile.rows, tile.depth);
+  if (key_tiles)
+    turned_kernel.launch({key_tiles, p.key_heads, p.batch}, call.query, call.key, call.value, bias,
+                         call.grad_out, shift, delta, if_defined(call.grad_key), if_defined(call.grad_value),
+                         sums, p.scale, p.offset, p.group, p.options.all(), tile.rows, tile.cols, tile.depth);
+  if (adds && shift.numel())
+    rounded_kernel.launch({row_tiles, p.heads, p.batch}, *sums, call.grad_query, p.options.all(), tile.rows,
+                          tile.depth);
+  return adds;
+}
+
+}  // namespace
+
+void run_forward(const Forward& call, const Request& request, const Packed* packed) {
+  const Problem p(call.query, call.key, call.value, request, packed);
+  const Tensor &query = call.query, &lse = call.lse;
+  if (lse.numel() == 0) return;
+  const TileSize tile = tile_size(query, p.depth, 64, true, call.bias.has_value());
+  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, call.key, call.value,
+                        whole_bias(call.bias, p), call.out, lse,
+                        call.top ? *call.top : at::empty(lse.sizes(), lse.options()),
+                        call.weight ? *call.weight : at::empty(lse.sizes(), lse.options()),
+                        if_any(call.residual), p.scale, p.offset, p.group, p.options.all(), tile.rows,
+                        tile.cols, tile.depth, operand_dtype(query), p.scale < 0);
+}
+
+void run_backward(const Backward& call, const Request& request, const Packed* packed) {
+  const Tensor &query = call.query, &key = call.key, &value = call.value, &top = call.top;
+  const Problem p(query, key, value, request, packed);
+  const OptionalTensor scores_bias = whole_bias(call.bias, p);
+  const bool for_keys = call.grad_key.defined() || call.grad_value.defined();
+  const bool one_pass =
+      for_keys && call.grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
+  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, call.bias.has_value());
+  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
+  const bool turned = for_keys && takes_turned(query, key, value, call.grad_out, p);
+  const bool for_query =
+      !(turned && run_turned(call, scores_bias, p)) && call.grad_query.defined() && !one_pass;
+  const Tensor delta = at::empty(top.sizes(), top.options());
+  if (delta.numel() && (!turned || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
+    delta_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
+                        call.grad_lse, delta, p.options.all(), tile.rows, 256);
+
+  if (for_keys && !turned && p.batch * p.key_heads > 0) {
+    OptionalTensor sums, result;
+    if (one_pass) result = call.grad_query;
+    if (one_pass && query.scalar_type() != top.scalar_type()) sums = at::empty(query.sizes(), top.options());
+    const int64_t span = one_pass ? key_tiles : 1;
+    if (const int64_t blocks = one_pass ? 1 : key_tiles)
+      keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, call.grad_out, top,
+                         call.weight, delta, if_defined(call.grad_key), if_defined(call.grad_value), result,
+                         sums, p.scale, p.offset, p.group, p.options.all(), static_cast<int>(span), tile.rows,
+                         tile.cols, tile.depth, operand_dtype(query));
+  }
+  if (for_query && delta.numel())
+    query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, call.grad_out, top,
+                        call.weight, delta, call.grad_query, p.scale, p.offset, p.group, p.options.all(),
+                        tile.rows, tile.cols, tile.depth, operand_dtype(query));
+  if (call.grad_bias.defined() && call.grad_bias.numel()) {
+    const Tensor sums = four_dimensions(call.grad_bias);
+    const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
+    if (bias_cols == 1 && p.keys != 1 && !p.options.sinks)
+      row_bias_kernel.launch({bias_tiles, sums.size(1), sums.size(0)}, call.grad_lse, call.weight, sums,
+                             tile.rows);
+    else
+      bias_kernel.launch({bias_tiles * ceil_div(bias_cols, tile.cols), sums.size(1), sums.size(0)}, query,
+                         key, value, *scores_bias, call.grad_out, top, call.weight, delta, sums, p.scale,
+                         p.offset, p.group, p.options.all(), tile.rows, tile.cols, tile.depth,
+                         operand_dtype(query));
+  }
+  if (call.grad_sinks.defined() && p.heads)
+    sinks_kernel.launch({p.heads}, *request.sinks, top, call.weight, delta, call.grad_sinks, 1024);
+}
+
+}  // namespace tile::attention

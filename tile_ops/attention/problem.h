@@ -1,0 +1,69 @@
+// A call of attention: what is asked for, what is accepted, and the launches of its kernels. Queries, keys
+// and values are [batch, heads, length, head dim], or packed.
+#pragma once
+#include "kernels.h"
+#include "tile/op.h"
+
+namespace tile::attention {
+
+using at::Tensor;
+using OptionalTensor = std::optional<Tensor>;
+
+// The options of a call as they are given.
+struct Request {
+  bool is_causal;
+  const std::string& causal_align;
+  std::optional<double> scale;
+  at::IntArrayRef window;  // keys before and after a query's own place; -1: all
+  double softcap;          // 0: none
+  const OptionalTensor& alibi_slopes;
+  const OptionalTensor& sinks;
+  double dropout_p;
+  const OptionalTensor& seed;
+};
+
+// Samples of their own lengths, one behind the other: where each begins, [samples + 1], and how long the
+// longest are.
+struct Packed {
+  const Tensor &query_starts, &key_starts;
+  int64_t rows, keys;
+};
+
+// ValueError, TypeError or NotImplementedError where a call is not accepted. batch: the number of samples.
+void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const char* shape);
+void check_dtypes(const Tensor& query, const Tensor& key, const Tensor& value);
+void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias);
+void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads);
+void check_depth(const c10::SymInt& depth);
+void check_gradient(const OptionalTensor& grad, const Tensor& of, const char* name);
+void check_request(const Request& request, const c10::SymInt& batch, const c10::SymInt& heads,
+                   at::ScalarType dtype);
+
+// Dense, its dimensions in memory as those of `like` are.
+Tensor empty_in_order(const Tensor& like, const std::vector<c10::SymInt>& sizes);
+inline Tensor empty_in_order(const Tensor& like) { return empty_in_order(like, like.sym_sizes().vec()); }
+inline at::TensorOptions sum_options(const Tensor& query) {
+  return query.options().dtype(query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
+}
+
+// Packed tensors are [1, heads, all, head dim] here. Saved results that nobody asked for are written all the
+// same, so that there is one kernel; but not the large one.
+struct Forward {
+  const Tensor &query, &key, &value;
+  const OptionalTensor& bias;
+  const Tensor &out, &lse;
+  const OptionalTensor &top, &weight, &residual;
+};
+void run_forward(const Forward& call, const Request& request, const Packed* packed = nullptr);
+
+// Gradients that are not defined are not wanted.
+struct Backward {
+  const OptionalTensor &grad_out, &grad_lse;
+  const Tensor &query, &key, &value;
+  const OptionalTensor& bias;
+  const Tensor &out, &top, &weight, &residual;
+  const Tensor &grad_query, &grad_key, &grad_value, &grad_bias, &grad_sinks;
+};
+void run_backward(const Backward& call, const Request& request, const Packed* packed = nullptr);
+
+}  // namespace tile::attention
