@@ -9,6 +9,15 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
              bool negative) {
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
   Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  if (call.queries.start) {
+    const auto fits = [](const Sample& sample, const Tile& all, const char* what) {
+      assert_((*sample.start >= 0) & (*sample.stop >= *sample.start) & (*sample.stop <= all), what);
+    };
+    fits(call.queries, query.dim(2), "cu_seqlens_q rises from 0 to the rows of query");
+    fits(call.keys, key.dim(2), "cu_seqlens_k rises from 0 to the rows of key");
+    assert_(*call.queries.stop - *call.queries.start <= num_blocks(0) * rows,
+            "no sequence is longer than max_seqlen_q");
+  }
   Scores scores(call, query, key, bias, head, depth, operand);
   View values = call.keys.of(value, head / group).tiled_view({cols, depth});
   DType dtype = sum_dtype(query.dtype());

@@ -48,13 +48,12 @@ class Sample {
  public:
   Sample(const std::optional<Array>& starts, const Tile& batch);
   Array of(const Array& array, const Operand& head) const {
-    return start ? array[{0, head}].slice(0, *start, *stop_) : array[{batch_, head}];
+    return start ? array[{0, head}].slice(0, *start, *stop) : array[{batch_, head}];
   }
-  std::optional<Tile> start;  // in packed arrays
+  std::optional<Tile> start, stop;  // in packed arrays
 
  private:
   Tile batch_;
-  std::optional<Tile> stop_;
 };
 
 // What the kernels of a call are told; offsets are the sample's own.
@@ -67,7 +66,7 @@ struct Call {
   Options options;
   Sample queries, keys;
 
-  Tile key_count() const { return keys.of(key, 0).dim(0); }
+  Tile key_count() const { return keys.start ? keys.of(key, 0).dim(0) : key.dim(2); }
   // The query tiles that see something of key tile j.
   Range seeing_rows(const Tile& j, const Tile& row_tiles) const;
 };

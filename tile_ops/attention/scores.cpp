@@ -23,7 +23,7 @@ Tile scalar_of(const Array& array, const Operand& index) {
 Sample::Sample(const std::optional<Array>& starts, const Tile& batch) : batch_(batch) {
   if (!starts) return;
   start = scalar_of(*starts, batch).astype(i32);
-  stop_ = scalar_of(*starts, batch + 1).astype(i32);
+  stop = scalar_of(*starts, batch + 1).astype(i32);
 }
 
 Call::Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
