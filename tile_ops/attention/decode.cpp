@@ -1,0 +1,170 @@
+// Attention for generating text: a few queries of each sequence over its cache of keys and values.
+#include "decode_kernels.h"
+
+#include <cmath>
+
+#include "problem.h"
+
+namespace tile::attention {
+namespace {
+
+Kernel decode_kernel("attention_decode", decode);
+Kernel combine_kernel("attention_decode_combine", decode_combine);
+
+void check_decode(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
+                  const OptionalTensor& table, const Request& request) {
+  const char* shape = table ? "[pages, heads, page size, head_dim]" : "[batch, heads, length, head_dim]";
+  check_tensor(query, "query", 4, "[batch, heads, length, head_dim]");
+  check_tensor(key, "key_cache", 4, shape);
+  check_tensor(value, "value_cache", 4, shape);
+  check_dtypes(query, key, value);
+  if (!key.sym_sizes().slice(0, 3).equals(value.sym_sizes().slice(0, 3)))
+    fail(ErrorKind::value, "'key_cache' is ", key.sym_sizes(), " but 'value_cache' ", value.sym_sizes(),
+         "; only their head_dim may differ");
+  if (query.sym_size(3) != key.sym_size(3))
+    fail(ErrorKind::value, "'query' is ", query.sym_sizes(), " but 'key_cache' ", key.sym_sizes(),
+         "; their head_dim must be equal");
+  const c10::SymInt batch = query.sym_size(0);
+  check_heads(query.sym_size(1), key.sym_size(1));
+  check_depth(query.sym_size(3));
+  check_depth(value.sym_size(3));
+  const auto check_integers = [](const Tensor& tensor, const char* name) {
+    if (tensor.scalar_type() != at::kInt && tensor.scalar_type() != at::kLong)
+      fail(ErrorKind::type, "'", name, "' is ", c10::toString(tensor.scalar_type()),
+           "; convert it to Int or Long");
+  };
+  check_integers(lengths, "lengths");
+  if (lengths.dim() != 1 || lengths.sym_size(0) != batch)
+    fail(ErrorKind::value, "'lengths' has shape ", lengths.sym_sizes(), "; it must be [", batch,
+         "], the keys of each sequence");
+  if (table) {
+    check_integers(*table, "block_table");
+    if (table->dim() != 2 || table->sym_size(0) != batch)
+      fail(ErrorKind::value, "'block_table' has shape ", table->sym_sizes(), "; it must be [", batch,
+           ", pages of a sequence]");
+    if (key.sym_size(2) % 16 != 0)
+      fail(ErrorKind::unsupported, "a page of 'key_cache' has ", key.sym_size(2),
+           " keys; it must be a multiple of 16");
+  } else if (key.sym_size(0) != batch) {
+    fail(ErrorKind::value, "'query' is ", query.sym_sizes(), " but 'key_cache' ", key.sym_sizes(),
+         "; their batch must be equal, or give a block_table");
+  }
+  check_request(request, batch, query.sym_size(1), query.scalar_type());
+}
+
+// On the CPU the values are at hand; a GPU's kernel asserts that they fit.
+template <class T>
+void check_values(const Tensor& lengths, int64_t most) {
+  const auto at = lengths.accessor<T, 1>();
+  for (int64_t b = 0; b < lengths.size(0); ++b)
+    if (at[b] < 0 || at[b] > most)
+      fail(ErrorKind::value, "lengths[", b, "] is ", at[b], ", but the cache holds ", most,
+           " keys of a sequence");
+}
+
+// [batch, key heads, group * queries, head dim], if the strides allow.
+std::optional<ArrayArgument> joined(const Tensor& query, int64_t key_heads) {
+  const int64_t group = query.size(1) / key_heads, queries = query.size(2);
+  if (group > 1 && queries > 1 && query.stride(1) != queries * query.stride(2)) return std::nullopt;
+  ArrayArgument array = to_array_argument(query);
+  array.sizes[1] = key_heads;
+  array.sizes[2] = group * queries;
+  array.strides[1] = group * query.stride(1);
+  array.strides[2] = queries > 1 ? query.stride(2) : query.stride(1);
+  return array;
+}
+
+struct DecodeTile {
+  int rows, cols, depth;
+};
+DecodeTile decode_tile(const Tensor& query, int64_t rows, int64_t depth, int64_t page) {
+  const bool wide = query.scalar_type() == at::kDouble;
+  const int extent = depth <= 64 ? 64 : depth <= 128 ? 128 : 256;
+  int cols = query.is_cpu() ? 128 : wide || extent > 128 ? 32 : 64;
+  while (page % cols != 0) cols /= 2;
+  return {rows <= 16 ? 16 : wide && extent > 128 ? 16 : 32, cols, extent};
+}
+// Blocks that share a head's keys: enough for every multiprocessor, but with some tiles each.
+int64_t splits(const Tensor& query, int64_t blocks, int64_t key_tiles) {
+  const int64_t wanted = query.is_cpu() ? 16 : 528, least_tiles = query.is_cpu() ? 2 : 4;
+  return std::clamp<int64_t>(ceil_div(wanted, std::max<int64_t>(blocks, 1)), 1,
+                             std::max<int64_t>(1, key_tiles / least_tiles));
+}
+
+void run_decode(const Tensor& given, const Tensor& key, const Tensor& value, const Tensor& lengths,
+                const OptionalTensor& table, const Request& request, const Tensor& out, const Tensor& lse) {
+  const int64_t batch = given.size(0), heads = given.size(1), queries = given.size(2), page = key.size(2),
+                key_heads = key.size(1), most = table ? table->size(1) * page : page;
+  if (lengths.is_cpu())
+    lengths.scalar_type() == at::kInt ? check_values<int>(lengths, most)
+                                      : check_values<int64_t>(lengths, most);
+  if (lse.numel() == 0) return;
+  const Tensor query = joined(given, key_heads) ? given : given.contiguous();
+  const bool direct = joined(out, key_heads).has_value();
+  const Tensor result = direct ? out : at::empty(out.sizes(), out.options());
+  const int64_t rows = heads / key_heads * queries, depth = std::max(query.size(3), value.size(3));
+  const DecodeTile tile = decode_tile(query, rows, depth, table ? page : 0);
+  const int64_t row_tiles = ceil_div(rows, tile.rows),
+                parts = splits(query, row_tiles * key_heads * batch, ceil_div(most, tile.cols));
+
+  DecodeOptionsOf<Tensor, int, double> options;
+  if (table) options.table = table, options.page_tiles = static_cast<int>(page / tile.cols);
+  if (request.window[0] >= 0)
+    options.before = static_cast<int>(std::min<int64_t>(request.window[0], 1 << 29));
+  if (request.softcap != 0) options.softcap = request.softcap;
+  if (request.alibi_slopes) options.slopes = request.alibi_slopes->expand({batch, heads});
+  options.sinks = request.sinks;
+
+  OptionalTensor sums, tops, totals;
+  if (parts > 1) {
+    sums = at::empty({parts, batch, key_heads, rows, value.size(3)}, lse.options());
+    tops = at::empty({parts, batch, key_heads, rows}, lse.options());
+    totals = result_like(*tops);
+  }
+  const ArrayArgument outputs = *joined(result, key_heads);
+  const Tensor logs = lse.view({batch, key_heads, rows});
+  const DType dtype = to_dtype(query.scalar_type());
+  decode_kernel.launch({parts, row_tiles * key_heads, batch}, *joined(query, key_heads), key, value, lengths,
+                       outputs, logs, sums, tops, totals,
+                       request.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))),
+                       static_cast<int>(queries), options.all(), tile.rows, tile.cols, tile.depth,
+                       query.is_cpu() ? sum_dtype(dtype) : dtype);
+  if (parts > 1)
+    combine_kernel.launch({row_tiles, key_heads, batch}, *sums, *tops, *totals, request.sinks, outputs, logs,
+                          static_cast<int>(queries), tile.rows, tile.depth);
+  if (!direct) out.copy_(result);
+}
+
+const std::string bottom_right = "bottom_right";
+Request request_of(std::optional<double> scale, at::IntArrayRef window, double softcap,
+                   const OptionalTensor& alibi_slopes, const OptionalTensor& sinks) {
+  static const OptionalTensor no_seed;
+  return {true, bottom_right, scale, window, softcap, alibi_slopes, sinks, 0, no_seed};
+}
+
+const auto attention_decode =
+    op("tile::attention_decode(Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, *, "
+       "Tensor? "
+       "block_table=None, float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? "
+       "alibi_slopes=None, Tensor? sinks=None) -> (Tensor out, Tensor lse)")
+        .outputs([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
+                    const OptionalTensor& table, std::optional<double> scale, at::IntArrayRef window,
+                    double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks) {
+          check_decode(query, key, value, lengths, table,
+                       request_of(scale, window, softcap, alibi_slopes, sinks));
+          std::vector<c10::SymInt> sizes = query.sym_sizes().vec();
+          Tensor lse = at::empty_symint(c10::SymIntArrayRef(sizes.data(), 3), sum_options(query));
+          sizes[3] = value.sym_size(3);
+          return std::tuple(empty_in_order(query, sizes), std::move(lse));
+        })
+        .run([](const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& lengths,
+                const OptionalTensor& table, std::optional<double> scale, at::IntArrayRef window,
+                double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks, Tensor& out,
+                Tensor& lse) {
+          run_decode(query, key, value, lengths, table,
+                     request_of(scale, window, softcap, alibi_slopes, sinks), out, lse);
+        })
+        .autocast("lower");
+
+}  // namespace
+}  // namespace tile::attention

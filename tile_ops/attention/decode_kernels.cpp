@@ -1,0 +1,115 @@
+#include "decode_kernels.h"
+
+namespace tile::attention {
+namespace {
+
+// A softmax so far: sum and total are relative to exp(top), [rows, 1].
+struct Running {
+  Tile top, total, sum;
+};
+Running nothing_yet(int rows, int depth, DType dtype) {
+  return {full({rows, 1}, least_number(dtype), dtype), zeros({rows, 1}, dtype), zeros({rows, depth}, dtype)};
+}
+
+// The result, with the score of a sink where there are any; `head` [rows, 1].
+void finish(Running r, const std::optional<Array>& sinks, const Tile& head, const View& out, const View& lse,
+            const Tile& i) {
+  const DType dtype = r.top.dtype();
+  if (sinks) {
+    Tile sink = gather(*sinks, {head}).astype(dtype);
+    Tile top = max(r.top, sink), shrink = exp(r.top - top);
+    r = {top, r.total * shrink + exp(sink - top), r.sum * shrink};
+  }
+  // Nothing was added. Scores beyond all numbers also add nothing, but have no softmax.
+  Tile empty = (r.total == 0.0) & (r.top < inf);
+  out.store({i, 0}, where(empty, 0.0, r.sum / r.total));
+  lse.store({i}, where(empty, -inf, r.top + log(r.total)).reshape({r.top.shape(0)}));
+}
+
+}  // namespace
+
+void decode(Array query, Array key, Array value, Array lengths, Array out, Array lse,
+            std::optional<Array> parts, std::optional<Array> tops, std::optional<Array> totals, Tile scale,
+            Tile queries, DecodeOptions::Parameters all, int rows, int cols, int depth, DType operand) {
+  const DecodeOptions options(all);
+  const DType dtype = sum_dtype(query.dtype());
+  Tile split = bid(0), row_tiles = cdiv(query.dim(2), rows), key_head = bid(1) / row_tiles,
+       i = bid(1) % row_tiles, batch = bid(2), factor = scale.astype(dtype);
+  Tile length = lengths.tiled_view({1}).load({batch}).reshape(Shape{}).astype(i32);
+  Tile most = key.dim(2);
+  if (options.table) most = options.table->dim(1) * most;
+  assert_((length >= 0) & (length <= most), "a sequence is no longer than its cache");
+  // Row r is query r % queries of its head.
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1}), place = length - queries + row % queries,
+       head = key_head * (query.dim(2) / queries) + row / queries;
+
+  std::optional<Tile> slope, cap;
+  if (options.slopes) slope = gather((*options.slopes)[{batch}], {head}).astype(dtype);
+  if (options.softcap) cap = options.softcap->astype(dtype);
+  const auto score = [&](const Tile& product, const Tile& col) {
+    Tile s = cap ? tanh(product * (factor / *cap)) * *cap : product * factor;
+    if (slope) s = fma(abs(place - col).astype(dtype), -*slope, s);
+    return s;
+  };
+
+  Tile low = 0, high = cdiv(length, cols);
+  if (options.before) low = min(max(length - queries - *options.before, 0) / cols, high);
+  Tile share = cdiv(high - low, num_blocks(0)), first = min(low + split * share, high);
+
+  Running r = nothing_yet(rows, depth, dtype);
+  Tile q = query[{batch, key_head}].tiled_view({rows, depth}).load({i, 0}).astype(operand);
+  for (Tile j : range(first, min(first + share, high))) {
+    Tile page;
+    if (options.table) {
+      page = (*options.table)[{batch}]
+                 .tiled_view({1})
+                 .load({j / *options.page_tiles})
+                 .reshape(Shape{})
+                 .astype(i32);
+      assert_((page >= 0) & (page < key.dim(0)), "every page of the block table is in the cache");
+    }
+    const auto load = [&](const Array& cache) {
+      if (!options.table)
+        return cache[{batch, key_head}].tiled_view({cols, depth}).load({j, 0}).astype(operand);
+      return cache[{page, key_head}]
+          .tiled_view({cols, depth})
+          .load({j % *options.page_tiles, 0})
+          .astype(operand);
+    };
+    Tile k = load(key), v = load(value);
+    Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= place);
+    if (options.before) seen = seen & (col >= place - *options.before);
+    Tile s = where(seen, score(mma(q, k.t(), zeros({rows, cols}, dtype)), col), least_number(dtype));
+    Tile top = max(r.top, s.max(1, true)), shrink = exp(r.top - top), p = where(seen, exp(s - top), 0.0);
+    r = {top, r.total * shrink + p.sum(1, true), mma(p.astype(operand), v, r.sum * shrink)};
+  }
+
+  if (!parts) {
+    finish(r, options.sinks, head, out[{batch, key_head}].tiled_view({rows, depth}),
+           lse[{batch, key_head}].tiled_view({rows}), i);
+    return;
+  }
+  (*parts)[{split, batch, key_head}].tiled_view({rows, depth}).store({i, 0}, r.sum);
+  (*tops)[{split, batch, key_head}].tiled_view({rows}).store({i}, r.top.reshape({rows}));
+  (*totals)[{split, batch, key_head}].tiled_view({rows}).store({i}, r.total.reshape({rows}));
+}
+
+void decode_combine(Array parts, Array tops, Array totals, std::optional<Array> sinks, Array out, Array lse,
+                    Tile queries, int rows, int depth) {
+  Tile i = bid(0), key_head = bid(1), batch = bid(2);
+  Running r = nothing_yet(rows, depth, parts.dtype());
+  for (Tile split : range(parts.dim(0))) {
+    const auto column = [&](const Array& array) {
+      return array[{split, batch, key_head}].tiled_view({rows}).load({i}).reshape({rows, 1});
+    };
+    Tile part_top = column(tops), top = max(r.top, part_top), shrink = exp(r.top - top),
+         part = exp(part_top - top);
+    Tile sum = parts[{split, batch, key_head}].tiled_view({rows, depth}).load({i, 0});
+    r = {top, fma(column(totals), part, r.total * shrink), fma(sum, part, r.sum * shrink)};
+  }
+  Tile row = (i * rows + arange(rows)).reshape({rows, 1});
+  finish(r, sinks, key_head * (out.dim(2) / queries) + row / queries,
+         out[{batch, key_head}].tiled_view({rows, depth}), lse[{batch, key_head}].tiled_view({rows}), i);
+}
+
+}  // namespace tile::attention
