@@ -6,36 +6,68 @@ import torch
 import torch.nn.functional as F
 
 
+def distances(rows, keys, causal_align):
+    """[rows, keys]: how far behind a query's own place a key stands."""
+    offset = keys - rows if causal_align == "bottom_right" else 0
+    return torch.arange(rows).unsqueeze(1) + offset - torch.arange(keys)
+
+
 def causal_mask(rows, keys, causal_align):
     """True where a query may look: row r at the keys up to r + offset."""
-    offset = keys - rows if causal_align == "bottom_right" else 0
-    return torch.arange(keys) <= torch.arange(rows).unsqueeze(1) + offset
+    return distances(rows, keys, causal_align) >= 0
 
 
-def peer(query, key, value, *, attn_bias=None, is_causal=False, causal_align="bottom_right", scale=None):
-    """(out, lse): torch's operator, and the log of the sum of exponentials spelled out."""
+def seen(rows, keys, is_causal, causal_align, window):
+    """True where a query may look, None where it may everywhere."""
+    distance, before, after = distances(rows, keys, causal_align), window[0], 0 if is_causal else window[1]
+    if before < 0 and after < 0:
+        return None
+    return (distance <= before if before >= 0 else distance > -torch.inf) & (distance >= -after if after >= 0 else True)
+
+
+def peer(query, key, value, *, attn_bias=None, is_causal=False, causal_align="bottom_right", scale=None,
+         window=(-1, -1), softcap=0.0, alibi_slopes=None, sinks=None, kept=None):
+    """(out, lse): torch's operator where it has these options, else the softmax spelled out in query's dtype; and the
+    log of the sum of exponentials. kept: what dropout multiplies probabilities by."""
     mask = attn_bias
     if mask is not None and mask.is_floating_point():
         mask = mask.to(query.dtype)
     if mask is not None:
         mask = mask.broadcast_to(torch.broadcast_shapes(mask.shape, (query.shape[2], key.shape[2])))
-    if is_causal:
-        causal = causal_mask(query.shape[2], key.shape[2], causal_align)
+    if alibi_slopes is not None:
+        slopes = alibi_slopes.to(query.dtype).expand(query.shape[0], query.shape[1])[:, :, None, None]
+        away = -slopes * distances(query.shape[2], key.shape[2], causal_align).abs()
+        mask = away if mask is None else away.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else mask + away
+    visible = seen(query.shape[2], key.shape[2], is_causal, causal_align, window)
+    if visible is not None:
         if mask is None:
-            mask = causal
+            mask = visible
         else:
-            mask = mask & causal if mask.dtype == torch.bool else mask.masked_fill(~causal, -math.inf)
-    out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
-
-    wide = torch.float64 if query.dtype == torch.float64 else torch.float32
+            mask = mask & visible if mask.dtype == torch.bool else mask.masked_fill(~visible, -math.inf)
     group = query.shape[1] // max(key.shape[1], 1)
-    keys = key.to(wide).repeat_interleave(group, 1)
-    scores = query.to(wide) @ keys.mT * (1 / math.sqrt(query.shape[3]) if scale is None else scale)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else scores + mask.to(wide)
-    # torch's gradient of logsumexp is NaN where a row is -inf throughout.
-    empty = (scores == -math.inf).all(-1)
-    return out, scores.masked_fill(empty.unsqueeze(-1), 0).logsumexp(-1).masked_fill(empty, -math.inf)
+    factor = 1 / math.sqrt(query.shape[3]) if scale is None else scale
+
+    def scores(dtype):
+        product = query.to(dtype) @ key.to(dtype).repeat_interleave(group, 1).mT * factor
+        if softcap:
+            product = softcap * torch.tanh(product / softcap)
+        if mask is not None:
+            product = product.masked_fill(~mask, -math.inf) if mask.dtype == torch.bool else product + mask.to(dtype)
+        if sinks is not None:
+            sink = sinks.to(dtype)[None, :, None, None].expand(*product.shape[:3], 1)
+            product = torch.cat([product, sink], -1)
+        # torch's gradients are NaN where a row is -inf throughout.
+        empty = (product == -math.inf).all(-1)
+        return product.masked_fill(empty.unsqueeze(-1), 0), empty
+
+    if softcap or sinks is not None or kept is not None:
+        product, empty = scores(query.dtype)
+        weights = product.softmax(-1).masked_fill(empty.unsqueeze(-1), 0)[..., : key.shape[2]]
+        out = (weights if kept is None else weights * kept.to(weights.dtype)) @ value.repeat_interleave(group, 1)
+    else:
+        out = F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
+    product, empty = scores(torch.float64 if query.dtype == torch.float64 else torch.float32)
+    return out, product.logsumexp(-1).masked_fill(empty, -math.inf)
 
 
 def inputs(batch, heads, key_heads, rows, keys, depth, value_depth=None, dtype=torch.float32, requires_grad=True):
