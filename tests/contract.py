@@ -152,6 +152,22 @@ def two_threads(op, args, kwargs):
     in_threads(work, [()] * 2)
 
 
+def compiles_without_gradient(op, args, kwargs):
+    torch._dynamo.reset()
+    compiled = torch.compile(lambda *a, **k: op(*a, **k), fullgraph=True, dynamic=True, backend="aot_eager")
+    assert_same(outputs(compiled(*args, **kwargs)), outputs(op(*args, **kwargs)))
+
+
+def two_threads_without_gradient(op, args, kwargs):
+    expected = outputs(op(*args, **kwargs))
+
+    def work():
+        for _ in range(20):
+            assert_same(outputs(op(*args, **kwargs)), expected)
+
+    in_threads(work, [()] * 2)
+
+
 def deterministic(op, args, kwargs):
     first = gradients(op, args, kwargs)
     for _ in range(3):
