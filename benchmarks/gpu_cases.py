@@ -322,6 +322,30 @@ def attention_work(depth, causal, backward, batch=2, length=4096):
     return Work(gradient(ours, (q, k, v), g), 14 * q.numel(), flops * 5 // 2, peers, exact)
 
 
+def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128):
+    """A query a head over a cache, all sequences as long as it; its bytes are the cache's."""
+    query = random(batch, heads, 1, depth)
+    key, value = (random(batch, key_heads, length, depth) for _ in range(2))
+    lengths = torch.full((batch,), length, dtype=torch.int32, device=device)
+    given, table = (key, value), None
+    if page:
+        given = [x.unflatten(2, (-1, page)).transpose(1, 2).flatten(0, 1).contiguous() for x in given]
+        table = torch.arange(batch * length // page, dtype=torch.int32, device=device).view(batch, -1)
+
+    def plain(q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+
+    return Work(lambda: ops.attention_decode(query, *given, lengths, block_table=table)[0],
+                2 * key.numel() * key.element_size(), 4 * batch * heads * length * depth,
+                {"eager": lambda: lambda: plain(query, key, value)}, exactly(plain, (query, key, value)))
+
+
+def decode_cases():
+    for page in (0, 64):
+        name = f"attention decode, 32 sequences of 8192 keys, 32 heads, 8 of keys{', pages of 64' if page else ''}"
+        yield Case(name, functools.partial(decode_work, page), share=0.8)
+
+
 def product_cases():
     for n in (1024, 4096, 8192):
         yield Case(
@@ -340,5 +364,5 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
+    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, decode_cases, product_cases):
         yield from family()

@@ -42,6 +42,28 @@ def attention(dtype, depth, causal, grad=True):
     return ops.attention(*inputs, is_causal=causal)
 
 
+def attention_with(dtype, **options):
+    def given(value):
+        return torch.empty(value[0], dtype=value[1], device="meta") if isinstance(value, tuple) else value
+
+    inputs = (make(dtype, 2, 16, 4096, 128) for _ in range(3))
+    return ops.attention(*inputs, is_causal=True, **{name: given(value) for name, value in options.items()})
+
+
+def attention_varlen(dtype):
+    starts = torch.empty(9, dtype=torch.int32, device="meta")
+    inputs = (make(dtype, 8192, 16, 128) for _ in range(3))
+    return ops.attention_varlen(*inputs, starts, starts, 1024, 1024, is_causal=True)
+
+
+def attention_decode(dtype, page=0):
+    lengths = torch.empty(32, dtype=torch.int32, device="meta")
+    cache = (32 * 8192 // page, 8, page, 128) if page else (32, 8, 8192, 128)
+    query, key, value = (make(dtype, *shape).detach() for shape in ((32, 32, 1, 128), cache, cache))
+    table = torch.empty(32, 8192 // page, dtype=torch.int32, device="meta") if page else None
+    return ops.attention_decode(query, key, value, lengths, block_table=table)
+
+
 CALLS = {
     "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
     "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
@@ -68,6 +90,13 @@ CALLS = {
     "attention[96],without_gradient": lambda dtype: attention(dtype, 96, False, grad=False),
     "attention[128]": lambda dtype: attention(dtype, 128, False),
     "attention[128],without_gradient": lambda dtype: attention(dtype, 128, False, grad=False),
+    "attention[128],window": lambda dtype: attention_with(dtype, window=[1024, 0], sinks=((16,), f32)),
+    "attention[128],softcap": lambda dtype: attention_with(dtype, softcap=30.0),
+    "attention[128],alibi": lambda dtype: attention_with(dtype, alibi_slopes=((16,), f32)),
+    "attention[128],dropout": lambda dtype: attention_with(dtype, dropout_p=0.1, seed=((2,), torch.int64)),
+    "attention_varlen[128]": attention_varlen,
+    "attention_decode[128]": attention_decode,
+    "attention_decode[128],pages": lambda dtype: attention_decode(dtype, 64),
 }
 # Each adds minutes of compiling and kernels that few run.
 DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512,512,512]")

@@ -14,6 +14,8 @@ def calls(device, dtype=torch.float32):
 
     angle = torch.rand(64, 32, device=device)
     cos, sin = angle.cos(), angle.sin()
+    slopes, seed = torch.rand(4, device=device), torch.tensor([1, 2], device=device)
+    starts = torch.tensor([0, 60, 100], device=device)
     return {
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
@@ -25,6 +27,12 @@ def calls(device, dtype=torch.float32):
                    [randn(100, 200), randn(200, 150), randn(150)]),
         "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
                       [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
+        "attention_with_options": (
+            lambda q, k, v, s: tile.attention(q, k, v, window=(40, 9), softcap=5.0, alibi_slopes=slopes, sinks=s,
+                                              dropout_p=0.1, seed=seed),
+            [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64), randn(4)]),
+        "attention_varlen": (lambda q, k, v: tile.attention_varlen(q, k, v, starts, starts, 60, 60, is_causal=True),
+                             [randn(100, 4, 64), randn(100, 2, 64), randn(100, 2, 64)]),
     }
 
 

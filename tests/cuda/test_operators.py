@@ -40,6 +40,38 @@ def tables(positions, width):
     return angle.cos(), angle.sin()
 
 
+STARTS = torch.tensor([0, 40, 45, 45]), torch.tensor([0, 70, 71, 90])
+
+
+def packed_inputs(dtype):
+    query, key = make(45, 2, 64, dtype=dtype), make(90, 1, 64, dtype=dtype)
+    return query, key, make(90, 1, 64, dtype=dtype), *STARTS, 40, 70
+
+
+def of_packed(query, key, value, *starts, is_causal):
+    parts = []
+    for i in range(2):
+        rows, keys = (slice(*start[i : i + 2].tolist()) for start in STARTS)
+        one = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (query[rows], key[keys], value[keys])),
+                   is_causal=is_causal)
+        parts.append((one[0][0].transpose(0, 1), one[1][0]))
+    return torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
+
+
+def decode_inputs(dtype, length, paged=False):
+    shape = (4, 1, 16, 64) if paged else (2, 1, length, 64)
+    tensors = (torch.randn(size).to(dtype) for size in ((2, 3, 1, 64), shape, shape))
+    return *tensors, torch.tensor([length, length // 2])
+
+
+def decoded(query, key, value, lengths, *, block_table=None):
+    if block_table is not None:
+        key, value = (cache[block_table.long()].transpose(1, 2).flatten(2, 3) for cache in (key, value))
+    parts = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n])
+             for b, n in enumerate(lengths.tolist())]
+    return tuple(torch.cat(each) for each in zip(*parts))
+
+
 # Name: operator, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
@@ -99,6 +131,14 @@ CASES = {
                             {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
     "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
                             {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
+    "attention_with_options": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype),
+                               {"window": (40, 5), "softcap": 3.0, "alibi_slopes": torch.linspace(0, 1, 2),
+                                "sinks": torch.linspace(-1, 1, 2)}),
+    "attention_of_packed": ("attention_varlen", of_packed, lambda dtype: packed_inputs(dtype), {"is_causal": True}),
+    "attention_decode": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 33), {}),
+    "attention_decode_in_parts": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 600), {}),
+    "attention_decode_in_pages": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 32, paged=True),
+                                  {"block_table": torch.tensor([[2, 1], [0, 3]], dtype=torch.int32)}),
 }
 
 

@@ -32,8 +32,10 @@ int gpu_depth(const Tensor& query, int64_t depth) {
     if (depth <= usual) return usual;
   return 256;
 }
+// What stands in a GPU's registers beside scores: a bias, or the numbers and distances of options.
+enum class Beside { nothing, bias, options };
 // On a GPU two operands of a product stand in shared memory, and scores and sums in registers.
-TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bias) {
+TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, Beside beside) {
   const int extent = gpu_depth(query, depth);
   const bool small = is_small(query);
   if (query.scalar_type() == at::kDouble) {
@@ -43,11 +45,12 @@ TileSize gpu_tile_size(const Tensor& query, int64_t depth, bool forward, bool bi
   }
   if (extent > 128) return {32, 32, extent};
   // Sums are scaled and warps wait once a tile of keys, so these are as long as scores fit beside the sums.
-  if (small && forward) return {128, extent > 64 && bias ? 32 : 64, extent};
+  if (beside == Beside::options) return {small && forward ? 64 : 32, 32, extent};
+  if (small && forward) return {128, extent > 64 && beside == Beside::bias ? 32 : 64, extent};
   return {64, small && extent > 64 ? 32 : 64, extent};
 }
-TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, bool bias) {
-  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, bias);
+TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forward, Beside beside) {
+  if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
 }
 // On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
@@ -97,6 +100,11 @@ struct Problem {
   int group, offset = 0;
   double scale;
   OptionsOf<Tensor, int, double> options;
+
+  Beside beside(const OptionalTensor& bias) const {
+    if (options.softcap || options.slopes || options.dropout) return Beside::options;
+    return bias ? Beside::bias : Beside::nothing;
+  }
 };
 
 // [batch, heads, query, key] with stride 0 where it is broadcast.
@@ -133,6 +141,8 @@ bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, c
 }
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
 TileSize turned_tile_size(const Tensor& query, const Problem& p) {
+  if (p.beside(std::nullopt) == Beside::options)
+    return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
   if (p.depth <= 64) return {32, 128, 64};
   constexpr int needed = 160 * 1024;  // tiles of key and value, two of scores, two each of query and grad_out
   const int depth = gpu_depth(query, p.depth);
@@ -172,7 +182,7 @@ void run_forward(const Forward& call, const Request& request, const Packed* pack
   const Problem p(call.query, call.key, call.value, request, packed);
   const Tensor &query = call.query, &lse = call.lse;
   if (lse.numel() == 0) return;
-  const TileSize tile = tile_size(query, p.depth, 64, true, call.bias.has_value());
+  const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(call.bias));
   forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, call.key, call.value,
                         whole_bias(call.bias, p), call.out, lse,
                         call.top ? *call.top : at::empty(lse.sizes(), lse.options()),
@@ -188,7 +198,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const bool for_keys = call.grad_key.defined() || call.grad_value.defined();
   const bool one_pass =
       for_keys && call.grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
-  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, call.bias.has_value());
+  const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool turned = for_keys && takes_turned(query, key, value, call.grad_out, p);
   const bool for_query =
