@@ -28,13 +28,19 @@ bool StagingPlan::only_multiplied(const Value* value, const Users& users) const 
   });
 }
 
-bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops) {
+bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
+                 const KernelArrays* constant) {
   std::unordered_set<const Op*> needed;
+  const auto loads_one = [&](const Op& op) {
+    return constant && op.is("load") && element_count(op.results[0]->type.shape) == 1 &&
+           constant->facts(op.operands[0]).constant;
+  };
   const std::function<bool(const Op&)> add = [&](const Op& op) {
     for (const Value* operand : op.operands) {
       const Op* definition = operand->definition;
       if (!definition || definition->parent != &body || needed.count(definition)) continue;
-      if (!definition->traits().pure() || !definition->regions.empty() || !add(*definition)) return false;
+      if (!definition->traits().pure() && !loads_one(*definition)) return false;
+      if (!definition->regions.empty() || !add(*definition)) return false;
       needed.insert(definition);
     }
     // A value carried from turn to turn is not known ahead.
@@ -124,7 +130,8 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     staged.rows = static_cast<int>(shape[staged.turned ? 1 : 0]);
     staged.width = static_cast<int>(shape[staged.turned ? 0 : 1]);
     const Op* around = block.parent;
-    staged.loop = around && around->is("for") && address_ops(*op, block, staged.address) ? around : nullptr;
+    staged.loop =
+        around && around->is("for") && address_ops(*op, block, staged.address, &arrays) ? around : nullptr;
     staged_.emplace(op.get(), std::move(staged));
     order_.push_back(op.get());
   }

@@ -69,7 +69,9 @@ class StagingPlan {
 };
 
 // The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or
-// view, or a value is carried from turn to turn: the address is then not known ahead.
-bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops);
+// view, or a value is carried from turn to turn: the address is then not known ahead. Of arrays that are
+// `constant`, where given, an element may be loaded for it.
+bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
+                 const KernelArrays* constant = nullptr);
 
 }  // namespace tile::cuda

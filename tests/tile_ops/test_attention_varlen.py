@@ -167,7 +167,7 @@ def test_lengths_that_do_not_fit(make, text, device):
         with pytest.raises(ValueError) as error:
             make()
         assert str(error.value).splitlines()[0] == f"tile::attention_varlen: {text}"
-    else:
-        with pytest.raises(RuntimeError, match="assertion failed"):
+    elif "max_seqlen" not in text:  # there the grid is large enough all the same
+        with pytest.raises(RuntimeError, match="assertion failed: cu_seqlens_. rises from 0 to the rows of"):
             make()
             tile_ops.synchronize()

@@ -46,10 +46,16 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
   std::optional<Tile> slope, cap;
   if (options.slopes) slope = gather((*options.slopes)[{batch}], {head}).astype(dtype);
   if (options.softcap) cap = options.softcap->astype(dtype);
+  const bool plain = !slope && !cap, to_base_2 = plain && info(operand).bits == 16;
   const auto score = [&](const Tile& product, const Tile& col) {
     Tile s = cap ? tanh(product * (factor / *cap)) * *cap : product * factor;
     if (slope) s = fma(abs(place - col).astype(dtype), -*slope, s);
     return s;
+  };
+  // exp(score - top), where the product's rounding is the only one if nothing is added.
+  const auto exponential = [&](const Tile& product, const Tile& s, const Tile& top) {
+    if (to_base_2) return exp2(fma(product, factor * log2_e, top * -log2_e));
+    return exp(plain ? fma(product, factor, -top) : s - top);
   };
 
   Tile low = 0, high = cdiv(length, cols);
@@ -57,6 +63,7 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
   Tile share = cdiv(high - low, num_blocks(0)), first = min(low + split * share, high);
 
   Running r = nothing_yet(rows, depth, dtype);
+  Tile totals_of = zeros({rows, cols}, dtype);  // summed up at the end: a warp has some columns
   Tile q = query[{batch, key_head}].tiled_view({rows, depth}).load({i, 0}).astype(operand);
   for (Tile j : range(first, min(first + share, high))) {
     Tile page;
@@ -67,6 +74,7 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
                  .reshape(Shape{})
                  .astype(i32);
       assert_((page >= 0) & (page < key.dim(0)), "every page of the block table is in the cache");
+      page = min(max(page, 0), key.dim(0) - 1);  // it is loaded before that is known
     }
     const auto load = [&](const Array& cache) {
       if (!options.table)
@@ -79,10 +87,13 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
     Tile k = load(key), v = load(value);
     Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= place);
     if (options.before) seen = seen & (col >= place - *options.before);
-    Tile s = where(seen, score(mma(q, k.t(), zeros({rows, cols}, dtype)), col), least_number(dtype));
-    Tile top = max(r.top, s.max(1, true)), shrink = exp(r.top - top), p = where(seen, exp(s - top), 0.0);
-    r = {top, r.total * shrink + p.sum(1, true), mma(p.astype(operand), v, r.sum * shrink)};
+    Tile product = mma(q, k.t(), zeros({rows, cols}, dtype)), s = score(product, col);
+    Tile top = max(r.top, where(seen, s, least_number(dtype)).max(1, true)), shrink = exp(r.top - top),
+         p = where(seen, exponential(product, s, top), 0.0);
+    totals_of = fma(totals_of, shrink, p);
+    r = {top, r.total, mma(p.astype(operand), v, r.sum * shrink)};
   }
+  r.total = totals_of.sum(1, true);
 
   if (!parts) {
     finish(r, options.sinks, head, out[{batch, key_head}].tiled_view({rows, depth}),

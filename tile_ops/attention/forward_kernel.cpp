@@ -10,8 +10,9 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
   Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
   Call call(query, key, batch, scale, offset, group, rows, cols, options);
   if (call.queries.start) {
-    const auto fits = [](const Sample& sample, const Tile& all, const char* what) {
-      assert_((*sample.start >= 0) & (*sample.stop >= *sample.start) & (*sample.stop <= all), what);
+    const auto fits = [&](const Sample& sample, const Tile& all, const char* what) {
+      Tile last = batch == num_blocks(2) - 1, fits = where(last, *sample.stop == all, *sample.stop <= all);
+      assert_((*sample.start >= 0) & (*sample.stop >= *sample.start) & fits, what);
     };
     fits(call.queries, query.dim(2), "cu_seqlens_q rises from 0 to the rows of query");
     fits(call.keys, key.dim(2), "cu_seqlens_k rises from 0 to the rows of key");
