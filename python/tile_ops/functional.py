@@ -11,6 +11,11 @@ def linear(input, weight, bias=None, activation="none"):
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
+def dropout_seed(like):
+    """A seed for the operators that draw: int64[2] on the device of `like`, from torch's generator there."""
+    return torch.randint(2**63 - 1, (2,), device=like.device)
+
+
 def _at_least_4d(tensor):
     while tensor.dim() < 4:
         tensor = tensor.unsqueeze(0)
@@ -24,11 +29,9 @@ def scaled_dot_product_attention(
 
     Tensors are [..., length, width]; leading dimensions broadcast, and with enable_gqa the one before `length` of
     query may be a multiple of that of key and value. is_causal aligns at the top left. attn_mask is bool (True:
-    attend) or added to the scores. dropout_p > 0 raises NotImplementedError.
+    attend) or added to the scores. dropout_p draws a seed from torch's generator of the tensors' device.
     """
     name = "scaled_dot_product_attention"
-    if dropout_p > 0:
-        raise NotImplementedError(f"{name}: dropout_p is {dropout_p}; only 0 is implemented")
     if attn_mask is not None and is_causal:
         raise ValueError(f"{name}: both attn_mask and is_causal=True are given; put the causal mask into attn_mask")
     rank = max(query.dim(), key.dim(), value.dim())
@@ -52,6 +55,8 @@ def scaled_dot_product_attention(
         is_causal=is_causal,
         causal_align="top_left",
         scale=scale,
+        dropout_p=dropout_p,
+        seed=dropout_seed(query) if dropout_p > 0 else None,
     )
     if len(batch) > 1:
         out = out.unflatten(0, batch)

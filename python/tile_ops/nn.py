@@ -2,7 +2,7 @@
 
 import torch
 
-from .functional import linear
+from .functional import dropout_seed, linear
 
 __all__ = ["GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
 
@@ -153,10 +153,6 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             raise NotImplementedError(
                 "MultiheadAttention: need_weights=True is not implemented, the weights are never stored; pass need_weights=False"
             )
-        if self.training and self.dropout > 0:
-            raise NotImplementedError(
-                f"MultiheadAttention: dropout {self.dropout} in training is not implemented; set dropout=0, or call eval()"
-            )
         if query.dim() not in (2, 3) or {key.dim(), value.dim()} != {query.dim()}:
             raise ValueError(
                 f"MultiheadAttention: query, key and value have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
@@ -181,9 +177,11 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
         mask = _attention_bias(key_padding_mask, attn_mask, self.num_heads, query)
         if more and mask is not None:
             mask = torch.nn.functional.pad(mask, (0, more), value=mask.dtype == torch.bool)
+        dropout = self.dropout if self.training else 0.0
         out, _ = torch.ops.tile.attention(
             heads[0], self._more(heads[1], self.bias_k), self._more(heads[2], self.bias_v), attn_bias=mask,
-            is_causal=is_causal, causal_align="top_left"
+            is_causal=is_causal, causal_align="top_left", dropout_p=dropout,
+            seed=dropout_seed(query) if dropout > 0 else None
         )
         out = linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         out = out.squeeze(0) if single else out.transpose(0, batch)

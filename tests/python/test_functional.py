@@ -66,10 +66,24 @@ def test_sdpa_gqa(leading):
     check_call(sdpa, F.scaled_dot_product_attention, args, {"enable_gqa": True, "is_causal": True, "scale": 0.3})
 
 
+def test_sdpa_dropout():
+    # The values name the keys, so that the result says which were kept.
+    q = k = torch.zeros(2, 3, 40, 8)
+    v = torch.eye(40).expand(2, 3, 40, 40)
+    torch.manual_seed(5)
+    out = sdpa(q, k, v, dropout_p=0.25)
+    kept = out != 0
+    torch.testing.assert_close(out, kept / (40 * 0.75))
+    assert abs(kept.float().mean().item() - 0.75) < 0.03
+    assert not torch.equal(sdpa(q, k, v, dropout_p=0.25), out)
+    torch.manual_seed(5)
+    assert torch.equal(sdpa(q, k, v, dropout_p=0.25), out)
+    assert not sdpa(q, k, v, dropout_p=1.0).any()
+
+
 @pytest.mark.parametrize(
     "error, text, shapes, kwargs",
     [
-        (NotImplementedError, "dropout_p is 0.5; only 0 is implemented", [(2, 4, 3, 8)] * 3, {"dropout_p": 0.5}),
         (
             ValueError,
             "both attn_mask and is_causal=True are given; put the causal mask into attn_mask",

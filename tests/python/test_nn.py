@@ -172,6 +172,19 @@ def test_multihead_attention_causal():
                                    atol=1e-5)
 
 
+def test_multihead_attention_drops_in_training():
+    module, x = nn.MultiheadAttention(16, 4, dropout=0.5, batch_first=True), torch.randn(2, 50, 16)
+    whole = module.eval()(x, x, x)[0]
+    module.train()
+    torch.manual_seed(3)
+    first = module(x, x, x)[0]
+    torch.manual_seed(3)
+    assert torch.equal(module(x, x, x)[0], first) and not torch.equal(module(x, x, x)[0], first)
+    assert not torch.allclose(first, whole)
+    mean = torch.stack([module(x, x, x)[0] for _ in range(400)]).mean(0)
+    assert (mean - whole).abs().max() < 0.2 * whole.abs().max()
+
+
 def test_multihead_attention_errors():
     x = torch.randn(2, 5, 16)
     module = nn.MultiheadAttention(16, 4, dropout=0.1)
@@ -180,11 +193,6 @@ def test_multihead_attention_errors():
             NotImplementedError,
             "need_weights=True is not implemented, the weights are never stored; pass need_weights=False",
             lambda: module(x, x, x, need_weights=True),
-        ),
-        (
-            NotImplementedError,
-            "dropout 0.1 in training is not implemented; set dropout=0, or call eval()",
-            lambda: module(x, x, x),
         ),
         (
             ValueError,
