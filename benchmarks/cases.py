@@ -67,6 +67,21 @@ def row_cases(dtype):
                target=1.0)
 
 
+def gated_cases(dtype):
+    ops = torch.ops.tile
+    name = str(dtype).removeprefix("torch.")
+    gate, up, grad = (torch.randn(2048, 11008, dtype=dtype) for _ in range(3))
+    gg, ug = gate.clone().requires_grad_(), up.clone().requires_grad_()
+    for label, ours, eager in (
+        ("swiglu", ops.swiglu, lambda g, u: F.silu(g) * u),
+        ("geglu", ops.geglu, lambda g, u: F.gelu(g) * u),
+    ):
+        yield Case(f"{label} 2048x11008 {name}", lambda f=ours: f(gate, up), lambda f=eager: f(gate, up),
+                   3 * tensor_bytes(gate), 6 * gate.numel(), target=1.5)
+        yield Case(f"{label} backward {name}", grads(ours, [gg, ug], grad), grads(eager, [gg, ug], grad),
+                   5 * tensor_bytes(gate), 12 * gate.numel(), target=1.5)
+
+
 def rope_cases(dtype):
     name = str(dtype).removeprefix("torch.")
     q, k = torch.randn(1, 32, 2048, 128, dtype=dtype), torch.randn(1, 8, 2048, 128, dtype=dtype)
@@ -160,6 +175,7 @@ def all_cases(vector_add):
     yield from elementwise_cases(vector_add)
     for dtype in (torch.float32, torch.bfloat16):
         yield from row_cases(dtype)
+        yield from gated_cases(dtype)
         yield from rope_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()

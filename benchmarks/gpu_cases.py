@@ -210,6 +210,39 @@ def norm_cases():
             yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), share=less)
 
 
+def gated_work(name, rows, columns, backward, halves=False):
+    """halves: gate and up are those of one tensor, and have its row stride."""
+    gate, up = random(rows, 2 * columns).chunk(2, 1) if halves else (random(rows, columns), random(rows, columns))
+    g, options = random(rows, columns), ["tanh"] if name == "geglu" else []
+
+    def theirs(gate, up):
+        return (F.silu(gate) if name == "swiglu" else F.gelu(gate, approximate="tanh")) * up
+
+    def ligers(gate, up):
+        from liger_kernel.ops.geglu import LigerGELUMulFunction
+        from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+
+        return (LigerSiLUMulFunction if name == "swiglu" else LigerGELUMulFunction).apply(gate, up)
+
+    if not backward:
+        peers = peers_of(theirs, (gate, up), **liger(lambda: lambda: ligers(gate, up)))
+        keywords = {"approximate": each for each in options}
+        ours = lambda: getattr(ops, name)(gate, up, **keywords)  # noqa: E731
+        return Work(ours, 6 * gate.numel(), 6 * gate.numel(), peers, exactly(theirs, (gate, up)))
+    peers = peers_of(theirs, (gate, up), grads=g, **liger(lambda: gradient(ligers, (gate.clone(), up.clone()), g)))
+    ours = lambda: getattr(ops, f"{name}_backward")(g, gate, up, *options, [True] * 2)  # noqa: E731
+    return Work(ours, 10 * gate.numel(), 12 * gate.numel(), peers, exactly(theirs, (gate, up), grads=g))
+
+
+def gated_cases():
+    for name, halves in (("swiglu", False), ("swiglu", True), ("geglu", False)):
+        label = f"{name}{' tanh' if name == 'geglu' else ''} [8192,11008]{' halves of one' if halves else ''}"
+        for backward in (False, True):
+            make = functools.partial(gated_work, name, 8192, 11008, backward, halves)
+            share = 0.90 if backward else 0.97
+            yield Case(f"{label}, {'backward' if backward else 'forward'}", make, share=share, launches=1)
+
+
 def rotated(q, k, cos, sin):
     def turn(x):
         first, second = x.chunk(2, -1)
@@ -340,5 +373,6 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
+    for family in (elementwise_cases, softmax_cases, norm_cases, gated_cases, rope_cases, group_norm_cases,
+                   product_cases):
         yield from family()

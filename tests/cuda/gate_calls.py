@@ -29,6 +29,12 @@ def group_norm(dtype, images, channels, size, last):
                           activation="silu")
 
 
+def gated(operator, dtype, rows, columns, halves=False, **options):
+    if halves:
+        return operator(*make(dtype, rows, 2 * columns).chunk(2, -1), **options)
+    return operator(make(dtype, rows, columns), make(dtype, rows, columns), **options)
+
+
 def rope(dtype, order):
     def heads(count):
         return make(dtype, 4, count, 4096, 128) if order == "BHSD" else make(dtype, 4, 4096, count, 128).transpose(1, 2)
@@ -49,6 +55,10 @@ CALLS = {
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
     "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),
     "layer_norm[4096,16384]": lambda dtype: layer_norm(dtype, 4096, 16384),
+    "swiglu[8192,11008]": lambda dtype: gated(ops.swiglu, dtype, 8192, 11008),
+    "swiglu[8192,11008],halves": lambda dtype: gated(ops.swiglu, dtype, 8192, 11008, True),
+    "geglu[8192,11008]": lambda dtype: gated(ops.geglu, dtype, 8192, 11008),
+    "geglu[8192,11008],tanh": lambda dtype: gated(ops.geglu, dtype, 8192, 11008, approximate="tanh"),
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),

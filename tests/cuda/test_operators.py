@@ -27,12 +27,24 @@ def group_norm(input, groups, weight, bias, *, activation="none"):
     return F.silu(out) if activation == "silu" else out
 
 
+def swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+def geglu(gate, up, *, approximate="none"):
+    return F.gelu(gate, approximate=approximate) * up
+
+
 def matmul(input, other, *, activation="none"):
     return F.gelu(input @ other) if activation == "gelu" else input @ other
 
 
 def rope(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
     return tuple(turn(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
+
+
+def halves(x):
+    return [half.detach().requires_grad_() for half in x.chunk(2, -1)]
 
 
 def tables(positions, width):
@@ -68,6 +80,11 @@ CASES = {
     "group_norm_of_large_groups": ("group_norm", group_norm,
                                    lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype),
                                                   make(2, dtype=dtype)), {}),
+    "swiglu": ("swiglu", swiglu, lambda dtype: (make(3, 1000, dtype=dtype), make(3, 1000, dtype=dtype)), {}),
+    "swiglu_of_halves": ("swiglu", swiglu, lambda dtype: halves(make(9, 600, dtype=dtype)), {}),
+    "geglu_of_two_orders": ("geglu", geglu,
+                            lambda dtype: (make(70, 40, dtype=dtype),
+                                           make(40, 70, dtype=dtype).detach().t().requires_grad_()), {}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,

@@ -77,6 +77,13 @@ def layer_norm(dtype):
     return tile.layer_norm, (tensor(sizes, dtype), size, tensor(size, dtype), tensor(size, dtype)), {}
 
 
+def swiglu(dtype):
+    sizes = shape(random.randint(0, 5))
+    if sizes and sizes[-1] % 2 == 0 and random.random() < 0.3:
+        return lambda x: tile.swiglu(*x.chunk(2, -1)), (tensor(sizes, dtype),), {}
+    return tile.swiglu, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
+
+
 def group_norm(dtype):
     groups, rank = random.choice([1, 2, 3, 32]), random.randint(0, 3)
     sizes = [random.randint(1, 3), groups * whole(random.choice([1, 2, 5, 20])), *shape(rank, 800)]
@@ -117,7 +124,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
 
 
 def texts_of(call):
