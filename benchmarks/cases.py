@@ -54,6 +54,8 @@ def row_cases(dtype):
                lambda: F.rms_norm(x, [4096], weight), two, 4 * x.numel(), required=4.5 if bf16 else 2.4)
     yield Case(f"layer_norm 4096x4096 {name}", lambda: ops.layer_norm(x, [4096], weight, bias),
                lambda: F.layer_norm(x, [4096], weight, bias), two, 7 * x.numel(), target=1.05)
+    yield Case(f"log_softmax 4096x4096 {name}", lambda: ops.log_softmax(x, -1), lambda: torch.log_softmax(x, -1), two,
+               5 * x.numel(), target=1.0)
     grad = torch.randn_like(x)
     xg, wg, bg = (t.clone().requires_grad_() for t in (x, weight, bias))
     three = 3 * tensor_bytes(x)

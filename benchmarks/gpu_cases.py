@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 import pathlib
 import sys
 from typing import Callable
@@ -137,24 +138,24 @@ def elementwise_cases():
     yield Case("chain of 6 ops on 2^28 elements", chained, share=0.97)
 
 
-def softmax_work(rows, columns, backward):
+def softmax_work(name, rows, columns, backward):
     x, g = random(rows, columns), random(rows, columns)
 
     def theirs(x):
-        return x.softmax(1)
+        return getattr(x, name)(1)
 
     if not backward:
         peers, exact = peers_of(theirs, (x,)), exactly(theirs, (x,))
-        return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers, exact)
+        return Work(lambda: getattr(ops, name)(x, 1), 4 * x.numel(), 5 * x.numel(), peers, exact)
     y = theirs(x)
     peers, exact = peers_of(theirs, (x,), grads=g), exactly(theirs, (x,), grads=g)
-    return Work(lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers, exact)
+    return Work(lambda: getattr(ops, f"{name}_backward")(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers, exact)
 
 
 def softmax_cases():
-    for backward in (False, True):
-        make = functools.partial(softmax_work, 8192, 8192, backward)
-        yield Case(f"softmax 8192², {'backward' if backward else 'forward'}", make, share=0.97)
+    for name, backward in itertools.product(("softmax", "log_softmax"), (False, True)):
+        make = functools.partial(softmax_work, name, 8192, 8192, backward)
+        yield Case(f"{name} 8192², {'backward' if backward else 'forward'}", make, share=0.97)
 
 
 def rms_norm_work(rows, columns, backward):

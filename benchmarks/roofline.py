@@ -20,6 +20,7 @@ INK, GREY, ROOF = (30, 30, 30), (218, 218, 218), (90, 90, 90)
 COLOURS = {
     "elementwise": (120, 120, 120),
     "softmax": (214, 120, 20),
+    "log_softmax": (240, 180, 90),
     "rms_norm": (30, 90, 200),
     "layer_norm": (90, 170, 230),
     "swiglu": (20, 150, 150),

@@ -51,6 +51,7 @@ def attention(dtype, depth, causal, grad=True):
 CALLS = {
     "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
     "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
+    "log_softmax[8192,8192]": lambda dtype: ops.log_softmax(make(dtype, 8192, 8192), 1),
     "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
     "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),

@@ -19,7 +19,8 @@ def cases(device, monkeypatch):
 
 def work_of(cases, name, backward):
     return {
-        "softmax": lambda: cases.softmax_work(33, 70, backward),
+        "softmax": lambda: cases.softmax_work("softmax", 33, 70, backward),
+        "log_softmax": lambda: cases.softmax_work("log_softmax", 33, 70, backward),
         "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
         "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
         "swiglu": lambda: cases.gated_work("swiglu", 33, 70, backward),
@@ -59,6 +60,7 @@ def check_against_float64(make, gradient=False):
     "name",
     [
         "softmax",
+        "log_softmax",
         "rms_norm",
         "layer_norm",
         "swiglu",

@@ -37,6 +37,8 @@ DTYPES = [
      "tile::softmax: 'input' is Long; softmax is computed in Half, BFloat16, Float or Double, pass dtype=torch.float32"),
     (lambda: tile.softmax(f(2, 3), 1, torch.int32),
      "tile::softmax: dtype is Int; softmax is computed in Half, BFloat16, Float or Double, pass one of these"),
+    (lambda: tile.log_softmax(i64(2, 3), 1),
+     "tile::log_softmax: 'input' is Long; log_softmax is computed in Half, BFloat16, Float or Double, pass dtype=torch.float32"),
     (lambda: tile.rms_norm(i64(2, 3), [3]), f"tile::rms_norm: 'input' is Long; {FLOATS}"),
     (lambda: tile.layer_norm(i64(2, 3), [3]), f"tile::layer_norm: 'input' is Long; {FLOATS}"),
     (lambda: tile.layer_norm(f(2, 3), [3], f(3), f64(3)),
@@ -64,6 +66,8 @@ DTYPES = [
 SHAPES = [
     (lambda: tile.softmax(f(2, 3), 2),
      "tile::softmax: dim 2 is out of range for 'input' of rank 2; give one in [-2, 1]"),
+    (lambda: tile.log_softmax(f(2, 3), -3),
+     "tile::log_softmax: dim -3 is out of range for 'input' of rank 2; give one in [-2, 1]"),
     (lambda: tile.rms_norm(f(3), [2, 3]),
      f"tile::rms_norm: normalized_shape is [2, 3], but 'input' has sizes [3]; {LAST}"),
     (lambda: tile.rms_norm(f(2, 3), [4]),
@@ -151,6 +155,7 @@ good, bad = torch.ones(2, 3, device="cpu"), between(2, 3)
 
 @pytest.mark.parametrize("operator, name, call", [
     ("softmax", "input", lambda: tile.softmax(bad, -1)),
+    ("log_softmax", "input", lambda: tile.log_softmax(bad, -1)),
     ("rms_norm", "weight", lambda: tile.rms_norm(good, [3], bad[0])),
     ("layer_norm", "bias", lambda: tile.layer_norm(good, [3], good[0], bad[0])),
     ("swiglu", "up", lambda: tile.swiglu(good, bad)),

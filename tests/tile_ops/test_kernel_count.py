@@ -57,6 +57,11 @@ def softmax(dtype):
     return tile.softmax, (tensor(sizes, dtype), random.randrange(max(len(sizes), 1))), {}
 
 
+def log_softmax(dtype):
+    _, args, kwargs = softmax(dtype)
+    return tile.log_softmax, args, kwargs
+
+
 def rows():
     """Sizes for a norm, and how many axes it takes."""
     if random.random() < 0.3:
@@ -124,7 +129,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, log_softmax, rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
 
 
 def texts_of(call):
