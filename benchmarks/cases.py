@@ -52,6 +52,9 @@ def row_cases(dtype):
                5 * x.numel(), required=1.25)
     yield Case(f"rms_norm 4096x4096 {name}", lambda: ops.rms_norm(x, [4096], weight),
                lambda: F.rms_norm(x, [4096], weight), two, 4 * x.numel(), required=4.5 if bf16 else 2.4)
+    residual = torch.randn_like(x)
+    yield Case(f"add_rms_norm 4096x4096 {name}", lambda: ops.add_rms_norm(x, residual, [4096], weight),
+               lambda: F.rms_norm(x + residual, [4096], weight), 2 * two, 5 * x.numel(), target=2.0)
     yield Case(f"layer_norm 4096x4096 {name}", lambda: ops.layer_norm(x, [4096], weight, bias),
                lambda: F.layer_norm(x, [4096], weight, bias), two, 7 * x.numel(), target=1.05)
     yield Case(f"log_softmax 4096x4096 {name}", lambda: ops.log_softmax(x, -1), lambda: torch.log_softmax(x, -1), two,
@@ -63,6 +66,14 @@ def row_cases(dtype):
                grads(lambda a: torch.softmax(a, -1), [xg], grad), three, 4 * x.numel(), target=1.0)
     yield Case(f"rms_norm backward {name}", grads(lambda a, w: ops.rms_norm(a, [4096], w), [xg, wg], grad),
                grads(lambda a, w: F.rms_norm(a, [4096], w), [xg, wg], grad), three, 9 * x.numel(), target=2.0)
+    rg, both = residual.clone().requires_grad_(), (grad, torch.randn_like(x))
+
+    def eager_add(a, r, w):
+        return F.rms_norm(a + r, [4096], w), a + r
+
+    yield Case(f"add_rms_norm backward {name}",
+               grads(lambda a, r, w: ops.add_rms_norm(a, r, [4096], w), [xg, rg, wg], both),
+               grads(eager_add, [xg, rg, wg], both), 4 * tensor_bytes(x), 10 * x.numel(), target=2.0)
     yield Case(f"layer_norm backward {name}",
                grads(lambda a, w, b: ops.layer_norm(a, [4096], w, b), [xg, wg, bg], grad),
                grads(lambda a, w, b: F.layer_norm(a, [4096], w, b), [xg, wg, bg], grad), three, 11 * x.numel(),

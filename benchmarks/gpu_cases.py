@@ -1,96 +1,16 @@
 """The cases of the GPU table: what is computed, on what, against whom, and the bars."""
 
-import dataclasses
 import functools
 import itertools
 import pathlib
 import sys
-from typing import Callable
 
 import torch
+from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
 
 ops = torch.ops.tile
-bf16, device = torch.bfloat16, "cuda"
-
-
-@dataclasses.dataclass
-class Work:
-    """Tensors made, and what is timed on them."""
-
-    ours: Callable
-    bytes: float  # read and written once
-    flops: float
-    peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
-    exact: Callable | None = None  # the same in float64, from the tensors as they are
-
-
-@dataclasses.dataclass
-class Case:
-    name: str
-    make: Callable[[], Work]
-    share: float | None = None  # at least so much of the speed of a copy of the same bytes
-    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
-    microseconds: float | None = None  # at most
-    launches: int | None = None  # at most
-    product: bool = False  # multiplies matrices: takes longer than the host's work, and is not captured
-
-
-def random(*shape, channels_last=False):
-    tensor = torch.randn(*shape, device=device, dtype=bf16)
-    return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
-
-
-def compiled(function, *inputs):
-    function = torch.compile(function, dynamic=False)
-    return lambda: function(*inputs)
-
-
-def gradient(function, inputs, grads, other=()):
-    """A call of the backward alone of function(*inputs, *other)."""
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    out = function(*inputs, *other)
-    return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
-
-
-def exactly(function, inputs, other=(), grads=None):
-    """A call of the function in float64; with grads of its backward."""
-
-    def wide(tensors):
-        return tuple(tensor.double() for tensor in tensors)
-
-    def call():
-        if grads is None:
-            return function(*wide(inputs), *wide(other))
-        incoming = wide(grads) if isinstance(grads, tuple) else grads.double()
-        return gradient(function, wide(inputs), incoming, wide(other))()
-
-    return call
-
-
-def peers_of(function, inputs, other=(), grads=None, **more):
-    """Eager and torch.compile of the function; with grads their backward."""
-    if grads is None:
-        both = {
-            "eager": lambda: lambda: function(*inputs, *other),
-            "torch.compile": lambda: compiled(function, *inputs, *other),
-        }
-    else:
-        both = {
-            "eager": lambda: gradient(function, inputs, grads, other),
-            "torch.compile": lambda: gradient(torch.compile(function, dynamic=False), inputs, grads, other),
-        }
-    return both | more
-
-
-def liger(make):
-    """A peer by Liger, where that is installed; {} where it is not."""
-    try:
-        import liger_kernel.ops  # noqa: F401
-    except ImportError:
-        return {}
-    return {"Liger": make}
 
 
 CHAIN = """kernel chain(%x: array<bf16,1>, %y: array<bf16,1>, %z: array<bf16,1>) {
@@ -179,6 +99,33 @@ def rms_norm_work(rows, columns, backward):
     return Work(ours, 6 * x.numel(), 9 * x.numel(), peers, exactly(theirs, (x, w), grads=g))
 
 
+def add_rms_norm_work(rows, columns, backward):
+    x, r, w = random(rows, columns), random(rows, columns), random(columns)
+
+    def theirs(x, r, w):
+        total = x + r
+        return F.rms_norm(total, [columns], w, 1e-5), total
+
+    def ligers(x, r, w):
+        from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
+
+        return LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-5, 0.0, "llama", False)
+
+    if not backward:
+        peers = peers_of(theirs, (x, r, w), **liger(lambda: lambda: ligers(x, r, w)))
+        ours = lambda: ops.add_rms_norm(x, r, [columns], w, 1e-5)  # noqa: E731
+        return Work(ours, 8 * x.numel(), 5 * x.numel(), peers, exactly(theirs, (x, r, w)))
+    grads, total = (random(rows, columns), random(rows, columns)), x + r
+    rstd = torch.rsqrt(total.float().square().mean(1, True) + 1e-5)
+
+    def ours():
+        both, weights = ops.add_rms_norm_backward(*grads, total, [columns], w, rstd, [True, True])
+        return both, both, weights
+
+    peers = peers_of(theirs, (x, r, w), grads=grads, **liger(lambda: gradient(ligers, (x, r, w), grads)))
+    return Work(ours, 8 * x.numel(), 10 * x.numel(), peers, exactly(theirs, (x, r, w), grads=grads))
+
+
 def layer_norm_work(rows, columns, backward):
     x, g, w, b = random(rows, columns), random(rows, columns), random(columns), random(columns)
     mean, rstd = x.float().mean(1, True), torch.rsqrt(x.float().var(1, unbiased=False, keepdim=True) + 1e-5)
@@ -204,6 +151,7 @@ def norm_cases():
     for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
         for name, work, share, less in (
             ("rms_norm", rms_norm_work, 0.97, 0.80),
+            ("add_rms_norm", add_rms_norm_work, 0.97, 0.90),
             ("layer_norm", layer_norm_work, 0.92, 0.75),
         ):
             make = functools.partial(work, rows, columns)

@@ -22,6 +22,7 @@ COLOURS = {
     "softmax": (214, 120, 20),
     "log_softmax": (240, 180, 90),
     "rms_norm": (30, 90, 200),
+    "add_rms_norm": (60, 60, 150),
     "layer_norm": (90, 170, 230),
     "swiglu": (20, 150, 150),
     "geglu": (120, 190, 190),

@@ -19,6 +19,11 @@ def rms_norm(dtype, rows, columns):
     return ops.rms_norm(make(dtype, rows, columns), [columns], make(dtype, columns), 1e-5)
 
 
+def add_rms_norm(dtype, rows, columns):
+    x, residual = make(dtype, rows, columns), make(dtype, rows, columns)
+    return ops.add_rms_norm(x, residual, [columns], make(dtype, columns), 1e-5)
+
+
 def layer_norm(dtype, rows, columns):
     return ops.layer_norm(make(dtype, rows, columns), [columns], make(dtype, columns), make(dtype, columns))
 
@@ -54,6 +59,8 @@ CALLS = {
     "log_softmax[8192,8192]": lambda dtype: ops.log_softmax(make(dtype, 8192, 8192), 1),
     "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
+    "add_rms_norm[8192,4096]": lambda dtype: add_rms_norm(dtype, 8192, 4096),
+    "add_rms_norm[4096,16384]": lambda dtype: add_rms_norm(dtype, 4096, 16384),
     "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),
     "layer_norm[4096,16384]": lambda dtype: layer_norm(dtype, 4096, 16384),
     "swiglu[8192,11008]": lambda dtype: gated(ops.swiglu, dtype, 8192, 11008),

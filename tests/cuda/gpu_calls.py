@@ -18,6 +18,8 @@ def calls(device, dtype=torch.float32):
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "log_softmax": (lambda x: tile.log_softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
+        "add_rms_norm": (lambda x, y, w: tile.add_rms_norm(x, y, [1000], w),
+                         [randn(300, 1000), randn(300, 1000), randn(1000)]),
         "layer_norm": (lambda x, w, b: tile.layer_norm(x, [1000], w, b), [randn(300, 1000), randn(1000), randn(1000)]),
         "swiglu": (tile.swiglu, [randn(300, 1000), randn(300, 1000)]),
         "geglu": (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)]),

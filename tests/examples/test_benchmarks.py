@@ -12,8 +12,9 @@ from numerics import DRAWS, FEW, check_with
 def cases(device, monkeypatch):
     """gpu_cases on the device of the run."""
     import gpu_cases
+    import gpu_work
 
-    monkeypatch.setattr(gpu_cases, "device", device.type)
+    monkeypatch.setattr(gpu_work, "device", device.type)
     return gpu_cases
 
 
@@ -22,6 +23,7 @@ def work_of(cases, name, backward):
         "softmax": lambda: cases.softmax_work("softmax", 33, 70, backward),
         "log_softmax": lambda: cases.softmax_work("log_softmax", 33, 70, backward),
         "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
+        "add_rms_norm": lambda: cases.add_rms_norm_work(33, 70, backward),
         "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
         "swiglu": lambda: cases.gated_work("swiglu", 33, 70, backward),
         "swiglu of halves": lambda: cases.gated_work("swiglu", 33, 70, backward, True),
@@ -62,6 +64,7 @@ def check_against_float64(make, gradient=False):
         "softmax",
         "log_softmax",
         "rms_norm",
+        "add_rms_norm",
         "layer_norm",
         "swiglu",
         "swiglu of halves",

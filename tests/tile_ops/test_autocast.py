@@ -10,6 +10,7 @@ CALLS = {
     "softmax": (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: tile_ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "rms_norm": (lambda x: tile_ops.rms_norm(x, [8]), lambda x: F.rms_norm(x, [8])),
+    "add_rms_norm": (lambda x: tile_ops.add_rms_norm(x, x, [8])[0], lambda x: F.rms_norm(x + x, [8])),
     "layer_norm": (lambda x: tile_ops.layer_norm(x, [8]), lambda x: F.layer_norm(x, [8])),
     "swiglu": (lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
     "geglu": (lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),

@@ -76,6 +76,12 @@ def rms_norm(dtype):
     return tile.rms_norm, (tensor(sizes, dtype), size, tensor(size, dtype)), {}
 
 
+def add_rms_norm(dtype):
+    sizes, axes = rows()
+    size = sizes[len(sizes) - axes :]
+    return tile.add_rms_norm, (tensor(sizes, dtype), tensor(sizes, dtype), size, tensor(size, dtype)), {}
+
+
 def layer_norm(dtype):
     sizes, axes = rows()
     size = sizes[len(sizes) - axes :]
@@ -129,7 +135,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, log_softmax, rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
 
 
 def texts_of(call):
