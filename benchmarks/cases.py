@@ -52,8 +52,13 @@ def row_cases(dtype):
                5 * x.numel(), required=1.25)
     yield Case(f"rms_norm 4096x4096 {name}", lambda: ops.rms_norm(x, [4096], weight),
                lambda: F.rms_norm(x, [4096], weight), two, 4 * x.numel(), required=4.5 if bf16 else 2.4)
+    residual = torch.randn_like(x)
+    yield Case(f"add_rms_norm 4096x4096 {name}", lambda: ops.add_rms_norm(x, residual, [4096], weight),
+               lambda: F.rms_norm(x + residual, [4096], weight), 2 * two, 5 * x.numel(), target=2.0)
     yield Case(f"layer_norm 4096x4096 {name}", lambda: ops.layer_norm(x, [4096], weight, bias),
                lambda: F.layer_norm(x, [4096], weight, bias), two, 7 * x.numel(), target=1.05)
+    yield Case(f"log_softmax 4096x4096 {name}", lambda: ops.log_softmax(x, -1), lambda: torch.log_softmax(x, -1), two,
+               5 * x.numel(), target=1.0)
     grad = torch.randn_like(x)
     xg, wg, bg = (t.clone().requires_grad_() for t in (x, weight, bias))
     three = 3 * tensor_bytes(x)
@@ -61,10 +66,33 @@ def row_cases(dtype):
                grads(lambda a: torch.softmax(a, -1), [xg], grad), three, 4 * x.numel(), target=1.0)
     yield Case(f"rms_norm backward {name}", grads(lambda a, w: ops.rms_norm(a, [4096], w), [xg, wg], grad),
                grads(lambda a, w: F.rms_norm(a, [4096], w), [xg, wg], grad), three, 9 * x.numel(), target=2.0)
+    rg, both = residual.clone().requires_grad_(), (grad, torch.randn_like(x))
+
+    def eager_add(a, r, w):
+        return F.rms_norm(a + r, [4096], w), a + r
+
+    yield Case(f"add_rms_norm backward {name}",
+               grads(lambda a, r, w: ops.add_rms_norm(a, r, [4096], w), [xg, rg, wg], both),
+               grads(eager_add, [xg, rg, wg], both), 4 * tensor_bytes(x), 10 * x.numel(), target=2.0)
     yield Case(f"layer_norm backward {name}",
                grads(lambda a, w, b: ops.layer_norm(a, [4096], w, b), [xg, wg, bg], grad),
                grads(lambda a, w, b: F.layer_norm(a, [4096], w, b), [xg, wg, bg], grad), three, 11 * x.numel(),
                target=1.0)
+
+
+def gated_cases(dtype):
+    ops = torch.ops.tile
+    name = str(dtype).removeprefix("torch.")
+    gate, up, grad = (torch.randn(2048, 11008, dtype=dtype) for _ in range(3))
+    gg, ug = gate.clone().requires_grad_(), up.clone().requires_grad_()
+    for label, ours, eager in (
+        ("swiglu", ops.swiglu, lambda g, u: F.silu(g) * u),
+        ("geglu", ops.geglu, lambda g, u: F.gelu(g) * u),
+    ):
+        yield Case(f"{label} 2048x11008 {name}", lambda f=ours: f(gate, up), lambda f=eager: f(gate, up),
+                   3 * tensor_bytes(gate), 6 * gate.numel(), target=1.5)
+        yield Case(f"{label} backward {name}", grads(ours, [gg, ug], grad), grads(eager, [gg, ug], grad),
+                   5 * tensor_bytes(gate), 12 * gate.numel(), target=1.5)
 
 
 def rope_cases(dtype):
@@ -160,6 +188,7 @@ def all_cases(vector_add):
     yield from elementwise_cases(vector_add)
     for dtype in (torch.float32, torch.bfloat16):
         yield from row_cases(dtype)
+        yield from gated_cases(dtype)
         yield from rope_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()

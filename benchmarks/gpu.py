@@ -17,7 +17,8 @@ import time
 import measure
 import torch
 import torch._functorch.config
-from gpu_cases import all_cases, bf16, device, random
+from gpu_cases import all_cases
+from gpu_work import bf16, device, random
 from report import Table, digits, driver, file_name
 
 OTHERS = ("cuBLAS", "FlashAttention-2", "Liger")

@@ -1,95 +1,16 @@
 """The cases of the GPU table: what is computed, on what, against whom, and the bars."""
 
-import dataclasses
 import functools
+import itertools
 import pathlib
 import sys
-from typing import Callable
 
 import torch
+from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
 
 ops = torch.ops.tile
-bf16, device = torch.bfloat16, "cuda"
-
-
-@dataclasses.dataclass
-class Work:
-    """Tensors made, and what is timed on them."""
-
-    ours: Callable
-    bytes: float  # read and written once
-    flops: float
-    peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
-    exact: Callable | None = None  # the same in float64, from the tensors as they are
-
-
-@dataclasses.dataclass
-class Case:
-    name: str
-    make: Callable[[], Work]
-    share: float | None = None  # at least so much of the speed of a copy of the same bytes
-    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
-    microseconds: float | None = None  # at most
-    launches: int | None = None  # at most
-    product: bool = False  # multiplies matrices: takes longer than the host's work, and is not captured
-
-
-def random(*shape, channels_last=False):
-    tensor = torch.randn(*shape, device=device, dtype=bf16)
-    return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
-
-
-def compiled(function, *inputs):
-    function = torch.compile(function, dynamic=False)
-    return lambda: function(*inputs)
-
-
-def gradient(function, inputs, grads, other=()):
-    """A call of the backward alone of function(*inputs, *other)."""
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    out = function(*inputs, *other)
-    return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
-
-
-def exactly(function, inputs, other=(), grads=None):
-    """A call of the function in float64; with grads of its backward."""
-
-    def wide(tensors):
-        return tuple(tensor.double() for tensor in tensors)
-
-    def call():
-        if grads is None:
-            return function(*wide(inputs), *wide(other))
-        incoming = wide(grads) if isinstance(grads, tuple) else grads.double()
-        return gradient(function, wide(inputs), incoming, wide(other))()
-
-    return call
-
-
-def peers_of(function, inputs, other=(), grads=None, **more):
-    """Eager and torch.compile of the function; with grads their backward."""
-    if grads is None:
-        both = {
-            "eager": lambda: lambda: function(*inputs, *other),
-            "torch.compile": lambda: compiled(function, *inputs, *other),
-        }
-    else:
-        both = {
-            "eager": lambda: gradient(function, inputs, grads, other),
-            "torch.compile": lambda: gradient(torch.compile(function, dynamic=False), inputs, grads, other),
-        }
-    return both | more
-
-
-def liger(make):
-    """A peer by Liger, where that is installed; {} where it is not."""
-    try:
-        import liger_kernel.ops  # noqa: F401
-    except ImportError:
-        return {}
-    return {"Liger": make}
 
 
 CHAIN = """kernel chain(%x: array<bf16,1>, %y: array<bf16,1>, %z: array<bf16,1>) {
@@ -137,24 +58,24 @@ def elementwise_cases():
     yield Case("chain of 6 ops on 2^28 elements", chained, share=0.97)
 
 
-def softmax_work(rows, columns, backward):
+def softmax_work(name, rows, columns, backward):
     x, g = random(rows, columns), random(rows, columns)
 
     def theirs(x):
-        return x.softmax(1)
+        return getattr(x, name)(1)
 
     if not backward:
         peers, exact = peers_of(theirs, (x,)), exactly(theirs, (x,))
-        return Work(lambda: ops.softmax(x, 1), 4 * x.numel(), 5 * x.numel(), peers, exact)
+        return Work(lambda: getattr(ops, name)(x, 1), 4 * x.numel(), 5 * x.numel(), peers, exact)
     y = theirs(x)
     peers, exact = peers_of(theirs, (x,), grads=g), exactly(theirs, (x,), grads=g)
-    return Work(lambda: ops.softmax_backward(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers, exact)
+    return Work(lambda: getattr(ops, f"{name}_backward")(g, y, 1), 6 * y.numel(), 4 * y.numel(), peers, exact)
 
 
 def softmax_cases():
-    for backward in (False, True):
-        make = functools.partial(softmax_work, 8192, 8192, backward)
-        yield Case(f"softmax 8192², {'backward' if backward else 'forward'}", make, share=0.97)
+    for name, backward in itertools.product(("softmax", "log_softmax"), (False, True)):
+        make = functools.partial(softmax_work, name, 8192, 8192, backward)
+        yield Case(f"{name} 8192², {'backward' if backward else 'forward'}", make, share=0.97)
 
 
 def rms_norm_work(rows, columns, backward):
@@ -176,6 +97,33 @@ def rms_norm_work(rows, columns, backward):
     peers = peers_of(theirs, (x, w), grads=g, **liger(lambda: gradient(ligers, (x, w), g)))
     ours = lambda: ops.rms_norm_backward(g, x, [columns], w, rstd, [True, True])  # noqa: E731
     return Work(ours, 6 * x.numel(), 9 * x.numel(), peers, exactly(theirs, (x, w), grads=g))
+
+
+def add_rms_norm_work(rows, columns, backward):
+    x, r, w = random(rows, columns), random(rows, columns), random(columns)
+
+    def theirs(x, r, w):
+        total = x + r
+        return F.rms_norm(total, [columns], w, 1e-5), total
+
+    def ligers(x, r, w):
+        from liger_kernel.ops.fused_add_rms_norm import LigerFusedAddRMSNormFunction
+
+        return LigerFusedAddRMSNormFunction.apply(x, r, w, 1e-5, 0.0, "llama", False)
+
+    if not backward:
+        peers = peers_of(theirs, (x, r, w), **liger(lambda: lambda: ligers(x, r, w)))
+        ours = lambda: ops.add_rms_norm(x, r, [columns], w, 1e-5)  # noqa: E731
+        return Work(ours, 8 * x.numel(), 5 * x.numel(), peers, exactly(theirs, (x, r, w)))
+    grads, total = (random(rows, columns), random(rows, columns)), x + r
+    rstd = torch.rsqrt(total.float().square().mean(1, True) + 1e-5)
+
+    def ours():
+        both, weights = ops.add_rms_norm_backward(*grads, total, [columns], w, rstd, [True, True])
+        return both, both, weights
+
+    peers = peers_of(theirs, (x, r, w), grads=grads, **liger(lambda: gradient(ligers, (x, r, w), grads)))
+    return Work(ours, 8 * x.numel(), 10 * x.numel(), peers, exactly(theirs, (x, r, w), grads=grads))
 
 
 def layer_norm_work(rows, columns, backward):
@@ -203,11 +151,45 @@ def norm_cases():
     for rows, columns in ((8192, 4096), (16384, 2048), (4096, 16384)):
         for name, work, share, less in (
             ("rms_norm", rms_norm_work, 0.97, 0.80),
+            ("add_rms_norm", add_rms_norm_work, 0.97, 0.90),
             ("layer_norm", layer_norm_work, 0.92, 0.75),
         ):
             make = functools.partial(work, rows, columns)
             yield Case(f"{name} [{rows},{columns}], forward", functools.partial(make, False), share=share)
             yield Case(f"{name} [{rows},{columns}], backward", functools.partial(make, True), share=less)
+
+
+def gated_work(name, rows, columns, backward, halves=False):
+    """halves: gate and up are those of one tensor, and have its row stride."""
+    gate, up = random(rows, 2 * columns).chunk(2, 1) if halves else (random(rows, columns), random(rows, columns))
+    g, options = random(rows, columns), ["tanh"] if name == "geglu" else []
+
+    def theirs(gate, up):
+        return (F.silu(gate) if name == "swiglu" else F.gelu(gate, approximate="tanh")) * up
+
+    def ligers(gate, up):
+        from liger_kernel.ops.geglu import LigerGELUMulFunction
+        from liger_kernel.ops.swiglu import LigerSiLUMulFunction
+
+        return (LigerSiLUMulFunction if name == "swiglu" else LigerGELUMulFunction).apply(gate, up)
+
+    if not backward:
+        peers = peers_of(theirs, (gate, up), **liger(lambda: lambda: ligers(gate, up)))
+        keywords = {"approximate": each for each in options}
+        ours = lambda: getattr(ops, name)(gate, up, **keywords)  # noqa: E731
+        return Work(ours, 6 * gate.numel(), 6 * gate.numel(), peers, exactly(theirs, (gate, up)))
+    peers = peers_of(theirs, (gate, up), grads=g, **liger(lambda: gradient(ligers, (gate.clone(), up.clone()), g)))
+    ours = lambda: getattr(ops, f"{name}_backward")(g, gate, up, *options, [True] * 2)  # noqa: E731
+    return Work(ours, 10 * gate.numel(), 12 * gate.numel(), peers, exactly(theirs, (gate, up), grads=g))
+
+
+def gated_cases():
+    for name, halves in (("swiglu", False), ("swiglu", True), ("geglu", False)):
+        label = f"{name}{' tanh' if name == 'geglu' else ''} [8192,11008]{' halves of one' if halves else ''}"
+        for backward in (False, True):
+            make = functools.partial(gated_work, name, 8192, 11008, backward, halves)
+            share = 0.90 if backward else 0.97
+            yield Case(f"{label}, {'backward' if backward else 'forward'}", make, share=share, launches=1)
 
 
 def rotated(q, k, cos, sin):
@@ -364,5 +346,6 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, decode_cases, product_cases):
+    for family in (elementwise_cases, softmax_cases, norm_cases, gated_cases, rope_cases, group_norm_cases, decode_cases,
+                   product_cases):
         yield from family()

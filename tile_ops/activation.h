@@ -21,6 +21,14 @@ namespace activation_detail {
 inline constexpr double sqrt_half = 0.70710678118654752440, sqrt_2_over_pi = 0.79788456080286535588;
 inline constexpr double inverse_sqrt_2_pi = 0.39894228040143267794, cubic = 0.044715;
 inline Tile tanh_argument(Tile x) { return x * fma(x * x, sqrt_2_over_pi * cubic, sqrt_2_over_pi); }
+// sigmoid(x) and 1 - sigmoid(x), neither by a difference.
+struct Sigmoids {
+  Tile s, rest;
+};
+inline Sigmoids sigmoids(Tile x) {
+  Tile e = exp(-abs(x)), large = 1.0 / (e + 1.0), small = e * large;
+  return {where(x < 0, small, large), where(x < 0, large, small)};
+}
 }  // namespace activation_detail
 
 inline Tile activate(Activation activation, Tile x) {
@@ -44,6 +52,11 @@ inline Tile activate(Activation activation, Tile x) {
   return x;
 }
 
+// The same in a kernel that computes the gradient too, from what both have in common.
+inline Tile activate_beside_gradient(Activation activation, Tile x) {
+  return activation == Activation::silu ? x * activation_detail::sigmoids(x).s : activate(activation, x);
+}
+
 // grad times the derivative at x.
 inline Tile activation_gradient(Activation activation, Tile x, Tile grad) {
   using namespace activation_detail;
@@ -61,9 +74,7 @@ inline Tile activation_gradient(Activation activation, Tile x, Tile grad) {
       return grad * (fma(t, 0.5, 0.5) + x * 0.5 * (1.0 - t * t) * slope);
     }
     case Activation::silu: {
-      // sigmoid(x) and 1 - sigmoid(x), neither by a difference.
-      Tile e = exp(-abs(x)), large = 1.0 / (e + 1.0), small = e * large;
-      Tile s = where(x < 0, small, large), rest = where(x < 0, large, small);
+      const auto [s, rest] = sigmoids(x);
       return grad * s * fma(x, rest, 1.0);
     }
   }

@@ -10,15 +10,15 @@ namespace {
 // xhat), db = sum(g). rms_norm has d = x and no middle term.
 struct BackwardTiles {
   RowView g, x;
-  std::optional<RowView> mean;
+  std::optional<RowView> added, mean;
   RowView rstd;
   std::optional<Array> weight;
   DType compute;
   int columns, axis;
 
-  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& weight,
-                const std::optional<Array>& means, const Array& rstds, const Operand& slice, int rows,
-                int columns, int axis)
+  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& grad_added,
+                const std::optional<Array>& weight, const std::optional<Array>& means, const Array& rstds,
+                const Operand& slice, int rows, int columns, int axis)
       : g(grad, slice, rows, columns, axis),
         x(input, slice, rows, columns, axis),
         rstd(rstds, slice, rows, 1, axis),
@@ -26,6 +26,7 @@ struct BackwardTiles {
         compute(rstds.dtype()),
         columns(columns),
         axis(axis) {
+    if (grad_added) added = RowView(*grad_added, slice, rows, columns, axis);
     if (means) mean.emplace(*means, slice, rows, 1, axis);
   }
   Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
@@ -36,7 +37,12 @@ struct BackwardTiles {
   Tile weighted(const Tile& v, const Operand& k) const {
     return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
   }
-  // dx = scale (u + shift + slope d) of a row, from its sums of u and of u d: 0 where the row has one column.
+  // What else dx takes, if anything.
+  std::optional<Tile> more(const Tile& row, const Operand& k) const {
+    return added ? std::optional(added->load(row, k).astype(compute)) : std::nullopt;
+  }
+  // dx = scale (u + shift + slope d) + more of a row, from its sums of u and of u d: 0 where the row has one
+  // column.
   struct Line {
     Tile scale, slope, shift;
   };
@@ -44,19 +50,20 @@ struct BackwardTiles {
     Tile scale = rstd.load(row, 0);
     return {scale, -(scale * (scale * (sum_d / extent))), -(sum / extent)};
   }
-  Tile result(const Tile& u, const Tile& d, const Line& l) const {
-    return l.scale * fma(l.slope, d, mean ? u + l.shift : u);
+  Tile result(const Tile& u, const Tile& d, const Line& l, const std::optional<Tile>& more) const {
+    Tile v = fma(l.slope, d, mean ? u + l.shift : u);
+    return more ? fma(l.scale, v, *more) : l.scale * v;
   }
 };
 
 // A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile. `late`:
 // rows are added up behind the loop, until then each in registers of its own. A turn takes `together` tiles,
 // whose sums then wait for each other once.
-void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
-                          Array rstd, std::optional<Array> dx, std::optional<Array> dw,
-                          std::optional<Array> db, Tile tiles, bool late, int together, int rows, int columns,
-                          int axis) {
-  BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
+void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
+                          std::optional<Array> mean, Array rstd, std::optional<Array> dx,
+                          std::optional<Array> dw, std::optional<Array> db, Tile tiles, bool late,
+                          int together, int rows, int columns, int axis) {
+  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
   Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
@@ -66,6 +73,7 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
   for (Tile turn : block_rows(x, tiles, rows * together)) {
     struct Row {
       Tile index, dy, d, u, sum, sum_d;
+      std::optional<Tile> more;
     };
     std::vector<Row> turns;
     for (int i = 0; i < together; ++i) {
@@ -74,13 +82,14 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
     }
     if (dx)
       for (Row& row : turns) {
-        row.u = in.weighted(row.dy, 0);
+        row.u = in.weighted(row.dy, 0), row.more = in.more(row.index, 0);
         row.sum = row.u.sum(axis, true), row.sum_d = (row.u * row.d).sum(axis, true);
       }
     for (const Row& row : turns) {
       if (dx)
         RowView(*dx, bid(1), rows, columns, axis)
-            .store(row.index, 0, in.result(row.u, row.d, in.line(row.index, row.sum, row.sum_d, extent)));
+            .store(row.index, 0,
+                   in.result(row.u, row.d, in.line(row.index, row.sum, row.sum_d, extent), row.more));
       if (dw) sum_w += down(row.dy * (row.d * in.rstd.load(row.index, 0)), !late);
       if (db) sum_b += down(row.dy, !late);
     }
@@ -91,9 +100,10 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> weight, std::op
 }
 
 // dx of rows longer than a tile.
-void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> mean,
-                               Array rstd, Array dx, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, weight, mean, rstd, bid(1), rows, columns, axis);
+void norm_backward_long_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
+                               std::optional<Array> mean, Array rstd, Array dx, int rows, int columns,
+                               int axis) {
+  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
   RowView out(dx, bid(1), rows, columns, axis);
   Tile row = bid(0), extent = x.dim(2).astype(in.compute);
   auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k), k); };
@@ -105,13 +115,14 @@ void norm_backward_long_kernel(Array g, Array x, std::optional<Array> weight, st
     if (mean) sum += u.sum(axis, true);
   }
   BackwardTiles::Line line = in.line(row, sum, sum_d, extent);
-  for (Tile k : range(out.steps())) out.store(row, k, in.result(weighted(k), in.centred(row, k), line));
+  for (Tile k : range(out.steps()))
+    out.store(row, k, in.result(weighted(k), in.centred(row, k), line, in.more(row, k)));
 }
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
 void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd, std::optional<Array> dw,
                          std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
-  BackwardTiles in(g, x, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
+  BackwardTiles in(g, x, std::nullopt, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
   Tile k = bid(0);
   for (Tile row : block_rows(x, tiles, rows, bid(1))) {
@@ -216,11 +227,14 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
 void norm_backward(const NormBackward& call) {
   const std::optional<at::Tensor> weight = flat_parameter(call.weight);
   // Without grad_input its place in the views is taken by the input, which is then only read.
+  TensorPointers tensors{call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input};
   TensorPointers statistics{&call.rstd};
+  if (call.grad_input && call.grad_added) tensors.push_back(&*call.grad_added);
+  const size_t first = tensors.size();  // of the statistics
   if (call.mean) statistics.push_back(&*call.mean);
   at::Tensor parts_w, parts_b;
   on_norm_rows(
-      call.axes, {call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input}, statistics,
+      call.axes, tensors, statistics,
       [&](Rows& views, RowTile tile) {
         const int axis = views.transposed() ? 0 : 1;
         const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
@@ -237,25 +251,26 @@ void norm_backward(const NormBackward& call) {
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
         views.each([&](int64_t i) {
-          const auto mean = call.mean ? std::optional(views.view(4)) : std::nullopt;
+          const auto mean = call.mean ? std::optional(views.view(first + 1)) : std::nullopt;
+          const auto added = first > 3 ? std::optional(views.view(3)) : std::nullopt;
           const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
           const auto own = [&](const at::Tensor& all) {
             return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
           };
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           if (tile.whole()) {
-            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), weight, mean,
-                                   views.view(3), dx, dw, db, static_cast<int>(split.tiles),
+            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), added,
+                                   weight, mean, views.view(first), dx, dw, db, static_cast<int>(split.tiles),
                                    views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
             return;
           }
           if (dx)
             backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
-                                        views.view(2), weight, mean, views.view(3), *dx, tile.rows,
+                                        views.view(2), added, weight, mean, views.view(first), *dx, tile.rows,
                                         tile.columns, axis);
           if (dw || db)
             columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
-                                  views.view(1), views.view(2), mean, views.view(3), dw, db,
+                                  views.view(1), views.view(2), mean, views.view(first), dw, db,
                                   static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
         });
       },

@@ -23,11 +23,11 @@ at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = fa
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);
 
 using TensorPointers = c10::SmallVector<const at::Tensor*, 4>;
-// The last `axes` axes of tensors, the first of them the result (unless `writes` is false: then all are only
-// read), as columns; calls f(views, tile). Where they are no single axis, f works on contiguous copies.
+// The last `axes` axes of tensors, the first `results` of them written and the others read, as columns; calls
+// f(views, tile). Where they are no single axis, f works on contiguous copies.
 template <class F>
 void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& statistics, F f,
-                  bool writes = true) {
+                  size_t results = 1) {
   const uint32_t reduced = ((1u << axes) - 1) << (tensors[0]->dim() - axes);
   const auto views = [&] {
     c10::SmallVector<ArrayArgument, 4> arrays;
@@ -37,12 +37,12 @@ void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& sta
   };
   Rows rows = views();
   if (rows.empty()) return;
-  const at::Tensor& result = *tensors[0];
+  const TensorPointers given(tensors.begin(), tensors.begin() + results);
   std::vector<at::Tensor> copies;
   if (!rows.flat()) {
     copies.reserve(tensors.size());
     for (const at::Tensor*& tensor : tensors) {
-      const bool written = writes && copies.empty();
+      const bool written = copies.size() < results;
       copies.push_back(written ? at::empty_like(*tensor, at::MemoryFormat::Contiguous)
                                : tensor->contiguous());
       tensor = &copies.back();
@@ -50,16 +50,16 @@ void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& sta
     rows = views();
   }
   f(rows, row_tile(rows));
-  if (writes && !copies.empty()) result.copy_(copies[0]);
+  for (size_t i = 0; i < results && !copies.empty(); ++i) given[i]->copy_(copies[i]);
 }
 
-// What both gradients get; no mean: rms_norm.
+// What the gradients get; no mean: rms_norm. grad_input is that of the norm and `grad_added`.
 struct NormBackward {
   at::Tensor grad_out, input;
   size_t axes;
   std::optional<at::Tensor> weight, mean;
   at::Tensor rstd;
-  std::optional<at::Tensor> grad_input, grad_weight, grad_bias;
+  std::optional<at::Tensor> grad_input, grad_weight, grad_bias, grad_added = {};
 };
 void norm_backward(const NormBackward& call);
 

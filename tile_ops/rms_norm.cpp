@@ -1,4 +1,4 @@
-// rms_norm over the last axes, and its gradient.
+// rms_norm over the last axes, add_rms_norm, which adds a residual before, and their gradients.
 #include <cmath>
 #include <limits>
 
@@ -7,17 +7,28 @@
 namespace tile {
 namespace {
 
-void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optional<Array> rstd, Tile eps,
-                     std::optional<Tile> tiles, int rows, int columns, bool whole, int axis) {
+// y = norm(x), or norm(x + residual), of the sum as it is stored.
+void rms_norm_kernel(Array x, std::optional<Array> residual, std::optional<Array> weight, Array y,
+                     std::optional<Array> sum, std::optional<Array> rstd, Tile eps, std::optional<Tile> tiles,
+                     int rows, int columns, bool whole, int axis) {
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
+  const auto view = [&](const std::optional<Array>& array) {
+    return array ? std::optional(RowView(*array, bid(1), rows, columns, axis)) : std::nullopt;
+  };
+  const std::optional<RowView> more = view(residual), added = view(sum);
   Tile extent = x.dim(2).astype(compute);
   each_row_tile(x, tiles, rows, [&](const Tile& row) {
-    auto squares = [&](const Operand& k) {
+    auto load = [&](const Operand& k) {
       Tile v = in.load(row, k).astype(compute);
-      return (v * v).sum(axis, true);
+      return more ? (v + more->load(row, k).astype(compute)).astype(x.dtype()).astype(compute) : v;
     };
-    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
+    Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute), kept;
+    auto squares = [&](const Operand& k) {
+      kept = load(k);
+      if (added) added->store(row, k, kept);
+      return (kept * kept).sum(axis, true);
+    };
     if (whole)
       total = squares(0);
     else
@@ -25,7 +36,7 @@ void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optiona
     Tile r = 1 / sqrt(total / extent + eps.astype(compute));
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, r);
     auto store = [&](const Operand& k) {
-      Tile v = in.load(row, k).astype(compute) * r;
+      Tile v = (whole ? kept : load(k)) * r;
       if (weight) v *= row_vector(*weight, k, columns, axis, compute);
       out.store(row, k, v);
     };
@@ -36,7 +47,7 @@ void rms_norm_kernel(Array x, std::optional<Array> weight, Array y, std::optiona
   });
 }
 
-Kernel rms_norm_forward("rms_norm", rms_norm_kernel);
+Kernel rms_norm_forward("rms_norm", rms_norm_kernel), add_rms_norm_forward("add_rms_norm", rms_norm_kernel);
 
 double epsilon(const at::Tensor& input, std::optional<double> eps) {
   // Torch takes the epsilon of the dtype it computes in.
@@ -45,39 +56,61 @@ double epsilon(const at::Tensor& input, std::optional<double> eps) {
                                             : std::numeric_limits<float>::epsilon();
 }
 
+void check_rms_norm(const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+                    const std::optional<at::Tensor>& weight) {
+  check_norm_input(input, normalized_shape);
+  if (!weight) return;
+  check_floating("weight", *weight);
+  check_sizes("weight", *weight, normalized_shape, "normalized_shape is");
+}
+
+at::Tensor empty_rstd(const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+                      const std::optional<at::Tensor>& weight) {
+  return empty_statistics(input, normalized_shape.size(), weight && weight->scalar_type() == at::kDouble);
+}
+
+// residual and sum: both or neither.
+void run_rms_norm(const at::Tensor& input, const at::Tensor* residual, size_t axes,
+                  const std::optional<at::Tensor>& weight, std::optional<double> eps, const at::Tensor& out,
+                  const at::Tensor* sum, const std::optional<at::Tensor>& rstd) {
+  const std::optional<at::Tensor> vector = flat_parameter(weight);
+  TensorPointers tensors{&out, &input}, statistics;
+  if (residual) tensors = {&out, sum, &input, residual};
+  const size_t results = residual ? 2 : 1, first = tensors.size();
+  if (rstd) statistics.push_back(&*rstd);
+  on_norm_rows(
+      axes, tensors, statistics,
+      [&](Rows& views, RowTile tile) {
+        const RowBlocks blocks = row_blocks(views, tile);
+        views.each([&](int64_t) {
+          const auto view = [&](bool there, size_t k) {
+            return there ? std::optional(views.view(k)) : std::nullopt;
+          };
+          auto& kernel = residual ? add_rms_norm_forward : rms_norm_forward;
+          kernel.launch(blocks.grid, views.view(results), view(residual, 3), vector, views.view(0),
+                        view(sum, 1), view(rstd.has_value(), first), epsilon(input, eps), blocks.tiles,
+                        tile.rows, tile.columns, tile.whole(), views.transposed() ? 0 : 1);
+        });
+      },
+      results);
+}
+
 const auto rms_norm =
     op("tile::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
        "Tensor out")
         .saves("Tensor rstd")
         .outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
                     const std::optional<at::Tensor>& weight, std::optional<double>) {
-          check_norm_input(input, normalized_shape);
-          if (weight) {
-            check_floating("weight", *weight);
-            check_sizes("weight", *weight, normalized_shape, "normalized_shape is");
-          }
+          check_rms_norm(input, normalized_shape, weight);
           return result_like(input);
         })
         .saved_outputs([](const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
-                          const std::optional<at::Tensor>& weight, std::optional<double>) {
-          return empty_statistics(input, normalized_shape.size(),
-                                  weight && weight->scalar_type() == at::kDouble);
-        })
+                          const std::optional<at::Tensor>& weight,
+                          std::optional<double>) { return empty_rstd(input, normalized_shape, weight); })
         .run([](const at::Tensor& input, at::IntArrayRef normalized_shape,
                 const std::optional<at::Tensor>& weight, std::optional<double> eps, at::Tensor& out,
                 const std::optional<at::Tensor>& rstd) {
-          const std::optional<at::Tensor> vector = flat_parameter(weight);
-          TensorPointers statistics;
-          if (rstd) statistics.push_back(&*rstd);
-          on_norm_rows(normalized_shape.size(), {&out, &input}, statistics, [&](Rows& views, RowTile tile) {
-            const RowBlocks blocks = row_blocks(views, tile);
-            views.each([&](int64_t) {
-              rms_norm_forward.launch(blocks.grid, views.view(1), vector, views.view(0),
-                                      rstd ? std::optional(views.view(2)) : std::nullopt, epsilon(input, eps),
-                                      blocks.tiles, tile.rows, tile.columns, tile.whole(),
-                                      views.transposed() ? 0 : 1);
-            });
-          });
+          run_rms_norm(input, nullptr, normalized_shape.size(), weight, eps, out, nullptr, rstd);
         })
         .leading({"input"})
         .autocast("keep", Operator::fp32_like("aten::rms_norm"))  // since torch 2.12
@@ -107,6 +140,64 @@ const auto rms_norm_backward =
                          {}});
         })
         .leading({"grad_out", "input", "rstd"}, {"grad_weight"});
+
+const auto add_rms_norm =
+    op("tile::add_rms_norm(Tensor input, Tensor residual, SymInt[] normalized_shape, Tensor? weight=None, "
+       "float? eps=None) -> (Tensor out, Tensor sum)")
+        .saves("Tensor rstd")
+        .outputs([](const at::Tensor& input, const at::Tensor& residual, c10::SymIntArrayRef normalized_shape,
+                    const std::optional<at::Tensor>& weight, std::optional<double>) {
+          check_rms_norm(input, normalized_shape, weight);
+          check_sizes("residual", residual, input.sym_sizes(), "'input' has");
+          if (residual.scalar_type() != input.scalar_type())
+            fail(ErrorKind::type, "'residual' is ", c10::toString(residual.scalar_type()), " and 'input' ",
+                 c10::toString(input.scalar_type()), "; convert one with .to()");
+          return std::tuple(result_like(input), result_like(input));
+        })
+        .saved_outputs([](const at::Tensor& input, const at::Tensor&, c10::SymIntArrayRef normalized_shape,
+                          const std::optional<at::Tensor>& weight,
+                          std::optional<double>) { return empty_rstd(input, normalized_shape, weight); })
+        .run([](const at::Tensor& input, const at::Tensor& residual, at::IntArrayRef normalized_shape,
+                const std::optional<at::Tensor>& weight, std::optional<double> eps, at::Tensor& out,
+                at::Tensor& sum, const std::optional<at::Tensor>& rstd) {
+          run_rms_norm(input, &residual, normalized_shape.size(), weight, eps, out, &sum, rstd);
+        })
+        .leading({"input", "residual"})
+        .autocast("keep", Operator::fp32_like("aten::rms_norm"))
+        .grad("tile::add_rms_norm_backward");
+
+// Without grad_out nothing of the norm has a gradient.
+const auto add_rms_norm_backward =
+    op("tile::add_rms_norm_backward(Tensor? grad_out, Tensor? grad_sum, Tensor sum, SymInt[] "
+       "normalized_shape, Tensor? weight, Tensor rstd, bool[2] output_mask) "
+       "-> (Tensor grad_input_and_residual, Tensor grad_weight)")
+        .outputs([](const std::optional<at::Tensor>& grad_out, const std::optional<at::Tensor>&,
+                    const at::Tensor& sum, c10::SymIntArrayRef, const std::optional<at::Tensor>& weight,
+                    const at::Tensor&, std::array<bool, 2> output_mask) {
+          return std::tuple(output_mask[0] ? result_like(sum) : at::Tensor(),
+                            parameter_gradient(output_mask[1] && grad_out, weight));
+        })
+        .run([](const std::optional<at::Tensor>& grad_out, const std::optional<at::Tensor>& grad_sum,
+                const at::Tensor& sum, at::IntArrayRef normalized_shape,
+                const std::optional<at::Tensor>& weight, const at::Tensor& rstd, std::array<bool, 2>,
+                const std::optional<at::Tensor>& grad_input, const std::optional<at::Tensor>& grad_weight) {
+          if (grad_out)
+            norm_backward({*grad_out,
+                           sum,
+                           normalized_shape.size(),
+                           weight,
+                           std::nullopt,
+                           rstd,
+                           grad_input,
+                           grad_weight,
+                           {},
+                           grad_sum});
+          else if (grad_input && grad_sum)
+            grad_input->copy_(*grad_sum);
+          else if (grad_input)
+            grad_input->zero_();
+        })
+        .leading({"grad_out", "grad_sum", "sum", "rstd"}, {"grad_weight"});
 
 }  // namespace
 }  // namespace tile

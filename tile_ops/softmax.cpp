@@ -1,4 +1,4 @@
-// softmax over one axis of any stride, and its gradient.
+// softmax and log_softmax over one axis of any stride, and their gradients.
 #include "rows.h"
 
 namespace tile {
@@ -14,8 +14,8 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
-void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, int rows, int columns, bool whole,
-                    int axis) {
+void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int rows, int columns,
+                    bool whole, int axis) {
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   DType result = y.dtype(), compute = compute_dtype(result);
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
@@ -23,30 +23,38 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, int rows, int c
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
     if (whole) {
       Tile v = load(0);
-      Tile e = exp(v - v.max(axis, true));
-      out.store(row, 0, e * (1 / e.sum(axis, true)));
+      Tile d = v - v.max(axis, true), e = exp(d), sum = e.sum(axis, true);
+      out.store(row, 0, log_of ? d - log(sum) : e * (1 / sum));
       return;
     }
     Tile top = full(column, -inf, compute), total = zeros(column, compute);
     for (Tile k : range(in.steps())) top = max(top, load(k).max(axis, true));
     for (Tile k : range(in.steps())) total += exp(load(k) - top).sum(axis, true);
-    Tile scale = 1 / total;
-    for (Tile k : range(in.steps())) out.store(row, k, exp(load(k) - top) * scale);
+    Tile last = log_of ? log(total) : 1 / total;
+    for (Tile k : range(in.steps())) {
+      Tile d = load(k) - top;
+      out.store(row, k, log_of ? d - last : exp(d) * last);
+    }
   });
 }
 
-void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> tiles, int rows, int columns,
-                             bool whole, int axis) {
+// Of y = softmax(x): (g - sum(g y)) y. Of y = log_softmax(x): g - exp(y) sum(g).
+void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> tiles, bool log_of, int rows,
+                             int columns, bool whole, int axis) {
   RowView grad(g, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis),
       result(dx, bid(1), rows, columns, axis);
   DType compute = compute_dtype(y.dtype());
   each_row_tile(y, tiles, rows, [&](const Tile& row) {
     auto dot = [&](const Operand& k) {
-      return (grad.load(row, k).astype(compute) * out.load(row, k).astype(compute)).sum(axis, true);
+      Tile dy = grad.load(row, k).astype(compute);
+      return (log_of ? dy : dy * out.load(row, k).astype(compute)).sum(axis, true);
     };
     Tile total = zeros(axis ? Shape{rows, 1} : Shape{1, rows}, compute);
     auto store = [&](const Operand& k) {
-      result.store(row, k, (grad.load(row, k).astype(compute) - total) * out.load(row, k).astype(compute));
+      Tile dy = grad.load(row, k).astype(compute);
+      if (!log_of) dy -= total;
+      Tile v = out.load(row, k).astype(compute);
+      result.store(row, k, log_of ? dy - exp(v) * total : dy * v);
     };
     if (whole) {
       total = dot(0);
@@ -58,8 +66,9 @@ void softmax_backward_kernel(Array g, Array y, Array dx, std::optional<Tile> til
   });
 }
 
-Kernel softmax_forward("softmax", softmax_kernel);
-Kernel softmax_backward("softmax_backward", softmax_backward_kernel);
+Kernel softmax_forward("softmax", softmax_kernel), log_softmax_forward("log_softmax", softmax_kernel);
+Kernel softmax_backward("softmax_backward", softmax_backward_kernel),
+    log_softmax_backward("log_softmax_backward", softmax_backward_kernel);
 
 // Axis as a bit; a scalar has one axis.
 uint32_t axis_bit(const at::Tensor& tensor, int64_t dim) {
@@ -82,29 +91,63 @@ VmapCall::Results batched(VmapCall& call, const std::string& first, std::vector<
   return call.leading(arguments);
 }
 
+// The results, `name` being the operator that is called.
+at::Tensor softmax_result(const char* name, const at::Tensor& input, int64_t dim,
+                          std::optional<at::ScalarType> dtype) {
+  check_dim(input, "input", dim);
+  const at::ScalarType type = dtype.value_or(input.scalar_type());
+  if (!at::isFloatingType(type) || to_dtype(type) == DType::f8e4m3 || to_dtype(type) == DType::f8e5m2)
+    fail(ErrorKind::type, dtype ? "dtype" : "'input'", " is ", c10::toString(type), "; ", name,
+         " is computed in Half, BFloat16, Float or Double, ",
+         dtype ? "pass one of these" : "pass dtype=torch.float32");
+  if (at::isComplexType(input.scalar_type()))
+    fail(ErrorKind::type, "'input' is ", c10::toString(input.scalar_type()), "; pass a real tensor");
+  return type == input.scalar_type() ? result_like(input)
+                                     : at::empty_like(input, input.options().dtype(type));
+}
+at::Tensor softmax_gradient(const at::Tensor& grad_out, const at::Tensor& out, int64_t dim) {
+  check_dim(out, "out", dim);
+  if (!grad_out.sym_sizes().equals(out.sym_sizes()) || grad_out.scalar_type() != out.scalar_type())
+    fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()), grad_out.sym_sizes(),
+         ", but 'out' is ", c10::toString(out.scalar_type()), out.sym_sizes(), "; they must agree");
+  return result_like(out);
+}
+
+// Calls launch(views, blocks, tile, axis of the columns) for tensors of one shape, the result first.
+template <class F>
+void on_rows(const at::Tensor& result, std::initializer_list<const at::Tensor*> read, int64_t dim,
+             const F& launch) {
+  c10::SmallVector<ArrayArgument, 4> arrays{to_array_argument(result)};
+  for (const at::Tensor* tensor : read) arrays.push_back(to_array_argument(*tensor));
+  Rows rows(arrays, axis_bit(result, dim));
+  if (rows.empty()) return;
+  const RowTile tile = row_tile(rows);
+  const RowBlocks blocks = row_blocks(rows, tile);
+  rows.each([&](int64_t) { launch(rows, blocks, tile, rows.transposed() ? 0 : 1); });
+}
+void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tensor& input, int64_t dim,
+                 const at::Tensor& out) {
+  on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
+    kernel.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, log_of, tile.rows, tile.columns,
+                  tile.whole(), axis);
+  });
+}
+void run_softmax_backward(decltype(softmax_backward)& kernel, bool log_of, const at::Tensor& grad_out,
+                          const at::Tensor& out, int64_t dim, const at::Tensor& grad_input) {
+  on_rows(grad_input, {&grad_out, &out}, dim,
+          [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
+            kernel.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles, log_of,
+                          tile.rows, tile.columns, tile.whole(), axis);
+          });
+}
+
 const auto softmax_ =
     op("tile::softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
         .outputs([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType> dtype) {
-          check_dim(input, "input", dim);
-          const at::ScalarType type = dtype.value_or(input.scalar_type());
-          if (!at::isFloatingType(type) || to_dtype(type) == DType::f8e4m3 || to_dtype(type) == DType::f8e5m2)
-            fail(ErrorKind::type, dtype ? "dtype" : "'input'", " is ", c10::toString(type),
-                 "; softmax is computed in Half, BFloat16, Float or Double, ",
-                 dtype ? "pass one of these" : "pass dtype=torch.float32");
-          if (at::isComplexType(input.scalar_type()))
-            fail(ErrorKind::type, "'input' is ", c10::toString(input.scalar_type()), "; pass a real tensor");
-          return type == input.scalar_type() ? result_like(input)
-                                             : at::empty_like(input, input.options().dtype(type));
+          return softmax_result("softmax", input, dim, dtype);
         })
         .run([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType>, at::Tensor& out) {
-          Rows rows({to_array_argument(out), to_array_argument(input)}, axis_bit(input, dim));
-          if (rows.empty()) return;
-          const RowTile tile = row_tile(rows);
-          const RowBlocks blocks = row_blocks(rows, tile);
-          rows.each([&](int64_t) {
-            softmax_forward.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, tile.rows,
-                                   tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
-          });
+          run_softmax(softmax_forward, false, input, dim, out);
         })
         .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
         .autocast("keep", "fp32")
@@ -112,24 +155,31 @@ const auto softmax_ =
 
 const auto softmax_backward_ =
     op("tile::softmax_backward(Tensor grad_out, Tensor out, int dim) -> Tensor grad_input")
-        .outputs([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim) {
-          check_dim(out, "out", dim);
-          if (!grad_out.sym_sizes().equals(out.sym_sizes()) || grad_out.scalar_type() != out.scalar_type())
-            fail(ErrorKind::value, "'grad_out' is ", c10::toString(grad_out.scalar_type()),
-                 grad_out.sym_sizes(), ", but 'out' is ", c10::toString(out.scalar_type()), out.sym_sizes(),
-                 "; they must agree");
-          return result_like(out);
-        })
+        .outputs(softmax_gradient)
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
-          Rows rows({to_array_argument(grad_input), to_array_argument(grad_out), to_array_argument(out)},
-                    axis_bit(out, dim));
-          if (rows.empty()) return;
-          const RowTile tile = row_tile(rows);
-          const RowBlocks blocks = row_blocks(rows, tile);
-          rows.each([&](int64_t) {
-            softmax_backward.launch(blocks.grid, rows.view(1), rows.view(2), rows.view(0), blocks.tiles,
-                                    tile.rows, tile.columns, tile.whole(), rows.transposed() ? 0 : 1);
-          });
+          run_softmax_backward(softmax_backward, false, grad_out, out, dim, grad_input);
+        })
+        .vmap([](VmapCall& call) {
+          return batched(call, "out", {"grad_out", "out"});
+        });
+
+const auto log_softmax_ =
+    op("tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
+        .outputs([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType> dtype) {
+          return softmax_result("log_softmax", input, dim, dtype);
+        })
+        .run([](const at::Tensor& input, int64_t dim, std::optional<at::ScalarType>, at::Tensor& out) {
+          run_softmax(log_softmax_forward, true, input, dim, out);
+        })
+        .vmap([](VmapCall& call) { return batched(call, "input", {"input"}); })
+        .autocast("keep", "fp32")
+        .grad("tile::log_softmax_backward");
+
+const auto log_softmax_backward_ =
+    op("tile::log_softmax_backward(Tensor grad_out, Tensor out, int dim) -> Tensor grad_input")
+        .outputs(softmax_gradient)
+        .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
+          run_softmax_backward(log_softmax_backward, true, grad_out, out, dim, grad_input);
         })
         .vmap([](VmapCall& call) {
           return batched(call, "out", {"grad_out", "out"});

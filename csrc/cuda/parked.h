@@ -13,7 +13,7 @@ class Emitter;
 class ParkedTiles {
  public:
   // Of the values that a `for` carries, those that are read once a turn, the last first, until all that
-  // the kernel keeps leaves a quarter of the registers to addresses and to what is computed.
+  // the kernel keeps leaves more than a quarter of the registers to addresses and to what is computed.
   ParkedTiles(Emitter& emitter, const Op& loop);
   bool has(size_t result) const { return !memory_.empty() && !memory_[result].empty(); }
   // "Parked<f32, L0, 512> t0 = {…};", and its name while the loop runs.

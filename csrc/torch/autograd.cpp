@@ -68,7 +68,8 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       if (incoming[i].defined() && !named[k])
         raise(op.body->name, ErrorKind::unsupported,
               "no gradient flows back through result '" + result_name(op.schema, k) + "'; detach it");
-  for (const size_t slot : plan.slots) have[slot] = true;
+  for (const auto& slots : plan.slots)
+    for (const size_t slot : slots) have[slot] = true;
   const auto needed = [&](size_t i) {
     bool some = false;
     for (int e = layout.argument_begin[i]; e < layout.argument_begin[i + 1]; ++e) some |= need[e];
@@ -95,18 +96,19 @@ ag::variable_list gradient(const NodeLayout& layout, const std::vector<bool>& ne
       }
     } else if (role == GradientPlan::Role::mask) {
       c10::List<bool> mask;
-      for (const size_t slot : plan.slots) mask.push_back(needed(slot));
+      for (const auto& slots : plan.slots) mask.push_back(std::any_of(slots.begin(), slots.end(), needed));
       stack[a] = std::move(mask);
     }
   }
   handle.callBoxed(stack);
-  for (size_t k = 0; k < plan.slots.size(); ++k) {
-    int e = layout.argument_begin[plan.slots[k]];
-    for_each_tensor(stack[k], [&](const at::Tensor& tensor) {
-      if (e < layout.argument_begin[plan.slots[k] + 1] && need[e]) result[e] = tensor;
-      ++e;
-    });
-  }
+  for (size_t k = 0; k < plan.slots.size(); ++k)
+    for (const size_t slot : plan.slots[k]) {
+      int e = layout.argument_begin[slot];
+      for_each_tensor(stack[k], [&](const at::Tensor& tensor) {
+        if (e < layout.argument_begin[slot + 1] && need[e]) result[e] = tensor;
+        ++e;
+      });
+    }
   return result;
 }
 

@@ -12,7 +12,7 @@
 
 namespace tile {
 
-// Which value each argument of the gradient operator gets, and which argument each of its results is the
+// Which value each argument of the gradient operator gets, and which arguments each of its results is the
 // gradient of.
 struct GradientPlan {
   enum class Role { gradient, argument, result, mask };
@@ -22,7 +22,7 @@ struct GradientPlan {
     bool operator==(const Input&) const = default;
   };
   std::vector<Input> inputs;
-  std::vector<size_t> slots;
+  std::vector<std::vector<size_t>> slots;
   std::string name;
   uint64_t made = 0;  // definitions() when it was matched
 };

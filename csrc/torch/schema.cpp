@@ -159,6 +159,27 @@ void check_names(const OperatorRecord& op, const char* what, const std::vector<s
 
 namespace {
 
+// The arguments that a result "grad_a" or "grad_a_and_b" is the gradient of; none: the name is another.
+std::vector<size_t> slots_of(const OperatorRecord& op, const std::string& name) {
+  constexpr std::string_view head = "grad_", joint = "_and_";
+  if (!name.starts_with(head)) return {};
+  const auto slot = [&](std::string_view argument) {
+    const auto i = op.schema.argumentIndexWithName(argument);
+    return i && type_text(op.schema.arguments()[*i]).starts_with("Tensor") ? i : std::nullopt;
+  };
+  std::string_view rest = std::string_view(name).substr(head.size());
+  if (const auto i = slot(rest)) return {static_cast<size_t>(*i)};
+  std::vector<size_t> slots;
+  while (true) {
+    const size_t end = std::min(rest.find(joint), rest.size());
+    const auto i = slot(rest.substr(0, end));
+    if (!i) return {};
+    slots.push_back(static_cast<size_t>(*i));
+    if (end == rest.size()) return slots;
+    rest.remove_prefix(end + joint.size());
+  }
+}
+
 std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
   auto plan = std::make_shared<GradientPlan>();
   plan->made = definitions();
@@ -213,19 +234,23 @@ std::shared_ptr<const GradientPlan> match(const OperatorRecord& op) {
                source, " ", name, "'");
     plan->inputs.push_back(*input);
   }
+  std::vector<std::string> names;
+  for (const c10::Argument& argument : op.schema.arguments())
+    if (type_text(argument).starts_with("Tensor")) names.push_back("grad_" + argument.name());
+  if (names.size() > 1) names.push_back(names[0] + "_and_" + names[1].substr(5) + " and the like");
+  std::vector<std::string> result_of(op.arguments);
   for (size_t k = 0; k < schema.returns().size(); ++k) {
     const std::string name = result_name(schema, k);
-    std::optional<size_t> slot;
-    std::vector<std::string> names;
-    for (size_t i = 0; i < op.arguments; ++i) {
-      if (!type_text(op.schema.arguments()[i]).starts_with("Tensor")) continue;
-      names.push_back("grad_" + op.schema.arguments()[i].name());
-      if (names.back() == name) slot = i;
-    }
-    if (!slot)
+    plan->slots.push_back(slots_of(op, name));
+    if (plan->slots.back().empty())
       mismatch("result '", name, "' is no gradient of ", forward, "; the names it can have are ",
                join(names));
-    plan->slots.push_back(*slot);
+    for (const size_t slot : plan->slots.back()) {
+      if (!result_of[slot].empty())
+        mismatch("results '", result_of[slot], "' and '", name, "' are both the gradient of '",
+                 op.schema.arguments()[slot].name(), "'; name it in one of them, once");
+      result_of[slot] = name;
+    }
   }
   return plan;
 }

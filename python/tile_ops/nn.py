@@ -4,7 +4,7 @@ import torch
 
 from .functional import dropout_seed, linear
 
-__all__ = ["GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
+__all__ = ["AddRMSNorm", "GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
 
 
 class Linear(torch.nn.Linear):
@@ -49,6 +49,13 @@ class RMSNorm(torch.nn.RMSNorm):
 
     def forward(self, input):
         return torch.ops.tile.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class AddRMSNorm(RMSNorm):
+    """RMSNorm of input + residual; gives the norm and the sum, which is the next residual."""
+
+    def forward(self, input, residual):
+        return torch.ops.tile.add_rms_norm(input, residual, self.normalized_shape, self.weight, self.eps)
 
 
 class RotaryEmbedding(torch.nn.Module):

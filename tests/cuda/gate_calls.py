@@ -19,6 +19,11 @@ def rms_norm(dtype, rows, columns):
     return ops.rms_norm(make(dtype, rows, columns), [columns], make(dtype, columns), 1e-5)
 
 
+def add_rms_norm(dtype, rows, columns):
+    x, residual = make(dtype, rows, columns), make(dtype, rows, columns)
+    return ops.add_rms_norm(x, residual, [columns], make(dtype, columns), 1e-5)
+
+
 def layer_norm(dtype, rows, columns):
     return ops.layer_norm(make(dtype, rows, columns), [columns], make(dtype, columns), make(dtype, columns))
 
@@ -27,6 +32,12 @@ def group_norm(dtype, images, channels, size, last):
     x = make(dtype, images, channels, size, size)
     return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels),
                           activation="silu")
+
+
+def gated(operator, dtype, rows, columns, halves=False, **options):
+    if halves:
+        return operator(*make(dtype, rows, 2 * columns).chunk(2, -1), **options)
+    return operator(make(dtype, rows, columns), make(dtype, rows, columns), **options)
 
 
 def rope(dtype, order):
@@ -67,10 +78,17 @@ def attention_decode(dtype, page=0):
 CALLS = {
     "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
     "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
+    "log_softmax[8192,8192]": lambda dtype: ops.log_softmax(make(dtype, 8192, 8192), 1),
     "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
+    "add_rms_norm[8192,4096]": lambda dtype: add_rms_norm(dtype, 8192, 4096),
+    "add_rms_norm[4096,16384]": lambda dtype: add_rms_norm(dtype, 4096, 16384),
     "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),
     "layer_norm[4096,16384]": lambda dtype: layer_norm(dtype, 4096, 16384),
+    "swiglu[8192,11008]": lambda dtype: gated(ops.swiglu, dtype, 8192, 11008),
+    "swiglu[8192,11008],halves": lambda dtype: gated(ops.swiglu, dtype, 8192, 11008, True),
+    "geglu[8192,11008]": lambda dtype: gated(ops.geglu, dtype, 8192, 11008),
+    "geglu[8192,11008],tanh": lambda dtype: gated(ops.geglu, dtype, 8192, 11008, approximate="tanh"),
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),

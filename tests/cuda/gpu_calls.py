@@ -18,8 +18,13 @@ def calls(device, dtype=torch.float32):
     starts = torch.tensor([0, 60, 100], device=device)
     return {
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
+        "log_softmax": (lambda x: tile.log_softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
+        "add_rms_norm": (lambda x, y, w: tile.add_rms_norm(x, y, [1000], w),
+                         [randn(300, 1000), randn(300, 1000), randn(1000)]),
         "layer_norm": (lambda x, w, b: tile.layer_norm(x, [1000], w, b), [randn(300, 1000), randn(1000), randn(1000)]),
+        "swiglu": (tile.swiglu, [randn(300, 1000), randn(300, 1000)]),
+        "geglu": (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)]),
         "group_norm": (lambda x, w, b: tile.group_norm(x, 8, w, b, activation="silu"),
                        [randn(2, 64, 24, 24), randn(64), randn(64)]),
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),

@@ -17,6 +17,8 @@ import subprocess
 import sys
 
 TOOLS = ("memcheck", "racecheck")
+OPERATORS = ("softmax", "log_softmax", "rms_norm", "add_rms_norm", "layer_norm", "swiglu", "geglu", "group_norm",
+             "rope", "matmul", "attention")
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+) (?:errors?|hazards?)")
 UNSUPPORTED = re.compile(r"Device not supported|Unable to find injection library|not supported on this")
 
@@ -51,7 +53,7 @@ def listed():
     calls = {}
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")
-        for name in ("softmax", "rms_norm", "layer_norm", "group_norm", "rope", "matmul", "attention"):
+        for name in OPERATORS:
             calls[f"{name} {kind}"] = functools.partial(of, name, dtype)
     bf16 = torch.bfloat16
     for shape in ((1, 320, 64, 64), (1, 512, 128, 128), (2, 1280, 16, 16)):

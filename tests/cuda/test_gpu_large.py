@@ -59,6 +59,21 @@ def test_gradients_of_rows(x, device):
         del got
 
 
+def test_elements(x, device):
+    out = tile_ops.swiglu(x, x)  # more elements than an extent may count
+    for place in PLACES:
+        check(out[place], lambda x: F.silu(x) * x, x[place])
+    grad = torch.ones((), dtype=torch.bfloat16, device=device).expand_as(x)
+    del out
+    (got, _) = torch.ops.tile.swiglu_backward(grad, x, x, [True, False])
+    for place in PLACES:
+        part = x[place].detach().requires_grad_()
+        wide = part.detach().double().requires_grad_()
+        theirs, exact = (torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0]
+                         for each in (part, wide))
+        numerics.check(got[place], theirs, exact, gradient=True, incoming=numerics.largest(part))
+
+
 def test_columns(x):
     """An axis whose stride is large: the last columns of the transposed tensor."""
     out = tile_ops.softmax(x.t(), 0)

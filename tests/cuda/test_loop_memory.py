@@ -70,6 +70,16 @@ def test_of_layer_norm_the_sum_for_the_bias():
     assert "Parked<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
 
 
+def test_a_third_row_beside_the_sum_for_the_weight():
+    x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
+    statistic, mask = torch.empty(4096, 1, device="meta"), [True] * 2
+    text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda",
+                            chip=90)
+    # inspect shows the configuration that runs: loads stay ahead.
+    assert text.count("  Parked<") == 1 and text.count("  const AheadTile<") == 3
+    assert "norm_backward_columns" not in text
+
+
 SHAPE = "[1, 4096]"
 
 

@@ -22,9 +22,21 @@ def channels_last(x):
     return x.detach().contiguous(memory_format=torch.channels_last).requires_grad_()
 
 
+def add_rms_norm(input, residual, *options):
+    return F.rms_norm(input + residual, *options), input + residual
+
+
 def group_norm(input, groups, weight, bias, *, activation="none"):
     out = F.group_norm(input, groups, weight, bias)
     return F.silu(out) if activation == "silu" else out
+
+
+def swiglu(gate, up):
+    return F.silu(gate) * up
+
+
+def geglu(gate, up, *, approximate="none"):
+    return F.gelu(gate, approximate=approximate) * up
 
 
 def matmul(input, other, *, activation="none"):
@@ -33,6 +45,14 @@ def matmul(input, other, *, activation="none"):
 
 def rope(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
     return tuple(turn(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
+
+
+def transposed(x):
+    return x.detach().t().requires_grad_()
+
+
+def halves(x):
+    return [half.detach().requires_grad_() for half in x.chunk(2, -1)]
 
 
 def tables(positions, width):
@@ -77,12 +97,24 @@ CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
     "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
     "softmax_of_one": ("softmax", torch.softmax, lambda dtype: (make(7, 1, dtype=dtype), -1), {}),
+    "log_softmax": ("log_softmax", torch.log_softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
+    "log_softmax_of_long_columns": ("log_softmax", torch.log_softmax, lambda dtype: (make(2, 70, 6, dtype=dtype), 1),
+                                    {}),
     "layer_norm": ("layer_norm", F.layer_norm,
                    lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)),
                    {}),
     "layer_norm_alone": ("layer_norm", F.layer_norm, lambda dtype: (make(3, 5, 7, dtype=dtype), (5, 7)), {}),
     "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5),
                  {}),
+    "add_rms_norm": ("add_rms_norm", add_rms_norm,
+                     lambda dtype: (make(11, 96, dtype=dtype), make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype),
+                                    1e-5), {}),
+    "add_rms_norm_of_long_columns": ("add_rms_norm", add_rms_norm,
+                                     lambda dtype: (transposed(make(70, 40, dtype=dtype)),
+                                                    transposed(make(70, 40, dtype=dtype)), (70,)), {}),
+    "add_rms_norm_of_wide_rows": ("add_rms_norm", add_rms_norm,
+                                  lambda dtype: (make(2, 16384, dtype=dtype), make(2, 16384, dtype=dtype), (16384,),
+                                                 make(16384, dtype=dtype), 1e-5), {}),
     "group_norm": ("group_norm", group_norm,
                    lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)), {}),
     "group_norm_silu": ("group_norm", group_norm,
@@ -100,6 +132,11 @@ CASES = {
     "group_norm_of_large_groups": ("group_norm", group_norm,
                                    lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype),
                                                   make(2, dtype=dtype)), {}),
+    "swiglu": ("swiglu", swiglu, lambda dtype: (make(3, 1000, dtype=dtype), make(3, 1000, dtype=dtype)), {}),
+    "swiglu_of_halves": ("swiglu", swiglu, lambda dtype: halves(make(9, 600, dtype=dtype)), {}),
+    "geglu_of_two_orders": ("geglu", geglu,
+                            lambda dtype: (make(70, 40, dtype=dtype),
+                                           transposed(make(40, 70, dtype=dtype))), {}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,

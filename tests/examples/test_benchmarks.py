@@ -12,16 +12,22 @@ from numerics import DRAWS, FEW, check_with
 def cases(device, monkeypatch):
     """gpu_cases on the device of the run."""
     import gpu_cases
+    import gpu_work
 
-    monkeypatch.setattr(gpu_cases, "device", device.type)
+    monkeypatch.setattr(gpu_work, "device", device.type)
     return gpu_cases
 
 
 def work_of(cases, name, backward):
     return {
-        "softmax": lambda: cases.softmax_work(33, 70, backward),
+        "softmax": lambda: cases.softmax_work("softmax", 33, 70, backward),
+        "log_softmax": lambda: cases.softmax_work("log_softmax", 33, 70, backward),
         "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
+        "add_rms_norm": lambda: cases.add_rms_norm_work(33, 70, backward),
         "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
+        "swiglu": lambda: cases.gated_work("swiglu", 33, 70, backward),
+        "swiglu of halves": lambda: cases.gated_work("swiglu", 33, 70, backward, True),
+        "geglu": lambda: cases.gated_work("geglu", 33, 70, backward),
         "rope BHSD": lambda: cases.rope_work("BHSD", backward, 1, 10),
         "rope BSHD": lambda: cases.rope_work("BSHD", backward, 1, 10),
         "group_norm": lambda: cases.group_norm_work(2, 64, 5, False, backward),
@@ -56,8 +62,13 @@ def check_against_float64(make, gradient=False):
     "name",
     [
         "softmax",
+        "log_softmax",
         "rms_norm",
+        "add_rms_norm",
         "layer_norm",
+        "swiglu",
+        "swiglu of halves",
+        "geglu",
         "rope BHSD",
         "rope BSHD",
         "group_norm",

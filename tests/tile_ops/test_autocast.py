@@ -8,8 +8,12 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 CALLS = {
     "softmax": (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
+    "log_softmax": (lambda x: tile_ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
     "rms_norm": (lambda x: tile_ops.rms_norm(x, [8]), lambda x: F.rms_norm(x, [8])),
+    "add_rms_norm": (lambda x: tile_ops.add_rms_norm(x, x, [8])[0], lambda x: F.rms_norm(x + x, [8])),
     "layer_norm": (lambda x: tile_ops.layer_norm(x, [8]), lambda x: F.layer_norm(x, [8])),
+    "swiglu": (lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
+    "geglu": (lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
     "group_norm": (lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
     "matmul": (lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
     "attention": (lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),

@@ -57,6 +57,11 @@ def softmax(dtype):
     return tile.softmax, (tensor(sizes, dtype), random.randrange(max(len(sizes), 1))), {}
 
 
+def log_softmax(dtype):
+    _, args, kwargs = softmax(dtype)
+    return tile.log_softmax, args, kwargs
+
+
 def rows():
     """Sizes for a norm, and how many axes it takes."""
     if random.random() < 0.3:
@@ -71,10 +76,23 @@ def rms_norm(dtype):
     return tile.rms_norm, (tensor(sizes, dtype), size, tensor(size, dtype)), {}
 
 
+def add_rms_norm(dtype):
+    sizes, axes = rows()
+    size = sizes[len(sizes) - axes :]
+    return tile.add_rms_norm, (tensor(sizes, dtype), tensor(sizes, dtype), size, tensor(size, dtype)), {}
+
+
 def layer_norm(dtype):
     sizes, axes = rows()
     size = sizes[len(sizes) - axes :]
     return tile.layer_norm, (tensor(sizes, dtype), size, tensor(size, dtype), tensor(size, dtype)), {}
+
+
+def swiglu(dtype):
+    sizes = shape(random.randint(0, 5))
+    if sizes and sizes[-1] % 2 == 0 and random.random() < 0.3:
+        return lambda x: tile.swiglu(*x.chunk(2, -1)), (tensor(sizes, dtype),), {}
+    return tile.swiglu, (tensor(sizes, dtype), tensor(sizes, dtype)), {}
 
 
 def group_norm(dtype):
@@ -117,7 +135,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
 
 
 def texts_of(call):

@@ -9,13 +9,9 @@ import torch
 import torch.nn.functional as F
 from numerics import check_call
 from opinfo import DTYPES, check_samples
+from rms_norm_cases import SHAPES, epsilon
 
 op = torch.ops.tile.rms_norm
-
-
-def epsilon(dtype):
-    """What torch takes where eps is None: the epsilon of the dtype it computes in."""
-    return torch.finfo(dtype if dtype == torch.float64 else torch.float32).eps
 
 
 def reference(dtype):
@@ -28,25 +24,6 @@ def reference(dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_opinfo(dtype):
     check_samples(op, "nn.functional.rms_norm", dtype, reference=reference(dtype))
-
-
-SHAPES = [
-    ((1,), 1),
-    ((7,), 1),
-    ((0, 5), 1),
-    ((5, 0), 1),
-    ((2, 0, 3), 1),
-    ((1, 1), 2),
-    ((3, 63), 1),
-    ((3, 64), 1),
-    ((300, 65), 1),
-    ((70, 513), 1),
-    ((5, 4097), 1),
-    pytest.param((3, 17000), 1, marks=pytest.mark.slow),
-    ((2, 3, 5, 7), 1),
-    ((2, 3, 5, 7), 2),
-    ((2, 3, 5, 7), 4),
-]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -175,6 +175,22 @@ def test_lists_of_tensors(ops):
         ops.weigh(xs, ys, w).sum().backward()
 
 
+def test_one_gradient_of_two_arguments(ops):
+    x, y, factor = (torch.randn(3, 4, dtype=torch.float64, requires_grad=True) for _ in range(3))
+    assert gradcheck(ops.plus, (x, y, factor), check_batched_grad=True)
+    for wanted in ([x], [y], [factor], [x, y], [y, factor]):
+        out, total = ops.plus(x, y, factor)
+        expected = grad(((x + y) * factor + (x + y).sin()).sum(), wanted)
+        close(grad(out.sum() + total.sin().sum(), wanted), expected)
+    ops.plus(x, y, factor)[0].sum().backward()
+    with torch.no_grad():
+        x.grad += 1  # that of y is another tensor
+    close(y.grad, factor)
+    z = x.detach().requires_grad_()
+    ops.plus(z, z, factor)[1].sum().backward()
+    close(z.grad, torch.full_like(z, 2))
+
+
 def test_mutating(ops):
     x = torch.ones(4)
     version = x._version

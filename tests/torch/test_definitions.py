@@ -42,6 +42,10 @@ MISTAKES = {
     "grad_type": "tw::gt_back: argument 'x' is int, but tw::gt gives it Tensor; write 'Tensor x'",
     "grad_optional": "tw::go_back: argument 'grad_a' is Tensor, but tw::go gives it Tensor?; write 'Tensor? grad_a'",
     "grad_result": "tw::gr_back: result 'out' is no gradient of tw::gr; the names it can have are grad_x",
+    "grad_shared": "tw::gs_back: result 'grad_x_and_z' is no gradient of tw::gs; the names it can have are "
+    "grad_x, grad_y, grad_x_and_y and the like",
+    "grad_twice": "tw::g2_back: results 'grad_y' and 'grad_x_and_y' are both the gradient of 'y'; "
+    "name it in one of them, once",
     "grad_mask": "tw::gm_back: argument 'output_mask' is bool[2], but tw::gm gives it bool[1]; write 'bool[1] output_mask'",
     "autocast": 'tw::autocast: autocast: unknown policy \'half\'; it is "keep", "lower" or "fp32"',
     "leading": "tw::leading: leading: 'y' is no argument; they are x",
@@ -76,7 +80,7 @@ def test_every_operator_has_a_kernel_for(ops, key):
     assert "tt::ex" in names and "tile::softmax" in names
     assert [name for name in names if not has_kernel(name, key)] == []
     # Names that the table of operators leaves out: those that also give what backward needs.
-    twins = ["tile::_rms_norm_saving", "tile::_group_norm_saving"]
+    twins = ["tile::_rms_norm_saving", "tile::_add_rms_norm_saving", "tile::_group_norm_saving"]
     assert [name for name in twins if not has_kernel(name, key)] == []
 
 

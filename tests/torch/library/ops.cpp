@@ -107,6 +107,36 @@ const auto square_backward =
         .run([](const Tensor& grad_out, const Tensor& input, const optional<Tensor>& twice,
                 Tensor& grad_input) { grad_input.copy_(grad_out * (twice ? *twice : 2 * input)); });
 
+// One gradient serves two arguments.
+const auto plus =
+    tile::op("tt::plus(Tensor x, Tensor y, Tensor factor) -> (Tensor out, Tensor sum)")
+        .outputs([](const Tensor& x, const Tensor&, const Tensor&) { return std::tuple(like(x), like(x)); })
+        .run([](const Tensor& x, const Tensor& y, const Tensor& factor, Tensor& out, Tensor& sum) {
+          sum.copy_(x + y);
+          out.copy_(sum * factor);
+        })
+        .grad("tt::plus_backward")
+        .leading({"x", "y", "factor"});
+const auto plus_backward =
+    tile::op(
+        "tt::plus_backward(Tensor? grad_out, Tensor? grad_sum, Tensor factor, Tensor sum, bool[2] "
+        "output_mask) "
+        "-> (Tensor grad_x_and_y, Tensor grad_factor)")
+        .outputs([](const optional<Tensor>&, const optional<Tensor>&, const Tensor& factor, const Tensor& sum,
+                    std::array<bool, 2> mask) {
+          return std::tuple(mask[0] ? like(sum) : Tensor(), mask[1] ? like(factor) : Tensor());
+        })
+        .run([](const optional<Tensor>& grad_out, const optional<Tensor>& grad_sum, const Tensor& factor,
+                const Tensor& sum, std::array<bool, 2>, const optional<Tensor>& grad_both,
+                const optional<Tensor>& grad_factor) {
+          if (grad_both) grad_both->zero_();
+          if (grad_both && grad_out) grad_both->add_(*grad_out * factor);
+          if (grad_both && grad_sum) grad_both->add_(*grad_sum);
+          if (grad_factor) grad_factor->zero_();
+          if (grad_factor && grad_out) grad_factor->add_(*grad_out * sum);
+        })
+        .leading({"grad_out", "grad_sum", "factor", "sum"});
+
 // The gradient reads the result, and has a gradient itself.
 const auto ex = tile::op("tt::ex(Tensor x) -> (Tensor y)")
                     .outputs([](const Tensor& x) { return like(x); })

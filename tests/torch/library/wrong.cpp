@@ -106,6 +106,22 @@ const std::map<std::string, Operator (*)()> mistakes{
        return op("tw::gr_back(Tensor grad_out) -> Tensor"),
               unary("tw::gr(Tensor x) -> Tensor").grad("tw::gr_back");
      }},
+    {"grad_shared",
+     [] {
+       return op("tw::gs_back(Tensor grad_out) -> Tensor grad_x_and_z"),
+              op("tw::gs(Tensor x, Tensor y, float f) -> Tensor")
+                  .outputs([](const Tensor& x, const Tensor&, double) { return x; })
+                  .run([](const Tensor&, const Tensor&, double, Tensor&) {})
+                  .grad("tw::gs_back");
+     }},
+    {"grad_twice",
+     [] {
+       return op("tw::g2_back(Tensor grad_out) -> (Tensor grad_y, Tensor grad_x_and_y)"),
+              op("tw::g2(Tensor x, Tensor y) -> Tensor")
+                  .outputs([](const Tensor& x, const Tensor&) { return x; })
+                  .run([](const Tensor&, const Tensor&, Tensor&) {})
+                  .grad("tw::g2_back");
+     }},
     {"grad_mask",
      [] {
        return op("tw::gm_back(Tensor grad_out, bool[2] output_mask) -> Tensor grad_x"),
