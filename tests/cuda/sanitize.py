@@ -17,8 +17,6 @@ import subprocess
 import sys
 
 TOOLS = ("memcheck", "racecheck")
-OPERATORS = ("softmax", "log_softmax", "rms_norm", "add_rms_norm", "layer_norm", "swiglu", "geglu", "group_norm",
-             "rope", "matmul", "attention")
 SUMMARY = re.compile(r"(?:ERROR SUMMARY: |RACECHECK SUMMARY: )(\d+) (?:errors?|hazards?)")
 UNSUPPORTED = re.compile(r"Device not supported|Unable to find injection library|not supported on this")
 
@@ -39,22 +37,16 @@ def attention(dtype, depth, causal):
     return lambda q, k, v: torch.ops.tile.attention(q, k, v, is_causal=causal)[0], [q, k, v]
 
 
-def of(name, dtype):
-    """A call of gpu_calls.py."""
-    import gpu_calls
-
-    return gpu_calls.calls("cuda", dtype)[name]
-
-
 def listed():
     """{name: function that gives (function of tensors, tensors)}: every operator, and shapes that take other ways."""
+    import gpu_calls
     import torch
 
     calls = {}
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")
-        for name in OPERATORS:
-            calls[f"{name} {kind}"] = functools.partial(of, name, dtype)
+        for name in gpu_calls.calls("meta"):
+            calls[f"{name} {kind}"] = lambda name=name, dtype=dtype: gpu_calls.calls("cuda", dtype)[name]
     bf16 = torch.bfloat16
     for shape in ((1, 320, 64, 64), (1, 512, 128, 128), (2, 1280, 16, 16)):
         for last in (False, True):
