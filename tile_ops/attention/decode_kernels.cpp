@@ -91,7 +91,11 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
     Tile top = max(r.top, where(seen, s, least_number(dtype)).max(1, true)), shrink = exp(r.top - top),
          p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);
-    r = {top, r.total, mma(p.astype(operand), v, r.sum * shrink)};
+    // Where operands have 32 bits, sums of sums lose less than one long sum.
+    r = {top, r.total,
+         info(operand).bits == 16
+             ? mma(p.astype(operand), v, r.sum * shrink)
+             : fma(r.sum, shrink, mma(p.astype(operand), v, zeros({rows, depth}, dtype)))};
   }
   r.total = totals_of.sum(1, true);
 
