@@ -35,4 +35,12 @@ inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at
   return array;
 }
 
+// "[1, 2]": where element `index` of a contiguous tensor stands; of a scalar nothing.
+inline std::string element_place(at::IntArrayRef sizes, int64_t index) {
+  std::string place;
+  for (size_t axis = sizes.size(); axis-- > 0; index /= sizes[axis])
+    place = std::to_string(index % sizes[axis]) + (place.empty() ? "]" : ", ") + place;
+  return place.empty() ? place : "[" + place;
+}
+
 }  // namespace tile
