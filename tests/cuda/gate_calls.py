@@ -37,6 +37,11 @@ def rope(dtype, order):
     return ops.rope(heads(32), heads(8), *tables)
 
 
+def cross_entropy(dtype, rows, classes):
+    target = torch.empty(rows, dtype=torch.int64, device="meta")
+    return ops.cross_entropy(make(dtype, rows, classes), target, z_loss=1e-4)
+
+
 def attention(dtype, depth, causal, grad=True):
     inputs = (make(dtype, 2, 16, 4096, depth).requires_grad_(grad) for _ in range(3))
     return ops.attention(*inputs, is_causal=causal)
@@ -45,6 +50,7 @@ def attention(dtype, depth, causal, grad=True):
 CALLS = {
     "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
     "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
+    "cross_entropy[8192,128256]": lambda dtype: cross_entropy(dtype, 8192, 128256),
     "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
     "layer_norm[8192,4096]": lambda dtype: layer_norm(dtype, 8192, 4096),

@@ -40,6 +40,12 @@ def tables(positions, width):
     return angle.cos(), angle.sin()
 
 
+def cross_entropy(input, target, *, label_smoothing=0.0, **kwargs):
+    # Of float16 torch's sum over classes overflows.
+    wide = input.float() if input.dtype == torch.float16 else input
+    return F.cross_entropy(wide, target, label_smoothing=label_smoothing, **kwargs).to(input.dtype)
+
+
 # Name: operator, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
@@ -68,6 +74,14 @@ CASES = {
     "group_norm_of_large_groups": ("group_norm", group_norm,
                                    lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype),
                                                   make(2, dtype=dtype)), {}),
+    "cross_entropy": ("cross_entropy", cross_entropy,
+                      lambda dtype: (make(5, 300, dtype=dtype), torch.tensor([0, 299, -100, 7, 123])), {}),
+    "cross_entropy_of_long_rows": ("cross_entropy", cross_entropy,
+                                   lambda dtype: (make(3, 8200, dtype=dtype), torch.tensor([8199, 0, 4000])),
+                                   {"reduction": "sum"}),
+    "cross_entropy_of_columns": ("cross_entropy", cross_entropy,
+                                 lambda dtype: (make(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
+                                 {"reduction": "none", "label_smoothing": 0.1}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,
