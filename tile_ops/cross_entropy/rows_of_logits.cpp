@@ -234,14 +234,6 @@ RowTile loss_tile(const Rows& rows) {
   return tile;
 }
 
-template <class T>
-std::optional<int64_t> first_outside(const at::Tensor& target, int64_t classes, int64_t ignore_index) {
-  const T* values = target.const_data_ptr<T>();
-  for (int64_t i = 0; i < target.numel(); ++i)
-    if (values[i] != ignore_index && (values[i] < 0 || values[i] >= classes)) return i;
-  return std::nullopt;
-}
-
 }  // namespace
 
 LossReduction parse_reduction(const std::string& reduction) {
@@ -269,16 +261,7 @@ void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const cha
 }
 
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index) {
-  if (!target.is_cpu()) return;
-  const at::Tensor dense = target.contiguous();
-  const std::optional<int64_t> at = dense.scalar_type() == at::kInt
-                                        ? first_outside<int>(dense, classes, ignore_index)
-                                        : first_outside<int64_t>(dense, classes, ignore_index);
-  if (!at) return;
-  const int64_t value = dense.scalar_type() == at::kInt ? dense.const_data_ptr<int>()[*at]
-                                                        : dense.const_data_ptr<int64_t>()[*at];
-  fail(ErrorKind::value, "target", element_place(dense.sizes(), *at), " is ", value, ", but there are ",
-       classes, " classes; it must be from 0 to ", classes - 1, ", or ignore_index, ", ignore_index);
+  require_indices("target", target, {classes, "there are", "classes", "ignore_index", ignore_index});
 }
 
 std::optional<at::Tensor> sum_of_weights(const std::optional<at::Tensor>& weight,
