@@ -20,6 +20,9 @@ INK, GREY, ROOF = (30, 30, 30), (218, 218, 218), (90, 90, 90)
 COLOURS = {
     "elementwise": (120, 120, 120),
     "softmax": (214, 120, 20),
+    "cross_entropy": (240, 180, 60),
+    "linear_cross_entropy": (200, 120, 130),
+    "embedding": (60, 150, 150),
     "rms_norm": (30, 90, 200),
     "layer_norm": (90, 170, 230),
     "rope": (150, 60, 170),

@@ -26,6 +26,7 @@ Kernel embedding_of("embedding", embedding_kernel);
 // as many as there are smaller indices, so that no block waits for another.
 void bins_kernel(Array indices, Array places, Array at, Array begin, Array end, Tile bin, Tile padding,
                  int elements) {
+  hint_threads(1);  // registers: an index is 64 bits wide
   View tiles = indices.tiled_view({elements});
   Tile low = bid(0).astype(i64) * bin, high = low + bin;
   Tile smaller = zeros({elements}, i32);
@@ -48,14 +49,15 @@ void bins_kernel(Array indices, Array places, Array at, Array begin, Array end, 
 }
 Kernel bins_of("embedding_bins", bins_kernel);
 
-// Block (i, j): `rows` rows of the gradient, some columns. It adds the rows of grad_out whose indices are its
-// own, in order; `together` of them load at once.
+// Block (i, j): `rows` rows of the gradient, some columns, each a tile. It adds the rows of grad_out whose
+// indices are its own, in order; `together` of them load at once.
 void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, Array end, Array out,
                                Tile bin, int together, int rows, int columns) {
   DType compute = compute_dtype(out.dtype());
   Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
-  View from = grad.tiled_view({1, columns});
-  Tile row = arange(rows).expand_dims(1), sum = zeros({rows, columns}, compute);
+  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns});
+  std::vector<Tile> sums;
+  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, compute));
   const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
   Tile stop = number(end, b);
   for (Tile k : range(number(begin, b), stop, together)) {
@@ -73,10 +75,11 @@ void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, 
         Tile place = where(own[t] >= 0, number(places, k + t), -1);
         values.push_back(from.load({place, j}).astype(compute));
       }
-      for (int t = 0; t < together; ++t) sum = where(row == own[t], sum + values[t], sum);
+      for (int t = 0; t < together; ++t)
+        for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
     });
   }
-  out.tiled_view({rows, columns}).store({i, j}, sum);
+  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[r]);
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
@@ -133,21 +136,17 @@ const auto embedding_backward =
           const int64_t height = weight.size(0), width = weight.size(1), count = indices.numel();
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
-          const int columns = width <= 64    ? 64
-                              : width <= 256 ? 256
-                              : cpu          ? 4096
-                                             : 512,
-                    rows = cpu ? std::max(4, 1024 / columns) : 4096 / columns;
+          const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 4 : 8;
           // About a thousand bins, each of whole blocks.
           const int64_t bin = ceil_div(ceil_div(height, 1024), rows) * rows, bins = ceil_div(height, bin);
           const auto ints = [&](int64_t size) {
             return at::empty({size}, indices.options().dtype(at::kInt));
           };
           const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
-          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, 4096);
+          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 8192 : 2048);
           embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)},
                                        rows_of(grad_out, width), places, at, begin, end, grad_weight, bin,
-                                       cpu ? 1 : 8, rows, columns);
+                                       cpu ? 1 : 4, rows, columns);
         });
 
 }  // namespace

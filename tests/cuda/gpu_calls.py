@@ -14,6 +14,7 @@ def calls(device, dtype=torch.float32):
 
     angle = torch.rand(64, 32, device=device)
     cos, sin = angle.cos(), angle.sin()
+    target = torch.arange(300, device=device) ** 2 % 1000
     return {
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
@@ -23,6 +24,9 @@ def calls(device, dtype=torch.float32):
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),
         "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
                    [randn(100, 200), randn(200, 150), randn(150)]),
+        "cross_entropy": (lambda x: tile.cross_entropy(x, target, label_smoothing=0.1, z_loss=0.1), [randn(300, 1000)]),
+        "linear_cross_entropy": (lambda x, w: tile.linear_cross_entropy(x, w, target), [randn(300, 64), randn(1000, 64)]),
+        "embedding": (lambda w: tile.embedding(w, target), [randn(1000, 96)]),
         "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
                       [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
     }

@@ -46,6 +46,14 @@ def cross_entropy(input, target, *, label_smoothing=0.0, **kwargs):
     return F.cross_entropy(wide, target, label_smoothing=label_smoothing, **kwargs).to(input.dtype)
 
 
+def linear_cross_entropy(input, weight, target, *, bias=None):
+    return F.cross_entropy(F.linear(input, weight, bias).to(torch.promote_types(input.dtype, torch.float32)), target)
+
+
+def embedding(weight, indices, padding_idx=-1):
+    return F.embedding(indices, weight, padding_idx)
+
+
 # Name: operator, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
@@ -82,6 +90,11 @@ CASES = {
     "cross_entropy_of_columns": ("cross_entropy", cross_entropy,
                                  lambda dtype: (make(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
                                  {"reduction": "none", "label_smoothing": 0.1}),
+    "linear_cross_entropy": ("linear_cross_entropy", linear_cross_entropy,
+                             lambda dtype: (make(40, 64, dtype=dtype), make(72, 64, dtype=dtype),
+                                            torch.arange(40) * 7 % 72), {}),
+    "embedding": ("embedding", embedding,
+                  lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,

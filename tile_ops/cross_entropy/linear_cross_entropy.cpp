@@ -131,17 +131,20 @@ struct Backward {
                const Tensor& narrow) const {
     const Tensor logits = head.logits(input, first, count, buffer);
     const int64_t rows = input.size(0);
-    const Tensor grad = narrow.defined() ? narrow.narrow(0, 0, rows).narrow(1, 0, count) : logits;
+    const Tensor grad = narrow.narrow(0, 0, rows).narrow(1, 0, count);
     loss_backward({logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
                   own(grad_out, from, rows), own(lse, from, rows), divisors, grad);
     return grad;
   }
 };
 
-// out (+)= x @ y over several calls: the sum is in `sum`, or in out itself where that is as wide.
+// out = x @ y, a sum over several calls: until the last it stands in `sum`, which may be out.
 void accumulate(const Tensor& x, const Tensor& y, const Tensor& sum, const Tensor& out, bool first,
                 bool last) {
-  multiply(x, y, last ? out : sum, {.residual = first ? Tensor() : sum});
+  if (!last || sum.is_same(out))
+    multiply(x, y, sum, {.accumulate = !first});
+  else
+    multiply(x, y, out, {.residual = first ? Tensor() : sum});
 }
 
 void backward(const Backward& of, const Tensor& input, const optional<Tensor>& grad_input,
@@ -158,15 +161,15 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
   // Rows whose gradient is added up beside the others'; the rest follow in groups, their logits made again.
   const int64_t beside = !grad_input ? 0 : wide ? rows : fitting(input_sums, depth * bytes, rows);
   const auto buffers = [&](int64_t count, int64_t width) {
-    return std::pair(empty_sums(input, {count, width}),
-                     wide ? Tensor() : at::empty({count, width}, input.options()));
+    return std::pair(empty_sums(input, {count, width}), at::empty({count, width}, input.options()));
   };
   const auto width_of = [&](int64_t count) { return fitting(backward_logits, count * bytes, classes); };
   const Tensor sums = grad_input && !wide ? empty_sums(input, {beside, depth}) : Tensor();
   const auto add_input = [&](const Tensor& grad, const RowGroup& group, const Tensor& sum, int64_t count,
                              int64_t first, int64_t width) {
-    accumulate(grad.narrow(0, 0, count), of.head.weights(first, width), sum,
-               group.grad_input.narrow(0, 0, count), first == 0, first + width == classes);
+    const Tensor out = group.grad_input.narrow(0, 0, count);
+    accumulate(grad.narrow(0, 0, count), of.head.weights(first, width), wide ? out : sum, out, first == 0,
+               first + width == classes);
   };
   int64_t done = 0;
   if (sums_rows || wide) {
@@ -193,8 +196,7 @@ void backward(const Backward& of, const Tensor& input, const optional<Tensor>& g
           accumulate(one.expand({1, group.count}), grad, bias_sum.narrow(1, 0, count),
                      grad_bias->narrow(0, first, count).unsqueeze(0), begins, ends);
         if (const int64_t here = std::min(beside - group.from, group.count); here > 0)
-          add_input(grad, group, wide ? group.grad_input : sums.narrow(0, group.from, here), here, first,
-                    count);
+          add_input(grad, group, wide ? Tensor() : sums.narrow(0, group.from, here), here, first, count);
       }
     });
     done = beside;
