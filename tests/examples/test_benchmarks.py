@@ -18,11 +18,13 @@ def cases(device, monkeypatch):
 
 
 def work_of(cases, name, backward):
+    import gpu_loss_cases as losses
+
     return {
         "softmax": lambda: cases.softmax_work(33, 70, backward),
-        "cross_entropy": lambda: cases.cross_entropy_work(33, 70, backward),
-        "linear_cross_entropy": lambda: cases.linear_cross_entropy_work(33, 24, 70, backward),
-        "embedding": lambda: cases.embedding_work(30, 24, 70, backward),
+        "cross_entropy": lambda: losses.cross_entropy_work(33, 70, backward),
+        "linear_cross_entropy": lambda: losses.linear_cross_entropy_work(33, 24, 70, backward),
+        "embedding": lambda: losses.embedding_work(30, 24, 70, backward),
         "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
         "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
         "rope BHSD": lambda: cases.rope_work("BHSD", backward, 1, 10),
