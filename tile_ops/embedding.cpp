@@ -143,7 +143,7 @@ const auto embedding_backward =
             return at::empty({size}, indices.options().dtype(at::kInt));
           };
           const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
-          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 8192 : 2048);
+          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
           embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)},
                                        rows_of(grad_out, width), places, at, begin, end, grad_weight, bin,
                                        cpu ? 1 : 4, rows, columns);
