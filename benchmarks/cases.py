@@ -95,6 +95,24 @@ def gated_cases(dtype):
                    5 * tensor_bytes(gate), 12 * gate.numel(), target=1.5)
 
 
+def loss_cases(dtype):
+    ops = torch.ops.tile
+    name = str(dtype).removeprefix("torch.")
+    x, target = torch.randn(1024, 32000, dtype=dtype), torch.randint(0, 32000, (1024,))
+    yield Case(f"cross_entropy 1024x32000 {name}", lambda: ops.cross_entropy(x, target),
+               lambda: F.cross_entropy(x, target), tensor_bytes(x), 4 * x.numel())
+    xg, one = x.clone().requires_grad_(), torch.ones((), dtype=dtype)
+    yield Case(f"cross_entropy backward {name}", grads(lambda a: ops.cross_entropy(a, target), [xg], one),
+               grads(lambda a: F.cross_entropy(a, target), [xg], one), 2 * tensor_bytes(x), 4 * x.numel())
+    table, indices = torch.randn(32000, 1024, dtype=dtype).requires_grad_(), torch.randint(0, 32000, (4096,))
+    grad = torch.randn(4096, 1024, dtype=dtype)
+    own = table.detach()
+    yield Case(f"embedding 4096 of [32000,1024] {name}", lambda: ops.embedding(own, indices),
+               lambda: F.embedding(indices, own), 2 * tensor_bytes(grad))
+    yield Case(f"embedding backward {name}", grads(lambda w: ops.embedding(w, indices), [table], grad),
+               grads(lambda w: F.embedding(indices, w), [table], grad), tensor_bytes(table, grad), grad.numel())
+
+
 def rope_cases(dtype):
     name = str(dtype).removeprefix("torch.")
     q, k = torch.randn(1, 32, 2048, 128, dtype=dtype), torch.randn(1, 8, 2048, 128, dtype=dtype)
@@ -189,6 +207,7 @@ def all_cases(vector_add):
     for dtype in (torch.float32, torch.bfloat16):
         yield from row_cases(dtype)
         yield from gated_cases(dtype)
+        yield from loss_cases(dtype)
         yield from rope_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()

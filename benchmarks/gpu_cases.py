@@ -6,6 +6,7 @@ import pathlib
 import sys
 
 import torch
+from gpu_loss_cases import loss_cases
 from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
@@ -308,11 +309,11 @@ def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128)
     """A query a head over a cache, all sequences as long as it; its bytes are the cache's."""
     query = random(batch, heads, 1, depth)
     key, value = (random(batch, key_heads, length, depth) for _ in range(2))
-    lengths = torch.full((batch,), length, dtype=torch.int32, device=device)
+    lengths = torch.full((batch,), length, dtype=torch.int32, device=query.device)
     given, table = (key, value), None
     if page:
         given = [x.unflatten(2, (-1, page)).transpose(1, 2).flatten(0, 1).contiguous() for x in given]
-        table = torch.arange(batch * length // page, dtype=torch.int32, device=device).view(batch, -1)
+        table = torch.arange(batch * length // page, dtype=torch.int32, device=query.device).view(batch, -1)
 
     def plain(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
@@ -346,6 +347,6 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, norm_cases, gated_cases, rope_cases, group_norm_cases, decode_cases,
-                   product_cases):
+    for family in (elementwise_cases, softmax_cases, loss_cases, norm_cases, gated_cases, rope_cases, group_norm_cases,
+                   decode_cases, product_cases):
         yield from family()

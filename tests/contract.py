@@ -115,7 +115,7 @@ def expanded_gradients(op, args, kwargs):
     wanted = [r for r in dense if r.requires_grad]
     ones = [torch.ones((), dtype=r.dtype).expand(r.shape) for r in wanted]
     assert_same(gradients(op, args, kwargs, ones)[1], expected)
-    turned = [torch.ones(r.shape[::-1], dtype=r.dtype).permute(*range(r.dim() - 1, -1, -1)) for r in wanted]
+    turned = [torch.ones(r.shape[::-1], dtype=r.dtype).permute(tuple(range(r.dim() - 1, -1, -1))) for r in wanted]
     assert_same(gradients(op, args, kwargs, turned)[1], expected)
 
 

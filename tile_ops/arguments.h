@@ -35,4 +35,14 @@ inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at
   return array;
 }
 
+// Indices of one of `size` things; `there_are` and `things` say of what: "there are 4 classes".
+struct IndexRange {
+  int64_t size;
+  const char *there_are, *things;
+  const char* also_name = nullptr;  // a number that stands for no index
+  int64_t also = 0;
+};
+// An error that names the place and the value, on the CPU, where they are at hand.
+void require_indices(const char* name, const at::Tensor& indices, const IndexRange& range);
+
 }  // namespace tile

@@ -12,7 +12,7 @@ namespace {
 // a bias that is the same for all rows has one row.
 void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<Array> residual,
                     std::optional<Array> pre, Array out, Tile alpha, Activation activation, bool scaled,
-                    int bm, int bn, int bk, int together) {
+                    bool accumulate, int bm, int bn, int bk, int together) {
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -34,6 +34,7 @@ void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<A
   if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
   acc = activate(activation, acc);
   if (residual) acc += (*residual)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  if (accumulate) acc += out[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
   out[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
 }
 Kernel product("matmul", product_kernel);
@@ -263,7 +264,7 @@ class Product {
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Bias, m_, n_), view(Residual, m_, n_),
                    view(Pre, m_, n_), *view(Out, m_, n_), epilogue_.alpha, epilogue_.activation,
-                   epilogue_.alpha != 1, tile.m, tile.n, tile.k, together);
+                   epilogue_.alpha != 1, epilogue_.accumulate, tile.m, tile.n, tile.k, together);
   }
 
   int64_t m_, n_, k_;

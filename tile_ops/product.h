@@ -14,7 +14,8 @@ struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
   double alpha = 1;
   Activation activation = Activation::none;
-  at::Tensor pre = {};  // if defined: what enters the activation is written here
+  at::Tensor pre = {};      // if defined: what enters the activation is written here
+  bool accumulate = false;  // adds to what stands in out, which no other operand may be
 };
 
 // out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n] and out [..., m,

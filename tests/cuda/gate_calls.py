@@ -48,6 +48,20 @@ def rope(dtype, order):
     return ops.rope(heads(32), heads(8), *tables)
 
 
+def cross_entropy(dtype, rows, classes):
+    target = torch.empty(rows, dtype=torch.int64, device="meta")
+    return ops.cross_entropy(make(dtype, rows, classes), target, z_loss=1e-4)
+
+
+def linear_cross_entropy(dtype, rows, depth, classes):
+    target = torch.empty(rows, dtype=torch.int64, device="meta")
+    return ops.linear_cross_entropy(make(dtype, rows, depth), make(dtype, classes, depth), target)
+
+
+def embedding(dtype, rows, columns, count):
+    return ops.embedding(make(dtype, rows, columns), torch.empty(count, dtype=torch.int64, device="meta"))
+
+
 def attention(dtype, depth, causal, grad=True):
     inputs = (make(dtype, 2, 16, 4096, depth).requires_grad_(grad) for _ in range(3))
     return ops.attention(*inputs, is_causal=causal)
@@ -79,6 +93,9 @@ CALLS = {
     "softmax[8192,8192]": lambda dtype: ops.softmax(make(dtype, 8192, 8192), 1),
     "softmax[64,1024,96],axis=1": lambda dtype: ops.softmax(make(dtype, 64, 1024, 96), 1),
     "log_softmax[8192,8192]": lambda dtype: ops.log_softmax(make(dtype, 8192, 8192), 1),
+    "cross_entropy[8192,128256]": lambda dtype: cross_entropy(dtype, 8192, 128256),
+    "linear_cross_entropy[4096,4096,32000]": lambda dtype: linear_cross_entropy(dtype, 4096, 4096, 32000),
+    "embedding[128256,4096]": lambda dtype: embedding(dtype, 128256, 4096, 8192),
     "rms_norm[8192,4096]": lambda dtype: rms_norm(dtype, 8192, 4096),
     "rms_norm[4096,16384]": lambda dtype: rms_norm(dtype, 4096, 16384),
     "add_rms_norm[8192,4096]": lambda dtype: add_rms_norm(dtype, 8192, 4096),

@@ -16,6 +16,7 @@ def calls(device, dtype=torch.float32):
     cos, sin = angle.cos(), angle.sin()
     slopes, seed = torch.rand(4, device=device), torch.tensor([1, 2], device=device)
     starts = torch.tensor([0, 60, 100], device=device)
+    target = torch.arange(300, device=device) ** 2 % 1000
     return {
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "log_softmax": (lambda x: tile.log_softmax(x, -1), [randn(300, 1000)]),
@@ -30,6 +31,9 @@ def calls(device, dtype=torch.float32):
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),
         "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
                    [randn(100, 200), randn(200, 150), randn(150)]),
+        "cross_entropy": (lambda x: tile.cross_entropy(x, target, label_smoothing=0.1, z_loss=0.1), [randn(300, 1000)]),
+        "linear_cross_entropy": (lambda x, w: tile.linear_cross_entropy(x, w, target), [randn(300, 64), randn(1000, 64)]),
+        "embedding": (lambda w: tile.embedding(w, target), [randn(1000, 96)]),
         "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
                       [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
         "attention_with_options": (

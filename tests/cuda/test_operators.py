@@ -92,6 +92,20 @@ def decoded(query, key, value, lengths, *, block_table=None):
     return tuple(torch.cat(each) for each in zip(*parts))
 
 
+def cross_entropy(input, target, *, label_smoothing=0.0, **kwargs):
+    # Of float16 torch's sum over classes overflows.
+    wide = input.float() if input.dtype == torch.float16 else input
+    return F.cross_entropy(wide, target, label_smoothing=label_smoothing, **kwargs).to(input.dtype)
+
+
+def linear_cross_entropy(input, weight, target, *, bias=None):
+    return F.cross_entropy(F.linear(input, weight, bias).to(torch.promote_types(input.dtype, torch.float32)), target)
+
+
+def embedding(weight, indices, padding_idx=-1):
+    return F.embedding(indices, weight, padding_idx)
+
+
 # Name: operator, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
@@ -137,6 +151,19 @@ CASES = {
     "geglu_of_two_orders": ("geglu", geglu,
                             lambda dtype: (make(70, 40, dtype=dtype),
                                            transposed(make(40, 70, dtype=dtype))), {}),
+    "cross_entropy": ("cross_entropy", cross_entropy,
+                      lambda dtype: (make(5, 300, dtype=dtype), torch.tensor([0, 299, -100, 7, 123])), {}),
+    "cross_entropy_of_long_rows": ("cross_entropy", cross_entropy,
+                                   lambda dtype: (make(3, 8200, dtype=dtype), torch.tensor([8199, 0, 4000])),
+                                   {"reduction": "sum"}),
+    "cross_entropy_of_columns": ("cross_entropy", cross_entropy,
+                                 lambda dtype: (make(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
+                                 {"reduction": "none", "label_smoothing": 0.1}),
+    "linear_cross_entropy": ("linear_cross_entropy", linear_cross_entropy,
+                             lambda dtype: (make(40, 64, dtype=dtype), make(72, 64, dtype=dtype),
+                                            torch.arange(40) * 7 % 72), {}),
+    "embedding": ("embedding", embedding,
+                  lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,

@@ -19,9 +19,14 @@ def cases(device, monkeypatch):
 
 
 def work_of(cases, name, backward):
+    import gpu_loss_cases as losses
+
     return {
         "softmax": lambda: cases.softmax_work("softmax", 33, 70, backward),
         "log_softmax": lambda: cases.softmax_work("log_softmax", 33, 70, backward),
+        "cross_entropy": lambda: losses.cross_entropy_work(33, 70, backward),
+        "linear_cross_entropy": lambda: losses.linear_cross_entropy_work(33, 24, 70, backward),
+        "embedding": lambda: losses.embedding_work(30, 24, 70, backward),
         "rms_norm": lambda: cases.rms_norm_work(33, 70, backward),
         "add_rms_norm": lambda: cases.add_rms_norm_work(33, 70, backward),
         "layer_norm": lambda: cases.layer_norm_work(33, 70, backward),
@@ -63,6 +68,9 @@ def check_against_float64(make, gradient=False):
     [
         "softmax",
         "log_softmax",
+        "cross_entropy",
+        "linear_cross_entropy",
+        "embedding",
         "rms_norm",
         "add_rms_norm",
         "layer_norm",

@@ -6,6 +6,15 @@ import torch
 import torch.nn.functional as F
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
+
+def indices(x, *shape, dtype=torch.int64):
+    return FakeTensor(x.fake_mode, torch.empty(shape, dtype=dtype, device="meta"), x.device)
+
+
+def weight(x):
+    return indices(x, 5, 8, dtype=x.dtype)
+
+
 CALLS = {
     "softmax": (lambda x: tile_ops.softmax(x, -1), lambda x: torch.softmax(x, -1)),
     "log_softmax": (lambda x: tile_ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1)),
@@ -15,6 +24,11 @@ CALLS = {
     "swiglu": (lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
     "geglu": (lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
     "group_norm": (lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
+    "cross_entropy": (lambda x: tile_ops.cross_entropy(x, indices(x, 2, 8, 8)),
+                      lambda x: F.cross_entropy(x, indices(x, 2, 8, 8))),
+    "linear_cross_entropy": (lambda x: tile_ops.linear_cross_entropy(x, weight(x), indices(x, 2, 4, 8)),
+                             lambda x: F.cross_entropy(F.linear(x, weight(x)).flatten(0, -2), indices(x, 64))),
+    "embedding": (lambda x: tile_ops.embedding(weight(x), indices(x, 3)), lambda x: F.embedding(indices(x, 3), weight(x))),
     "matmul": (lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
     "attention": (lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),
 }

@@ -134,8 +134,28 @@ def attention(dtype):
     return tile.attention, (query, key, value), {"is_causal": random.random() < 0.5}
 
 
+def cross_entropy(dtype):
+    sizes = random.choice([shape(random.randint(1, 4)),
+                           [extent(5), whole(random.choice([500, 3000, 17000, 40000]))]])
+    axis = 0 if len(sizes) == 1 else 1
+    target = torch.randint(0, sizes[axis], [*sizes[:axis], *sizes[axis + 1 :]])
+    return tile.cross_entropy, (tensor(sizes, dtype), target), {"z_loss": random.random()}
+
+
+def linear_cross_entropy(dtype):
+    rows, depth, classes = (extent() for _ in range(3))
+    args = tensor([rows, depth], dtype), tensor([classes, depth], dtype), torch.randint(0, classes, [rows])
+    return tile.linear_cross_entropy, args, {"bias": tensor([classes], dtype)}
+
+
+def embedding(dtype):
+    rows, columns = extent(3000), whole(random.choice([1, 30, 64, 200, 300, 1100]))
+    return tile.embedding, (tensor([rows, columns], dtype), torch.randint(0, rows, shape(random.randint(0, 2), 500))), {}
+
+
 seen_texts = set()
-OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention,
+             cross_entropy, linear_cross_entropy, embedding]
 
 
 def texts_of(call):

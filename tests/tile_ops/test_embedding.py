@@ -1,0 +1,137 @@
+"""tile::embedding: values and gradients over dtypes, shapes and strides, what it owes torch, errors."""
+
+import contract
+import pytest
+import tile_ops  # noqa: F401
+import torch
+import torch.nn.functional as F
+from numerics import check_call
+from opinfo import DTYPES
+
+op = torch.ops.tile.embedding
+backward = torch.ops.tile.embedding_backward
+
+
+def theirs(weight, indices, padding_idx=-1):
+    return F.embedding(indices, weight, None if padding_idx < 0 else padding_idx)
+
+
+def make(rows, columns, shape, dtype=torch.float32):
+    return torch.randn(rows, columns).to(dtype).requires_grad_(), torch.randint(0, max(rows, 1), shape)
+
+
+SHAPES = [
+    (5, 3, ()),
+    (1, 1, (7,)),
+    (5, 0, (4,)),
+    (6, 8, (0,)),
+    (40, 64, (3, 5)),
+    (300, 65, (100,)),
+    (2000, 300, (2, 3, 50)),
+    (2, 9, (5000,)),
+    (9000, 4, (6000,)),
+    (3, 5000, (6,)),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("padding", [-1, 0])
+@pytest.mark.parametrize("rows, columns, shape", SHAPES)
+def test_shapes(rows, columns, shape, padding, dtype):
+    check_call(op, theirs, (*make(rows, columns, shape, dtype), padding))
+
+
+def test_no_rows():
+    weight = torch.ones(0, 3, requires_grad=True)
+    out = op(weight, torch.zeros(0, dtype=torch.int32))
+    (grad,) = torch.autograd.grad(out.sum(), weight)
+    assert out.shape == grad.shape == (0, 3)
+
+
+def test_int32_and_strides():
+    weight, indices = make(50, 40, (6, 8))
+    check_call(op, theirs, (weight, indices.int().t(), 3))
+    turned = weight.detach().t().contiguous().t().requires_grad_()
+    check_call(op, theirs, (turned, indices[:, ::2]))
+    (grad,) = torch.autograd.grad(op(turned, indices).sum(), turned)
+    assert grad.stride() == turned.stride()
+    check_call(op, theirs, (weight.detach()[::3, 1:30].requires_grad_(), indices % 17))
+    check_call(op, theirs, (weight.detach()[:1].expand(50, 40).requires_grad_(), indices[:1].expand(5, 8)))
+
+
+def test_an_infinite_gradient_stays_in_its_row():
+    weight, indices = make(20, 6, (9,))
+    grads = torch.randn(9, 6)
+    grads[4, 2], grads[5] = torch.inf, torch.nan
+    check_call(op, theirs, (weight, indices), grad_outputs=[grads])
+
+
+def test_sums_are_those_of_float32_in_order():
+    weight, indices = make(3, 5, (1000,), torch.bfloat16)
+    grads = torch.randn(1000, 5).bfloat16()
+    (grad,) = torch.autograd.grad(op(weight, indices), weight, grads)
+    expected = torch.zeros(3, 5)
+    for index, row in zip(indices.tolist(), grads.float()):
+        expected[index] += row
+    assert torch.equal(grad, expected.bfloat16())
+
+
+WEIGHT, INDICES = torch.randn(7, 3, dtype=torch.double), torch.tensor([[0, 6, 2], [2, 2, 1]])
+CASES = [((WEIGHT, INDICES), {}), ((WEIGHT, INDICES[0]), {"padding_idx": 3})]
+
+
+@pytest.mark.parametrize("args, kwargs", CASES)
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
+def test_contract(check, args, kwargs):
+    check(op, (args[0].clone().requires_grad_(), args[1]), kwargs)
+
+
+def test_inductor():
+    contract.compiles_with_inductor(op, (WEIGHT.clone().requires_grad_(), INDICES), {})
+
+
+def test_a_batch_of_indices():
+    expected = torch.stack([op(WEIGHT, each) for each in INDICES])
+    assert torch.equal(torch.vmap(lambda each: op(WEIGHT, each))(INDICES), expected)
+
+
+def test_backward_is_an_operator():
+    torch.library.opcheck(backward, (torch.randn(2, 3, 3, dtype=torch.double), WEIGHT, INDICES, -1))
+
+
+def test_double_backward_is_an_error():
+    weight = WEIGHT.clone().requires_grad_()
+    grads = torch.randn(2, 3, 3, dtype=torch.double, requires_grad=True)
+    (grad,) = torch.autograd.grad(op(weight, INDICES), weight, grads, create_graph=True)
+    with pytest.raises(NotImplementedError, match="tile::embedding"):
+        grad.sum().backward()
+
+
+W, I = torch.ones(4, 3), torch.zeros(2, dtype=torch.int64)
+ERRORS = [
+    (lambda: op(W.long(), I), TypeError, "weight is int64; it must be float16, bfloat16, float32 or float64"),
+    (lambda: op(W, W), TypeError, "indices is float32; it must be int64 or int32"),
+    (lambda: op(W[0], I), ValueError, "weight has shape [3]; it must be [rows, columns]"),
+    (lambda: op(W, I, 4), ValueError,
+     "padding_idx is 4, but weight has 4 rows; give one of them, or -1 for none"),
+    (lambda: op(W, I, -2), ValueError,
+     "padding_idx is -2, but weight has 4 rows; give one of them, or -1 for none"),
+]
+
+
+@pytest.mark.parametrize("call, kind, text", ERRORS)
+def test_errors(call, kind, text):
+    with pytest.raises(kind) as error:
+        call()
+    assert str(error.value).splitlines()[0] == f"tile::embedding: {text}"
+
+
+def test_indices_outside(device):
+    indices = torch.tensor([[0, 1], [-1, 9]])
+    if device.type != "cpu":
+        assert op(W, indices).isnan().all(-1).tolist() == [[False, False], [True, True]]
+        return
+    with pytest.raises(ValueError) as error:
+        op(W, indices)
+    assert str(error.value).splitlines()[0] == (
+        "tile::embedding: indices[1, 0] is -1, but weight has 4 rows; it must be from 0 to 3")

@@ -1,0 +1,53 @@
+// What cross_entropy and linear_cross_entropy launch: the loss of each row of logits, its gradient, and the
+// sum of the losses.
+#pragma once
+#include "../rows.h"
+
+namespace tile {
+
+struct LossOptions {
+  int64_t ignore_index;
+  double label_smoothing, z_loss;
+};
+
+enum class LossReduction { none, mean, sum };
+LossReduction parse_reduction(const std::string& reduction);
+void check_loss_options(const std::string& reduction, double label_smoothing);
+// Class indices of these sizes. `sizes_of`: whose, for the error.
+void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
+// On the CPU an index that is no class is an error; a GPU makes NaN of its row.
+void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index);
+
+// Sums of losses as blocks leave them: [kinds, blocks].
+struct LossParts {
+  at::Tensor sums;
+  int64_t used = 0;
+};
+inline int64_t loss_kinds(LossReduction reduction, bool weighted) {
+  return reduction == LossReduction::sum ? 1 : weighted ? 4 : 2;
+}
+// The loss, and of a mean what it was divided by: the sum of weights, and the rows that count.
+void add_up_losses(const LossParts& parts, const at::Tensor& out, const std::optional<at::Tensor>& divisors);
+
+// Logits [n, classes, ...], or the part of them that begins at class `first` of `classes`.
+struct Logits {
+  at::Tensor logits, target;
+  std::optional<at::Tensor> weight = {}, weight_sum = {};
+  int64_t classes, first = 0;
+};
+// The sum of the weights of all classes, where smoothing needs it.
+std::optional<at::Tensor> sum_of_weights(const std::optional<at::Tensor>& weight, const LossOptions& options);
+
+// What is known of rows whose logits come in parts: [row_state, n].
+inline constexpr int64_t row_state = 5;
+// Writes what is there of loss and lse, which have the target's sizes, and to parts, which are made where
+// they are undefined.
+void loss_forward(const Logits& rows, const LossOptions& options, const std::optional<at::Tensor>& state,
+                  const std::optional<at::Tensor>& lse, const std::optional<at::Tensor>& loss,
+                  LossParts* parts, LossReduction reduction);
+// grad_out has the target's sizes, or is one number.
+void loss_backward(const Logits& rows, const LossOptions& options, const at::Tensor& grad_out,
+                   const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
+                   const at::Tensor& grad_logits);
+
+}  // namespace tile
