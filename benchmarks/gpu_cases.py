@@ -6,6 +6,7 @@ import pathlib
 import sys
 from typing import Callable
 
+import tile_ops
 import torch
 from tile_ops import _C
 from torch.nn import functional as F
@@ -249,7 +250,17 @@ def rope_work(order, backward, batch=4, length=4096):
     return Work(ours, 4 * count, 3 * count, peers, exactly(rotated, (q, k), (cos, sin), grads))
 
 
+def rope_in_place_work(batch=4, length=4096):
+    q, k = (random(batch, length, count, 128).transpose(1, 2) for count in (32, 8))
+    angle = torch.rand(length, 64, device=device)  # a rotation, so that what is rotated again and again stays finite
+    tables, own = (angle.cos().to(bf16), angle.sin().to(bf16)), (q.clone(), k.clone())
+    count = q.numel() + k.numel()
+    ours = lambda: tile_ops.rope_(*own, *tables)  # noqa: E731
+    return Work(ours, 4 * count, 3 * count, peers_of(rotated, (q, k), tables), exactly(rotated, (q, k), tables))
+
+
 def rope_cases():
+    yield Case("rope_ q[4,32,4096,128] k[4,8,…] BSHD, in place", rope_in_place_work, share=0.97, launches=1)
     for order in ("BHSD", "BSHD"):
         for backward in (False, True):
             name = f"rope q[4,32,4096,128] k[4,8,…] {order}, {'backward' if backward else 'forward'}"

@@ -11,6 +11,14 @@ def linear(input, weight, bias=None, activation="none"):
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
+def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
+    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient: for torch.no_grad()."""
+    torch.ops.tile.rope_(
+        query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
+    )
+    return query, key
+
+
 def _at_least_4d(tensor):
     while tensor.dim() < 4:
         tensor = tensor.unsqueeze(0)

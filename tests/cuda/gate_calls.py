@@ -29,12 +29,18 @@ def group_norm(dtype, images, channels, size, last):
                           activation="silu")
 
 
-def rope(dtype, order):
+def rope(dtype, order, operator=ops.rope):
     def heads(count):
         return make(dtype, 4, count, 4096, 128) if order == "BHSD" else make(dtype, 4, 4096, count, 128).transpose(1, 2)
 
     tables = (make(dtype, 4096, 64).detach() for _ in range(2))
-    return ops.rope(heads(32), heads(8), *tables)
+    return operator(heads(32), heads(8), *tables)
+
+
+def rope_in_place(dtype):
+    with torch.no_grad():
+        rope(dtype, "BSHD", ops.rope_)
+    return ()
 
 
 def attention(dtype, depth, causal, grad=True):
@@ -51,6 +57,7 @@ CALLS = {
     "layer_norm[4096,16384]": lambda dtype: layer_norm(dtype, 4096, 16384),
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
+    "rope_[BSHD]": rope_in_place,
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
     "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
     "group_norm[4,128,512,512]": lambda dtype: group_norm(dtype, 4, 128, 512, False),

@@ -35,12 +35,17 @@ def rope(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
     return tuple(turn(x, cos, sin, interleaved, rotary_dim) for x in (query, key))
 
 
+def rope_in_place(query, key, cos, sin):
+    torch.ops.tile.rope_(query, key, cos, sin)
+    return query, key
+
+
 def tables(positions, width):
     angle = torch.rand(positions, width) * 7
     return angle.cos(), angle.sin()
 
 
-# Name: operator, torch's, arguments of a dtype, keyword arguments.
+# Name: operator or a function that calls it, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
     "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
@@ -73,6 +78,9 @@ CASES = {
     "rope_interleaved": ("rope", rope,
                          lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
                          {"interleaved": True, "rotary_dim": 8}),
+    "rope_in_place": (rope_in_place, rope,
+                      lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
+                                     *tables(7, 34)), {}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
     "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)),
@@ -110,7 +118,8 @@ CUT_OTHERWISE = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages",
 def check(emulation, name, dtype):
     operator, theirs, args, kwargs = CASES[name]
     torch.manual_seed(0)  # the same kernels each time
-    check_call(emulation.operator(getattr(torch.ops.tile, operator)), theirs, args(dtype), kwargs, what=name)
+    operator = getattr(torch.ops.tile, operator) if isinstance(operator, str) else operator
+    check_call(emulation.operator(operator), theirs, args(dtype), kwargs, what=name)
 
 
 @pytest.fixture(scope="module")

@@ -74,6 +74,10 @@ def test_matmul_computes_what_its_peer_does(cases):
     check_against_float64(lambda: cases.matmul_work(60))
 
 
+def test_rope_in_place_computes_what_its_peer_does(cases):
+    check_against_float64(lambda: cases.rope_in_place_work(1, 10))
+
+
 def test_every_case_has_a_colour_and_a_name_of_its_own(cases):
     import roofline
 

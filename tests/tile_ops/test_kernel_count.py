@@ -98,6 +98,11 @@ def rope(dtype):
             {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5})
 
 
+def rope_(dtype):
+    _, args, kwargs = rope(dtype)
+    return tile.rope_, [tensor.detach() for tensor in args], kwargs
+
+
 def matmul(dtype):
     m, n, k = ((extent() for _ in range(3)) if random.random() < 0.8
                else (whole(random.choice([1, 17, 300, 600])) for _ in range(3)))
@@ -117,7 +122,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, matmul, attention]
+OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, rope_, matmul, attention]
 
 
 def texts_of(call):
@@ -147,6 +152,8 @@ def count(make, dtype, seed):
         tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor) and each.requires_grad]
         results, compiled = compiled_by(lambda: op(*args, **kwargs))
         forward += compiled
+        if not tensors:
+            continue
         results = results if isinstance(results, tuple) else (results,)
         incoming = [torch.randn_like(each) for each in results]
         _, compiled = compiled_by(lambda: torch.autograd.grad(results, tensors, incoming))
