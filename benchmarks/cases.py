@@ -89,6 +89,12 @@ def rope_cases(dtype):
                target=2.0)
 
 
+def dropout_cases(dtype):
+    x, seed = torch.randn(4096, 4096, dtype=dtype), torch.randint(2**62, (2,))
+    yield Case(f"dropout 4096x4096 {str(dtype).removeprefix('torch.')}", lambda: torch.ops.tile.dropout(x, 0.1, seed),
+               lambda: F.dropout(x, 0.1), 2 * tensor_bytes(x), 2 * x.numel(), target=2.0)
+
+
 def group_norm_cases(dtype):
     name = str(dtype).removeprefix("torch.")
     ops = torch.ops.tile
@@ -161,6 +167,7 @@ def all_cases(vector_add):
     for dtype in (torch.float32, torch.bfloat16):
         yield from row_cases(dtype)
         yield from rope_cases(dtype)
+        yield from dropout_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()
     for dtype in (torch.float32, torch.bfloat16):

@@ -267,6 +267,23 @@ def rope_cases():
             yield Case(name, functools.partial(rope_work, order, backward), share=0.97, launches=1)
 
 
+def dropout_work(rows, columns, backward):
+    x, seed = random(rows, columns), torch.randint(2**62, (2,), device=device)
+    kept = ops.dropout(torch.ones_like(x), 0.1, seed) != 0  # peers draw other elements
+    exact = lambda: torch.where(kept, x.double() / 0.9, 0)  # noqa: E731
+    if backward:  # the same kernel
+        ours, peers = lambda: ops.dropout_backward(x, 0.1, seed), {}  # noqa: E731
+    else:
+        ours, peers = lambda: ops.dropout(x, 0.1, seed), peers_of(functools.partial(F.dropout, p=0.1), (x,))  # noqa: E731
+    return Work(ours, 4 * x.numel(), 2 * x.numel(), peers, exact)
+
+
+def dropout_cases():
+    for backward in (False, True):
+        make = functools.partial(dropout_work, 8192, 8192, backward)
+        yield Case(f"dropout 8192², {'backward' if backward else 'forward'}", make, share=0.97, launches=1)
+
+
 def group_norm_work(n, c, size, last, backward):
     x, w, b = random(n, c, size, size, channels_last=last), random(c), random(c)
 
@@ -351,5 +368,5 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, group_norm_cases, product_cases):
+    for family in (elementwise_cases, softmax_cases, norm_cases, rope_cases, dropout_cases, group_norm_cases, product_cases):
         yield from family()

@@ -23,6 +23,7 @@ COLOURS = {
     "rms_norm": (30, 90, 200),
     "layer_norm": (90, 170, 230),
     "rope": (150, 60, 170),
+    "dropout": (200, 170, 30),
     "group_norm": (40, 140, 60),
     "matmul": (200, 40, 50),
     "attention": (110, 60, 20),

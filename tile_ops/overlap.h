@@ -4,8 +4,8 @@
 
 namespace tile {
 
-// Whether an element of one shares bytes with an element of the other. Tensors that are interleaved in memory,
-// as parts of one projection are, do not.
+// Whether an element of one shares bytes with an element of the other. Tensors that are interleaved in
+// memory, as parts of one projection are, do not.
 bool overlap(const at::Tensor& x, const at::Tensor& y);
 
 // Whether two elements of it share memory, as those of an expanded tensor do.
@@ -20,7 +20,8 @@ inline void require_no_overlap(std::string_view name, const at::Tensor& tensor) 
 inline void require_no_overlap(std::string_view first, const at::Tensor& x, std::string_view second,
                                const at::Tensor& y) {
   if (overlap(x, y))
-    fail(ErrorKind::value, first, " and ", second, " overlap in memory, which is written; clone() one of them");
+    fail(ErrorKind::value, first, " and ", second,
+         " overlap in memory, which is written; clone() one of them");
 }
 
 }  // namespace tile

@@ -11,6 +11,20 @@ def linear(input, weight, bias=None, activation="none"):
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
+def dropout(input, p=0.5, training=True):
+    """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
+
+    The mask is a function of a seed that torch draws on the input's device, and of each element's place: the memory's
+    order changes nothing, and no mask is stored. Elements that are dropped are zero even where they were NaN.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p is {p}; it must be a probability, from 0 to 1")
+    if not training or p == 0:
+        return input
+    seed = torch.randint(2**63 - 1, (2,), device=input.device)
+    return torch.ops.tile.dropout(input, p, seed)
+
+
 def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
     """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient: for torch.no_grad()."""
     torch.ops.tile.rope_(

@@ -1,10 +1,10 @@
-"""Modules over the operators: Linear, norms and attention load the state_dict of their torch twins."""
+"""Modules over the operators: Linear, Dropout, norms and attention load the state_dict of their torch twins."""
 
 import torch
 
-from .functional import linear
+from .functional import dropout, linear
 
-__all__ = ["GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
+__all__ = ["Dropout", "GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
 
 
 class Linear(torch.nn.Linear):
@@ -19,6 +19,18 @@ class Linear(torch.nn.Linear):
 
     def extra_repr(self):
         return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class Dropout(torch.nn.Dropout):
+    """torch.nn.Dropout, but not in place."""
+
+    def __init__(self, p=0.5, inplace=False):
+        if inplace:
+            raise NotImplementedError("Dropout: inplace=True is not implemented; pass inplace=False")
+        super().__init__(p)
+
+    def forward(self, input):
+        return dropout(input, self.p, self.training)
 
 
 class GroupNorm(torch.nn.GroupNorm):

@@ -43,6 +43,10 @@ def rope_in_place(dtype):
     return ()
 
 
+def dropout(dtype, *shape):
+    return ops.dropout(make(dtype, *shape), 0.1, torch.empty(2, dtype=torch.int64, device="meta"))
+
+
 def attention(dtype, depth, causal, grad=True):
     inputs = (make(dtype, 2, 16, 4096, depth).requires_grad_(grad) for _ in range(3))
     return ops.attention(*inputs, is_causal=causal)
@@ -58,6 +62,7 @@ CALLS = {
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
     "rope_[BSHD]": rope_in_place,
+    "dropout[8192,8192]": lambda dtype: dropout(dtype, 8192, 8192),
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
     "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
     "group_norm[4,128,512,512]": lambda dtype: group_norm(dtype, 4, 128, 512, False),

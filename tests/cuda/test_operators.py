@@ -40,6 +40,11 @@ def rope_in_place(query, key, cos, sin):
     return query, key
 
 
+def dropout(input, p, seed):
+    """On the CPU: the mask is the same."""
+    return torch.ops.tile.dropout(input, p, seed)
+
+
 def tables(positions, width):
     angle = torch.rand(positions, width) * 7
     return angle.cos(), angle.sin()
@@ -81,6 +86,9 @@ CASES = {
     "rope_in_place": (rope_in_place, rope,
                       lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
                                      *tables(7, 34)), {}),
+    "dropout": ("dropout", dropout, lambda dtype: (make(3, 1500, dtype=dtype), 0.3, torch.tensor([-5, 7])), {}),
+    "dropout_of_columns": ("dropout", dropout,
+                           lambda dtype: (make(70, 9, dtype=dtype).t(), 0.3, torch.tensor([-5, 7])), {}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
     "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)),

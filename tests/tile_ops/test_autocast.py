@@ -11,6 +11,7 @@ CALLS = {
     "rms_norm": (lambda x: tile_ops.rms_norm(x, [8]), lambda x: F.rms_norm(x, [8])),
     "layer_norm": (lambda x: tile_ops.layer_norm(x, [8]), lambda x: F.layer_norm(x, [8])),
     "group_norm": (lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
+    "dropout": (lambda x: tile_ops.dropout(x), lambda x: F.dropout(x)),
     "matmul": (lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
     "attention": (lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),
 }

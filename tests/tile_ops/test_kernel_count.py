@@ -103,6 +103,10 @@ def rope_(dtype):
     return tile.rope_, [tensor.detach() for tensor in args], kwargs
 
 
+def dropout(dtype):
+    return tile.dropout, (tensor(shape(random.randint(0, 5)), dtype), random.choice([0.1, 0.5]), torch.randint(9, (2,))), {}
+
+
 def matmul(dtype):
     m, n, k = ((extent() for _ in range(3)) if random.random() < 0.8
                else (whole(random.choice([1, 17, 300, 600])) for _ in range(3)))
@@ -122,7 +126,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, rope_, matmul, attention]
+OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, rope_, dropout, matmul, attention]
 
 
 def texts_of(call):
