@@ -154,6 +154,20 @@ def matmul_cases():
                required=1.05)
 
 
+def gated_matmul_cases():
+    x, gate, up = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096, 1024)
+    grad, inputs = torch.randn(1024, 4096), [t.clone().requires_grad_() for t in (x, gate, up)]
+
+    def eager(x, gate, up):
+        return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+    moved = tensor_bytes(x, gate, up, grad)
+    yield Case("silu(linear) * linear 1024x1024x4096 float32", lambda: tile_ops.gated_linear(x, gate, up),
+               lambda: eager(x, gate, up), moved, 16.0 * 1024**3, required=1.1)
+    yield Case("silu(linear) * linear backward float32", grads(tile_ops.gated_linear, inputs, grad),
+               grads(eager, inputs, grad), 2 * moved, 32.0 * 1024**3, target=1.0)
+
+
 def elementwise_cases(vector_add):
     for dtype in (torch.float32, torch.bfloat16):
         x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
@@ -170,5 +184,6 @@ def all_cases(vector_add):
         yield from dropout_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()
+    yield from gated_matmul_cases()
     for dtype in (torch.float32, torch.bfloat16):
         yield from attention_cases(dtype)

@@ -327,6 +327,20 @@ def matmul_work(n):
     return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, peers, exact)
 
 
+def gated_matmul_work(rows, width, hidden, backward):
+    x, weights = random(rows, width), [random(hidden, width) / width**0.5 for _ in range(2)]
+
+    def theirs(x, gate, up):
+        return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+    g = random(rows, hidden) if backward else None
+    peers, exact = peers_of(theirs, (x, *weights), grads=g), exactly(theirs, (x, *weights), grads=g)
+    moved, flops = 2 * (x.numel() + 2 * weights[0].numel() + rows * hidden), 4 * rows * width * hidden
+    if not backward:
+        return Work(lambda: tile_ops.gated_linear(x, *weights), moved, flops, peers, exact)
+    return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
+
+
 def attention_work(depth, causal, backward, batch=2, length=4096):
     q, k, v = (random(batch, 16, length, depth) for _ in range(3))
     flops = 4 * batch * 16 * length * length * depth // (2 if causal else 1)
@@ -358,6 +372,9 @@ def product_cases():
             ratios={"cuBLAS": 0.55} if n > 1024 else {},
             product=True,
         )
+    for backward in (False, True):
+        make = functools.partial(gated_matmul_work, 4096, 4096, 11008, backward)
+        yield Case(f"gated_matmul [4096,4096]x[4096,11008], {'backward' if backward else 'forward'}", make, product=True)
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):

@@ -25,6 +25,7 @@ COLOURS = {
     "rope": (150, 60, 170),
     "dropout": (200, 170, 30),
     "group_norm": (40, 140, 60),
+    "gated_matmul": (230, 110, 140),
     "matmul": (200, 40, 50),
     "attention": (110, 60, 20),
 }

@@ -11,6 +11,14 @@ def linear(input, weight, bias=None, activation="none"):
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
+def gated_linear(input, gate_weight, up_weight, activation="silu"):
+    """activation(input @ gate_weight.T) * (input @ up_weight.T), both weights [out_features, in_features] as in linear.
+
+    activation: "none", "relu", "gelu", "gelu_tanh" or "silu". One launch computes both products.
+    """
+    return torch.ops.tile.gated_matmul(input, gate_weight.t(), up_weight.t(), activation=activation)
+
+
 def dropout(input, p=0.5, training=True):
     """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
 

@@ -75,6 +75,9 @@ CALLS = {
     "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
     ),
+    "gated_linear[4096,4096,11008]": lambda dtype: ops.gated_matmul(
+        make(dtype, 4096, 4096), *(make(dtype, 11008, 4096).t() for _ in range(2))
+    ),
     "attention[64],causal": lambda dtype: attention(dtype, 64, True),
     "attention[96]": lambda dtype: attention(dtype, 96, False),
     "attention[96],without_gradient": lambda dtype: attention(dtype, 96, False, grad=False),

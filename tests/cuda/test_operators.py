@@ -40,6 +40,10 @@ def rope_in_place(query, key, cos, sin):
     return query, key
 
 
+def gated_matmul(input, gate_weight, up_weight):
+    return F.silu(input @ gate_weight) * (input @ up_weight)
+
+
 def dropout(input, p, seed):
     """On the CPU: the mask is the same."""
     return torch.ops.tile.dropout(input, p, seed)
@@ -96,6 +100,8 @@ CASES = {
     "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)),
                           {"activation": "gelu"}),
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
+    "gated_matmul": ("gated_matmul", gated_matmul,
+                     lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))), {}),
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
     "attention_in_stages": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype), {}),
     "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype),

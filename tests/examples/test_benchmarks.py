@@ -74,6 +74,11 @@ def test_matmul_computes_what_its_peer_does(cases):
     check_against_float64(lambda: cases.matmul_work(60))
 
 
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+def test_gated_matmul_computes_what_its_peer_does(cases, backward):
+    check_against_float64(lambda: cases.gated_matmul_work(33, 60, 70, backward), backward)
+
+
 def test_rope_in_place_computes_what_its_peer_does(cases):
     check_against_float64(lambda: cases.rope_in_place_work(1, 10))
 

@@ -116,6 +116,11 @@ def matmul(dtype):
     return tile.matmul, (tensor(left, dtype), tensor(right, dtype)), {"bias": tensor([1], dtype), "activation": "gelu"}
 
 
+def gated_matmul(dtype):
+    *rows, k, n = [*shape(random.randint(1, 3)), extent(), whole(random.choice([1, 17, 40, 300, 600]))]
+    return tile.gated_matmul, (tensor([*rows, k], dtype), tensor([k, n], dtype), tensor([k, n], dtype)), {}
+
+
 def attention(dtype):
     batch, key_heads, group = random.randint(1, 3), random.choice([1, 2, 8]), random.choice([1, 1, 2, 3])
     rows, keys = (whole(random.choice([1, 5, 33, 64, 130])) for _ in range(2))
@@ -126,7 +131,7 @@ def attention(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, rope_, dropout, matmul, attention]
+OPERATORS = [softmax, rms_norm, layer_norm, group_norm, rope, rope_, dropout, matmul, gated_matmul, attention]
 
 
 def texts_of(call):
