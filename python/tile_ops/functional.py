@@ -34,7 +34,7 @@ def dropout(input, p=0.5, training=True):
 
 
 def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
-    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient: for torch.no_grad()."""
+    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient."""
     torch.ops.tile.rope_(
         query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
     )

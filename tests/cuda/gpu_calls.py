@@ -14,6 +14,7 @@ def calls(device, dtype=torch.float32):
 
     angle = torch.rand(64, 32, device=device)
     cos, sin = angle.cos(), angle.sin()
+    seed = torch.tensor([3, 4], device=device)
     return {
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
@@ -23,6 +24,8 @@ def calls(device, dtype=torch.float32):
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),
         "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
                    [randn(100, 200), randn(200, 150), randn(150)]),
+        "dropout": (lambda x: tile.dropout(x, 0.3, seed), [randn(300, 1000)]),
+        "gated_matmul": (lambda x, w, v: tile.gated_matmul(x, w, v), [randn(100, 200), randn(200, 150), randn(200, 150)]),
         "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
                       [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
     }

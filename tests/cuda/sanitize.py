@@ -51,7 +51,8 @@ def listed():
     calls = {}
     for dtype in (torch.float32, torch.bfloat16):
         kind = str(dtype).removeprefix("torch.")
-        for name in ("softmax", "rms_norm", "layer_norm", "group_norm", "rope", "matmul", "attention"):
+        for name in ("softmax", "rms_norm", "layer_norm", "group_norm", "rope", "dropout", "matmul", "gated_matmul",
+                     "attention"):
             calls[f"{name} {kind}"] = functools.partial(of, name, dtype)
     bf16 = torch.bfloat16
     for shape in ((1, 320, 64, 64), (1, 512, 128, 128), (2, 1280, 16, 16)):

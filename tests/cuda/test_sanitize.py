@@ -41,7 +41,8 @@ def test_every_operator_is_called():
     from tile_ops import _C  # noqa: F401
 
     names = {name.split()[0] for name in sanitize.listed()}
-    assert names == {"softmax", "rms_norm", "layer_norm", "group_norm", "rope", "matmul", "attention"}
+    assert names == {"softmax", "rms_norm", "layer_norm", "group_norm", "rope", "dropout", "matmul", "gated_matmul",
+                     "attention"}
 
 
 def test_a_tool_that_is_not_there(monkeypatch, capsys):
