@@ -13,6 +13,7 @@ using namespace tile;  // NOLINT: an operator's file is written in the kernel la
 // the columns of one row, or by first + slice * slice_step + row * row_step + column * column_step.
 void dropout_kernel(Array input, Array seed, Array out, Tile threshold, Tile scale, Tile first,
                     Tile slice_step, Tile row_step, Tile column_step, bool one_row, int rows, int columns) {
+  hint_threads(-1);  // a thread's blocks of Philox share its keys
   DType compute = compute_dtype(input.dtype());
   Tile j = bid(0), i = bid(1), slice = bid(2);
   Tile x = input[{slice}].tiled_view({rows, columns}).load({i, j}).astype(compute);
