@@ -36,6 +36,7 @@ Tensor matrix(const Tensor& tensor) {
 
 void gradient_kernel(Array grad, Array pre_gate, Array pre_up, std::optional<Array> grad_gate,
                      std::optional<Array> grad_up, Activation activation, int rows, int columns) {
+  hint_threads(1);  // of three tiles that are read and two that are written
   DType compute = grad.dtype() == f64 ? f64 : f32;
   const auto view = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
   const auto load = [&](Array array) { return view(array).load({bid(1), bid(0)}).astype(compute); };
