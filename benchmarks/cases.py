@@ -135,6 +135,12 @@ def rope_cases(dtype):
                target=2.0)
 
 
+def dropout_cases(dtype):
+    x, seed = torch.randn(4096, 4096, dtype=dtype), torch.randint(2**62, (2,))
+    yield Case(f"dropout 4096x4096 {str(dtype).removeprefix('torch.')}", lambda: torch.ops.tile.dropout(x, 0.1, seed),
+               lambda: F.dropout(x, 0.1), 2 * tensor_bytes(x), 2 * x.numel(), target=2.0)
+
+
 def group_norm_cases(dtype):
     name = str(dtype).removeprefix("torch.")
     ops = torch.ops.tile
@@ -194,6 +200,20 @@ def matmul_cases():
                required=1.05)
 
 
+def gated_matmul_cases():
+    x, gate, up = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096, 1024)
+    grad, inputs = torch.randn(1024, 4096), [t.clone().requires_grad_() for t in (x, gate, up)]
+
+    def eager(x, gate, up):
+        return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+    moved = tensor_bytes(x, gate, up, grad)
+    yield Case("silu(linear) * linear 1024x1024x4096 float32", lambda: tile_ops.gated_linear(x, gate, up),
+               lambda: eager(x, gate, up), moved, 16.0 * 1024**3, required=1.1)
+    yield Case("silu(linear) * linear backward float32", grads(tile_ops.gated_linear, inputs, grad),
+               grads(eager, inputs, grad), 2 * moved, 32.0 * 1024**3, target=1.0)
+
+
 def elementwise_cases(vector_add):
     for dtype in (torch.float32, torch.bfloat16):
         x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
@@ -209,7 +229,9 @@ def all_cases(vector_add):
         yield from gated_cases(dtype)
         yield from loss_cases(dtype)
         yield from rope_cases(dtype)
+        yield from dropout_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()
+    yield from gated_matmul_cases()
     for dtype in (torch.float32, torch.bfloat16):
         yield from attention_cases(dtype)

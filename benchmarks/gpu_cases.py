@@ -5,6 +5,7 @@ import itertools
 import pathlib
 import sys
 
+import tile_ops
 import torch
 from gpu_loss_cases import loss_cases
 from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
@@ -232,11 +233,38 @@ def rope_work(order, backward, batch=4, length=4096):
     return Work(ours, 4 * count, 3 * count, peers, exactly(rotated, (q, k), (cos, sin), grads))
 
 
+def rope_in_place_work(batch=4, length=4096):
+    q, k = (random(batch, length, count, 128).transpose(1, 2) for count in (32, 8))
+    angle = torch.rand(length, 64, device=device)  # a rotation, so that what is rotated again and again stays finite
+    tables, own = (angle.cos().to(bf16), angle.sin().to(bf16)), (q.clone(), k.clone())
+    count = q.numel() + k.numel()
+    ours = lambda: tile_ops.rope_(*own, *tables)  # noqa: E731
+    return Work(ours, 4 * count, 3 * count, peers_of(rotated, (q, k), tables), exactly(rotated, (q, k), tables))
+
+
 def rope_cases():
+    yield Case("rope_ q[4,32,4096,128] k[4,8,…] BSHD, in place", rope_in_place_work, share=0.97, launches=1)
     for order in ("BHSD", "BSHD"):
         for backward in (False, True):
             name = f"rope q[4,32,4096,128] k[4,8,…] {order}, {'backward' if backward else 'forward'}"
             yield Case(name, functools.partial(rope_work, order, backward), share=0.97, launches=1)
+
+
+def dropout_work(rows, columns, backward):
+    x, seed = random(rows, columns), torch.randint(2**62, (2,), device=device)
+    kept = ops.dropout(torch.ones_like(x), 0.1, seed) != 0  # peers draw other elements
+    exact = lambda: torch.where(kept, x.double() / 0.9, 0)  # noqa: E731
+    if backward:  # the same kernel
+        ours, peers = lambda: ops.dropout_backward(x, 0.1, seed), {}  # noqa: E731
+    else:
+        ours, peers = lambda: ops.dropout(x, 0.1, seed), peers_of(functools.partial(F.dropout, p=0.1), (x,))  # noqa: E731
+    return Work(ours, 4 * x.numel(), 2 * x.numel(), peers, exact)
+
+
+def dropout_cases():
+    for backward in (False, True):
+        make = functools.partial(dropout_work, 8192, 8192, backward)
+        yield Case(f"dropout 8192², {'backward' if backward else 'forward'}", make, share=0.97, launches=1)
 
 
 def group_norm_work(n, c, size, last, backward):
@@ -280,6 +308,20 @@ def matmul_work(n):
     a, b = random(n, n), random(n, n)
     peers, exact = {"cuBLAS": lambda: lambda: a @ b}, exactly(torch.matmul, (a, b))
     return Work(lambda: ops.matmul(a, b), 6 * n * n, 2 * n**3, peers, exact)
+
+
+def gated_matmul_work(rows, width, hidden, backward):
+    x, weights = random(rows, width), [random(hidden, width) / width**0.5 for _ in range(2)]
+
+    def theirs(x, gate, up):
+        return F.silu(F.linear(x, gate)) * F.linear(x, up)
+
+    g = random(rows, hidden) if backward else None
+    peers, exact = peers_of(theirs, (x, *weights), grads=g), exactly(theirs, (x, *weights), grads=g)
+    moved, flops = 2 * (x.numel() + 2 * weights[0].numel() + rows * hidden), 4 * rows * width * hidden
+    if not backward:
+        return Work(lambda: tile_ops.gated_linear(x, *weights), moved, flops, peers, exact)
+    return Work(gradient(tile_ops.gated_linear, (x, *weights), g), 2 * moved, 2 * flops, peers, exact)
 
 
 def attention_work(depth, causal, backward, batch=2, length=4096):
@@ -337,6 +379,9 @@ def product_cases():
             ratios={"cuBLAS": 0.55} if n > 1024 else {},
             product=True,
         )
+    for backward in (False, True):
+        make = functools.partial(gated_matmul_work, 4096, 4096, 11008, backward)
+        yield Case(f"gated_matmul [4096,4096]x[4096,11008], {'backward' if backward else 'forward'}", make, product=True)
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):
@@ -347,6 +392,6 @@ def product_cases():
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, loss_cases, norm_cases, gated_cases, rope_cases, group_norm_cases,
-                   decode_cases, product_cases):
+    for family in (elementwise_cases, softmax_cases, loss_cases, norm_cases, gated_cases, rope_cases, dropout_cases,
+                   group_norm_cases, decode_cases, product_cases):
         yield from family()

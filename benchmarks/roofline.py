@@ -30,7 +30,9 @@ COLOURS = {
     "swiglu": (20, 150, 150),
     "geglu": (120, 190, 190),
     "rope": (150, 60, 170),
+    "dropout": (200, 170, 30),
     "group_norm": (40, 140, 60),
+    "gated_matmul": (230, 110, 140),
     "matmul": (200, 40, 50),
     "attention": (110, 60, 20),
 }

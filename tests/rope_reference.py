@@ -11,3 +11,28 @@ def turn(x, cos, sin, interleaved=False, rotary=None):
     turned = first * cos - second * sin, second * cos + first * sin
     turned = torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
     return torch.cat((turned.to(x.dtype), rest), -1)
+
+
+def turned(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
+    """What tile::rope gives."""
+    rotary = query.shape[-1] if rotary_dim is None else rotary_dim
+    wide = []
+    for table in (cos, sin):
+        if table.shape[-1] == rotary:
+            table = table[..., ::2] if interleaved else table[..., : rotary // 2]
+        table = table if table.dim() == 3 else table[None]
+        if position_ids is not None:
+            ids = position_ids if position_ids.dim() == 2 else position_ids[None]
+            batch = max(table.shape[0], ids.shape[0])
+            table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
+        wide.append(table[:, None])
+    return tuple(turn(x, *wide, interleaved, rotary) for x in (query, key))
+
+
+def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None):
+    """Cosine and sine of random angles."""
+    shape = (positions, rotary // 2) if batch is None else (batch, positions, rotary // 2)
+    angle = torch.rand(shape) * 7
+    if width == rotary:
+        angle = angle.repeat_interleave(2, -1) if interleaved else torch.cat((angle, angle), -1)
+    return angle.cos().to(dtype), angle.sin().to(dtype)

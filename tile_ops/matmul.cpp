@@ -99,16 +99,10 @@ Tensor gradient_before(Activation activation, const Tensor& grad, const optional
   Tensor out = at::empty(grad.sizes(), grad.options().dtype(dtype));
   if (activation == Activation::none) return out.copy_(grad);
   if (grad.numel() == 0) return out;
-  const bool flat = grad.is_contiguous() && pre->is_contiguous() && grad.numel() <= max_extent;
-  const auto cut = [flat](Tensor tensor) {
-    if (flat) return tensor.view({1, 1, -1});
-    while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
-    return tensor.flatten(0, -3);
-  };
-  const Tensor to = cut(out);
-  const int rows = flat ? 1 : 64, columns = flat ? 16384 : 256;
-  activation_gradient_of.launch({ceil_div(to.size(2), columns), ceil_div(to.size(1), rows), to.size(0)},
-                                cut(grad), cut(*pre), to, activation, rows, columns);
+  const ElementTiles tiles{grad, *pre};
+  const Tensor to = tiles.cut(out);
+  activation_gradient_of.launch(tiles.grid(to), tiles.cut(grad), tiles.cut(*pre), to, activation,
+                                tiles.rows(), tiles.columns());
   return out;
 }
 

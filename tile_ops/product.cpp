@@ -9,10 +9,12 @@ namespace tile {
 namespace {
 
 // Operands are [batch, batch, summed, m, k] and [batch, batch, summed, k, n], the rest [batch, batch, m, n];
-// a bias that is the same for all rows has one row.
-void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<Array> residual,
-                    std::optional<Array> pre, Array out, Tile alpha, Activation activation, bool scaled,
-                    bool accumulate, int bm, int bn, int bk, int together) {
+// a bias that is the same for all rows has one row. apart: a second product that is a factor has a loop of
+// its own; else both share what is read of x.
+void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<Array> bias,
+                    std::optional<Array> residual, std::optional<Array> pre, std::optional<Array> other_pre,
+                    Array out, Tile alpha, Activation activation, bool scaled, bool accumulate, Second second,
+                    bool apart, int bm, int bn, int bk, int together) {
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -24,15 +26,39 @@ void product_kernel(Array x, Array y, std::optional<Array> bias, std::optional<A
     i = first + mod(rest, here);
   }
   Tile b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
-  Tile acc = zeros({bm, bn}, compute);
-  for (Tile s : range(x.dim(2))) {
-    View left = x[{b0, b1, s}].tiled_view({bm, bk}), right = y[{b0, b1, s}].tiled_view({bk, bn});
-    for (Tile k : range(left.num_tiles(1))) acc = mma(left.load({i, k}), right.load({k, j}), acc);
+  Tile acc = zeros({bm, bn}, compute), factor = acc;
+  const auto left = [&](const Operand& s) { return x[{b0, b1, s}].tiled_view({bm, bk}); };
+  const auto right = [&](const Array& array, const Operand& s) {
+    return array[{b0, b1, s}].tiled_view({bk, bn});
+  };
+  // One blocked product on a CPU.
+  const auto sum = [&](const View& rows, const View& columns, Tile& to) {
+    for (Tile k : range(rows.num_tiles(1))) to = mma(rows.load({i, k}), columns.load({k, j}), to);
+  };
+  if (second == Second::none) {
+    for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
+  } else if (second == Second::summand) {
+    sum(left(0), right(y, 0), acc);
+    sum(left(1), right(*other, 0), acc);
+  } else if (apart) {
+    sum(left(0), right(y, 0), acc);
+    sum(left(0), right(*other, 0), factor);
+  } else {
+    View rows = left(0), one = right(y, 0), two = right(*other, 0);
+    for (Tile k : range(rows.num_tiles(1))) {
+      Tile shared = rows.load({i, k});
+      acc = mma(shared, one.load({k, j}), acc);
+      factor = mma(shared, two.load({k, j}), factor);
+    }
   }
   if (scaled) acc *= alpha.astype(compute);
   if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
   if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
   acc = activate(activation, acc);
+  if (second == Second::factor) {
+    if (other_pre) (*other_pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, factor);
+    acc *= factor;
+  }
   if (residual) acc += (*residual)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
   if (accumulate) acc += out[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
   out[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
@@ -64,21 +90,24 @@ bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == i
 struct TileSize {
   int m, n, k;
 };
-TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, at::ScalarType type) {
+TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::ScalarType type) {
   // Of 16-bit floats and of f64 tensor cores read a ring of buffers; f32 is added up element by element.
   const bool small = type == at::kHalf || type == at::kBFloat16;
   const int k = small ? 64 : type == at::kDouble ? 16 : 32;
   if (m <= 16) return {16, 128, k};
   if (n <= 16) return {128, 16, k};
+  // Two sums stand in as many registers as one of twice the columns.
+  if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
   return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
-TileSize tile_size(int64_t m, int64_t n, int64_t batches) {
+TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
   if (blocks < 8) return {64, 64, 256};
-  // Wide blocks pack x less often.
+  // Wide blocks pack x less often, high ones y, of which two products have two.
+  if (two) return blocks < 64 ? TileSize{128, 256, 256} : TileSize{256, 256, 256};
   return blocks < 32 ? TileSize{128, 256, 256} : TileSize{128, 512, 256};
 }
 
@@ -86,7 +115,8 @@ class Product {
  public:
   Product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue)
       : m_(x.size(-2)), n_(y.size(-1)), k_(x.size(-1)), epilogue_(epilogue) {
-    const std::array<at::Tensor, count> tensors{x, y, out, epilogue.bias, epilogue.residual, epilogue.pre};
+    const std::array<at::Tensor, count> tensors{
+        x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
     const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
     for (int64_t axis = -rank; axis < -2; ++axis) {
       const auto size = [axis](const at::Tensor& t) { return t.dim() < -axis ? 1 : t.size(axis); };
@@ -104,7 +134,7 @@ class Product {
       };
       Matrix& matrix = matrices_[t];
       matrix.tensor = tensors[t];
-      matrix.row = stride(-2, t == Y ? k_ : m_);
+      matrix.row = stride(-2, is_right(t) ? k_ : m_);
       matrix.column = stride(-1, t == X ? k_ : n_);
     }
   }
@@ -121,7 +151,8 @@ class Product {
   }
 
  private:
-  enum : size_t { X, Y, Out, Bias, Residual, Pre, count };
+  enum : size_t { X, Y, Out, Bias, Residual, Pre, Other, OtherPre, count };
+  static bool is_right(size_t t) { return t == Y || t == Other; }
 
   template <class F>
   bool all_of(F holds) const {
@@ -161,15 +192,16 @@ class Product {
       if (too_long(size, std::max({m_, n_, k_}))) continue;
       const auto step = [axis](const Matrix& t) { return t.strides[axis]; };
       if (axes_[axis].summed) {
+        if (epilogue_.second == Second::summand) continue;  // x's two halves
         Matrix &x = matrices_[X], &y = matrices_[Y];
         if (k_ != 1 && !(joins(step(x), x.column, k_) && joins(step(y), y.row, k_))) continue;
         if (k_ == 1) x.column = step(x), y.row = step(y);
         k_ *= size;
       } else if (step(matrices_[Y]) == 0 && all_of([&](size_t t, const Matrix& it) {
-                   return t == Y || m_ == 1 || joins(step(it), it.row, m_);
+                   return is_right(t) || m_ == 1 || joins(step(it), it.row, m_);
                  })) {
         for (size_t t = 0; t < count; ++t)
-          if (m_ == 1 && t != Y && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
+          if (m_ == 1 && !is_right(t) && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
         m_ *= size;
       } else if (step(matrices_[X]) == 0 && all_of([&](size_t t, const Matrix& it) {
                    return t == X || n_ == 1 || joins(step(it), it.column, n_);
@@ -208,9 +240,11 @@ class Product {
     t.column = t.tensor.stride(-1);
   }
 
-  // A result stored column by column is the transposed product, stored row by row.
+  // A result stored column by column is the transposed product, stored row by row. Of two products that would
+  // be one of two left matrices: their results are written as they lie.
   void swap_to_rows() {
-    if (n_ == 1 || matrices_[Out].row != 1 || matrices_[Out].column == 1) return;
+    if (epilogue_.second != Second::none || n_ == 1 || matrices_[Out].row != 1 || matrices_[Out].column == 1)
+      return;
     std::swap(matrices_[X], matrices_[Y]);
     std::swap(m_, n_);
     for (Matrix& t : matrices_) std::swap(t.row, t.column);
@@ -250,21 +284,22 @@ class Product {
       };
       add(kept[0]);
       add(kept[1]);
-      if (which == X || which == Y) add(sum ? static_cast<int64_t>(*sum) : -1);
+      if (which == X || is_right(which)) add(sum ? static_cast<int64_t>(*sum) : -1);
       sizes.append({rows, columns});
       steps.append({t.row, t.column});
       return strided(t.tensor, sizes, steps, t.offset);
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
-    const bool cpu = matrices_[Out].tensor.is_cpu();
-    const TileSize tile =
-        cpu ? tile_size(m_, n_, batches) : gpu_tile_size(m_, n_, batches, matrices_[X].tensor.scalar_type());
+    const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
+    const TileSize tile = cpu ? tile_size(m_, n_, batches, two)
+                              : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int together = cpu ? 1 : 16;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
-    product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Bias, m_, n_), view(Residual, m_, n_),
-                   view(Pre, m_, n_), *view(Out, m_, n_), epilogue_.alpha, epilogue_.activation,
-                   epilogue_.alpha != 1, epilogue_.accumulate, tile.m, tile.n, tile.k, together);
+    product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
+                   view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),
+                   epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, epilogue_.accumulate,
+                   epilogue_.second, two && cpu, tile.m, tile.n, tile.k, together);
   }
 
   int64_t m_, n_, k_;

@@ -10,20 +10,48 @@ namespace tile {
 // What a launch takes as an extent of an array.
 inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
 
+// A second product in the same launch: the activated one is multiplied by it, or it is added to the first.
+enum class Second { none, factor, summand };
+
 struct Epilogue {
   at::Tensor bias = {}, residual = {};  // broadcast to the result; undefined: none
   double alpha = 1;
   Activation activation = Activation::none;
   at::Tensor pre = {};      // if defined: what enters the activation is written here
   bool accumulate = false;  // adds to what stands in out, which no other operand may be
+  // A second matrix of y's shape, which has no leading axes then, and what x @ other is for. As a factor it
+  // is written to other_pre, where that is defined. As a summand x is [2, ..., m, k], and x[1] what is
+  // multiplied.
+  at::Tensor other = {};
+  Second second = Second::none;
+  at::Tensor other_pre = {};
 };
 
-// out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n] and out [..., m,
-// n]; leading axes broadcast. An axis that is 1 in out but not in x @ y is summed, in one order whatever the
-// threads.
+// out = activation(alpha * (x @ y) + bias) + residual, where x is [..., m, k], y [..., k, n]
+// and out [..., m, n]; leading axes broadcast. An axis that is 1 in out but not in x @ y is summed, in one
+// order whatever the threads.
 void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue = {});
 
 // The sum of a tensor over the axes that are 1 in out, or missing in front of it.
 void sum_to(const at::Tensor& tensor, const at::Tensor& out);
+
+// How elementwise kernels walk tensors of one shape, as [batch, rows, columns]: as one row where all are
+// dense. On a GPU a tile is what registers hold.
+struct ElementTiles {
+  ElementTiles(std::initializer_list<at::Tensor> tensors) : cpu(tensors.begin()->is_cpu()) {
+    for (const at::Tensor& tensor : tensors) flat &= tensor.is_contiguous() && tensor.numel() <= max_extent;
+  }
+  bool cpu, flat = true;
+  int rows() const { return flat ? 1 : 64; }
+  int columns() const { return (cpu ? 16384 : 4096) / rows(); }
+  at::Tensor cut(at::Tensor tensor) const {
+    if (flat) return tensor.view({1, 1, -1});
+    while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
+    return tensor.flatten(0, -3);
+  }
+  Grid grid(const at::Tensor& cut) const {
+    return {ceil_div(cut.size(2), columns()), ceil_div(cut.size(1), rows()), cut.size(0)};
+  }
+};
 
 }  // namespace tile

@@ -1,5 +1,7 @@
-// tile::rope: rotary position embedding of query and key in one launch; its gradient turns the other way.
+// tile::rope and rope_: rotary position embedding of query and key in one launch; its gradient turns the
+// other way.
 #include "arguments.h"
+#include "overlap.h"
 
 namespace {
 
@@ -26,11 +28,13 @@ Kernel rows_at("rope_rows", rows_at_kernel);
 // Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through, if there are any, [b, h, s,
 // rest]; tables as [b, 1, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of
 // them of query, the others of key; (i, g, b) where blocks that run at once shall share heads, not positions.
-// single: a tile has all columns of pairs.
-void rope_kernel(Array query, std::optional<Array> query_rest, Array query_out,
-                 std::optional<Array> query_rest_out, Array key, std::optional<Array> key_rest, Array key_out,
-                 std::optional<Array> key_rest_out, Array cos, Array sin, Tile groups, Tile direction,
-                 bool share_heads, bool single, int heads, int rows, int columns) {
+// single: a tile has all columns of pairs. Without results query and key are rotated in place: two arrays of
+// one memory would be taken for two.
+void rope_kernel(Array query, std::optional<Array> query_rest, std::optional<Array> query_out,
+                 std::optional<Array> query_rest_out, Array key, std::optional<Array> key_rest,
+                 std::optional<Array> key_out, std::optional<Array> key_rest_out, Array cos, Array sin,
+                 Tile groups, Tile direction, bool share_heads, bool single, int heads, int rows,
+                 int columns) {
   using Rest = std::optional<Array>;
   DType compute = query.dtype() == f64 ? f64 : f32;
   Tile g = bid(share_heads ? 1 : 0), i = bid(share_heads ? 0 : 1), b = bid(2);
@@ -54,8 +58,8 @@ void rope_kernel(Array query, std::optional<Array> query_rest, Array query_out,
   };
   Tile first_key = groups.astype(i32);
   when(
-      g < first_key, [&] { rotate(g, query, query_rest, query_out, query_rest_out); },
-      [&] { rotate(g - first_key, key, key_rest, key_out, key_rest_out); });
+      g < first_key, [&] { rotate(g, query, query_rest, query_out.value_or(query), query_rest_out); },
+      [&] { rotate(g - first_key, key, key_rest, key_out.value_or(key), key_rest_out); });
 }
 Kernel rope_of("rope", rope_kernel);
 
@@ -153,7 +157,8 @@ std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& co
   return tables;
 }
 
-// Rotates what is there of query and key; direction -1 turns back.
+// Rotates what is there of query and key; direction -1 turns back. A result that is the tensor itself: in
+// place, and what passes through stays.
 void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos, const Tensor& sin,
             bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids,
             double direction, const Tensor& query_out, const Tensor& key_out) {
@@ -165,8 +170,10 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const Tensor x = some ? *query : no_heads(*key), x_out = some ? query_out : no_heads(key_out);
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
-  // A tile is 16 heads' positions on a CPU, on a GPU what registers hold.
-  const int heads = x.is_cpu() ? 16 : 4, elements = x.is_cpu() ? 4096 : 512;
+  const bool in_place = some ? query_out.is_same(*query) : key_out.is_same(*key);
+  // A tile is 16 heads' positions on a CPU, on a GPU what registers hold. What a CPU writes in place it
+  // copies first: so much that it stays in the cache.
+  const int heads = !x.is_cpu() ? 4 : in_place ? 2 : 16, elements = x.is_cpu() ? 4096 : 512;
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
@@ -179,9 +186,12 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const bool share_heads = !x.is_cpu() && x.stride(1) > x.stride(2);
   Grid grid{all_groups, ceil_div(length, rows), batch};
   if (share_heads) std::swap(grid.x, grid.y);
-  rope_of.launch(grid, pairs(x, rotary, interleaved), rest(x, rotary), pairs(x_out, rotary, interleaved),
-                 rest(x_out, rotary), pairs(y, rotary, interleaved), rest(y, rotary),
-                 pairs(y_out, rotary, interleaved), rest(y_out, rotary), table(tables.first),
+  const auto result = [&](const Tensor& t) {
+    return in_place ? std::nullopt : std::optional(pairs(t, rotary, interleaved));
+  };
+  const auto passed = [&](const Tensor& t) { return in_place ? std::nullopt : rest(t, rotary); };
+  rope_of.launch(grid, pairs(x, rotary, interleaved), passed(x), result(x_out), passed(x_out),
+                 pairs(y, rotary, interleaved), passed(y), result(y_out), passed(y_out), table(tables.first),
                  table(tables.second), groups, direction, share_heads, rotary / 2 <= columns, heads, rows,
                  columns);
 }
@@ -216,6 +226,24 @@ const auto rope =
         .grad("tile::rope_backward")
         .vmap([](VmapCall& call) {
           return batched(call, {"query", "key"});
+        });
+
+const auto rope_in_place =
+    op("tile::rope_(Tensor(a!) query, Tensor(b!) key, Tensor cos, Tensor sin, *, bool interleaved=False, "
+       "SymInt? rotary_dim=None, Tensor? position_ids=None) -> ()")
+        .outputs([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin, bool,
+                    const optional<c10::SymInt>& rotary_dim, const optional<Tensor>& position_ids) {
+          check({"query", "key"}, query, key, cos, sin, rotary_dim, position_ids);
+        })
+        .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
+                bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids) {
+          require_no_overlap("query", query);
+          require_no_overlap("key", key);
+          require_no_overlap("query", query, "key", key);
+          for (const auto& [name, written] : {std::pair("query", &query), std::pair("key", &key)})
+            for (const auto& [table_name, table] : {std::pair("cos", &cos), std::pair("sin", &sin)})
+              require_no_overlap(name, *written, table_name, *table);
+          rotate(query, key, cos, sin, interleaved, rotary_dim, position_ids, 1, query, key);
         });
 
 // A rotation is linear and orthogonal, so that neither query nor key is kept: gradients have the layout of

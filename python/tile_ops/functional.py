@@ -16,6 +16,35 @@ def dropout_seed(like):
     return torch.randint(2**63 - 1, (2,), device=like.device)
 
 
+def gated_linear(input, gate_weight, up_weight, activation="silu"):
+    """activation(input @ gate_weight.T) * (input @ up_weight.T), both weights [out_features, in_features] as in linear.
+
+    activation: "none", "relu", "gelu", "gelu_tanh" or "silu". One launch computes both products.
+    """
+    return torch.ops.tile.gated_matmul(input, gate_weight.t(), up_weight.t(), activation=activation)
+
+
+def dropout(input, p=0.5, training=True):
+    """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
+
+    The mask is a function of a seed that torch draws on the input's device, and of each element's place: the memory's
+    order changes nothing, and no mask is stored. Elements that are dropped are zero even where they were NaN.
+    """
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: p is {p}; it must be a probability, from 0 to 1")
+    if not training or p == 0:
+        return input
+    return torch.ops.tile.dropout(input, p, dropout_seed(input))
+
+
+def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
+    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient."""
+    torch.ops.tile.rope_(
+        query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
+    )
+    return query, key
+
+
 def _at_least_4d(tensor):
     while tensor.dim() < 4:
         tensor = tensor.unsqueeze(0)

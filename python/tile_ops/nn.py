@@ -1,10 +1,14 @@
-"""Modules over the operators: Linear, norms and attention load the state_dict of their torch twins."""
+"""Modules over the operators: Linear, Dropout, norms and attention load the state_dict of their torch twins, the block
+and its parts that of a Llama layer."""
 
 import torch
 
-from .functional import dropout_seed, linear
+from .functional import dropout, dropout_seed, gated_linear, linear
 
-__all__ = ["AddRMSNorm", "GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm", "RotaryEmbedding"]
+__all__ = [
+    "AddRMSNorm", "Dropout", "GatedMLP", "GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm",
+    "RotaryEmbedding", "SelfAttention", "TransformerBlock",
+]
 
 
 class Linear(torch.nn.Linear):
@@ -19,6 +23,18 @@ class Linear(torch.nn.Linear):
 
     def extra_repr(self):
         return f"{super().extra_repr()}, activation={self.activation}"
+
+
+class Dropout(torch.nn.Dropout):
+    """torch.nn.Dropout, but not in place."""
+
+    def __init__(self, p=0.5, inplace=False):
+        if inplace:
+            raise NotImplementedError("Dropout: inplace=True is not implemented; pass inplace=False")
+        super().__init__(p)
+
+    def forward(self, input):
+        return dropout(input, self.p, self.training)
 
 
 class GroupNorm(torch.nn.GroupNorm):
@@ -120,6 +136,91 @@ class RotaryEmbedding(torch.nn.Module):
             f"{self.head_dim}, {self.max_positions}, base={self.base}, rotary_dim={self.rotary_dim}, "
             f"interleaved={self.interleaved}"
         )
+
+
+class GatedMLP(torch.nn.Module):
+    """down_proj(activation(gate_proj(x)) * up_proj(x)), with Llama's names of the parameters.
+
+    Without a bias one launch computes what down_proj is given; with one these are two linears.
+    """
+
+    def __init__(self, dim, hidden, bias=False, activation="silu", device=None, dtype=None):
+        super().__init__()
+        self.activation = activation
+        self.gate_proj = Linear(dim, hidden, bias, device, dtype)
+        self.up_proj = Linear(dim, hidden, bias, device, dtype)
+        self.down_proj = Linear(hidden, dim, bias, device, dtype)
+
+    def forward(self, input):
+        gate, up = self.gate_proj, self.up_proj
+        if gate.bias is None and up.bias is None:
+            hidden = gated_linear(input, gate.weight, up.weight, self.activation)
+        else:
+            hidden = linear(input, gate.weight, gate.bias, self.activation) * up(input)
+        return self.down_proj(hidden)
+
+    def extra_repr(self):
+        return f"activation={self.activation}"
+
+
+class SelfAttention(torch.nn.Module):
+    """Attention of a sequence to itself with rotated positions, with Llama's names of the parameters.
+
+    kv_heads: heads of key and value, which groups of query's heads share (all of them by default). rotary: a
+    RotaryEmbedding of dim // heads.
+    """
+
+    def __init__(self, dim, heads, rotary, kv_heads=None, bias=False, causal=True, device=None, dtype=None):
+        super().__init__()
+        kv_heads = heads if kv_heads is None else kv_heads
+        if dim % heads or heads % kv_heads:
+            raise ValueError(
+                f"SelfAttention: dim is {dim}, heads {heads} and kv_heads {kv_heads}; dim must be a multiple of heads, and "
+                "heads of kv_heads"
+            )
+        self.heads, self.kv_heads, self.causal, self.rotary = heads, kv_heads, causal, rotary
+        width = dim // heads
+        self.q_proj = Linear(dim, heads * width, bias, device, dtype)
+        self.k_proj = Linear(dim, kv_heads * width, bias, device, dtype)
+        self.v_proj = Linear(dim, kv_heads * width, bias, device, dtype)
+        self.o_proj = Linear(heads * width, dim, bias, device, dtype)
+
+    def forward(self, input, position_ids=None):
+        """input: [batch, positions, dim]; position_ids: [positions] or [batch, positions], by default 0, 1, …."""
+        query, key, value = (
+            project(input).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for project, heads in ((self.q_proj, self.heads), (self.k_proj, self.kv_heads), (self.v_proj, self.kv_heads))
+        )
+        query, key = self.rotary(query, key, position_ids)
+        out, _ = torch.ops.tile.attention(query, key, value, is_causal=self.causal)
+        return self.o_proj(out.transpose(1, 2).flatten(2))
+
+    def extra_repr(self):
+        return f"heads={self.heads}, kv_heads={self.kv_heads}, causal={self.causal}"
+
+
+class TransformerBlock(torch.nn.Module):
+    """x + attention(norm(x)), and of that y, y + mlp(norm(y)): a layer as Llama's, whose state_dict it loads.
+
+    hidden: of the MLP, by default 8/3 dim, rounded up to a multiple of 64. rotary: a RotaryEmbedding that blocks share, by
+    default one of its own for max_positions.
+    """
+
+    def __init__(self, dim, heads, kv_heads=None, hidden=None, *, max_positions=2048, base=10000.0, rotary=None, eps=1e-5,
+                 bias=False, activation="silu", causal=True, device=None, dtype=None):
+        super().__init__()
+        made = {"device": device, "dtype": dtype}
+        hidden = -(-8 * dim // (3 * 64)) * 64 if hidden is None else hidden
+        rotary = RotaryEmbedding(dim // heads, max_positions, base, device=device) if rotary is None else rotary
+        self.input_layernorm = RMSNorm(dim, eps, **made)
+        self.self_attn = SelfAttention(dim, heads, rotary, kv_heads, bias, causal, **made)
+        self.post_attention_layernorm = RMSNorm(dim, eps, **made)
+        self.mlp = GatedMLP(dim, hidden, bias, activation, **made)
+
+    def forward(self, input, position_ids=None):
+        """input: [batch, positions, dim]; position_ids as of SelfAttention."""
+        input = input + self.self_attn(self.input_layernorm(input), position_ids)
+        return input + self.mlp(self.post_attention_layernorm(input))
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):

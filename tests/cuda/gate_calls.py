@@ -40,12 +40,22 @@ def gated(operator, dtype, rows, columns, halves=False, **options):
     return operator(make(dtype, rows, columns), make(dtype, rows, columns), **options)
 
 
-def rope(dtype, order):
+def rope(dtype, order, operator=ops.rope):
     def heads(count):
         return make(dtype, 4, count, 4096, 128) if order == "BHSD" else make(dtype, 4, 4096, count, 128).transpose(1, 2)
 
     tables = (make(dtype, 4096, 64).detach() for _ in range(2))
-    return ops.rope(heads(32), heads(8), *tables)
+    return operator(heads(32), heads(8), *tables)
+
+
+def rope_in_place(dtype):
+    with torch.no_grad():
+        rope(dtype, "BSHD", ops.rope_)
+    return ()
+
+
+def dropout(dtype, *shape):
+    return ops.dropout(make(dtype, *shape), 0.1, torch.empty(2, dtype=torch.int64, device="meta"))
 
 
 def cross_entropy(dtype, rows, classes):
@@ -108,6 +118,8 @@ CALLS = {
     "geglu[8192,11008],tanh": lambda dtype: gated(ops.geglu, dtype, 8192, 11008, approximate="tanh"),
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
+    "rope_[BSHD]": rope_in_place,
+    "dropout[8192,8192]": lambda dtype: dropout(dtype, 8192, 8192),
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
     "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
     "group_norm[4,128,512,512]": lambda dtype: group_norm(dtype, 4, 128, 512, False),
@@ -119,6 +131,9 @@ CALLS = {
     "matmul[4096,4096,4096]": lambda dtype: ops.matmul(make(dtype, 4096, 4096), make(dtype, 4096, 4096)),
     "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
+    ),
+    "gated_linear[4096,4096,11008]": lambda dtype: ops.gated_matmul(
+        make(dtype, 4096, 4096), *(make(dtype, 11008, 4096).t() for _ in range(2))
     ),
     "attention[64],causal": lambda dtype: attention(dtype, 64, True),
     "attention[96]": lambda dtype: attention(dtype, 96, False),

@@ -34,6 +34,8 @@ def calls(device, dtype=torch.float32):
         "cross_entropy": (lambda x: tile.cross_entropy(x, target, label_smoothing=0.1, z_loss=0.1), [randn(300, 1000)]),
         "linear_cross_entropy": (lambda x, w: tile.linear_cross_entropy(x, w, target), [randn(300, 64), randn(1000, 64)]),
         "embedding": (lambda w: tile.embedding(w, target), [randn(1000, 96)]),
+        "dropout": (lambda x: tile.dropout(x, 0.3, seed), [randn(300, 1000)]),
+        "gated_matmul": (lambda x, w, v: tile.gated_matmul(x, w, v), [randn(100, 200), randn(200, 150), randn(200, 150)]),
         "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
                       [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
         "attention_with_options": (

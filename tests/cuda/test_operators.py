@@ -55,6 +55,20 @@ def halves(x):
     return [half.detach().requires_grad_() for half in x.chunk(2, -1)]
 
 
+def rope_in_place(query, key, cos, sin):
+    torch.ops.tile.rope_(query, key, cos, sin)
+    return query, key
+
+
+def gated_matmul(input, gate_weight, up_weight):
+    return F.silu(input @ gate_weight) * (input @ up_weight)
+
+
+def dropout(input, p, seed):
+    """On the CPU: the mask is the same."""
+    return torch.ops.tile.dropout(input, p, seed)
+
+
 def tables(positions, width):
     angle = torch.rand(positions, width) * 7
     return angle.cos(), angle.sin()
@@ -106,7 +120,7 @@ def embedding(weight, indices, padding_idx=-1):
     return F.embedding(indices, weight, padding_idx)
 
 
-# Name: operator, torch's, arguments of a dtype, keyword arguments.
+# Name: operator or a function that calls it, torch's, arguments of a dtype, keyword arguments.
 CASES = {
     "softmax": ("softmax", torch.softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
     "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
@@ -169,6 +183,12 @@ CASES = {
     "rope_interleaved": ("rope", rope,
                          lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
                          {"interleaved": True, "rotary_dim": 8}),
+    "rope_in_place": (rope_in_place, rope,
+                      lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
+                                     *tables(7, 34)), {}),
+    "dropout": ("dropout", dropout, lambda dtype: (make(3, 1500, dtype=dtype), 0.3, torch.tensor([-5, 7])), {}),
+    "dropout_of_columns": ("dropout", dropout,
+                           lambda dtype: (make(70, 9, dtype=dtype).t(), 0.3, torch.tensor([-5, 7])), {}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
     "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)),
@@ -176,6 +196,8 @@ CASES = {
     "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)),
                           {"activation": "gelu"}),
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
+    "gated_matmul": ("gated_matmul", gated_matmul,
+                     lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))), {}),
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
     "attention_in_stages": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype), {}),
     "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype),
@@ -214,7 +236,8 @@ CUT_OTHERWISE = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages",
 def check(emulation, name, dtype):
     operator, theirs, args, kwargs = CASES[name]
     torch.manual_seed(0)  # the same kernels each time
-    check_call(emulation.operator(getattr(torch.ops.tile, operator)), theirs, args(dtype), kwargs, what=name)
+    operator = getattr(torch.ops.tile, operator) if isinstance(operator, str) else operator
+    check_call(emulation.operator(operator), theirs, args(dtype), kwargs, what=name)
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import time
 
 import pytest
-from numerics import DRAWS, FEW, check_with
+from numerics import DRAWS, FEW, check, check_with
 
 
 @pytest.fixture
@@ -91,6 +91,22 @@ def test_a_case_computes_what_its_peer_does(cases, name, backward):
 
 def test_matmul_computes_what_its_peer_does(cases):
     check_against_float64(lambda: cases.matmul_work(60))
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+def test_gated_matmul_computes_what_its_peer_does(cases, backward):
+    check_against_float64(lambda: cases.gated_matmul_work(33, 60, 70, backward), backward)
+
+
+def test_rope_in_place_computes_what_its_peer_does(cases):
+    check_against_float64(lambda: cases.rope_in_place_work(1, 10))
+
+
+@pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
+def test_dropout_computes_the_formula(cases, backward):
+    work = cases.dropout_work(33, 70, backward)
+    exact = work.exact()
+    check(work.ours(), exact.bfloat16(), exact)
 
 
 def test_every_case_has_a_colour_and_a_name_of_its_own(cases):

@@ -116,6 +116,15 @@ def rope(dtype):
             {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5})
 
 
+def rope_(dtype):
+    _, args, kwargs = rope(dtype)
+    return tile.rope_, [tensor.detach() for tensor in args], kwargs
+
+
+def dropout(dtype):
+    return tile.dropout, (tensor(shape(random.randint(0, 5)), dtype), random.choice([0.1, 0.5]), torch.randint(9, (2,))), {}
+
+
 def matmul(dtype):
     m, n, k = ((extent() for _ in range(3)) if random.random() < 0.8
                else (whole(random.choice([1, 17, 300, 600])) for _ in range(3)))
@@ -123,6 +132,11 @@ def matmul(dtype):
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
     left, right = random.choice([(left, right), (left, right), (left, right), ([k], right), (left, [k])])
     return tile.matmul, (tensor(left, dtype), tensor(right, dtype)), {"bias": tensor([1], dtype), "activation": "gelu"}
+
+
+def gated_matmul(dtype):
+    *rows, k, n = [*shape(random.randint(1, 3)), extent(), whole(random.choice([1, 17, 40, 300, 600]))]
+    return tile.gated_matmul, (tensor([*rows, k], dtype), tensor([k, n], dtype), tensor([k, n], dtype)), {}
 
 
 def attention(dtype):
@@ -154,8 +168,8 @@ def embedding(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, matmul, attention,
-             cross_entropy, linear_cross_entropy, embedding]
+OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, rope_, dropout, matmul,
+             gated_matmul, attention, cross_entropy, linear_cross_entropy, embedding]
 
 
 def texts_of(call):
@@ -185,6 +199,8 @@ def count(make, dtype, seed):
         tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor) and each.requires_grad]
         results, compiled = compiled_by(lambda: op(*args, **kwargs))
         forward += compiled
+        if not tensors:
+            continue
         results = results if isinstance(results, tuple) else (results,)
         incoming = [torch.randn_like(each) for each in results]
         _, compiled = compiled_by(lambda: torch.autograd.grad(results, tensors, incoming))

@@ -5,35 +5,13 @@ import tile_ops  # noqa: F401
 import torch
 from numerics import check_call
 from opinfo import DTYPES
-from rope_reference import turn
+from rope_reference import tables
+from rope_reference import turned as reference
 from torch.library import opcheck
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
 rope = torch.ops.tile.rope
-
-
-def reference(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
-    rotary = query.shape[-1] if rotary_dim is None else rotary_dim
-    tables = []
-    for table in (cos, sin):
-        if table.shape[-1] == rotary:
-            table = table[..., ::2] if interleaved else table[..., : rotary // 2]
-        table = table if table.dim() == 3 else table[None]
-        if position_ids is not None:
-            ids = position_ids if position_ids.dim() == 2 else position_ids[None]
-            batch = max(table.shape[0], ids.shape[0])
-            table = torch.stack([table[b % table.shape[0]][ids[b % ids.shape[0]].long()] for b in range(batch)])
-        tables.append(table[:, None])
-    return tuple(turn(x, *tables, interleaved, rotary) for x in (query, key))
-
-
-def tables(positions, width, rotary, interleaved=False, dtype=torch.float32, batch=None):
-    shape = (positions, rotary // 2) if batch is None else (batch, positions, rotary // 2)
-    angle = torch.rand(shape) * 7
-    if width == rotary:
-        angle = angle.repeat_interleave(2, -1) if interleaved else torch.cat((angle, angle), -1)
-    return angle.cos().to(dtype), angle.sin().to(dtype)
 
 
 @pytest.fixture

@@ -87,4 +87,33 @@ TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream
   return to;
 }
 
+// Whether registers come in runs of `count` neighbours along the axis.
+template <class L>
+TILE constexpr bool in_runs(int axis, int count) {
+  if (L::registers % count) return false;
+  for (int r = 0; r < L::registers; ++r)
+    for (int a = 0; a < L::rank; ++a)
+      if (L::element(a, r) != L::element(a, r / count * count) + (a == axis ? r % count : 0)) return false;
+  return true;
+}
+// Of elements that are numbered along an axis from `first` on, of one seed and stream. Where a thread's runs
+// begin with a block's, which is mostly plain when this is compiled, there is nothing to compare.
+template <class T, int axis, class L>
+TILE Tile<T, L> random_word_along(u64 seed, u64 stream, u64 first, const Tile<u64, L>& number) {
+  constexpr int bits = RandomWord<T>::bits, group = 1 << bits;
+  if constexpr (in_runs<L>(axis, group) && L::element(axis, 0) % group == 0) {
+    if ((first & (group - 1)) == 0 && (L::thread(axis) & (group - 1)) == 0) {
+      Tile<T, L> to;
+      TILE_UNROLL
+      for (int r = 0; r < L::registers; r += group) {
+        const PhiloxBlock words = philox(seed, stream, number.x[r] >> bits);
+        TILE_UNROLL
+        for (int i = 0; i < group; ++i) to.x[r + i] = RandomWord<T>::of(words, (u64)i);
+      }
+      return to;
+    }
+  }
+  return random_word<T>(full<L>(seed), full<L>(stream), number);
+}
+
 }  // namespace tile

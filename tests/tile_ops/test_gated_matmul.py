@@ -1,0 +1,221 @@
+"""tile::gated_matmul against torch: shapes, strides, activations, gradients, and every way torch can call it; its
+errors."""
+
+import contract
+import pytest
+import tile_ops
+import torch
+import torch.nn.functional as F
+from numerics import check_call
+from opinfo import DTYPES
+from torch.library import opcheck
+
+pytestmark = pytest.mark.usefixtures("deterministic")
+
+op = torch.ops.tile.gated_matmul
+ACTIVATIONS = {
+    "none": lambda x: x,
+    "relu": torch.relu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "silu": F.silu,
+}
+
+
+def reference(input, gate_weight, up_weight, *, activation="silu"):
+    return ACTIVATIONS[activation](input @ gate_weight) * (input @ up_weight)
+
+
+@pytest.fixture
+def make():
+    def tensor(*shape, dtype=torch.float32, grad=True):
+        return torch.randn(*shape).to(dtype).requires_grad_(grad)
+
+    return tensor
+
+
+SHAPES = [
+    ((5, 7), 3),
+    ((1, 1), 1),
+    ((7,), 3),
+    ((2, 5, 7), 3),
+    ((2, 1, 3, 7), 300),
+    ((17, 33), 16),
+    ((16, 40), 257),
+    ((65, 130), 70),
+    ((0, 7), 3),
+    ((5, 0), 3),
+    ((5, 7), 0),
+    ((2, 0, 7), 3),
+    ((0,), 4),
+]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape, n", SHAPES)
+def test_shapes(make, dtype, shape, n):
+    k = shape[-1]
+    check_call(op, reference, (make(*shape, dtype=dtype), make(k, n, dtype=dtype), make(k, n, dtype=dtype)))
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32))
+@pytest.mark.parametrize("m, k, n", [(129, 300, 257), (3, 600, 300), (300, 257, 9),
+                                     pytest.param(1030, 40, 2050, marks=pytest.mark.slow)])
+def test_sizes_of_several_tiles(make, dtype, m, k, n):
+    check_call(op, reference, (make(m, k, dtype=dtype), make(k, n, dtype=dtype), make(k, n, dtype=dtype)))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_activations(make, dtype, activation):
+    args = make(3, 19, 40, dtype=dtype), make(40, 21, dtype=dtype), make(40, 21, dtype=dtype)
+    check_call(op, reference, args, {"activation": activation})
+
+
+def layouts(make, rows, columns, dtype):
+    yield "transposed", make(columns, rows, dtype=dtype, grad=False).t()
+    yield "every second", make(rows, 2 * columns, dtype=dtype, grad=False)[:, ::2]
+    yield "columns of a wider one", make(rows, columns + 3, dtype=dtype, grad=False)[:, 1 : columns + 1]
+    yield "one row", make(columns, dtype=dtype, grad=False).expand(rows, columns)
+    yield "one value", make(1, 1, dtype=dtype, grad=False).expand(rows, columns)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.float32, torch.bfloat16))
+def test_strides(make, dtype):
+    for name, x in layouts(make, 20, 37, dtype):
+        check_call(op, reference, (x.requires_grad_(), make(37, 18, dtype=dtype), make(37, 18, dtype=dtype)), what=name)
+    for name, weight in layouts(make, 37, 18, dtype):
+        args = make(20, 37, dtype=dtype), weight.requires_grad_(), make(18, 37, dtype=dtype, grad=False).t()
+        check_call(op, reference, args, what=name)
+
+
+def test_strided_batches(make):
+    weights = make(6, 70), make(6, 70)  # where rows are alike, so many that the largest error is no luck
+    for name, x in [
+        ("axes swapped", make(3, 4, 5, 6, grad=False).transpose(0, 1)),
+        ("expanded", make(1, 4, 1, 6, grad=False).expand(3, 4, 5, 6)),
+        ("sliced", make(6, 4, 5, 6, grad=False)[::2]),
+        ("positions last", make(3, 6, 5, grad=False).transpose(1, 2)),
+    ]:
+        check_call(op, reference, (x.requires_grad_(), *weights), what=name)
+
+
+def test_gradients_have_the_layout_of_their_tensors(make):
+    x, gate, up = make(2, 5, 3, 7).transpose(1, 2), make(9, 7).t(), make(7, 9)
+    for tensor, grad in zip((x, gate, up), torch.autograd.grad(op(x, gate, up).sum(), (x, gate, up))):
+        assert grad.stride() == tensor.stride()
+
+
+def test_only_wanted_gradients(make):
+    args = make(6, 8), make(8, 5), make(8, 5)
+    for wanted in args:
+        for each in args:
+            each.requires_grad_(each is wanted)
+        ours, theirs = (torch.autograd.grad(f(*args).sum(), wanted)[0] for f in (op, reference))
+        torch.testing.assert_close(ours, theirs)
+
+
+def test_what_is_saved(make):
+    saved = []
+    args = make(6, 8, dtype=torch.bfloat16), make(8, 5, dtype=torch.bfloat16), make(8, 5, dtype=torch.bfloat16)
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
+        op(*args)
+    assert sorted((tuple(t.shape), t.dtype) for t in saved) == sorted(
+        [(tuple(t.shape), t.dtype) for t in args] + [((6, 5), torch.bfloat16)] * 2)
+
+
+def test_infinities_and_nan():
+    x = torch.tensor([[torch.inf, 1.0], [torch.nan, 1.0], [3e38, 3e38], [1.0, 2.0]])
+    gate, up = torch.tensor([[1.0, -1.0], [2.0, 1.0]]), torch.eye(2)
+    for activation in ("none", "relu"):
+        check_call(op, reference, (x, gate, up), {"activation": activation})
+
+
+CASE = [torch.randn(2, 3, 4, dtype=torch.double), torch.randn(4, 5, dtype=torch.double),
+        torch.randn(4, 5, dtype=torch.double)]
+
+
+@pytest.mark.parametrize("kwargs", [{}, {"activation": "gelu"}], ids=["silu", "gelu"])
+@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
+def test_contract(check, kwargs):
+    check(op, tuple(each.clone().requires_grad_() for each in CASE), kwargs)
+
+
+def test_inductor():
+    contract.compiles_with_inductor(op, tuple(each.clone().requires_grad_() for each in CASE), {})
+
+
+def test_opcheck_of_the_gradient(make):
+    pre = make(2, 5, 3, grad=False), make(2, 5, 3, grad=False)
+    args = make(2, 5, 3, grad=False), make(2, 5, 7, grad=False), make(7, 3, grad=False), make(3, 7, grad=False).t()
+    for mask in ([True] * 3, [False, True, False], [False, False, True]):
+        opcheck(torch.ops.tile.gated_matmul_backward, (*args, "silu", *pre, mask))
+
+
+def test_double_backward_is_an_error(make):
+    x = make(3, 4)
+    (grad,) = torch.autograd.grad(op(x, make(4, 2), make(4, 2)).sum(), x, create_graph=True)
+    with pytest.raises(NotImplementedError) as error:
+        grad.sum().backward()
+    assert str(error.value).splitlines()[0] == (
+        "tile::gated_matmul_backward: double backward of tile::gated_matmul is not implemented; differentiate it once "
+        "only"
+    )
+
+
+@pytest.mark.parametrize("dims", [(0, None, None), (1, 0, 0), (None, 2, None), (2, None, 0)])
+def test_vmap(make, dims):
+    shapes = [[4, 5, 8], [8, 6], [8, 6]]
+    args = [make(*(s if d is None else s[:d] + [3] + s[d:]), dtype=torch.float64, grad=False)
+            for s, d in zip(shapes, dims)]
+    torch.testing.assert_close(torch.vmap(op, dims)(*args), torch.vmap(reference, dims)(*args))
+    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args)
+             for f in (op, reference)]
+    torch.testing.assert_close(*grads)
+
+
+def test_autocast(make, device):
+    args = make(5, 8), make(8, 6), make(8, 6)
+    with torch.autocast(device.type, torch.bfloat16):
+        out = op(*args)
+    assert out.dtype == torch.bfloat16
+    assert {grad.dtype for grad in torch.autograd.grad(out.sum(), args)} == {torch.float32}
+
+
+def test_gated_linear(make):
+    x, gate, up = make(2, 5, 8), make(6, 8), make(6, 8)
+    check_call(tile_ops.gated_linear, lambda x, g, u: F.silu(F.linear(x, g)) * F.linear(x, u), (x, gate, up))
+    tile_ops.gated_linear(x, gate, up, "relu").sum().backward()
+    assert gate.grad.is_contiguous() and up.grad.is_contiguous()
+
+
+def test_threads_agree_bit_for_bit(make):
+    args, results, before = (make(300, 200), make(200, 280), make(200, 280)), [], torch.get_num_threads()
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            out = op(*args)
+            results.append((out.detach(), *torch.autograd.grad(out.sum(), args)))
+    finally:
+        torch.set_num_threads(before)
+    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+
+@pytest.mark.parametrize("error, text, call", [
+    (ValueError, "cannot multiply input [2, 3] by gate_weight [4, 5]; the inner extents 3 and 4 differ",
+     lambda t: op(t(2, 3), t(4, 5), t(4, 5))),
+    (ValueError, "input has no dimensions; it must be [..., k]", lambda t: op(t(()), t(3, 2), t(3, 2))),
+    (ValueError, "gate_weight has shape [3]; it must be [k, n]", lambda t: op(t(2, 3), t(3), t(3))),
+    (ValueError, "gate_weight is [3, 2] and up_weight [3, 4]; they must have one shape",
+     lambda t: op(t(2, 3), t(3, 2), t(3, 4))),
+    (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64",
+     lambda t: op(t(2, 3).long(), t(3, 2).long(), t(3, 2).long())),
+    (TypeError, "input is float32 and up_weight is float64; convert one with .to()",
+     lambda t: op(t(2, 3), t(3, 2), t(3, 2).double())),
+    (ValueError, "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu",
+     lambda t: op(t(2, 3), t(3, 2), t(3, 2), activation="tanh")),
+])
+def test_errors(error, text, call):
+    with pytest.raises(error) as raised:
+        call(torch.randn)
+    assert str(raised.value).splitlines()[0] == f"tile::gated_matmul: {text}"

@@ -1,0 +1,118 @@
+// tile::gated_matmul: activation(input @ gate_weight) * (input @ up_weight) from one launch, and its
+// gradient.
+#include "arguments.h"
+#include "product.h"
+
+namespace {
+
+using at::Tensor;
+using namespace tile;  // NOLINT: an operator's file is written in the kernel language
+
+Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+              const std::string& activation) {
+  require_floating("input", input);
+  require_same_dtype("input", input, "gate_weight", gate_weight);
+  require_same_dtype("input", input, "up_weight", up_weight);
+  if (input.dim() == 0) fail(ErrorKind::value, "input has no dimensions; it must be [..., k]");
+  if (gate_weight.dim() != 2)
+    fail(ErrorKind::value, "gate_weight has shape ", gate_weight.sym_sizes(), "; it must be [k, n]");
+  if (!gate_weight.sym_sizes().equals(up_weight.sym_sizes()))
+    fail(ErrorKind::value, "gate_weight is ", gate_weight.sym_sizes(), " and up_weight ",
+         up_weight.sym_sizes(), "; they must have one shape");
+  const c10::SymInt k = input.sym_size(-1), rows = gate_weight.sym_size(0);
+  if (k != rows)
+    fail(ErrorKind::value, "cannot multiply input ", input.sym_sizes(), " by gate_weight ",
+         gate_weight.sym_sizes(), "; the inner extents ", k, " and ", rows, " differ");
+  parse_activation(activation);
+  std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
+  sizes.back() = gate_weight.sym_size(1);
+  return at::empty_symint(sizes, input.options());
+}
+
+// A vector is a matrix of one row.
+Tensor matrix(const Tensor& tensor) {
+  return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
+}
+
+void gradient_kernel(Array grad, Array pre_gate, Array pre_up, std::optional<Array> grad_gate,
+                     std::optional<Array> grad_up, Activation activation, int rows, int columns) {
+  hint_threads(1);  // of three tiles that are read and two that are written
+  DType compute = grad.dtype() == f64 ? f64 : f32;
+  const auto view = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
+  const auto load = [&](Array array) { return view(array).load({bid(1), bid(0)}).astype(compute); };
+  Tile g = load(grad), gate = load(pre_gate);
+  if (grad_gate)
+    view(*grad_gate).store({bid(1), bid(0)}, activation_gradient(activation, gate, g * load(pre_up)));
+  if (grad_up) view(*grad_up).store({bid(1), bid(0)}, g * activate(activation, gate));
+}
+Kernel gradient_of("gated_matmul_gradient", gradient_kernel);
+
+// The gradients of both products, [2, ..., n]; of one that nobody wants nothing is written.
+Tensor gradients(const Tensor& grad, const Tensor& pre_gate, const Tensor& pre_up,
+                 const std::string& activation, bool of_gate, bool of_up) {
+  std::vector<int64_t> sizes = pre_gate.sizes().vec();
+  sizes.insert(sizes.begin(), 2);
+  Tensor both = at::empty(sizes, pre_gate.options());
+  if (grad.numel() == 0) return both;
+  const ElementTiles tiles{grad, pre_gate, pre_up};
+  const auto part = [&](int64_t which, bool wanted) {
+    return wanted ? std::optional(tiles.cut(both.select(0, which))) : std::nullopt;
+  };
+  gradient_of.launch(tiles.grid(tiles.cut(pre_gate)), tiles.cut(grad), tiles.cut(pre_gate), tiles.cut(pre_up),
+                     part(0, of_gate), part(1, of_up), parse_activation(activation), tiles.rows(),
+                     tiles.columns());
+  return both;
+}
+
+const auto gated_matmul =
+    op("tile::gated_matmul(Tensor input, Tensor gate_weight, Tensor up_weight, *, str activation=\"silu\") "
+       "-> "
+       "Tensor out")
+        .outputs(result)
+        .saves("Tensor pre_gate, Tensor pre_up")
+        .saved_outputs([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                          const std::string& activation) {
+          const auto pre = [&] { return result(input, gate_weight, up_weight, activation); };
+          return std::tuple(pre(), pre());
+        })
+        .run([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                const std::string& activation, Tensor& out, Tensor& pre_gate, Tensor& pre_up) {
+          multiply(matrix(input), gate_weight, matrix(out),
+                   {.activation = parse_activation(activation),
+                    .pre = matrix(pre_gate),
+                    .other = up_weight,
+                    .second = Second::factor,
+                    .other_pre = matrix(pre_up)});
+        })
+        .grad("tile::gated_matmul_backward")
+        .leading({"input"})
+        .autocast("lower");
+
+const auto gated_matmul_backward =
+    op("tile::gated_matmul_backward(Tensor grad_out, Tensor input, Tensor gate_weight, Tensor up_weight, str "
+       "activation, Tensor pre_gate, Tensor pre_up, bool[3] output_mask) -> (Tensor grad_input, Tensor "
+       "grad_gate_weight, Tensor grad_up_weight)")
+        .outputs([](const Tensor&, const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                    const std::string&, const Tensor&, const Tensor&, std::array<bool, 3> wanted) {
+          return std::tuple(wanted[0] ? result_like(input) : Tensor(),
+                            wanted[1] ? result_like(gate_weight) : Tensor(),
+                            wanted[2] ? result_like(up_weight) : Tensor());
+        })
+        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
+                const Tensor& pre_up, std::array<bool, 3>, Tensor& grad_input, Tensor& grad_gate_weight,
+                Tensor& grad_up_weight) {
+          const bool to_input = grad_input.defined();
+          const Tensor both =
+              gradients(matrix(grad_out), matrix(pre_gate), matrix(pre_up), activation,
+                        to_input || grad_gate_weight.defined(), to_input || grad_up_weight.defined());
+          const Tensor x = matrix(input), columns = x.transpose(-2, -1);
+          if (to_input)
+            multiply(both, gate_weight.t(), matrix(grad_input),
+                     {.other = up_weight.t(), .second = Second::summand});
+          if (grad_gate_weight.defined()) multiply(columns, both.select(0, 0), grad_gate_weight);
+          if (grad_up_weight.defined()) multiply(columns, both.select(0, 1), grad_up_weight);
+        })
+        .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"});
+
+}  // namespace
