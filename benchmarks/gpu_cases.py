@@ -5,6 +5,7 @@ import itertools
 import pathlib
 import sys
 
+import gpu_work
 import tile_ops
 import torch
 from gpu_loss_cases import loss_cases
@@ -235,7 +236,7 @@ def rope_work(order, backward, batch=4, length=4096):
 
 def rope_in_place_work(batch=4, length=4096):
     q, k = (random(batch, length, count, 128).transpose(1, 2) for count in (32, 8))
-    angle = torch.rand(length, 64, device=device)  # a rotation, so that what is rotated again and again stays finite
+    angle = torch.rand(length, 64, device=gpu_work.device)  # a rotation, so that what is rotated again and again stays finite
     tables, own = (angle.cos().to(bf16), angle.sin().to(bf16)), (q.clone(), k.clone())
     count = q.numel() + k.numel()
     ours = lambda: tile_ops.rope_(*own, *tables)  # noqa: E731
@@ -251,7 +252,7 @@ def rope_cases():
 
 
 def dropout_work(rows, columns, backward):
-    x, seed = random(rows, columns), torch.randint(2**62, (2,), device=device)
+    x, seed = random(rows, columns), torch.randint(2**62, (2,), device=gpu_work.device)
     kept = ops.dropout(torch.ones_like(x), 0.1, seed) != 0  # peers draw other elements
     exact = lambda: torch.where(kept, x.double() / 0.9, 0)  # noqa: E731
     if backward:  # the same kernel

@@ -114,6 +114,7 @@ def test_compile(backend):
 
 
 MODULES = {
+    "AddRMSNorm": (lambda: nn.AddRMSNorm(8), (3, 8)),
     "Dropout": (lambda: nn.Dropout(0.25), (3, 4)),
     "GatedMLP": (lambda: nn.GatedMLP(8, 12), (3, 8)),
     "GroupNorm": (lambda: nn.GroupNorm(2, 6), (3, 6, 4)),
@@ -129,7 +130,7 @@ MODULES = {
 
 def call(module, x):
     torch.manual_seed(1)
-    arguments = {nn.MultiheadAttention: 3, nn.RotaryEmbedding: 2}.get(type(module), 1)
+    arguments = {nn.MultiheadAttention: 3, nn.RotaryEmbedding: 2, nn.AddRMSNorm: 2}.get(type(module), 1)
     return module(*[x] * arguments)
 
 

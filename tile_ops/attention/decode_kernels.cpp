@@ -1,3 +1,4 @@
+// Few queries over a share of the keys, and the shares put together.
 #include "decode_kernels.h"
 
 namespace tile::attention {
