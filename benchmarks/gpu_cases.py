@@ -236,8 +236,8 @@ def rope_work(order, backward, batch=4, length=4096):
 
 def rope_in_place_work(batch=4, length=4096):
     q, k = (random(batch, length, count, 128).transpose(1, 2) for count in (32, 8))
-    angle = torch.rand(length, 64, device=gpu_work.device)  # a rotation, so that what is rotated again and again stays finite
-    tables, own = (angle.cos().to(bf16), angle.sin().to(bf16)), (q.clone(), k.clone())
+    angle = torch.rand(length, 64, device=gpu_work.device)  # a rotation: what is rotated again and again stays finite
+    tables, own = (angle.cos().to(q.dtype), angle.sin().to(q.dtype)), (q.clone(), k.clone())
     count = q.numel() + k.numel()
     ours = lambda: tile_ops.rope_(*own, *tables)  # noqa: E731
     return Work(ours, 4 * count, 3 * count, peers_of(rotated, (q, k), tables), exactly(rotated, (q, k), tables))
