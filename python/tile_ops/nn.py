@@ -187,8 +187,9 @@ class SelfAttention(torch.nn.Module):
 
     def forward(self, input, position_ids=None):
         """input: [batch, positions, dim]; position_ids: [positions] or [batch, positions], by default 0, 1, …."""
+        # view: under a torch.device(...) context Dynamo of torch 2.11 does not know Tensor.unflatten
         query, key, value = (
-            project(input).unflatten(-1, (heads, -1)).transpose(1, 2)
+            project(input).view(*input.shape[:-1], heads, -1).transpose(1, 2)
             for project, heads in ((self.q_proj, self.heads), (self.k_proj, self.kv_heads), (self.v_proj, self.kv_heads))
         )
         query, key = self.rotary(query, key, position_ids)

@@ -100,7 +100,7 @@ def test_expanded():
 @every_kind
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_infinities_nan_and_large_values(kind, dtype):
-    values = torch.tensor([0.0, -0.0, 1e4, -1e4, 90.0, -90.0, torch.inf, -torch.inf, torch.nan, 3.0]).to(dtype)
+    values = torch.tensor([0.0, -0.0, 1e4, -1e4, 80.0, -80.0, torch.inf, -torch.inf, torch.nan, 3.0]).to(dtype)
     ours, theirs, kwargs = KINDS[kind]
     gate, up = torch.broadcast_tensors(values[:, None], values[None])
     got, expected = (

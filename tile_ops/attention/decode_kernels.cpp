@@ -31,7 +31,8 @@ void finish(Running r, const std::optional<Array>& sinks, const Tile& head, cons
 
 void decode(Array query, Array key, Array value, Array lengths, Array out, Array lse,
             std::optional<Array> parts, std::optional<Array> tops, std::optional<Array> totals, Tile scale,
-            Tile queries, DecodeOptions::Parameters all, int rows, int cols, int depth, DType operand) {
+            Tile queries, DecodeOptions::Parameters all, int rows, int cols, int depth, int part,
+            DType operand) {
   const DecodeOptions options(all);
   const DType dtype = sum_dtype(query.dtype());
   Tile split = bid(0), row_tiles = cdiv(query.dim(2), rows), key_head = bid(1) / row_tiles,
@@ -65,7 +66,10 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
 
   Running r = nothing_yet(rows, depth, dtype);
   Tile totals_of = zeros({rows, cols}, dtype);  // summed up at the end: a warp has some columns
-  Tile q = query[{batch, key_head}].tiled_view({rows, depth}).load({i, 0}).astype(operand);
+  // A score is summed up in parts of the head dim: of 32 bits several short sums lose less than a long one.
+  std::vector<Tile> q;
+  for (int c = 0; c < depth / part; ++c)
+    q.push_back(query[{batch, key_head}].tiled_view({rows, part}).load({i, c}).astype(operand));
   for (Tile j : range(first, min(first + share, high))) {
     Tile page;
     if (options.table) {
@@ -77,18 +81,22 @@ void decode(Array query, Array key, Array value, Array lengths, Array out, Array
       assert_((page >= 0) & (page < key.dim(0)), "every page of the block table is in the cache");
       page = min(max(page, 0), key.dim(0) - 1);  // it is loaded before that is known
     }
-    const auto load = [&](const Array& cache) {
+    const auto load = [&](const Array& cache, int width, int c) {
       if (!options.table)
-        return cache[{batch, key_head}].tiled_view({cols, depth}).load({j, 0}).astype(operand);
+        return cache[{batch, key_head}].tiled_view({cols, width}).load({j, c}).astype(operand);
       return cache[{page, key_head}]
-          .tiled_view({cols, depth})
-          .load({j % *options.page_tiles, 0})
+          .tiled_view({cols, width})
+          .load({j % *options.page_tiles, c})
           .astype(operand);
     };
-    Tile k = load(key), v = load(value);
+    std::vector<Tile> k;
+    for (size_t c = 0; c < q.size(); ++c) k.push_back(load(key, part, static_cast<int>(c)));
+    Tile v = load(value, depth, 0);
     Tile col = (j * cols + arange(cols)).reshape({1, cols}), seen = (col < length) & (col <= place);
     if (options.before) seen = seen & (col >= place - *options.before);
-    Tile product = mma(q, k.t(), zeros({rows, cols}, dtype)), s = score(product, col);
+    Tile product = mma(q[0], k[0].t(), zeros({rows, cols}, dtype));
+    for (size_t c = 1; c < q.size(); ++c) product += mma(q[c], k[c].t(), zeros({rows, cols}, dtype));
+    Tile s = score(product, col);
     Tile top = max(r.top, where(seen, s, least_number(dtype)).max(1, true)), shrink = exp(r.top - top),
          p = where(seen, exponential(product, s, top), 0.0);
     totals_of = fma(totals_of, shrink, p);

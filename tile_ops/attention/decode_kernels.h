@@ -34,7 +34,8 @@ struct DecodeOptions : DecodeOptionsOf<Array, Tile, Tile> {
 // out and lse.
 void decode(Array query, Array key, Array value, Array lengths, Array out, Array lse,
             std::optional<Array> parts, std::optional<Array> tops, std::optional<Array> totals, Tile scale,
-            Tile queries, DecodeOptions::Parameters options, int rows, int cols, int depth, DType operand);
+            Tile queries, DecodeOptions::Parameters options, int rows, int cols, int depth, int part,
+            DType operand);
 // Puts the parts together; block (row tile, key head, batch).
 void decode_combine(Array parts, Array tops, Array totals, std::optional<Array> sinks, Array out, Array lse,
                     Tile queries, int rows, int depth);
