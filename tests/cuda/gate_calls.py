@@ -1,6 +1,7 @@
 """The calls whose kernels have gates: every operator with its gradient, at shapes of benchmarks/gpu.py, which choose
 the tiles."""
 
+import tile_ops  # noqa: F401  registers the operators
 import torch
 
 ops = torch.ops.tile
