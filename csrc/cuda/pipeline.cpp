@@ -36,18 +36,18 @@ int64_t offset_in(const std::vector<const Staged*>& all, const Staged* one) {
 
 }  // namespace
 
+std::string axis_start_text(const std::string& index, int64_t step, bool small) {
+  // A tile that begins so far on is outside whatever its step.
+  constexpr int64_t far = int64_t{1} << 29;
+  return small ? str("tile_start<", std::min(step, far), ">(", index, ")")
+               : str("i64(", index, ")", step == 1 ? "" : str(" * ", step));
+}
 std::string start_text(Emitter& emitter, const Op& op, size_t first) {
   const Shape& steps = op.integers("steps");
   const bool small = emitter.facts(op.operands[0]).small;
-  // A tile that begins so far on is outside whatever its step.
-  constexpr int64_t far = int64_t{1} << 29;
   std::vector<std::string> starts;
-  for (size_t i = first; i < op.operands.size(); ++i) {
-    const std::string index = emitter.name(op.operands[i]);
-    const int64_t step = steps[i - first];
-    starts.push_back(small ? str("tile_start<", std::min(step, far), ">(", index, ")")
-                           : str("i64(", index, ")", step == 1 ? "" : str(" * ", step)));
-  }
+  for (size_t i = first; i < op.operands.size(); ++i)
+    starts.push_back(axis_start_text(emitter.name(op.operands[i]), steps[i - first], small));
   return "{" + join(starts) + "}";
 }
 

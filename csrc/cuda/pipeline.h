@@ -10,6 +10,9 @@ namespace tile::cuda {
 // where a load or store begins, an axis each, from its operand `first` on.
 std::string start_text(Emitter& emitter, const Op& op, size_t first);
 
+// The same of one axis.
+std::string axis_start_text(const std::string& index, int64_t step, bool small);
+
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 

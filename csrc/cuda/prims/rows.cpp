@@ -1,11 +1,10 @@
 // gather_rows and scatter_rows, in vectors along the axis that lies in memory where that is not the rows';
 // load_offset and store_offset.
-#include <algorithm>
 #include <numeric>
 
-#include "cuda/emitter.h"
-#include "cuda/literal.h"
+#include "cuda/elements.h"
 #include "cuda/lowering.h"
+#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -20,11 +19,6 @@ std::vector<int64_t> other_axes(const Op& op) {
   return axes;
 }
 
-std::string flags_text(const ArrayFacts& facts) {
-  return !facts.constant ? facts.whole ? "whole_vectors" : "plain"
-                         : str("constant_array", facts.whole ? " | whole_vectors" : "");
-}
-
 int width_of(const ArrayFacts& facts, const Op& op, const Layout& layout) {
   if (facts.unit < 0 || facts.unit == op.integer("axis")) return 1;
   const Type& type = tile_of(op)->type;
@@ -36,7 +30,6 @@ int width_of(const ArrayFacts& facts, const Op& op, const Layout& layout) {
 std::string starts_of(Emitter& emitter, const Op& op) {
   const Shape& steps = op.integers("steps");
   const bool small = emitter.facts(op.operands[0]).small;
-  constexpr int64_t far = int64_t{1} << 29;  // as start_text has it
   std::vector<std::string> starts;
   size_t next = rows_operand(op) + 1;
   for (size_t axis = 0; axis < steps.size(); ++axis) {
@@ -44,9 +37,7 @@ std::string starts_of(Emitter& emitter, const Op& op) {
       starts.push_back("0");
       continue;
     }
-    const std::string index = emitter.name(op.operands[next++]);
-    starts.push_back(small ? str("tile_start<", std::min(steps[axis], far), ">(", index, ")")
-                           : str("i64(", index, ") * ", steps[axis]));
+    starts.push_back(axis_start_text(emitter.name(op.operands[next++]), steps[axis], small));
   }
   return "{" + join(starts) + "}";
 }
@@ -63,10 +54,6 @@ std::string plan_of(Emitter& emitter, const Op& op, const Layout& layout, const 
   return emitter.define_struct(
       "Rows", str("  static constexpr int along = ", axis, ";\n", "  TILE static constexpr int of(int r) { ",
                   map_text(of, layout), " }\n"));
-}
-
-std::string pad_text(const Op& op) {
-  return literal(Constant::of(op.results[0]->type.dtype, *op.attributes.find("pad")));
 }
 
 void emit_rows(Emitter& emitter, const Op& op) {
@@ -95,10 +82,7 @@ void emit_offset(Emitter& emitter, const Op& op) {
   emitter.need("rows.cuh");
   const size_t first = rows_operand(op);
   const Layout& layout = emitter.layout_of(tile_of(op));
-  const std::string mask = op.operands.size() > first + 1
-                               ? str("Masked<", emitter.layout(layout), ">{",
-                                     emitter.in_layout(op, op.operands[first + 1], layout), "}")
-                               : "Always()";
+  const std::string mask = mask_text(emitter, op, first + 1, layout);
   const std::string offset = emitter.in_layout(op, op.operands[first], layout),
                     array = emitter.name(op.operands[0]);
   if (!gathers(op))
