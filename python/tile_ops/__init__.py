@@ -35,20 +35,28 @@ if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
     from . import _operator_calls  # noqa: F401
 
 from ._doctor import doctor  # noqa: E402, F401
+from ._flops import register_flop_formulas, register_if_cheap  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import linear, scaled_dot_product_attention  # noqa: E402, F401
 
+register_if_cheap()
+del register_if_cheap
 
-# Needs the module _C.
-_of_module_c = {"cuda_kernel": "_cuda_kernel", "CudaKernel": "_cuda_kernel"}
+# Modules that are loaded when a name of theirs is asked for; those of cuda_kernel need the module _C.
+_lazy = {
+    "cuda_kernel": "_cuda_kernel",
+    "CudaKernel": "_cuda_kernel",
+    "enable_inductor_fusion": "_inductor_fusion",
+    "disable_inductor_fusion": "_inductor_fusion",
+}
 
 
 def __getattr__(name: str):
     if name.startswith("_"):
         raise AttributeError(f"module 'tile_ops' has no attribute {name!r}")
-    if name in _of_module_c:
-        value = globals()[name] = getattr(importlib.import_module(f"tile_ops.{_of_module_c[name]}"), name)
+    if name in _lazy:
+        value = globals()[name] = getattr(importlib.import_module(f"tile_ops.{_lazy[name]}"), name)
         return value
     if importlib.util.find_spec(f"tile_ops.{name}"):
         return importlib.import_module(f"tile_ops.{name}")
@@ -68,4 +76,4 @@ def __dir__():
     }
     modules = {path.stem for path in _folder.glob("[a-z]*.py")}
     own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
-    return sorted(own | modules | operators | set(_of_module_c) | {"__version__"})
+    return sorted(own | modules | operators | set(_lazy) | {"__version__"})
