@@ -35,10 +35,13 @@ if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
     from . import _operator_calls  # noqa: F401
 
 from ._doctor import doctor  # noqa: E402, F401
+from ._flops import register_flop_formulas, register_if_cheap  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import dropout, gated_linear, linear, rope_, scaled_dot_product_attention  # noqa: E402, F401
 
+register_if_cheap()
+del register_if_cheap
 
 # Needs the module _C.
 _of_module_c = {"cuda_kernel": "_cuda_kernel", "CudaKernel": "_cuda_kernel"}

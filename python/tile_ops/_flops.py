@@ -1,0 +1,139 @@
+"""Formulas of torch.utils.flop_counter: our operators count as the torch functions that compute the same."""
+
+import importlib.util
+import math
+import sys
+
+import torch
+
+
+def _product(input, other):
+    """2·m·n·k of each pair of matrices."""
+    batch = torch.broadcast_shapes(input.shape[:-2], other.shape[:-2])
+    rows = input.shape[-2] if input.dim() > 1 else 1
+    columns = other.shape[-1] if other.dim() > 1 else 1
+    return 2 * math.prod(batch) * rows * columns * input.shape[-1]
+
+
+def _matmul(input, other, *args, **kwargs):
+    return _product(input, other)
+
+
+def _matmul_backward(grad_out, input, other, bias, activation, alpha, pre, residual_like, output_mask, **kwargs):
+    return _product(input, other) * (output_mask[0] + output_mask[1])
+
+
+def _matmul_double_backward(to_input, to_other, to_bias, to_residual, grad_out, input, other, bias, activation, alpha,
+                            pre, residual_like, output_mask, **kwargs):
+    x, y = to_input is not None, to_other is not None
+    return _product(input, other) * ((x + y) * output_mask[0] + y * output_mask[1] + x * output_mask[2])
+
+
+def _gated_matmul(input, gate_weight, *args, **kwargs):
+    return 2 * _product(input, gate_weight)
+
+
+def _gated_matmul_backward(grad_out, input, gate_weight, up_weight, *args, **kwargs):
+    output_mask = args[-1] if args else kwargs["output_mask"]
+    return _product(input, gate_weight) * (2 * output_mask[0] + output_mask[1] + output_mask[2])
+
+
+def _scores(heads, queries, keys):
+    return 2 * heads * queries * keys
+
+
+def _attention(query, key, value, *args, **kwargs):
+    # As torch counts: a mask, causal or not, saves nothing.
+    batch, heads, queries, width = query.shape
+    return batch * _scores(heads, queries, key.shape[2]) * (width + value.shape[3])
+
+
+def _attention_backward(grad_out, grad_lse, query, key, value, *args, **kwargs):
+    # The scores once more, and the gradients of scores, value, query and key.
+    batch, heads, queries, width = query.shape
+    return batch * _scores(heads, queries, key.shape[2]) * (3 * width + 2 * value.shape[3])
+
+
+def _numbers(tensor):
+    """What a tensor of integers holds; None where it holds nothing."""
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch._subclasses.functional_tensor import FunctionalTensor
+
+    if isinstance(tensor, (FakeTensor, FunctionalTensor)) or tensor.is_meta:
+        return None
+    return tensor.tolist()
+
+
+def _pairs(cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k):
+    """Σ queries·keys over the sequences; of fake tensors as if each were the longest, as torch has it."""
+    queries, keys = _numbers(cu_seqlens_q), _numbers(cu_seqlens_k)
+    if queries is None or keys is None:
+        return (cu_seqlens_q.shape[0] - 1) * max_seqlen_q * max_seqlen_k
+    return sum((queries[i + 1] - queries[i]) * (keys[i + 1] - keys[i]) for i in range(len(queries) - 1))
+
+
+def _attention_varlen(query, key, value, *lengths, **kwargs):
+    return _scores(query.shape[1], 1, _pairs(*lengths[:4])) * (query.shape[2] + value.shape[2])
+
+
+def _attention_varlen_backward(grad_out, grad_lse, query, key, value, *lengths, **kwargs):
+    return _scores(query.shape[1], 1, _pairs(*lengths[:4])) * (3 * query.shape[2] + 2 * value.shape[2])
+
+
+def _attention_decode(query, key_cache, value_cache, lengths, *, block_table=None, **kwargs):
+    batch, heads, queries, width = query.shape
+    keys = _numbers(lengths)
+    if keys is None:
+        keys = [key_cache.shape[2] * (1 if block_table is None else block_table.shape[1])] * batch
+    return _scores(heads, queries, sum(keys)) * (width + value_cache.shape[3])
+
+
+def _linear_cross_entropy(input, weight, *args, **kwargs):
+    return 2 * input.numel() * weight.shape[0]
+
+
+def _linear_cross_entropy_backward(grad_out, input, weight, *args, **kwargs):
+    # That the logits are computed once more is not counted: a linear layer and cross_entropy keep them.
+    output_mask = args[-1] if args else kwargs["output_mask"]
+    return 2 * input.numel() * weight.shape[0] * (output_mask[0] + output_mask[1])
+
+
+_formulas = {
+    "matmul": _matmul,
+    "_matmul_saving": _matmul,
+    "matmul_backward": _matmul_backward,
+    "matmul_double_backward": _matmul_double_backward,
+    "gated_matmul": _gated_matmul,
+    "_gated_matmul_saving": _gated_matmul,
+    "gated_matmul_backward": _gated_matmul_backward,
+    "attention": _attention,
+    "_attention_saving": _attention,
+    "attention_backward": _attention_backward,
+    "attention_varlen": _attention_varlen,
+    "_attention_varlen_saving": _attention_varlen,
+    "attention_varlen_backward": _attention_varlen_backward,
+    "attention_decode": _attention_decode,
+    "linear_cross_entropy": _linear_cross_entropy,
+    "_linear_cross_entropy_saving": _linear_cross_entropy,
+    "linear_cross_entropy_backward": _linear_cross_entropy_backward,
+}
+
+
+def register_flop_formulas() -> None:
+    """Tells torch.utils.flop_counter what our operators count; a second call does nothing.
+
+    `import tile_ops` does it where that is cheap; where triton is installed, and not loaded yet, flop_counter would
+    load it: then import torch.utils.flop_counter first, or call this before making a FlopCounterMode.
+    """
+    from torch.utils.flop_counter import flop_registry, register_flop_formula
+
+    for name, formula in _formulas.items():
+        packet = getattr(torch.ops.tile, name)
+        if packet not in flop_registry:
+            register_flop_formula(packet, get_raw=True)(formula)
+
+
+def register_if_cheap() -> None:
+    loaded = "torch.utils.flop_counter" in sys.modules or "triton.runtime.jit" in sys.modules
+    if loaded or not importlib.util.find_spec("triton"):
+        register_flop_formulas()
