@@ -59,7 +59,9 @@ def test_unknown_name():
 def test_import_is_quick():
     # Not a timing of this machine: what import costs is modules, and torch brings all of them but ours.
     code = "import sys, torch; a = set(sys.modules); import tile_ops; print(*sorted(set(sys.modules) - a))"
-    assert [name for name in run_python(code).split() if name.split(".")[0] != "tile_ops"] == []
+    # The formulas of FlopCounterMode are registered where its module is: two small ones of torch's, without triton.
+    flops = {"torch.utils.flop_counter", "torch.utils.module_tracker"}
+    assert {name for name in run_python(code).split() if name.split(".")[0] != "tile_ops"} <= flops
 
 
 def test_library_links_torch_cpu_and_c10_only():
