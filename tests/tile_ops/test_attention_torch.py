@@ -36,14 +36,19 @@ def test_opcheck(name, dtype):
     torch.library.opcheck(attention.default, transposed, kwargs)
 
 
+# What the gradient operator takes of a call without options; all have to be given.
+NO_OPTIONS = {"is_causal": False, "causal_align": "bottom_right", "scale": None, "window": [-1, -1], "softcap": 0.0,
+              "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
+
+
 def test_opcheck_of_the_gradient_operator():
     (q, k, v), _ = call("plain", torch.float32)
     q, k, v = q.detach(), k.detach(), v.detach()
-    bias = torch.randn(9, 11)
-    out, lse, *saved = torch.ops.tile._attention_saving(q, k, v, attn_bias=bias)
-    options = {"attn_bias": bias, "is_causal": False, "causal_align": "bottom_right", "scale": None}
+    bias, sinks = torch.randn(9, 11), torch.randn(q.shape[1])
+    out, lse, *saved = torch.ops.tile._attention_saving(q, k, v, attn_bias=bias, sinks=sinks)
+    options = {**NO_OPTIONS, "attn_bias": bias, "sinks": sinks}
     args = torch.randn_like(out), torch.randn_like(lse), q, k, v, out, *saved
-    torch.library.opcheck(torch.ops.tile.attention_backward.default, args, {**options, "output_mask": [True] * 4})
+    torch.library.opcheck(torch.ops.tile.attention_backward.default, args, {**options, "output_mask": [True] * 5})
 
 
 @pytest.mark.parametrize("name", CALLS)
@@ -253,13 +258,18 @@ def test_errors(args, kwargs, error, text):
 
 def test_errors_of_the_gradient_operator():
     out, _, *saved = torch.ops.tile._attention_saving(Q, K, K)
-    options = {"attn_bias": None, "is_causal": False, "causal_align": "bottom_right", "scale": None}
+    options = {**NO_OPTIONS, "attn_bias": None}
     with pytest.raises(ValueError) as raised:
         torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options,
-                                          output_mask=[True] * 3 + [False])
+                                          output_mask=[True] * 3 + [False] * 2)
     text = "tile::attention_backward: 'grad_out' is Float[1, 4, 5, 8] but 'out' Float[2, 4, 5, 8]; they must agree"
     assert str(raised.value).split("\n")[0] == text
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options, output_mask=[True] * 4)
+        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options, output_mask=[True] * 5)
     text = "tile::attention_backward: output_mask asks for the gradient of 'attn_bias', which is not given; clear its bit"
+    assert str(raised.value).split("\n")[0] == text
+    with pytest.raises(ValueError) as raised:
+        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options,
+                                          output_mask=[True] * 3 + [False, True])
+    text = "tile::attention_backward: output_mask asks for the gradient of 'sinks', which is not given; clear its bit"
     assert str(raised.value).split("\n")[0] == text
