@@ -175,8 +175,8 @@ struct Parameter<std::tuple<T...>> {
   }
   static std::tuple<T...> bind(Tracer& tracer, const Bound& values) {
     // Braces, because they bind from left to right.
-    return std::apply([&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; },
-                      values);
+    return std::apply(
+        [&](const auto&... each) { return std::tuple<T...>{Parameter<T>::bind(tracer, each)...}; }, values);
   }
 };
 
