@@ -35,6 +35,11 @@ inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at
   return array;
 }
 
+inline void require_index_dtype(std::string_view argument, const at::Tensor& tensor) {
+  if (tensor.scalar_type() != at::kLong && tensor.scalar_type() != at::kInt)
+    fail(ErrorKind::type, argument, " is ", dtype_name(tensor.scalar_type()), "; it must be int64 or int32");
+}
+
 // Indices of one of `size` things; `there_are` and `things` say of what: "there are 4 classes".
 struct IndexRange {
   int64_t size;

@@ -83,11 +83,6 @@ void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, 
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
-void check(const char* name, const Tensor& indices) {
-  if (indices.scalar_type() != at::kLong && indices.scalar_type() != at::kInt)
-    fail(ErrorKind::type, name, " is ", dtype_name(indices.scalar_type()), "; it must be int64 or int32");
-}
-
 // As one axis.
 Tensor flat(const Tensor& indices) { return indices.reshape({indices.numel()}); }
 Tensor rows_of(const Tensor& grad, int64_t columns) {
@@ -100,7 +95,7 @@ const auto embedding =
           require_floating("weight", weight);
           if (weight.dim() != 2)
             fail(ErrorKind::value, "weight has shape ", weight.sym_sizes(), "; it must be [rows, columns]");
-          check("indices", indices);
+          require_index_dtype("indices", indices);
           if (padding_idx < -1 || padding_idx >= weight.sym_size(0))
             fail(ErrorKind::value, "padding_idx is ", padding_idx, ", but weight has ", weight.sym_size(0),
                  " rows; give one of them, or -1 for none");

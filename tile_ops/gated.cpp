@@ -1,8 +1,9 @@
 // swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients.
+#include "gated.h"
+
 #include <algorithm>
 #include <numeric>
 
-#include "activation.h"
 #include "arguments.h"
 #include "rows.h"
 
@@ -130,7 +131,7 @@ void run_gated(Activation activation, const at::Tensor& gate, const at::Tensor& 
 
 using Mask = std::array<bool, 2>;
 
-std::tuple<at::Tensor, at::Tensor> gated_gradients(const at::Tensor& grad_out, const at::Tensor& gate,
+std::tuple<at::Tensor, at::Tensor> empty_gradients(const at::Tensor& grad_out, const at::Tensor& gate,
                                                    const at::Tensor& up, Mask wanted) {
   if (!grad_out.sym_sizes().equals(gate.sym_sizes()) || grad_out.scalar_type() != gate.scalar_type())
     fail(ErrorKind::value, "grad_out is ", dtype_name(grad_out.scalar_type()), grad_out.sym_sizes(),
@@ -138,9 +139,11 @@ std::tuple<at::Tensor, at::Tensor> gated_gradients(const at::Tensor& grad_out, c
   return {wanted[0] ? result_like(gate) : at::Tensor(), wanted[1] ? result_like(up) : at::Tensor()};
 }
 
-void run_gated_backward(Activation activation, const at::Tensor& grad_out, const at::Tensor& gate,
-                        const at::Tensor& up, const std::optional<at::Tensor>& grad_gate,
-                        const std::optional<at::Tensor>& grad_up) {
+}  // namespace
+
+void gated_gradients(Activation activation, const at::Tensor& grad_out, const at::Tensor& gate,
+                     const at::Tensor& up, const std::optional<at::Tensor>& grad_gate,
+                     const std::optional<at::Tensor>& grad_up) {
   Arrays arrays;
   for (const auto* result : {&grad_gate, &grad_up})
     if (*result) arrays.push_back(to_array_argument(**result));
@@ -156,6 +159,8 @@ void run_gated_backward(Activation activation, const at::Tensor& grad_out, const
                           activation, tile.rows, tile.columns);
   });
 }
+
+namespace {
 
 Activation gelu_of(const std::string& approximate) {
   if (approximate == "none") return Activation::gelu;
@@ -174,10 +179,10 @@ const auto swiglu = op("tile::swiglu(Tensor gate, Tensor up) -> Tensor out")
 const auto swiglu_backward =
     op("tile::swiglu_backward(Tensor grad_out, Tensor gate, Tensor up, bool[2] output_mask) "
        "-> (Tensor grad_gate, Tensor grad_up)")
-        .outputs(gated_gradients)
+        .outputs(empty_gradients)
         .run([](const at::Tensor& grad_out, const at::Tensor& gate, const at::Tensor& up, Mask,
                 const std::optional<at::Tensor>& grad_gate, const std::optional<at::Tensor>& grad_up) {
-          run_gated_backward(Activation::silu, grad_out, gate, up, grad_gate, grad_up);
+          gated_gradients(Activation::silu, grad_out, gate, up, grad_gate, grad_up);
         })
         .leading({"grad_out", "gate", "up"});
 
@@ -198,12 +203,12 @@ const auto geglu_backward =
         .outputs([](const at::Tensor& grad_out, const at::Tensor& gate, const at::Tensor& up,
                     const std::string& approximate, Mask wanted) {
           gelu_of(approximate);
-          return gated_gradients(grad_out, gate, up, wanted);
+          return empty_gradients(grad_out, gate, up, wanted);
         })
         .run([](const at::Tensor& grad_out, const at::Tensor& gate, const at::Tensor& up,
                 const std::string& approximate, Mask, const std::optional<at::Tensor>& grad_gate,
                 const std::optional<at::Tensor>& grad_up) {
-          run_gated_backward(gelu_of(approximate), grad_out, gate, up, grad_gate, grad_up);
+          gated_gradients(gelu_of(approximate), grad_out, gate, up, grad_gate, grad_up);
         })
         .leading({"grad_out", "gate", "up"});
 

@@ -1,6 +1,7 @@
 // tile::gated_matmul: activation(input @ gate_weight) * (input @ up_weight) from one launch, and its
 // gradient.
 #include "arguments.h"
+#include "gated.h"
 #include "product.h"
 
 namespace {
@@ -34,33 +35,16 @@ Tensor matrix(const Tensor& tensor) {
   return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
 }
 
-void gradient_kernel(Array grad, Array pre_gate, Array pre_up, std::optional<Array> grad_gate,
-                     std::optional<Array> grad_up, Activation activation, int rows, int columns) {
-  hint_threads(1);  // of three tiles that are read and two that are written
-  DType compute = grad.dtype() == f64 ? f64 : f32;
-  const auto view = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
-  const auto load = [&](Array array) { return view(array).load({bid(1), bid(0)}).astype(compute); };
-  Tile g = load(grad), gate = load(pre_gate);
-  if (grad_gate)
-    view(*grad_gate).store({bid(1), bid(0)}, activation_gradient(activation, gate, g * load(pre_up)));
-  if (grad_up) view(*grad_up).store({bid(1), bid(0)}, g * activate(activation, gate));
-}
-Kernel gradient_of("gated_matmul_gradient", gradient_kernel);
-
 // The gradients of both products, [2, ..., n]; of one that nobody wants nothing is written.
 Tensor gradients(const Tensor& grad, const Tensor& pre_gate, const Tensor& pre_up,
                  const std::string& activation, bool of_gate, bool of_up) {
   std::vector<int64_t> sizes = pre_gate.sizes().vec();
   sizes.insert(sizes.begin(), 2);
   Tensor both = at::empty(sizes, pre_gate.options());
-  if (grad.numel() == 0) return both;
-  const ElementTiles tiles{grad, pre_gate, pre_up};
   const auto part = [&](int64_t which, bool wanted) {
-    return wanted ? std::optional(tiles.cut(both.select(0, which))) : std::nullopt;
+    return wanted ? std::optional(both.select(0, which)) : std::nullopt;
   };
-  gradient_of.launch(tiles.grid(tiles.cut(pre_gate)), tiles.cut(grad), tiles.cut(pre_gate), tiles.cut(pre_up),
-                     part(0, of_gate), part(1, of_up), parse_activation(activation), tiles.rows(),
-                     tiles.columns());
+  gated_gradients(parse_activation(activation), grad, pre_gate, pre_up, part(0, of_gate), part(1, of_up));
   return both;
 }
 

@@ -92,6 +92,25 @@ void activation_gradient_kernel(Array grad, Array pre, Array out, Activation act
 }
 Kernel activation_gradient_of("matmul_activation_gradient", activation_gradient_kernel);
 
+// How an elementwise kernel walks tensors of one shape, as [batch, rows, columns]: as one row where all are
+// dense. On a GPU a tile is what registers hold.
+struct ElementTiles {
+  ElementTiles(std::initializer_list<Tensor> tensors) : cpu(tensors.begin()->is_cpu()) {
+    for (const Tensor& tensor : tensors) flat &= tensor.is_contiguous() && tensor.numel() <= max_extent;
+  }
+  bool cpu, flat = true;
+  int rows() const { return flat ? 1 : 64; }
+  int columns() const { return (cpu ? 16384 : 4096) / rows(); }
+  Tensor cut(Tensor tensor) const {
+    if (flat) return tensor.view({1, 1, -1});
+    while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
+    return tensor.flatten(0, -3);
+  }
+  Grid grid(const Tensor& cut) const {
+    return {ceil_div(cut.size(2), columns()), ceil_div(cut.size(1), rows()), cut.size(0)};
+  }
+};
+
 // The gradient of what enters the activation, in the operands' dtype.
 Tensor gradient_before(Activation activation, const Tensor& grad, const optional<Tensor>& pre,
                        at::ScalarType dtype) {

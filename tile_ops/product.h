@@ -35,23 +35,4 @@ void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, c
 // The sum of a tensor over the axes that are 1 in out, or missing in front of it.
 void sum_to(const at::Tensor& tensor, const at::Tensor& out);
 
-// How elementwise kernels walk tensors of one shape, as [batch, rows, columns]: as one row where all are
-// dense. On a GPU a tile is what registers hold.
-struct ElementTiles {
-  ElementTiles(std::initializer_list<at::Tensor> tensors) : cpu(tensors.begin()->is_cpu()) {
-    for (const at::Tensor& tensor : tensors) flat &= tensor.is_contiguous() && tensor.numel() <= max_extent;
-  }
-  bool cpu, flat = true;
-  int rows() const { return flat ? 1 : 64; }
-  int columns() const { return (cpu ? 16384 : 4096) / rows(); }
-  at::Tensor cut(at::Tensor tensor) const {
-    if (flat) return tensor.view({1, 1, -1});
-    while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
-    return tensor.flatten(0, -3);
-  }
-  Grid grid(const at::Tensor& cut) const {
-    return {ceil_div(cut.size(2), columns()), ceil_div(cut.size(1), rows()), cut.size(0)};
-  }
-};
-
 }  // namespace tile

@@ -106,24 +106,11 @@ c10::SymInt check(const char* const (&what)[2], const optional<Tensor>& query, c
            length, "; slice them, or pass position_ids");
     return rotary;
   }
-  if (position_ids->scalar_type() != at::kLong && position_ids->scalar_type() != at::kInt)
-    fail(ErrorKind::type, "position_ids is ", dtype_name(position_ids->scalar_type()),
-         "; it must be int64 or int32");
+  require_index_dtype("position_ids", *position_ids);
   if (!fits_batch(*position_ids, 1) || position_ids->sym_size(-1) != length)
     fail(ErrorKind::value, "position_ids has shape ", position_ids->sym_sizes(), "; it must be [", length,
          "] or [", batch, ", ", length, "]");
   return rotary;
-}
-
-// On the CPU the values are at hand; elsewhere a position outside the table gives NaN.
-template <class T>
-void check_positions(const Tensor& ids, int64_t table) {
-  const auto ids_at = ids.accessor<T, 2>();
-  for (int64_t b = 0; b < ids.size(0); ++b)
-    for (int64_t s = 0; s < ids.size(1); ++s)
-      if (ids_at[b][s] < 0 || ids_at[b][s] >= table)
-        fail(ErrorKind::value, "position_ids[", b, ", ", s, "] is ", ids_at[b][s], ", but cos and sin have ",
-             table, " positions");
 }
 
 // The two halves of all pairs, one behind the other.
@@ -142,9 +129,8 @@ optional<ArrayArgument> rest(const Tensor& x, int64_t rotary) {
 std::pair<Tensor, Tensor> tables_at(const Tensor& position_ids, const Tensor& cos, const Tensor& sin,
                                     int columns) {
   Tensor ids = position_ids.dim() == 1 ? position_ids.unsqueeze(0) : position_ids;
-  if (ids.is_cpu())
-    ids.scalar_type() == at::kInt ? check_positions<int>(ids, cos.size(1))
-                                  : check_positions<int64_t>(ids, cos.size(1));
+  // On a GPU a position outside the table gives NaN.
+  require_indices("position_ids", ids, {cos.size(1), "cos and sin have", "positions"});
   const int64_t batch = std::max(ids.size(0), cos.size(0)), length = ids.size(1);
   const auto expanded = [batch](const Tensor& t) {
     return t.dim() == 2 ? t.expand({batch, -1}) : t.expand({batch, -1, -1});

@@ -106,7 +106,7 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   });
   if (!kernel.any) return kernel;
   // A warp holds 16 rows: more warps would all do the same.
-  if (most_rows <= MmaInstruction::rows) kernel.by_rows = false, most = 0;
+  if (most_rows <= MmaInstruction::rows) kernel.by_rows = false;
   // Other operands than those of 16 bits go through shared memory anyway.
   if (!halves) kernel.by_rows = false, most = most_together(function.body(), sums);
   // Accumulators of a thread, where a warp has 32 rows of each product.

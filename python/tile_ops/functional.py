@@ -24,7 +24,7 @@ def gated_linear(input, gate_weight, up_weight, activation="silu"):
     return torch.ops.tile.gated_matmul(input, gate_weight.t(), up_weight.t(), activation=activation)
 
 
-def dropout(input, p=0.5, training=True):
+def dropout(input, p=0.5, training=True, inplace=False):
     """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
 
     The mask is a function of a seed that torch draws on the input's device, and of each element's place: the memory's
@@ -34,7 +34,8 @@ def dropout(input, p=0.5, training=True):
         raise ValueError(f"dropout: p is {p}; it must be a probability, from 0 to 1")
     if not training or p == 0:
         return input
-    return torch.ops.tile.dropout(input, p, dropout_seed(input))
+    out = torch.ops.tile.dropout(input, p, dropout_seed(input))
+    return input.copy_(out) if inplace else out  # the gradient needs the seed alone, not what is overwritten
 
 
 def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):

@@ -26,15 +26,10 @@ class Linear(torch.nn.Linear):
 
 
 class Dropout(torch.nn.Dropout):
-    """torch.nn.Dropout, but not in place."""
-
-    def __init__(self, p=0.5, inplace=False):
-        if inplace:
-            raise NotImplementedError("Dropout: inplace=True is not implemented; pass inplace=False")
-        super().__init__(p)
+    """torch.nn.Dropout."""
 
     def forward(self, input):
-        return dropout(input, self.p, self.training)
+        return dropout(input, self.p, self.training, self.inplace)
 
 
 class GroupNorm(torch.nn.GroupNorm):

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from numerics import check_call
 from opinfo import DTYPES
-from rms_norm_cases import SHAPES, epsilon
+from norm_cases import SHAPES, epsilon
 
 op = torch.ops.tile.add_rms_norm
 backward = torch.ops.tile.add_rms_norm_backward

@@ -96,7 +96,7 @@ def test_zero_sizes():
         assert out.shape == (batch, heads, queries, 8) and not out.any() and torch.all(lse == -torch.inf)
 
 
-@pytest.mark.parametrize("check", [contract.compiles_without_gradient, contract.two_threads_without_gradient],
+@pytest.mark.parametrize("check", [contract.compiles, contract.two_threads, contract.deterministic],
                          ids=lambda c: c.__name__)
 @pytest.mark.parametrize("page", [0, 16])
 def test_contract(check, page):

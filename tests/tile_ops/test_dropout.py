@@ -192,9 +192,22 @@ def test_module():
     assert repr(module) == repr(torch.nn.Dropout(0.25)) and isinstance(module, torch.nn.Dropout)
     assert set(module(x).unique().tolist()) == {0, x.div(0.75)[0].item()}
     assert module.eval()(x) is x
-    with pytest.raises(NotImplementedError) as error:
-        nn.Dropout(inplace=True)
-    assert str(error.value) == "Dropout: inplace=True is not implemented; pass inplace=False"
+
+
+def test_in_place():
+    leaf = torch.randn(40, 50, requires_grad=True)
+    x = leaf * 2
+    torch.manual_seed(3)
+    expected = tile_ops.dropout(x, 0.25)
+    torch.manual_seed(3)
+    given = x.clone()
+    out = nn.Dropout(0.25, inplace=True)(given)
+    assert out is given and torch.equal(out, expected)
+    incoming = torch.randn_like(out)
+    assert torch.equal(*(torch.autograd.grad(each, leaf, incoming, retain_graph=True)[0] for each in (out, expected)))
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):  # torch's own, as of its Dropout
+        tile_ops.dropout(leaf, 0.25, inplace=True)
+    assert nn.Dropout(0.25, inplace=True).eval()(leaf) is leaf
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.5, math.nan])

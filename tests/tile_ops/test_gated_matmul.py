@@ -6,6 +6,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from activations import ACTIVATIONS
 from numerics import check_call
 from opinfo import DTYPES
 from torch.library import opcheck
@@ -13,13 +14,6 @@ from torch.library import opcheck
 pytestmark = pytest.mark.usefixtures("deterministic")
 
 op = torch.ops.tile.gated_matmul
-ACTIVATIONS = {
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-}
 
 
 def reference(input, gate_weight, up_weight, *, activation="silu"):

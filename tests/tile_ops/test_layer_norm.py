@@ -8,6 +8,7 @@ import pytest
 import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
+from norm_cases import SHAPES
 from numerics import check_call
 from opinfo import DTYPES, check_samples
 
@@ -17,25 +18,6 @@ op = torch.ops.tile.layer_norm
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_opinfo(dtype):
     check_samples(op, "nn.functional.layer_norm", dtype)
-
-
-SHAPES = [
-    ((1,), 1),
-    ((7,), 1),
-    ((0, 5), 1),
-    ((5, 0), 1),
-    ((2, 0, 3), 1),
-    ((1, 1), 2),
-    ((3, 63), 1),
-    ((3, 64), 1),
-    ((300, 65), 1),
-    pytest.param((70, 513), 1, marks=pytest.mark.slow),
-    ((5, 4097), 1),
-    ((3, 17000), 1),
-    ((2, 3, 5, 7), 1),
-    ((2, 3, 5, 7), 2),
-    ((2, 3, 5, 7), 4),
-]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

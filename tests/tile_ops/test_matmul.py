@@ -3,20 +3,13 @@
 import pytest
 import tile_ops  # noqa: F401
 import torch
-import torch.nn.functional as F
+from activations import ACTIVATIONS
 from numerics import check, check_call
 from opinfo import DTYPES, check_samples
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
 matmul = torch.ops.tile.matmul
-ACTIVATIONS = {
-    "none": lambda x: x,
-    "relu": torch.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "silu": F.silu,
-}
 
 
 def reference(input, other, *, bias=None, activation="none", residual=None, alpha=1.0, out_dtype=None):

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from numerics import check_call
 from opinfo import DTYPES, check_samples
-from rms_norm_cases import SHAPES, epsilon
+from norm_cases import SHAPES, epsilon
 
 op = torch.ops.tile.rms_norm
 

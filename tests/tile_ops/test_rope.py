@@ -260,7 +260,8 @@ def test_positions_outside_the_tables(make, device, ids, text):
     if device.type == "cpu":
         with pytest.raises(ValueError) as raised:
             rope(*args, position_ids=ids)
-        assert str(raised.value).splitlines()[0] == f"tile::rope: position_ids{text}, but cos and sin have 5 positions"
+        text = f"tile::rope: position_ids{text}, but cos and sin have 5 positions; it must be from 0 to 4"
+        assert str(raised.value).splitlines()[0] == text
         return
     outside = ((ids < 0) | (ids >= 5)).expand(2, 5)[:, None, :, None]
     for out in rope(*args, position_ids=ids):

@@ -2,11 +2,6 @@
 #include "problem.h"
 
 namespace tile::attention {
-namespace {
-
-constexpr int64_t most_depth = 256;
-
-}  // namespace
 
 void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const char* shape) {
   if (tensor.dim() != rank)
@@ -23,6 +18,12 @@ void check_dtypes(const Tensor& query, const Tensor& key, const Tensor& value) {
     fail(ErrorKind::type, "'query' is ", c10::toString(query.scalar_type()), ", 'key' ",
          c10::toString(key.scalar_type()), " and 'value' ", c10::toString(value.scalar_type()),
          "; convert them to one dtype");
+}
+
+void check_integers(const Tensor& tensor, const char* name) {
+  if (tensor.scalar_type() != at::kInt && tensor.scalar_type() != at::kLong)
+    fail(ErrorKind::type, "'", name, "' is ", c10::toString(tensor.scalar_type()),
+         "; convert it to Int or Long");
 }
 
 void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads) {

@@ -28,11 +28,6 @@ void check_decode(const Tensor& query, const Tensor& key, const Tensor& value, c
   check_heads(query.sym_size(1), key.sym_size(1));
   check_depth(query.sym_size(3));
   check_depth(value.sym_size(3));
-  const auto check_integers = [](const Tensor& tensor, const char* name) {
-    if (tensor.scalar_type() != at::kInt && tensor.scalar_type() != at::kLong)
-      fail(ErrorKind::type, "'", name, "' is ", c10::toString(tensor.scalar_type()),
-           "; convert it to Int or Long");
-  };
   check_integers(lengths, "lengths");
   if (lengths.dim() != 1 || lengths.sym_size(0) != batch)
     fail(ErrorKind::value, "'lengths' has shape ", lengths.sym_sizes(), "; it must be [", batch,

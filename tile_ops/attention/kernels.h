@@ -78,7 +78,6 @@ class ScoreRule {
 
   // Whether a score is a product times the scale.
   bool plain() const { return !bias_ && !slope_ && !cap_; }
-  bool capped() const { return cap_.has_value(); }
   // `values` where a score is seen, else `hidden`.
   Tile only(Tile values, double hidden, const Tile& i, const Tile& j) const;
   // The scores; with a cap `slope` becomes their derivatives by the scaled products.

@@ -206,7 +206,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const Tensor delta = at::empty(top.sizes(), top.options());
   if (delta.numel() && (!turned || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
-                        call.grad_lse, delta, p.options.all(), tile.rows, 256);
+                        call.grad_lse, delta, p.options.all(), tile.rows, static_cast<int>(most_depth));
 
   if (for_keys && !turned && p.batch * p.key_heads > 0) {
     OptionalTensor sums, result;

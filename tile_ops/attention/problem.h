@@ -29,10 +29,13 @@ struct Packed {
   int64_t rows, keys;
 };
 
+constexpr int64_t most_depth = 256;
+
 // ValueError, TypeError or NotImplementedError where a call is not accepted. batch: the number of samples.
 void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const char* shape);
 void check_dtypes(const Tensor& query, const Tensor& key, const Tensor& value);
 void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& bias);
+void check_integers(const Tensor& tensor, const char* name);
 void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads);
 void check_depth(const c10::SymInt& depth);
 void check_gradient(const OptionalTensor& grad, const Tensor& of, const char* name);

@@ -17,9 +17,7 @@ OptionalTensor of_rows(const OptionalTensor& tensor) {
 Tensor if_wanted(const Tensor& tensor) { return tensor.defined() ? packed(tensor) : tensor; }
 
 void check_starts(const Tensor& starts, const char* name) {
-  if (starts.scalar_type() != at::kInt && starts.scalar_type() != at::kLong)
-    fail(ErrorKind::type, "'", name, "' is ", c10::toString(starts.scalar_type()),
-         "; convert it to Int or Long");
+  check_integers(starts, name);
   if (starts.dim() != 1 || starts.sym_size(0) < 1)
     fail(ErrorKind::value, "'", name, "' has shape ", starts.sym_sizes(),
          "; it must be [sequences + 1]: where each begins, and the end of the last");

@@ -253,8 +253,7 @@ void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const cha
   if (at::isFloatingType(target.scalar_type()))
     fail(ErrorKind::unsupported, "target is ", dtype_name(target.scalar_type()),
          ", so probabilities of classes, which are not implemented; give class indices, int64 or int32");
-  if (target.scalar_type() != at::kLong && target.scalar_type() != at::kInt)
-    fail(ErrorKind::type, "target is ", dtype_name(target.scalar_type()), "; it must be int64 or int32");
+  require_index_dtype("target", target);
   if (!target.sym_sizes().equals(sizes))
     fail(ErrorKind::value, "target has shape ", target.sym_sizes(), "; it must be ", sizes, ", that of ",
          sizes_of);

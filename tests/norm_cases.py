@@ -1,4 +1,4 @@
-"""What the tests of rms_norm and add_rms_norm share: shapes, and the default epsilon."""
+"""What the tests of the norms of rows share: shapes, and the default epsilon."""
 
 import pytest
 import torch
