@@ -2,8 +2,7 @@
 #include <algorithm>
 
 #include "cpu/lane_integer.h"
-#include "cpu/operand.h"
-#include "cpu/tables.h"
+#include "cpu/places.h"
 
 namespace tile::cpu {
 namespace {
@@ -15,17 +14,17 @@ struct Rows {
   Shape shape, steps;
   size_t along = 0;
 
-  Rows() = default;
-  Rows(Lower& lower, const Op& op, size_t first, Shape of)
+  Rows(Lower& lower, const Op& op)
       : array(lower.array(op.operands[0])),
-        rows(WholeOperand::of(lower, op.operands[first])),
-        shape(std::move(of)),
+        rows(WholeOperand::of(lower, op.operands[first_place(op)])),
+        shape(op.results.empty() ? op.type(1).shape : op.results[0]->type.shape),
         steps(op.integers("steps")),
         along(static_cast<size_t>(op.integer("axis"))) {
-    for (size_t i = first + 1; i < op.operands.size(); ++i) index.push_back(lower.index(op.operands[i]));
+    for (size_t i = first_place(op) + 1; i < op.operands.size(); ++i)
+      index.push_back(lower.index(op.operands[i]));
   }
 
-  // visit(element of the tile, address, stride in bytes, count), of runs along the last axis that are inside
+  // Runs along the last axis.
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
     const ArrayRef& from = frame.arrays[static_cast<size_t>(array)];
@@ -65,56 +64,8 @@ struct Rows {
   }
 };
 
-struct GatherRowsUnit final : Unit {
-  Rows rows;
-  WholeResult to;
-  double pad;
-  Signal run(Frame& frame) const override {
-    size_t mark = frame.scratch.mark();
-    const MoveRow& move = move_row(to.dtype);
-    const int64_t element = lane_bytes(lane_of(to.dtype));
-    char* out = to.lanes(frame);
-    move.fill(out, pad, to.count());
-    rows.each_run(frame, [&](int64_t i, const char* address, int64_t stride, int64_t count) {
-      move.load(address, 0, stride, out + i * element, count * element, 1, count);
-    });
-    to.finish(frame);
-    frame.scratch.release(mark);
-    return Signal::next;
-  }
-};
-std::unique_ptr<Unit> lower_gather_rows(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<GatherRowsUnit>();
-  unit->rows = Rows(lower, op, 1, op.integers("shape"));
-  unit->to = WholeResult::of(lower, op.results[0]);
-  unit->pad = op.number("pad");
-  return unit;
-}
-
-struct ScatterRowsUnit final : Unit {
-  Rows rows;
-  WholeOperand value;
-  Signal run(Frame& frame) const override {
-    size_t mark = frame.scratch.mark();
-    const MoveRow& move = move_row(value.dtype);
-    const int64_t element = lane_bytes(lane_of(value.dtype));
-    const char* from = value.lanes(frame);
-    rows.each_run(frame, [&](int64_t i, char* address, int64_t stride, int64_t count) {
-      move.store(address, 0, stride, from + i * element, count * element, 1, count);
-    });
-    frame.scratch.release(mark);
-    return Signal::next;
-  }
-};
-std::unique_ptr<Unit> lower_scatter_rows(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ScatterRowsUnit>();
-  unit->rows = Rows(lower, op, 2, op.type(1).shape);
-  unit->value = WholeOperand::of(lower, op.operands[1]);
-  return unit;
-}
-
-const AddLowering gather_rows_{{"gather_rows", lower_gather_rows}};
-const AddLowering scatter_rows_{{"scatter_rows", lower_scatter_rows}};
+const AddLowering gather_rows_{{"gather_rows", lower_places<ReadUnit<Rows>>}};
+const AddLowering scatter_rows_{{"scatter_rows", lower_places<WriteUnit<Rows>>}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -1,0 +1,58 @@
+// Units that read elements of an array into a tile, and write a tile's, at places that a type finds.
+#pragma once
+#include "cpu/operand.h"
+#include "cpu/tables.h"
+
+namespace tile::cpu {
+
+// The operand of the first index: behind the array, and behind the value where the op writes one.
+inline size_t first_place(const Op& op) { return op.results.empty() ? 2 : 1; }
+
+// Places(lower, op) of operands array, [value], …; each_run(frame, visit(element of the tile, address, stride
+// in bytes, count)) of those that exist.
+template <class Places>
+struct ReadUnit final : Unit {
+  Places places;
+  WholeResult to;
+  double pad;
+  ReadUnit(Lower& lower, const Op& op)
+      : places(lower, op), to(WholeResult::of(lower, op.results[0])), pad(op.number("pad")) {}
+  Signal run(Frame& frame) const override {
+    const size_t mark = frame.scratch.mark();
+    const MoveRow& move = move_row(to.dtype);
+    const int64_t element = lane_bytes(lane_of(to.dtype));
+    char* out = to.lanes(frame);
+    move.fill(out, pad, to.count());
+    places.each_run(frame, [&](int64_t i, const char* address, int64_t stride, int64_t count) {
+      move.load(address, 0, stride, out + i * element, count * element, 1, count);
+    });
+    if (to.scalar < 0) to.finish(frame);
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+};
+
+template <class Places>
+struct WriteUnit final : Unit {
+  Places places;
+  WholeOperand value;
+  WriteUnit(Lower& lower, const Op& op) : places(lower, op), value(WholeOperand::of(lower, op.operands[1])) {}
+  Signal run(Frame& frame) const override {
+    const size_t mark = frame.scratch.mark();
+    const MoveRow& move = move_row(value.dtype);
+    const int64_t element = lane_bytes(lane_of(value.dtype));
+    const char* from = value.lanes(frame);
+    places.each_run(frame, [&](int64_t i, char* address, int64_t stride, int64_t count) {
+      move.store(address, 0, stride, from + i * element, count * element, 1, count);
+    });
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+};
+
+template <class SomeUnit>
+std::unique_ptr<Unit> lower_places(Lower& lower, const Op& op) {
+  return std::make_unique<SomeUnit>(lower, op);
+}
+
+}  // namespace tile::cpu
