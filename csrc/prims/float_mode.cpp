@@ -7,10 +7,9 @@
 namespace tile {
 namespace {
 
-enum class Directions { some, none };  // whether the operation has rows for them
-
-void check(const char* name, DType dtype, const FloatMode& mode, Directions directions, const Location& at) {
-  if (mode.rounding && directions == Directions::none)
+void check(const char* name, DType dtype, const FloatMode& mode, const Location& at) {
+  const auto rounds = [&] { return find_primitive(str(name, info(Rounding::zero).suffix)) != nullptr; };
+  if (mode.rounding && !rounds())
     fail(at, ErrorKind::value, name,
          ": takes no rounding mode; add, sub, mul, div, fma, sqrt and astype() take one");
   if (mode.rounding && !is_floating(dtype))
@@ -27,10 +26,9 @@ Value* flushed(Value* x, const FloatMode& mode, const Location& at) {
 
 // Of 16-bit floats the result in f32, rounded in the same direction as it is narrowed: once would give the
 // same.
-Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mode, Directions directions,
-             const Location& at) {
+Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mode, const Location& at) {
   const DType dtype = operands[0]->type.dtype;
-  check(name, dtype, mode, directions, at);
+  check(name, dtype, mode, at);
   const Rounding rounding = mode.rounding.value_or(Rounding::nearest);
   const bool narrow = rounding != Rounding::nearest && (dtype == DType::f16 || dtype == DType::bf16);
   for (Value*& x : operands) {
@@ -42,48 +40,35 @@ Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mo
   Value* result = flushed(emit(name + suffix, operands, {}, at), mode, at);
   return Tile(narrow ? emit("astype" + suffix, {result}, {{"dtype", dtype}}, at) : result);
 }
-Tile unary(const char* name, const Operand& x, const FloatMode& mode, Directions directions) {
-  return compute(name, {x.any()}, mode, directions, x.location);
+Tile unary(const char* name, const Operand& x, const FloatMode& mode) {
+  return compute(name, {x.any()}, mode, x.location);
 }
-Tile binary(const char* name, const Operand& x, const Operand& y, const FloatMode& mode,
-            Directions directions) {
+Tile binary(const char* name, const Operand& x, const Operand& y, const FloatMode& mode) {
   const Pair pair = unify(name, x, y);
-  return compute(name, {pair.x, pair.y}, mode, directions, x.location);
+  return compute(name, {pair.x, pair.y}, mode, x.location);
 }
 
 }  // namespace
 
-Tile add(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("add", x, y, mode, Directions::some);
-}
-Tile sub(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("sub", x, y, mode, Directions::some);
-}
-Tile mul(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("mul", x, y, mode, Directions::some);
-}
-Tile div(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("div", x, y, mode, Directions::some);
-}
+Tile add(const Operand& x, const Operand& y, FloatMode mode) { return binary("add", x, y, mode); }
+Tile sub(const Operand& x, const Operand& y, FloatMode mode) { return binary("sub", x, y, mode); }
+Tile mul(const Operand& x, const Operand& y, FloatMode mode) { return binary("mul", x, y, mode); }
+Tile div(const Operand& x, const Operand& y, FloatMode mode) { return binary("div", x, y, mode); }
 Tile fma(const Operand& x, const Operand& y, const Operand& z, FloatMode mode) {
   const Pair xy = unify("fma", x, y), xz = unify("fma", Operand(xy.x, x.location), z);
   Value* b = broadcast_to("fma", xy.y, xz.x->type.shape, x.location);
-  return compute("fma", {xz.x, b, xz.y}, mode, Directions::some, x.location);
+  return compute("fma", {xz.x, b, xz.y}, mode, x.location);
 }
-Tile sqrt(const Operand& x, FloatMode mode) { return unary("sqrt", x, mode, Directions::some); }
-Tile rsqrt(const Operand& x, FloatMode mode) { return unary("rsqrt", x, mode, Directions::none); }
-Tile exp2(const Operand& x, FloatMode mode) { return unary("exp2", x, mode, Directions::none); }
-Tile minimum(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("minimum", x, y, mode, Directions::none);
-}
-Tile maximum(const Operand& x, const Operand& y, FloatMode mode) {
-  return binary("maximum", x, y, mode, Directions::none);
-}
+Tile sqrt(const Operand& x, FloatMode mode) { return unary("sqrt", x, mode); }
+Tile rsqrt(const Operand& x, FloatMode mode) { return unary("rsqrt", x, mode); }
+Tile exp2(const Operand& x, FloatMode mode) { return unary("exp2", x, mode); }
+Tile minimum(const Operand& x, const Operand& y, FloatMode mode) { return binary("minimum", x, y, mode); }
+Tile maximum(const Operand& x, const Operand& y, FloatMode mode) { return binary("maximum", x, y, mode); }
 Tile minimum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode) {
-  return binary("minimum_nan", x, y, mode, Directions::none);
+  return binary("minimum_nan", x, y, mode);
 }
 Tile maximum(const Operand& x, const Operand& y, PropagateNan, FloatMode mode) {
-  return binary("maximum_nan", x, y, mode, Directions::none);
+  return binary("maximum_nan", x, y, mode);
 }
 
 }  // namespace tile
