@@ -154,7 +154,7 @@ TEST(BadInput, AssertsTakeConditions) {
             }),
             "no error");
   EXPECT_EQ(trace_error([](Array x, Array) {
-              reduce(ones_at(x), 1, 0, [](Tile a, Tile b) {
+              reduce(ones_at(x), 1, [](Tile a, Tile b) {
                 assert_(a < b, "sorted");
                 return a;
               });
