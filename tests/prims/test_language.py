@@ -1,15 +1,10 @@
 """Loops that are left, and elements that blocks share, in kernels written in C++."""
 
-import os
-import pathlib
-
 import pytest
-import tile_ops  # noqa: F401  loads the library that the operators below link
 import torch
+from built import load_operators
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
-torch.ops.load_library(str(BUILD / "tests" / "libtile_test_operators.so"))
+load_operators()
 SEARCH, COLLATZ, VIEWS, MASKED, COUNTS = range(5)
 
 

@@ -1,19 +1,15 @@
 """random_bits, uniform and normal against NumPy's Philox: what they depend on, their distributions."""
 
 import math
-import os
-import pathlib
 
 import numpy
 import philox
 import pytest
-import tile_ops  # noqa: F401  loads the library that the operators below link
 import torch
+from built import load_operators
 from tile_ops import _C
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
-torch.ops.load_library(str(BUILD / "tests" / "libtile_test_operators.so"))
+load_operators()
 BITS, UNIFORM, NORMAL = range(3)
 FLOATS = list(philox.DIGITS)
 SEED = -12345678901234

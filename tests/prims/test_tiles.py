@@ -2,16 +2,12 @@
 a function of several tiles, ranges, bytes, sub-tiles, rows and raw offsets."""
 
 import itertools
-import os
-import pathlib
 
 import pytest
-import tile_ops  # noqa: F401  loads the library that the operators below link
 import torch
+from built import load_operators
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
-torch.ops.load_library(str(BUILD / "tests" / "libtile_test_operators.so"))
+load_operators()
 REDUCED, RUNNING, PLACES, WELFORD, EXTREMES, RANGES, BYTES, SUBTILES, ROWS, OFFSETS = range(10)
 NONE = torch.zeros(1)
 NUMBERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,

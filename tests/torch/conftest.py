@@ -1,22 +1,15 @@
 """Loads the operators that these tests call (tests/torch/library) and says what torch itself would give."""
 
 import ctypes
-import os
-import pathlib
 import types
 import warnings
 
 import pytest
-import tile_ops  # noqa: F401  loads the library that the operators below link
 import torch
+from built import OPERATORS, load_operators
 
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
-_LIBRARY = (pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or _ROOT / "build" / "dev") / "tests"
-            / "libtile_test_operators.so")
-if not _LIBRARY.exists():
-    raise pytest.UsageError(f"{_LIBRARY} is not built; run `make build-tests`")
-torch.ops.load_library(str(_LIBRARY))
-_c = ctypes.CDLL(str(_LIBRARY))
+load_operators()
+_c = ctypes.CDLL(str(OPERATORS))
 
 
 @pytest.fixture
