@@ -2,12 +2,12 @@
 languages."""
 
 import json
-import os
 import pathlib
 import subprocess
 import tempfile
 
 import pytest
+from built import BUILD
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -38,8 +38,7 @@ class CppFile(pytest.File):
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
-        build = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
-        self.program = build / "tests" / f"test_{self.path.parent.name}"
+        self.program = BUILD / "tests" / f"test_{self.path.parent.name}"
         self.results = None
 
     def collect(self):

@@ -2,19 +2,20 @@
 #pragma once
 #include "cpu/lane_integer.h"
 #include "cpu/operand.h"
-#include "cpu/tables.h"
 
 namespace tile::cpu {
 
 struct Elements {
-  int array;
+  int array = -1;
   std::vector<WholeOperand> index;
   WholeOperand mask;
   bool masked = false;
+  int64_t count = 0;
 
-  void connect(Lower& lower, const Op& op, size_t first_index) {
-    array = lower.array(op.operands[0]);
-    size_t rank = static_cast<size_t>(op.type(0).array_rank);
+  Elements() = default;
+  Elements(Lower& lower, const Op& op, size_t first_index)
+      : array(lower.array(op.operands[0])), count(element_count(op.operands.back()->type.shape)) {
+    const auto rank = static_cast<size_t>(op.type(0).array_rank);
     for (size_t i = 0; i < rank; ++i) index.push_back(WholeOperand::of(lower, op.operands[first_index + i]));
     masked = op.operands.size() > first_index + rank;
     if (masked) mask = WholeOperand::of(lower, op.operands.back());
@@ -22,7 +23,7 @@ struct Elements {
 
   // visit(element number, address or null where there is none)
   template <class Visit>
-  void each(Frame& frame, int64_t count, const Visit& visit) const {
+  void each(Frame& frame, const Visit& visit) const {
     const ArrayRef& to = frame.arrays[static_cast<size_t>(array)];
     const char* lanes[max_rank];
     for (size_t k = 0; k < index.size(); ++k) lanes[k] = index[k].lanes(frame);

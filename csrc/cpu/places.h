@@ -1,23 +1,22 @@
-// Units that read or write a tile at computed places of an array. `Places` says which: its
-// each_run(frame, visit) calls visit(element of the tile, address, stride in bytes, count) for each run of
-// elements that is there.
+// Units that read elements of an array into a tile, and write a tile's, at places that a type finds.
 #pragma once
-#include <memory>
-#include <utility>
-
 #include "cpu/operand.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
 
+// The operand of the first index: behind the array, and behind the value where the op writes one.
+inline size_t first_place(const Op& op) { return op.results.empty() ? 2 : 1; }
+
+// Places(lower, op) of operands array, [value], …; each_run(frame, visit(element of the tile, address, stride
+// in bytes, count)) of those that exist.
 template <class Places>
 struct ReadUnit final : Unit {
-  ReadUnit(Lower& lower, const Op& op, Places places)
-      : places(std::move(places)), to(WholeResult::of(lower, op.results[0])), pad(op.number("pad")) {}
   Places places;
   WholeResult to;
   double pad;
-
+  ReadUnit(Lower& lower, const Op& op)
+      : places(lower, op), to(WholeResult::of(lower, op.results[0])), pad(op.number("pad")) {}
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
     const MoveRow& move = move_row(to.dtype);
@@ -35,11 +34,9 @@ struct ReadUnit final : Unit {
 
 template <class Places>
 struct WriteUnit final : Unit {
-  WriteUnit(Lower& lower, const Op& op, Places places)
-      : places(std::move(places)), value(WholeOperand::of(lower, op.operands[1])) {}
   Places places;
   WholeOperand value;
-
+  WriteUnit(Lower& lower, const Op& op) : places(lower, op), value(WholeOperand::of(lower, op.operands[1])) {}
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
     const MoveRow& move = move_row(value.dtype);
@@ -53,14 +50,9 @@ struct WriteUnit final : Unit {
   }
 };
 
-// Lowerings of ops whose places are Places(lower, op, the first operand that says where).
-template <class Places>
-std::unique_ptr<Unit> lower_read(Lower& lower, const Op& op) {
-  return std::make_unique<ReadUnit<Places>>(lower, op, Places(lower, op, 1));
-}
-template <class Places>
-std::unique_ptr<Unit> lower_write(Lower& lower, const Op& op) {
-  return std::make_unique<WriteUnit<Places>>(lower, op, Places(lower, op, 2));
+template <class SomeUnit>
+std::unique_ptr<Unit> lower_places(Lower& lower, const Op& op) {
+  return std::make_unique<SomeUnit>(lower, op);
 }
 
 }  // namespace tile::cpu

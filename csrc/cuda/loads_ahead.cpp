@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "cuda/access_text.h"
 #include "cuda/pipeline.h"
 #include "ir/walk.h"
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "cuda/access_text.h"
+
 namespace tile::cuda {
 namespace {
 
@@ -35,21 +37,6 @@ int64_t offset_in(const std::vector<const Staged*>& all, const Staged* one) {
 }
 
 }  // namespace
-
-std::string axis_start_text(const std::string& index, int64_t step, bool small) {
-  // A tile that begins so far on is outside whatever its step.
-  constexpr int64_t far = int64_t{1} << 29;
-  return small ? str("tile_start<", std::min(step, far), ">(", index, ")")
-               : str("i64(", index, ")", step == 1 ? "" : str(" * ", step));
-}
-std::string start_text(Emitter& emitter, const Op& op, size_t first) {
-  const Shape& steps = op.integers("steps");
-  const bool small = emitter.facts(op.operands[0]).small;
-  std::vector<std::string> starts;
-  for (size_t i = first; i < op.operands.size(); ++i)
-    starts.push_back(axis_start_text(emitter.name(op.operands[i]), steps[i - first], small));
-  return "{" + join(starts) + "}";
-}
 
 std::string part_text(const Op& mma, const MmaPlan& plan) {
   const DType left = mma.type(0).dtype, right = mma.type(1).dtype;

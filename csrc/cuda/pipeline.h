@@ -6,13 +6,6 @@
 
 namespace tile::cuda {
 
-// "{tile_start<32>(v3), tile_start<64>(v4)}", or of arrays that are not small "{i64(v3) * 32, i64(v4) * 64}":
-// where a load or store begins, an axis each, from its operand `first` on.
-std::string start_text(Emitter& emitter, const Op& op, size_t first);
-
-// The same of one axis.
-std::string axis_start_text(const std::string& index, int64_t step, bool small);
-
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 

@@ -62,7 +62,7 @@ class View {
                               const Location& at) const;
   void write(const Primitive& primitive, const char* operation, std::initializer_list<Operand> index,
              const Operand& tile) const;
-  Attributes attributes() const;
+  void change(const Primitive& primitive, std::initializer_list<Operand> index, const Operand& tile) const;
   Array array_;
   Shape shape_, steps_;
 };

@@ -117,6 +117,13 @@ Value* broadcast_to(const char* operation, Value* value, const Shape& shape, con
   return emit("broadcast", {value}, {{"shape", shape}}, location);
 }
 
+void broadcast_together(const char* operation, std::vector<Value*>& values, const Location& location) {
+  Shape shape;
+  for (const Value* value : values)
+    shape = broadcast_shape(operation, Type::tile(values[0]->type.dtype, shape), value->type, location);
+  for (Value*& value : values) value = broadcast_to(operation, value, shape, location);
+}
+
 Pair unify(const char* operation, const Operand& x, const Operand& y) {
   if (!x.value && !y.value) {  // two literals: the wider of the two, as a scalar would be typed
     Value* b = y.any();

@@ -116,6 +116,8 @@ struct Pair {
 Pair unify(const char* operation, const Operand& x, const Operand& y);
 Value* broadcast_to(const char* operation, Value* value, const Shape& shape, const Location& location);
 Shape broadcast_shape(const char* operation, const Type& x, const Type& y, const Location& location);
+// Values brought to one shape; each keeps its dtype.
+void broadcast_together(const char* operation, std::vector<Value*>& values, const Location& location);
 
 // Creates the op in the current trace; the way every language function ends.
 Value* emit(const Primitive& primitive, std::vector<Value*> operands, Attributes attributes,

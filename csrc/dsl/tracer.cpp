@@ -122,6 +122,13 @@ void Tracer::forget_locals(const Scope& scope) {
   for (size_t i = scope.first_variable; i < variables_.size(); ++i) variables_[i].value = nullptr;
 }
 
+void Tracer::end_block(Block& block, std::string_view name, std::vector<Value*> operands,
+                       const Location& location) {
+  Builder end(function_, block);
+  end.location = location;
+  end.create(primitive(name), std::move(operands));
+}
+
 void Tracer::pop_scope() {
   forget_locals(scopes_.back());
   scopes_.pop_back();
@@ -184,12 +191,9 @@ void Tracer::branch(Value* condition, const std::function<void()>& then,
            "); give it one type");
   for (int side = 0; side < 2; ++side) {
     if (left[side]) continue;
-    auto end = std::make_unique<Op>();
-    end->primitive = &primitive("yield");
-    end->location = location;
-    end->parent = regions[static_cast<size_t>(side)].get();
-    for (const Merge& m : merges) end->operands.push_back(m.ends[side]);
-    regions[static_cast<size_t>(side)]->ops.push_back(std::move(end));
+    std::vector<Value*> ends;
+    for (const Merge& m : merges) ends.push_back(m.ends[side]);
+    end_block(*regions[static_cast<size_t>(side)], "yield", std::move(ends), location);
   }
   op->regions = std::move(regions);
   build_.location = location;
@@ -230,12 +234,7 @@ std::vector<Value*> Tracer::combine(const Primitive& primitive, std::vector<Valu
     while (scopes_.size() >= expected) abandon_loop(location, true);
     throw;
   }
-  auto end = std::make_unique<Op>();
-  end->primitive = &tile::primitive("yield");
-  end->location = location;
-  end->operands = std::move(results);
-  end->parent = scopes_.back().block.get();
-  scopes_.back().block->ops.push_back(std::move(end));
+  end_block(*scopes_.back().block, "yield", std::move(results), location);
   for (const Seen& seen : scopes_.back().seen) {
     variables_[seen.variable].value = seen.outer;
     variables_[seen.variable].depth = depth() - 1;

@@ -102,6 +102,7 @@ class Tracer {
   std::string signature(const Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void restart(Scope& scope);
   Value* next_index(const Scope& scope);
+  void end_block(Block& block, std::string_view name, std::vector<Value*> operands, const Location& location);
   std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();

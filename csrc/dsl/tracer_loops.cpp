@@ -125,14 +125,10 @@ std::unique_ptr<Op> Tracer::loop_of(Scope& scope, const std::vector<std::pair<Se
     for (const auto& each : carried) jump.op->operands.push_back(jump.value_of(each.first));
   }
   if (!scope.left) {
-    Value* next = jumps && counts ? next_index(scope) : nullptr;
-    auto end = std::make_unique<Op>();
-    end->primitive = &primitive(jumps ? "continue" : "yield");
-    end->location = scope.location;
-    end->parent = scope.block.get();
-    if (next) end->operands.push_back(next);
-    for (const auto& each : carried) end->operands.push_back(each.second);
-    scope.block->ops.push_back(std::move(end));
+    std::vector<Value*> ends;
+    if (jumps && counts) ends.push_back(next_index(scope));
+    for (const auto& each : carried) ends.push_back(each.second);
+    end_block(*scope.block, jumps ? "continue" : "yield", std::move(ends), scope.location);
   }
   if (!jumps || !counts) return loop;
   // if (index < high) {} else break
@@ -143,15 +139,10 @@ std::unique_ptr<Op> Tracer::loop_of(Scope& scope, const std::vector<std::pair<Se
   test->primitive = &primitive("if");
   test->location = scope.location;
   test->operands = {inside};
-  for (const char* name : {"yield", "break"}) {
-    auto region = std::make_unique<Block>();
-    auto end = std::make_unique<Op>();
-    end->primitive = &primitive(name);
-    end->location = scope.location;
-    end->parent = region.get();
-    if (end->is("break")) end->operands = scope.block->arguments;
-    region->ops.push_back(std::move(end));
-    test->regions.push_back(std::move(region));
+  for (const bool leaves : {false, true}) {
+    test->regions.push_back(std::make_unique<Block>());
+    end_block(*test->regions.back(), leaves ? "break" : "yield",
+              leaves ? scope.block->arguments : std::vector<Value*>(), scope.location);
   }
   build_.insert(std::move(test));
   return loop;

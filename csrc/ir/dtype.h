@@ -62,12 +62,11 @@ constexpr bool is_signed(DType dtype) { return info(dtype).kind == DTypeKind::si
 constexpr bool is_unsigned(DType dtype) { return info(dtype).kind == DTypeKind::unsigned_integer; }
 constexpr bool is_integer(DType dtype) { return is_signed(dtype) || is_unsigned(dtype); }
 
-// Of an integer, the unsigned one of its width.
+// The unsigned integer of its width in memory.
 constexpr DType unsigned_of(DType dtype) {
-  for (int i = 0; i < dtype_count; ++i)
-    if (is_unsigned(static_cast<DType>(i)) && dtype_table[static_cast<size_t>(i)].bits == info(dtype).bits)
-      return static_cast<DType>(i);
-  return dtype;
+  int i = static_cast<int>(DType::u8);
+  while (dtype_table[static_cast<size_t>(i)].bytes != info(dtype).bytes) ++i;
+  return static_cast<DType>(i);
 }
 
 inline std::ostream& operator<<(std::ostream& out, DType dtype) { return out << info(dtype).name; }

@@ -39,27 +39,15 @@ Value* access(const Primitive& primitive, Array array, const std::vector<Operand
               const std::vector<Operand>& values, const Atomic& how, const Location& at) {
   const char* operation = primitive.name.data();
   std::vector<Value*> written;
-  Shape shape;
-  const auto join = [&](Value* value) {
-    shape = broadcast_shape(operation, Type::tile(DType::i32, shape), value->type, at);
-  };
-  for (const Operand& value : values)
-    written.push_back(written_value(operation, array, value)), join(written.back());
+  for (const Operand& value : values) written.push_back(written_value(operation, array, value));
   Value* mask = how.mask ? how.mask->as(DType::boolean, operation) : nullptr;
-  if (mask) join(mask);
-  ElementIndex elements = element_index(operation, array, index, at, nullptr);
-  for (Value* value : elements.index) join(value);
-  std::vector<Value*> operands{array.value()};
-  const auto add = [&](Value* value) { operands.push_back(broadcast_to(operation, value, shape, at)); };
-  for (Value* value : written) add(value);
-  for (Value* value : elements.index) add(value);
-  if (mask) add(mask);
   Attributes attributes;
   if (how.order != MemoryOrder::relaxed)
     attributes.set("order", std::string(memory_orders[static_cast<size_t>(how.order)]));
   if (how.scope != MemoryScope::device)
     attributes.set("scope", std::string(memory_scopes[static_cast<size_t>(how.scope)]));
-  return emit(primitive, operands, attributes, at);
+  return emit(primitive, element_operands(operation, array, std::move(written), index, mask, at), attributes,
+              at);
 }
 
 }  // namespace
@@ -87,34 +75,27 @@ CHANGE(atomic_xor)
 CHANGE(atomic_xchg)
 #undef CHANGE
 
-namespace {
-
 // A tile's elements one by one: nothing but an addition is done for neighbours at once.
-void change_tile(const Primitive& primitive, Array array, const Shape& shape, const Shape& steps,
-                 std::initializer_list<Operand> index, const Operand& tile) {
+void View::change(const Primitive& primitive, std::initializer_list<Operand> index,
+                  const Operand& tile) const {
   const Location& at = tile.location;
   const char* operation = primitive.name.data();
-  if (index.size() != shape.size())
-    fail(at, ErrorKind::value, operation, ": ", index.size(), " indices for a view of shape ", shape,
-         "; give one an axis");
+  const std::vector<Value*> starts = address(operation, index, at);  // behind the array
   std::vector<Operand> elements;
-  for (const Operand& each : index) {
-    const size_t axis = elements.size();
-    Tile start = Tile(each.any()).astype(DType::i64, at) * static_cast<long>(steps[axis]);
-    Shape along(shape.size(), 1);
-    along[axis] = shape[axis];
+  for (size_t axis = 0; axis < shape_.size(); ++axis) {
+    Tile start = Tile(starts[axis + 1]).astype(DType::i64, at) * static_cast<long>(steps_[axis]);
+    Shape along(shape_.size(), 1);
+    along[axis] = shape_[axis];
     elements.emplace_back(
-        (start + arange(shape[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape, at), at);
+        (start + arange(shape_[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape_, at), at);
   }
-  Value* value = broadcast_to(operation, written_value(operation, array, tile), shape, at);
-  access(primitive, array, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed}, at);
+  Value* value = broadcast_to(operation, written_value(operation, array_, tile), shape_, at);
+  access(primitive, array_, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed}, at);
 }
-
-}  // namespace
 
 #define CHANGE(NAME)                                                          \
   void View::NAME(std::initializer_list<Operand> index, Operand tile) const { \
-    change_tile(rows::NAME##_, array_, shape_, steps_, index, tile);          \
+    change(rows::NAME##_, index, tile);                                       \
   }
 CHANGE(atomic_max)
 CHANGE(atomic_min)

@@ -7,19 +7,6 @@ namespace tile {
 namespace {
 
 int64_t bytes_of(DType dtype) { return info(dtype).bytes; }
-
-DType bits_of(DType dtype) {
-  switch (bytes_of(dtype)) {
-    case 1:
-      return DType::u8;
-    case 2:
-      return DType::u16;
-    case 4:
-      return DType::u32;
-    default:
-      return DType::u64;
-  }
-}
 // tf32 has 19 bits, in the place of a f32's highest.
 DType whole(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
@@ -53,7 +40,7 @@ Value* shifts(Builder& build, DType bits, int64_t rows) {
 
 std::vector<Value*> expand_pack(Builder& build, const Op& op) {
   Value* x = cast(build, "astype", op.operands[0], whole(op.type(0).dtype));
-  const DType bits = bits_of(x->type.dtype);
+  const DType bits = unsigned_of(x->type.dtype);
   const int64_t count = element_count(x->type.shape), bytes = bytes_of(bits);
   x = build.emit("reshape", {cast(build, "bitcast", x, bits)}, {{"shape", Shape{count, 1}}});
   if (bytes > 1)
@@ -61,7 +48,7 @@ std::vector<Value*> expand_pack(Builder& build, const Op& op) {
   return {build.emit("reshape", {cast(build, "astype", x, DType::u8)}, {{"shape", Shape{count * bytes}}})};
 }
 std::vector<Value*> expand_unpack(Builder& build, const Op& op) {
-  const DType dtype = op.dtype("dtype"), bits = bits_of(dtype);
+  const DType dtype = op.dtype("dtype"), bits = unsigned_of(dtype);
   const int64_t bytes = bytes_of(dtype), count = op.type(0).shape[0] / bytes;
   Value* x = op.operands[0];
   if (bytes > 1) {

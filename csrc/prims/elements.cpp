@@ -1,6 +1,7 @@
 // gather and scatter.
 #include "prims/elements.h"
 
+#include "dsl/tracer.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
 
@@ -23,20 +24,17 @@ const Shape& check_element_address(const Op& op, size_t first_index) {
   return shape;
 }
 
-ElementIndex element_index(const char* operation, Array array, const std::vector<Operand>& index,
-                           const Location& at, Value* joined) {
+std::vector<Value*> element_operands(const char* operation, Array array, std::vector<Value*> values,
+                                     const std::vector<Operand>& index, Value* mask, const Location& at) {
+  Tracer::current(at).check_visible(array.value(), "this Array view", at);
   if (static_cast<int>(index.size()) != array.rank())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
          "; give one an axis");
-  ElementIndex elements;
-  if (joined) elements.shape = joined->type.shape;
-  for (const Operand& each : index) {
-    elements.index.push_back(each.any());
-    elements.shape =
-        broadcast_shape(operation, Type::tile(DType::i32, elements.shape), elements.index.back()->type, at);
-  }
-  for (Value*& each : elements.index) each = broadcast_to(operation, each, elements.shape, at);
-  return elements;
+  for (const Operand& each : index) values.push_back(each.any());
+  if (mask) values.push_back(mask);
+  broadcast_together(operation, values, at);
+  values.insert(values.begin(), array.value());
+  return values;
 }
 
 Value* written_value(const char* operation, Array array, const Operand& value) {
@@ -69,26 +67,15 @@ const Register scatter_{
 
 Tile gather_elements(Array array, const std::vector<Operand>& index, Value* mask, double pad,
                      const Location& at) {
-  ElementIndex elements = element_index("gather", array, index, at, mask);
-  std::vector<Value*> operands{array.value()};
-  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
-  if (mask) operands.push_back(broadcast_to("gather", mask, elements.shape, at));
-  return Tile(emit(gather_, operands, {{"pad", padding_of("gather", array.dtype(), pad, at)}}, at));
+  std::vector<Value*> operands = element_operands("gather", array, {}, index, mask, at);
+  return Tile(
+      emit(gather_, std::move(operands), {{"pad", padding_of("gather", array.dtype(), pad, at)}}, at));
 }
 
 void scatter_elements(Array array, const std::vector<Operand>& index, const Operand& value, Value* mask) {
   const Location& at = value.location;
-  std::vector<Value*> operands{written_value("scatter", array, value)};
-  const ElementIndex elements = element_index("scatter", array, index, at, operands[0]);
-  operands.insert(operands.end(), elements.index.begin(), elements.index.end());
-  Shape shape = elements.shape;
-  if (mask) {
-    shape = broadcast_shape("scatter", Type::tile(DType::i32, shape), mask->type, at);
-    operands.push_back(mask);
-  }
-  for (Value*& operand : operands) operand = broadcast_to("scatter", operand, shape, at);
-  operands.insert(operands.begin(), array.value());
-  emit(scatter_, operands, {}, at);
+  Value* written = written_value("scatter", array, value);
+  emit(scatter_, element_operands("scatter", array, {written}, index, mask, at), {}, at);
 }
 
 }  // namespace

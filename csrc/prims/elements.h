@@ -8,13 +8,9 @@ namespace tile {
 // index tiles do not fit.
 const Shape& check_element_address(const Op& op, size_t first_index);
 
-// Index tiles brought to one shape, which is also `joined`'s.
-struct ElementIndex {
-  std::vector<Value*> index;
-  Shape shape;
-};
-ElementIndex element_index(const char* operation, Array array, const std::vector<Operand>& index,
-                           const Location& at, Value* joined);
+// The operands array, values, index tiles, [mask]; tiles are brought to one shape.
+std::vector<Value*> element_operands(const char* operation, Array array, std::vector<Value*> values,
+                                     const std::vector<Operand>& index, Value* mask, const Location& at);
 
 // What is written to an array, in its dtype.
 Value* written_value(const char* operation, Array array, const Operand& value);

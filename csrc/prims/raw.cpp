@@ -42,12 +42,10 @@ const Register store_offset_{{.name = "store_offset",
 
 Tile load(Array array, const Operand& offset, Value* mask, double pad, const Location& at) {
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
-  std::vector<Value*> operands{array.value(), offset.any()};
-  if (mask) {
-    const Shape shape = broadcast_shape("load_offset", operands[1]->type, mask->type, at);
-    operands[1] = broadcast_to("load_offset", operands[1], shape, at);
-    operands.push_back(broadcast_to("load_offset", mask, shape, at));
-  }
+  std::vector<Value*> operands{offset.any()};
+  if (mask) operands.push_back(mask);
+  broadcast_together("load_offset", operands, at);
+  operands.insert(operands.begin(), array.value());
   return Tile(emit(load_offset_, std::move(operands),
                    {{"pad", padding_of("load_offset", array.dtype(), pad, at)}}, at));
 }
@@ -56,13 +54,10 @@ void store(Array array, const Operand& offset, const Operand& value, Value* mask
   const Location& at = value.location;
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
   Value* tile = written_value("store_offset", array, value);
-  std::vector<Value*> operands{array.value(), tile, offset.any()};
+  std::vector<Value*> operands{tile, offset.any()};
   if (mask) operands.push_back(mask);
-  Shape shape;
-  for (size_t i = 1; i < operands.size(); ++i)
-    shape = broadcast_shape("store_offset", Type::tile(tile->type.dtype, shape), operands[i]->type, at);
-  for (size_t i = 1; i < operands.size(); ++i)
-    operands[i] = broadcast_to("store_offset", operands[i], shape, at);
+  broadcast_together("store_offset", operands, at);
+  operands.insert(operands.begin(), array.value());
   emit(store_offset_, std::move(operands), {}, at);
 }
 

@@ -208,17 +208,11 @@ Tile running(const char* name, const char* step, Value* x, int axis, bool revers
 Tile reduce(Operand x, Axes axes, const std::function<Tile(Tile, Tile)>& combine, bool keepdims) {
   return reduce_axes({x}, axes, of_one(combine), keepdims, x.location)[0];
 }
-Tile reduce(Operand x, Axes axes, double, const std::function<Tile(Tile, Tile)>& combine, bool keepdims) {
-  return reduce_axes({x}, axes, of_one(combine), keepdims, x.location)[0];
-}
 std::vector<Tile> reduce(const std::vector<Operand>& tiles, Axes axes, const CombineTiles& combine,
                          bool keepdims, Location location) {
   return reduce_axes(tiles, axes, combine, keepdims, location);
 }
 Tile scan(Operand x, int axis, const std::function<Tile(Tile, Tile)>& combine, bool reverse) {
-  return scan_axis("scan", {x}, axis, of_one(combine), reverse, x.location)[0];
-}
-Tile scan(Operand x, int axis, double, const std::function<Tile(Tile, Tile)>& combine, bool reverse) {
   return scan_axis("scan", {x}, axis, of_one(combine), reverse, x.location)[0];
 }
 std::vector<Tile> scan(const std::vector<Operand>& tiles, int axis, const CombineTiles& combine, bool reverse,

@@ -22,10 +22,4 @@ Tile scan(Operand x, int axis, const std::function<Tile(Tile, Tile)>& combine, b
 std::vector<Tile> scan(const std::vector<Operand>& tiles, int axis, const CombineTiles& combine,
                        bool reverse = false, Location location = Location::current());
 
-// With an identity, which leaves any value as it is; no target needs it.
-Tile reduce(Operand x, Axes axes, double identity, const std::function<Tile(Tile, Tile)>& combine,
-            bool keepdims = false);
-Tile scan(Operand x, int axis, double identity, const std::function<Tile(Tile, Tile)>& combine,
-          bool reverse = false);
-
 }  // namespace tile

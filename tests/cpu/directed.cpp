@@ -1,9 +1,10 @@
 // Rows that round in a direction, of random bits: every exponent, and what cancels. No code meets their
-// rounding.
+// rounding. And fma, which rounds once.
 #include <gtest/gtest.h>
 #include <xmmintrin.h>
 
 #include <bit>
+#include <limits>
 #include <random>
 #include <string>
 
@@ -27,10 +28,15 @@ void call(const ElementwiseRow& row, std::vector<T> (&in)[3], std::vector<T>& ou
   row.variants[0](chunk);
 }
 
-// The third operand is at times near the product of the others, so that sums cancel.
+// The third operand is at times near the product of the others, so that sums cancel; or the product lies in
+// the middle of two numbers, where a third operand far below it decides.
 template <class T>
 void fill(std::vector<T> (&in)[3], std::mt19937_64& random) {
   using Bits = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
+  constexpr int digits = std::numeric_limits<T>::digits;
+  const auto odd = [&](int bits) {
+    return static_cast<T>((random() >> (64 - bits)) | 1 | uint64_t{1} << (bits - 1));
+  };
   for (auto& x : in) x.assign(count, 0);
   for (size_t i = 0; i < count; ++i) {
     for (auto& x : in) x[i] = std::bit_cast<T>(static_cast<Bits>(random()));
@@ -41,15 +47,20 @@ void fill(std::vector<T> (&in)[3], std::mt19937_64& random) {
       in[2][i] = -in[0][i] * in[1][i];
       if (i % 4 == 3) in[2][i] = std::nextafter(in[2][i], T(0));
     }
+    if (i % 8 == 4) {
+      in[0][i] = odd(digits / 2), in[1][i] = odd(digits - digits / 2 + 1);
+      in[2][i] = std::ldexp(T(random() & 1 ? 1 : -1), -static_cast<int>(random() % 80));
+    }
   }
 }
 
 template <class T>
-void test(Isa isa, Lane lane, std::initializer_list<const char*> operations) {
+void test(Isa isa, Lane lane, std::initializer_list<const char*> operations,
+          std::initializer_list<const char*> modes = {"_rz", "_rm", "_rp"}) {
   std::mt19937_64 random(11);
   std::vector<T> in[3], out(count);
   for (const char* operation : operations)
-    for (const char* mode : {"_rz", "_rm", "_rp"}) {
+    for (const char* mode : modes) {
       const std::string name = std::string(operation) + mode;
       const ElementwiseRow* row = find_elementwise(name, lane, tables(isa));
       ASSERT_NE(row, nullptr) << name;
@@ -69,6 +80,11 @@ void test(Isa isa, Lane lane, std::initializer_list<const char*> operations) {
 TEST_P(Directed, RandomBits) {
   test<float>(GetParam(), Lane::f32, {"add", "sub", "mul", "div", "fma", "sqrt", "f16", "bf16", "tf32"});
   test<double>(GetParam(), Lane::f64, {"add", "sub", "mul", "div", "fma", "sqrt", "f32"});
+}
+
+TEST_P(Directed, FmaRoundsOnce) {
+  test<float>(GetParam(), Lane::f32, {"fma"}, {""});
+  test<double>(GetParam(), Lane::f64, {"fma"}, {""});
 }
 
 TEST_P(Directed, TheCallersRoundingAndFlagsStay) {

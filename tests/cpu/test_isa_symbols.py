@@ -1,14 +1,11 @@
 """No code of one instruction set leaks out of csrc/cpu/isa under a name that others share."""
 
-import os
 import pathlib
 import re
 import subprocess
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev")
+from built import BUILD
 
 
 def exported(archive: pathlib.Path, member: str = "") -> list[tuple[str, str]]:

@@ -14,13 +14,14 @@ import struct
 import subprocess
 
 import torch
+from built import BUILD
 from tile_ops import _C
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 EMULATOR, CSRC = ROOT / "tests" / "cuda" / "emulator", ROOT / "csrc"
 DEVICE = CSRC / "cuda" / "device"
 TEXT = [CSRC / "support" / "text.h", CSRC / "support" / "text.cpp"]  # of reports
-FOLDER = pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or ROOT / "build" / "dev") / "emulated"
+FOLDER = BUILD / "emulated"
 # The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
 FLAGS = ["-std=c++17", "-O1", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}",
          f"-I{ROOT}/tests", f"-I{CSRC}"]

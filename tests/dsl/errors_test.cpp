@@ -97,6 +97,24 @@ TEST(BadInput, ATileOfALoopThatHasEnded) {
             "branch that has ended (made at here); assign it before the loop");
 }
 
+TEST(BadInput, AViewOfALoopThatHasEnded) {
+  const std::string text =
+      "here: this Array view was made inside a loop or branch that has ended (made at here); make it before "
+      "the loop";
+  const auto of_row = [&](const std::function<void(Array)>& use) {
+    return trace_error([&](Array x, Array) {
+      std::optional<Array> row;
+      for (Tile k : range(4)) row.emplace(x[{k}]);
+      use(*row);
+    });
+  };
+  EXPECT_EQ(of_row([](Array row) { row.tiled_view({8}).load({0}); }), text);
+  EXPECT_EQ(of_row([](Array row) { row.tiled_view({8}).atomic_max({0}, 1.0); }), text);
+  EXPECT_EQ(of_row([](Array row) { gather(row, {arange(8)}); }), text);
+  EXPECT_EQ(of_row([](Array row) { scatter(row, {0}, 1.0); }), text);
+  EXPECT_EQ(of_row([](Array row) { atomic_add(row, {0}, 1.0); }), text);
+}
+
 TEST(BadInput, APlainVariableThatChangesInATracedLoop) {
   EXPECT_EQ(trace_error([](Array x, Array) {
               int n = 0;
@@ -154,7 +172,7 @@ TEST(BadInput, AssertsTakeConditions) {
             }),
             "no error");
   EXPECT_EQ(trace_error([](Array x, Array) {
-              reduce(ones_at(x), 1, 0, [](Tile a, Tile b) {
+              reduce(ones_at(x), 1, [](Tile a, Tile b) {
                 assert_(a < b, "sorted");
                 return a;
               });

@@ -137,6 +137,23 @@ TEST(BadTiles, Rows) {
             "here: scatter_rows: got a literal; pass a tile");
 }
 
+TEST(BadTiles, Elements) {
+  EXPECT_EQ(trace_error([](Array, Array y) { scatter(y, {arange(4)}, zeros({3}, f32)); }),
+            "here: scatter: f32[3] and i32[4] do not broadcast; extents must be equal or 1, counted from the "
+            "last axis");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              atomic_add(x, {arange(4), arange(3)}, 1.0);
+            }),
+            "here: atomic_add: f32[4] and i32[3] do not broadcast; extents must be equal or 1, counted from "
+            "the last axis");
+  EXPECT_EQ(trace_error([](Array x, Array) { atomic_add(x, {arange(4)}, 1.0); }),
+            "here: atomic_add: 1 index tiles for array<f32,2>; give one an axis");
+  EXPECT_EQ(trace_error([](Array x, Array) {
+              x.tiled_view({4, 8}).atomic_max({0}, 1.0);
+            }),
+            "here: atomic_max: 1 indices for a view of shape [4,8]; give one an axis");
+}
+
 TEST(BadTiles, RawOffsets) {
   EXPECT_EQ(trace_error([](Array, Array y) { load_offset(y, zeros({4}, f32)); }),
             "here: load_offset: the offset is f32[4]; it must be an integer tile");

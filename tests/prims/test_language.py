@@ -1,9 +1,10 @@
 """Loops that are left, and elements that blocks share, in kernels written in C++."""
 
-import own_operators  # noqa: F401  torch.ops.tt
 import pytest
 import torch
+from built import load_operators
 
+load_operators()
 SEARCH, COLLATZ, VIEWS, MASKED, COUNTS = range(5)
 
 

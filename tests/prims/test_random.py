@@ -3,12 +3,13 @@
 import math
 
 import numpy
-import own_operators  # noqa: F401  torch.ops.tt
 import philox
 import pytest
 import torch
+from built import load_operators
 from tile_ops import _C
 
+load_operators()
 BITS, UNIFORM, NORMAL = range(3)
 FLOATS = list(philox.DIGITS)
 SEED = -12345678901234

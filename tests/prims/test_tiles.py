@@ -3,10 +3,11 @@ a function of several tiles, ranges, bytes, sub-tiles, rows and raw offsets."""
 
 import itertools
 
-import own_operators  # noqa: F401  torch.ops.tt
 import pytest
 import torch
+from built import load_operators
 
+load_operators()
 REDUCED, RUNNING, PLACES, WELFORD, EXTREMES, RANGES, BYTES, SUBTILES, ROWS, OFFSETS = range(10)
 NONE = torch.zeros(1)
 NUMBERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,

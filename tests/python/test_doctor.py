@@ -1,7 +1,6 @@
 """tile_ops.doctor: what each line says where all is well, and what to do where it is not."""
 
 import os
-import pathlib
 import subprocess
 import sys
 import types
@@ -9,10 +8,10 @@ import types
 import pytest
 import tile_ops
 import torch
+from built import BUILD
 from tile_ops import _C, _doctor
 
-FAKE = (pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build/dev")
-        / "tests/libtile_fake_cuda.so")
+FAKE = BUILD / "tests/libtile_fake_cuda.so"
 H100 = {"name": "NVIDIA H100", "chip": 90, "multiprocessors": 132, "shared_bytes": 232448}
 
 

@@ -1,18 +1,17 @@
 """What a user sees while kernels are compiled: a line on a terminal after half a second, nothing elsewhere."""
 
 import os
-import pathlib
 import pty
 import re
 import subprocess
 import sys
 
 import pytest
+from built import BUILD
 
 pytestmark = pytest.mark.slow  # starts processes
 
-FAKE = (pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build/dev")
-        / "tests/libtile_fake_cuda.so")
+FAKE = BUILD / "tests/libtile_fake_cuda.so"
 SETUP = f"""
 import ctypes, sys, torch, tile_ops
 compiles = ctypes.CDLL({str(FAKE)!r}).fake_compiles

@@ -4,11 +4,12 @@ import ctypes
 import types
 import warnings
 
-import own_operators
 import pytest
 import torch
+from built import OPERATORS, load_operators
 
-_c = ctypes.CDLL(str(own_operators.LIBRARY))
+load_operators()
+_c = ctypes.CDLL(str(OPERATORS))
 
 
 @pytest.fixture

@@ -10,10 +10,9 @@ import sys
 import pytest
 import tile_ops
 import torch
+from built import BUILD, OPERATORS
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-TESTS = (pathlib.Path(os.environ.get("TILE_OPS_BUILD_DIR") or pathlib.Path(__file__).parents[2] / "build" / "dev")
-         / "tests")
 SOURCE = """#include "by.h"
 __constant__ float weights[4];
 __global__ void weigh(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x] * weights[threadIdx.x % 4]; }
@@ -128,9 +127,11 @@ def test_inspection(kernels):
 @pytest.fixture(scope="module")
 def reports():
     # It runs on a machine with a GPU too: a process of its own, whose torch sees no device.
-    script, library = pathlib.Path(__file__).with_name("raw_cuda_calls.py"), TESTS / "libtile_test_operators.so"
-    environment = os.environ | {"TILE_CUDA_DRIVER": str(TESTS / "libtile_fake_cuda.so"), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, str(script), str(library)], capture_output=True, text=True, env=environment)
+    script = pathlib.Path(__file__).with_name("raw_cuda_calls.py")
+    driver = BUILD / "tests" / "libtile_fake_cuda.so"
+    environment = os.environ | {"TILE_CUDA_DRIVER": str(driver), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run([sys.executable, str(script), str(OPERATORS)], capture_output=True, text=True,
+                          env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

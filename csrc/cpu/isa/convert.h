@@ -35,6 +35,17 @@ TILE_INLINE Vec<float> narrow(Pair<Vec<double>> x) {
   return r;
 }
 
+// x + y, and where that is inexact the neighbour whose last bit is 1: to float it rounds as the exact sum
+// would.
+TILE_INLINE Vec<double> add_to_odd(Vec<double> x, Vec<double> y) {
+  using V = Vec<double>;
+  using I = Vec<int64_t>;
+  const V sum = x + y, part = sum - x, lost = (x - (sum - part)) + (y - part);
+  const I bits = bit_cast<I>(sum), even = (bits & I(1)) - I(1),
+          away = ((bits ^ bit_cast<I>(lost)) >> 63) | I(1);
+  return select((lost < V(0)) | (lost > V(0)), bit_cast<V>(bits + (away & even)), sum);
+}
+
 // a*b + c, rounded once on every chip: what the primitive means. Inside vector functions and products fma()
 // does.
 template <class T>
@@ -43,7 +54,7 @@ TILE_INLINE Vec<T> fma_once(Vec<T> a, Vec<T> b, Vec<T> c) {
     return fma(a, b, c);
   } else if constexpr (std::is_same_v<T, float>) {  // the product of two floats is a double
     const auto x = widen(a), y = widen(b), z = widen(c);
-    return narrow(Pair<Vec<double>>{x.low * y.low + z.low, x.high * y.high + z.high});
+    return narrow(Pair<Vec<double>>{add_to_odd(x.low * y.low, z.low), add_to_odd(x.high * y.high, z.high)});
   } else {
     T x[Vec<T>::lanes], y[Vec<T>::lanes], z[Vec<T>::lanes];
     a.store(x), b.store(y), c.store(z);

@@ -14,7 +14,6 @@ struct AtomicUnit final : Unit {
   std::optional<WholeResult> result;
   AtomicChange change;
   DType dtype = DType::f32;
-  int64_t count = 0;
 
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
@@ -23,7 +22,7 @@ struct AtomicUnit final : Unit {
     for (size_t i = 0; i < values.size(); ++i) lanes[i] = values[i].lanes(frame);
     char* out = result ? result->lanes(frame) : nullptr;
     Scalar unused;
-    elements.each(frame, count, [&](int64_t i, char* address) {
+    elements.each(frame, [&](int64_t i, char* address) {
       char* before = out ? out + i * bytes : unused.bytes;
       const char* value = lanes[0] + i * bytes;
       if (!address) {
@@ -50,9 +49,8 @@ std::unique_ptr<Unit> lower_atomic(Lower& lower, const Op& op) {
   unit->kind = &atomic_kind(op);
   const auto values = static_cast<size_t>(unit->kind->values);
   for (size_t i = 1; i <= values; ++i) unit->values.push_back(WholeOperand::of(lower, op.operands[i]));
-  unit->elements.connect(lower, op, 1 + values);
+  unit->elements = Elements(lower, op, 1 + values);
   unit->dtype = op.type(0).dtype;
-  unit->count = element_count(op.operands.back()->type.shape);
   unit->change = AtomicChange(unit->dtype, unit->kind->combination);
   if (unit->kind->gives) unit->result = WholeResult::of(lower, op.results[0]);
   return unit;

@@ -7,23 +7,19 @@ namespace tile::cpu {
 namespace {
 
 struct ElementPlaces {
-  ElementPlaces(Lower& lower, const Op& op, size_t first)
-      : count(element_count((op.results.empty() ? op.operands[1] : op.results[0])->type.shape)) {
-    elements.connect(lower, op, first);
-  }
   Elements elements;
-  int64_t count;
-
+  ElementPlaces(Lower& lower, const Op& op) : elements(lower, op, first_place(op)) {}
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
-    elements.each(frame, count, [&](int64_t i, char* address) {
-      if (address) visit(i, address, 0, 1);
+    const int64_t bytes = info(frame.arrays[static_cast<size_t>(elements.array)].dtype).bytes;
+    elements.each(frame, [&](int64_t i, char* address) {
+      if (address) visit(i, address, bytes, 1);
     });
   }
 };
 
-const AddLowering gather_{{"gather", lower_read<ElementPlaces>}};
-const AddLowering scatter_{{"scatter", lower_write<ElementPlaces>}};
+const AddLowering gather_{{"gather", lower_places<ReadUnit<ElementPlaces>>}};
+const AddLowering scatter_{{"scatter", lower_places<WriteUnit<ElementPlaces>>}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "cpu/lane_integer.h"
 #include "cpu/operand.h"
 #include "cpu/tables.h"
 #include "ir/format.h"
@@ -25,19 +26,18 @@ struct Shown {
   std::string element(const char* lanes, int64_t i) const {
     const Lane lane = lane_of(value.dtype);
     const int bytes = lane_bytes(lane);
-    const char* at = lanes + i * bytes;
     if (part.kind == FormatPart::Kind::floating) {
+      const char* at = lanes + i * bytes;
       double x = 0;
       float narrow = 0;
       bytes == 8 ? std::memcpy(&x, at, 8) : std::memcpy(&narrow, at, 4);
       return formatted(part.conversion, bytes == 8 ? x : double{narrow});
     }
-    uint64_t bits = 0;
-    std::memcpy(&bits, at, static_cast<size_t>(bytes));
-    const int unused = 64 - 8 * bytes;
-    if (part.kind == FormatPart::Kind::unsigned_integer)
-      return formatted(part.conversion, static_cast<unsigned long long>(bits));
-    return formatted(part.conversion, static_cast<long long>(bits << unused) >> unused);
+    const int64_t number = lane_integer(lanes, lane, i);
+    if (part.kind == FormatPart::Kind::signed_integer)
+      return formatted(part.conversion, static_cast<long long>(number));
+    // The bits of a negative one as its own width has them.
+    return formatted(part.conversion, static_cast<unsigned long long>(number) & ~0ull >> (64 - 8 * bytes));
   }
   // "[[0, 1], [2, 3]]"
   std::string text(Frame& frame) const {

@@ -6,11 +6,12 @@ namespace tile::cpu {
 namespace {
 
 struct Offsets {
-  int array;
+  int array = -1;
   WholeOperand offset, mask;
   bool masked = false;
 
-  Offsets(Lower& lower, const Op& op, size_t first) : array(lower.array(op.operands[0])) {
+  Offsets(Lower& lower, const Op& op) : array(lower.array(op.operands[0])) {
+    const size_t first = first_place(op);
     offset = WholeOperand::of(lower, op.operands[first]);
     masked = op.operands.size() > first + 1;
     if (masked) mask = WholeOperand::of(lower, op.operands[first + 1]);
@@ -21,14 +22,14 @@ struct Offsets {
     const char* places = offset.lanes(frame);
     const char* taken = masked ? mask.lanes(frame) : nullptr;
     const Lane lane = lane_of(offset.dtype);
+    const int64_t bytes = info(to.dtype).bytes;
     for (int64_t i = 0, count = offset.count(); i < count; ++i)
-      if (!taken || taken[i] != 0)
-        visit(i, to.data + lane_integer(places, lane, i) * info(to.dtype).bytes, 0, 1);
+      if (!taken || taken[i] != 0) visit(i, to.data + lane_integer(places, lane, i) * bytes, bytes, 1);
   }
 };
 
-const AddLowering load_offset_{{"load_offset", lower_read<Offsets>}};
-const AddLowering store_offset_{{"store_offset", lower_write<Offsets>}};
+const AddLowering load_offset_{{"load_offset", lower_places<ReadUnit<Offsets>>}};
+const AddLowering store_offset_{{"store_offset", lower_places<WriteUnit<Offsets>>}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -8,22 +8,23 @@ namespace tile::cpu {
 namespace {
 
 struct Rows {
-  int array;
+  int array = -1;
   WholeOperand rows;
   std::vector<ScalarSlot> index;  // of the other axes
   Shape shape, steps;
-  size_t along;
+  size_t along = 0;
 
-  Rows(Lower& lower, const Op& op, size_t first)
+  Rows(Lower& lower, const Op& op)
       : array(lower.array(op.operands[0])),
-        rows(WholeOperand::of(lower, op.operands[first])),
-        shape(op.results.empty() ? op.type(1).shape : op.integers("shape")),
+        rows(WholeOperand::of(lower, op.operands[first_place(op)])),
+        shape(op.results.empty() ? op.type(1).shape : op.results[0]->type.shape),
         steps(op.integers("steps")),
         along(static_cast<size_t>(op.integer("axis"))) {
-    for (size_t i = first + 1; i < op.operands.size(); ++i) index.push_back(lower.index(op.operands[i]));
+    for (size_t i = first_place(op) + 1; i < op.operands.size(); ++i)
+      index.push_back(lower.index(op.operands[i]));
   }
 
-  // Runs along the last axis, as far as they are inside.
+  // Runs along the last axis.
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
     const ArrayRef& from = frame.arrays[static_cast<size_t>(array)];
@@ -63,8 +64,8 @@ struct Rows {
   }
 };
 
-const AddLowering gather_rows_{{"gather_rows", lower_read<Rows>}};
-const AddLowering scatter_rows_{{"scatter_rows", lower_write<Rows>}};
+const AddLowering gather_rows_{{"gather_rows", lower_places<ReadUnit<Rows>>}};
+const AddLowering scatter_rows_{{"scatter_rows", lower_places<WriteUnit<Rows>>}};
 
 }  // namespace
 }  // namespace tile::cpu

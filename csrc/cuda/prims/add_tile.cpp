@@ -1,9 +1,8 @@
 // add_tile: a tile added to memory, neighbours at once where layout, memory and chip allow.
 #include <numeric>
 
-#include "cuda/emitter.h"
+#include "cuda/access_text.h"
 #include "cuda/lowering.h"
-#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {

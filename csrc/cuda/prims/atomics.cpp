@@ -1,7 +1,7 @@
 // Atomic operations: barriers where others may see an order, and results for all threads that hold them.
 #include <bit>
 
-#include "cuda/elements.h"
+#include "cuda/access_text.h"
 #include "cuda/lowering.h"
 #include "ir/atomic.h"
 #include "ir/walk.h"

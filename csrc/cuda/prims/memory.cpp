@@ -1,23 +1,14 @@
 // load and store of tiles, in vectors where layout and memory allow.
-#include <algorithm>
-#include <numeric>
-
-#include "cuda/elements.h"
-#include "cuda/literal.h"
+#include "cuda/access_text.h"
 #include "cuda/lowering.h"
 #include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
 
-int width_of(const ArrayFacts& facts, const Type& type, const Shape& steps, const Layout& layout) {
-  if (facts.unit < 0) return 1;
-  return std::gcd(vector_width(facts, type.dtype, type.shape, steps), layout.vector_along(facts.unit));
-}
-
 void emit_load_scalar(Emitter& emitter, const Op& op) {
   emitter.need("memory.cuh");
-  emitter.result(op, str("load_scalar<", flags_text(emitter.facts(op.operands[0]), op.has("in_bounds")), ">(",
+  emitter.result(op, str("load_scalar<", flags_text(op, emitter.facts(op.operands[0])), ">(",
                          emitter.name(op.operands[0]), ", ", pad_text(op), ", ", line_number(op), ")"));
 }
 void emit_load(Emitter& emitter, const Op& op) {
@@ -37,55 +28,20 @@ void emit_store(Emitter& emitter, const Op& op) {
                                 array, ", ", emitter.name(op.operands[1]), ", ", line, ");"));
   const Layout& layout = emitter.plan().access(op);
   const std::string value = emitter.in_layout(op, op.operands[1], layout);
-  emitter.line(op, str("store<", width_of(facts, type, op.integers("steps"), layout), ", ",
-                       flags_text(facts, op.has("in_bounds")), ">(", array, ", ", start_text(emitter, op, 2),
-                       ", ", value, ", ", line, ");"));
+  emitter.line(
+      op, str("store<", access_width(facts, type, op.integers("steps"), layout), ", ", flags_text(op, facts),
+              ">(", array, ", ", start_text(emitter, op, 2), ", ", value, ", ", line, ");"));
 }
 
 }  // namespace
-
-std::string flags_text(const ArrayFacts& facts, bool in_bounds) {
-  std::string text;
-  auto add = [&](bool holds, const char* flag) {
-    if (holds) text += str(text.empty() ? "" : " | ", flag);
-  };
-  add(facts.constant, "constant_array");
-  add(in_bounds, "in_bounds");
-  add(facts.whole, "whole_vectors");
-  return text.empty() ? "plain" : text;
-}
-
-std::string pad_text(const Op& op) {
-  return literal(Constant::of(op.results[0]->type.dtype, *op.attributes.find("pad")));
-}
-
-std::string mask_text(Emitter& emitter, const Op& op, size_t operand, const Layout& layout) {
-  if (operand >= op.operands.size()) return "Always()";
-  return str("Masked<", emitter.layout(layout), ">{", emitter.in_layout(op, op.operands[operand], layout),
-             "}");
-}
 
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout) {
   emitter.need("memory.cuh");
   const ArrayFacts facts = emitter.facts(op.operands[0]);
   const Type& type = op.results[0]->type;
-  return str("load<", emitter.layout(layout), ", ", width_of(facts, type, op.integers("steps"), layout), ", ",
-             flags_text(facts, op.has("in_bounds")), ">(", emitter.name(op.operands[0]), ", ",
+  return str("load<", emitter.layout(layout), ", ", access_width(facts, type, op.integers("steps"), layout),
+             ", ", flags_text(op, facts), ">(", emitter.name(op.operands[0]), ", ",
              start_text(emitter, op, 1), ", ", pad_text(op), ", ", line_number(op), ")");
-}
-
-ElementsText elements_text(Emitter& emitter, const Op& op, size_t first, const Layout& layout) {
-  ElementsText text;
-  const auto rank = static_cast<size_t>(op.type(0).array_rank);
-  for (size_t i = first; i < first + rank; ++i)
-    text.index += ", " + emitter.in_layout(op, op.operands[i], layout);
-  text.mask = mask_text(emitter, op, first + rank, layout);
-  return text;
-}
-std::optional<Layout> relate_elements(const Op& op, const Value* from, const Value* to,
-                                      const Layout& layout) {
-  if (from == op.operands[0] || to == op.operands[0]) return std::nullopt;
-  return same_layout(op, from, to, layout);
 }
 
 namespace {
@@ -95,7 +51,7 @@ void emit_gather(Emitter& emitter, const Op& op) {
   const Layout& layout = emitter.layout_of(op.results[0]);
   const ElementsText text = elements_text(emitter, op, 1, layout);
   const Type& type = op.results[0]->type;
-  emitter.result(op, str("gather<", flags_text(emitter.facts(op.operands[0]), op.has("in_bounds")), ", ",
+  emitter.result(op, str("gather<", flags_text(op, emitter.facts(op.operands[0])), ", ",
                          emitter.layout(layout), ">(", emitter.name(op.operands[0]), ", ", pad_text(op), ", ",
                          line_number(op), ", ", text.mask, text.index, ")", type.is_scalar() ? ".x[0]" : ""));
 }

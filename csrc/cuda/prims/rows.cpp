@@ -1,10 +1,7 @@
 // gather_rows and scatter_rows, in vectors along the axis that lies in memory where that is not the rows';
 // load_offset and store_offset.
-#include <numeric>
-
-#include "cuda/elements.h"
+#include "cuda/access_text.h"
 #include "cuda/lowering.h"
-#include "cuda/pipeline.h"
 
 namespace tile::cuda {
 namespace {
@@ -20,25 +17,19 @@ std::vector<int64_t> other_axes(const Op& op) {
 }
 
 int width_of(const ArrayFacts& facts, const Op& op, const Layout& layout) {
-  if (facts.unit < 0 || facts.unit == op.integer("axis")) return 1;
-  const Type& type = tile_of(op)->type;
-  return std::gcd(vector_width(facts, type.dtype, type.shape, op.integers("steps")),
-                  layout.vector_along(facts.unit));
+  if (facts.unit == op.integer("axis")) return 1;
+  return access_width(facts, tile_of(op)->type, op.integers("steps"), layout);
 }
 
 // Where the tile begins: row 0, whatever the rows.
 std::string starts_of(Emitter& emitter, const Op& op) {
-  const Shape& steps = op.integers("steps");
-  const bool small = emitter.facts(op.operands[0]).small;
+  const ArrayFacts facts = emitter.facts(op.operands[0]);
   std::vector<std::string> starts;
   size_t next = rows_operand(op) + 1;
-  for (size_t axis = 0; axis < steps.size(); ++axis) {
-    if (static_cast<int64_t>(axis) == op.integer("axis")) {
-      starts.push_back("0");
-      continue;
-    }
-    starts.push_back(axis_start_text(emitter.name(op.operands[next++]), steps[axis], small));
-  }
+  for (const int64_t axis : other_axes(op))
+    starts.push_back(axis_start_text(emitter, facts, op.operands[next++],
+                                     op.integers("steps")[static_cast<size_t>(axis)]));
+  starts.insert(starts.begin() + op.integer("axis"), "0");
   return "{" + join(starts) + "}";
 }
 
@@ -64,8 +55,8 @@ void emit_rows(Emitter& emitter, const Op& op) {
                     at = emitter.in_layout(op, op.operands[rows_operand(op)], rows),
                     starts = starts_of(emitter, op), array = emitter.name(op.operands[0]),
                     plan = plan_of(emitter, op, layout, rows);
-  const std::string ways =
-      str(width_of(facts, op, layout), ", ", flags_text(facts), ", ", plan, ">(", array, ", ", starts, ", ");
+  const std::string ways = str(width_of(facts, op, layout), ", ", flags_text(op, facts), ", ", plan, ">(",
+                               array, ", ", starts, ", ");
   if (gathers(op))
     return emitter.result_in(op, layout,
                              str("gather_rows<", emitter.layout(layout), ", ", ways, pad_text(op), ", ",
@@ -82,19 +73,15 @@ void emit_offset(Emitter& emitter, const Op& op) {
   emitter.need("rows.cuh");
   const size_t first = rows_operand(op);
   const Layout& layout = emitter.layout_of(tile_of(op));
-  const std::string mask = mask_text(emitter, op, first + 1, layout);
-  const std::string offset = emitter.in_layout(op, op.operands[first], layout),
+  const std::string mask = mask_text(emitter, op, first + 1, layout),
+                    offset = emitter.in_layout(op, op.operands[first], layout),
                     array = emitter.name(op.operands[0]);
   if (!gathers(op))
     return emitter.line(op, str("store_offset(", array, ", ", emitter.in_layout(op, op.operands[1], layout),
                                 ", ", line_number(op), ", ", mask, ", ", offset, ");"));
-  const bool constant = emitter.facts(op.operands[0]).constant;
-  emitter.result(op, str("load_offset<", constant ? "constant_array" : "plain", ", ", emitter.layout(layout),
-                         ">(", array, ", ", pad_text(op), ", ", line_number(op), ", ", mask, ", ", offset,
-                         ")", op.results[0]->type.is_scalar() ? ".x[0]" : ""));
-}
-std::optional<Layout> relate_offset(const Op& op, const Value* from, const Value* to, const Layout& layout) {
-  return same_layout(op, from, to, layout);
+  emitter.result(op, str("load_offset<", flags_text(op, emitter.facts(op.operands[0])), ", ",
+                         emitter.layout(layout), ">(", array, ", ", pad_text(op), ", ", line_number(op), ", ",
+                         mask, ", ", offset, ")", op.results[0]->type.is_scalar() ? ".x[0]" : ""));
 }
 
 const AddLowering gather_rows_{
@@ -102,9 +89,9 @@ const AddLowering gather_rows_{
 const AddLowering scatter_rows_{
     {.name = "scatter_rows", .emit = emit_rows, .relate = relate_rows, .across = true, .accessed = tile_of}};
 const AddLowering load_offset_{
-    {.name = "load_offset", .emit = emit_offset, .relate = relate_offset, .across = true}};
+    {.name = "load_offset", .emit = emit_offset, .relate = relate_elements, .across = true}};
 const AddLowering store_offset_{
-    {.name = "store_offset", .emit = emit_offset, .relate = relate_offset, .across = true}};
+    {.name = "store_offset", .emit = emit_offset, .relate = relate_elements, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda
