@@ -68,7 +68,7 @@ void KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs argum
     if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
-  run_blocks(*kernel, grid, arguments);
+  run_blocks(state.name, *kernel, grid, arguments);
 }
 
 const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {

@@ -1,6 +1,7 @@
 // What holds for a launch on every target.
 #pragma once
 #include "runtime/executable.h"
+#include "runtime/launch_range.h"
 
 namespace tile {
 
@@ -19,8 +20,11 @@ std::string misplaced_text(const void* data, int64_t bytes, std::string_view dty
 const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments);
 
 // Runs what was checked; nothing where the grid is empty.
-inline void run_blocks(const Executable& executable, const Grid& grid, ArgumentRefs arguments) {
-  if (grid.x && grid.y && grid.z) executable.run({grid.x, grid.y, grid.z}, arguments);
+inline void run_blocks(const KernelName& kernel, const Executable& executable, const Grid& grid,
+                       ArgumentRefs arguments) {
+  if (!grid.x || !grid.y || !grid.z) return;
+  const LaunchRange range(kernel.name);
+  executable.run({grid.x, grid.y, grid.z}, arguments);
 }
 
 }  // namespace tile

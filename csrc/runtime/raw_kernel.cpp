@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "runtime/current_stream.h"
+#include "runtime/launch_range.h"
 
 namespace tile {
 namespace {
@@ -93,6 +94,7 @@ void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> a
   const auto& [grid, block, shared_bytes] = launch;
   if (!grid[0] || !grid[1] || !grid[2]) return;
 
+  const LaunchRange range(name());
   const Driver& driver = source_->driver();
   const Driver::Scope scope(driver, device);
   const CudaFunction& function = loaded.functions[index_];

@@ -59,7 +59,7 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
   const Target& target = check_launch(name, grid, refs);
   if (LaunchObserver* observer = LaunchObserver::of_thread())
     if (observer->saw(name, grid, refs, [&] { return compiled(refs); })) return;
-  run_blocks(table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
+  run_blocks(name, table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);
 }
 
 cuda::Program TextKernel::gpu_program(const std::vector<Argument>& arguments,

@@ -1,6 +1,7 @@
 """opcheck, meta, torch.compile, export, compiled autograd, autocast: what the one shape rule and the node must give."""
 
 import pytest
+import tile_ops
 import torch
 from torch.autograd import grad
 from torch.library import opcheck
@@ -216,8 +217,18 @@ def test_autocast(ops, device):
     assert x.grad.dtype == torch.float32
 
 
-def test_profiler_and_flops(ops):
-    x = torch.randn(3, 4)
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        ops.every(x, 6)
-    assert "tt::every" in [event.key for event in profile.key_averages()]
+def test_profiler(ops, device):
+    x = torch.randn(3, 4, requires_grad=True)
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    if device.type == "cuda":
+        activities.append(torch.profiler.ProfilerActivity.CUDA)
+    torch.ops.tile.softmax(x, -1).sum().backward()
+    with torch.profiler.profile(activities=activities) as profile:
+        torch.ops.tile.softmax(x, -1).sum().backward()
+        tile_ops.synchronize()
+    events = {event.key for event in profile.key_averages()}
+    assert {"tile::softmax", "tile::softmax_backward"} <= events
+    kernels = {event.name: event.cpu_parent.name for event in profile.events() if event.name.startswith("tile kernel ")}
+    assert kernels == {"tile kernel softmax": "tile::softmax", "tile kernel softmax_backward": "tile::softmax_backward"}
+    if device.type == "cuda":
+        assert any(event.startswith("softmax_backward") for event in events)  # what ran on the GPU

@@ -1,8 +1,12 @@
-// Gives the CPU target torch's thread pool, so that kernels and torch's own operators share one.
+// What the runtime is given by torch: its thread pool, so that kernels and torch's own operators share one,
+// and its profiler, in which a kernel's name stands around its launch.
+#include <ATen/record_function.h>
+
 #include <exception>
 #include <mutex>
 
 #include "cpu/parallel.h"
+#include "runtime/launch_range.h"
 
 // Exported by libtorch_cpu, unlike at::parallel_for not a template that needs -fopenmp. Its error code says
 // that the body threw, not what.
@@ -42,7 +46,19 @@ void run(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
 
 int threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
 
-[[maybe_unused]] const bool given = (cpu::set_parallel_runtime({run, threads}), true);
+void* begin_range(const std::string& kernel) {
+  auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
+  if (!callbacks) [[likely]]
+    return nullptr;
+  auto* const range = new at::RecordFunction(std::move(*callbacks));
+  range->before("tile kernel " + kernel);
+  return range;
+}
+
+void end_range(void* range) { delete static_cast<at::RecordFunction*>(range); }
+
+[[maybe_unused]] const bool given =
+    (cpu::set_parallel_runtime({run, threads}), LaunchRange::set_profiler({begin_range, end_range}), true);
 
 }  // namespace
 }  // namespace tile
