@@ -31,7 +31,7 @@ void running_sum_kernel(Array x, Array out, Array ticket, Array state, Array own
              });
   scatter(all, {mine}, before + sum);
   atomic_store(state, {mine}, 2);
-  Tile sums = scan(tile, 0, 0, [](Tile a, Tile b) { return a + b; }, reverse);
+  Tile sums = scan(tile, 0, [](Tile a, Tile b) { return a + b; }, reverse);
   out.tiled_view({part}).store({at}, sums + before);
 }
 Kernel running_sum("running_sum", running_sum_kernel);
