@@ -15,8 +15,8 @@ DEFINITION = re.compile(
 DECLARATION = re.compile(
     r"(inline )?(std::vector<Tile>|Tile&?|Array|View|Range|void|FloatMode) [\w\[\]+\-*/%&|^<>=!~]+\("
 )
-SOURCES = [CSRC / "dsl/tile.cpp", CSRC / "ir/core.cpp", CSRC / "dsl/range.cpp", *sorted((CSRC / "prims").glob("*.cpp")),
-           *sorted((CSRC / "prims").glob("*.h"))]
+SOURCES = [*(CSRC / name for name in ("dsl/tile.cpp", "ir/core.cpp", "ir/format.cpp", "ir/atomic.cpp")),
+           *sorted((CSRC / "prims").glob("*.cpp")), *sorted((CSRC / "prims").glob("*.h"))]
 KINDS = {"value": "ValueError", "type": "TypeError", "unsupported": "NotImplementedError", "runtime": "RuntimeError"}
 
 
@@ -90,8 +90,8 @@ def errors(path, names):
     while left:
         key = left.pop(0)
         if key not in FUNCTIONS:
-            others = [k for k in FUNCTIONS
-                      if k[1] == key[1] and (k[0].suffix == ".h" or k[0].stem in ("elements", "tile"))]
+            shared = ("elements", "tile", "format", "atomic")
+            others = [k for k in FUNCTIONS if k[1] == key[1] and (k[0].suffix == ".h" or k[0].stem in shared)]
             key = others[0] if others else key
         if key in seen or key not in FUNCTIONS:
             continue
@@ -103,7 +103,14 @@ def errors(path, names):
     return list(dict.fromkeys(found))
 
 
-def failures(body):
+def failures_of(operation):
+    """[(kind, text)] of the errors of the language's loops and branches that begin with its name."""
+    files = [CSRC / "dsl" / name for name in ("range.cpp", "tracer.cpp", "tracer_loops.cpp")]
+    found = [each for path in files for each in failures(path.read_text(), whole=True)]
+    return [(kind, text.removeprefix(operation + ": ")) for kind, text in found if text.startswith(operation + ": ")]
+
+
+def failures(body, whole=False):
     for match in re.finditer(r"\bfail\(", body):
         parts = split(body[match.end():balanced(body, match.end() - 1)])
         at = next((i for i, part in enumerate(parts) if "ErrorKind::" in part), None)
@@ -111,7 +118,7 @@ def failures(body):
             continue
         kinds = " or ".join(KINDS[kind] for kind in dict.fromkeys(re.findall(r"ErrorKind::(\w+)", parts[at])))
         text = "".join(shown(part) for part in parts[at + 1:])
-        if parts[0] != "op":  # "load: …", with the name of the operation in front, here as `operation`
+        if parts[0] != "op" and not whole:  # "load: …", with the name of the operation in front, here as `operation`
             text = re.sub(r"^[\w …]*?: ", "", text, count=1)
         yield kinds, text.strip()
 

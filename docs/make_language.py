@@ -118,7 +118,7 @@ def comments(name, said):
 
 
 def accepted(dtypes):
-    return next((words for words, each in SETS.items() if each == dtypes), ", ".join(dtypes))
+    return next((name for name, each in SETS.items() if each == dtypes), ", ".join(dtypes))
 
 
 def ir_form(name, row, said, attributes):
@@ -155,6 +155,20 @@ def rules_of_row(name, row):
     yield "One element", f"`{expression}`"
 
 
+def kernel_of_row(name, count):
+    """As snippets_test.cpp makes it of each row."""
+    arrays = [f"Array {x}, " for x in "xyz"[:count]]
+    loads = [f"{x}.tiled_view({{64}}).load({{i}})" for x in "xyz"[:count]]
+    names = list("abc"[:count])
+    tiles = ", ".join(f"{a} = {load}" for a, load in zip(names, loads))
+    return (f"```c++\nvoid {name}_kernel({''.join(arrays)}Array out) {{\n  Tile i = bid(0);\n  Tile {tiles};\n"
+            f"  out.tiled_view({{64}}).store({{i}}, {name}({', '.join(names)}));\n}}\n```\n\n")
+
+
+def words(text):
+    return set(re.findall(r"\w+", text.lower()))
+
+
 def paragraph(title, text):
     return f"**{title}.** {text}\n\n" if text else ""
 
@@ -170,8 +184,8 @@ def errors_of(name, row, said):
     else:
         path, infer = REGISTERED[name]
         found = cpp_sources.errors(path, [infer, *(function for _, function in names_in_cpp(name, said))])
-        if name in ("for", "while", "if", "loop", "break", "continue", "yield"):
-            found = cpp_sources.errors(path, [infer])
+        for _, function in names_in_cpp(name, said) if name in CONTROL else ():
+            found += cpp_sources.failures_of(function)
     if len(row["dtypes"]) < len(DTYPES):
         found.append(("TypeError", "does not take …; cast with astype() first"))
     return list(dict.fromkeys(found))
@@ -189,7 +203,7 @@ def related(name):
     names = [n for n in TABLE if n != name and re.sub(r"_(nan|rz|rm|rp)$", "", n) == stem]
     names += [n for n in re.findall(r"`(\w+)`", TABLE[name]["doc"]) if n in TABLE and n != name]
     near = [n for n in TABLE if n != name and family_of(n) == family_of(name)]
-    names += near if len(near) < 14 else []
+    names += near if len(near) < 20 else []
     return ", ".join(f"[{n}]({n}.md)" for n in dict.fromkeys(names))
 
 
@@ -206,13 +220,15 @@ def page(name):
         count = row["operands"]
         text += paragraph("Operators", ", ".join(f"`{o}x`" if count == 1 else f"`x {o} y`" for o in forms))
     text += f"In Tile IR:\n\n```text\n{ir_form(name, row, said, attributes)}\n```\n\n"
-    notes += dict.fromkeys(comments(name, said))
+    own = words(" ".join([summary, *notes]))
+    notes += [each for each in dict.fromkeys(comments(name, said)) if len(words(each) - own) > len(words(each)) / 4]
     if name in ROWS:
         for title, line in rules_of_row(name, row):
             text += paragraph(title, line)
     else:
         text += paragraph("Operands", said.get("operands", "")) + paragraph("Result", said.get("result", "none."))
-    text += paragraph("Dtypes", said.get("dtypes", accepted(row["dtypes"]) + "."))
+    if name not in CONTROL:
+        text += paragraph("Dtypes", said.get("dtypes", accepted(row["dtypes"]) + "."))
     if attributes:
         text += "| attribute | meaning |\n|---|---|\n"
         text += "".join(f"| `{key}` | {meaning} |\n" for key, meaning in attributes.items()) + "\n"
@@ -222,22 +238,24 @@ def page(name):
     found = errors_of(name, row, said)
     if found:
         text += "Errors, behind the place in the source and the name of the operation; … is what was given:\n\n"
-        text += "".join(f"- {kind}: `{words}`\n" for kind, words in found) + "\n"
+        text += "".join(f"- {kind}: `{error}`\n" for kind, error in found) + "\n"
     if name in SNIPPETS:
         text += "".join(f"```cpp\n{each}```\n\n" for each in SNIPPETS[name])
     elif name in ROWS:
-        call = f"{name}({', '.join('xyz'[: row['operands']])})"
-        text += f"```c++\nTile r = {call};\n```\n\n"
+        text += kernel_of_row(name, row["operands"])
     page_by_hand = READ_ON.get(family, "types")
     text += f"Related: {related(name)}.\n\n" if related(name) else ""
-    words = page_by_hand.split("/")[-1].replace("_", " ")
-    return text + f"More: [{words}](../{page_by_hand}.md), [all primitives](README.md).\n"
+    title = page_by_hand.split("/")[-1].replace("_", " ")
+    return text + f"More: [{title}](../{page_by_hand}.md), [all primitives](README.md).\n"
 
 
 def index():
-    text = "# The primitives\n\nOf each a page, made by docs/make_language.py: from the registry what it does, dtypes, operands, "
-    text += "attributes and traits; from\nthe sources signatures and errors. Parameters `Location` of the C++ functions, which "
-    text += "nobody passes, are left out.\n\n"
+    text = """# The primitives
+
+Of each a page, made by docs/make_language.py: from the registry what it does, dtypes, operands, attributes and traits; from
+the sources signatures and errors. Parameters `Location` of the C++ functions, which nobody passes, are left out.
+
+"""
     for title in FAMILIES:
         names = [name for name in TABLE if family_of(name) == title]
         text += f"## {title}\n\n| primitive | what it does |\n|---|---|\n"

@@ -44,7 +44,11 @@ namespace rows {
                    "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"                \
                    "{scope}: block, device (the default) or system.\n"                                       \
                    "Outside of the array and where the mask is false nothing happens, and what is given is " \
-                   "0, of atomic_cas what was expected.\n" RESULT_##GIVES "C++: " #NAME "."}};
+                   "0, of atomic_cas what was expected.\n" RESULT_##GIVES                                    \
+       "GPU: what the chip has no instruction for, 1- and 2-byte elements and max and min of floats, is "    \
+       "done by exchanging a word until no one came between; sums of f16, and of bf16 from sm_90 on, only "  \
+       "where what stood there is wanted.\n"                                                                 \
+       "C++: " #NAME "."}};
 #include "ir/atomics.def"
 }  // namespace rows
 

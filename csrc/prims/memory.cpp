@@ -84,6 +84,8 @@ const Register add_tile_{
             "{steps}: elements between the beginnings of neighbouring tiles.\n"
             "The order of additions of different blocks is free, so that sums of floats may differ "
             "in their last bits from run to run.\n"
+            "GPU: i32, i64, u32, u64, f32, f64 and f16, and bf16 from sm_90 on, are added by the chip; other "
+            "dtypes by exchanging a word until no one came between.\n"
             "C++: View::atomic_add."}};
 }  // namespace
 

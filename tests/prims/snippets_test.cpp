@@ -1,4 +1,4 @@
-// The kernels of docs/language give what they say; every row of prims/elementwise traces as its page has it.
+// The kernels of docs/language give what they say; every row of prims/elementwise has a kernel that runs.
 #include "prims/snippets.h"
 
 #include <gtest/gtest.h>
@@ -6,9 +6,8 @@
 #include <cmath>
 #include <functional>
 #include <numeric>
+#include <utility>
 
-#include "dsl/tracer.h"
-#include "ir/verify.h"
 #include "runtime/kernel.h"
 
 namespace tile {
@@ -98,26 +97,56 @@ TEST(Snippets, Debugging) {
   EXPECT_EQ(testing::internal::GetCapturedStdout(), "block 0: the sum is 8128.0\n");
 }
 
-// name(x), name(x, y) and name(x, y, z) of tiles of every dtype of the row.
-void trace(const char* name, const std::function<Tile(Tile, Tile, Tile)>& body) {
+// Each row's kernel, as its page has it; of every dtype.
+namespace rows_of_pages {
+#define UNARY(N, ...)                      \
+  void N##_kernel(Array x, Array out) {    \
+    Tile i = bid(0);                       \
+    Tile a = x.tiled_view({64}).load({i}); \
+    out.tiled_view({64}).store({i}, N(a)); \
+  }
+#define UNARY_PREDICATE(N, ...) UNARY(N)
+#define BINARY(N, ...)                                                       \
+  void N##_kernel(Array x, Array y, Array out) {                             \
+    Tile i = bid(0);                                                         \
+    Tile a = x.tiled_view({64}).load({i}), b = y.tiled_view({64}).load({i}); \
+    out.tiled_view({64}).store({i}, N(a, b));                                \
+  }
+#define PREDICATE(N, ...) BINARY(N)
+#define TERNARY(N, ...)                                                      \
+  void N##_kernel(Array x, Array y, Array z, Array out) {                    \
+    Tile i = bid(0);                                                         \
+    Tile a = x.tiled_view({64}).load({i}), b = y.tiled_view({64}).load({i}), \
+         c = z.tiled_view({64}).load({i});                                   \
+    out.tiled_view({64}).store({i}, N(a, b, c));                             \
+  }
+#include "prims/elementwise/all.def"
+}  // namespace rows_of_pages
+
+template <class... A>
+void run(const char* name, DTypeSet dtypes, bool predicate, void (*function)(A...)) {
+  Kernel kernel(name, function);
   for (int i = 0; i < dtype_count; ++i) {
     const auto dtype = static_cast<DType>(i);
-    if (!primitive(name).dtypes.has(dtype)) continue;
-    Tracer tracer(name);
-    Function& function = tracer.function();
-    Array x(function.add_argument(function.body(), Type::array(dtype, 1), {}));
-    const Tile tile = x.tiled_view({4}).load({0});
-    EXPECT_EQ(body(tile, tile, tile).value()->definition->name(), name);
-    verify(tracer.finish(), "tracing");
+    if (!dtypes.has(dtype)) continue;
+    std::vector<uint64_t> ones(100, 1), out(100, 7), untouched = out;
+    const auto given = [&](auto) { return array(ones, dtype, {100}); };
+    [&]<size_t... n>(std::index_sequence<n...>) {
+      kernel.launch({2}, given(n)..., array(out, predicate ? DType::boolean : dtype, {100}));
+    }
+    (std::make_index_sequence<sizeof...(A) - 1>());
+    EXPECT_NE(out, untouched) << name << " of " << dtype;
   }
 }
 TEST(Snippets, EveryElementwiseRow) {
-#define UNARY(N, ...) trace(#N, [](Tile x, Tile, Tile) { return N(x); });
-#define UNARY_PREDICATE(N, ...) UNARY(N)
-#define BINARY(N, ...) trace(#N, [](Tile x, Tile y, Tile) { return N(x, y); });
-#define PREDICATE(N, ...) BINARY(N)
-#define TERNARY(N, ...) trace(#N, [](Tile x, Tile y, Tile z) { return N(x, y, z); });
+#define RUN(N, D, PREDICATE) run(#N, dtypes::D, PREDICATE, rows_of_pages::N##_kernel);
+#define UNARY(N, D, ...) RUN(N, D, false)
+#define UNARY_PREDICATE(N, D, ...) RUN(N, D, true)
+#define BINARY(N, D, ...) RUN(N, D, false)
+#define PREDICATE(N, D, ...) RUN(N, D, true)
+#define TERNARY(N, D, ...) RUN(N, D, false)
 #include "prims/elementwise/all.def"
+#undef RUN
 }
 
 }  // namespace
