@@ -1,5 +1,6 @@
 """The project's pages and entry points: README's code and commands work, no file names a machine's paths."""
 
+import functools
 import os
 import pathlib
 import re
@@ -38,16 +39,21 @@ def test_python_blocks_run(page, tmp_path):
         assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 
+def plain(code: str) -> str:
+    return re.sub(r"\s+", " ", code).strip()
+
+
+@functools.cache
+def sources() -> list[str]:
+    places = [path for folder in ("examples", "tile_ops", "tests", "csrc") for path in (ROOT / folder).rglob("*.*")]
+    return [plain(path.read_text()) for path in places if path.suffix in (".cpp", ".h", ".def")]
+
+
 @each_page
 def test_cpp_blocks_are_in_the_sources(page):
     # Examples and operators are compiled and run by other tests; a page shows their lines.
-    def plain(code):
-        return re.sub(r"\s+", " ", code).strip()
-
-    places = [path for folder in ("examples", "tile_ops", "tests", "csrc") for path in (ROOT / folder).rglob("*.*")]
-    sources = [plain(path.read_text()) for path in places if path.suffix in (".cpp", ".h", ".def")]
     for text in blocks(page, "cpp"):
-        assert any(plain(text) in source for source in sources), f"no source holds this block:\n{text}"
+        assert any(plain(text) in source for source in sources()), f"no source holds this block:\n{text}"
 
 
 @each_page

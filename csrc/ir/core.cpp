@@ -76,37 +76,78 @@ std::vector<Type> infer_if(const Op& op) {
 
 std::vector<Type> infer_nothing(const Op&) { return {}; }
 
-const Register constant_{
-    {.name = "constant", .operands = 0, .infer = infer_constant, .doc = "A scalar known at compile time."}};
+const Register constant_{{.name = "constant",
+                          .operands = 0,
+                          .infer = infer_constant,
+                          .doc = "A scalar known at compile time.\n"
+                                 "operands: none.\n"
+                                 "{dtype}: of the result.\n"
+                                 "{value}: the number, rounded to the dtype.\n"
+                                 "result: a scalar.\n"
+                                 "The language makes one of each literal that meets a tile, "
+                                 "in that tile's dtype.\n"
+                                 "C++: full, zeros, ones."}};
 const Register broadcast_{{.name = "broadcast",
                            .operands = 1,
                            .infer = infer_broadcast,
-                           .doc = "Repeats a scalar, or the axes of extent 1, to fill a shape."}};
+                           .doc = "Repeats a scalar, or the axes of extent 1, to fill a shape.\n"
+                                  "operands: x, a tile of as many axes as the shape, or a scalar.\n"
+                                  "{shape}: of the result.\n"
+                                  "result: x's dtype, `shape`.\n"
+                                  "The language puts axes of extent 1 in front, as NumPy does; "
+                                  "binary operations broadcast by themselves.\n"
+                                  "C++: Tile::broadcast_to, full."}};
 const Register for_{{.name = "for",
                      .regions = 1,
                      .infer = infer_for,
-                     .doc = "Counted loop over low <= index < high with carried values; step is positive."}};
+                     .doc = "Counted loop over low <= index < high with carried values; step is "
+                            "positive.\n"
+                            "operands: low, high, step: integer scalars of one dtype; initial values "
+                            "of what is carried.\n"
+                            "result: the carried values after the last turn; the initial ones where "
+                            "there is no turn.\n"
+                            "Its region takes the index and the carried values and ends in `yield`, "
+                            "`continue` or `break` of their next ones. A step below 1 is not checked "
+                            "at run time.\n"
+                            "C++: range."}};
 const Register loop_{{.name = "loop",
                       .regions = 1,
                       .infer = infer_loop,
-                      .doc = "Endless loop with carried values; break gives its results."}};
+                      .doc = "Endless loop with carried values; break gives its results.\n"
+                             "operands: initial values of what is carried.\n"
+                             "result: what `break` gives.\n"
+                             "Its region takes the carried values and ends in `continue` or "
+                             "`break`.\n"
+                             "C++: while_loop."}};
 const Register if_{{.name = "if",
                     .operands = 1,
                     .regions = 2,
                     .infer = infer_if,
-                    .doc = "Runs one of two regions; each yields the results."}};
+                    .doc = "Runs one of two regions; each yields the results.\n"
+                           "operands: condition, a bool scalar.\n"
+                           "result: what the region that ran yields; the types of both must be "
+                           "equal. A region that ends in `break` or `continue` yields nothing.\n"
+                           "C++: when."}};
 const Register yield_{{.name = "yield",
                        .traits = {.terminator = true},
                        .infer = infer_nothing,
-                       .doc = "Ends a region with its values."}};
+                       .doc = "Ends a region with its values.\n"
+                              "operands: the values, of the types that the op around it expects.\n"
+                              "The language writes it where a body ends.\n"
+                              "C++: range, when."}};
 const Register break_{{.name = "break",
                        .traits = {.terminator = true},
                        .infer = infer_nothing,
-                       .doc = "Leaves the innermost loop with its results."}};
+                       .doc = "Leaves the innermost loop with its results.\n"
+                              "operands: the loop's results.\n"
+                              "C++: break_loop."}};
 const Register continue_{{.name = "continue",
                           .traits = {.terminator = true},
                           .infer = infer_nothing,
-                          .doc = "Begins the next turn of the innermost loop with new carried values."}};
+                          .doc = "Begins the next turn of the innermost loop with new carried "
+                                 "values.\n"
+                                 "operands: the carried values.\n"
+                                 "C++: continue_loop."}};
 
 }  // namespace
 }  // namespace tile

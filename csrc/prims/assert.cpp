@@ -16,7 +16,13 @@ const Register assert_op{{.name = "assert",
                           .traits = {.effect = true},
                           .dtypes = dtypes::boolean,
                           .infer = infer_assert,
-                          .doc = "Ends the block with an error where an element is false."}};
+                          .doc = "Ends the block with an error where an element is false.\n"
+                                 "operands: condition, bool of any shape.\n"
+                                 "{message}: what the error says, known while tracing.\n"
+                                 "What the block would have stored afterwards is not stored; other "
+                                 "blocks go on. On the CPU the launch raises the error; on a GPU the "
+                                 "next launch of ours there, or tile_ops.synchronize(), does.\n"
+                                 "C++: assert_."}};
 
 }  // namespace
 

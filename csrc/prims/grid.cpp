@@ -25,15 +25,40 @@ std::vector<Type> infer_stride(const Op& op) {
   return {Type::tile(DType::i64)};
 }
 
-const Register bid_{
-    {.name = "bid", .operands = 0, .infer = infer_grid, .doc = "Index of this block along a grid axis."}};
-const Register num_blocks_{
-    {.name = "num_blocks", .operands = 0, .infer = infer_grid, .doc = "Number of blocks along a grid axis."}};
-const Register dim_{{.name = "dim", .operands = 1, .infer = infer_dim, .doc = "Extent of an array axis."}};
+const Register bid_{{.name = "bid",
+                     .operands = 0,
+                     .infer = infer_grid,
+                     .doc = "Index of this block along a grid axis.\n"
+                            "operands: none.\n"
+                            "{axis}: 0, 1 or 2.\n"
+                            "result: an i32 scalar, from 0 to num_blocks - 1.\n"
+                            "C++: bid."}};
+const Register num_blocks_{{.name = "num_blocks",
+                            .operands = 0,
+                            .infer = infer_grid,
+                            .doc = "Number of blocks along a grid axis.\n"
+                                   "operands: none.\n"
+                                   "{axis}: 0, 1 or 2.\n"
+                                   "result: an i32 scalar, at least 1.\n"
+                                   "C++: num_blocks."}};
+const Register dim_{{.name = "dim",
+                     .operands = 1,
+                     .infer = infer_dim,
+                     .doc = "Extent of an array axis.\n"
+                            "operands: array.\n"
+                            "{axis}: of the array; the language counts negative ones "
+                            "from the end.\n"
+                            "result: an i32 scalar. Of a slice it is the part's extent.\n"
+                            "C++: Array::dim."}};
 const Register stride_{{.name = "stride",
                         .operands = 1,
                         .infer = infer_stride,
-                        .doc = "Elements between neighbours along an array axis."}};
+                        .doc = "Elements between neighbours along an array axis.\n"
+                               "operands: array.\n"
+                               "{axis}: of the array; the language counts negative ones from the "
+                               "end.\n"
+                               "result: an i64 scalar; it may be 0 or negative.\n"
+                               "C++: Array::stride."}};
 
 }  // namespace
 

@@ -46,14 +46,33 @@ std::vector<Type> infer_scatter_rows(const Op& op) {
 const Register gather_rows_{{.name = "gather_rows",
                              .traits = {.reads = true},
                              .infer = infer_gather_rows,
-                             .doc =
-                                 "Rows of an array at an index tile along one axis, a tile's lengths along "
-                                 "the others; elements outside are `pad`."}};
+                             .doc = "Rows of an array at an index tile along one axis, a tile's "
+                                    "lengths along the others; elements outside are `pad`.\n"
+                                    "operands: array, rows: an integer tile of one axis, an integer "
+                                    "scalar for each other axis, which counts steps.\n"
+                                    "{axis}: the one along which rows are indexed.\n"
+                                    "{shape}: extents of the tile; along `axis` the number of rows.\n"
+                                    "{steps}: what the scalars count, an entry an axis; 1 along "
+                                    "`axis`.\n"
+                                    "{pad}: what stands outside; of integers and bool 0.\n"
+                                    "result: a tile of the array's dtype and `shape`.\n"
+                                    "GPU: elements along the last axis are read as vectors where the "
+                                    "steps say that they begin at their multiples.\n"
+                                    "C++: gather_rows."}};
 const Register scatter_rows_{{.name = "scatter_rows",
                               .traits = {.writes = true},
                               .infer = infer_scatter_rows,
-                              .doc = "Writes rows of an array at an index tile along one axis, a tile's "
-                                     "lengths along the others; elements outside are dropped."}};
+                              .doc = "Writes rows of an array at an index tile along one axis, a "
+                                     "tile's lengths along the others; elements outside are "
+                                     "dropped.\n"
+                                     "operands: array, a tile of its dtype, rows: an integer tile of "
+                                     "one axis, an integer scalar for each other axis, which counts "
+                                     "steps.\n"
+                                     "{axis}: the one along which rows are indexed.\n"
+                                     "{steps}: what the scalars count, an entry an axis; 1 along "
+                                     "`axis`.\n"
+                                     "Of two equal rows either's elements stay.\n"
+                                     "C++: scatter_rows."}};
 
 // A start as index * step: by the step a target knows which starts begin a vector.
 struct Start {

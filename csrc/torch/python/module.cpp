@@ -4,6 +4,7 @@
 #include <torch/version.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cpu/assembler/sweep_code.h"
@@ -87,8 +88,25 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   return tile::python::program_of(program).release();
 }
 
-// The registry: {name: {"doc", "operands", "dtypes", "elementwise", "core", "reference", "low", "high",
-// "ulp", "cpu", "cuda", "infer"}}.
+// What passes may know of a primitive, in words.
+std::vector<std::string> trait_names(const tile::Primitive& primitive) {
+  const tile::Traits& traits = primitive.traits;
+  const std::pair<bool, const char*> all[] = {{traits.elementwise, "elementwise"},
+                                              {traits.commutative, "commutative"},
+                                              {traits.reads, "reads"},
+                                              {traits.writes, "writes"},
+                                              {traits.barrier, "barrier"},
+                                              {traits.effect, "effect"},
+                                              {traits.terminator, "terminator"},
+                                              {traits.impure, "impure"},
+                                              {primitive.fold != nullptr, "folds"}};
+  std::vector<std::string> names;
+  for (const auto& [there, name] : all)
+    if (there) names.emplace_back(name);
+  return names;
+}
+// The registry: {name: {"doc", "operands", "regions", "dtypes", "elementwise", "traits", "core", "reference",
+// "low", "high", "ulp", "cpu", "cuda", "infer"}}. docs/make_language.py makes a page of each row.
 PyObject* primitives(PyObject*, PyObject*) {
   PyObject* table = PyDict_New();
   for (const tile::Primitive* primitive : tile::all_primitives()) {
@@ -102,12 +120,13 @@ PyObject* primitives(PyObject*, PyObject*) {
       }
     std::string name(primitive->name), doc(primitive->doc), reference(primitive->test.reference);
     PyObject* row = Py_BuildValue(
-        "{s:s,s:i,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O,s:O}", "doc", doc.c_str(), "operands",
-        primitive->operands, "dtypes", dtypes, "elementwise",
-        primitive->traits.elementwise ? Py_True : Py_False, "core", primitive->core() ? Py_True : Py_False,
-        "reference", reference.c_str(), "low", primitive->test.low, "high", primitive->test.high, "ulp",
-        primitive->test.tolerance, "cpu", tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False,
-        "cuda", tile::cuda::has_cuda_body(primitive->name) ? Py_True : Py_False, "infer",
+        "{s:s,s:i,s:i,s:N,s:N,s:O,s:O,s:s,s:d,s:d,s:d,s:O,s:O,s:O}", "doc", doc.c_str(), "operands",
+        primitive->operands, "regions", primitive->regions, "traits", strings(trait_names(*primitive)),
+        "dtypes", dtypes, "elementwise", primitive->traits.elementwise ? Py_True : Py_False, "core",
+        primitive->core() ? Py_True : Py_False, "reference", reference.c_str(), "low", primitive->test.low,
+        "high", primitive->test.high, "ulp", primitive->test.tolerance, "cpu",
+        tile::cpu::has_cpu_body(primitive->name) ? Py_True : Py_False, "cuda",
+        tile::cuda::has_cuda_body(primitive->name) ? Py_True : Py_False, "infer",
         primitive->infer ? Py_True : Py_False);
     if (!row || PyDict_SetItemString(table, name.c_str(), row) < 0) {
       Py_XDECREF(row);
