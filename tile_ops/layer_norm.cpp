@@ -10,7 +10,7 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
   const bool whole = fit != RowFit::walked;
   // The squares wait for the mean; of longer rows a thread would have too much. Sums of float32 would round
   // more.
-  if (rows == 1 && columns <= 8192 && info(x.dtype()).bytes == 2) hint_threads(-1);
+  if (has_short_rows(x, rows, columns)) hint_threads(-1);
   DType compute = compute_dtype(x.dtype());
   Tile extent = x.dim(2).astype(compute);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);

@@ -14,8 +14,17 @@ Tile logits(const RowView& x, const Array& array, const Tile& row, Operand colum
                x.load(row, column).astype(result).astype(compute), -inf);
 }
 
+// part / sum. The product with the inverse rounds twice, which a result of fewer bits does not show; else
+// what is left of the part goes to the quotient.
+Tile share(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
+  Tile quotient = part * inverse;
+  return shows ? fma(fma(-quotient, sum, part), inverse, quotient) : quotient;
+}
+
 void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int rows, int columns,
                     bool whole, int axis) {
+  // The logits wait for the logarithm of the sum: of several sums fewer threads are faster.
+  if (log_of && has_short_rows(x, rows, columns)) hint_threads(-1);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   DType result = y.dtype(), compute = compute_dtype(result);
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
@@ -24,7 +33,7 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
     if (whole) {
       Tile v = load(0);
       Tile d = v - v.max(axis, true), e = exp(d), sum = e.sum(axis, true);
-      out.store(row, 0, log_of ? d - log(sum) : e * (1 / sum));
+      out.store(row, 0, log_of ? d - log(sum) : share(e, sum, 1 / sum, result == compute));
       return;
     }
     Tile top = full(column, -inf, compute), total = zeros(column, compute);
@@ -33,7 +42,7 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
     Tile last = log_of ? log(total) : 1 / total;
     for (Tile k : range(in.steps())) {
       Tile d = load(k) - top;
-      out.store(row, k, log_of ? d - last : exp(d) * last);
+      out.store(row, k, log_of ? d - last : share(exp(d), total, last, result == compute));
     }
   });
 }

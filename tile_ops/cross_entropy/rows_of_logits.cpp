@@ -228,9 +228,9 @@ ArrayArgument row_values(const at::Tensor& values, const at::Tensor& logits) {
 }
 
 // Tiles of so many columns at most, on a GPU: the next ones load while these are computed.
-RowTile loss_tile(const Rows& rows) {
+RowTile loss_tile(const Rows& rows, int most_columns) {
   RowTile tile = row_tile(rows);
-  if (rows.on_gpu() && !rows.transposed() && rows.columns() > 8192) tile = {1, 8192, RowFit::walked};
+  if (rows.on_gpu() && !rows.transposed() && rows.columns() > 8192) tile = {1, most_columns, RowFit::walked};
   return tile;
 }
 
@@ -285,7 +285,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
       parts->sums = at::empty({kinds, blocks}, x.options().dtype(compute_dtype(x.scalar_type())));
   };
   if (rows.empty()) return room(0);
-  const RowTile tile = loss_tile(rows);
+  const RowTile tile = loss_tile(rows, 4096);
   const RowBlocks blocks = row_blocks(rows, tile);
   const int64_t each = blocks.grid.x * blocks.grid.y;
   room(each * rows.count());
@@ -314,7 +314,7 @@ void loss_backward(const Logits& of, const LossOptions& options, const at::Tenso
              row_values(lse, x), row_values(grad_out, x)},
             1u << 1);
   if (rows.empty()) return;
-  const RowTile tile = loss_tile(rows);
+  const RowTile tile = loss_tile(rows, 8192);
   const RowBlocks blocks = row_blocks(rows, tile);
   const Grid grid{blocks.grid.x, blocks.grid.y, ceil_div(rows.columns(), tile.columns)};
   rows.each([&](int64_t) {
