@@ -4,9 +4,9 @@ import math
 
 import torch
 
-from ._graph import aten, is_call
+from ._graph import add, aten, is_call
 
-add, mul, div = aten.add.Tensor, aten.mul.Tensor, aten.div.Tensor
+mul, div = aten.mul.Tensor, aten.div.Tensor
 _commute = (add, mul)
 X = "x"  # what the activation is of
 

@@ -7,8 +7,8 @@ import operator
 import torch
 
 from ._activation_patterns import div, find_activation, mul
-from ._graph import (broadcasts_to, convert, fake_result, is_call, operands_of_add, part, replace, same_layout,
-                     value_of, writes_between)
+from ._graph import (broadcasts_to, convert, fake_result, is_call, new_call, operands_of_add, part,
+                     replace, same_layout, value_of, writes_between)
 
 plain = torch.ops.tile.matmul.default
 saving = torch.ops.tile._matmul_saving.default
@@ -63,14 +63,17 @@ class _Matmul:
         x, number = last.args
         if x is not state.end and last.target is mul:
             x, number = number, x
-        if x is not state.end or type(number) not in (int, float) or not math.isfinite(number):
+        if x is not state.end or type(number) not in (int, float) or number == 0 or not math.isfinite(number):
             return None
-        if not self.fits(last, state.dtype) or last.target is div and number == 0:
+        if not self.fits(last, state.dtype):
             return None
         alpha = state.options.get("alpha", 1.0)
+        if type(alpha) not in (int, float):  # known at run time only
+            return None
         alpha = alpha * number if last.target is mul else alpha / number
-        # A factor below or above float32 would be lost in it.
-        if not self.double and not 1e-30 < abs(alpha) < 1e30:
+        # A factor near the ends of the dtype it is kept in would be lost.
+        most = 1e300 if self.double else 1e30
+        if not 1 / most < abs(alpha) < most:
             return None
         return dataclasses.replace(state, end=last, options={**state.options, "alpha": float(alpha)}, complete=True)
 
@@ -79,16 +82,20 @@ class _Matmul:
             return None
         last = next(iter(state.end.users))
         operands = operands_of_add(last)
-        if operands is None or not self.fits(last, state.dtype):
+        if operands is None:
             return None
         other = operands[1] if operands[0] is state.end else operands[0]
         value = value_of(other)
-        if value.dtype != state.dtype or value.device != self.value.device:
+        if not value.is_floating_point() or value.dtype.itemsize < 2 or value.device != self.value.device:
+            return None
+        dtype = torch.promote_types(state.dtype, value.dtype)
+        if (dtype == torch.float64) != self.double or not self.fits(last, dtype):
             return None
         if not broadcasts_to(value.shape, self.value.shape):
             return None
         name, stage = ("bias", BIAS) if state.stage == PRODUCT else ("residual", RESIDUAL)
-        return dataclasses.replace(state, end=last, stage=stage, options={**state.options, name: other}, complete=True)
+        options = {**state.options, name: other}
+        return dataclasses.replace(state, end=last, stage=stage, dtype=dtype, options=options, complete=True)
 
     def activated(self, state):
         if state.stage >= ACTIVATION:
@@ -172,15 +179,14 @@ def fold_matmul(graph, node):
         options["out_dtype"] = best.dtype
     with graph.inserting_before(best.end):
         if best.pre is None:
-            new = result = graph.call_function(plain, node.args, options)
+            result = new_call(graph, plain, node.args, options, best.end)
         else:
-            new = graph.call_function(saving, node.args, options)
+            new = new_call(graph, saving, node.args, options, best.end)
+            new.meta["val"] = fake_result(saving, new.args, new.kwargs)
             result = graph.call_function(operator.getitem, (new, 0))
             pre = graph.call_function(operator.getitem, (new, 1))
-            new.meta["val"] = fake_result(saving, new.args, new.kwargs)
+            result.meta.update(best.end.meta)
             pre.meta.update(best.pre.meta)
             # The pattern's own nodes are dead once the result is replaced.
             best.pre.replace_all_uses_with(pre, delete_user_cb=lambda user: user.op == "output")
-        new.meta.update({name: value for name, value in best.end.meta.items() if name != "val" or new is result})
-        result.meta.update(best.end.meta)
     replace(best.end, result)

@@ -4,7 +4,7 @@ import operator
 
 import torch
 
-from ._graph import (aten, erase_unused, fake_result, operands_of_add, part, replace, same_layout, same_numbers,
+from ._graph import (aten, erase_unused, fake_result, keep_strides, operands_of_add, part, replace, same_layout, same_numbers,
                      value_of, writes_between)
 
 _norms = {
@@ -47,7 +47,9 @@ def fold_norm(graph, norm):
         return
     # The sum has the layout of the first.
     operands = next((order for order in (operands, operands[::-1]) if same_layout(value_of(order[0]), values[2])), None)
-    if operands is None or not all(same_numbers(value.shape, values[2].shape) for value in values) or not all(_in_memory(each) for each in operands):
+    if operands is None or not all(same_numbers(value.shape, values[2].shape) for value in values):
+        return
+    if not all(_in_memory(each) for each in operands):
         return
     before = _place(graph, norm, total)
     if before is None or writes_between(total, norm):
@@ -55,10 +57,9 @@ def fold_norm(graph, norm):
     target = _norms[norm.target]
     with graph.inserting_before(before):
         new = graph.call_function(target, (*operands, *norm.args[1:]))
-        # eager_input_vals are those of the arguments of rms_norm.
-        kept = {name: value for name, value in norm.meta.items() if name not in ("val", "eager_input_vals")}
-        new.meta.update(kept)
+        new.meta.update(norm.meta)
         new.meta["val"] = fake_result(target, new.args, {})
+        keep_strides(new)
         out = graph.call_function(operator.getitem, (new, 0))
         sum_ = graph.call_function(operator.getitem, (new, 1))
         sum_.meta.update(total.meta)
@@ -67,7 +68,6 @@ def fold_norm(graph, norm):
             rstd = graph.call_function(operator.getitem, (new, 2))
     total.replace_all_uses_with(sum_)
     if rstd is None:
-        out.meta.update(kept)
         out.meta["val"] = norm.meta["val"]
         replace(norm, out)
     else:

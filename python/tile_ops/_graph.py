@@ -6,6 +6,7 @@ import torch
 from torch.fx.experimental.symbolic_shapes import statically_known_true
 
 aten = torch.ops.aten
+add = aten.add.Tensor
 convert = torch.ops.prims.convert_element_type.default
 
 
@@ -37,7 +38,7 @@ def is_call(node, target):
 
 def operands_of_add(node):
     """The two tensors that a node adds; None where it does something else."""
-    if not is_call(node, aten.add.Tensor) or node.kwargs.get("alpha", 1) != 1 or len(node.args) != 2:
+    if not is_call(node, add) or node.kwargs.get("alpha", 1) != 1 or len(node.args) != 2:
         return None
     x, y = node.args
     return None if x is y or value_of(x) is None or value_of(y) is None else (x, y)
@@ -65,6 +66,22 @@ def replace(node, new):
     """Puts `new` where `node` was used, and takes away what nobody uses any more."""
     node.replace_all_uses_with(new)
     erase_unused(node)
+
+
+def new_call(graph, target, args, kwargs, like):
+    """A call whose result is that of the node `like`."""
+    node = graph.call_function(target, args, kwargs)
+    node.meta.update(like.meta)
+    keep_strides(node)
+    return node
+
+
+def keep_strides(node):
+    """Tells inductor that an operator's arguments shall come with the strides that they have in the graph."""
+    def values(tree):
+        return torch.fx.map_arg(tree, lambda node: node.meta.get("val"))
+
+    node.meta["eager_input_vals"] = values(node.args), values(node.kwargs)
 
 
 def erase_unused(node):

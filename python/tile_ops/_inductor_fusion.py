@@ -8,9 +8,10 @@ from torch._inductor import config, custom_graph_pass
 
 from ._fold_matmul import fold_matmul
 from ._fold_norm import fold_norm
+from ._fold_norm_ends import fold_norm_ends
 
-_files = [pathlib.Path(__file__).with_name(name) for name in ("_inductor_fusion.py", "_fold_matmul.py", "_fold_norm.py", "_activation_patterns.py",
-                                                   "_graph.py")]
+_names = ("_inductor_fusion", "_fold_matmul", "_fold_norm", "_fold_norm_ends", "_activation_patterns", "_graph")
+_files = [pathlib.Path(__file__).with_name(f"{name}.py") for name in _names]
 _hash = hashlib.sha256(b"".join(path.read_bytes() for path in _files)).hexdigest()
 _aware_of_inference = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", ())
 
@@ -37,7 +38,10 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
         if not self.enabled:
             return
         # All products first: one that takes a residual along is better off than the norm behind it.
-        for fold in (fold_matmul, fold_norm):
+        folds = [fold_matmul, fold_norm_ends, fold_norm]
+        if config.emulate_precision_casts:  # who sets this wants the roundings between the steps
+            folds = [fold_norm]
+        for fold in folds:
             for node in list(graph.nodes):
                 if not node._erased:
                     fold(graph, node)
@@ -60,9 +64,10 @@ def enable_inductor_fusion() -> None:
     """From now on torch.compile folds what stands around our operators into them.
 
     Into tile::matmul: a number times the product, a bias, an activation (relu, gelu, silu), a residual, a cast of the
-    result. The sum that tile::rms_norm gets and others use too: tile::add_rms_norm. docs/torch_compile.md says which
-    forms, and what of training graphs. A folded matmul computes in float32 what eager rounds to 16 bits between the
-    steps, so its results differ from eager's by less than these roundings; add_rms_norm's are the same.
+    result. Into a norm: a weight or bias behind it, casts around it, silu behind group_norm. The sum that
+    tile::rms_norm gets and others use too: tile::add_rms_norm. docs/torch_compile.md says which forms, and what of
+    training graphs. What is folded computes in float32 what eager rounds to 16 bits between the steps, so results
+    differ from eager's by less than these roundings; add_rms_norm's are the same.
 
     It is post_grad_custom_pre_pass of torch._inductor.config; a pass that is set there goes on running, before ours.
     What is compiled already stays as it is until torch.compiler.reset(). A second call does nothing.
