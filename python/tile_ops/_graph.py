@@ -79,7 +79,7 @@ def new_call(graph, target, args, kwargs, like):
 def keep_strides(node):
     """Tells inductor that an operator's arguments shall come with the strides that they have in the graph."""
     def values(tree):
-        return torch.fx.map_arg(tree, lambda node: node.meta.get("val"))
+        return torch.fx.node.map_arg(tree, lambda node: node.meta.get("val"))
 
     node.meta["eager_input_vals"] = values(node.args), values(node.kwargs)
 
@@ -101,7 +101,7 @@ def part(tuple_node, index):
 def fake_result(target, args, kwargs):
     """The value of a new node."""
     def values(tree):
-        return torch.fx.map_arg(tree, lambda node: node.meta["val"])
+        return torch.fx.node.map_arg(tree, lambda node: node.meta["val"])
 
     args, kwargs = values(args), values(kwargs)
     fake = next(each for each in args if isinstance(each, torch.Tensor))
