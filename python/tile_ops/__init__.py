@@ -43,15 +43,20 @@ from .functional import dropout, gated_linear, linear, rope_, scaled_dot_product
 register_if_cheap()
 del register_if_cheap
 
-# Needs the module _C.
-_of_module_c = {"cuda_kernel": "_cuda_kernel", "CudaKernel": "_cuda_kernel"}
+# What a module holds that not everybody needs: it is imported when its name is asked for.
+_imported_late = {
+    "cuda_kernel": "_cuda_kernel",
+    "CudaKernel": "_cuda_kernel",
+    "enable_inductor_fusion": "_inductor_fusion",
+    "disable_inductor_fusion": "_inductor_fusion",
+}
 
 
 def __getattr__(name: str):
     if name.startswith("_"):
         raise AttributeError(f"module 'tile_ops' has no attribute {name!r}")
-    if name in _of_module_c:
-        value = globals()[name] = getattr(importlib.import_module(f"tile_ops.{_of_module_c[name]}"), name)
+    if name in _imported_late:
+        value = globals()[name] = getattr(importlib.import_module(f"tile_ops.{_imported_late[name]}"), name)
         return value
     if importlib.util.find_spec(f"tile_ops.{name}"):
         return importlib.import_module(f"tile_ops.{name}")
@@ -71,4 +76,4 @@ def __dir__():
     }
     modules = {path.stem for path in _folder.glob("[a-z]*.py")}
     own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}
-    return sorted(own | modules | operators | set(_of_module_c) | {"__version__"})
+    return sorted(own | modules | operators | set(_imported_late) | {"__version__"})
