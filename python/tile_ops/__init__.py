@@ -47,8 +47,8 @@ del register_if_cheap
 _imported_late = {
     "cuda_kernel": "_cuda_kernel",
     "CudaKernel": "_cuda_kernel",
-    "enable_inductor_fusion": "_inductor_fusion",
-    "disable_inductor_fusion": "_inductor_fusion",
+    "enable_inductor_fusion": "_inductor",
+    "disable_inductor_fusion": "_inductor",
 }
 
 

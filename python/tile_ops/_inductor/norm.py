@@ -2,8 +2,8 @@
 
 import torch
 
-from ._activation_patterns import find_activation, mul
-from ._graph import (add, convert, fake_result, is_call, new_call, replace, same_layout, same_numbers, value_of,
+from .activations import find_activation, mul
+from .graph import (add, convert, fake_result, is_call, new_call, replace, same_layout, same_numbers, value_of,
                      writes_between)
 
 rms_norm = torch.ops.tile.rms_norm.default
@@ -98,7 +98,7 @@ def _casts_around(graph, norm):
     return _put(graph, norm, last, _with_arguments(norm, values), norm.kwargs)
 
 
-def fold_norm_ends(graph, norm):
+def fold_norm(graph, norm):
     """Folds what can be folded into `norm`, where that is a norm whose gradient nobody wants."""
     while norm is not None and norm.op == "call_function" and norm.target in _parameters:
         for step in (_parameter_behind, _silu_behind, _casts_around):

@@ -6,8 +6,8 @@ import operator
 
 import torch
 
-from ._activation_patterns import div, find_activation, mul
-from ._graph import (broadcasts_to, convert, fake_result, is_call, new_call, operands_of_add, part,
+from .activations import div, find_activation, mul
+from .graph import (broadcasts_to, convert, fake_result, is_call, new_call, operands_of_add, part,
                      replace, same_layout, value_of, writes_between)
 
 plain = torch.ops.tile.matmul.default

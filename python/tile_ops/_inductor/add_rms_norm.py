@@ -4,7 +4,7 @@ import operator
 
 import torch
 
-from ._graph import (aten, erase_unused, fake_result, keep_strides, operands_of_add, part, replace, same_layout,
+from .graph import (aten, erase_unused, fake_result, keep_strides, operands_of_add, part, replace, same_layout,
                      same_numbers, value_of, writes_between)
 
 _norms = {
@@ -34,7 +34,7 @@ def _place(graph, norm, total):
     return None
 
 
-def fold_norm(graph, norm):
+def fold_sum(graph, norm):
     """Folds the sum into `norm`, where that is an rms_norm of a sum that others use too."""
     if norm.op != "call_function" or norm.target not in _norms or norm.kwargs:
         return

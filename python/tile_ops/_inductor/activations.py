@@ -4,7 +4,7 @@ import math
 
 import torch
 
-from ._graph import add, aten, is_call
+from .graph import add, aten, is_call
 
 mul, div = aten.mul.Tensor, aten.div.Tensor
 _commute = (add, mul)

@@ -6,12 +6,11 @@ import pathlib
 import torch
 from torch._inductor import config, custom_graph_pass
 
-from ._fold_matmul import fold_matmul
-from ._fold_norm import fold_norm
-from ._fold_norm_ends import fold_norm_ends
+from .add_rms_norm import fold_sum
+from .matmul import fold_matmul
+from .norm import fold_norm
 
-_names = ("_inductor_fusion", "_fold_matmul", "_fold_norm", "_fold_norm_ends", "_activation_patterns", "_graph")
-_files = [pathlib.Path(__file__).with_name(f"{name}.py") for name in _names]
+_files = sorted(pathlib.Path(__file__).parent.glob("*.py"))
 _hash = hashlib.sha256(b"".join(path.read_bytes() for path in _files)).hexdigest()
 _aware_of_inference = getattr(custom_graph_pass, "CustomInferenceAwareGraphPass", ())
 
@@ -38,9 +37,9 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
         if not self.enabled:
             return
         # All products first: one that takes a residual along is better off than the norm behind it.
-        folds = [fold_matmul, fold_norm_ends, fold_norm]
+        folds = [fold_matmul, fold_norm, fold_sum]
         if config.emulate_precision_casts:  # who sets this wants the roundings between the steps
-            folds = [fold_norm]
+            folds = [fold_sum]
         for fold in folds:
             for node in list(graph.nodes):
                 if not node._erased:
