@@ -17,18 +17,20 @@ def adamw_work(count, size, dtype):
         tensors = [[torch.rand(size, device=device).to(to) for _ in range(count)] for _ in range(4)]
         return *tensors, [torch.full((), 3.0, device=device) for _ in range(count)]
 
-    own, other = lists(dtype), lists(dtype)
-    start = [[t.double() for t in each[:1]] for each in own[:4]]
+    def fused(lists):
+        torch._fused_adamw_(*lists[:4], [], lists[4], lr=1e-3, amsgrad=False, maximize=False, **OPTIONS)
+        return lists[0][0]
 
-    def theirs():
-        torch._fused_adamw_(*other[:4], [], other[4], lr=1e-3, amsgrad=False, maximize=False, **OPTIONS)
-
-    def ours():  # lr 0: after any number of steps parameters are the first ones
-        ops.adamw_(*own, lr=0.0, **OPTIONS)
+    def ours():
+        ops.adamw_(*own, lr=1e-3, **OPTIONS)
         return own[0][0]
 
+    own = lists(dtype)
+    other = [[tensor.clone() for tensor in each] for each in own]
+    # One step of the first parameter.
+    start = [[each[0].double()] for each in own[:4]] + [[own[4][0].clone()]]
     moved = 7 * count * size * own[0][0].element_size()
-    return Work(ours, moved, 15 * count * size, {"eager": lambda: theirs}, lambda: start[0][0])
+    return Work(ours, moved, 15 * count * size, {"eager": lambda: lambda: fused(other)}, lambda: fused(start))
 
 
 def adamw_cases():

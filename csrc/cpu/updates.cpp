@@ -31,8 +31,7 @@ void add_steps(const Value* value, const Block* block, const Blocks& blocks,
 // A cast may leave its tile in memory, too.
 bool read_by(const std::unordered_set<const Op*>& steps, const Users& users, const Value* value) {
   const auto found = users.find(value);
-  return found == users.end() ||
-         std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
+  return found == users.end() || std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
            return steps.count(user) && (!user->is("astype") || read_by(steps, users, user->results[0]));
          });
 }

@@ -166,10 +166,12 @@ struct VmapKernel final : c10::OperatorKernel {
     const auto& arguments = op->schema.arguments();
     for (size_t i = 0; i < arguments.size(); ++i) {
       const c10::AliasInfo* alias = arguments[i].alias_info();
-      const std::vector<bool>& tensors = call.batched_[i];  // of a list each is written; of None there is none
+      const std::vector<bool>& tensors =
+          call.batched_[i];  // of a list each is written; of None there is none
       if (alias && alias->isWrite() && std::find(tensors.begin(), tensors.end(), false) != tensors.end())
-        fail(ErrorKind::value, op->name, ": vmap: '", arguments[i].name(), "' is written for each sample of '",
-             arguments[batched].name(), "', but has no batch extent; give it one (in_dims)");
+        fail(ErrorKind::value, op->name, ": vmap: '", arguments[i].name(),
+             "' is written for each sample of '", arguments[batched].name(),
+             "', but has no batch extent; give it one (in_dims)");
     }
   }
   void push(const VmapCall& call, const Results& results, int64_t level, BoxedValues* stack) const {

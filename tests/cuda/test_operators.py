@@ -82,7 +82,7 @@ def adamw(*tensors, amsgrad=False, **options):
 
 def torchs_adamw(*tensors, amsgrad=False, lr_tensor=None, grad_scale=None, **options):
     (params, grads, means, squares, steps), largest = lists_of([tensor.detach().clone() for tensor in tensors])
-    grads = [grad if grad_scale is None else grad / grad_scale for grad in grads]
+    grads = [grad if grad_scale is None else grad / grad_scale.to(grad.dtype) for grad in grads]
     options = {"lr": 1e-3 if lr_tensor is None else lr_tensor.item(), "maximize": False, **options}
     torch._fused_adamw_(params, grads, means, squares, largest if amsgrad else [], [step.float() for step in steps],
                         beta1=0.9, beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=amsgrad, **options)
@@ -216,9 +216,9 @@ CASES = {
                       lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
                                      *tables(7, 34)), {}),
     "adamw": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (3, 6000)), {"lr": 0.1}),
-    "adamw_of_three": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (40, 3), (16387,), ()),
+    "adamw_of_three": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (40, 13), (16387,), (3, 101)),
                        {"lr_tensor": torch.tensor(0.1), "grad_scale": torch.tensor(4.0), "maximize": True}),
-    "adamw_of_six": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, *[(8 * i,) for i in (1, 7, 64, 2, 1, 600)]),
+    "adamw_of_six": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, *[(264 * i,) for i in (1, 7, 64, 2, 1, 3)]),
                      {"lr": 0.1, "amsgrad": True}),
     "dropout": ("dropout", dropout, lambda dtype: (make(3, 1500, dtype=dtype), 0.3, torch.tensor([-5, 7])), {}),
     "dropout_of_columns": ("dropout", dropout,

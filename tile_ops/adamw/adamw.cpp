@@ -23,8 +23,8 @@ std::string element(const char* list, size_t i) { return str(list, "[", i, "]");
 void require_one_dtype(const char* name, at::TensorList list) {
   for (size_t i = 1; i < list.size(); ++i)
     if (list[i].scalar_type() != list[0].scalar_type())
-      fail(ErrorKind::type, name, "[0] is ", dtype_name(list[0].scalar_type()), " and ", element(name, i), " ",
-           dtype_name(list[i].scalar_type()), "; pass tensors of each dtype in a call of their own");
+      fail(ErrorKind::type, name, "[0] is ", dtype_name(list[0].scalar_type()), " and ", element(name, i),
+           " ", dtype_name(list[i].scalar_type()), "; pass tensors of each dtype in a call of their own");
 }
 
 void require_number(const std::string& name, const Tensor& tensor, bool wide) {
@@ -66,12 +66,12 @@ void check(const Lists& lists, const Options& options) {
     require_one_dtype(name, list);
     const at::ScalarType own = list[0].scalar_type();
     if (own != dtype && own != compute_dtype(dtype))
-      fail(ErrorKind::type, name, "[0] is ", dtype_name(own), " and params[0] ", dtype_name(dtype), "; it must be ",
-           dtype_name(dtype), dtype == compute_dtype(dtype) ? "" : " or float32");
+      fail(ErrorKind::type, name, "[0] is ", dtype_name(own), " and params[0] ", dtype_name(dtype),
+           "; it must be ", dtype_name(dtype), dtype == compute_dtype(dtype) ? "" : " or float32");
     for (size_t i = 0; i < list.size(); ++i)
       if (!list[i].sym_sizes().equals(params[i].sym_sizes()))
-        fail(ErrorKind::value, element(name, i), " has shape ", list[i].sym_sizes(), " and ", element("params", i),
-             " ", params[i].sym_sizes(), "; they must be alike");
+        fail(ErrorKind::value, element(name, i), " has shape ", list[i].sym_sizes(), " and ",
+             element("params", i), " ", params[i].sym_sizes(), "; they must be alike");
   }
 }
 
@@ -159,7 +159,9 @@ class Jobs {
   // Marks arrays of which not all begin where vectors do, so that the kernel uses none.
   static uint64_t kind(Job& job, size_t count) {
     if (job.step.device == DeviceKind::cpu) return 0;
-    const auto bytes = [](const ArrayArgument& array) { return static_cast<uint64_t>(info(array.dtype).bytes); };
+    const auto bytes = [](const ArrayArgument& array) {
+      return static_cast<uint64_t>(info(array.dtype).bytes);
+    };
     bool aligned = true;
     uint64_t kind = 0;
     for (size_t k = 0; k < count; ++k) {
@@ -180,9 +182,10 @@ class Jobs {
 
 // Elements between their places: the launch of a group says so.
 bool misplaced(const Job& job, size_t count) {
-  return std::any_of(job.arrays.begin(), job.arrays.begin() + static_cast<int64_t>(count), [](const auto& array) {
-    return reinterpret_cast<uintptr_t>(array.data) % static_cast<uintptr_t>(info(array.dtype).bytes) != 0;
-  });
+  return std::any_of(
+      job.arrays.begin(), job.arrays.begin() + static_cast<int64_t>(count), [](const auto& array) {
+        return reinterpret_cast<uintptr_t>(array.data) % static_cast<uintptr_t>(info(array.dtype).bytes) != 0;
+      });
 }
 
 void step(const Lists& lists, const Options& options) {
@@ -200,19 +203,22 @@ void step(const Lists& lists, const Options& options) {
 
 const auto adamw_in_place =
     op("tile::adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, "
-       "Tensor[] steps, *, Tensor(d!)[]? max_exp_avg_sqs=None, float lr=0.001, float beta1=0.9, float beta2=0.999, "
+       "Tensor[] steps, *, Tensor(d!)[]? max_exp_avg_sqs=None, float lr=0.001, float beta1=0.9, float "
+       "beta2=0.999, "
        "float eps=1e-08, float weight_decay=0.01, bool maximize=False, Tensor? lr_tensor=None, Tensor? "
        "grad_scale=None, Tensor? found_inf=None) -> ()")
         .outputs([](at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
-                    at::TensorList exp_avg_sqs, at::TensorList steps, const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr,
-                    double beta1, double beta2, double eps, double weight_decay, bool maximize,
+                    at::TensorList exp_avg_sqs, at::TensorList steps,
+                    const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr, double beta1,
+                    double beta2, double eps, double weight_decay, bool maximize,
                     const optional<Tensor>& lr_tensor, const optional<Tensor>& grad_scale,
                     const optional<Tensor>& found_inf) {
           check({params, grads, exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs},
                 {lr, beta1, beta2, eps, weight_decay, maximize, lr_tensor, grad_scale, found_inf});
         })
-        .run([](at::TensorList params, at::TensorList grads, at::TensorList exp_avgs, at::TensorList exp_avg_sqs,
-                at::TensorList steps, const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr, double beta1, double beta2,
+        .run([](at::TensorList params, at::TensorList grads, at::TensorList exp_avgs,
+                at::TensorList exp_avg_sqs, at::TensorList steps,
+                const optional<std::vector<Tensor>>& max_exp_avg_sqs, double lr, double beta1, double beta2,
                 double eps, double weight_decay, bool maximize, const optional<Tensor>& lr_tensor,
                 const optional<Tensor>& grad_scale, const optional<Tensor>& found_inf) {
           step({params, grads, exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs},

@@ -1,4 +1,5 @@
-// The step on a GPU: a kernel takes the arrays of up to 16 parameters, and a block finds its own by its number.
+// The step on a GPU: a kernel takes the arrays of up to 16 parameters, and a block finds its own by its
+// number.
 #include <cmath>
 
 #include "step.h"
@@ -37,8 +38,8 @@ void in_branch_of(const Tile& block, const std::vector<Tile>& begins, size_t low
 
 Tile scalar(Array array) { return array.tiled_view({1}).load({0}).reshape({}); }
 
-// Block b takes `tiles` tiles of the parameter whose blocks begin at or before it. What depends on the step is
-// computed in f64: 1 - beta^step cancels.
+// Block b takes `tiles` tiles of the parameter whose blocks begin at or before it. What depends on the step
+// is computed in f64: 1 - beta^step cancels.
 template <size_t N>
 void adamw_kernel(Many<Array, N> params, Many<Array, N> grads, Many<Array, N> exp_avgs,
                   Many<Array, N> exp_avg_sqs, optional<Many<Array, N>> max_exp_avg_sqs, Many<Array, N> steps,
@@ -69,7 +70,8 @@ void adamw_kernel(Many<Array, N> params, Many<Array, N> grads, Many<Array, N> ex
     Tile from = (block - first) * tiles;
     in_branch_of(block, begin, 0, N, [&](size_t i) {
       for (Tile k : range(from, min(from + tiles, cdiv(param[i].dim(0), size))))
-        update(param[i], grad[i], mean[i], square[i], most.empty() ? std::nullopt : optional(most[i]), k, size, c);
+        update(param[i], grad[i], mean[i], square[i], most.empty() ? std::nullopt : optional(most[i]), k,
+               size, c);
     });
   };
   // The steps of a GradScaler that found an infinity do nothing.
@@ -96,12 +98,14 @@ void launch(K& kernel, const std::vector<Job>& jobs, size_t from, bool amsgrad, 
   [&]<size_t... I>(std::index_sequence<I...>) {
     const auto job = [&](size_t i) -> const Job& { return jobs[from + std::min(i, count - 1)]; };
     const auto list = [&](size_t k) { return std::tuple(job(I).arrays[k]...); };
-    const auto if_there = [](const optional<at::Tensor>& t) { return t ? optional(number(*t)) : std::nullopt; };
+    const auto if_there = [](const optional<at::Tensor>& t) {
+      return t ? optional(number(*t)) : std::nullopt;
+    };
     kernel.launch({blocks}, list(0), list(1), list(2), list(3), amsgrad ? optional(list(4)) : std::nullopt,
-                  std::tuple(job(I).step...), std::tuple(begins[I]...), options.lr, options.beta1, options.beta2,
-                  std::log(options.beta1), std::log(options.beta2), options.eps, options.weight_decay,
-                  options.maximize ? -1.0 : 1.0, if_there(options.lr_tensor), if_there(options.grad_scale),
-                  if_there(options.found_inf), tiles, size);
+                  std::tuple(job(I).step...), std::tuple(begins[I]...), options.lr, options.beta1,
+                  options.beta2, std::log(options.beta1), std::log(options.beta2), options.eps,
+                  options.weight_decay, options.maximize ? -1.0 : 1.0, if_there(options.lr_tensor),
+                  if_there(options.grad_scale), if_there(options.found_inf), tiles, size);
   }
   (std::make_index_sequence<N>{});
 }

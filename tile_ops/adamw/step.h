@@ -45,8 +45,8 @@ struct Coefficients {
 };
 
 // Tile k of `size` elements of each array.
-inline void update(Array param, Array grad, Array exp_avg, Array exp_avg_sq, std::optional<Array> max_exp_avg_sq,
-                   const Operand& k, int size, const Coefficients& c) {
+inline void update(Array param, Array grad, Array exp_avg, Array exp_avg_sq,
+                   std::optional<Array> max_exp_avg_sq, const Operand& k, int size, const Coefficients& c) {
   const auto view = [&](Array array) { return array.tiled_view({size}); };
   const auto load = [&](Array array) { return view(array).load({k}).astype(compute_dtype(param.dtype())); };
   Tile g = load(grad) * c.turn, m = load(exp_avg), v = load(exp_avg_sq), p = load(param);

@@ -29,8 +29,14 @@ void adamw_kernel(Array params, Array grads, Array exp_avgs, Array exp_avg_sqs,
   const Array param = here(params, 0), grad = here(grads, 1), mean = here(exp_avgs, 2),
               square = here(exp_avg_sqs, 3);
   const auto most = max_exp_avg_sqs ? optional(here(*max_exp_avg_sqs, 4)) : std::nullopt;
-  const Coefficients c{narrow(from(numbers, 0)), narrow(from(numbers, 1)), narrow(decay), narrow(change1),
-                       narrow(keep2), narrow(change2), narrow(eps), narrow(turn)};
+  const Coefficients c{narrow(from(numbers, 0)),
+                       narrow(from(numbers, 1)),
+                       narrow(decay),
+                       narrow(change1),
+                       narrow(keep2),
+                       narrow(change2),
+                       narrow(eps),
+                       narrow(turn)};
   // One turn: a region of its own, whose steps are one pass with none of the above between them.
   for (Tile k : range(cdiv(elements, size).astype(i32))) update(param, grad, mean, square, most, k, size, c);
 }
@@ -88,8 +94,7 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
     const double step = value_of(job.step), along = lr / std::expm1(step * std::log(options.beta1)),
                  down = 1 / std::sqrt(-std::expm1(step * std::log(options.beta2)));
     std::array<int64_t, lists> begin{};
-    for (size_t k = 0; k < count; ++k)
-      begin[k] = elements_between(whole[k], job.arrays[k].data);
+    for (size_t k = 0; k < count; ++k) begin[k] = elements_between(whole[k], job.arrays[k].data);
     for (int64_t from = 0; from < job.elements; from += size) {
       for (const int64_t place : begin) {
         places.push_back((place + from) / span);
@@ -102,8 +107,8 @@ void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& opt
   }
   adamw_of_all.launch({static_cast<int64_t>(numbers.size()) / 2}, whole[0], whole[1], whole[2], whole[3],
                       amsgrad ? optional(whole[4]) : std::nullopt, table(places, columns, DType::i64),
-                      table(numbers, 2, DType::f64), -lr * options.weight_decay, 1 - options.beta1, options.beta2,
-                      1 - options.beta2, options.eps, turn, size);
+                      table(numbers, 2, DType::f64), -lr * options.weight_decay, 1 - options.beta1,
+                      options.beta2, 1 - options.beta2, options.eps, turn, size);
 }
 
 }  // namespace tile::adamw
