@@ -141,6 +141,20 @@ def dropout_cases(dtype):
                lambda: F.dropout(x, 0.1), 2 * tensor_bytes(x), 2 * x.numel(), target=2.0)
 
 
+def adamw_cases(dtype):
+    name, options = str(dtype).removeprefix("torch."), {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+    for count, size in ((1, 1 << 24), (100, 30000)):
+        def lists():
+            params, grads, means, squares = ([torch.rand(size).to(dtype) for _ in range(count)] for _ in range(4))
+            return params, grads, means, squares, [torch.tensor(3.0) for _ in range(count)]
+
+        own, theirs = lists(), lists()
+        yield Case(f"AdamW {count} x {size} {name}", lambda a=own: torch.ops.tile.adamw_(*a, lr=1e-3, **options),
+                   lambda b=theirs: torch._fused_adamw_(*b[:4], [], b[4], lr=1e-3, amsgrad=False, maximize=False,
+                                                        **options),
+                   7.0 * own[0][0].element_size() * count * size, 15.0 * count * size, target=1.0)
+
+
 def group_norm_cases(dtype):
     name = str(dtype).removeprefix("torch.")
     ops = torch.ops.tile
@@ -230,6 +244,7 @@ def all_cases(vector_add):
         yield from loss_cases(dtype)
         yield from rope_cases(dtype)
         yield from dropout_cases(dtype)
+        yield from adamw_cases(dtype)
         yield from group_norm_cases(dtype)
     yield from matmul_cases()
     yield from gated_matmul_cases()

@@ -9,6 +9,7 @@ import gpu_work
 import tile_ops
 import torch
 from gpu_loss_cases import loss_cases
+from gpu_optimizer_cases import adamw_cases
 from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
@@ -394,5 +395,5 @@ def product_cases():
 
 def all_cases():
     for family in (elementwise_cases, softmax_cases, loss_cases, norm_cases, gated_cases, rope_cases, dropout_cases,
-                   group_norm_cases, decode_cases, product_cases):
+                   adamw_cases, group_norm_cases, decode_cases, product_cases):
         yield from family()

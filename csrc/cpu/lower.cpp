@@ -3,6 +3,7 @@
 
 #include "cpu/block_plan.h"
 #include "cpu/tables.h"
+#include "cpu/updates.h"
 #include "ir/rounding.h"
 #include "ir/walk.h"
 
@@ -71,7 +72,8 @@ const Value* viewed(const Value* value) {
   return value;
 }
 
-Lower::Lower(const Function& function) : function_(function), precision_(function) {
+Lower::Lower(const Function& function)
+    : function_(function), precision_(function), updating_(updating_loads(function)) {
   walk(function.body(), [&](const Op& op) {
     if (!op.traits().writes) return;
     for (const Value* operand : op.operands)
@@ -101,6 +103,9 @@ int Lower::scalar(const Value* value) {
 }
 
 bool Lower::is_written(const Value* array) const { return written_.count(root_array(array)) != 0; }
+bool Lower::stays_in_memory(const Op& load) const {
+  return !load.results[0]->type.is_scalar() && (!is_written(load.operands[0]) || updating_.count(&load));
+}
 
 int Lower::new_slot(const Type& type, size_t bytes) {
   bytes = std::max(bytes, static_cast<size_t>(element_count(type.shape) * lane_bytes(lane_of(type.dtype))));

@@ -58,6 +58,7 @@ class Lower {
   bool take_over(const Op& op, size_t operand);
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
   bool is_written(const Value* array) const;            // the kernel stores into it somewhere
+  bool stays_in_memory(const Op& load) const;           // its tile is never copied
   int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
   Units block(const Block& block);  // of a region
@@ -82,6 +83,7 @@ class Lower {
   std::multimap<size_t, int> free_slots_;
   std::unordered_set<int> kept_slots_;  // never given to another value
   std::unordered_set<const Value*> written_, dedicated_;
+  const std::unordered_set<const Op*> updating_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the op being lowered may overwrite
   size_t scratch_bytes_ = 0, kept_ = 0;
 };

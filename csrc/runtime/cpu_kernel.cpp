@@ -1,9 +1,11 @@
 // Kernels on the CPU: a launch runs its blocks on the caller's threads and returns when all are done.
 #include <limits>
+#include <unordered_set>
 #include <vector>
 
 #include "cpu/program.h"
 #include "cpu/stream.h"
+#include "ir/walk.h"
 #include "runtime/executable.h"
 
 namespace tile {
@@ -11,22 +13,34 @@ namespace {
 
 class CpuKernel final : public Executable {
  public:
-  explicit CpuKernel(Function function) : program_(std::move(function)) {}
+  explicit CpuKernel(Function function) : read_(read_arrays(function)), program_(std::move(function)) {}
 
   void run(const Blocks& blocks, ArgumentRefs arguments) const override {
     std::vector<cpu::ArrayRef> arrays;
     std::vector<cpu::Scalar> scalars;
     arrays.reserve(arguments.size());
-    for (const ArgumentRef& argument : arguments)
-      if (argument.array)
-        arrays.push_back(array_ref(*argument.array));
+    for (size_t i = 0; i < arguments.size(); ++i)
+      if (arguments[i].array)
+        arrays.push_back(array_ref(*arguments[i].array, read_[i]));
       else
-        scalars.emplace_back().u = argument.scalar->bits;
+        scalars.emplace_back().u = arguments[i].scalar->bits;
     program_.run({blocks[0], blocks[1], blocks[2]}, arrays, scalars);
   }
 
  private:
-  static cpu::ArrayRef array_ref(const ArrayArgument& array) {
+  // What is read is in the caches when it is written: a store past them would have to wait for it.
+  static std::vector<bool> read_arrays(const Function& function) {
+    std::unordered_set<const Value*> read;
+    walk(function.body(), [&](const Op& op) {
+      if (!op.traits().reads) return;
+      for (const Value* operand : op.operands)
+        if (operand->type.is_array()) read.insert(root_array(operand));
+    });
+    std::vector<bool> result;
+    for (const Value* argument : function.body().arguments) result.push_back(read.count(argument) != 0);
+    return result;
+  }
+  static cpu::ArrayRef array_ref(const ArrayArgument& array, bool read) {
     cpu::ArrayRef ref;
     ref.data = static_cast<char*>(array.data);
     ref.dtype = array.dtype;
@@ -39,9 +53,10 @@ class CpuKernel final : public Executable {
       bytes *= array.sizes[axis];
       ref.stride[i] = array.strides[axis] * element;
     }
-    ref.streams = bytes >= cpu::stream_from_bytes;
+    ref.streams = !read && bytes >= cpu::stream_from_bytes;
     return ref;
   }
+  std::vector<bool> read_;  // by parameter
   cpu::Program program_;
 };
 

@@ -164,10 +164,15 @@ struct VmapKernel final : c10::OperatorKernel {
  private:
   void require_batched_writes(const VmapCall& call, size_t batched) const {
     const auto& arguments = op->schema.arguments();
-    for (const c10::Argument& argument : arguments)
-      if (argument.alias_info() && argument.alias_info()->isWrite() && !call.batched(argument.name()))
-        fail(ErrorKind::value, op->name, ": vmap: '", argument.name(), "' is written for each sample of '",
-             arguments[batched].name(), "', but has no batch extent; give it one (in_dims)");
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const c10::AliasInfo* alias = arguments[i].alias_info();
+      const std::vector<bool>& tensors =
+          call.batched_[i];  // of a list each is written; of None there is none
+      if (alias && alias->isWrite() && std::find(tensors.begin(), tensors.end(), false) != tensors.end())
+        fail(ErrorKind::value, op->name, ": vmap: '", arguments[i].name(),
+             "' is written for each sample of '", arguments[batched].name(),
+             "', but has no batch extent; give it one (in_dims)");
+    }
   }
   void push(const VmapCall& call, const Results& results, int64_t level, BoxedValues* stack) const {
     const auto wrap = [&](const at::Tensor& tensor) {

@@ -55,6 +55,14 @@ def rope_in_place(dtype):
     return ()
 
 
+def adamw(dtype, count, amsgrad=False):
+    with torch.no_grad():
+        lists = [[make(to, 4096, 4096) for _ in range(count)] for to in [dtype] * 5]
+        steps = [torch.empty((), device="meta") for _ in range(count)]
+        ops.adamw_(*lists[:4], steps, max_exp_avg_sqs=lists[4] if amsgrad else None)
+    return ()
+
+
 def dropout(dtype, *shape):
     return ops.dropout(make(dtype, *shape), 0.1, torch.empty(2, dtype=torch.int64, device="meta"))
 
@@ -120,6 +128,9 @@ CALLS = {
     "rope[BHSD]": lambda dtype: rope(dtype, "BHSD"),
     "rope[BSHD]": lambda dtype: rope(dtype, "BSHD"),
     "rope_[BSHD]": rope_in_place,
+    "adamw[1]": lambda dtype: adamw(dtype, 1),
+    "adamw[16]": lambda dtype: adamw(dtype, 16),
+    "adamw[16],amsgrad": lambda dtype: adamw(dtype, 16, True),
     "dropout[8192,8192]": lambda dtype: dropout(dtype, 8192, 8192),
     "group_norm[16,320,64,64]": lambda dtype: group_norm(dtype, 16, 320, 64, False),
     "group_norm[16,320,64,64],last": lambda dtype: group_norm(dtype, 16, 320, 64, True),
@@ -152,7 +163,8 @@ CALLS = {
 # Each adds minutes of compiling and kernels that few run.
 DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512,512,512]")
 # Kernels of other calls with something more: the usual ones of bfloat16 tell what it costs.
-VARIANTS = ("swiglu[8192,11008],halves", "geglu[8192,11008],tanh", "rope_[BSHD]", "attention[128],window",
+VARIANTS = ("swiglu[8192,11008],halves", "geglu[8192,11008],tanh", "rope_[BSHD]", "adamw[16],amsgrad",
+            "attention[128],window",
             "attention[128],softcap", "attention[128],alibi", "attention[128],dropout", "attention_decode[128],pages")
 CHIPS, OTHER_CHIPS = (80, 90), (89, 100, 120)
 

@@ -60,6 +60,35 @@ def rope_in_place(query, key, cos, sin):
     return query, key
 
 
+def step_inputs(dtype, *sizes, state=None):
+    """params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs and steps, one list behind the other."""
+    draws = [[torch.randn(size).to(to) for size in sizes] for to in (dtype, dtype, *[state or dtype] * 3)]
+    for squares in draws[3:]:
+        squares[:] = [square.square() for square in squares]
+    return *(tensor for draw in draws for tensor in draw), *(torch.tensor(2.0 + i) for i in range(len(sizes)))
+
+
+def lists_of(tensors):
+    count = len(tensors) // 6
+    params, grads, means, squares, largest, steps = (list(tensors[i * count : (i + 1) * count]) for i in range(6))
+    return (params, grads, means, squares, steps), largest
+
+
+def adamw(*tensors, amsgrad=False, **options):
+    lists, largest = lists_of(tensors)
+    torch.ops.tile.adamw_(*lists, max_exp_avg_sqs=largest if amsgrad else None, **options)
+    return *lists[0], *lists[2], *lists[3], *largest
+
+
+def torchs_adamw(*tensors, amsgrad=False, lr_tensor=None, grad_scale=None, **options):
+    (params, grads, means, squares, steps), largest = lists_of([tensor.detach().clone() for tensor in tensors])
+    grads = [grad if grad_scale is None else grad / grad_scale.to(grad.dtype) for grad in grads]
+    options = {"lr": 1e-3 if lr_tensor is None else lr_tensor.item(), "maximize": False, **options}
+    torch._fused_adamw_(params, grads, means, squares, largest if amsgrad else [], [step.float() for step in steps],
+                        beta1=0.9, beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=amsgrad, **options)
+    return *params, *means, *squares, *largest
+
+
 def gated_matmul(input, gate_weight, up_weight):
     return F.silu(input @ gate_weight) * (input @ up_weight)
 
@@ -186,6 +215,11 @@ CASES = {
     "rope_in_place": (rope_in_place, rope,
                       lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
                                      *tables(7, 34)), {}),
+    "adamw": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (3, 6000)), {"lr": 0.1}),
+    "adamw_of_three": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (40, 13), (16387,), (3, 101)),
+                       {"lr_tensor": torch.tensor(0.1), "grad_scale": torch.tensor(4.0), "maximize": True}),
+    "adamw_of_six": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, *[(264 * i,) for i in (1, 7, 64, 2, 1, 3)]),
+                     {"lr": 0.1, "amsgrad": True}),
     "dropout": ("dropout", dropout, lambda dtype: (make(3, 1500, dtype=dtype), 0.3, torch.tensor([-5, 7])), {}),
     "dropout_of_columns": ("dropout", dropout,
                            lambda dtype: (make(70, 9, dtype=dtype).t(), 0.3, torch.tensor([-5, 7])), {}),

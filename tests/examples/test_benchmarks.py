@@ -102,6 +102,14 @@ def test_rope_in_place_computes_what_its_peer_does(cases):
     check_against_float64(lambda: cases.rope_in_place_work(1, 10))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_adamw_computes_what_its_peer_does(cases, dtype):
+    import gpu_optimizer_cases
+    import torch
+
+    check_against_float64(lambda: gpu_optimizer_cases.adamw_work(3, 700, getattr(torch, dtype)))
+
+
 @pytest.mark.parametrize("backward", [False, True], ids=["forward", "backward"])
 def test_dropout_computes_the_formula(cases, backward):
     work = cases.dropout_work(33, 70, backward)

@@ -121,6 +121,12 @@ def rope_(dtype):
     return tile.rope_, [tensor.detach() for tensor in args], kwargs
 
 
+def adamw_(dtype):
+    sizes = [shape(random.randint(0, 3), 2000) for _ in range(random.randint(1, 40))]
+    lists = [[tensor(size, dtype, grad=False) for size in sizes] for _ in range(4)]
+    return tile.adamw_, (*lists, [torch.ones(()) for _ in sizes]), {}
+
+
 def dropout(dtype):
     return tile.dropout, (tensor(shape(random.randint(0, 5)), dtype), random.choice([0.1, 0.5]), torch.randint(9, (2,))), {}
 
@@ -168,7 +174,7 @@ def embedding(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, rope_, dropout, matmul,
+OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, rope_, adamw_, dropout, matmul,
              gated_matmul, attention, cross_entropy, linear_cross_entropy, embedding]
 
 

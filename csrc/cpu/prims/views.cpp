@@ -120,9 +120,7 @@ struct LoadUnit final : Unit {
     return Signal::next;
   }
 };
-bool stays_in_memory(const Lower& lower, const Op& op) {
-  return !op.results[0]->type.is_scalar() && !lower.is_written(op.operands[0]);
-}
+bool stays_in_memory(const Lower& lower, const Op& op) { return lower.stays_in_memory(op); }
 std::unique_ptr<Unit> lower_load(Lower& lower, const Op& op) {
   auto unit = std::make_unique<LoadUnit>();
   unit->address = lower.address(op, 1, op.integers("shape"));
@@ -224,6 +222,6 @@ const AddLowering arange_{{"arange", lower_arange, true}};
 const Op* memory_load(const Lower& lower, const Value* value) {
   const Op* op = viewed(value)->definition;
   while (op && op->is("astype") && is_lane_cast(lower, *op)) op = viewed(op->operands[0])->definition;
-  return op && op->is("load") && !lower.is_written(op->operands[0]) ? op : nullptr;
+  return op && op->is("load") && lower.stays_in_memory(*op) ? op : nullptr;
 }
 }  // namespace tile::cpu

@@ -1,0 +1,114 @@
+// The step on a CPU: one launch for all parameters, whose blocks read from a table where their elements are.
+#include <cmath>
+
+#include "step.h"
+
+namespace tile::adamw {
+namespace {
+
+using std::optional;
+
+// An address is counted in elements from the lowest of its list: high * span + low. The lists are arrays of
+// [high, low, elements] that overlap themselves: any address up to the highest is a place in them.
+constexpr int64_t span = int64_t{1} << 20;
+constexpr int lists = 5, columns = 2 * lists + 1;
+
+// places: of a block, high and low in each list, and its elements; numbers: its -lr / (1 - beta1^step) and
+// 1 / sqrt(1 - beta2^step).
+void adamw_kernel(Array params, Array grads, Array exp_avgs, Array exp_avg_sqs,
+                  optional<Array> max_exp_avg_sqs, Array places, Array numbers, Tile decay, Tile change1,
+                  Tile keep2, Tile change2, Tile eps, Tile turn, int size) {
+  const auto from = [&](Array table, int column) {
+    return table[{bid(0)}].tiled_view({1}).load({column}).reshape({});
+  };
+  Tile elements = from(places, 2 * lists);
+  const auto here = [&](Array list, int which) {
+    return list[{from(places, 2 * which), from(places, 2 * which + 1)}].slice(0, 0, elements);
+  };
+  const auto narrow = [&](const Tile& value) { return value.astype(compute_dtype(params.dtype())); };
+  const Array param = here(params, 0), grad = here(grads, 1), mean = here(exp_avgs, 2),
+              square = here(exp_avg_sqs, 3);
+  const auto most = max_exp_avg_sqs ? optional(here(*max_exp_avg_sqs, 4)) : std::nullopt;
+  const Coefficients c{narrow(from(numbers, 0)),
+                       narrow(from(numbers, 1)),
+                       narrow(decay),
+                       narrow(change1),
+                       narrow(keep2),
+                       narrow(change2),
+                       narrow(eps),
+                       narrow(turn)};
+  // One turn: a region of its own, whose steps are one pass with none of the above between them.
+  for (Tile k : range(cdiv(elements, size).astype(i32))) update(param, grad, mean, square, most, k, size, c);
+}
+Kernel adamw_of_all("adamw", adamw_kernel);
+
+double value_of(const ArrayArgument& number) {
+  return number.dtype == DType::f64 ? *static_cast<const double*>(number.data)
+                                    : *static_cast<const float*>(number.data);
+}
+
+int64_t elements_between(const ArrayArgument& from, const void* to) {
+  return (static_cast<const char*>(to) - static_cast<const char*>(from.data)) / info(from.dtype).bytes;
+}
+
+// A table as an argument.
+template <class T>
+ArrayArgument table(std::vector<T>& rows, int64_t width, DType dtype) {
+  ArrayArgument array;
+  array.data = rows.data();
+  array.dtype = dtype;
+  array.rank = 2;
+  array.sizes[0] = static_cast<int64_t>(rows.size()) / width, array.sizes[1] = width;
+  array.strides[0] = width, array.strides[1] = 1;
+  return array;
+}
+
+}  // namespace
+
+void launch_table(const std::vector<Job>& jobs, bool amsgrad, const Options& options) {
+  const auto read = [](const optional<at::Tensor>& t, double otherwise) {
+    return t ? value_of(number(*t)) : otherwise;
+  };
+  if (read(options.found_inf, 0) != 0) return;
+  const double lr = read(options.lr_tensor, options.lr),
+               turn = (options.maximize ? -1 : 1) / read(options.grad_scale, 1);
+  constexpr int size = 32768;
+  const size_t count = amsgrad ? lists : lists - 1;
+  std::array<ArrayArgument, lists> whole;
+  for (size_t k = 0; k < count; ++k) {
+    whole[k] = jobs[0].arrays[k];
+    void* highest = whole[k].data;
+    for (const Job& job : jobs) {
+      whole[k].data = std::min(whole[k].data, job.arrays[k].data);
+      highest = std::max(highest, static_cast<void*>(static_cast<char*>(job.arrays[k].data) +
+                                                     job.elements * info(job.arrays[k].dtype).bytes));
+    }
+    whole[k].rank = 3;
+    whole[k].sizes[0] = elements_between(whole[k], highest) / span + 1;
+    whole[k].sizes[1] = span, whole[k].sizes[2] = size;
+    whole[k].strides[0] = span, whole[k].strides[1] = whole[k].strides[2] = 1;
+  }
+  std::vector<int64_t> places;
+  std::vector<double> numbers;
+  for (const Job& job : jobs) {
+    const double step = value_of(job.step), along = lr / std::expm1(step * std::log(options.beta1)),
+                 down = 1 / std::sqrt(-std::expm1(step * std::log(options.beta2)));
+    std::array<int64_t, lists> begin{};
+    for (size_t k = 0; k < count; ++k) begin[k] = elements_between(whole[k], job.arrays[k].data);
+    for (int64_t from = 0; from < job.elements; from += size) {
+      for (const int64_t place : begin) {
+        places.push_back((place + from) / span);
+        places.push_back((place + from) % span);
+      }
+      places.push_back(std::min<int64_t>(size, job.elements - from));
+      numbers.push_back(along);
+      numbers.push_back(down);
+    }
+  }
+  adamw_of_all.launch({static_cast<int64_t>(numbers.size()) / 2}, whole[0], whole[1], whole[2], whole[3],
+                      amsgrad ? optional(whole[4]) : std::nullopt, table(places, columns, DType::i64),
+                      table(numbers, 2, DType::f64), -lr * options.weight_decay, 1 - options.beta1,
+                      options.beta2, 1 - options.beta2, options.eps, turn, size);
+}
+
+}  // namespace tile::adamw
