@@ -1,5 +1,5 @@
-// Chains of elementwise operations as a user would write them: bench::chain of six and bench::gelu_chain. Both compute
-// in float32; `size` elements a block, of which each value is a kernel of its own.
+// Chains of elementwise operations as a user would write them: bench::chain of six and bench::gelu_chain.
+// Both compute in float32; `size` elements a block, of which each value is a kernel of its own.
 #include "tile/op.h"
 
 namespace {
