@@ -1,35 +1,54 @@
-"""The cases of the CPU table: what is computed, how torch eager does it, the bytes and flops it takes at least."""
+"""The cases of the CPU table: what is computed, how torch does it, the bytes and flops it takes at least, the bars."""
 
-from dataclasses import dataclass, field
+import dataclasses
+import itertools
 from typing import Callable
 
-import torch
-import torch.nn.functional as F
-
 import tile_ops
+import torch
+from peers import gradient, peers_of
+from torch.nn import functional as F
+
+ops = torch.ops.tile
+DTYPES = (torch.float32, torch.bfloat16)
+PEERS = ("eager", "torch.compile")
+FRESH = (2.5, 2.5)
+BLOCK = 16384  # elements of a block of a user's kernel
 
 
-@dataclass
+@dataclasses.dataclass
 class Case:
     name: str
-    ours: Callable
-    eager: Callable
+    make: Callable[[], Callable]  # makes our call
+    peers: dict = dataclasses.field(default_factory=dict)  # {name: function that makes the call}
     bytes: float = 0  # read and written once
     flops: float = 0
-    required: float | None = None  # eager's time / ours
-    target: float | None = None    # not prototyped before
-    long: bool = False             # eager takes seconds: fewer rounds
-    tags: set = field(default_factory=set)
+    ratios: dict = dataclasses.field(default_factory=dict)  # {peer: at least so many times as fast}
+    microseconds: float | None = None  # at most
+    calls: int = 1  # timed as one
+    long: bool = False  # a peer takes seconds: fewer rounds
+
+
+def bars(eager, compiled=None):
+    return dict(zip(PEERS, (eager, eager if compiled is None else compiled)))
+
+
+def case(name, ours, theirs, inputs, moved, flops=0, other=(), grads=None, **more):
+    """ours(*inputs, *other) beside theirs; with grads the backward of both. moved: tensors, or the bytes."""
+
+    def make():
+        return gradient(ours, inputs, grads, other) if grads is not None else lambda: ours(*inputs, *other)
+
+    moved = moved if isinstance(moved, float) else tensor_bytes(*moved)
+    return Case(name, make, peers_of(theirs, inputs, other, grads), moved, flops, **more)
 
 
 def tensor_bytes(*tensors):
     return float(sum(t.numel() * t.element_size() for t in tensors))
 
 
-def grads(function, inputs, grad):
-    """A function that runs only the backward of function(*inputs)."""
-    out = function(*inputs)
-    return lambda: torch.autograd.grad(out, inputs, grad, retain_graph=True)
+def name_of(dtype):
+    return str(dtype).removeprefix("torch.")
 
 
 def rotate_half(x):
@@ -41,212 +60,243 @@ def eager_rope(q, k, cos, sin):
     return q * cos + rotate_half(q) * sin, k * cos + rotate_half(k) * sin
 
 
+def add(x, y):
+    return x + y
+
+
+def chain(x, y):
+    return torch.relu((x * 1.5 + y) * x - 0.25) * y
+
+
+def gelu_chain(x):
+    return 0.5 * x * (1 + torch.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+
+
+def own_chain(x, y, size=BLOCK):
+    return torch.ops.bench.chain(x, y, size)
+
+
+def own_gelu_chain(x, size=BLOCK):
+    return torch.ops.bench.gelu_chain(x, size)
+
+
+def add_cases(dtype):
+    x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
+    yield case(f"add 2^24 {name_of(dtype)} (a user's kernel)", torch.ops.examples.vector_add, add, (x, y), (x, y, x),
+               x.numel(), ratios=bars(0.97 if dtype == torch.float32 else 1.0))
+
+
+def chain_cases(dtype, power=22):
+    x, y = torch.randn(1 << power, dtype=dtype), torch.randn(1 << power, dtype=dtype)
+    narrow, user = dtype == torch.bfloat16, f"2^{power} {name_of(dtype)} (a user's kernel)"
+    yield case(f"chain of 6 {user}", own_chain, chain, (x, y), (x, y, x), 6 * x.numel(),
+               ratios=bars(4, 1.1) if narrow else bars(5, 0.97))
+    yield case(f"gelu chain {user}", own_gelu_chain, gelu_chain, (x,), (x, x), 9 * x.numel(),
+               ratios=bars(4 if narrow else 5, 2.5))
+
+
+def small_cases():
+    """Calls from Python that take microseconds."""
+    x, y, weight, bias = torch.randn(8, 128), torch.randn(8, 128), torch.randn(128), torch.randn(128)
+    moved, flat, one = (x, y), torch.randn(1024), dict(microseconds=5, calls=200)
+    yield case("add [1024] float32 (a user's kernel)", torch.ops.examples.vector_add, add, (flat, flat), moved, **one)
+    yield case("softmax [8,128] float32", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), moved,
+               **one)
+    yield case("rms_norm [8,128] float32", lambda x, w: ops.rms_norm(x, [128], w),
+               lambda x, w: F.rms_norm(x, [128], w), (x, weight), moved, **one)
+    yield case("layer_norm [8,128] float32", lambda x, w, b: ops.layer_norm(x, [128], w, b),
+               lambda x, w, b: F.layer_norm(x, [128], w, b), (x, weight, bias), moved, **one)
+    chained = dict(ratios=bars(4, 5), calls=200)
+    yield case("chain of 6 [8,128] float32 (a user's kernel)", own_chain, chain, (x, y), moved, **chained)
+    yield case("gelu chain [8,128] float32 (a user's kernel)", own_gelu_chain, gelu_chain, (x,), moved, **chained)
+
+
+def first_call_cases():
+    """Every call has a block size of its own, hence a new kernel: trace, passes, assemble."""
+    x, y = torch.randn(8, 128), torch.randn(8, 128)
+    sizes = itertools.count(BLOCK + 16, 16)
+    yield Case("first call of the chain of 6", lambda: lambda: own_chain(x, y, next(sizes)), microseconds=2000)
+    yield Case("first call of the gelu chain", lambda: lambda: own_gelu_chain(x, next(sizes)), microseconds=2000)
+
+
 def row_cases(dtype):
-    ops = torch.ops.tile
-    name = str(dtype).removeprefix("torch.")
-    x = torch.randn(4096, 4096, dtype=dtype)
+    name, bf16 = name_of(dtype), dtype == torch.bfloat16
+    x, residual, grad = (torch.randn(4096, 4096, dtype=dtype) for _ in range(3))
     weight, bias = torch.randn(4096, dtype=dtype), torch.randn(4096, dtype=dtype)
-    two = 2 * tensor_bytes(x)
-    bf16 = dtype == torch.bfloat16
-    yield Case(f"softmax 4096x4096 {name}", lambda: ops.softmax(x, -1), lambda: torch.softmax(x, -1), two,
-               5 * x.numel(), required=1.25)
-    yield Case(f"rms_norm 4096x4096 {name}", lambda: ops.rms_norm(x, [4096], weight),
-               lambda: F.rms_norm(x, [4096], weight), two, 4 * x.numel(), required=4.5 if bf16 else 2.4)
-    residual = torch.randn_like(x)
-    yield Case(f"add_rms_norm 4096x4096 {name}", lambda: ops.add_rms_norm(x, residual, [4096], weight),
-               lambda: F.rms_norm(x + residual, [4096], weight), 2 * two, 5 * x.numel(), target=2.0)
-    yield Case(f"layer_norm 4096x4096 {name}", lambda: ops.layer_norm(x, [4096], weight, bias),
-               lambda: F.layer_norm(x, [4096], weight, bias), two, 7 * x.numel(), target=1.05)
-    yield Case(f"log_softmax 4096x4096 {name}", lambda: ops.log_softmax(x, -1), lambda: torch.log_softmax(x, -1), two,
-               5 * x.numel(), target=1.0)
-    grad = torch.randn_like(x)
-    xg, wg, bg = (t.clone().requires_grad_() for t in (x, weight, bias))
-    three = 3 * tensor_bytes(x)
-    yield Case(f"softmax backward {name}", grads(lambda a: ops.softmax(a, -1), [xg], grad),
-               grads(lambda a: torch.softmax(a, -1), [xg], grad), three, 4 * x.numel(), target=1.0)
-    yield Case(f"rms_norm backward {name}", grads(lambda a, w: ops.rms_norm(a, [4096], w), [xg, wg], grad),
-               grads(lambda a, w: F.rms_norm(a, [4096], w), [xg, wg], grad), three, 9 * x.numel(), target=2.0)
-    rg, both = residual.clone().requires_grad_(), (grad, torch.randn_like(x))
+    other_grad, count = torch.randn_like(x), x.numel()
 
-    def eager_add(a, r, w):
-        return F.rms_norm(a + r, [4096], w), a + r
+    def eager_add(x, r, w):
+        return F.rms_norm(x + r, [4096], w), x + r
 
-    yield Case(f"add_rms_norm backward {name}",
-               grads(lambda a, r, w: ops.add_rms_norm(a, r, [4096], w), [xg, rg, wg], both),
-               grads(eager_add, [xg, rg, wg], both), 4 * tensor_bytes(x), 10 * x.numel(), target=2.0)
-    yield Case(f"layer_norm backward {name}",
-               grads(lambda a, w, b: ops.layer_norm(a, [4096], w, b), [xg, wg, bg], grad),
-               grads(lambda a, w, b: F.layer_norm(a, [4096], w, b), [xg, wg, bg], grad), three, 11 * x.numel(),
-               target=1.0)
+    for label, ours, theirs, inputs, flops, forward, backward in (
+        ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4), bars(1.3, 1.5),
+         bars(1.0, 1.1)),
+        ("rms_norm", lambda x, w: ops.rms_norm(x, [4096], w), lambda x, w: F.rms_norm(x, [4096], w), (x, weight),
+         (4, 9), bars(5, 1.3) if bf16 else bars(2.5, 1.05), bars(4, 1.1)),
+        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [4096], w, b),
+         lambda x, w, b: F.layer_norm(x, [4096], w, b), (x, weight, bias), (7, 11), bars(1.05, 1.3), bars(1.0, 1.1)),
+        ("log_softmax", lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), (x,), (5, 4), {}, {}),
+    ):
+        yield case(f"{label} 4096x4096 {name}", ours, theirs, inputs, (x, x), flops[0] * count, ratios=forward)
+        yield case(f"{label} backward {name}", ours, theirs, inputs, (x, x, x), flops[1] * count, grads=grad,
+                   ratios=backward)
+    own_add = lambda x, r, w: ops.add_rms_norm(x, r, [4096], w)  # noqa: E731
+    yield case(f"add_rms_norm 4096x4096 {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 5 * count)
+    yield case(f"add_rms_norm backward {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 10 * count,
+               grads=(grad, other_grad))
 
 
 def gated_cases(dtype):
-    ops = torch.ops.tile
-    name = str(dtype).removeprefix("torch.")
+    name = name_of(dtype)
     gate, up, grad = (torch.randn(2048, 11008, dtype=dtype) for _ in range(3))
-    gg, ug = gate.clone().requires_grad_(), up.clone().requires_grad_()
-    for label, ours, eager in (
+    for label, ours, theirs in (
         ("swiglu", ops.swiglu, lambda g, u: F.silu(g) * u),
         ("geglu", ops.geglu, lambda g, u: F.gelu(g) * u),
     ):
-        yield Case(f"{label} 2048x11008 {name}", lambda f=ours: f(gate, up), lambda f=eager: f(gate, up),
-                   3 * tensor_bytes(gate), 6 * gate.numel(), target=1.5)
-        yield Case(f"{label} backward {name}", grads(ours, [gg, ug], grad), grads(eager, [gg, ug], grad),
-                   5 * tensor_bytes(gate), 12 * gate.numel(), target=1.5)
+        yield case(f"{label} 2048x11008 {name}", ours, theirs, (gate, up), (gate,) * 3, 6 * gate.numel())
+        yield case(f"{label} backward {name}", ours, theirs, (gate, up), (gate,) * 5, 12 * gate.numel(), grads=grad)
 
 
 def loss_cases(dtype):
-    ops = torch.ops.tile
-    name = str(dtype).removeprefix("torch.")
+    name = name_of(dtype)
     x, target = torch.randn(1024, 32000, dtype=dtype), torch.randint(0, 32000, (1024,))
-    yield Case(f"cross_entropy 1024x32000 {name}", lambda: ops.cross_entropy(x, target),
-               lambda: F.cross_entropy(x, target), tensor_bytes(x), 4 * x.numel())
-    xg, one = x.clone().requires_grad_(), torch.ones((), dtype=dtype)
-    yield Case(f"cross_entropy backward {name}", grads(lambda a: ops.cross_entropy(a, target), [xg], one),
-               grads(lambda a: F.cross_entropy(a, target), [xg], one), 2 * tensor_bytes(x), 4 * x.numel())
-    table, indices = torch.randn(32000, 1024, dtype=dtype).requires_grad_(), torch.randint(0, 32000, (4096,))
+    for label, moved, grads in (("1024x32000", (x,), None), ("backward", (x, x), torch.ones((), dtype=dtype))):
+        yield case(f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(),
+                   (target,), grads)
+    table, indices = torch.randn(32000, 1024, dtype=dtype), torch.randint(0, 32000, (4096,))
     grad = torch.randn(4096, 1024, dtype=dtype)
-    own = table.detach()
-    yield Case(f"embedding 4096 of [32000,1024] {name}", lambda: ops.embedding(own, indices),
-               lambda: F.embedding(indices, own), 2 * tensor_bytes(grad))
-    yield Case(f"embedding backward {name}", grads(lambda w: ops.embedding(w, indices), [table], grad),
-               grads(lambda w: F.embedding(indices, w), [table], grad), tensor_bytes(table, grad), grad.numel())
+
+    def eager(weight, indices):
+        return F.embedding(indices, weight)
+
+    yield case(f"embedding 4096 of [32000,1024] {name}", ops.embedding, eager, (table,), (grad, grad), 0, (indices,))
+    yield case(f"embedding backward {name}", ops.embedding, eager, (table,), (table, grad), grad.numel(), (indices,),
+               grad)
 
 
 def rope_cases(dtype):
-    name = str(dtype).removeprefix("torch.")
+    name, fp32 = name_of(dtype), dtype == torch.float32
     q, k = torch.randn(1, 32, 2048, 128, dtype=dtype), torch.randn(1, 8, 2048, 128, dtype=dtype)
     angle = torch.outer(torch.arange(2048.0), 10000 ** (-torch.arange(0, 128, 2) / 128))
     angle = torch.cat((angle, angle), -1)
-    cos, sin = angle.cos().to(dtype), angle.sin().to(dtype)
-    moved = 2 * tensor_bytes(q, k)
-    ops = torch.ops.tile
-    yield Case(f"RoPE q[1,32,2048,128] k[1,8,2048,128] {name}", lambda: ops.rope(q, k, cos, sin),
-               lambda: eager_rope(q, k, cos, sin), moved, 3 * (q.numel() + k.numel()),
-               required=2.8 if dtype == torch.float32 else None)
-    qg, kg = q.clone().requires_grad_(), k.clone().requires_grad_()
-    gq, gk = torch.randn_like(q), torch.randn_like(k)
+    tables = angle.cos().to(dtype), angle.sin().to(dtype)
+    flops, grads = 3 * (q.numel() + k.numel()), (torch.randn_like(q), torch.randn_like(k))
+    own = q.clone(), k.clone()  # rotations, again and again: what is there stays finite
 
-    def backward(function):
-        outs = function(qg, kg, cos, sin)
-        return lambda: torch.autograd.grad(outs, [qg, kg], [gq, gk], retain_graph=True)
-
-    yield Case(f"RoPE backward {name}", backward(ops.rope), backward(eager_rope), moved, 3 * (q.numel() + k.numel()),
-               target=2.0)
+    yield case(f"RoPE q[1,32,2048,128] k[1,8,2048,128] {name}", ops.rope, eager_rope, (q, k), (q, k) * 2, flops, tables,
+               ratios=bars(4.5 if fp32 else 4, 2.2))
+    yield case(f"RoPE backward {name}", ops.rope, eager_rope, (q, k), (q, k) * 2, flops, tables, grads,
+               ratios=bars(3, 1.1))
+    yield case(f"RoPE in place {name}", lambda q, k, *tables: tile_ops.rope_(*own, *tables), eager_rope, (q, k),
+               (q, k) * 2, flops, tables)
 
 
 def dropout_cases(dtype):
     x, seed = torch.randn(4096, 4096, dtype=dtype), torch.randint(2**62, (2,))
-    yield Case(f"dropout 4096x4096 {str(dtype).removeprefix('torch.')}", lambda: torch.ops.tile.dropout(x, 0.1, seed),
-               lambda: F.dropout(x, 0.1), 2 * tensor_bytes(x), 2 * x.numel(), target=2.0)
+    yield case(f"dropout 4096x4096 {name_of(dtype)}", lambda x: ops.dropout(x, 0.1, seed), lambda x: F.dropout(x, 0.1),
+               (x,), (x, x), 2 * x.numel())
 
 
 def adamw_cases(dtype):
-    name, options = str(dtype).removeprefix("torch."), {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01}
+    options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "lr": 1e-3}
     for count, size in ((1, 1 << 24), (100, 30000)):
         def lists():
-            params, grads, means, squares = ([torch.rand(size).to(dtype) for _ in range(count)] for _ in range(4))
-            return params, grads, means, squares, [torch.tensor(3.0) for _ in range(count)]
+            return *([torch.rand(size).to(dtype) for _ in range(count)] for _ in range(4)), [torch.tensor(3.0)] * count
 
         own, theirs = lists(), lists()
-        yield Case(f"AdamW {count} x {size} {name}", lambda a=own: torch.ops.tile.adamw_(*a, lr=1e-3, **options),
-                   lambda b=theirs: torch._fused_adamw_(*b[:4], [], b[4], lr=1e-3, amsgrad=False, maximize=False,
-                                                        **options),
-                   7.0 * own[0][0].element_size() * count * size, 15.0 * count * size, target=1.0)
+        yield Case(f"AdamW {count} x {size} {name_of(dtype)}", lambda a=own: lambda: ops.adamw_(*a, **options),
+                   {"eager": lambda b=theirs: lambda: torch._fused_adamw_(*b[:4], [], b[4], amsgrad=False, maximize=False,
+                                                                          **options)},
+                   7.0 * tensor_bytes(*own[0]), 15.0 * count * size)
 
 
 def group_norm_cases(dtype):
-    name = str(dtype).removeprefix("torch.")
-    ops = torch.ops.tile
     weight, bias = torch.randn(320, dtype=dtype), torch.randn(320, dtype=dtype)
-    for layout, required in ((torch.contiguous_format, 1.7), (torch.channels_last, 1.3)):
+
+    def ours(x, w, b):
+        return ops.group_norm(x, 32, w, b, activation="silu")
+
+    def eager(x, w, b):
+        return F.silu(F.group_norm(x, 32, w, b))
+
+    for label, layout, ratios in (
+        ("NCHW", torch.contiguous_format, bars(1.7, 1.8)),
+        ("channels_last", torch.channels_last, bars(1.4, 2.8)),
+    ):
         x = torch.randn(4, 320, 64, 64, dtype=dtype).to(memory_format=layout)
-        label = "channels_last" if layout is torch.channels_last else "NCHW"
-        yield Case(f"GroupNorm+SiLU [4,320,64,64] {label} {name}",
-                   lambda x=x: ops.group_norm(x, 32, weight, bias, activation="silu"),
-                   lambda x=x: F.silu(F.group_norm(x, 32, weight, bias)), 2 * tensor_bytes(x), 10 * x.numel(),
-                   required=required)
-        xg, wg, bg = (t.clone(memory_format=torch.preserve_format).requires_grad_() for t in (x, weight, bias))
-        grad = torch.randn_like(x)
-        yield Case(f"GroupNorm+SiLU backward {label} {name}",
-                   grads(lambda a, w, b: ops.group_norm(a, 32, w, b, activation="silu"), [xg, wg, bg], grad),
-                   grads(lambda a, w, b: F.silu(F.group_norm(a, 32, w, b)), [xg, wg, bg], grad), 3 * tensor_bytes(x),
-                   20 * x.numel(), target=1.2)
+        rest = f"{label} {name_of(dtype)}"
+        yield case(f"GroupNorm+SiLU [4,320,64,64] {rest}", ours, eager, (x, weight, bias), (x, x), 10 * x.numel(),
+                   ratios=ratios)
+        yield case(f"GroupNorm+SiLU backward {rest}", ours, eager, (x, weight, bias), (x, x, x), 20 * x.numel(),
+                   grads=torch.randn_like(x), ratios=bars(1.3, 1.1))
 
 
 def attention_cases(dtype):
-    name = str(dtype).removeprefix("torch.")
-    ops = torch.ops.tile
-    for depth in (64, 128):
-        q, k, v = (torch.randn(1, 16, 1024, depth, dtype=dtype) for _ in range(3))
-        grad = torch.randn_like(q)
-        qg, kg, vg = (t.clone().requires_grad_() for t in (q, k, v))
-        for causal in (False, True):
-            label = "causal" if causal else "full"
-            flops = 4 * 16 * 1024 * 1024 * depth * (0.5 if causal else 1)
-            yield Case(f"attention [1,16,1024,{depth}] {label} {name}",
-                       lambda q=q, k=k, v=v, c=causal: ops.attention(q, k, v, is_causal=c),
-                       lambda q=q, k=k, v=v, c=causal: F.scaled_dot_product_attention(q, k, v, is_causal=c),
-                       tensor_bytes(q, k, v, q), flops,
-                       required=(1.3 if causal else 1.0) if dtype == torch.float32 else None)
-            target = 4.0 if dtype == torch.bfloat16 else 1.2 if causal else 0.95
-            yield Case(f"attention backward [1,16,1024,{depth}] {label} {name}",
-                       grads(lambda a, b, c, causal=causal: ops.attention(a, b, c, is_causal=causal)[0], [qg, kg, vg],
-                             grad),
-                       grads(lambda a, b, c, causal=causal: F.scaled_dot_product_attention(a, b, c, is_causal=causal),
-                             [qg, kg, vg], grad),
-                       tensor_bytes(q, k, v, grad, q, k, v), 2.5 * flops, target=target, long=dtype == torch.bfloat16)
+    name, bf16 = name_of(dtype), dtype == torch.bfloat16
+    for depth, causal in itertools.product((64, 128), (False, True)):
+        q, k, v, grad = (torch.randn(1, 16, 1024, depth, dtype=dtype) for _ in range(4))
+        flops = 4 * 16 * 1024 * 1024 * depth * (0.5 if causal else 1)
+        rest = f"[1,16,1024,{depth}] {'causal' if causal else 'full'} {name}"
+
+        def eager(q, k, v, causal=causal):
+            return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+        yield case(f"attention {rest}", lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c), eager,
+                   (q, k, v), (q, k, v, q), flops, ratios=bars(1.35 if causal else 1.05))
+        yield case(f"attention backward {rest}", lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c)[0],
+                   eager, (q, k, v), (q, k, v, grad, q, k, v), 2.5 * flops, grads=grad, long=bf16,
+                   ratios=bars(5 if bf16 else 1.2 if causal else 0.95))
 
 
 def matmul_cases():
-    ops = torch.ops.tile
     a, b = torch.randn(1024, 1024), torch.randn(1024, 1024)
-    flops = 2.0 * 1024**3
-    yield Case("matmul 1024^3 float32", lambda: ops.matmul(a, b), lambda: a @ b, tensor_bytes(a, b, a), flops,
-               required=0.95)
-    c, d = a.bfloat16(), b.bfloat16()
+    c, d, flops = a.bfloat16(), b.bfloat16(), 2.0 * 1024**3
+    yield case("matmul 1024^3 float32", ops.matmul, torch.matmul, (a, b), (a, b, a), flops, ratios=bars(0.95))
+    # Where torch has no fast product of bfloat16.
     slow = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    yield Case("matmul 1024^3 bfloat16", lambda: ops.matmul(c, d), lambda: c @ d, tensor_bytes(c, d, c), flops,
-               required=40 if slow else None, long=slow)
+    yield case("matmul 1024^3 bfloat16", ops.matmul, torch.matmul, (c, d), (c, d, c), flops, long=slow,
+               ratios=bars(50 if slow else 0.9))
+    yield case("linear 1024^3 bfloat16", tile_ops.linear, F.linear, (c, d), (c, d, c), flops,
+               ratios=bars(6 if slow else 0.9))
     x, w, bias = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096)
-    yield Case("linear+gelu 1024x1024x4096 float32", lambda: tile_ops.linear(x, w, bias, activation="gelu"),
-               lambda: F.gelu(F.linear(x, w, bias)), tensor_bytes(x, w) + 4.0 * 1024 * 4096, 8.0 * 1024**3,
-               required=1.05)
+    yield case("linear+gelu 1024x1024x4096 float32", lambda x, w, b: tile_ops.linear(x, w, b, activation="gelu"),
+               lambda x, w, b: F.gelu(F.linear(x, w, b)), (x, w, bias), tensor_bytes(x, w) + 4.0 * 1024 * 4096,
+               8.0 * 1024**3, ratios=bars(1.1))
 
 
 def gated_matmul_cases():
     x, gate, up = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096, 1024)
-    grad, inputs = torch.randn(1024, 4096), [t.clone().requires_grad_() for t in (x, gate, up)]
+    grad, shape = torch.randn(1024, 4096), "1024x1024x4096"
 
     def eager(x, gate, up):
         return F.silu(F.linear(x, gate)) * F.linear(x, up)
 
-    moved = tensor_bytes(x, gate, up, grad)
-    yield Case("silu(linear) * linear 1024x1024x4096 float32", lambda: tile_ops.gated_linear(x, gate, up),
-               lambda: eager(x, gate, up), moved, 16.0 * 1024**3, required=1.1)
-    yield Case("silu(linear) * linear backward float32", grads(tile_ops.gated_linear, inputs, grad),
-               grads(eager, inputs, grad), 2 * moved, 32.0 * 1024**3, target=1.0)
+    yield case(f"silu(linear) * linear {shape} float32", tile_ops.gated_linear, eager, (x, gate, up),
+               (x, gate, up, grad), 16.0 * 1024**3, ratios=bars(1.1))
+    yield case("silu(linear) * linear backward float32", tile_ops.gated_linear, eager, (x, gate, up),
+               (x, gate, up, grad) * 2, 32.0 * 1024**3, grads=grad)
 
 
-def elementwise_cases(vector_add):
-    for dtype in (torch.float32, torch.bfloat16):
-        x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
-        yield Case(f"add 2^24 {str(dtype).removeprefix('torch.')} (a user's kernel)", lambda x=x, y=y: vector_add(x, y),
-                   lambda x=x, y=y: x + y, 3 * tensor_bytes(x), x.numel(),
-                   required=0.95 if dtype == torch.float32 else None)
-
-
-def all_cases(vector_add):
-    yield from elementwise_cases(vector_add)
-    for dtype in (torch.float32, torch.bfloat16):
-        yield from row_cases(dtype)
-        yield from gated_cases(dtype)
-        yield from loss_cases(dtype)
-        yield from rope_cases(dtype)
-        yield from dropout_cases(dtype)
-        yield from adamw_cases(dtype)
-        yield from group_norm_cases(dtype)
+def all_cases():
+    """With an allocator that keeps its memory."""
+    for of_dtype in (add_cases, chain_cases):
+        for dtype in DTYPES:
+            yield from of_dtype(dtype)
+    yield from small_cases()
+    yield from first_call_cases()
+    for dtype in DTYPES:
+        for of_dtype in (row_cases, gated_cases, loss_cases, rope_cases, dropout_cases, adamw_cases,
+                         group_norm_cases):
+            yield from of_dtype(dtype)
     yield from matmul_cases()
     yield from gated_matmul_cases()
-    for dtype in (torch.float32, torch.bfloat16):
+    for dtype in DTYPES:
         yield from attention_cases(dtype)
+
+
+def fresh_cases():
+    """With the default allocator: what is over 32 MiB is mapped anew by every call."""
+    dtype = torch.float32
+    for each in itertools.chain(add_cases(dtype), chain_cases(dtype, 24), row_cases(dtype)):
+        if each.ratios and "backward" not in each.name:
+            yield dataclasses.replace(each, name=f"{each.name}, fresh output", ratios=bars(*FRESH))

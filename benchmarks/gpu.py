@@ -19,7 +19,7 @@ import torch
 import torch._functorch.config
 from gpu_cases import all_cases
 from gpu_work import bf16, device, random
-from report import Table, digits, driver, file_name
+from report import Table, digits, driver, file_name, judged, ratio_bars
 
 OTHERS = ("cuBLAS", "FlashAttention-2", "Liger")
 HEAD = [
@@ -120,24 +120,17 @@ def kernels_of_graph(function):
 
 def bars(case, own, copy, others, count):
     """The case's bars, and which are missed."""
-    judged = []
+    found = []
     if case.share:
-        judged.append((f"{case.share:g} of copy", copy / own >= case.share))
-    for name, ratio in case.ratios.items():
-        there = name in others
-        judged.append(
-            (
-                f"{ratio:g}x {name}" + ("" if there else " not measured"),
-                not there or others[name] / own >= ratio,
-            )
-        )
+        found.append((f"{case.share:g} of copy", copy / own >= case.share))
+    found += ratio_bars(case.ratios, own, others)
     if case.microseconds:
-        judged.append((f"{case.microseconds:g} us", own < case.microseconds))
+        found.append((f"{case.microseconds:g} us", own < case.microseconds))
     if case.launches:
         within = count is None or count <= case.launches
         seen = " not counted" if count is None else "" if within else f" wanted, {count} seen"
-        judged.append((f"{case.launches} launch{'es' if case.launches > 1 else ''}{seen}", within))
-    return "; ".join(text + ("" if reached else ", missed") for text, reached in judged)
+        found.append((f"{case.launches} launch{'es' if case.launches > 1 else ''}{seen}", within))
+    return judged(found)
 
 
 def made_peers(case, work, complain):

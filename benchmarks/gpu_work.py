@@ -4,6 +4,7 @@ import dataclasses
 from typing import Callable
 
 import torch
+from peers import compiled, gradient, peers_of  # noqa: F401, of those who import this
 
 bf16, device = torch.bfloat16, "cuda"
 
@@ -35,18 +36,6 @@ def random(*shape, channels_last=False):
     return tensor.to(memory_format=torch.channels_last) if channels_last else tensor
 
 
-def compiled(function, *inputs):
-    function = torch.compile(function, dynamic=False)
-    return lambda: function(*inputs)
-
-
-def gradient(function, inputs, grads, other=()):
-    """A call of the backward alone of function(*inputs, *other)."""
-    inputs = [x.detach().requires_grad_() for x in inputs]
-    out = function(*inputs, *other)
-    return lambda: torch.autograd.grad(out, inputs, grads, retain_graph=True)
-
-
 def exactly(function, inputs, other=(), grads=None):
     """A call of the function in float64; with grads of its backward."""
 
@@ -60,21 +49,6 @@ def exactly(function, inputs, other=(), grads=None):
         return gradient(function, wide(inputs), incoming, wide(other))()
 
     return call
-
-
-def peers_of(function, inputs, other=(), grads=None, **more):
-    """Eager and torch.compile of the function; with grads their backward."""
-    if grads is None:
-        both = {
-            "eager": lambda: lambda: function(*inputs, *other),
-            "torch.compile": lambda: compiled(function, *inputs, *other),
-        }
-    else:
-        both = {
-            "eager": lambda: gradient(function, inputs, grads, other),
-            "torch.compile": lambda: gradient(torch.compile(function, dynamic=False), inputs, grads, other),
-        }
-    return both | more
 
 
 def liger(make):

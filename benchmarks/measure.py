@@ -55,13 +55,16 @@ def reason(error):
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def seconds_of(function, device="cpu", calls=10):
-    """Of one call. On a GPU the mean of `calls` in a row, from an idle GPU to an idle GPU."""
+def seconds_of(function, device="cpu", calls=None):
+    """Of one call, as the mean of `calls` in a row: 1 by default, on a GPU 10, from an idle GPU to an idle GPU."""
     if device == "cpu":
         start = time.perf_counter()
-        function()
-        return time.perf_counter() - start
+        for _ in range(calls or 1):
+            function()
+        return (time.perf_counter() - start) / (calls or 1)
     import torch
+
+    calls = calls or 10
 
     torch.cuda.synchronize()
     start = time.perf_counter()
@@ -71,10 +74,11 @@ def seconds_of(function, device="cpu", calls=10):
     return (time.perf_counter() - start) / calls
 
 
-def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu"):
+def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu", calls=None):
     """Median seconds of each function of a dict, measured in turns; device: "cpu" or "cuda", where they work.
 
-    Every round calls each function once, on a GPU ten times; rounds go on until `seconds` a function are spent.
+    Every round calls each function `calls` times, by default once, on a GPU ten times; rounds go on until `seconds` a
+    function are spent.
     """
     for function in functions.values():  # compile, warm caches and allocator
         function()
@@ -83,6 +87,6 @@ def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu"):
     start, count = time.perf_counter(), 0
     while count < least or (time.perf_counter() - start < seconds * len(functions) and count < most):
         for name, function in functions.items():
-            times[name].append(seconds_of(function, device))
+            times[name].append(seconds_of(function, device, calls))
         count += 1
     return {name: statistics.median(values) for name, values in times.items()}

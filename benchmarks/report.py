@@ -37,6 +37,19 @@ def file_name(kind, chip):
     return RESULTS / f"{kind}-{re.sub(r'[^a-z0-9]+', '-', chip.lower().replace('nvidia', '')).strip('-')}.md"
 
 
+def ratio_bars(ratios, own, others):
+    """(text, whether it is reached) of each bar {peer: at least so many times as fast}; others: the peers' times."""
+    for name, ratio in ratios.items():
+        there = name in others
+        text = f"{ratio:g}x {name}" + ("" if there else " not measured")
+        yield text, not there or others[name] / own >= ratio
+
+
+def judged(bars):
+    """The bars, and which are missed."""
+    return "; ".join(text + ("" if reached else ", missed") for text, reached in bars)
+
+
 class Table:
     """Markdown. `head` names the columns; those of `words` are texts, the others numbers."""
 

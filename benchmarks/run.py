@@ -1,43 +1,91 @@
-"""make bench: times every case of cases.py against torch eager, prints the table and writes it into results/."""
+"""make bench: times every case of cases.py beside torch eager and torch.compile; a table and a bar chart in results/."""
 
 import argparse
+import json
+import os
 import pathlib
 import re
+import subprocess
 import sys
 
 import measure
-from report import Table, cpu_name, digits, file_name
 
-if __name__ == "__main__":
-    measure.start_warm()
-    measure.reserve()
 
-import cases
-import tile_ops
+def options_of(arguments=None):
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", metavar="REGEX",
+                         help="cases whose name it matches; the results files stay as they are")
+    options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
+    options.add_argument("--isa", choices=("baseline", "avx2", "avx512"),
+                         help="what our kernels may use (default: TILE_ISA, else the best of the machine)")
+    options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # the process of fresh_rows()
+    return options.parse_args(arguments)
+
+
+if __name__ == "__main__":  # before torch and tile_ops are loaded
+    OPTIONS = options_of()
+    if OPTIONS.isa:
+        os.environ["TILE_ISA"] = OPTIONS.isa
+    if not OPTIONS.fresh:
+        measure.start_warm()
+        measure.reserve()
+
 import tile_ops._C
 import torch
+from cases import PEERS, all_cases, fresh_cases
+from report import Table, cpu_name, digits, file_name, judged, ratio_bars
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEAD = ["case", "MB", "GF", "eager ms", "ours ms", "ratio", "ours GB/s", "ours GF/s", "wanted"]
+HEAD = ["case", "MB", "GF", "eager ms", "torch.compile ms", "ours ms", "ratio", "ratio to compile", "ours GB/s",
+        "ours GF/s", "wanted"]
+COMPILING = 180  # at most so many seconds for one case
 
 
-def wanted(case, ratio):
-    """The ratio that the project requires or aims at, and whether it is reached."""
-    goal = case.required if case.required is not None else case.target
-    if goal is None:
-        return ""
-    mark = "" if ratio >= goal else ", missed"
-    return f"{'required' if case.required is not None else 'target'} {goal:g}{mark}"
+def made_peers(case, complain):
+    """({name: call}, {name: what its cell says}) of the peers that can be made here and those that cannot."""
+    calls, failed = {}, {}
+    for name, make in case.peers.items():
+        try:
+            with measure.time_limit(COMPILING):
+                call = make()
+                call()
+            calls[name] = call
+        except Exception as error:
+            complain(f"{case.name}: {name} is left out: {measure.reason(error)}")
+            failed[name] = "no C++ compiler" if "C++ compiler" in str(error) else "failed"
+    return calls, failed
 
 
-def row(case, seconds):
+def row(case, seconds, complain):
+    peers, failed = made_peers(case, complain)
     rounds = dict(seconds=seconds, least=3, most=5) if case.long else dict(seconds=seconds)
-    times = measure.rounds_of({"eager": case.eager, "ours": case.ours}, **rounds)
-    eager, ours = times["eager"], times["ours"]
-    rates = [digits(case.bytes / ours / 1e9), digits(case.flops / ours / 1e9)]
-    amounts = [digits(case.bytes / 1e6), digits(case.flops / 1e9)]
-    return [case.name, *amounts, digits(1e3 * eager), digits(1e3 * ours), digits(eager / ours), *rates,
-            wanted(case, eager / ours)]
+    times = measure.rounds_of({**peers, "ours": case.make()}, calls=case.calls, **rounds)
+    ours = times.pop("ours")
+    found = list(ratio_bars(case.ratios, ours, times))
+    if case.microseconds:
+        found.append((f"{case.microseconds:g} us", 1e6 * ours <= case.microseconds))
+    rates = [digits(amount / ours / 1e9) for amount in (case.bytes, case.flops)]
+    theirs = [digits(1e3 * times[name]) if name in times else failed.get(name, "") for name in PEERS]
+    ratios = [digits(times[name] / ours) if name in times else "" for name in PEERS]
+    return [case.name, digits(case.bytes / 1e6), digits(case.flops / 1e9), *theirs, digits(1e3 * ours), *ratios, *rates,
+            judged(found)]
+
+
+def rows(cases, options):
+    for case in cases:
+        if re.search(options.only, case.name):
+            yield row(case, options.seconds, lambda text: print(text, file=sys.stderr, flush=True))
+            torch._dynamo.reset()
+
+
+def fresh_rows(options):
+    """Rows of fresh_cases(), from a process whose allocator is the default one."""
+    environment = {name: value for name, value in os.environ.items() if name not in measure.WARM}
+    command = [sys.executable, __file__, "--fresh", "--only", options.only, "--seconds", str(options.seconds)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        yield from map(json.loads, process.stdout)
+    if process.returncode:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
 
 
 def header(seconds):
@@ -45,30 +93,43 @@ def header(seconds):
         f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, "
         "its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
-        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator. ratio: eager's time "
-        "/ ours.",
+        f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator (fresh output: the "
+        "default one,",
+        "in a process of its own). ratio: eager's time / ours; ratio to compile: torch.compile's.",
         "MB and GF: the least that must be moved and computed. Made by `make bench`.",
     ]
 
 
-def main():
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", metavar="REGEX",
-                         help="cases whose name it matches; the results file stays as it is")
-    options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
-    options = options.parse_args()
+def load_operators():
+    """The users' kernels that cases call."""
     sys.path.append(str(HERE.parent / "examples"))
     import build_cpp
 
     build_cpp.load()
+    torch.ops.load_library(str(build_cpp.build(build_cpp.FOLDER.parent / "benchmarks", ("chains",), HERE / "cpp")))
+
+
+def main(options):
+    import torch._functorch.config
+
+    load_operators()
     torch.manual_seed(0)
+    torch._functorch.config.donated_buffer = False  # else a compiled backward runs once only
+    if options.fresh:
+        for cells in rows(fresh_cases(), options):
+            print(json.dumps(cells), flush=True)
+        return
     table = Table(f"CPU, {tile_ops._C.isa()}", header(options.seconds), HEAD, {"case", "wanted"})
-    for case in cases.all_cases(torch.ops.examples.vector_add):
-        if re.search(options.only, case.name):
-            table.add(*row(case, options.seconds))
+    for some in (rows(all_cases(), options), fresh_rows(options)):
+        for cells in some:
+            table.add(*cells)
     if not options.only:
-        table.write(file_name("cpu", tile_ops._C.isa()))
+        import bar_chart
+
+        path = file_name("cpu", tile_ops._C.isa())
+        table.write(path)
+        bar_chart.draw(path)
 
 
 if __name__ == "__main__":
-    main()
+    main(OPTIONS)

@@ -5,6 +5,7 @@
 #include "runtime/driver.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
+#include "support/huge_pages.h"
 #include "torch/kept_arguments.h"
 #include "torch/record.h"
 
@@ -72,6 +73,17 @@ void allocate_results(const OperatorRecord& op, Stack& stack) {
   if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
 }
 
+// For the results on a CPU from stack[begin] on, which nothing has written yet.
+void ask_for_huge_pages(const Stack& stack, size_t begin) {
+  for (size_t i = begin; i < stack.size(); ++i) {
+    if (!stack[i].isTensor()) continue;
+    const at::Tensor& tensor = stack[i].toTensor();
+    if (!tensor.defined() || !tensor.is_cpu() || !tensor.has_storage()) continue;
+    if (const size_t bytes = tensor.storage().nbytes(); bytes > huge_pages_from) [[unlikely]]
+      tile::ask_for_huge_pages(tensor.storage().mutable_data(), bytes);
+  }
+}
+
 // Fills what allocate_results has appended.
 void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
   const OperatorBody& body = *op.body;
@@ -112,7 +124,9 @@ struct RunKernel final : c10::OperatorKernel {
           guard.reset_device(*device);
       }
       stack->reserve(stack->size() + body.results + body.saved);
+      const size_t results = stack->size();
       allocate_results(*op, *stack);
+      if (device && device->is_cpu()) ask_for_huge_pages(*stack, results);
       try {
         fill_results(*op, base, *stack);
       } catch (const MisplacedArray&) {

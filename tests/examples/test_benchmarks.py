@@ -5,6 +5,7 @@ import os
 import time
 
 import pytest
+import torch
 from numerics import DRAWS, FEW, check, check_with
 
 
@@ -281,3 +282,108 @@ def test_the_picture(tmp_path):
         ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"
     ):
         roofline.roofs(["# NVIDIA X"])
+
+
+def test_ratios_of_the_cpu_table_are_judged():
+    import cases
+    import run
+
+    def sleeping(seconds):
+        return lambda: lambda: time.sleep(seconds)
+
+    def no_compiler():
+        raise RuntimeError("InvalidCxxCompiler: No working C++ compiler found in config\nand more")
+
+    def broken():
+        raise RuntimeError("no")
+
+    said = []
+    case = cases.Case("x", sleeping(2e-3), {"eager": sleeping(1e-3), "torch.compile": no_compiler}, 1e6, 1e6,
+                      cases.bars(1.3, 1.5), 5)
+    row = dict(zip(run.HEAD, run.row(case, 0.01, said.append), strict=True))
+    assert said == ["x: torch.compile is left out: InvalidCxxCompiler: No working C++ compiler found in config"]
+    assert row["torch.compile ms"] == "no C++ compiler" and row["ratio to compile"] == ""
+    assert row["wanted"] == "1.3x eager, missed; 1.5x torch.compile not measured; 5 us, missed"
+    case.peers = {"eager": sleeping(20e-3), "torch.compile": broken}
+    row = dict(zip(run.HEAD, run.row(case, 0.01, said.append), strict=True))
+    assert row["torch.compile ms"] == "failed" and float(row["ratio"]) > 1.3
+    assert row["wanted"].startswith("1.3x eager; 1.5x")
+    # Nothing to compare with, as first calls: no peers, no bars of ratio.
+    row = dict(zip(run.HEAD, run.row(cases.Case("x", sleeping(0), microseconds=1e6), 0.01, said.append), strict=True))
+    assert row["eager ms"] == row["torch.compile ms"] == row["ratio"] == "" and row["wanted"] == "1e+06 us"
+
+
+def test_a_call_among_many_is_a_mean():
+    import measure
+
+    calls = []
+    times = measure.rounds_of({"x": lambda: calls.append(0)}, seconds=0, least=3, calls=7)
+    assert len(calls) == 2 + 3 * 7 and times["x"] < 1e-3
+
+
+def test_options_of_the_cpu_table():
+    import run
+
+    assert run.options_of([]).isa is None
+    options = run.options_of(["--isa", "baseline", "--only", "add", "--seconds", "0.5"])
+    assert (options.isa, options.only, options.seconds, options.fresh) == ("baseline", "add", 0.5, False)
+    with pytest.raises(SystemExit):
+        run.options_of(["--isa", "sse2"])
+
+
+def test_the_bars_of_the_cpu(tmp_path):
+    import bar_chart
+    import report
+    import run
+    from PIL import Image
+
+    table = report.Table("CPU, x", ["How."], run.HEAD, {"case", "wanted"})
+
+    def add(name, ratio, compiled, wanted):
+        table.add(name, "1", "1", "1", "1", "1", ratio, compiled, "1", "1", wanted)
+
+    add("softmax", "1.40", "0.700", "1.3x eager; 1.5x torch.compile, missed")
+    add("swiglu", "20.0", "", "")
+    add("first call", "", "", "2000 us")
+    path = tmp_path / "cpu-x.md"
+    path.write_text("\n".join(table.lines))
+    found = dict(bar_chart.bars(report.read(path)[1]))
+    assert found == {
+        "softmax": [("eager", 1.4, 1.3), ("torch.compile", 0.7, 1.5)],
+        "swiglu": [("eager", 20.0, None), ("torch.compile", None, None)],
+    }
+    picture = Image.open(bar_chart.draw(path)).convert("RGB")
+    assert picture.size == (bar_chart.WIDTH, bar_chart.TOP + 2 * bar_chart.ROW + bar_chart.BOTTOM)
+    axis = bar_chart.Axis([1.4, 0.7, 20.0])
+    y = bar_chart.TOP + (bar_chart.ROW - 2 * bar_chart.BAR) // 2 + bar_chart.BAR // 2
+    assert picture.getpixel((int(axis.place(1.15)), y)) == bar_chart.PEERS["ratio"][1]  # reaches from 1 to 1.4
+    assert picture.getpixel((int(axis.place(0.8)), y + bar_chart.BAR)) == bar_chart.PEERS["ratio to compile"][1]
+    assert picture.getpixel((int(axis.place(1.8)), y)) == (255, 255, 255)
+
+
+@pytest.mark.slow  # builds a library
+def test_the_chains_of_the_cpu_table_compute_what_torch_does():
+    import cases
+    import run
+
+    run.load_operators()
+    for dtype in cases.DTYPES:
+        x, y = torch.randn(5, 333, dtype=dtype), torch.randn(5, 333, dtype=dtype)
+        for ours, theirs, inputs in (
+            (cases.own_chain, cases.chain, (x, y)),
+            (cases.own_gelu_chain, cases.gelu_chain, (x,)),
+        ):
+            for size in (cases.BLOCK, 48):
+                check(ours(*inputs, size), theirs(*inputs), theirs(*(t.double() for t in inputs)))
+
+
+def test_every_case_of_the_cpu_has_a_name_of_its_own(examples, monkeypatch):
+    import cases
+
+    torch.ops.load_library(str(examples / "libtile_examples.so"))
+    monkeypatch.setattr(torch, "randn", lambda *shape, dtype=None: torch.empty(*shape, dtype=dtype))
+    names = [case.name for case in cases.all_cases()]
+    assert len(set(names)) == len(names) > 80
+    fresh = list(cases.fresh_cases())
+    assert {"softmax 4096x4096 float32, fresh output"} < {case.name for case in fresh}
+    assert all(case.ratios == {"eager": 2.5, "torch.compile": 2.5} for case in fresh)

@@ -1,5 +1,7 @@
 """Calls from Python: what our function for an operator does is what torch's does, of values, errors and tracing."""
 
+import pathlib
+import re
 import sys
 import threading
 import warnings
@@ -11,6 +13,7 @@ import torch
 from tile_ops import _C
 from torch.overrides import TorchFunctionMode
 
+SYSTEM_HAS_HUGE_PAGES = pathlib.Path("/sys/kernel/mm/transparent_hugepage/enabled").exists()
 X = torch.arange(12.0).reshape(3, 4) / 7
 W = torch.linspace(0.5, 2, 4)
 
@@ -253,3 +256,23 @@ def test_threads():
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def mapping_of(address):
+    """The lines of /proc/self/smaps about the memory that the address lies in."""
+    lines, found = pathlib.Path("/proc/self/smaps").read_text().splitlines(), []
+    for line in lines:
+        if re.match(r"[0-9a-f]+-[0-9a-f]+ ", line):
+            begin, end = (int(part, 16) for part in line.split()[0].split("-"))
+            inside = begin <= address < end
+        if inside:
+            found.append(line)
+    return found
+
+
+def test_large_results_ask_for_huge_pages():
+    x = torch.randn(9 << 20 if SYSTEM_HAS_HUGE_PAGES else 1, device="cpu")[None]
+    y = torch.ops.tile.softmax(x, 1)
+    flags = [line for line in mapping_of(y.data_ptr() + y.nbytes // 2) if line.startswith("VmFlags:")]
+    assert not SYSTEM_HAS_HUGE_PAGES or "hg" in flags[0].split()
+    torch.testing.assert_close(y, torch.softmax(x, 1))
