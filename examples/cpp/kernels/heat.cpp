@@ -4,12 +4,14 @@
 namespace {
 using namespace tile;  // NOLINT: this file is written in the kernel language
 
-// One explicit step of every inner point; r is a dt / dx^2. The neighbours of the inner points are the same matrix
-// cut out one row or column further: no tile needs a halo, and a cache serves four of the five loads.
+// One explicit step of every inner point; r is a dt / dx^2. The neighbours of the inner points are the same
+// matrix cut out one row or column further: no tile needs a halo, and a cache serves four of the five loads.
 void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
   Tile i = bid(1), j = bid(0), height = u.dim(0), width = u.dim(1);
   const auto inner = [&](const Array& array, int down, int right) {
-    return array.slice(0, 1 + down, height - 1 + down).slice(1, 1 + right, width - 1 + right).tiled_view({rows, columns});
+    return array.slice(0, 1 + down, height - 1 + down)
+        .slice(1, 1 + right, width - 1 + right)
+        .tiled_view({rows, columns});
   };
   const auto at = [&](int down, int right) { return inner(u, down, right).load({i, j}); };
   Tile centre = at(0, 0);
@@ -18,23 +20,24 @@ void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
 }
 Kernel heat_step("heat_step", heat_kernel);
 
-const auto heat =
-    op("kernels::heat(Tensor u, float r, int steps) -> Tensor out")
-        .outputs([](const at::Tensor& u, double r, int64_t steps) {
-          if (u.dim() != 2) fail(ErrorKind::value, "u is ", u.sym_sizes(), "; pass a matrix");
-          if (!(r > 0 && r <= 0.25)) fail(ErrorKind::value, "r is ", r, "; steps are stable for 0 < r <= 0.25");
-          if (steps < 0) fail(ErrorKind::value, "steps is ", steps, "; pass 0 or more");
-          return at::empty_like(u);
-        })
-        .run([](const at::Tensor& u, double r, int64_t steps, at::Tensor& out) {
-          const int rows = u.is_cpu() ? 64 : 16, columns = u.is_cpu() ? 512 : 256;
-          // Two plates take turns; both have the edges of u. The last step writes to `out`.
-          at::Tensor now = at::empty_like(out), next = out.copy_(u);
-          now.copy_(u);
-          if (steps % 2 == 0) std::swap(now, next);
-          if (u.size(0) <= 2 || u.size(1) <= 2) return;
-          for (int64_t step = 0; step < steps; ++step, std::swap(now, next))
-            heat_step.launch({ceil_div(u.size(1) - 2, columns), ceil_div(u.size(0) - 2, rows)}, now, next, r, rows, columns);
-        });
+const auto heat = op("kernels::heat(Tensor u, float r, int steps) -> Tensor out")
+                      .outputs([](const at::Tensor& u, double r, int64_t steps) {
+                        if (u.dim() != 2) fail(ErrorKind::value, "u is ", u.sym_sizes(), "; pass a matrix");
+                        if (!(r > 0 && r <= 0.25))
+                          fail(ErrorKind::value, "r is ", r, "; steps are stable for 0 < r <= 0.25");
+                        if (steps < 0) fail(ErrorKind::value, "steps is ", steps, "; pass 0 or more");
+                        return at::empty_like(u);
+                      })
+                      .run([](const at::Tensor& u, double r, int64_t steps, at::Tensor& out) {
+                        const int rows = u.is_cpu() ? 64 : 8, columns = u.is_cpu() ? 512 : 256;
+                        // Two plates take turns; both have the edges of u. The last step writes to `out`.
+                        at::Tensor now = at::empty_like(out), next = out.copy_(u);
+                        now.copy_(u);
+                        if (steps % 2 == 0) std::swap(now, next);
+                        if (u.size(0) <= 2 || u.size(1) <= 2) return;
+                        for (int64_t step = 0; step < steps; ++step, std::swap(now, next))
+                          heat_step.launch({ceil_div(u.size(1) - 2, columns), ceil_div(u.size(0) - 2, rows)},
+                                           now, next, r, rows, columns);
+                      });
 
 }  // namespace

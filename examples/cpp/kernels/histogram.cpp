@@ -1,4 +1,5 @@
-// Histogram: each block counts in bins of its own by atomics that no other block waits for, then bins are summed up.
+// Histogram: each block counts in bins of its own by atomics that no other block waits for, then bins are
+// summed up.
 #include "tile/op.h"
 
 namespace {
@@ -41,7 +42,8 @@ const auto histogram =
           const int64_t tiles = ceil_div(x.size(0), size), most = x.is_cpu() ? 16 : 528;
           const int64_t each = std::max<int64_t>(1, ceil_div(tiles, most)), blocks = ceil_div(tiles, each);
           const at::Tensor counts = at::empty({blocks, bins}, x.options().dtype(at::kInt)).zero_();
-          count.launch({blocks}, x, counts, static_cast<float>(low), static_cast<float>(high), static_cast<int>(each), size);
+          count.launch({blocks}, x, counts, static_cast<float>(low), static_cast<float>(high),
+                       static_cast<int>(each), size);
           sum.launch({ceil_div(bins, 128)}, counts, out, 32, 128);
         });
 

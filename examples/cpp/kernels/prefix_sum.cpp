@@ -1,5 +1,5 @@
-// Prefix sums of a vector over many blocks, in three launches: the sum of each part, sums of those before it, and the
-// part's own prefix sums. 05_running_sum.cpp needs one launch, and blocks that wait for each other.
+// Prefix sums of a vector over many blocks, in three launches: the sum of each part, sums of those before it,
+// and the part's own prefix sums. 05_running_sum.cpp needs one launch, and blocks that wait for each other.
 #include "tile/op.h"
 
 namespace {
@@ -13,7 +13,8 @@ void part_sums_kernel(Array x, Array sums, int part) {
 }
 Kernel part_sums("part_sums", part_sums_kernel);
 
-// In place, by one block: sums[i] becomes the sum of all before it. A part has thousands of numbers, so these are few.
+// In place, by one block: sums[i] becomes the sum of all before it. A part has thousands of numbers, so these
+// are few.
 void sums_before_kernel(Array sums, int size) {
   View tiles = sums.tiled_view({size});
   Tile before = zeros({}, sums.dtype());
@@ -41,7 +42,8 @@ const auto prefix_sum =
           const int part = x.is_cpu() ? 16384 : 4096;
           const int64_t parts = ceil_div(x.size(0), part);
           if (parts == 0) return;
-          const at::Tensor sums = at::empty({parts}, x.options().dtype(x.is_floating_point() ? at::kDouble : at::kLong));
+          const at::Tensor sums =
+              at::empty({parts}, x.options().dtype(x.is_floating_point() ? at::kDouble : at::kLong));
           part_sums.launch({parts}, x, sums, part);
           sums_before.launch({1}, sums, 1024);
           prefix_sums.launch({parts}, x, sums, out, part);

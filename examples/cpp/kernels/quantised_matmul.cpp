@@ -1,5 +1,5 @@
-// x @ weight.T where the weights are integers of 8 or 4 bits with a scale for each group of 64 along a row: they are
-// read as such, and become numbers just before they are multiplied.
+// x @ weight.T where the weights are integers of 8 or 4 bits with a scale for each group of 64 along a row:
+// they are read as such, and become numbers just before they are multiplied.
 #include "tile/op.h"
 
 namespace {
@@ -7,8 +7,8 @@ using namespace tile;  // NOLINT: this file is written in the kernel language
 
 constexpr int group = 64, half = group / 2;
 
-// Of a byte with two weights the low bits are one of the group's first half, the high ones that half a group later:
-// to take them apart moves no element to another place.
+// Of a byte with two weights the low bits are one of the group's first half, the high ones that half a group
+// later: to take them apart moves no element to another place.
 Tile low_bits(const Tile& byte) { return (byte & 15).astype(i32) - 8; }
 Tile high_bits(const Tile& byte) { return (byte >> 4).astype(i32) - 8; }
 
@@ -56,36 +56,43 @@ const auto quantise =
     op("kernels::quantise(Tensor weight, int bits) -> (Tensor quantised, Tensor scale)")
         .outputs([](const at::Tensor& weight, int64_t bits) {
           if (weight.dim() != 2 || weight.sym_size(1) % group != 0)
-            fail(ErrorKind::value, "weight is ", weight.sym_sizes(), "; pass a matrix with rows of a multiple of 64");
+            fail(ErrorKind::value, "weight is ", weight.sym_sizes(),
+                 "; pass a matrix with rows of a multiple of 64");
           if (bits != 8 && bits != 4) fail(ErrorKind::value, "bits is ", bits, "; pass 8 or 4");
           const c10::SymInt n = weight.sym_size(0), k = weight.sym_size(1);
-          return std::tuple(at::empty_symint({n, bits == 8 ? k : k / 2}, weight.options().dtype(bits == 8 ? at::kChar : at::kByte)),
+          return std::tuple(at::empty_symint({n, bits == 8 ? k : k / 2},
+                                             weight.options().dtype(bits == 8 ? at::kChar : at::kByte)),
                             at::empty_symint({n, k / group}, weight.options().dtype(at::kFloat)));
         })
         .run([](const at::Tensor& weight, int64_t bits, at::Tensor& quantised, at::Tensor& scale) {
           const int rows = weight.is_cpu() ? 256 : 64;
-          quantise_groups.launch({scale.size(1), ceil_div(weight.size(0), rows)}, weight, quantised, scale, rows, bits == 8 ? 127 : 7);
+          quantise_groups.launch({scale.size(1), ceil_div(weight.size(0), rows)}, weight, quantised, scale,
+                                 rows, bits == 8 ? 127 : 7);
         });
 
 const auto quantised_matmul =
     op("kernels::quantised_matmul(Tensor x, Tensor weight, Tensor scale) -> Tensor out")
         .outputs([](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale) {
-          if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)
+          if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kHalf &&
+              x.scalar_type() != at::kBFloat16)
             fail(ErrorKind::type, "x is ", x.scalar_type(), "; pass float32, float16 or bfloat16");
-          if ((weight.scalar_type() != at::kChar && weight.scalar_type() != at::kByte) || scale.scalar_type() != at::kFloat)
-            fail(ErrorKind::type, "weight is ", weight.scalar_type(), " and scale ", scale.scalar_type(), "; pass what quantise gives");
+          if ((weight.scalar_type() != at::kChar && weight.scalar_type() != at::kByte) ||
+              scale.scalar_type() != at::kFloat)
+            fail(ErrorKind::type, "weight is ", weight.scalar_type(), " and scale ", scale.scalar_type(),
+                 "; pass what quantise gives");
           const int64_t packed = weight.scalar_type() == at::kChar ? 1 : 2;
-          if (x.dim() != 2 || weight.dim() != 2 || scale.dim() != 2 || x.sym_size(1) != weight.sym_size(1) * packed ||
-              scale.sym_size(0) != weight.sym_size(0) || scale.sym_size(1) * group != x.sym_size(1))
-            fail(ErrorKind::value, "x is ", x.sym_sizes(), ", weight ", weight.sym_sizes(), " and scale ", scale.sym_sizes(),
-                 "; pass [m, k], and of a weight [n, k] what quantise gives");
+          if (x.dim() != 2 || weight.dim() != 2 || scale.dim() != 2 ||
+              x.sym_size(1) != weight.sym_size(1) * packed || scale.sym_size(0) != weight.sym_size(0) ||
+              scale.sym_size(1) * group != x.sym_size(1))
+            fail(ErrorKind::value, "x is ", x.sym_sizes(), ", weight ", weight.sym_sizes(), " and scale ",
+                 scale.sym_sizes(), "; pass [m, k], and of a weight [n, k] what quantise gives");
           return at::empty_symint({x.sym_size(0), weight.sym_size(0)}, x.options());
         })
         .run([](const at::Tensor& x, const at::Tensor& weight, const at::Tensor& scale, at::Tensor& out) {
           const bool cpu = x.is_cpu(), few = x.size(0) <= 16;
           const int bm = few ? 16 : cpu ? 128 : 64, bn = cpu ? 256 : 64;
-          matmul.launch({ceil_div(x.size(0), bm), ceil_div(weight.size(0), bn)}, x, weight, scale, out, bm, bn,
-                        cpu ? f32 : to_dtype(x.scalar_type()));
+          matmul.launch({ceil_div(x.size(0), bm), ceil_div(weight.size(0), bn)}, x, weight, scale, out, bm,
+                        bn, cpu ? f32 : to_dtype(x.scalar_type()));
         });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The k largest of each row, in order: the k-th largest is found two bits at a time (radix select), what reaches it
-// is collected, and the k that are left are put in order by counting who comes before each.
+// The k largest of each row, in order: the k-th largest is found two bits at a time (radix select), what
+// reaches it is collected, and the k that are left are put in order by counting who comes before each.
 #include <bit>
 
 #include "tile/op.h"
@@ -23,7 +23,8 @@ void select_kernel(Array x, Array found, Tile k, int size) {
   const auto inside = [&](const Tile& part) { return part * size + arange(size) < columns; };
   const auto keys = [&](const Tile& part) { return where(inside(part), key_of(parts.load({part})), 0); };
 
-  // kth: the largest number that at least k keys reach. Its next two bits are those of the largest candidate that does.
+  // kth: the largest number that at least k keys reach. Its next two bits are those of the largest candidate
+  // that does.
   Tile kth = full({}, 0, u32);
   for (Tile digit : range(16)) {
     Tile shift = (30 - 2 * digit).astype(u32);
@@ -55,7 +56,8 @@ void select_kernel(Array x, Array found, Tile k, int size) {
 }
 Kernel select("top_k_select", select_kernel);
 
-// An element's place is the number of those that come before it: larger ones, and equal ones further to the left.
+// An element's place is the number of those that come before it: larger ones, and equal ones further to the
+// left.
 void order_kernel(Array x, Array found, Array values, Array indices, int size, int step) {
   Tile row = bid(0), k = found.dim(1);
   const auto load = [&](const Tile& number) { return gather(found, {row, number}); };
@@ -76,12 +78,15 @@ const auto top_k =
     op("kernels::top_k(Tensor x, int k) -> (Tensor values, Tensor indices)")
         .outputs([](const at::Tensor& x, int64_t k) {
           if (x.dim() != 2) fail(ErrorKind::value, "x is ", x.sym_sizes(), "; pass a matrix");
-          if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kHalf && x.scalar_type() != at::kBFloat16)
+          if (x.scalar_type() != at::kFloat && x.scalar_type() != at::kHalf &&
+              x.scalar_type() != at::kBFloat16)
             fail(ErrorKind::type, "x is ", x.scalar_type(), "; pass float32, float16 or bfloat16");
           if (k < 1 || k > 1024 || x.sym_size(1) < k)
-            fail(ErrorKind::value, "k is ", k, " of rows of ", x.sym_size(1), "; pass 1 to 1024, and no more than a row has");
+            fail(ErrorKind::value, "k is ", k, " of rows of ", x.sym_size(1),
+                 "; pass 1 to 1024, and no more than a row has");
           const auto shape = [&] { return c10::SymDimVector{x.sym_size(0), k}; };
-          return std::tuple(at::empty_symint(shape(), x.options()), at::empty_symint(shape(), x.options().dtype(at::kLong)));
+          return std::tuple(at::empty_symint(shape(), x.options()),
+                            at::empty_symint(shape(), x.options().dtype(at::kLong)));
         })
         .run([](const at::Tensor& x, int64_t k, at::Tensor& values, at::Tensor& indices) {
           const at::Tensor found = at::empty(indices.sizes(), x.options().dtype(at::kInt));

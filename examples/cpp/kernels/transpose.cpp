@@ -1,4 +1,5 @@
-// Transpose: a tile is read along the rows of x and written along those of the result, so that both are vectors.
+// Transpose: a tile is read along the rows of x and written along those of the result, so that both are
+// vectors.
 #include "tile/op.h"
 
 namespace {
@@ -17,12 +18,14 @@ int tile_size(const at::Tensor& x) { return x.is_cpu() ? 128 : 64; }
 const auto transpose =
     op("kernels::transpose(Tensor x) -> Tensor out")
         .outputs([](const at::Tensor& x) {
-          if (x.dim() != 3) fail(ErrorKind::value, "x is ", x.sym_sizes(), "; pass matrices, [batch, rows, columns]");
+          if (x.dim() != 3)
+            fail(ErrorKind::value, "x is ", x.sym_sizes(), "; pass matrices, [batch, rows, columns]");
           return at::empty_symint({x.sym_size(0), x.sym_size(2), x.sym_size(1)}, x.options());
         })
         .run([](const at::Tensor& x, at::Tensor& out) {
           const int size = tile_size(x);
-          transpose_tiles.launch({ceil_div(x.size(2), size), ceil_div(x.size(1), size), x.size(0)}, x, out, size);
+          transpose_tiles.launch({ceil_div(x.size(2), size), ceil_div(x.size(1), size), x.size(0)}, x, out,
+                                 size);
         })
         .grad("kernels::transpose_backward");
 
@@ -33,8 +36,8 @@ const auto transpose_backward =
         })
         .run([](const at::Tensor& grad, at::Tensor& grad_x) {
           const int size = tile_size(grad);
-          transpose_tiles.launch({ceil_div(grad.size(2), size), ceil_div(grad.size(1), size), grad.size(0)}, grad,
-                                 grad_x, size);
+          transpose_tiles.launch({ceil_div(grad.size(2), size), ceil_div(grad.size(1), size), grad.size(0)},
+                                 grad, grad_x, size);
         });
 
 }  // namespace
