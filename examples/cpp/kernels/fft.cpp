@@ -1,6 +1,5 @@
 // FFT of 512 to 4096 complex numbers as products of matrices: n = a b c, and a Fourier transform of length a
-// is a product with the a x a matrix of roots of unity. Bailey, "FFTs in external or hierarchical memory",
-// 1990.
+// is a product with the a x a matrix of roots of unity. Bailey, "FFTs in external or hierarchical memory", 1990.
 #include <ATen/ops/view_as_real.h>
 
 #include "tile/op.h"
@@ -26,8 +25,7 @@ Complex roots(int rows, int columns, int n, int sign) {
   return {cos(angle), sin(angle)};
 }
 
-// x @ y. float32 is multiplied as it is; as tf32 it is rounded to 11 bits, and a GPU's tensor cores multiply
-// it.
+// x @ y. float32 is multiplied as it is; as tf32 it is rounded to 11 bits, and a GPU's tensor cores multiply it.
 Complex product(const Complex& x, const Complex& y, DType dtype) {
   const auto rounded = [&](const Tile& t) { return t.astype(dtype); };
   const Complex a = x.map(rounded), b = y.map(rounded), minus = Complex{y.re, -y.im}.map(rounded);
@@ -47,9 +45,8 @@ void fft_kernel(Array re, Array im, Array out_re, Array out_im, std::optional<Ti
     x = product(roots(a, a, a, sign), x, dtype) * roots(a, b * c, n, sign);
     // [a, b, c] to [b, a, c]: row k_b of the next product is a sum over b.
     x = x.map([&](const Tile& t) { return t.reshape({a, b, c}).permute({1, 0, 2}).reshape({b, a * c}); });
-    x = product(roots(b, b, b, sign), x, dtype).map([&](const Tile& t) {
-      return t.reshape({b, a, c});
-    }) * roots(b, c, b * c, sign).map([&](const Tile& t) { return t.expand_dims(1); });
+    x = product(roots(b, b, b, sign), x, dtype).map([&](const Tile& t) { return t.reshape({b, a, c}); });
+    x = x * roots(b, c, b * c, sign).map([&](const Tile& t) { return t.expand_dims(1); });
     // [b, a, c] to [c, b, a]: the result has k_c first, and k_a, of which neighbours are neighbours, last.
     x = x.map([&](const Tile& t) { return t.permute({2, 0, 1}).reshape({c, b * a}); });
     x = product(roots(c, c, c, sign), x, dtype);
@@ -62,26 +59,27 @@ void fft_kernel(Array re, Array im, Array out_re, Array out_im, std::optional<Ti
 }
 Kernel transform("fft", fft_kernel);
 
-const auto fft = op("kernels::fft(Tensor x, bool inverse, bool tf32) -> Tensor out")
-                     .outputs([](const at::Tensor& x, bool, bool) {
-                       if (x.dim() != 2 || x.scalar_type() != at::kComplexFloat)
-                         fail(ErrorKind::value, "x is ", x.scalar_type(), " ", x.sym_sizes(),
-                              "; pass a matrix of complex64, a signal a row");
-                       for (int n : {512, 1024, 2048, 4096})
-                         if (x.sym_size(1) == n) return at::empty_symint(x.sym_sizes(), x.options());
-                       fail(ErrorKind::unsupported, "signals have ", x.sym_size(1),
-                            " numbers; pass 512, 1024, 2048 or 4096");
-                     })
-                     .run([](const at::Tensor& x, bool inverse, bool fast, at::Tensor& out) {
-                       const int n = static_cast<int>(x.size(1)), a = n >= 1024 ? 16 : 8,
-                                 b = n >= 2048 ? 16 : 8, c = n / (a * b);
-                       const at::Tensor from = at::view_as_real(x), to = at::view_as_real(out);
-                       // On a CPU a block transforms several, and computes the roots, which no signal
-                       // changes, before its loop. On a GPU these would stand in registers all the time.
-                       const std::optional<int> signals = x.is_cpu() ? std::optional(8) : std::nullopt;
-                       transform.launch({ceil_div(x.size(0), signals.value_or(1))}, from.select(2, 0),
-                                        from.select(2, 1), to.select(2, 0), to.select(2, 1), signals, a, b, c,
-                                        inverse ? 1 : -1, fast ? tf32 : f32);
-                     });
+const auto fft =
+    op("kernels::fft(Tensor x, bool inverse, bool tf32) -> Tensor out")
+        .outputs([](const at::Tensor& x, bool, bool) {
+          if (x.dim() != 2 || x.scalar_type() != at::kComplexFloat)
+            fail(ErrorKind::value, "x is ", x.scalar_type(), " ", x.sym_sizes(),
+                 "; pass a matrix of complex64, a signal a row");
+          for (int n : {512, 1024, 2048, 4096})
+            if (x.sym_size(1) == n) return at::empty_symint(x.sym_sizes(), x.options());
+          fail(ErrorKind::unsupported, "signals have ", x.sym_size(1),
+               " numbers; pass 512, 1024, 2048 or 4096");
+        })
+        .run([](const at::Tensor& x, bool inverse, bool fast, at::Tensor& out) {
+          const int n = static_cast<int>(x.size(1)), a = n >= 1024 ? 16 : 8,
+                    b = n >= 2048 ? 16 : 8, c = n / (a * b);
+          const at::Tensor from = at::view_as_real(x), to = at::view_as_real(out);
+          // On a CPU a block transforms several, and computes the roots, which no signal
+          // changes, before its loop. On a GPU these would stand in registers all the time.
+          const std::optional<int> signals = x.is_cpu() ? std::optional(8) : std::nullopt;
+          transform.launch({ceil_div(x.size(0), signals.value_or(1))}, from.select(2, 0),
+                           from.select(2, 1), to.select(2, 0), to.select(2, 1), signals, a, b, c,
+                           inverse ? 1 : -1, fast ? tf32 : f32);
+        });
 
 }  // namespace

@@ -20,24 +20,25 @@ void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
 }
 Kernel heat_step("heat_step", heat_kernel);
 
-const auto heat = op("kernels::heat(Tensor u, float r, int steps) -> Tensor out")
-                      .outputs([](const at::Tensor& u, double r, int64_t steps) {
-                        if (u.dim() != 2) fail(ErrorKind::value, "u is ", u.sym_sizes(), "; pass a matrix");
-                        if (!(r > 0 && r <= 0.25))
-                          fail(ErrorKind::value, "r is ", r, "; steps are stable for 0 < r <= 0.25");
-                        if (steps < 0) fail(ErrorKind::value, "steps is ", steps, "; pass 0 or more");
-                        return at::empty_like(u);
-                      })
-                      .run([](const at::Tensor& u, double r, int64_t steps, at::Tensor& out) {
-                        const int rows = u.is_cpu() ? 64 : 8, columns = u.is_cpu() ? 512 : 256;
-                        // Two plates take turns; both have the edges of u. The last step writes to `out`.
-                        at::Tensor now = at::empty_like(out), next = out.copy_(u);
-                        now.copy_(u);
-                        if (steps % 2 == 0) std::swap(now, next);
-                        if (u.size(0) <= 2 || u.size(1) <= 2) return;
-                        for (int64_t step = 0; step < steps; ++step, std::swap(now, next))
-                          heat_step.launch({ceil_div(u.size(1) - 2, columns), ceil_div(u.size(0) - 2, rows)},
-                                           now, next, r, rows, columns);
-                      });
+const auto heat =
+    op("kernels::heat(Tensor u, float r, int steps) -> Tensor out")
+        .outputs([](const at::Tensor& u, double r, int64_t steps) {
+          if (u.dim() != 2) fail(ErrorKind::value, "u is ", u.sym_sizes(), "; pass a matrix");
+          if (!(r > 0 && r <= 0.25))
+            fail(ErrorKind::value, "r is ", r, "; steps are stable for 0 < r <= 0.25");
+          if (steps < 0) fail(ErrorKind::value, "steps is ", steps, "; pass 0 or more");
+          return at::empty_like(u);
+        })
+        .run([](const at::Tensor& u, double r, int64_t steps, at::Tensor& out) {
+          const int rows = u.is_cpu() ? 64 : 8, columns = u.is_cpu() ? 512 : 256;
+          // Two plates take turns; both have the edges of u. The last step writes to `out`.
+          at::Tensor now = at::empty_like(out), next = out.copy_(u);
+          now.copy_(u);
+          if (steps % 2 == 0) std::swap(now, next);
+          if (u.size(0) <= 2 || u.size(1) <= 2) return;
+          for (int64_t step = 0; step < steps; ++step, std::swap(now, next))
+            heat_step.launch({ceil_div(u.size(1) - 2, columns), ceil_div(u.size(0) - 2, rows)},
+                             now, next, r, rows, columns);
+        });
 
 }  // namespace
