@@ -20,6 +20,13 @@ void heat_kernel(Array u, Array out, Tile r, int rows, int columns) {
 }
 Kernel heat_step("heat_step", heat_kernel);
 
+// Both plates that take turns begin as u.
+void begin_kernel(Array u, Array one, Array two, int rows, int columns) {
+  Tile tile = u.tiled_view({rows, columns}).load({bid(1), bid(0)});
+  for (Array plate : {one, two}) plate.tiled_view({rows, columns}).store({bid(1), bid(0)}, tile);
+}
+Kernel heat_begin("heat_begin", begin_kernel);
+
 const auto heat =
     op("kernels::heat(Tensor u, float r, int steps) -> Tensor out")
         .outputs([](const at::Tensor& u, double r, int64_t steps) {
@@ -31,14 +38,16 @@ const auto heat =
         })
         .run([](const at::Tensor& u, double r, int64_t steps, at::Tensor& out) {
           const int rows = u.is_cpu() ? 64 : 8, columns = u.is_cpu() ? 512 : 256;
-          // Two plates take turns; both have the edges of u. The last step writes to `out`.
-          at::Tensor now = at::empty_like(out), next = out.copy_(u);
-          now.copy_(u);
+          const auto blocks = [&](int64_t edge) {
+            return Grid{ceil_div(u.size(1) - edge, columns), ceil_div(u.size(0) - edge, rows)};
+          };
+          // Two plates take turns. The last step writes to `out`.
+          at::Tensor now = at::empty_like(out), next = out;
+          heat_begin.launch(blocks(0), u, now, next, rows, columns);
           if (steps % 2 == 0) std::swap(now, next);
           if (u.size(0) <= 2 || u.size(1) <= 2) return;
           for (int64_t step = 0; step < steps; ++step, std::swap(now, next))
-            heat_step.launch({ceil_div(u.size(1) - 2, columns), ceil_div(u.size(0) - 2, rows)},
-                             now, next, r, rows, columns);
+            heat_step.launch(blocks(2), now, next, r, rows, columns);
         });
 
 }  // namespace
