@@ -34,9 +34,10 @@ quick: build-tests
 test-long: build-tests
 	@$(PYTEST) --long
 
-# A C++ library of kernels and a program that trains with them, in build/dev/examples.
+# A C++ library of kernels and a program that trains with them, in build/dev/examples; whole algorithms, built and run.
 examples: build
 	@$(PY) examples/build_cpp.py
+	@$(PY) examples/kernels.py $(if $(DEVICE),--device $(DEVICE))
 
 bench: build
 	@$(PY) benchmarks/run.py

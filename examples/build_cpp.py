@@ -45,9 +45,9 @@ def build(folder=FOLDER, targets=("tile_examples", "train", "saxpy"), source=SOU
     return folder / f"lib{targets[0]}.so"
 
 
-def load() -> pathlib.Path:
-    """Builds the library and registers its operators: torch.ops.examples."""
-    library = build(targets=("tile_examples",))
+def load(name="tile_examples") -> pathlib.Path:
+    """Builds a library and registers its operators: torch.ops.examples, or of tile_kernels torch.ops.kernels."""
+    library = build(targets=(name,))
     torch.ops.load_library(str(library))
     return library
 

@@ -3,6 +3,7 @@
 #include "cpu/atomic_change.h"
 
 #include <atomic>
+#include <cstring>
 
 #include "cpu/frame.h"
 
@@ -31,7 +32,8 @@ std::atomic_ref<Word> at(const char* address, Word) {
 
 AtomicChange::AtomicChange(DType dtype, std::string_view combination)
     : dtype_(dtype),
-      combine_(combination.empty() ? nullptr : find_elementwise(combination, lane_of(dtype))->variants[0]) {}
+      combine_(combination.empty() ? nullptr : find_elementwise(combination, lane_of(dtype))->variants[0]),
+      wraps_(combination == "add" && !is_floating(dtype)) {}
 
 uint64_t AtomicChange::element_of(const char* lane) const {
   uint64_t element = 0;
@@ -50,6 +52,13 @@ void AtomicChange::operator()(char* address, const char* lane, char* before) con
   with_word(info(dtype_).bytes, [&](auto word) {
     using Word = decltype(word);
     const auto element = at(address, word);
+    if (wraps_) {
+      Word by;
+      std::memcpy(&by, lane, sizeof by);
+      const Word old = element.fetch_add(by);
+      if (before) std::memcpy(before, &old, sizeof old);
+      return;
+    }
     Word seen = element.load();
     Scalar old;
     for (;;) {

@@ -23,6 +23,7 @@ class AtomicChange {
 
   DType dtype_ = DType::f32;
   ChunkFunction combine_ = nullptr;
+  bool wraps_ = false;  // a sum of integers, whose lanes are their elements
 };
 
 }  // namespace tile::cpu

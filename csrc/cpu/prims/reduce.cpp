@@ -80,9 +80,34 @@ struct CombineUnit final : Unit {
   std::vector<std::pair<int, Scalar>> constants;
   std::vector<std::pair<int, int>> outer;  // scalars from around: buffer, scalar of the frame
 
+  // Running sums along the last axis have no rows: a call an element would be most of the time.
+  using RunningSum = void (*)(const AxisSplit&, bool reverse, const char* from, char* to);
+  RunningSum running_sum = nullptr;
+  template <class T>
+  static void add_up(const AxisSplit& split, bool reverse, const char* from, char* to) {
+    const auto* x = reinterpret_cast<const T*>(from);
+    auto* out = reinterpret_cast<T*>(to);
+    const int64_t step = reverse ? -1 : 1;
+    for (int64_t o = 0; o < split.outer; ++o) {
+      int64_t i = o * split.size + (reverse ? split.size - 1 : 0);
+      T sum = out[i] = x[i];
+      for (int64_t k = 1; k < split.size; ++k) {
+        i += step;
+        out[i] = sum += x[i];
+      }
+    }
+  }
+
   Signal run(Frame& frame) const override {
     size_t mark = frame.scratch.mark();
     const size_t n = from.size();
+    if (running_sum) {
+      const char* lanes = from[0].lanes(frame);
+      running_sum(split, reverse, lanes, to[0].lanes(frame));
+      if (to[0].scalar < 0) to[0].finish(frame);
+      frame.scratch.release(mark);
+      return Signal::next;
+    }
     const int64_t inner = split.inner;
     std::vector<char*> at(static_cast<size_t>(buffers));
     std::vector<const char*> in(n);
@@ -152,6 +177,30 @@ struct CombineUnit final : Unit {
   std::vector<std::pair<int, int64_t>> scalar_bytes;  // lane width of constants and outer scalars
 };
 
+// Of a region that adds its two arguments without rounding to a narrower dtype; else null.
+CombineUnit::RunningSum running_sum_of(const CombineUnit& unit, const Block& region) {
+  const Op& op = *region.ops.front();
+  const bool adds = unit.scan && unit.from.size() == 1 && unit.split.inner == 1 && region.ops.size() == 2 &&
+                    op.is("add") && unit.calls[0].functions.size() == 1 &&
+                    unit.yields[0] == unit.calls[0].out &&
+                    unit.calls[0].in[0] + unit.calls[0].in[1] == 1;  // the arguments are 0 and 1
+  if (!adds) return nullptr;
+  switch (lane_of(unit.from[0].dtype)) {
+    case Lane::i32:  // wraps
+    case Lane::u32:
+      return CombineUnit::add_up<uint32_t>;
+    case Lane::i64:
+    case Lane::u64:
+      return CombineUnit::add_up<uint64_t>;
+    case Lane::f32:
+      return CombineUnit::add_up<float>;
+    case Lane::f64:
+      return CombineUnit::add_up<double>;
+    default:
+      return nullptr;
+  }
+}
+
 std::unique_ptr<Unit> lower_combine(Lower& lower, const Op& op) {
   auto unit = std::make_unique<CombineUnit>();
   for (const Value* operand : op.operands) unit->from.push_back(WholeOperand::of(lower, operand));
@@ -189,6 +238,7 @@ std::unique_ptr<Unit> lower_combine(Lower& lower, const Op& op) {
       unit->calls.push_back(std::move(call));
     }
   }
+  unit->running_sum = running_sum_of(*unit, region);
   lower.need_scratch(static_cast<size_t>((unit->split.inner + 64) * 8 * (unit->buffers + 8)) +
                      static_cast<size_t>(unit->from[0].count()) * 8 * unit->from.size());
   return unit;
