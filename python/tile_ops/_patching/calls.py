@@ -149,6 +149,8 @@ class Functions(TorchFunctionMode):
     """While it is entered, the functions above are ours; in this thread, and nowhere else."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.unflatten:  # Dynamo cannot trace what that is when it comes through a mode
+            return args[0].unflatten(*args[1:], **(kwargs or {}))
         return FUNCTIONS.get(function, function)(*args, **(kwargs or {}))
 
 

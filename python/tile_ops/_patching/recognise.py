@@ -14,9 +14,9 @@ ACTIVATIONS = {
 }
 
 
-def _numbers(*shape, dtype=torch.float64):
+def _numbers(*shape, dtype=torch.float64, seed=0):
     # A generator of its own: patching a model changes no random number of the program.
-    generator = torch.Generator("cpu").manual_seed(sum(shape))
+    generator = torch.Generator("cpu").manual_seed(seed)
     return torch.randn(*shape, generator=generator, dtype=dtype, device="cpu")
 
 
@@ -75,7 +75,7 @@ def rms_norm(module):
     for one in (False, True):
         for wide in (True, False):
             dtype, rtol = (torch.float64, 1e-12) if wide else (torch.float32, 2e-6)
-            values = _numbers(width, dtype=dtype)
+            values = _numbers(width, dtype=dtype, seed=1)
 
             def formula(x):
                 return F.rms_norm(x, [width], values + 1 if one else values, eps)
@@ -106,7 +106,8 @@ def gated_mlp(module):
     name = activation(act)
     if name is None:
         return None
-    gate, up, down = ((_numbers(*shape), _numbers(shape[0])) for shape in ((7, 5), (7, 5), (5, 7)))
+    gate, up, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
+                      for i, shape in enumerate(((7, 5), (7, 5), (5, 7)), 1))
 
     def linear(weight, bias):
         layer = torch.nn.Linear(*reversed(weight.shape), device="meta")
@@ -130,7 +131,7 @@ def transposed_linear(module):
     weight, bias = parameters["weight"], parameters["bias"]
     if weight is None or bias is None or weight.dim() != 2 or bias.shape != weight.shape[1:] or not weight.numel():
         return False
-    values, added = _numbers(*weight.shape), _numbers(*bias.shape)
+    values, added = _numbers(*weight.shape, seed=1), _numbers(*bias.shape, seed=2)
     parts = {"weight": torch.nn.Parameter(values), "bias": torch.nn.Parameter(added)}
     return _in_both_modes(module, lambda x: x @ values + added, [_numbers(2, 3, weight.shape[0])], 1e-11, **parts)
 
@@ -172,11 +173,11 @@ def rotates_halves(function):
     """Whether function(q, k, cos, sin) turns pairs of elements that are half a head dim apart."""
 
     def formula(q, k, cos, sin):
-        return torch.stack([q * cos.unsqueeze(1) + _halves(q) * sin.unsqueeze(1),
-                            k * cos.unsqueeze(1) + _halves(k) * sin.unsqueeze(1)])
+        return torch.cat([x * cos.unsqueeze(1) + _halves(x) * sin.unsqueeze(1) for x in (q, k)], 1)
 
-    args = [_numbers(2, 3, 4, 6), _numbers(2, 3, 4, 6).flip(0), _numbers(2, 4, 6), _numbers(2, 4, 6).flip(1)]
-    return _agree(lambda *each: torch.stack(function(*each)), formula, *args)
+    shapes = ((2, 3, 4, 6), (2, 2, 4, 6), (2, 4, 6), (2, 4, 6))
+    args = [_numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    return _agree(lambda *each: torch.cat(function(*each), 1), formula, *args)
 
 
 def tables_have_equal_halves(model):
