@@ -73,7 +73,8 @@ def _plan(module, rotary):
     found = recognise.rms_norm(module)
     if found:
         eps, one, wide = found
-        return ("OtherRMSNorm", (("eps", eps), ("one", one), ("wide", wide))), "rms_norm, 1 + weight" if one else "rms_norm"
+        operator = "rms_norm, 1 + weight" if one else "rms_norm"
+        return ("OtherRMSNorm", (("eps", eps), ("one", one), ("wide", wide))), operator
     if recognise.transposed_linear(module):
         return ("TransposedLinear", ()), "matmul"
     return _plan_of_functions(module, rotary)
@@ -110,7 +111,8 @@ def patch(model, *, leave=()):
         raise ValueError("patch: the model is compiled already; patch it before torch.compile")
     leave = {leave} if isinstance(leave, str) else set(leave)
     if leave - set(KINDS.values()):
-        raise ValueError(f"patch: leave names {', '.join(sorted(map(repr, leave - set(KINDS.values()))))}; the kinds are "
+        unknown = ", ".join(sorted(map(repr, leave - set(KINDS.values()))))
+        raise ValueError(f"patch: leave names {unknown}; the kinds are "
                          f"{', '.join(map(repr, dict.fromkeys(KINDS.values())))}")
     report = Report(type(model).__name__)
     rotary = recognise.tables_have_equal_halves(model)
@@ -150,7 +152,8 @@ def unpatch(model):
     for path, module in swapped:
         if "tile_original" not in type(module).__dict__:
             raise ValueError(f"unpatch: the class of {path or 'the model'} was changed after patch(), to "
-                             f"{type(module).__name__}; take that back first (parametrizations: remove_parametrizations)")
+                             f"{type(module).__name__}; take that back first "
+                             "(parametrizations: remove_parametrizations)")
     for _, module in swapped:
         module.__class__ = type(module).tile_original
     return model
@@ -158,5 +161,5 @@ def unpatch(model):
 
 def _require_module(name, model):
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"{name}: model is {type(model).__name__}; it must be a torch.nn.Module (of a diffusers pipeline: "
-                        "pipeline.unet, pipeline.vae, …)")
+        raise TypeError(f"{name}: model is {type(model).__name__}; it must be a torch.nn.Module "
+                        "(of a diffusers pipeline: pipeline.unet, pipeline.vae, …)")

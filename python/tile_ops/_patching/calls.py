@@ -22,7 +22,7 @@ def plain(tensor):
 
 
 def taken(*tensors):
-    """Whether all are plain, floating, on one device, and of one dtype (or autocast makes them so); None is left out."""
+    """Whether all are plain, floating, on one device, of one dtype (or autocast makes them so); None is left out."""
     tensors = [tensor for tensor in tensors if tensor is not None]
     if not all(plain(tensor) and tensor.dtype in FLOATING for tensor in tensors):
         return False
@@ -130,7 +130,8 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
     if attn_mask is not None and not (plain(attn_mask) and attn_mask.device == query.device
                                       and attn_mask.dtype in (torch.bool, query.dtype)):
         return NotImplemented
-    return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                                   enable_gqa)
 
 
 FUNCTIONS = {
