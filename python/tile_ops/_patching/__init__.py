@@ -1,0 +1,165 @@
+"""patch and unpatch: the modules of an existing model computed by our operators."""
+
+import torch
+from torch.nn.utils import parametrize
+
+from . import recognise
+from .classes import Swapped, _kind_of, swapped_class, uses_rotation
+from .report import Report
+
+__all__ = ["patch", "unpatch", "Report"]
+
+# Modules of torch that are swapped where their class has no forward of its own, and the operator.
+TORCH = {
+    torch.nn.Linear: ("Linear", "matmul"),
+    torch.nn.LayerNorm: ("LayerNorm", "layer_norm"),
+    torch.nn.RMSNorm: ("RMSNorm", "rms_norm"),
+    torch.nn.GroupNorm: ("GroupNorm", "group_norm"),
+    torch.nn.Embedding: ("Embedding", "embedding"),
+    torch.nn.Dropout: ("Dropout", "dropout"),
+    torch.nn.Softmax: ("Softmax", "softmax"),
+    torch.nn.LogSoftmax: ("LogSoftmax", "log_softmax"),
+    torch.nn.CrossEntropyLoss: ("CrossEntropyLoss", "cross_entropy"),
+    torch.nn.MultiheadAttention: ("MultiheadAttention", "attention where need_weights=False"),
+}
+# What patch(leave=…) calls the classes of classes.py.
+KINDS = {
+    "Linear": "linear", "TransposedLinear": "linear", "GatedMLP": "gated_mlp", "LayerNorm": "layer_norm",
+    "RMSNorm": "rms_norm", "OtherRMSNorm": "rms_norm", "GroupNorm": "group_norm", "Embedding": "embedding",
+    "Dropout": "dropout", "Softmax": "softmax", "LogSoftmax": "softmax", "CrossEntropyLoss": "cross_entropy",
+    "Loss": "cross_entropy", "MultiheadAttention": "attention", "Calls": "attention",
+}
+REACHED = {"ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"), "dispatch_attention_fn": ("attention",),
+           "scaled_dot_product_attention": ("attention",)}
+
+
+def _plan_of_torch(module):
+    """(key, operator) of a module of torch, a reason as text, or None where it is no such module."""
+    for base, (name, operator) in TORCH.items():
+        if not isinstance(module, base):
+            continue
+        if type(module).forward is not base.forward:
+            return "a subclass with a forward of its own"
+        if base is torch.nn.Embedding and (module.max_norm is not None or module.scale_grad_by_freq or module.sparse):
+            return "max_norm, scale_grad_by_freq and sparse are not implemented"
+        return (name, ()), operator
+    return None
+
+
+def _plan(module, rotary):
+    """What to make of a module: (key, what computes it), a reason to leave it, or None for what is only a container."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return "a compiled script"
+    if "forward" in module.__dict__:
+        return "its forward was replaced on the object"
+    if parametrize.is_parametrized(module):
+        return "parametrized"
+    if any(torch.nn.parameter.is_lazy(parameter) for parameter in module._parameters.values()):
+        return "not initialized yet"
+    if type(module).forward is getattr(torch.nn.Module, "forward", None):
+        return None
+    if type(module).__module__.startswith("tile_ops."):
+        return None
+    plan = _plan_of_torch(module)
+    if plan is not None:
+        return plan
+    if recognise.is_gated(module):
+        found = recognise.gated_mlp(module)
+        if found:
+            act, name = found
+            options = ("act", act), ("act_kind", _kind_of(getattr(module, act))), ("activation", name)
+            return ("GatedMLP", options), f"gated_matmul, {name}"
+        return "not known to be down_proj(activation(gate_proj(x)) * up_proj(x)) of silu, gelu or relu"
+    found = recognise.rms_norm(module)
+    if found:
+        eps, one, wide = found
+        operator = "rms_norm, 1 + weight" if one else "rms_norm"
+        return ("OtherRMSNorm", (("eps", eps), ("one", one), ("wide", wide))), operator
+    if recognise.transposed_linear(module):
+        return ("TransposedLinear", ()), "matmul"
+    return _plan_of_functions(module, rotary)
+
+
+def _plan_of_functions(module, rotary):
+    names = recognise.functions(module)
+    rotation = rotary and uses_rotation(module)
+    if names or rotation:
+        by = {operator for name in names for operator in REACHED.get(name, (name,))}
+        return ("Calls", (("rotation", rotation),)), ", ".join(sorted(by | ({"rope"} if rotation else set())))
+    if recognise.calls(module, "loss_function") and isinstance(getattr(type(module), "loss_function", None), property):
+        return ("Loss", ()), "cross_entropy in its loss_function"
+    if recognise.calls(module, "CrossEntropyLoss"):
+        return "makes a CrossEntropyLoss within its forward"
+    if module._modules:
+        return None
+    if "Norm" in type(module).__name__:
+        return "not known to be an RMSNorm"
+    return "no operator for it"
+
+
+def patch(model, *, leave=()):
+    """Swaps what our operators compute in a model, in place, and returns a Report of it.
+
+    leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
+    "dropout", "softmax", "cross_entropy" and "attention".
+
+    Modules get another class, a subclass of their own; their parameters, buffers, hooks and other attributes stay the
+    same objects, so that optimizers, state_dict and tied weights go on as before. unpatch() gives the classes back.
+    """
+    _require_module("patch", model)
+    if isinstance(model, torch._dynamo.OptimizedModule):
+        raise ValueError("patch: the model is compiled already; patch it before torch.compile")
+    leave = {leave} if isinstance(leave, str) else set(leave)
+    if leave - set(KINDS.values()):
+        unknown = ", ".join(sorted(map(repr, leave - set(KINDS.values()))))
+        raise ValueError(f"patch: leave names {unknown}; the kinds are "
+                         f"{', '.join(map(repr, dict.fromkeys(KINDS.values())))}")
+    report = Report(type(model).__name__)
+    rotary = recognise.tables_have_equal_halves(model)
+    plans = []
+    for path, module in model.named_modules():
+        if isinstance(module, Swapped):
+            plans.append((path, module, (module.tile_key, None)))
+        else:
+            plans.append((path, module, _plan(module, rotary)))
+    for path, module, plan in plans:  # all were looked at before one is changed
+        name = type(module).__name__
+        if plan is None:
+            continue
+        if isinstance(plan, str):
+            report.left.append((path, name, plan))
+            continue
+        key, operator = plan
+        if operator is None:
+            report.left.append((path, name, "patched already"))
+            continue
+        if KINDS[key[0]] in leave:
+            report.left.append((path, name, "as asked"))
+            continue
+        try:
+            module.__class__ = swapped_class(type(module), key)
+        except TypeError:
+            report.left.append((path, name, "its class cannot be changed"))
+        else:
+            report.swapped.append((path, name, operator))
+    return report
+
+
+def unpatch(model):
+    """Gives every module that patch() swapped its own class again, and returns the model."""
+    _require_module("unpatch", model)
+    swapped = [(path, module) for path, module in model.named_modules() if isinstance(module, Swapped)]
+    for path, module in swapped:
+        if "tile_original" not in type(module).__dict__:
+            raise ValueError(f"unpatch: the class of {path or 'the model'} was changed after patch(), to "
+                             f"{type(module).__name__}; take that back first "
+                             "(parametrizations: remove_parametrizations)")
+    for _, module in swapped:
+        module.__class__ = type(module).tile_original
+    return model
+
+
+def _require_module(name, model):
+    if not isinstance(model, torch.nn.Module):
+        raise TypeError(f"{name}: model is {type(model).__name__}; it must be a torch.nn.Module "
+                        "(of a diffusers pipeline: pipeline.unet, pipeline.vae, …)")

@@ -1,0 +1,178 @@
+"""torch's functions by our operators, for tensors that these take; torch's own function for all others."""
+
+import functools
+
+import torch
+import torch.nn.functional as F
+from torch._subclasses.fake_tensor import FakeTensor
+from torch._subclasses.functional_tensor import FunctionalTensor
+from torch.overrides import TorchFunctionMode
+
+from .. import functional
+
+ops = torch.ops.tile
+FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+PLAIN = (torch.Tensor, torch.nn.Parameter, FakeTensor, FunctionalTensor)
+DEVICES = ("cpu", "cuda", "meta")
+
+
+def plain(tensor):
+    """Whether this is a dense tensor of no class that gives calls a meaning of its own, where our operators run."""
+    return type(tensor) in PLAIN and tensor.layout == torch.strided and tensor.device.type in DEVICES
+
+
+def taken(*tensors):
+    """Whether all are plain, floating, on one device, of one dtype (or autocast makes them so); None is left out."""
+    tensors = [tensor for tensor in tensors if tensor is not None]
+    if not all(plain(tensor) and tensor.dtype in FLOATING for tensor in tensors):
+        return False
+    first = tensors[0]
+    if any(tensor.device != first.device for tensor in tensors):
+        return False
+    return all(tensor.dtype == first.dtype for tensor in tensors) or torch.is_autocast_enabled(first.device.type)
+
+
+def or_torch(original):
+    """A function of ours that returns NotImplemented, or refuses a call, leaves the call to `original`."""
+
+    def decorate(ours):
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            if torch.compiler.is_compiling():  # a refusal of a traced call cannot be caught
+                result = ours(*args, **kwargs)
+            else:
+                try:
+                    result = ours(*args, **kwargs)
+                except (ValueError, TypeError, NotImplementedError):
+                    result = NotImplemented
+            return original(*args, **kwargs) if result is NotImplemented else result
+
+        return call
+
+    return decorate
+
+
+@or_torch(F.linear)
+def linear(input, weight, bias=None):
+    if not taken(input, weight, bias) or weight.dim() != 2 or (bias is not None and bias.dim() != 1):
+        return NotImplemented
+    return functional.linear(input, weight, bias)
+
+
+@or_torch(F.layer_norm)
+def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
+    return ops.layer_norm(input, normalized_shape, weight, bias, eps) if taken(input, weight, bias) else NotImplemented
+
+
+@or_torch(F.rms_norm)
+def rms_norm(input, normalized_shape, weight=None, eps=None):
+    return ops.rms_norm(input, normalized_shape, weight, eps) if taken(input, weight) else NotImplemented
+
+
+@or_torch(F.group_norm)
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+    if not taken(input, weight, bias) or not 2 <= input.dim() <= 5:
+        return NotImplemented
+    return ops.group_norm(input, num_groups, weight, bias, eps)
+
+
+@or_torch(F.embedding)
+def embedding(input, weight, padding_idx=None, max_norm=None, norm_type=2.0, scale_grad_by_freq=False, sparse=False):
+    known = plain(input) and taken(weight) and input.dtype in (torch.int64, torch.int32) and weight.dim() == 2
+    if not known or max_norm is not None or scale_grad_by_freq or sparse:
+        return NotImplemented
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    return ops.embedding(weight, input, -1 if padding_idx is None else padding_idx)
+
+
+@or_torch(F.dropout)
+def dropout(input, p=0.5, training=True, inplace=False):
+    return functional.dropout(input, p, training, inplace) if taken(input) else NotImplemented
+
+
+def _softmax(original, ours):
+    @or_torch(original)
+    def call(input, dim=None, *rest, dtype=None, **unknown):
+        if original in (F.softmax, F.log_softmax):
+            unknown.pop("_stacklevel", None)
+            rest = rest[1:]
+        dtype = rest[0] if rest else dtype
+        if dim is None or type(dim) is not int or len(rest) > 1 or unknown or not taken(input):
+            return NotImplemented
+        return ours(input, dim, dtype)
+
+    return call
+
+
+softmax = _softmax(F.softmax, ops.softmax)
+log_softmax = _softmax(F.log_softmax, ops.log_softmax)
+
+
+@or_torch(F.cross_entropy)
+def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
+                  label_smoothing=0.0):
+    old = size_average is not None or reduce is not None
+    if old or not taken(input) or not plain(target) or target.dtype != torch.int64 or input.device != target.device:
+        return NotImplemented
+    if weight is not None and not (taken(input, weight) and not weight.requires_grad):
+        return NotImplemented
+    return ops.cross_entropy(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction,
+                             label_smoothing=label_smoothing)
+
+
+@or_torch(F.scaled_dot_product_attention)
+def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False):
+    if not taken(query, key, value) or not all(2 <= tensor.dim() for tensor in (query, key, value)):
+        return NotImplemented
+    if query.shape[-1] > 256 or value.shape[-1] > 256 or (attn_mask is not None and is_causal):
+        return NotImplemented
+    if attn_mask is not None and not (plain(attn_mask) and attn_mask.device == query.device
+                                      and attn_mask.dtype in (torch.bool, query.dtype)):
+        return NotImplemented
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+                                                   enable_gqa)
+
+
+FUNCTIONS = {
+    F.scaled_dot_product_attention: attention,
+    F.softmax: softmax,
+    F.log_softmax: log_softmax,
+    torch.softmax: _softmax(torch.softmax, ops.softmax),
+    torch.log_softmax: _softmax(torch.log_softmax, ops.log_softmax),
+    torch.Tensor.softmax: _softmax(torch.Tensor.softmax, ops.softmax),
+    torch.Tensor.log_softmax: _softmax(torch.Tensor.log_softmax, ops.log_softmax),
+    F.cross_entropy: cross_entropy,
+}
+
+
+class Functions(TorchFunctionMode):
+    """While it is entered, the functions above are ours; in this thread, and nowhere else."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        if function is torch.Tensor.unflatten:  # Dynamo cannot trace what that is when it comes through a mode
+            return args[0].unflatten(*args[1:], **(kwargs or {}))
+        return FUNCTIONS.get(function, function)(*args, **(kwargs or {}))
+
+
+def rotated(original):
+    """apply_rotary_pos_emb of a model, which is known to turn halves of the head dim."""
+
+    @functools.wraps(original)
+    def call(q, k, cos, sin, *args, **kwargs):
+        axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
+        known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
+        if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:
+            return original(q, k, cos, sin, *args, **kwargs)
+        if q.dim() != 4 or k.dim() != 4 or cos.dim() not in (2, 3) or cos.shape[-1] != q.shape[-1]:
+            return original(q, k, cos, sin, *args, **kwargs)
+        if q.dtype != k.dtype or cos.dtype != q.dtype or cos.device != q.device:
+            return original(q, k, cos, sin, *args, **kwargs)
+        if cos.dim() == 3 and q.shape[0] != cos.shape[0] != 1:
+            return original(q, k, cos, sin, *args, **kwargs)
+        if axis == 2:
+            q, k = q.transpose(1, 2), k.transpose(1, 2)
+        q, k = ops.rope(q, k, cos, sin)
+        return (q.transpose(1, 2), k.transpose(1, 2)) if axis == 2 else (q, k)
+
+    return call

@@ -1,0 +1,211 @@
+"""The classes that patched modules get: subclasses of their own, which hold nothing and differ in forward alone."""
+
+import copyreg
+import functools
+import types
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from .. import nn
+from ..functional import gated_linear
+from . import calls, recognise
+
+
+class Swapped:
+    """What all of them share: name of the class, pickle and copy go by the original class."""
+
+    tile_original = None
+    tile_key = None
+
+    def _get_name(self):
+        return f"tile.{type(self).__name__}"
+
+    def __reduce_ex__(self, protocol):
+        made = super().__reduce_ex__(protocol)
+        if made[0] not in (copyreg.__newobj__, copyreg.__newobj_ex__):
+            return made
+        return (_new, (self.tile_original, self.tile_key), *made[2:])
+
+
+def _new(original, key):
+    made = swapped_class(original, key)
+    return made.__new__(made)
+
+
+class Linear(Swapped):
+    def forward(self, input):
+        return calls.linear(input, self.weight, self.bias)
+
+
+class TransposedLinear(Swapped):
+    def forward(self, input):
+        if not calls.taken(input, self.weight, self.bias):
+            return super().forward(input)
+        return calls.linear(input, self.weight.t(), self.bias)
+
+
+class LayerNorm(Swapped):
+    def forward(self, input):
+        return calls.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+
+
+class RMSNorm(Swapped):
+    def forward(self, input):
+        return calls.rms_norm(input, self.normalized_shape, self.weight, self.eps)
+
+
+class GroupNorm(Swapped):
+    def forward(self, input):
+        return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+
+class Embedding(Swapped):
+    def forward(self, input):
+        return calls.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
+                               self.scale_grad_by_freq, self.sparse)
+
+
+class Dropout(Swapped):
+    def forward(self, input):
+        return calls.dropout(input, self.p, self.training, self.inplace)
+
+
+class Softmax(Swapped):
+    def forward(self, input):
+        return calls.softmax(input, self.dim) if self.dim is not None else super().forward(input)
+
+
+class LogSoftmax(Swapped):
+    def forward(self, input):
+        return calls.log_softmax(input, self.dim) if self.dim is not None else super().forward(input)
+
+
+class CrossEntropyLoss(Swapped):
+    def forward(self, input, target):
+        return calls.cross_entropy(input, target, weight=self.weight, ignore_index=self.ignore_index,
+                                   reduction=self.reduction, label_smoothing=self.label_smoothing)
+
+
+class OtherRMSNorm(Swapped):
+    """An RMSNorm of a model's own; its class has tile_eps, tile_one and tile_wide, as recognise.rms_norm found them."""
+
+    def forward(self, x):
+        weight, width = self.weight, x.shape[-1]
+        if not calls.taken(x, weight) or weight.dtype != x.dtype or weight.shape[0] != width:
+            return super().forward(x)
+        if x.dtype == torch.float64 and not self.tile_wide:  # torch's sums are in float32 there, and ours would not be
+            return super().forward(x)
+        if self.tile_one:
+            weight = 1 + (weight if x.dtype == torch.float64 else weight.float())
+        return torch.ops.tile.rms_norm(x, [width], weight, getattr(self, self.tile_eps))
+
+
+def _bare(linear):
+    """Whether nothing but its product happens when this is called."""
+    return (
+        type(linear) is torch.nn.Linear or getattr(type(linear), "tile_original", None) is torch.nn.Linear
+    ) and not _has_hooks(linear) and "forward" not in linear.__dict__
+
+
+def _has_hooks(module):
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
+                or module._backward_pre_hooks)
+
+
+class GatedMLP(Swapped):
+    """down_proj(activation(gate_proj(x)) * up_proj(x)), whose first half is one launch where it has no biases."""
+
+    def forward(self, x):
+        gate, up = self.gate_proj, self.up_proj
+        hooks = not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
+        same = _kind_of(getattr(self, self.tile_act)) == self.tile_act_kind
+        if hooks or not same or not (_bare(gate) and _bare(up)) or not (gate.bias is None and up.bias is None):
+            return super().forward(x)
+        if not calls.taken(x, gate.weight, up.weight) or gate.weight.shape != up.weight.shape:
+            return super().forward(x)
+        return self.down_proj(gated_linear(x, gate.weight, up.weight, self.tile_activation))
+
+
+def _kind_of(act):
+    return type(act) if isinstance(act, torch.nn.Module) else act
+
+
+class MultiheadAttention(Swapped):
+    """Projections and attention where no weights are asked for, as tile_ops.nn.MultiheadAttention."""
+
+    _project, _more = nn.MultiheadAttention._project, nn.MultiheadAttention._more
+
+    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
+                average_attn_weights=True, is_causal=False):
+        masks = [mask for mask in (key_padding_mask, attn_mask) if mask is not None]
+        ours = not need_weights and calls.taken(query, key, value, self.out_proj.weight)
+        ours = ours and all(calls.plain(mask) and mask.dtype in (torch.bool, query.dtype) for mask in masks)
+        original = functools.partial(super().forward, query, key, value, key_padding_mask, need_weights, attn_mask,
+                                     average_attn_weights, is_causal)
+        if not ours or self.head_dim > 256 or (is_causal and attn_mask is None) or not self._rest_is_plain():
+            return original()
+        return nn.MultiheadAttention.forward(self, query, key, value, key_padding_mask, False, attn_mask,
+                                             average_attn_weights, is_causal)
+
+    def _rest_is_plain(self):
+        """Whether out_proj, which is read and not called, is as torch made it."""
+        out = self.out_proj
+        return isinstance(out, torch.nn.modules.linear.NonDynamicallyQuantizableLinear) and not _has_hooks(out)
+
+
+class Calls(Swapped):
+    """A module's own forward, in which torch's functions are ours, and apply_rotary_pos_emb where that is known."""
+
+    def forward(self, *args, **kwargs):
+        with calls.Functions():
+            return self.tile_forward(*args, **kwargs)
+
+
+class Loss(Swapped):
+    """A model of transformers whose loss function is called with torch's functions swapped."""
+
+    @property
+    def loss_function(self):
+        return functools.partial(_with_functions, super().loss_function)
+
+    @loss_function.setter
+    def loss_function(self, value):
+        self._loss_function = value
+
+
+def _with_functions(function, *args, **kwargs):
+    with calls.Functions():
+        return function(*args, **kwargs)
+
+
+def _with_rotation(forward):
+    """The same function with another apply_rotary_pos_emb among its globals; nobody else's is changed."""
+    names = forward.__globals__
+    ours = calls.rotated(names["apply_rotary_pos_emb"])
+    made = types.FunctionType(forward.__code__, {**names, "apply_rotary_pos_emb": ours}, forward.__name__,
+                              forward.__defaults__, forward.__closure__)
+    made.__kwdefaults__ = forward.__kwdefaults__
+    return made
+
+
+@functools.cache
+def swapped_class(original, key):
+    """The subclass of `original` for key = (name of a class above, its options as pairs)."""
+    name, options = key
+    space = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__doc__": original.__doc__,
+             "tile_original": original, "tile_key": key}
+    space |= {f"tile_{option}": value for option, value in options}
+    if name == "Calls":
+        forward = original.forward
+        space["tile_forward"] = _with_rotation(forward) if dict(options)["rotation"] else forward
+    return type(original)(original.__name__, (globals()[name], original), space)
+
+
+def uses_rotation(module):
+    """Whether this module's forward calls an apply_rotary_pos_emb of its file that turns halves."""
+    forward = type(module).forward
+    if "apply_rotary_pos_emb" not in getattr(getattr(forward, "__code__", None), "co_names", ()):
+        return False
+    function = forward.__globals__.get("apply_rotary_pos_emb")
+    return function is not None and recognise.rotates_halves(function)

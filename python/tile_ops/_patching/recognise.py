@@ -1,0 +1,195 @@
+"""What a module of unknown class computes: its forward is run on small tensors and compared with formulas."""
+
+import copy
+import inspect
+
+import torch
+import torch.nn.functional as F
+
+ACTIVATIONS = {
+    "silu": F.silu,
+    "gelu": F.gelu,
+    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
+    "relu": F.relu,
+}
+
+
+def _numbers(*shape, dtype=torch.float64, seed=0):
+    # A generator of its own: patching a model changes no random number of the program.
+    generator = torch.Generator("cpu").manual_seed(seed)
+    return torch.randn(*shape, generator=generator, dtype=dtype, device="cpu")
+
+
+def _close(ours, theirs, rtol):
+    return (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor) and ours.shape == theirs.shape
+            and ours.dtype == theirs.dtype and torch.allclose(ours, theirs, rtol=rtol, atol=rtol))
+
+
+def _agree(function, formula, *args, rtol=1e-12):
+    """Whether both give the same numbers; a function that cannot be called so is another one."""
+    try:
+        with torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False):
+            return _close(function(*args), formula(*args), rtol)
+    except Exception:  # whatever a forward that is not the formula does with these arguments
+        return False
+
+
+def _stand_in(module, training, **parts):
+    """A module of the same class and attributes with these parameters, modules and other attributes."""
+    stand_in = type(module).__new__(type(module))
+    stand_in.__dict__.update(module.__dict__)
+    for kind, wanted in (("_parameters", torch.nn.Parameter), ("_modules", torch.nn.Module)):
+        stand_in.__dict__[kind] = {name: part for name, part in parts.items() if isinstance(part, wanted)}
+    stand_in.__dict__.update({name: part for name, part in parts.items()
+                              if not isinstance(part, (torch.nn.Parameter, torch.nn.Module))})
+    stand_in.__dict__["training"] = training
+    return stand_in
+
+
+def _in_both_modes(module, formula, args, rtol, **parts):
+    return all(_agree(_stand_in(module, training, **parts).forward, formula, *args, rtol=rtol)
+               for training in (False, True))
+
+
+def activation(function):
+    """The name of the activation that a function or module computes, or None."""
+    if isinstance(function, torch.nn.Module) and (any(True for _ in function.parameters()) or function._buffers):
+        return None
+    x = torch.cat([_numbers(251) * 3, torch.linspace(-9, 9, 37, dtype=torch.float64, device="cpu")])  # 0 among them
+    for name, formula in ACTIVATIONS.items():
+        if callable(function) and _agree(function, formula, x):
+            return name
+    return None
+
+
+def rms_norm(module):
+    """(name of the attribute eps, whether 1 is added to weight, whether float64 is computed in float64), or None."""
+    weight = module._parameters.get("weight")
+    names = [name for name in ("variance_epsilon", "eps") if type(module.__dict__.get(name)) is float]
+    if weight is None or weight.dim() != 1 or len(module._parameters) > 1 or module._modules or module._buffers:
+        return None
+    if len(names) != 1 or weight.numel() == 0:
+        return None
+    width = weight.shape[0]
+    size = torch.tensor([[1e-3], [0.1], [1.0], [30.0]], dtype=torch.float64)
+    for one in (False, True):
+        for wide in (True, False):
+            dtype, rtol = (torch.float64, 1e-12) if wide else (torch.float32, 2e-6)
+            values = _numbers(width, dtype=dtype, seed=1)
+
+            def formula(x):
+                return F.rms_norm(x, [width], values + 1 if one else values, eps)
+
+            for eps in (0.25, 1e-6):
+                parts = {"weight": torch.nn.Parameter(values), names[0]: eps}
+                if not _in_both_modes(module, formula, [(_numbers(4, width) * size).to(dtype)], rtol, **parts):
+                    break
+            else:
+                return names[0], one, wide
+    return None
+
+
+GATED = ("gate_proj", "up_proj", "down_proj")
+ACTIVATION_NAMES = ("act_fn", "act", "activation_fn")
+
+
+def is_gated(module):
+    return all(isinstance(module._modules.get(name), torch.nn.Module) for name in GATED)
+
+
+def gated_mlp(module):
+    """(name of the attribute that is the activation, its name here), or None."""
+    found = [name for name in ACTIVATION_NAMES if callable(getattr(module, name, None))]
+    if len(found) != 1 or set(module._modules) - {*GATED, found[0]} or module._parameters or module._buffers:
+        return None
+    act = getattr(module, found[0])
+    name = activation(act)
+    if name is None:
+        return None
+    gate, up, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
+                      for i, shape in enumerate(((7, 5), (7, 5), (5, 7)), 1))
+
+    def linear(weight, bias):
+        layer = torch.nn.Linear(*reversed(weight.shape), device="meta")
+        layer.weight, layer.bias = torch.nn.Parameter(weight), torch.nn.Parameter(bias)
+        return layer
+
+    def formula(x):
+        return F.linear(ACTIVATIONS[name](F.linear(x, *gate)) * F.linear(x, *up), *down)
+
+    parts = {part: linear(*values) for part, values in zip(GATED, (gate, up, down))}
+    if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: act}):
+        return found[0], name
+    return None
+
+
+def transposed_linear(module):
+    """Whether this is a linear layer whose weight is [in, out]: transformers' Conv1D."""
+    parameters = module._parameters
+    if set(parameters) != {"weight", "bias"} or module._modules or module._buffers:
+        return False
+    weight, bias = parameters["weight"], parameters["bias"]
+    if weight is None or bias is None or weight.dim() != 2 or bias.shape != weight.shape[1:] or not weight.numel():
+        return False
+    values, added = _numbers(*weight.shape, seed=1), _numbers(*bias.shape, seed=2)
+    parts = {"weight": torch.nn.Parameter(values), "bias": torch.nn.Parameter(added)}
+    return _in_both_modes(module, lambda x: x @ values + added, [_numbers(2, 3, weight.shape[0])], 1e-11, **parts)
+
+
+def _codes(function):
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    waiting = [code] if code else []
+    while waiting:
+        code = waiting.pop()
+        yield code
+        waiting += [each for each in code.co_consts if hasattr(each, "co_names")]
+
+
+# Names by which a forward reaches a function that is swapped; the last two are transformers' and diffusers' tables of
+# attention functions.
+NAMES = {"scaled_dot_product_attention", "softmax", "log_softmax", "cross_entropy", "ALL_ATTENTION_FUNCTIONS",
+         "dispatch_attention_fn"}
+
+
+def functions(module):
+    """The names of NAMES in a module's forward, and in that of its `processor`, which diffusers' attention calls."""
+    found = {name for code in _codes(type(module).forward) for name in code.co_names}
+    processor = getattr(module, "processor", None)
+    if processor is not None and not isinstance(processor, torch.nn.Module):
+        found |= {name for code in _codes(type(processor).__call__) for name in code.co_names}
+    return found & NAMES
+
+
+def calls(module, name):
+    return any(name in code.co_names for code in _codes(type(module).forward))
+
+
+def _halves(x):
+    first, second = x.chunk(2, -1)
+    return torch.cat((-second, first), -1)
+
+
+def rotates_halves(function):
+    """Whether function(q, k, cos, sin) turns pairs of elements that are half a head dim apart."""
+
+    def formula(q, k, cos, sin):
+        return torch.cat([x * cos.unsqueeze(1) + _halves(x) * sin.unsqueeze(1) for x in (q, k)], 1)
+
+    shapes = ((2, 3, 4, 6), (2, 2, 4, 6), (2, 4, 6), (2, 4, 6))
+    args = [_numbers(*shape, seed=seed) for seed, shape in enumerate(shapes)]
+    return _agree(lambda *each: torch.cat(function(*each), 1), formula, *args)
+
+
+def tables_have_equal_halves(model):
+    """Whether all rotary embeddings of a model give cos and sin whose halves are equal, as tile::rope takes them."""
+    found = [module for module in model.modules() if "Rotary" in type(module).__name__]
+    for module in found:
+        try:
+            with torch.no_grad(), torch.device("cpu"):
+                cos, sin = copy.deepcopy(module).cpu()(torch.zeros(1, 5, 4), torch.arange(5)[None])
+        except Exception:  # another signature, or no real tensors in it
+            return False
+        if not all(table.dim() == 3 and table.shape[-1] % 2 == 0 and torch.equal(*table.chunk(2, -1))
+                   for table in (cos, sin)):
+            return False
+    return bool(found)

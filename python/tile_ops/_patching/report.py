@@ -1,0 +1,31 @@
+"""What patch() says that it did."""
+
+import collections
+import dataclasses
+
+
+@dataclasses.dataclass
+class Report:
+    """swapped: (path, class, what computes it now); left: (path, class, why), a row a module."""
+
+    model: str
+    swapped: list = dataclasses.field(default_factory=list)
+    left: list = dataclasses.field(default_factory=list)
+
+    def __str__(self):
+        lines = [f"{self.model}: {_modules(len(self.swapped))} swapped"]
+        lines += [f"  {count:>4} {name}: {by}" for (name, by), count in _counted(self.swapped)]
+        lines.append(f"{_modules(len(self.left))} left")
+        for (name, why), count in _counted(self.left):
+            paths = [path for path, *row in self.left if tuple(row) == (name, why)]
+            shown = ", ".join(path or "the model itself" for path in paths[:2]) + (", …" if len(paths) > 2 else "")
+            lines.append(f"  {count:>4} {name} ({shown}): {why}")
+        return "\n".join(lines)
+
+
+def _modules(count):
+    return f"{count} module{'' if count == 1 else 's'}"
+
+
+def _counted(rows):
+    return collections.Counter(tuple(row) for _, *row in rows).items()
