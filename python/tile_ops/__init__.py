@@ -37,7 +37,6 @@ if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
 from ._doctor import doctor  # noqa: E402, F401
 from ._flops import register_flop_formulas, register_if_cheap  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
-from ._patching import patch, unpatch  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import dropout, gated_linear, linear, rope_, scaled_dot_product_attention  # noqa: E402, F401
 
@@ -50,6 +49,8 @@ _imported_late = {
     "CudaKernel": "_cuda_kernel",
     "enable_inductor_fusion": "_inductor",
     "disable_inductor_fusion": "_inductor",
+    "patch": "_patching",
+    "unpatch": "_patching",
 }
 
 
