@@ -46,7 +46,7 @@ def require(condition, text):
 
 def colours(values):
     """0 to 1 as dark blue, red, yellow and white."""
-    stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32)
+    stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
     place = values.clamp(0, 1).float().cpu() * (len(stops) - 1)
     low = place.long().clamp(max=len(stops) - 2)
     return torch.lerp(stops[low], stops[low + 1], (place - low).unsqueeze(-1)).byte().numpy()
@@ -114,10 +114,10 @@ def histogram(device, scale=1):
     x = torch.randn(n, device=device)
     x[::1001], x[1], x[2] = math.nan, low, high
     took = milliseconds(lambda: ops.histogram(x, bins, low, high), device)
-    inside = x[(x >= low) & (x <= high)]
+    inside = x[(x >= low) & (x <= high)].cpu()  # a GPU's torch divides otherwise
     place = ((inside - low) / (high - low) * bins).long().clamp(max=bins - 1)
     counts = ops.histogram(x, bins, low, high)
-    require(torch.equal(counts, torch.bincount(place, minlength=bins)), "counts differ")
+    require(torch.equal(counts.cpu(), torch.bincount(place, minlength=bins)), "counts differ")
     return f"{n} numbers, {bins} bins: {took:.1f} ms, {n / took / 1e6:.2f} billion a second; {counts.sum()} inside"
 
 
@@ -170,7 +170,7 @@ def fft(device, scale=1):
 
 def plain_attention(q, k, v, change):
     scores = change(q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1]))
-    return scores.softmax(-1) @ v
+    return scores.softmax(-1).to(v.dtype) @ v
 
 
 def attention(device, scale=1):

@@ -119,10 +119,10 @@ def test_casts():
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
-def test_autocast(dtype):
+def test_autocast(dtype, device):
     """The casts of the operands remain; what stands behind the product does not."""
     def function(x, y, bias, residual):
-        with torch.autocast("cpu", dtype):
+        with torch.autocast(device.type, dtype):
             return F.gelu(ops.matmul(x, y) + bias.to(dtype)) + residual
 
     args = arguments()
@@ -301,9 +301,9 @@ def test_a_training_graph(activation, dtype):
         assert names(nodes) == ["_matmul_saving"] and not others(nodes)
 
 
-def test_a_training_graph_under_autocast():
+def test_a_training_graph_under_autocast(device):
     def function(x, y, bias, residual):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(device.type, torch.bfloat16):
             return F.silu(ops.matmul(x, y) + bias.bfloat16()) + residual
 
     args = [each.requires_grad_() for each in arguments()]

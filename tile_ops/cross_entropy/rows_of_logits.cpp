@@ -12,7 +12,6 @@ namespace {
 
 constexpr double log2_e = 1.4426950408889634, nan = std::numeric_limits<double>::quiet_NaN();
 
-Tile exponential(const Tile& x) { return x.dtype() == f64 ? exp(x) : exp2(x * log2_e); }
 // A sum of exp(x - top) as one of exp(x - to); nothing is summed yet where top is -inf.
 Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
 
@@ -36,12 +35,17 @@ struct Known {
   Tile top, total, picked, sum, center;
 };
 
-// group: of so many neighbours, which lie in one thread, a maximum and a sum are kept apart; 0: of a row.
+// group: of so many neighbours, which lie in one thread, a sum, and where rows are walked a maximum, is made
+// apart; 0: none.
 Known known_rows(const Array& x, const RowView& in, const Tile& row, const TargetRows& rows_of,
                  const Tile& place, const std::optional<Array>& weight, const std::optional<Array>& state,
                  const Tile& first, DType compute, bool smooth, int rows, int columns, int group, bool whole,
                  int axis) {
   const Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
+  // The product rounds: of 16-bit logits it does not show.
+  const auto exponential = [&](const Tile& v) {
+    return info(x.dtype()).bytes == 2 ? exp2(v * log2_e) : exp(v);
+  };
   Array slice = x[{bid(1)}];
   Known known{full(one, -inf, compute), zeros(one, compute),
               gather(slice, {rows_of.index, place}).astype(compute), zeros(one, compute),
@@ -63,7 +67,9 @@ Known known_rows(const Array& x, const RowView& in, const Tile& row, const Targe
   if (whole) {
     Tile v = load(0);
     known.top = v.max(axis, true);
-    known.total = exponential(v - finite_shift(known.top)).sum(axis, true);
+    Tile each = exponential(v - finite_shift(known.top));
+    known.total =
+        group ? each.reshape({rows, columns / group, group}).sum(2).sum(1, true) : each.sum(axis, true);
     if (smooth) known.sum = smoothed(v, 0);
   } else if (group == 0) {
     for (Tile k : range(in.steps())) {
@@ -289,8 +295,7 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
   const RowBlocks blocks = row_blocks(rows, tile);
   const int64_t each = blocks.grid.x * blocks.grid.y;
   room(each * rows.count());
-  const int group =
-      tile.whole() || !rows.on_gpu() || rows.transposed() ? 0 : static_cast<int>(16 / x.element_size());
+  const int group = !rows.on_gpu() || rows.transposed() ? 0 : static_cast<int>(16 / x.element_size());
   rows.each([&](int64_t) {
     std::optional<at::Tensor> own;
     if (parts) {

@@ -71,7 +71,7 @@ def rms_norm(module):
     if len(names) != 1 or weight.numel() == 0:
         return None
     width = weight.shape[0]
-    size = torch.tensor([[1e-3], [0.1], [1.0], [30.0]], dtype=torch.float64)
+    size = torch.tensor([[1e-3], [0.1], [1.0], [30.0]], dtype=torch.float64, device="cpu")
     for one in (False, True):
         for wide in (True, False):
             dtype, rtol = (torch.float64, 1e-12) if wide else (torch.float32, 2e-6)
