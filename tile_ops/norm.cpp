@@ -61,8 +61,8 @@ struct BackwardTiles {
 // whose sums then wait for each other once.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
                           std::optional<Array> mean, Array rstd, std::optional<Array> dx,
-                          std::optional<Array> dw, std::optional<Array> db, bool late, int together, int rows,
-                          int columns, int axis) {
+                          std::optional<Array> dw, std::optional<Array> db, Tile tiles, bool late,
+                          int together, int rows, int columns, int axis) {
   BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
@@ -70,7 +70,7 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::opt
   const auto down = [&](const Tile& t, bool now) {
     return !now ? t : rows == 1 ? t.reshape({columns}) : t.sum(1 - axis);
   };
-  for (Tile turn : even_rows(x, rows * together, bid(0), num_blocks(0))) {
+  for (Tile turn : block_rows(x, tiles, rows * together)) {
     struct Row {
       Tile index, dy, d, u, sum, sum_d;
       std::optional<Tile> more;
@@ -121,11 +121,11 @@ void norm_backward_long_kernel(Array g, Array x, std::optional<Array> added, std
 
 // The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
 void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd, std::optional<Array> dw,
-                         std::optional<Array> db, int rows, int columns, int axis) {
+                         std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
   BackwardTiles in(g, x, std::nullopt, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
   Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
   Tile k = bid(0);
-  for (Tile row : even_rows(x, rows, bid(1), num_blocks(1))) {
+  for (Tile row : block_rows(x, tiles, rows, bid(1))) {
     Tile dy = in.grad(row, k);
     const auto down = [&](const Tile& t) { return rows == 1 ? t.reshape({columns}) : t.sum(1 - axis); };
     if (dw) sum_w += down(dy * (in.centred(row, k) * in.rstd.load(row, 0)));
@@ -245,10 +245,9 @@ void norm_backward(const NormBackward& call) {
         if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
         if (!tile.whole() && !views.on_gpu())
           sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
-        const int64_t slices = views.slices() * views.count(), wanted = views.on_gpu() ? on_gpu.blocks : 64;
-        const int64_t walks = std::min(ceil_div(views.rows(), sums.rows * together),
-                                       std::max<int64_t>(1, wanted / std::max<int64_t>(1, slices)));
-        const int64_t blocks = views.slices() * walks;
+        const Parts split = parts(ceil_div(views.rows(), sums.rows * together),
+                                  views.slices() * views.count(), views.on_gpu() ? on_gpu.blocks : 64);
+        const int64_t blocks = views.slices() * split.blocks;
         if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
         if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
         views.each([&](int64_t i) {
@@ -260,9 +259,9 @@ void norm_backward(const NormBackward& call) {
           };
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           if (tile.whole()) {
-            backward_kernel.launch({walks, views.slices()}, views.view(1), views.view(2), added, weight, mean,
-                                   views.view(first), dx, dw, db, views.on_gpu() && tile.rows > 1, together,
-                                   tile.rows, tile.columns, axis);
+            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), added,
+                                   weight, mean, views.view(first), dx, dw, db, static_cast<int>(split.tiles),
+                                   views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
             return;
           }
           if (dx)
@@ -270,9 +269,9 @@ void norm_backward(const NormBackward& call) {
                                         views.view(2), added, weight, mean, views.view(first), *dx, tile.rows,
                                         tile.columns, axis);
           if (dw || db)
-            columns_kernel.launch({ceil_div(views.columns(), sums.columns), walks, views.slices()},
-                                  views.view(1), views.view(2), mean, views.view(first), dw, db, sums.rows,
-                                  sums.columns, axis);
+            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                                  views.view(1), views.view(2), mean, views.view(first), dw, db,
+                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
         });
       },
       call.grad_input.has_value());

@@ -88,12 +88,6 @@ inline Range block_rows(const Array& array, const Tile& tiles, int rows, const T
   Tile low = block * tiles;
   return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
 }
-// The same where blocks `blocks` share all of them as evenly as can be.
-inline Range even_rows(const Array& array, int rows, const Tile& block, const Tile& blocks) {
-  Tile total = cdiv(array.dim(1), rows), each = total / blocks, more = total - each * blocks;
-  Tile low = block * each + min(block, more);
-  return range(low, low + each + (block < more).astype(i32));
-}
 // Whether half the usual threads of a GPU hold such a row: 64 bytes each.
 inline bool has_short_rows(const Array& array, int rows, int columns) {
   return rows == 1 && columns <= 8192 && info(array.dtype()).bytes == 2;

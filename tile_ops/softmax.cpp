@@ -21,7 +21,7 @@ Tile share(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
   return shows ? fma(fma(-quotient, sum, part), inverse, quotient) : quotient;
 }
 
-// group: so many neighbours, which lie in one thread, are summed first; 0: none.
+// group: so many neighbours are summed first; 0: none.
 void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int group, int rows,
                     int columns, bool whole, int axis) {
   // The logits wait for the logarithm of the sum: of several sums fewer threads are faster.
@@ -30,7 +30,9 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
   DType result = y.dtype(), compute = compute_dtype(result);
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
   const auto sum_of = [&](const Tile& e) {
-    return group ? e.reshape({rows, columns / group, group}).sum(2).sum(1, true) : e.sum(axis, true);
+    if (!group) return e.sum(axis, true);
+    return axis ? e.reshape({rows, columns / group, group}).sum(2).sum(1, true)
+                : e.reshape({columns / group, group, rows}).sum(1).sum(0, true);
   };
   each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return logits(in, x, row, k, result, columns, axis); };
@@ -142,7 +144,7 @@ void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tenso
                  const at::Tensor& out) {
   on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
     // One behind the other a thread's numbers would round at each of them, which a result of float32 shows.
-    const int group = rows.on_gpu() && axis == 1 && out.scalar_type() == at::kFloat ? 4 : 0;
+    const int group = rows.on_gpu() && out.scalar_type() == at::kFloat ? 4 : 0;
     kernel.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, log_of, group, tile.rows,
                   tile.columns, tile.whole(), axis);
   });
