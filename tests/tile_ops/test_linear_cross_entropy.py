@@ -1,18 +1,17 @@
 """tile::linear_cross_entropy: numerics against torch on the whole logits, memory, what it owes torch, errors."""
 
-import json
 
 import contract
 import pytest
 import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
+from memory import MIB, allocated
 from numerics import check_call
 from opinfo import DTYPES
 
 op = torch.ops.tile.linear_cross_entropy
 backward = torch.ops.tile.linear_cross_entropy_backward
-MIB = 2**20
 
 
 def theirs(input, weight, target, *, bias=None, z_loss=0.0, ignore_index=-100, reduction="mean", **kwargs):
@@ -81,34 +80,13 @@ def test_rows_in_parts_of_memory():
     check_call(op, theirs, (input.detach()[:, :1].expand(6, 9, 16).requires_grad_(), weight, target), {})
 
 
-def peak(call, path):
-    """Bytes allocated beyond those that stood before, at most, and result."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
-        result = call()
-    profile.export_chrome_trace(str(path))
-    events = [e for e in json.loads(path.read_text())["traceEvents"] if e.get("name") == "[memory]"]
-    most = held = 0
-    for event in sorted(events, key=lambda e: e["ts"]):
-        held += event["args"]["Bytes"]
-        most = max(most, held)
-    return most, result
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 def test_memory(dtype, tmp_path, device):
-    if device.type != "cpu":
-        torch.cuda.reset_peak_memory_stats()
-    (input, weight, target), _ = make((4096, 64), 32000, dtype, bias=False)  # logits of 512 MiB in float32
     results = 2 * (input.numel() + weight.numel()) * 4 + target.numel() * 16
-    if device.type != "cpu":
-        before = torch.cuda.memory_allocated()
-        op(input, weight, target).backward()
-        assert torch.cuda.max_memory_allocated() - before - results < 64 * MIB
-        return
-    most, loss = peak(lambda: op(input, weight, target), tmp_path / "forward.json")
-    assert 16 * MIB < most < 64 * MIB
-    most, _ = peak(loss.backward, tmp_path / "backward.json")
-    assert 16 * MIB < most < 64 * MIB + results
+    most, _, loss = allocated(lambda: op(input, weight, target), tmp_path / "forward.json", device)
+    assert most < 64 * MIB
+    most, _, _ = allocated(loss.backward, tmp_path / "backward.json", device)
+    assert most < 64 * MIB + results
 
 
 X, W = torch.randn(6, 5, dtype=torch.double), torch.randn(7, 5, dtype=torch.double)
