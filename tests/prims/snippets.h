@@ -3,6 +3,9 @@
 #pragma once
 #include "tile.h"
 
+// All are launched alike, also those that read nothing.
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+
 namespace tile::snippets {
 
 // page: load store bid
