@@ -82,6 +82,7 @@ def test_rows_in_parts_of_memory():
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 def test_memory(dtype, tmp_path, device):
+    (input, weight, target), _ = make((4096, 64), 32000, dtype, bias=False)  # logits of 512 MiB in float32
     results = 2 * (input.numel() + weight.numel()) * 4 + target.numel() * 16
     most, _, loss = allocated(lambda: op(input, weight, target), tmp_path / "forward.json", device)
     assert most < 64 * MIB
