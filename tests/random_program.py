@@ -7,6 +7,7 @@ import random
 import re
 
 import torch
+from random_elements import Elements
 from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened, wrapped
 from random_regions import Regions
 from random_statements import Arithmetic, Value
@@ -53,12 +54,12 @@ def random_tensor(dtype, sizes):
     return x
 
 
-class Program(Arithmetic, Regions, Tiles):
+class Program(Arithmetic, Regions, Tiles, Elements):
     def __init__(self, seed):
         random.seed(seed)
         torch.manual_seed(seed)
         self.lines, self.body, self.arrays, self.pool, self.products, self.count = [], [], [], [], set(), 0
-        self.named, self.result_of = {}, {}  # the values by name; that of an op
+        self.named, self.results_of = {}, {}  # the values by name; those of a statement
         # statements that a smaller program lacks; values by what stands for them
         self.dropped, self.instead = set(), {}
         self.depth, self.blocks = 0, [random.randint(1, 3)] + ([random.randint(1, 2)] if random.random() < 0.3 else [])
@@ -83,7 +84,8 @@ class Program(Arithmetic, Regions, Tiles):
         weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1,
                    self.predicate: 2, self.where: 2, self.convert: 3, self.beside_a_tie: 1, self.move: 4,
                    self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1, self.index: 2,
-                   self.store: 2, self.reload: 5, self.scatter: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
+                   self.store: 2, self.reload: 5, self.scatter: 1, self.atomic_of_all_blocks: 1,
+                   self.atomic_of_own_places: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()
@@ -166,58 +168,6 @@ class Program(Arithmetic, Regions, Tiles):
         self.load(random.choice(written if written and random.random() < 0.6
                                 else [a for a in self.arrays if not a.shared]))
 
-    def gather(self):
-        array = random.choice([a for a in self.arrays if not a.written])
-        first = self.pick(lambda v: v.shape and v.dtype == "i32")
-        if not first:
-            return
-        index = [first] + [self.like(first) for _ in array.tile[1:]]
-        mask = self.like(self.predicate_like(first)) if random.random() < 0.5 else None
-        pad = random.choice([0.0, 2.5]) if array.dtype in HELD else 0
-
-        def meaning(s):
-            x, _ = s.memory[array.name]
-            at = [s.values[i][0] for i in index]
-            there = torch.ones_like(at[0], dtype=torch.bool) if mask is None else s.values[mask][0]
-            for i, extent in zip(at, x.shape):
-                there = there & (i >= 0) & (i < extent)
-            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)],
-                               torch.tensor(pad, dtype=x.dtype)), None
-
-        operands = ", ".join(v.name for v in [*index, *([mask] if mask else [])])
-        self.op(f"gather {array.name}, {operands} {{pad={pad!r}}}", array.dtype, first.shape, meaning)
-
-    def scatter(self):
-        """Adds to an array of all blocks, or writes elements of the block's own: each at one place, some outside, some
-        masked."""
-        add, first = random.random() < 0.5, self.bids[0]
-        dtype = random.choice(["i32", "i64", "u32", "u64"]) if add else random.choice(self.dtypes)
-        size = random.choice(self.extents)
-        if len(self.blocks) > 1 or (self.depth and not add):
-            return
-        array = self.array(True, dtype, [size])
-        array.shared = True
-        own = self.binary_of("mul", first, self.constant("i32", size))
-        turned = self.op(f"arange {{dtype=i32, size={size}}}", "i32", (size,), lambda s: (torch.arange(size), None))
-        turned = self.binary_of("sub", self.spread(self.constant("i32", size - 1), (size,)), turned)
-        index = self.like(turned) if add else self.binary_of("add", turned, self.spread(own, (size,)))
-        value, mask = self.like(Value("", dtype, (size,), array.known), known=array.known), self.predicate_like(turned)
-        name = "atomic_add" if add else "scatter"
-        unused = f"%unused{len(self.lines)}: {dtype}[{size}] = " if add else ""
-        self.line(f"{unused}{name} {array.name}, {value.name}, {index.name}, {mask.name}")
-
-        def run(s):
-            (x, e), at = s.memory[array.name], s.values[index][0]
-            there = s.values[mask][0] & (at >= 0) & (at < x.shape[0])
-            (tile, bound), at = s.values[value], at[there]
-            if add:
-                x.copy_(wrapped(x.index_add(0, at, tile[there]), dtype))
-                return
-            x[at] = tile[there]
-            e[at] = torch.zeros(len(at), dtype=torch.float64) if bound is None else bound[there]
-
-        self.does(run)
-
     def store(self):
         found = [a for a in self.arrays if a.written and not a.shared]
         if found:
@@ -265,7 +215,7 @@ class Program(Arithmetic, Regions, Tiles):
         return [line.text for line in self.lines if all(map(self.has, line.statements))]
 
     def has(self, statement):
-        return statement not in self.dropped and self.result_of.get(statement) not in self.instead
+        return statement not in self.dropped
 
     def renamed(self, text):
         return re.sub(r"%\d+", lambda name: self.standing_for(self.named[name[0]]).name, text) if self.instead else text
@@ -298,8 +248,10 @@ class State:
         for statement in body:
             if self.program.has(statement):
                 statement(self)
-            elif (value := self.program.result_of.get(statement)) in self.program.instead:
-                self.values[value] = self.values[self.program.standing_for(value)]
+                continue
+            for value in self.program.results_of[statement]:
+                if value in self.program.instead:
+                    self.values[value] = self.values[self.program.standing_for(value)]
 
 
 def place(x, e, index, tile, steps):

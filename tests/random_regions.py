@@ -66,7 +66,7 @@ class Regions:
                 now = [s.values[v] for v in ends]
             s.values.update(zip(results, now))
 
-        self.does(run)
+        self.does(run, results)
         self.pool += results
         self.products.update(results)
 
@@ -91,7 +91,7 @@ class Regions:
             s.run(body)
             s.values.update(zip(results, [s.values[v] for v in ends]))
 
-        self.does(run)
+        self.does(run, results)
         self.pool += results
         self.products.update(results)
 
@@ -139,6 +139,6 @@ class Regions:
                 s.run(rest)
                 now = [s.values[v] for v in ends]
 
-        self.does(run)
+        self.does(run, results)
         self.pool += results
         self.products.update(results)

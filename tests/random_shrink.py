@@ -1,5 +1,6 @@
 """Makes a random program that fails smaller: statements go, and operands stand for results, while it still fails."""
 
+import itertools
 import re
 
 from random_statements import stays
@@ -11,17 +12,21 @@ def statements(program):
     return [statement for statement in found if statement is not stays]
 
 
-def operands(program, statement):
-    """Values that may stand for the statement's result: of its type, and no more is known of what they stand for.
+def ways_without(program, statement):
+    """{result: operand} of values that may stand for the statement's results: of their types, and no more is known of
+    what they stand for. First the way without any, for results that nobody needs.
 
     Not for an i32: places in arrays are, and what bounds a loop."""
-    value = program.result_of.get(statement)
-    if value is None or not value.shape or value.dtype == "i32":
-        return []
-    text = next(line.text for line in reversed(program.lines) if line.statements[0] is statement)
-    used = [program.named[name] for name in re.findall(r"%\d+", program.renamed(text.split(" = ", 1)[1]))]
-    return [v for v in used
-            if v.is_like(value) and v.known >= value.known and (v not in program.products or value in program.products)]
+    yield {}
+    texts = [line.text for line in program.lines if statement in line.statements]
+    texts[0] = texts[0].split(" = ", 1)[-1]
+    used = [program.named[name] for name in dict.fromkeys(re.findall(r"%\d+", program.renamed(" ".join(texts))))
+            if name in program.named]
+    results = [v for v in program.results_of[statement] if v.shape and v.dtype != "i32"]
+    choices = [[v for v in used if v.is_like(result) and v.known >= result.known and v not in results
+                and (v not in program.products or result in program.products)] for result in results]
+    if results:
+        yield from (dict(zip(results, choice)) for choice in itertools.islice(itertools.product(*choices), 16))
 
 
 def shrink(program, fails):
@@ -43,14 +48,16 @@ def shrink(program, fails):
     while smaller:
         smaller = False
         for statement in reversed(statements(program)):
-            program.dropped.add(statement)
-            if still_fails(lambda: program.dropped.discard(statement)):
-                smaller = True
-                continue
-            for operand in operands(program, statement):
-                value = program.result_of[statement]
-                program.instead[value] = operand
-                if still_fails(lambda: program.instead.pop(value)):
+            for instead in ways_without(program, statement):
+                program.dropped.add(statement)
+                program.instead |= instead
+
+                def undo():
+                    program.dropped.discard(statement)
+                    for value in instead:
+                        del program.instead[value]
+
+                if still_fails(undo):
                     smaller = True
                     break
     return program

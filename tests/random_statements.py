@@ -60,8 +60,9 @@ class Arithmetic:
     def line(self, text):
         self.lines.append(Line("  " * (self.depth + 1) + text, self.depth))
 
-    def does(self, run):
+    def does(self, run, results=()):
         """A statement: what the lines since the last one, its regions' among them, do to a state."""
+        self.results_of[run] = results
         for line in reversed(self.lines):
             if line.depth < self.depth or (line.depth == self.depth and line.statements):
                 break
@@ -83,8 +84,7 @@ class Arithmetic:
             assert tuple(x.shape) == value.shape, (text, x.shape, value.shape)
             state.values[value] = (x, None if e is None else e.expand(x.shape))
 
-        self.result_of[run] = value
-        self.does(run)
+        self.does(run, [value])
         self.pool.append(value)
         return value
 

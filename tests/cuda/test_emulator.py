@@ -46,6 +46,9 @@ REPORTS = {
     "race_with_an_atomic": ("atomic_add_global(p1.data, 1, 3);\n"
                             "  if (thread() == 63) store_global(p1.data, Words<4>(), true, 4);",
                             "line 4: thread 63 of block (0, 0, 0) writes byte 0 of parameter 1; thread 62 wrote it at line 3, and no barrier stands between"),
+    "race_with_an_atomic_load": ("if (thread() == 0) load_word<Scope::device>(p1.data, 3);\n"
+                                 "  if (thread() == 40) store_global(p1.data, Words<4>(), true, 4);",
+                                 "line 4: thread 40 of block (0, 0, 0) writes byte 0 of parameter 1; thread 0 read it at line 3, and no barrier stands between"),
     # Shared memory.
     "shared_bounds": ("store_shared(shared + thread() + 1, 1u, 5);",
                       "line 5: thread 63 of block (0, 0, 0) writes 4 bytes at 256 of shared memory, of which the kernel has 256"),

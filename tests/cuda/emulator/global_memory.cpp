@@ -72,7 +72,7 @@ void touch(uintptr_t at, Byte& byte, Access access, bool constant, int line) {
   const Touch &read = byte.reads.last(), &write = byte.writes.last();
   if (constant && write.happened())
     report(str(deed(), " as constant; ", line_text(write.line), "thread ", write.thread, " wrote it"));
-  if (byte.constant && access != Access::load)
+  if (byte.constant && !only_reads(access))
     report(str(deed(), "; ", line_text(read.line), "thread ", read.thread, " read it as constant"));
   if (const Touch* other = byte.race(access)) report(deed() + other->text());
   byte.note(access, line);

@@ -17,7 +17,9 @@ struct Place {
 extern Place here;
 
 // Each notes who touches which byte. What is wrong ends the launch with a report.
-enum class Access { load, store, change };
+enum class Access { load, store, atomic_load, change };  // change: an atomic one
+constexpr bool only_reads(Access access) { return access == Access::load || access == Access::atomic_load; }
+constexpr bool is_atomic(Access access) { return access == Access::atomic_load || access == Access::change; }
 void check_shared(const void* at, int bytes, Access access, int line);
 // `constant`: the kernel was told that nobody writes there while it runs.
 void check_global(const void* at, int bytes, Access access, bool constant, int line, int alignment = 0);

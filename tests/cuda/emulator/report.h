@@ -22,7 +22,7 @@ inline std::string block_text() {
 // "line 7: thread 3 of block (0, 0, 0) reads".
 inline std::string deed_text(int line, Access access) {
   return str(line_text(line), "thread ", here.thread, " of ", block_text(),
-             access == Access::load    ? " reads"
+             only_reads(access)        ? " reads"
              : access == Access::store ? " writes"
                                        : " changes");
 }

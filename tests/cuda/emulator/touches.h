@@ -26,7 +26,7 @@ struct Touch {
   std::string text() const {
     const bool apart = block != here.block_number;
     return str("; thread ", thread, apart ? " of another block" : "",
-               access == Access::load ? " read" : " wrote", " it",
+               only_reads(access) ? " read" : " wrote", " it",
                line ? str(" at line ", line) : std::string(),
                !apart                    ? ", and no barrier stands between"
                : cluster == here.cluster ? ", and no barrier of the cluster stands between"
@@ -37,10 +37,10 @@ struct Touch {
 // The last touch of a kind, and the one of another block or thread before it.
 class Touches {
  public:
-  // Atomic changes do not race with one another.
+  // Atomic touches do not race with one another.
   const Touch* conflict(Access access) const {
     for (const Touch* touch : {&last_, &other_})
-      if (touch->unordered() && !(access == Access::change && touch->access == Access::change)) return touch;
+      if (touch->unordered() && !(is_atomic(access) && is_atomic(touch->access))) return touch;
     return nullptr;
   }
   void add(Access access, int line) {
@@ -63,9 +63,9 @@ struct TouchedByte {
   // The touch that this one races with.
   const Touch* race(Access access) const {
     if (const Touch* touch = writes.conflict(access)) return touch;
-    return access == Access::load ? nullptr : reads.conflict(access);
+    return only_reads(access) ? nullptr : reads.conflict(access);
   }
-  void note(Access access, int line) { (access == Access::load ? reads : writes).add(access, line); }
+  void note(Access access, int line) { (only_reads(access) ? reads : writes).add(access, line); }
 };
 
 }  // namespace tile::emulator

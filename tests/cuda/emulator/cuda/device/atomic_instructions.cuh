@@ -35,25 +35,25 @@ TILE_ATOMIC(exchange, x)
 #undef TILE_ATOMIC
 
 template <bool around>
-TILE void check_word(const void* at, int bytes, int line) {
+TILE void check_word(const void* at, int bytes, emulator::Access access, int line) {
   if (around)
-    emulator::check_global_word(at, emulator::Access::change, line);
+    emulator::check_global_word(at, access, line);
   else
-    emulator::check_global(at, bytes, emulator::Access::change, false, line);
+    emulator::check_global(at, bytes, access, false, line);
 }
 template <Scope scope, bool around = false, class T>
 TILE T load_word(const T* at, int line) {
-  check_word<around>(at, sizeof(T), line);
+  check_word<around>(at, sizeof(T), emulator::Access::atomic_load, line);
   return *at;
 }
 template <Scope scope, class T>
 TILE void store_word(T* at, T x, int line) {
-  check_word<false>(at, sizeof(T), line);
+  check_word<false>(at, sizeof(T), emulator::Access::change, line);
   *at = x;
 }
 template <Scope scope, bool around = false, class T>
 TILE T compare_exchange(T* at, T expected, T wanted, int line) {
-  check_word<around>(at, sizeof(T), line);
+  check_word<around>(at, sizeof(T), emulator::Access::change, line);
   const T before = *at;
   if (before == expected) *at = wanted;
   return before;

@@ -1,0 +1,174 @@
+"""Random statements that reach single elements of arrays: gather, scatter and the atomic operations."""
+
+import random
+
+import torch
+from random_meaning import FLOATS, HELD, INTEGERS, SMALL, boolean, floating, integer
+from random_statements import Value
+
+# The elementwise primitive that makes the new element; without one the element becomes the operand.
+COMBINED = {"atomic_add": "add", "atomic_max": "maximum", "atomic_min": "minimum", "atomic_and": "bitwise_and",
+            "atomic_or": "bitwise_or", "atomic_xor": "bitwise_xor"}
+CHANGES = [*COMBINED, "atomic_xchg", "atomic_cas", "atomic_store"]
+
+
+def takes(name, dtype):
+    """Whether the operation is one of elements of the dtype."""
+    if name not in COMBINED:
+        return True
+    return dtype not in HELD if "bitwise" in COMBINED[name] else dtype != "bool" and dtype not in SMALL
+
+
+def new_element(name, dtype, old, x):
+    primitive = COMBINED.get(name)
+    if primitive is None:
+        return x
+    if dtype in FLOATS:
+        return floating(primitive, dtype, old, None, x, None)[0]
+    return boolean(primitive, old, x) if dtype == "bool" else integer(primitive, dtype, old, x)
+
+
+def same_bits(x, y):
+    """Of values that are no NaN."""
+    return (x == y) & ((x.signbit() == y.signbit()) if x.is_floating_point() else True)
+
+
+def names(*values):
+    return ", ".join(v.name for v in values if v is not None)
+
+
+class Elements:
+    def gather(self):
+        array = random.choice([a for a in self.arrays if not a.written])
+        first = self.pick(lambda v: v.shape and v.dtype == "i32")
+        if not first:
+            return
+        index = [first] + [self.like(first) for _ in array.tile[1:]]
+        mask = self.like(self.predicate_like(first)) if random.random() < 0.5 else None
+        atomic = random.random() < 0.3
+        pad = random.choice([0.0, 2.5]) if array.dtype in HELD and not atomic else 0
+
+        def meaning(s):
+            x, _ = s.memory[array.name]
+            at = [s.values[i][0] for i in index]
+            there = torch.ones_like(at[0], dtype=torch.bool) if mask is None else s.values[mask][0]
+            for i, extent in zip(at, x.shape):
+                there = there & (i >= 0) & (i < extent)
+            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)],
+                               torch.tensor(pad, dtype=x.dtype)), None
+
+        text = (f"atomic_load {array.name}, {names(*index, mask)}{self.order('acquire')}" if atomic
+                else f"gather {array.name}, {names(*index, mask)} {{pad={pad!r}}}")
+        self.op(text, array.dtype, first.shape, meaning)
+
+    def order(self, *others):
+        """Attributes of an atomic operation."""
+        parts = [f'order="{random.choice(["relaxed", *others])}"'] if random.random() < 0.5 else []
+        parts += [f'scope="{random.choice(["device", "system"])}"'] if random.random() < 0.3 else []
+        return f" {{{', '.join(parts)}}}" if parts else ""
+
+    def own_places(self, size):
+        """Numbers of elements, and indices that are the block's alone: each once, perhaps the last one first."""
+        own = self.binary_of("mul", self.bids[0], self.constant("i32", size))
+        number = self.numbers(size)
+        if random.random() < 0.5:
+            number = self.binary_of("sub", self.spread(self.constant("i32", size - 1), (size,)), number)
+        return number, self.binary_of("add", number, self.spread(own, (size,)))
+
+    def numbers(self, size):
+        return self.op(f"arange {{dtype=i32, size={size}}}", "i32", (size,), lambda s: (torch.arange(size), None))
+
+    def some_of(self, number):
+        """A mask, or none."""
+        return self.predicate_like(number) if random.random() < 0.6 else None
+
+    def elements(self, dtype):
+        """An array of which no tile is loaded."""
+        array = self.array(True, dtype, [random.choice(self.extents)])
+        array.shared = True
+        return array, array.tile[0]
+
+    def scatter(self):
+        if len(self.blocks) > 1 or self.depth:
+            return
+        array, size = self.elements(random.choice(self.dtypes))
+        number, index = self.own_places(size)
+        value, mask = self.like(Value("", array.dtype, (size,), array.known), known=array.known), self.some_of(number)
+        self.line(f"scatter {array.name}, {names(value, index, mask)}")
+
+        def run(s):
+            (x, e), (tile, bound) = s.memory[array.name], s.values[value]
+            there = self.there(s, x, index, mask)
+            at = s.values[index][0][there]
+            x[at] = tile[there]
+            e[at] = torch.zeros(len(at), dtype=torch.float64) if bound is None else bound[there]
+
+        self.does(run)
+
+    @staticmethod
+    def there(s, x, index, mask):
+        at = s.values[index][0]
+        return (True if mask is None else s.values[mask][0]) & (at >= 0) & (at < x.shape[0])
+
+    def atomic_of_all_blocks(self):
+        """Changes whose order does not matter, at any elements, some of them more than once."""
+        if len(self.blocks) > 1:
+            return
+        name = random.choice(list(COMBINED))
+        array, size = self.elements(random.choice([d for d in [*INTEGERS, "bool"] if takes(name, d)]))
+        number = self.numbers(size)
+        index, mask = self.like(number), self.some_of(number)
+        value = self.like(Value("", array.dtype, (size,), True), known=True)
+        unused = f"%unused{len(self.lines)}: {array.dtype}[{size}] = "
+        order = self.order("acquire", "release", "acq_rel")
+        self.line(f"{unused}{name} {array.name}, {names(value, index, mask)}{order}")
+
+        def run(s):
+            x, _ = s.memory[array.name]
+            there = self.there(s, x, index, mask)
+            for at, one in zip(s.values[index][0][there], s.values[value][0][there]):
+                x[at] = new_element(name, array.dtype, x[at], one)
+
+        self.does(run)
+
+    def atomic_of_own_places(self):
+        """Any change of elements that no other block touches: what stood there is known."""
+        if len(self.blocks) > 1:
+            return
+        name = random.choice(CHANGES)
+        dtype = random.choice([d for d in self.dtypes if takes(name, d)])
+        if dtype in HELD and self.depth:
+            return  # a NaN that was written is no longer compared by value
+        array, size = self.elements(dtype)
+        array.known = True
+        if dtype in HELD:
+            array.tensor = array.tensor.double().nan_to_num(1.0).to(array.tensor.dtype)
+        number, index = self.own_places(size)
+        mask = self.some_of(number)
+        values = [self.like(Value("", dtype, (size,), True), known=True) for _ in range(1 + (name == "atomic_cas"))]
+        if name == "atomic_cas" and random.random() < 0.6:  # where it changes something
+            there = self.op(f"atomic_load {array.name}, {names(index, mask)}", dtype, (size,), lambda s: (
+                self.found(s, array, index, mask, torch.zeros(size)), None))
+            values[0] = there
+
+        def change(s):
+            x, _ = s.memory[array.name]
+            given = [s.values[v][0] for v in values]
+            before = self.found(s, array, index, mask, given[0] if name == "atomic_cas" else torch.zeros(size))
+            there = self.there(s, x, index, mask)
+            there = there & same_bits(before, given[0]) if name == "atomic_cas" else there
+            x[s.values[index][0][there]] = new_element(name, dtype, before, given[-1])[there]
+            return before, None
+
+        if name == "atomic_store":
+            self.line(f"{name} {array.name}, {names(*values, index, mask)}{self.order('release')}")
+            self.does(change)
+        else:
+            order = self.order("acquire", "release", "acq_rel")
+            self.op(f"{name} {array.name}, {names(*values, index, mask)}{order}", dtype, (size,), change)
+
+    def found(self, s, array, index, mask, otherwise):
+        """What stands at the places, otherwise the tile's value."""
+        x, _ = s.memory[array.name]
+        there = self.there(s, x, index, mask)
+        return torch.where(there, x[torch.where(there, s.values[index][0], 0)], otherwise.to(x.dtype))
