@@ -7,6 +7,7 @@
 #include <unordered_set>
 
 #include "cpu/steps.h"
+#include "ir/walk.h"
 #include "support/text.h"
 
 namespace tile::cpu {
@@ -79,6 +80,7 @@ class SweepBuilder {
       const DType dtype = op->results.empty() ? DType::i32 : op->results[0]->type.dtype;
       if (dtype != DType::f32 && dtype != DType::f64) continue;
       if (!op->is("add") && !op->is("reduce_sum")) continue;
+      if (one_plus(*op, absorbable)) continue;
       for (size_t k = 0; k < op->operands.size(); ++k) {
         const Op* product = absorbable(op->operands[k]);
         if (!product || !product->is("mul")) continue;
@@ -93,6 +95,22 @@ class SweepBuilder {
       if (op->traits().elementwise && !contracted_.count(op)) coarsen(*op);
     for (const Op* op : ops_)
       if (op->traits().elementwise && !contracted_.count(op)) pair(*op, absorbable);
+  }
+
+  // A function and 1 in one step, where there is a row of that.
+  bool one_plus(const Op& op, const std::function<const Op*(const Value*)>& absorbable) {
+    if (!op.is("add") || op.results[0]->type.dtype != DType::f32) return false;
+    for (size_t k = 0; k < 2; ++k) {
+      const Op* function = absorbable(op.operands[k]);
+      const auto other = constant_of(op.operands[1 - k]);
+      if (!function || !other || other->as_double() != 1) continue;
+      const std::string name = str("one_plus(", function->name(), ")");
+      if (!find_elementwise(name, Lane::f32)) continue;
+      contracted_.insert(function);
+      forms_[&op] = {name, {function->operands.begin(), function->operands.end()}};
+      return true;
+    }
+    return false;
   }
 
   Form form(const Op& op) const {

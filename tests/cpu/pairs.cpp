@@ -52,11 +52,15 @@ TEST_P(Pairs, AreTheirTwoSteps) {
     } else if (outer == "rsub") {
       want = apply(from, "sub", {&z, &first});
       got = apply(from, row.name, {&x, &y, &z});
+    } else if (outer == "one_plus") {
+      const Line ones(count, 1.f);
+      want = apply(from, "add", {&ones, &first});
+      got = apply(from, row.name, {&x});
     } else {
       want = apply(from, outer, {&first});
       got = inner == "fma" ? apply(from, row.name, {&x, &y, &z}) : apply(from, row.name, {&x, &y});
     }
-    const bool rounds_once = row.name == "sub(mul)" || row.name == "rsub(mul)";
+    const bool rounds_once = row.name == "sub(mul)" || row.name == "rsub(mul)" || outer == "one_plus";
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       if (rounds_once)

@@ -18,6 +18,7 @@ kernel k(%x: array<DTYPE,1>, %y: array<DTYPE,1>) {
 FUNCTIONS = {
     "exp": torch.exp,
     "sigmoid": torch.sigmoid,
+    "tanh": torch.tanh,
     "silu": lambda x: torch.where(x == -torch.inf, torch.nan, x * torch.sigmoid(x)),
 }
 # Dtype: a step of its last place at 1, its smallest number.

@@ -1,6 +1,6 @@
-// exp, sigmoid and silu of float where the result is rounded to 16 bits: relative error at most 2^-16.
+// exp, sigmoid, silu and tanh of float where the result is rounded to 16 bits: relative error at most 2^-16.
 #pragma once
-#include "cpu/isa/exp.h"
+#include "cpu/isa/hyperbolic.h"
 #include "cpu/isa/pairs.h"
 
 namespace tile::cpu::TILE_ISA::coarse {
@@ -44,6 +44,12 @@ TILE_COARSE(exp, short_exp(x))
 TILE_COARSE(sigmoid, V(1.f) / one_and_short_exp(x))
 TILE_COARSE(silu, x / one_and_short_exp(x))
 #undef TILE_COARSE
+struct tanh_row {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    return tanh_fast(x);
+  }
+};
 
 // F(type, name, operands): each function alone and of a difference and a sum, as pairs.h names them.
 #define TILE_COARSE_FORMS(F, name)                                    \
@@ -53,6 +59,7 @@ TILE_COARSE(silu, x / one_and_short_exp(x))
 #define TILE_COARSE_ROWS(F)     \
   TILE_COARSE_FORMS(F, exp)     \
   TILE_COARSE_FORMS(F, sigmoid) \
+  TILE_COARSE_FORMS(F, tanh)    \
   TILE_COARSE_FORMS(F, silu)
 
 }  // namespace tile::cpu::TILE_ISA::coarse

@@ -18,9 +18,9 @@ constexpr ElementwiseRow rows[] = {
 #define PAIR(type, name, operands) f32_row<type, operands, 2>(name),
     TILE_ARITHMETIC_PAIRS(PAIR)
 #undef PAIR
-#define COARSE(type, name, operands) f32_row<type, operands, 1>(name),
-        TILE_COARSE_ROWS(COARSE)
-#undef COARSE
+#define LONG(type, name, operands) f32_row<type, operands, 1>(name),
+        TILE_ONE_PLUS_PAIRS(LONG) TILE_COARSE_ROWS(LONG)
+#undef LONG
 };
 constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};
 

@@ -1,4 +1,5 @@
-// exp, exp2, expm1, sigmoid; each a template over a vector type. float <= 2.5 ulp, double lane by lane.
+// exp, exp2, expm1, sigmoid, silu, 1 + tanh; each a template over a vector type. float <= 2.5 ulp, double
+// lane by lane.
 #pragma once
 #include "cpu/isa/coefficients.h"
 #include "cpu/isa/vec_math.h"
@@ -134,6 +135,19 @@ TILE_INLINE V sigmoid(V x) {
   } else {
     if (exp_is_normal(x)) return V(1.f) / one_and_exp_of_negative<0>(x);
     return V(0x1p-64f) / one_and_exp_of_negative<-64>(min(V(30.f), max(V(-104.5f), x)));
+  }
+}
+
+// 1 + tanh(x) = 2 / (1 + exp(-2x)), which loses nothing where tanh is near -1.
+template <FloatVector V>
+TILE_INLINE V one_plus_tanh(V x) {
+  const V y = x + x;
+  if constexpr (in_double<V>) {
+    const V half = sigmoid(y);
+    return half + half;
+  } else {
+    if (exp_is_normal(y)) return V(2.f) / one_and_exp_of_negative<0>(y);
+    return V(0x1p-63f) / one_and_exp_of_negative<-64>(min(V(30.f), max(V(-104.5f), y)));
   }
 }
 

@@ -2,6 +2,7 @@
 // passes cost as much as cheap arithmetic.
 #pragma once
 #include "cpu/isa/convert.h"
+#include "cpu/isa/exp.h"
 
 namespace tile::cpu::TILE_ISA::pairs {
 
@@ -53,7 +54,16 @@ struct OfSum {
   }
 };
 
-// F(type, name, operands): pairs of arithmetic. The others are OfDifference, "f(sub)", and OfSum, "f(fma)",
+struct OnePlusTanh {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    return one_plus_tanh(x);
+  }
+};
+
+// F(type, name, operands): sums of 1 and a function, that are better computed together.
+#define TILE_ONE_PLUS_PAIRS(F) F(OnePlusTanh, "one_plus(tanh)", 1)
+// Pairs of arithmetic. The others are OfDifference, "f(sub)", and OfSum, "f(fma)",
 // of the unary functions that are no single instruction.
 #define TILE_ARITHMETIC_PAIRS(F)       \
   F(MulAdd, "mul(add)", 3)             \

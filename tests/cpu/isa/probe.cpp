@@ -39,12 +39,12 @@ TILE_INLINE void each(const T* x, const T* y, T* out, long n, F f) {
       each(x, y, out, n, [](auto a, auto b) __attribute__((always_inline)) { return f(a, b); });            \
     } \
   }
-#define FUNCTIONS(T)                                                                                      \
-  UNARY(T, exp), UNARY(T, exp2), UNARY(T, expm1), UNARY(T, sigmoid), UNARY(T, silu), UNARY(T, log),       \
-      UNARY(T, log2), UNARY(T, log1p), UNARY(T, sin), UNARY(T, cos), UNARY(T, tan), UNARY(T, tanh),       \
-      UNARY(T, tanh_fast), UNARY(T, sinh), UNARY(T, cosh), UNARY(T, erf), UNARY(T, asin), UNARY(T, acos), \
-      UNARY(T, atan), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, round), UNARY(T, floor), UNARY(T, ceil),  \
-      UNARY(T, trunc), UNARY(T, abs)
+#define FUNCTIONS(T)                                                                                    \
+  UNARY(T, exp), UNARY(T, exp2), UNARY(T, expm1), UNARY(T, sigmoid), UNARY(T, silu), UNARY(T, log),     \
+      UNARY(T, log2), UNARY(T, log1p), UNARY(T, sin), UNARY(T, cos), UNARY(T, tan), UNARY(T, tanh),     \
+      UNARY(T, tanh_fast), UNARY(T, one_plus_tanh), UNARY(T, sinh), UNARY(T, cosh), UNARY(T, erf),      \
+      UNARY(T, asin), UNARY(T, acos), UNARY(T, atan), UNARY(T, sqrt), UNARY(T, rsqrt), UNARY(T, round), \
+      UNARY(T, floor), UNARY(T, ceil), UNARY(T, trunc), UNARY(T, abs)
 #define BINARIES(T)                                                                                         \
   BINARY(T, pow), BINARY(T, atan2), BINARY(T, min), BINARY(T, max), BINARY(T, min_nan), BINARY(T, max_nan), \
       BINARY(T, min_number), BINARY(T, max_number)
