@@ -22,12 +22,12 @@ TILE_INLINE V short_exp(V x) {
   const V square = r * r, power = power_of_two(t);
   return fma(fma(short_tail(square, r, 1), square, r), power, power);
 }
-// 1 + exp(-x)
-template <class V>
+// 2^shift (1 + exp(-x))
+template <int shift, class V>
 TILE_INLINE V one_and_short_exp(V x) {
-  const V magic(0x1.8p23f + 127), t = fnma(x, V(1.44269504f), magic);
+  const V magic(0x1.8p23f + (127 + shift)), t = fnma(x, V(1.44269504f), magic);
   const V r = fnma(magic - t, V(0.693147181f), x), square = r * r, power = power_of_two(t);
-  return fnma(fnma(short_tail(square, r, -1), square, r), power, power + V(1.f));
+  return fnma(fnma(short_tail(square, r, -1), square, r), power, power + V(shift == 0 ? 1.f : 0x1p-64f));
 }
 
 // A vector of ordinary lanes goes the short way; a lane's bits do not depend on its neighbours.
@@ -41,13 +41,19 @@ TILE_INLINE V one_and_short_exp(V x) {
     }                                                                                       \
   };
 TILE_COARSE(exp, short_exp(x))
-TILE_COARSE(sigmoid, V(1.f) / one_and_short_exp(x))
-TILE_COARSE(silu, x / one_and_short_exp(x))
+TILE_COARSE(sigmoid, V(1.f) / one_and_short_exp<0>(x))
+TILE_COARSE(silu, x / one_and_short_exp<0>(x))
 #undef TILE_COARSE
 struct tanh_row {
   template <class V>
   TILE_INLINE V operator()(V x) const {
     return tanh_fast(x);
+  }
+};
+struct OnePlusTanh {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    return V(0x1p-63f) / one_and_short_exp<-64>(min(V(30.f), max(V(-104.5f), x + x)));
   }
 };
 
@@ -56,10 +62,11 @@ struct tanh_row {
   F(coarse::name##_row, #name ".coarse", 1)                           \
   F(pairs::OfDifference<coarse::name##_row>, #name ".coarse(sub)", 2) \
   F(pairs::OfSum<coarse::name##_row>, #name ".coarse(fma)", 3)
-#define TILE_COARSE_ROWS(F)     \
-  TILE_COARSE_FORMS(F, exp)     \
-  TILE_COARSE_FORMS(F, sigmoid) \
-  TILE_COARSE_FORMS(F, tanh)    \
+#define TILE_COARSE_ROWS(F)                          \
+  F(coarse::OnePlusTanh, "one_plus(tanh).coarse", 1) \
+  TILE_COARSE_FORMS(F, exp)                          \
+  TILE_COARSE_FORMS(F, sigmoid)                      \
+  TILE_COARSE_FORMS(F, tanh)                         \
   TILE_COARSE_FORMS(F, silu)
 
 }  // namespace tile::cpu::TILE_ISA::coarse

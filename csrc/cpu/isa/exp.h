@@ -146,7 +146,6 @@ TILE_INLINE V one_plus_tanh(V x) {
     const V half = sigmoid(y);
     return half + half;
   } else {
-    if (exp_is_normal(y)) return V(2.f) / one_and_exp_of_negative<0>(y);
     return V(0x1p-63f) / one_and_exp_of_negative<-64>(min(V(30.f), max(V(-104.5f), y)));
   }
 }
