@@ -23,8 +23,8 @@ build-tests: $(VENV)/.editable
 demo: build
 	@$(PY) examples/demo.py $(if $(DEVICE),--device $(DEVICE))
 
-# A process a core, and files whole: a C++ file is one run of its program. Threads of torch wait without spinning beside the others.
-PYTEST := OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest tests -n $(JOBS) --dist loadfile
+# A process a core, and files whole: a C++ file is one run of its program. conftest.py has an order of files. Threads of torch wait without spinning beside the others.
+PYTEST := OMP_WAIT_POLICY=PASSIVE $(PY) -m pytest tests -n $(JOBS) --dist loadfile --no-loadscope-reorder
 test: build-tests
 	@$(PYTEST)
 

@@ -11,13 +11,21 @@ import sys
 import measure
 
 
+# What torch, its compiler and the libraries of products under it obey, as TILE_ISA ours.
+HELD = {
+    "baseline": {"ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41", "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"},
+    "avx2": {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2"},
+    "avx512": {},
+}
+
+
 def options_of(arguments=None):
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", metavar="REGEX",
                          help="cases whose name it matches; the results files stay as they are")
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options.add_argument("--isa", choices=("baseline", "avx2", "avx512"),
-                         help="what our kernels may use (default: TILE_ISA, else the best of the machine)")
+                         help="what our kernels and torch's may use (default: the best of the machine)")
     options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # the process of fresh_rows()
     return options.parse_args(arguments)
 
@@ -25,7 +33,7 @@ def options_of(arguments=None):
 if __name__ == "__main__":  # before torch and tile_ops are loaded
     OPTIONS = options_of()
     if OPTIONS.isa:
-        os.environ["TILE_ISA"] = OPTIONS.isa
+        os.environ.update(HELD[OPTIONS.isa], TILE_ISA=OPTIONS.isa)
     if not OPTIONS.fresh:
         measure.start_warm()
         measure.reserve()

@@ -50,6 +50,16 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     deal(config, items)
     leave_out_done(config, items)  # after the dealing, which thus stays the same
+    if hasattr(config, "workerinput"):
+        put_long_files_first(items)
+
+
+def put_long_files_first(items):
+    """So that no process works alone at the end. By count alone, files of few long tests would come last."""
+    costs = collections.Counter()
+    for item in items:
+        costs[item.path] += 30 if item.get_closest_marker("slow") else 1
+    items.sort(key=lambda item: -costs[item.path])
 
 
 def deal(config, items):
