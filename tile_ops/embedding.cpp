@@ -83,6 +83,22 @@ void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, 
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
+// The same where sums need no wider dtype than the gradient's, on a CPU: a block clears the rows of its bin
+// and adds to them in memory, so that it passes over its indices once.
+void embedding_backward_in_place_kernel(Array grad, Array places, Array at, Array begin, Array end, Array out,
+                                        Tile bin, int rows, int columns) {
+  Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
+  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
+       cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
+  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
+  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  for (Tile k : range(number(begin, b), number(end, b))) {
+    Tile row = number(at, k);
+    to.store({row, j}, to.load({row, j}) + from.load({number(places, k), j}));
+  }
+}
+Kernel embedding_backward_in_place("embedding_backward", embedding_backward_in_place_kernel);
+
 // As one axis.
 Tensor flat(const Tensor& indices) { return indices.reshape({indices.numel()}); }
 Tensor rows_of(const Tensor& grad, int64_t columns) {
@@ -132,13 +148,20 @@ const auto embedding_backward =
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 4 : 8;
-          // About a thousand bins, each of whole blocks.
-          const int64_t bin = ceil_div(ceil_div(height, 1024), rows) * rows, bins = ceil_div(height, bin);
+          const bool in_place = cpu && compute_dtype(weight.scalar_type()) == weight.scalar_type();
+          // Each of whole blocks.
+          const int64_t bin = ceil_div(ceil_div(height, in_place ? 64 : 1024), rows) * rows,
+                        bins = ceil_div(height, bin);
           const auto ints = [&](int64_t size) {
             return at::empty({size}, indices.options().dtype(at::kInt));
           };
           const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
           bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
+          if (in_place) {
+            embedding_backward_in_place.launch({bins, ceil_div(width, columns)}, rows_of(grad_out, width),
+                                               places, at, begin, end, grad_weight, bin, rows, columns);
+            return;
+          }
           embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)},
                                        rows_of(grad_out, width), places, at, begin, end, grad_weight, bin,
                                        cpu ? 1 : 4, rows, columns);
