@@ -1,4 +1,5 @@
 # csrc/cpu: exact floating point everywhere, and csrc/cpu/isa once for each instruction set, in a namespace of its name.
+include(CheckCXXCompilerFlag)
 set(cpu_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
 set_property(SOURCE ${cpu_sources} APPEND PROPERTY COMPILE_OPTIONS ${cpu_options})
 
@@ -44,4 +45,13 @@ foreach(rows IN LISTS families)
 ")
   list(APPEND isa_sources ${source})
 endforeach()
+set(bf16_gemm csrc/cpu/isa/gemm_bf16.cpp)
+list(FILTER isa_sources EXCLUDE REGEX "/gemm_bf16.cpp$")
 isa_archives(tile_cpu isa_libraries ${isa_sources})
+# Of chips with AVX512_BF16: asked for when the process runs, like the levels.
+check_cxx_compiler_flag(-mavx512bf16 has_avx512bf16)
+if(TARGET tile_cpu_avx512 AND has_avx512bf16)
+  target_sources(tile_cpu_avx512 PRIVATE ${bf16_gemm})
+  set_source_files_properties(${bf16_gemm} PROPERTIES COMPILE_OPTIONS "-O2;-mavx512bf16")
+  set_property(SOURCE csrc/cpu/product.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_BF16_GEMM)
+endif()

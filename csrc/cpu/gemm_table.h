@@ -36,7 +36,7 @@ struct GemmKernels {
   // A row-major in the compute type, read in place.
   void (*direct_a)(long m, long n, long k, const void* a, long lda, const void* packed_b, void* c, long ldc,
                    bool accumulate);
-  // Both read in place, B row-major too.
+  // Both read in place, B row-major too. Null, as direct_a, where panels do not hold the compute type.
   void (*direct)(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
                  bool accumulate);
 
@@ -81,5 +81,12 @@ struct GemmTable {
 };
 
 TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table);
+
+// Products of bf16, which a chip has an instruction for; sources are bf16, and f32 that holds bf16's numbers.
+// Null where this machine does not have it.
+const GemmKernels* bf16_gemm(Isa isa);
+
+// The kernels of a product of these operands that adds up in `sum`.
+const GemmKernels& gemm_kernels(DType a, DType b, DType sum);
 
 }  // namespace tile::cpu

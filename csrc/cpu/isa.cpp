@@ -33,6 +33,11 @@ bool supported(Isa isa) {
   return false;
 }
 
+bool supports_bf16() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512bf16");
+}
+
 namespace {
 
 std::string supported_names() {

@@ -13,6 +13,8 @@ inline std::string_view name(Isa isa) { return isa_names[static_cast<int>(isa)];
 
 // This machine can run it.
 bool supported(Isa isa);
+// Beside avx512: products of bf16 (AVX512_BF16).
+bool supports_bf16();
 
 // What the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or unsupported one is an error),
 // else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that is supported. Empty text: not

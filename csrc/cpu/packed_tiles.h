@@ -9,6 +9,8 @@
 
 namespace tile::cpu {
 
+struct GemmKernels;
+
 class PackedTiles {
  public:
   // What is packed: memory that the kernel does not write.
@@ -19,6 +21,7 @@ class PackedTiles {
     DType dtype = DType::f32;
     bool left = false;
     int64_t depth = 0;  // of a panel: how much of k it holds
+    const GemmKernels* kernels = nullptr;
     bool operator==(const Key&) const = default;
   };
   struct Place {

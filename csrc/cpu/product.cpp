@@ -8,6 +8,23 @@
 
 namespace tile::cpu {
 
+#ifdef TILE_BF16_GEMM
+namespace avx512 {
+extern const GemmKernels bf16_gemm;
+}
+const GemmKernels* bf16_gemm(Isa isa) {
+  return isa == Isa::avx512 && supports_bf16() ? &avx512::bf16_gemm : nullptr;
+}
+#else
+const GemmKernels* bf16_gemm(Isa) { return nullptr; }
+#endif
+
+const GemmKernels& gemm_kernels(DType a, DType b, DType sum) {
+  if (a == DType::bf16 && b == DType::bf16)
+    if (const GemmKernels* kernels = bf16_gemm(active_isa())) return *kernels;
+  return gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
+}
+
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
   const DType dtype = tile.lanes && !stored_as_lane(tile.dtype) ? DType::f32 : tile.dtype;
   const long bytes = tile.lanes ? lane_bytes(lane_of(tile.dtype)) : info(tile.dtype).bytes;
@@ -17,7 +34,7 @@ Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
   };
   Matrix matrix{
       {tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
-  matrix.in_place = dtype == kernels.compute && matrix.view.column_stride == 1;
+  matrix.in_place = kernels.direct && dtype == kernels.compute && matrix.view.column_stride == 1;
   return matrix;
 }
 

@@ -116,8 +116,8 @@ void check(const char* what, Isa isa, DType dtype, const Matrix& a, const Matrix
 }
 
 template <class T>
-void multiply_all_ways(Isa isa, DType dtype, long m, long n, long k, std::mt19937& random) {
-  const GemmKernels& g = gemm_table(isa).of(dtype);
+void multiply_all_ways(const GemmKernels& g, Isa isa, DType dtype, long m, long n, long k,
+                       std::mt19937& random) {
   ASSERT_EQ(g.element_bytes, static_cast<int>(sizeof(T)));
   const int d = static_cast<int>(dtype);
   Matrix a(dtype, m, k, static_cast<int>(random() % 5), random),
@@ -134,20 +134,22 @@ void multiply_all_ways(Isa isa, DType dtype, long m, long n, long k, std::mt1993
   g.packed(m, n, k, packed_a.data(), packed_b.data(), c.data(), ldc, accumulate);
   check("packed", isa, dtype, a, b, ldc, c, accumulate);
 
-  // The in-place forms take row-major operands of the compute type.
-  const long lda = k + 2, ldb = n + 1;
-  std::vector<T> plain_a(static_cast<size_t>(m ? (m - 1) * lda + k : 0)),
-      plain_b(static_cast<size_t>(k ? (k - 1) * ldb + n : 0));
-  for (long i = 0; i < m; ++i)
-    for (long j = 0; j < k; ++j) plain_a[i * lda + j] = static_cast<T>(a.values[i * k + j]);
-  for (long i = 0; i < k; ++i)
-    for (long j = 0; j < n; ++j) plain_b[i * ldb + j] = static_cast<T>(b.values[i * n + j]);
-  fill_c(c);
-  g.direct_a(m, n, k, plain_a.data(), lda, packed_b.data(), c.data(), ldc, accumulate);
-  check("direct_a", isa, dtype, a, b, ldc, c, accumulate);
-  fill_c(c);
-  g.direct(m, n, k, plain_a.data(), lda, plain_b.data(), ldb, c.data(), ldc, accumulate);
-  check("direct", isa, dtype, a, b, ldc, c, accumulate);
+  if (g.direct) {
+    // The in-place forms take row-major operands of the compute type.
+    const long lda = k + 2, ldb = n + 1;
+    std::vector<T> plain_a(static_cast<size_t>(m ? (m - 1) * lda + k : 0)),
+        plain_b(static_cast<size_t>(k ? (k - 1) * ldb + n : 0));
+    for (long i = 0; i < m; ++i)
+      for (long j = 0; j < k; ++j) plain_a[i * lda + j] = static_cast<T>(a.values[i * k + j]);
+    for (long i = 0; i < k; ++i)
+      for (long j = 0; j < n; ++j) plain_b[i * ldb + j] = static_cast<T>(b.values[i * n + j]);
+    fill_c(c);
+    g.direct_a(m, n, k, plain_a.data(), lda, packed_b.data(), c.data(), ldc, accumulate);
+    check("direct_a", isa, dtype, a, b, ldc, c, accumulate);
+    fill_c(c);
+    g.direct(m, n, k, plain_a.data(), lda, plain_b.data(), ldb, c.data(), ldc, accumulate);
+    check("direct", isa, dtype, a, b, ldc, c, accumulate);
+  }
 
   std::vector<T> strip(static_cast<size_t>(g.strip_size(k, n)), T(77)),
       scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)), T(77));
@@ -169,15 +171,16 @@ const DType all_dtypes[] = {DType::boolean, DType::i8,   DType::i16, DType::i32,
                             DType::bf16,    DType::tf32, DType::f32, DType::f64};
 
 void multiply(Isa isa, DType dtype, long m, long n, long k, std::mt19937& random) {
-  switch (gemm_table(isa).of(dtype).compute) {
+  const GemmKernels& kernels = gemm_table(isa).of(dtype);
+  switch (kernels.compute) {
     case DType::f32:
-      return multiply_all_ways<float>(isa, dtype, m, n, k, random);
+      return multiply_all_ways<float>(kernels, isa, dtype, m, n, k, random);
     case DType::f64:
-      return multiply_all_ways<double>(isa, dtype, m, n, k, random);
+      return multiply_all_ways<double>(kernels, isa, dtype, m, n, k, random);
     case DType::i32:
-      return multiply_all_ways<int32_t>(isa, dtype, m, n, k, random);
+      return multiply_all_ways<int32_t>(kernels, isa, dtype, m, n, k, random);
     default:
-      return multiply_all_ways<int64_t>(isa, dtype, m, n, k, random);
+      return multiply_all_ways<int64_t>(kernels, isa, dtype, m, n, k, random);
   }
 }
 
@@ -213,6 +216,22 @@ TEST(Gemm, DeeperThanOneBlock) {
         multiply(isa, dtype, 37, 50, k, random);
         if (HasFatalFailure()) return;
       }
+}
+
+// By the instruction for bf16, from bf16 and from f32 that holds its numbers.
+TEST(Gemm, PairsOfBf16) {
+  std::mt19937 random(8);
+  for (Isa isa : machine_isas()) {
+    const GemmKernels* kernels = bf16_gemm(isa);
+    if (!kernels) continue;
+    for (DType dtype : {DType::bf16, DType::f32})
+      for (long m : {0, 1, 2, 5, 13, 14, 15, 29})
+        for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65})
+          for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
+            multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);
+            if (HasFatalFailure()) return;
+          }
+  }
 }
 
 TEST(Gemm, IntegersWrap) {

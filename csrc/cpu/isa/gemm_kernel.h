@@ -32,6 +32,8 @@ struct KernelShape {
   static constexpr bool in_double = std::is_same_v<T, float> && !has_fma;
   static constexpr bool emulated = std::is_same_v<T, int64_t> || in_double;  // needs registers itself
   using Sum = std::conditional_t<in_double, DoubleSum, TILE_ISA::Sum<T>>;
+  using Result = T;                   // of C
+  static constexpr int together = 1;  // values of k in an element of a panel
   static constexpr int mr = emulated ? 2 : vector_bytes == 64 ? 14 : vector_bytes == 32 ? 6 : 4;
   static constexpr int vectors = 2;
   static constexpr int nr = vectors * Vec<T>::lanes;
@@ -41,9 +43,10 @@ struct KernelShape {
 // of B at b + k ldb. `last` is the number of columns of the last vector where partial. The unroll pragmas are
 // what keeps c in registers.
 template <class T, int rows, int vectors, bool partial, bool packed>
-TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, T* c, long ldc,
-                        bool accumulate, long last) {
+TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
+                        typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last) {
   using V = Vec<T>;
+  using R = Vec<typename KernelShape<T>::Result>;
   constexpr int lanes = V::lanes;
   // Few rows are too few sums to hide the latency of one: every second or fourth k then sums up apart.
   constexpr int sums = KernelShape<T>::emulated || rows * vectors >= 8 ? 1 : rows * vectors >= 4 ? 2 : 4;
@@ -84,10 +87,10 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
   for (int r = 0; r < rows; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
-      T* p = c + r * ldc + v * lanes;
+      auto* p = c + r * ldc + v * lanes;
       // Added last: blocks of k then sum up apart, and the error grows with their length instead of with k.
-      V value = sum[r][v].rounded();
-      if (accumulate) value = value + (partial ? V::load(p, last) : V::load(p));
+      R value = sum[r][v].rounded();
+      if (accumulate) value = value + (partial ? R::load(p, last) : R::load(p));
       if (partial)
         value.store(p, last);
       else
@@ -98,8 +101,8 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb, 
 
 // All rows of A against one panel of B: whole panels of mr rows, then 8, 4, 2, 1 of them.
 template <class T, int vectors, bool partial, bool packed>
-static void rows_times_panel(long m, long depth, const T* a, long lda, const T* b, long ldb, T* c, long ldc,
-                             bool accumulate, long last) {
+static void rows_times_panel(long m, long depth, const T* a, long lda, const T* b, long ldb,
+                             typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last) {
   constexpr int mr = KernelShape<T>::mr;
   for (; m >= mr; m -= mr, a += mr * (packed ? depth : lda), c += mr * ldc)
     kernel<T, mr, vectors, partial, packed>(depth, a, lda, b, ldb, c, ldc, accumulate, last);
@@ -125,7 +128,7 @@ static void rows_times_panel(long m, long depth, const T* a, long lda, const T* 
 // B's panel p starts at b + p next_panel, its rows ldb apart.
 template <class T, bool packed>
 static void multiply(long m, long n, long depth, const T* a, long lda, const T* b, long ldb, long next_panel,
-                     T* c, long ldc, bool accumulate) {
+                     typename KernelShape<T>::Result* c, long ldc, bool accumulate) {
   constexpr int lanes = Vec<T>::lanes, vectors = KernelShape<T>::vectors, nr = KernelShape<T>::nr;
   for (; n >= nr; n -= nr, b += next_panel, c += nr)
     rows_times_panel<T, vectors, false, packed>(m, depth, a, lda, b, ldb, c, ldc, accumulate, lanes);

@@ -107,7 +107,8 @@ struct GemmLoopUnit final : Unit {
       } else if (const void* strip = packed_strip(frame, k, cols, right, y.dtype); keeps_left(frame, k)) {
         const int64_t depth = std::min<int64_t>(k, kernels->block_depth);
         const PackedTiles::Place place = frame.packed.find(
-            {left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true, depth}, left_bytes(k));
+            {left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true, depth, kernels},
+            left_bytes(k));
         if (!place.filled) kernels->pack_blocks(rows, k, left, x.dtype, place.data);
         kernels->packed_blocks(rows, cols, k, place.data, strip, out, extents[1], add);
       } else {
@@ -204,7 +205,7 @@ std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
   unit->n = c_shape[1];
   unit->block_k = a_shape[1];
   unit->dtype = pattern.mma->type(2).dtype;
-  unit->kernels = &gemm_table().of(unit->dtype);
+  unit->kernels = &gemm_kernels(pattern.mma->type(0).dtype, pattern.mma->type(1).dtype, unit->dtype);
   unit->plain.push_back(control_unit(lower, op));  // gives the result its place
   unit->accumulator = lower.tile(op.operands[3]);
   unit->to = lower.tile(op.results[0]);

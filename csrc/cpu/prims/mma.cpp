@@ -90,8 +90,9 @@ struct MmaUnit final : Unit {
       const MatrixView& view = matrix.view;
       PackedTiles::Place place{nullptr, false};
       if (keep)
-        place = frame.packed.find(
-            {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left, k}, bytes);
+        place = frame.packed.find({view.data, rows, columns, view.row_stride, view.column_stride,
+                                   matrix.dtype, is_left, k, kernels},
+                                  bytes);
       else
         place.data = frame.scratch.take(bytes);
       if (!place.filled) function(rows, columns, view, place.data);
@@ -119,7 +120,7 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->b_shape = op.type(1).shape;
   unit->c_shape = op.type(2).shape;
   unit->dtype = op.type(2).dtype;
-  unit->kernels = &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
+  unit->kernels = &gemm_kernels(op.type(0).dtype, op.type(1).dtype, unit->dtype);
   unit->unwritten_a = memory_load(lower, op.operands[0]);
   unit->unwritten_b = memory_load(lower, op.operands[1]);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +

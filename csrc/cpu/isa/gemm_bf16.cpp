@@ -1,0 +1,134 @@
+// Products of bf16 by AVX512_BF16's instruction, which multiplies two values of k at once and adds them up in
+// f32; denormal numbers count as 0 there. Built for AVX-512 alone.
+#include <initializer_list>
+
+#include "cpu/isa/gemm_loops.h"
+#include "cpu/isa/gemm_pack.h"
+
+namespace tile::cpu::TILE_ISA {
+
+// The bf16 of k, in the lower half, and of k + 1.
+using Bf16Pair = uint32_t;
+
+template <>
+struct KernelShape<Bf16Pair> {
+  struct Sum {
+    Vec<float> value{0.f};
+    TILE_INLINE void add(Vec<Bf16Pair> a, Vec<Bf16Pair> b) {
+      value = (Native<float>)_mm512_dpbf16_ps((__m512)value.v, (__m512bh)a.v, (__m512bh)b.v);
+    }
+    TILE_INLINE void add(Sum other) { value = value + other.value; }
+    TILE_INLINE Vec<float> rounded() const { return value; }
+  };
+  using Result = float;
+  static constexpr bool emulated = false;
+  static constexpr int together = 2;
+  static constexpr int mr = KernelShape<float>::mr, vectors = 2, nr = vectors * Vec<Bf16Pair>::lanes;
+};
+
+namespace {
+
+constexpr int lanes = Vec<Bf16Pair>::lanes;
+
+// The bits of the first n of a vector of values, each in the lower half of its lane. f32 comes from lanes of
+// bf16: nothing is rounded.
+TILE_INLINE Vec<Bf16Pair> bits_of(const bf16* p, long n) {
+  HalfRegister h{};
+  if (n >= lanes)
+    __builtin_memcpy(&h, p, sizeof h);
+  else
+    __builtin_memcpy(&h, p, static_cast<unsigned long>(n) * sizeof(bf16));
+  return bit_cast<Vec<Bf16Pair>>(spread(h));
+}
+TILE_INLINE Vec<Bf16Pair> bits_of(const float* p, long n) {
+  return bit_cast<Vec<Bf16Pair>>(n >= lanes ? Vec<float>::load(p) : Vec<float>::load(p, n)) >> 16;
+}
+TILE_INLINE Vec<Bf16Pair> pair(Vec<Bf16Pair> first, Vec<Bf16Pair> second) { return first | second << 16; }
+TILE_INLINE Bf16Pair bits_of(bf16 x) { return __builtin_bit_cast(uint16_t, x); }
+TILE_INLINE Bf16Pair bits_of(float x) { return __builtin_bit_cast(uint32_t, x) >> 16; }
+
+// A vector of pairs from `left` values side by side.
+TILE_INLINE Vec<Bf16Pair> pairs_of(const bf16* p, long left) {
+  Vec<Bf16Pair> r(0u);
+  if (left >= 2 * lanes)
+    __builtin_memcpy(&r.v, p, vector_bytes);
+  else
+    __builtin_memcpy(&r.v, p, static_cast<unsigned long>(left) * sizeof(bf16));
+  return r;
+}
+TILE_INLINE Vec<Bf16Pair> pairs_of(const float* p, long left) {
+  const auto some = [&](long from) {
+    const long n = left - from;
+    return n <= 0 ? Vec<float>(0.f) : n >= lanes ? Vec<float>::load(p + from) : Vec<float>::load(p + from, n);
+  };
+  return (Native<Bf16Pair>)_mm512_cvtne2ps_pbh((__m512)some(lanes).v, (__m512)some(0).v);
+}
+
+// As pack() of gemm_pack.h, of pairs along `inner`: out[outer / width][(inner + 1) / 2][width].
+template <class S, int width>
+void pack_pairs(long outer, long inner, const S* from, long so, long si, Bf16Pair* out) {
+  // Of whole vectors a store may spill over into the next row of the panel, which is written after it.
+  constexpr bool spills = width % lanes != 0;
+  const long depth = (inner + 1) / 2;
+  for (long o = 0; o < outer; o += width, out += width * depth) {
+    const long rows = outer - o < width ? outer - o : width;
+    const S* p = from + o * so;
+    if (so == 1 && !spills) {
+      for (long i = 0; i < depth; ++i, p += 2 * si) {
+        for (int v = 0; v < width; v += lanes) {
+          const long readable = rows - v;
+          Vec<Bf16Pair> first(0u), second(0u);
+          if (readable > 0) first = bits_of(p + v, readable);
+          if (readable > 0 && 2 * i + 1 < inner) second = bits_of(p + si + v, readable);
+          pair(first, second).store(out + i * width + v);
+        }
+      }
+    } else if (si == 1 && (!spills || width < lanes)) {
+      for (long i = 0; i < depth; i += lanes) {
+        const long columns = depth - i < lanes ? depth - i : lanes;
+        for (int v = 0; v < width; v += lanes) {
+          Vec<Bf16Pair> r[lanes];
+#pragma GCC unroll 16
+          for (int q = 0; q < lanes; ++q)
+            r[q] = v + q < rows ? pairs_of(p + (v + q) * so + 2 * i, inner - 2 * i) : Vec<Bf16Pair>(0u);
+          transpose(r);
+          for (int q = 0; q < columns; ++q) r[q].store(out + (i + q) * width + v);
+        }
+      }
+    } else {
+      for (long i = 0; i < depth; ++i)
+        for (long q = 0; q < width; ++q) {
+          const auto at = [&](long k) {
+            return q < rows && k < inner ? bits_of(p[q * so + k * si]) : Bf16Pair{0};
+          };
+          out[i * width + q] = at(2 * i) | at(2 * i + 1) << 16;
+        }
+    }
+  }
+}
+template <class S>
+void pack_a_pairs(long m, long k, const MatrixView& a, void* to) {
+  pack_pairs<S, mr<Bf16Pair>>(m, k, static_cast<const S*>(a.data), a.row_stride, a.column_stride,
+                              static_cast<Bf16Pair*>(to));
+}
+template <class S>
+void pack_b_pairs(long k, long n, const MatrixView& b, void* to) {
+  pack_pairs<S, nr<Bf16Pair>>(n, k, static_cast<const S*>(b.data), b.column_stride, b.row_stride,
+                              static_cast<Bf16Pair*>(to));
+}
+
+constexpr GemmKernels sources() {
+  GemmKernels k = kernels_of<Bf16Pair>(DType::f32);
+  for (const DType same : {DType::f32, DType::bf16}) {
+    k.pack_a[index(same)] = same == DType::f32 ? pack_a_pairs<float> : pack_a_pairs<bf16>;
+    k.pack_b[index(same)] = same == DType::f32 ? pack_b_pairs<float> : pack_b_pairs<bf16>;
+  }
+  return k;
+}
+constexpr GemmKernels kernels = sources();
+
+}  // namespace
+
+extern const GemmKernels bf16_gemm = with_loops<kernels, Bf16Pair>();
+
+}  // namespace tile::cpu::TILE_ISA
