@@ -9,7 +9,7 @@ RESULT = (2, 1)
 GRADIENT = (3, 2)
 FLOAT64_RTOL = 1e-12
 # The rule compares maxima. Of a few numbers that is the luck of one draw: with fewer than FEW, the maxima are those of
-# DRAWS draws, the arguments given and others of the same magnitudes.
+# DRAWS draws, the arguments given and others of the same magnitudes. Gradients that come from few results are few, too.
 FEW, DRAWS = 256, 24
 # A gradient below so many eps of incoming gradient times arguments has cancelled (layer_norm of one or two columns): it
 # is rounding noise in every implementation, and ours must be as small.
@@ -164,7 +164,8 @@ def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=
 
     def more(kind, i, theirs):
         """Triples of further draws, made once somebody needs them."""
-        if theirs.numel() >= FEW or theirs.dtype == torch.float64 or not leaves(args, kwargs):
+        count = min(theirs.numel(), sum(result[1].numel() for result in results)) if kind else theirs.numel()
+        if count >= FEW or theirs.dtype == torch.float64 or not leaves(args, kwargs):
             return ()
         while len(draws) < DRAWS:
             draws.append(evaluate(functions, other_signs(args), other_signs(kwargs), grad_outputs)[:2])
