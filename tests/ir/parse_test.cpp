@@ -62,6 +62,7 @@ TEST(Parse, EveryKindOfAttribute) {
       "kernel k() {a=-3, b=0.1, c=1e+300, d=-0.0, e=nan, f=-inf, g=[], h=[1,-2], i=bf16, "
       "j=\"a \\\"b\\\" \\\\ \\n\"} {\n}\n";
   EXPECT_EQ(print(parse(text)), text);
+  EXPECT_EQ(print(parse("kernel k() {2=1} {\n}\n")), "kernel k() {2=1} {\n}\n");
   EXPECT_EQ(std::get<std::string>(*parse(text).attributes().find("j")), "a \"b\" \\ \n");
 }
 
@@ -91,6 +92,22 @@ TEST(Parse, ErrorsNameLineAndColumn) {
   EXPECT_EQ(parse_error("kernel k() {\n"), "tile text 2:1: expected a name, found the end of the text");
   EXPECT_EQ(parse_error("kernel k() {} kernel"),
             "tile text 1:15: expected the end of the text after the kernel");
+}
+
+TEST(Parse, StructureErrorsNameLineAndColumn) {
+  EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  yield %0\n}"),
+            "tile text 2:3: yield: it ends a region but does not stand at the end of one");
+}
+
+TEST(Parse, ErrorsShowWholeCharacters) {
+  EXPECT_EQ(parse_error("kernel k(é) {}"), "tile text 1:10: expected '%', found 'é'");
+}
+
+TEST(Parse, APlaceIsTheNameOfAFile) {
+  const char* text = "kernel k() {\n  %0: i32 = constant {dtype=i32, value=1}  // a/  b c.cpp:07\n}\n";
+  const Function function = parse(text);
+  EXPECT_EQ(str(function.body().ops[0]->location), "b c.cpp:7");
+  EXPECT_EQ(print(parse(print(function))), print(function));
 }
 
 TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
