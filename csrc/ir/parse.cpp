@@ -196,8 +196,6 @@ class Parser {
       infer_results(function_, *op);
     } catch (const Error& error) {
       lex_.fail_at(start, error.what(), error.kind());
-    } catch (const std::exception& error) {  // a type rule met too few operands
-      lex_.fail_at(start, str(op->name(), ": its operands or attributes are wrong (", error.what(), ')'));
     }
     block.ops.push_back(std::move(op));
     if (added.results.size() != results.size())

@@ -36,6 +36,8 @@ void check_error(std::string_view text, const std::string& error) {
   unsigned line = 0, column = 0;
   if (std::sscanf(error.c_str(), "tile text %u:%u: ", &line, &column) != 2)
     broken("an error without a place: " + error);
+  if (error.find("184467440737") != std::string::npos && text.find("184467440737") == std::string_view::npos)
+    broken("an error with a number below 0: " + error);
   if (is_utf8(text) && !is_utf8(error)) broken("an error cuts a character apart: " + error);
 }
 
