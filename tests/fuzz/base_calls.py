@@ -27,7 +27,8 @@ def _forward_calls():
     yield lambda: tile.cross_entropy(f(3, 5, 2), i(3, 2), reduction="none")
     yield lambda: tile.linear_cross_entropy(f(3, 4), f(5, 4), i(3), bias=f(5), reduction="sum")
     yield lambda: tile.embedding(f(5, 3), i(2, 2), 1)
-    yield lambda: tile.rope(f(*heads), f(*heads), torch.ones(3, 2), torch.ones(3, 2), rotary_dim=2, position_ids=i(1, 3))
+    yield lambda: tile.rope(f(*heads), f(*heads), torch.ones(3, 2), torch.ones(3, 2), rotary_dim=2,
+                            position_ids=i(1, 3))
     yield lambda: tile.rope_(torch.ones(heads), torch.ones(heads), torch.ones(3, 4), torch.ones(3, 4), interleaved=True)
     yield lambda: tile.dropout(f(2, 3), 0.5, seed)
     yield lambda: tile.matmul(f(2, 3), f(3, 4), bias=f(4), activation="gelu", residual=f(2, 4), alpha=0.5)

@@ -1,7 +1,7 @@
 """Runs random cases in a process of their own, which writes each down before it begins: one that dies is not lost.
 
-A program of this folder calls main(): `PROGRAM FILE…` replays files; `PROGRAM --runs N --seed S --failures FOLDER` makes
-cases of what lies in its corpus. A pytest test calls run(), which starts such a program.
+A program of this folder calls main(): `PROGRAM FILE…` replays files; `PROGRAM --runs N --seed S --failures FOLDER`
+makes cases. A pytest test calls run(), which starts such a program.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def changed(text, corpus, words, rng):
             to = rng.randrange(len(tokens))
             tokens[at:at] = tokens[to : to + rng.randint(1, 8)]
         else:
-            tokens[at] = "".join(rng.choice([c, "", chr(rng.choice([0x22, 0x5C, 0x7F, 0xE9, 0x20AC]))]) for c in tokens[at])
+            tokens[at] = "".join(rng.choice([c, "", rng.choice('"\\\x7fé€')]) for c in tokens[at])
         text = "".join(tokens)
     return text.replace("\0", "")
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import functools
+import os
 import pathlib
 import re
 import sys
@@ -12,8 +13,8 @@ from fuzz import cases
 
 WORDS = """
     Tensor Tensor? Tensor[] Tensor?[] Tensor[]? Tensor(a) Tensor(a!) Tensor(a!)[] Tensor(a->b) int int[] int[2] int[]?
-    int[0] SymInt SymInt? SymInt[] SymInt[3] SymInt[]? float float? float[] float[2] bool bool[] bool[3] bool[4] str str?
-    str[] Scalar Scalar? ScalarType Device Layout MemoryFormat Generator Any Dict(str,int) Future(Tensor) t Storage
+    int[0] SymInt SymInt? SymInt[] SymInt[3] SymInt[]? float float? float[] float[2] bool bool[] bool[3] bool[4] str
+    str? str[] Scalar Scalar? ScalarType Device Layout MemoryFormat Generator Any Dict(str,int) Future(Tensor) t Storage
     Stream QScheme Dimname DimVector __torch__.a.B NoneType number complex -> , ( ) [ ] ? ! * | = :: . ... None True
     False mean contiguous_format strided
 """.split()
@@ -58,4 +59,5 @@ def make(rng):
 
 
 if __name__ == "__main__":
+    os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # each refusal is a warning, too
     cases.main(make, check, ".txt")

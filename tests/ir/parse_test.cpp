@@ -121,6 +121,34 @@ TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
             "tile text 2:3: k.cpp:4: constant: attribute 'dtype' is missing");
 }
 
+TEST(Parse, ArraysStandWhereTheyAreTaken) {
+  EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>, %1: f32[8]) {\n  %2: f32[8] = add %1, %0\n}"),
+            "tile text 2:3: add: operand 2 is array<f32,1>; it must be a tile: load() it from the array");
+  EXPECT_EQ(
+      parse_error("kernel k(%0: f32[8], %1: i32) {\n  %2: i32 = dim %0 {axis=0}\n}"),
+      "tile text 2:3: dim: operand 1 is f32[8]; it must be an array: a parameter of the kernel or a view of "
+      "one");
+  EXPECT_EQ(
+      parse_error("kernel k(%0: array<f32,1>, %1: i32) {\n  %2: array<f32,1> = slice %0, %1, %1 {axis=9}\n}"),
+      "tile text 2:3: slice: axis 9 is out of range for array<f32,1>; it has 1 axes");
+}
+
+TEST(Parse, OperandsAndArgumentsThatAreMissingOrTooMany) {
+  EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>) {\n  atomic_store %0\n}"),
+            "tile text 2:3: atomic_store: 0 index tiles for array<f32,1>; give one an axis");
+  EXPECT_EQ(parse_error("kernel k() {\n  %0: f32[8] = load {shape=[8], steps=[8], pad=0.0}\n}"),
+            "tile text 2:3: load: takes more operands than the 0 that it is given");
+  EXPECT_EQ(parse_error("kernel k(%0: bool) {\n  if %0 (%1: f32) {\n    yield\n  } () {\n    yield\n  }\n}"),
+            "tile text 2:3: if: its region takes (f32) but is given nothing; remove them");
+}
+
+TEST(Parse, ElementCountsDoNotOverflow) {
+  EXPECT_EQ(
+      parse_error("kernel k(%0: f32[8]) {\n  %1: f32[8] = reshape %0 {shape=[4611686018427387906,4]}\n}"),
+      "tile text 2:3: reshape: cannot view f32[8] as [4611686018427387906,4]; the element counts must be "
+      "equal");
+}
+
 TEST(Parse, NamesEndWithTheirRegion) {
   EXPECT_EQ(
       parse_error("kernel k(%c: bool, %i: i32) {\n  if %c () {\n    %x: i32 = constant {dtype=i32, value=1}\n"

@@ -25,9 +25,8 @@ struct Touch {
   // "; thread 3 wrote it at line 7, and no barrier stands between".
   std::string text() const {
     const bool apart = block != here.block_number;
-    return str("; thread ", thread, apart ? " of another block" : "",
-               only_reads(access) ? " read" : " wrote", " it",
-               line ? str(" at line ", line) : std::string(),
+    return str("; thread ", thread, apart ? " of another block" : "", only_reads(access) ? " read" : " wrote",
+               " it", line ? str(" at line ", line) : std::string(),
                !apart                    ? ", and no barrier stands between"
                : cluster == here.cluster ? ", and no barrier of the cluster stands between"
                                          : ", and nothing orders blocks");
