@@ -69,3 +69,12 @@ if(TARGET test_runtime)
   target_compile_definitions(
     test_runtime PRIVATE TILE_FAKE_CUDA="$<TARGET_FILE:tile_fake_cuda>" TILE_TEST_PACKAGES="${packages}")
 endif()
+
+# tests/fuzz/parser: changed texts for the parser of Tile IR.
+file(GLOB fuzz_parser_sources CONFIGURE_DEPENDS tests/fuzz/parser/*.cpp)
+add_executable(fuzz_parser EXCLUDE_FROM_ALL ${fuzz_parser_sources})
+add_dependencies(cpp_tests fuzz_parser)
+target_include_directories(fuzz_parser PRIVATE csrc)
+target_compile_options(fuzz_parser PRIVATE -O1)
+set_target_properties(fuzz_parser PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+target_link_libraries(fuzz_parser PRIVATE tile_core)

@@ -1,4 +1,4 @@
-// Checking the values of indices.
+// Checking the values of indices, and the memory of views.
 #include "arguments.h"
 
 namespace tile {
@@ -23,6 +23,23 @@ void require(const char* name, const at::Tensor& indices, const IndexRange& rang
 }
 
 }  // namespace
+
+void require_memory(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
+                    int64_t offset) {
+  int64_t last = 0;  // of the view, from its first element
+  bool fits = true;
+  for (size_t i = 0; i < sizes.size() && fits; ++i) {
+    if (sizes[i] == 0) return;
+    int64_t step = 0;
+    fits = sizes[i] > 0 && strides[i] >= 0 && !__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) &&
+           !__builtin_add_overflow(last, step, &last);
+  }
+  const int64_t bytes = static_cast<int64_t>(tensor.element_size());
+  const int64_t there = static_cast<int64_t>(tensor.storage().nbytes()) / bytes - tensor.storage_offset();
+  if (!fits || offset < 0 || offset >= there || last >= there - offset)
+    fail(ErrorKind::value, "a tensor of shape ", tensor.sizes(), " is too small to be read as ", sizes,
+         " with strides ", strides, "; the arguments' shapes do not fit together");
+}
 
 void require_indices(const char* name, const at::Tensor& indices, const IndexRange& range) {
   if (!indices.is_cpu()) return;

@@ -24,11 +24,14 @@ inline void require_same_dtype(std::string_view first, const at::Tensor& x, std:
          dtype_name(y.scalar_type()), "; convert one with .to()");
 }
 
+// An error where such a view leaves the tensor's memory.
+void require_memory(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides, int64_t offset);
 // as_strided without the price of a tensor: `offset` elements after the first.
 inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
                              int64_t offset = 0) {
   ArrayArgument array = at::to_array_argument(tensor);
   array.data = static_cast<char*>(array.data) + offset * static_cast<int64_t>(tensor.element_size());
+  require_memory(tensor, sizes, strides, offset);
   array.rank = static_cast<int>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), array.sizes.begin());
   std::copy(strides.begin(), strides.end(), array.strides.begin());

@@ -105,19 +105,24 @@ Tensor rows_of(const Tensor& grad, int64_t columns) {
   return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
 }
 
+// The result's, after everything that embedding() demands of its arguments holds.
+std::vector<c10::SymInt> checked_sizes(const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
+  require_floating("weight", weight);
+  if (weight.dim() != 2)
+    fail(ErrorKind::value, "weight has shape ", weight.sym_sizes(), "; it must be [rows, columns]");
+  require_index_dtype("indices", indices);
+  if (padding_idx < -1 || padding_idx >= weight.sym_size(0))
+    fail(ErrorKind::value, "padding_idx is ", padding_idx, ", but weight has ", weight.sym_size(0),
+         " rows; give one of them, or -1 for none");
+  std::vector<c10::SymInt> sizes = indices.sym_sizes().vec();
+  sizes.push_back(weight.sym_size(1));
+  return sizes;
+}
+
 const auto embedding =
     op("tile::embedding(Tensor weight, Tensor indices, int padding_idx=-1) -> Tensor out")
         .outputs([](const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
-          require_floating("weight", weight);
-          if (weight.dim() != 2)
-            fail(ErrorKind::value, "weight has shape ", weight.sym_sizes(), "; it must be [rows, columns]");
-          require_index_dtype("indices", indices);
-          if (padding_idx < -1 || padding_idx >= weight.sym_size(0))
-            fail(ErrorKind::value, "padding_idx is ", padding_idx, ", but weight has ", weight.sym_size(0),
-                 " rows; give one of them, or -1 for none");
-          std::vector<c10::SymInt> sizes = indices.sym_sizes().vec();
-          sizes.push_back(weight.sym_size(1));
-          return at::empty_symint(sizes, weight.options());
+          return at::empty_symint(checked_sizes(weight, indices, padding_idx), weight.options());
         })
         .run([](const Tensor& weight, const Tensor& indices, int64_t, Tensor& out) {
           require_indices("indices", indices, {weight.size(0), "weight has", "rows"});
@@ -141,7 +146,13 @@ const auto embedding_backward =
     op("tile::embedding_backward(Tensor grad_out, Tensor weight, Tensor indices, int padding_idx) -> Tensor "
        "grad_weight")
         .outputs(
-            [](const Tensor&, const Tensor& weight, const Tensor&, int64_t) { return result_like(weight); })
+            [](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
+              const std::vector<c10::SymInt> sizes = checked_sizes(weight, indices, padding_idx);
+              if (grad_out.sym_sizes() != c10::SymIntArrayRef(sizes))
+                fail(ErrorKind::value, "grad_out has shape ", grad_out.sym_sizes(), "; it must be ",
+                     c10::SymIntArrayRef(sizes), ", that of the result");
+              return result_like(weight);
+            })
         .run([](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                 Tensor& grad_weight) {
           const int64_t height = weight.size(0), width = weight.size(1), count = indices.numel();

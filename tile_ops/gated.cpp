@@ -112,12 +112,16 @@ void on_tiles(Arrays arrays, const F& f) {
   views.each([&](int64_t) { f(views, grid, tile); });
 }
 
-at::Tensor gated_result(const at::Tensor& gate, const at::Tensor& up) {
+void check_operands(const at::Tensor& gate, const at::Tensor& up) {
   require_floating("gate", gate);
   require_same_dtype("gate", gate, "up", up);
   if (!gate.sym_sizes().equals(up.sym_sizes()))
     fail(ErrorKind::value, "gate is ", gate.sym_sizes(), " and up is ", up.sym_sizes(),
          "; give them one shape, neither is broadcast");
+}
+
+at::Tensor gated_result(const at::Tensor& gate, const at::Tensor& up) {
+  check_operands(gate, up);
   return result_like(gate);
 }
 
@@ -133,6 +137,7 @@ using Mask = std::array<bool, 2>;
 
 std::tuple<at::Tensor, at::Tensor> empty_gradients(const at::Tensor& grad_out, const at::Tensor& gate,
                                                    const at::Tensor& up, Mask wanted) {
+  check_operands(gate, up);
   if (!grad_out.sym_sizes().equals(gate.sym_sizes()) || grad_out.scalar_type() != gate.scalar_type())
     fail(ErrorKind::value, "grad_out is ", dtype_name(grad_out.scalar_type()), grad_out.sym_sizes(),
          ", but gate is ", dtype_name(gate.scalar_type()), gate.sym_sizes(), "; they must agree");

@@ -253,6 +253,21 @@ void backward(const at::Tensor& grad_out, const Problem& problem, const Optional
   sum_parts(std::move(sums));
 }
 
+void check(const at::Tensor& input, int64_t num_groups, const Optional& weight, const Optional& bias,
+           const std::string& activation) {
+  check_floating("input", input);
+  if (input.dim() < 2 || input.dim() > 5)
+    fail(ErrorKind::value, "'input' has ", input.dim(), " dimensions; it must have 2 to 5: [N, C, …]");
+  const c10::SymInt channels = input.sym_size(1);
+  if (num_groups < 1) fail(ErrorKind::value, "num_groups is ", num_groups, "; it must be at least 1");
+  if (channels % num_groups != 0)
+    fail(ErrorKind::value, "'input' has ", channels, " channels, which num_groups=", num_groups,
+         " does not divide; give a divisor");
+  if (activation != "none" && activation != "silu")
+    fail(ErrorKind::value, "activation is '", activation, "'; it must be 'none' or 'silu'");
+  check_parameters(weight, bias, input, {channels}, "the channels of 'input' are");
+}
+
 const auto group_norm_ =
     op("tile::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
        "eps=1e-5, *, "
@@ -260,18 +275,7 @@ const auto group_norm_ =
         .saves("Tensor mean, Tensor rstd")
         .outputs([](const at::Tensor& input, int64_t num_groups, const Optional& weight, const Optional& bias,
                     double, const std::string& activation) {
-          check_floating("input", input);
-          if (input.dim() < 2 || input.dim() > 5)
-            fail(ErrorKind::value, "'input' has ", input.dim(),
-                 " dimensions; it must have 2 to 5: [N, C, …]");
-          const c10::SymInt channels = input.sym_size(1);
-          if (num_groups < 1) fail(ErrorKind::value, "num_groups is ", num_groups, "; it must be at least 1");
-          if (channels % num_groups != 0)
-            fail(ErrorKind::value, "'input' has ", channels, " channels, which num_groups=", num_groups,
-                 " does not divide; give a divisor");
-          if (activation != "none" && activation != "silu")
-            fail(ErrorKind::value, "activation is '", activation, "'; it must be 'none' or 'silu'");
-          check_parameters(weight, bias, input, {channels}, "the channels of 'input' are");
+          check(input, num_groups, weight, bias, activation);
           return result_like(input);
         })
         .saved_outputs([](const at::Tensor& input, int64_t num_groups, const Optional&, const Optional&,
@@ -296,9 +300,13 @@ const auto group_norm_backward_ =
        "bias, str activation, "
        "Tensor mean, Tensor rstd, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor "
        "grad_bias)")
-        .outputs([](const at::Tensor&, const at::Tensor& input, int64_t, const Optional& weight,
-                    const Optional& bias, const std::string&, const at::Tensor&, const at::Tensor&,
-                    std::array<bool, 3> output_mask) {
+        .outputs([](const at::Tensor& grad_out, const at::Tensor& input, int64_t num_groups,
+                    const Optional& weight, const Optional& bias, const std::string& activation,
+                    const at::Tensor&, const at::Tensor&, std::array<bool, 3> output_mask) {
+          check(input, num_groups, weight, bias, activation);
+          if (grad_out.sym_sizes() != input.sym_sizes())
+            fail(ErrorKind::value, "'grad_out' has shape ", grad_out.sym_sizes(),
+                 "; it must be that of 'input', ", input.sym_sizes());
           return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));

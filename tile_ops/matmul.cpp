@@ -202,8 +202,17 @@ const auto matmul_backward =
        "Tensor? pre, Tensor? residual_like, bool[4] output_mask) "
        "-> (Tensor grad_input, Tensor grad_other, Tensor grad_bias, Tensor grad_residual)")
         .outputs([](const Tensor&, const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
-                    const std::string&, double, const optional<Tensor>&,
+                    const std::string& activation, double, const optional<Tensor>& pre,
                     const optional<Tensor>& residual_like, std::array<bool, 4> wanted) {
+          if (parse_activation(activation) != Activation::none && !pre)
+            fail(ErrorKind::value, "activation is ", activation,
+                 " and 'pre' is not given; pass the product before the activation");
+          for (const auto& [name, given, want] :
+               {std::tuple("bias", bias.has_value(), wanted[2]),
+                std::tuple("residual_like", residual_like.has_value(), wanted[3])})
+            if (want && !given)
+              fail(ErrorKind::value, "output_mask asks for the gradient of '", name,
+                   "', which is not given; clear its bit");
           return std::tuple(
               wanted[0] ? result_like(input) : Tensor(), wanted[1] ? result_like(other) : Tensor(),
               wanted[2] ? result_like(*bias) : Tensor(),

@@ -67,6 +67,7 @@ Kernel rope_of("rope", rope_kernel);
 c10::SymInt check(const char* const (&what)[2], const optional<Tensor>& query, const optional<Tensor>& key,
                   const Tensor& cos, const Tensor& sin, const optional<c10::SymInt>& rotary_dim,
                   const optional<Tensor>& position_ids) {
+  if (!query && !key) fail(ErrorKind::value, what[0], " and ", what[1], " are both None; pass one of them");
   const Tensor& first = query ? *query : *key;
   const char* first_name = query ? what[0] : what[1];
   for (const auto& [name, tensor] : {std::pair(what[0], &query), std::pair(what[1], &key)}) {
@@ -239,9 +240,10 @@ const auto rope_backward =
        "interleaved, "
        "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_query, Tensor "
        "grad_key)")
-        .outputs([](const optional<Tensor>& grad_query, const optional<Tensor>& grad_key, const Tensor&,
-                    const Tensor&, bool, const optional<c10::SymInt>&, const optional<Tensor>&,
-                    std::array<bool, 2> wanted) {
+        .outputs([](const optional<Tensor>& grad_query, const optional<Tensor>& grad_key, const Tensor& cos,
+                    const Tensor& sin, bool, const optional<c10::SymInt>& rotary_dim,
+                    const optional<Tensor>& position_ids, std::array<bool, 2> wanted) {
+          check({"grad_query_out", "grad_key_out"}, grad_query, grad_key, cos, sin, rotary_dim, position_ids);
           return std::tuple(wanted[0] && grad_query ? result_like(*grad_query) : Tensor(),
                             wanted[1] && grad_key ? result_like(*grad_key) : Tensor());
         })
@@ -262,8 +264,10 @@ const auto rope_double_backward =
        "bool interleaved, "
        "SymInt? rotary_dim, Tensor? position_ids, bool[2] output_mask) -> (Tensor grad_grad_query_out, "
        "Tensor grad_grad_key_out)")
-        .outputs([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor&, const Tensor&,
-                    bool, const optional<c10::SymInt>&, const optional<Tensor>&, std::array<bool, 2> wanted) {
+        .outputs([](const optional<Tensor>& query, const optional<Tensor>& key, const Tensor& cos,
+                    const Tensor& sin, bool, const optional<c10::SymInt>& rotary_dim,
+                    const optional<Tensor>& position_ids, std::array<bool, 2> wanted) {
+          check({"grad_grad_query", "grad_grad_key"}, query, key, cos, sin, rotary_dim, position_ids);
           return std::tuple(wanted[0] && query ? result_like(*query) : Tensor(),
                             wanted[1] && key ? result_like(*key) : Tensor());
         })

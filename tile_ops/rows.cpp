@@ -5,6 +5,23 @@
 #include <bit>
 
 namespace tile {
+namespace {
+
+// What a gradient is called with directly may be anything.
+void check_fits(const ArrayArgument& view, const ArrayArgument& whole) {
+  bool fits = view.rank == whole.rank;
+  for (int i = 0; fits && i < whole.rank; ++i)
+    fits =
+        view.sizes[i] == whole.sizes[i] || view.sizes[i] == 1 || (whole.sizes[i] == 1 && view.sizes[i] > 0);
+  const auto shape = [](const ArrayArgument& array) {
+    return c10::IntArrayRef(array.sizes.data(), static_cast<size_t>(array.rank));
+  };
+  if (!fits)
+    fail(ErrorKind::value, "a tensor of shape ", shape(view), " does not fit one of shape ", shape(whole),
+         "; extents must be equal or 1");
+}
+
+}  // namespace
 
 void Rows::Axes::insert(const Axis& axis, size_t at) {
   for (size_t i = count++; i > at; --i) all[i] = all[i - 1];
@@ -14,6 +31,7 @@ void Rows::Axes::insert(const Axis& axis, size_t at) {
 Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(arrays.begin(), arrays.end()) {
   TILE_CHECK(views_.size() <= most);
   const ArrayArgument& whole = views_.front();
+  for (const ArrayArgument& view : views_) check_fits(view, whole);
   Axes rows, columns;
   for (int i = 0; i < whole.rank; ++i) {
     empty_ |= whole.sizes[i] == 0;

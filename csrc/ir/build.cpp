@@ -2,6 +2,29 @@
 #include "ir/build.h"
 
 namespace tile {
+namespace {
+
+// An array stands first, and only where one is taken; type rules look at shapes, which arrays have none of.
+void check_arrays(const Op& op) {
+  const bool takes = op.primitive->takes_array();
+  for (size_t i = 0; i < op.operands.size(); ++i) {
+    const bool wanted = takes && i == 0;
+    if (op.type(i).is_array() != wanted)
+      fail(op, ErrorKind::type, "operand ", i + 1, " is ", op.type(i),
+           wanted ? "; it must be an array: a parameter of the kernel or a view of one"
+                  : "; it must be a tile: load() it from the array");
+  }
+}
+
+std::vector<Type> types_by_rule(const Op& op) {
+  try {
+    return op.primitive->infer(op);
+  } catch (const std::out_of_range&) {  // of operands
+    fail(op, ErrorKind::value, "takes more operands than the ", op.operands.size(), " that it is given");
+  }
+}
+
+}  // namespace
 
 std::vector<Type> infer_types(const Op& op) {
   const Primitive& prim = *op.primitive;
@@ -9,7 +32,8 @@ std::vector<Type> infer_types(const Op& op) {
     fail(op, ErrorKind::value, "takes ", prim.operands, " operands, got ", op.operands.size());
   if (static_cast<int>(op.regions.size()) != prim.regions)
     fail(op, ErrorKind::value, "takes ", prim.regions, " regions, got ", op.regions.size());
-  std::vector<Type> types = prim.infer(op);
+  check_arrays(op);
+  std::vector<Type> types = types_by_rule(op);
   const Type* subject = nullptr;  // what `dtypes` speaks of
   for (const Value* operand : op.operands)
     if (!subject && !operand->type.is_array()) subject = &operand->type;

@@ -65,6 +65,10 @@ std::vector<Type> infer_loop(const Op& op) {
 std::vector<Type> infer_if(const Op& op) {
   if (!op.type(0).is_scalar() || op.type(0).dtype != DType::boolean)
     fail(op, ErrorKind::type, "its condition must be a bool scalar, got ", op.type(0));
+  for (const auto& region : op.regions)
+    if (!region->arguments.empty())
+      fail(op, ErrorKind::value, "its region takes (", join(types_of(region->arguments)),
+           ") but is given nothing; remove them");
   // A branch that leaves the loop gives no values: the other one says the types.
   const Op *first = &terminator_of(op, op.region(0)), *second = &terminator_of(op, op.region(1));
   if (!first->is("yield")) std::swap(first, second);

@@ -27,6 +27,8 @@ std::string Lexer::shown() {
   size_t end = at_ + 1;
   if (is_name(text_[at_]))
     while (end < text_.size() && is_name(text_[end]) && end - at_ < 40) ++end;
+  // The bytes of one character of UTF-8 stay together: Python takes no message with a part of one.
+  while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
   return str('\'', text_.substr(at_, end - at_), '\'');
 }
 
@@ -51,13 +53,9 @@ void Lexer::expect(std::string_view token) {
   if (!accept(token)) fail("expected '", token, "', found ", shown());
 }
 
-bool Lexer::peek_name() {
-  skip();
-  return at_ < text_.size() && is_name(text_[at_]) && !is_digit(text_[at_]);
-}
-
 bool Lexer::peek_assignment() {
-  if (!peek_name()) return false;
+  skip();
+  if (at_ == text_.size() || !is_name(text_[at_])) return false;
   size_t start = at_;
   name();
   bool found = peek("=");
@@ -134,7 +132,10 @@ Location Lexer::place() {
   const char* last = comment.data() + comment.size();
   auto [stop, error] = std::from_chars(comment.data() + colon + 1, last, line);
   if (error != std::errc() || stop != last) return {"", 0};
-  return {intern(comment.substr(0, colon)), line};
+  std::string_view file = comment.substr(0, colon);  // of which print() shows the name
+  file.remove_prefix(file.rfind('/') + 1);
+  while (!file.empty() && is_space(file.front())) file.remove_prefix(1);
+  return {intern(file), line};
 }
 
 void Lexer::fail_at(size_t position, std::string_view message, ErrorKind kind) const {

@@ -19,7 +19,6 @@ class Lexer {
   bool accept_on_line(char c);
   bool accept(std::string_view token);
   void expect(std::string_view token);
-  bool peek_name();
   bool peek_assignment();                          // name =
   std::string_view name();                         // letters, digits, _ and .
   std::string_view until(std::string_view stops);  // without the space before it

@@ -1,6 +1,7 @@
 // Reads the canonical text form back. Any text gives a verified function or an Error, never a crash.
 #include <charconv>
 #include <map>
+#include <unordered_map>
 
 #include "ir/build.h"
 #include "ir/lexer.h"
@@ -31,6 +32,8 @@ class Parser {
     }
     ops(function_.body());
     if (!lex_.at_end()) lex_.fail("expected the end of the text after the kernel");
+    if (const auto broken = find_broken_rule(function_))
+      lex_.fail_at(broken->op ? starts_.at(broken->op) : 0, broken->text);
     return std::move(function_);
   }
 
@@ -188,12 +191,11 @@ class Parser {
   void insert(Block& block, std::unique_ptr<Op> op, const std::vector<Named>& results, size_t start) {
     Op& added = *op;
     op->parent = &block;
+    starts_[op.get()] = start;
     try {
       infer_results(function_, *op);
     } catch (const Error& error) {
       lex_.fail_at(start, error.what(), error.kind());
-    } catch (const std::exception& error) {  // a type rule met too few operands
-      lex_.fail_at(start, str(op->name(), ": its operands or attributes are wrong (", error.what(), ')'));
     }
     block.ops.push_back(std::move(op));
     if (added.results.size() != results.size())
@@ -212,15 +214,12 @@ class Parser {
   Function function_;
   std::map<std::string, Value*, std::less<>> values_;  // visible here
   std::vector<std::string> scope_;                     // names in order of definition
+  std::unordered_map<const Op*, size_t> starts_;
   int depth_ = 0;
 };
 
 }  // namespace
 
-Function parse(std::string_view text) {
-  Function function = Parser(text).function();
-  verify(function, "parse");
-  return function;
-}
+Function parse(std::string_view text) { return Parser(text).function(); }
 
 }  // namespace tile

@@ -40,6 +40,7 @@ struct Primitive {
   std::string_view name;
   int operands = -1;  // -1: any number
   int regions = 0;
+  bool views = false;  // takes an array, of which it touches no memory
   Traits traits;
   DTypeSet dtypes = dtypes::any;  // of the first tile operand, or of the result where there is none
   std::vector<Type> (*infer)(const Op& op) = nullptr;  // result types; throws a located error
@@ -50,6 +51,7 @@ struct Primitive {
   std::string_view doc;
   TestRow test;
 
+  bool takes_array() const { return views || traits.reads || traits.writes; }  // as its first operand alone
   bool core() const { return expand == nullptr; }
 };
 

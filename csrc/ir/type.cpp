@@ -7,7 +7,8 @@ namespace tile {
 
 int64_t element_count(const Shape& shape) {
   int64_t count = 1;
-  for (int64_t extent : shape) count *= extent;
+  for (int64_t extent : shape)
+    if (__builtin_mul_overflow(count, extent, &count)) return INT64_MAX;
   return count;
 }
 

@@ -9,7 +9,7 @@ namespace tile {
 
 using Shape = std::vector<int64_t>;
 
-int64_t element_count(const Shape& shape);
+int64_t element_count(const Shape& shape);  // at most INT64_MAX
 
 struct Type {
   DType dtype = DType::f32;

@@ -10,8 +10,6 @@ namespace {
 
 class Verifier {
  public:
-  explicit Verifier(std::string_view after) : after_(after) {}
-
   void function(const Function& function) {
     visible_.reserve(function.value_count());
     check(function.body().parent == nullptr, "the kernel's body has a parent op");
@@ -21,9 +19,7 @@ class Verifier {
  private:
   template <class... A>
   [[noreturn]] void broken(const A&... parts) const {
-    std::string where = op_ ? str(op_->name(), ": ", parts...) : str(parts...);
-    fail(op_ ? op_->location : Location{"", 0}, ErrorKind::runtime, "internal error after ", after_,
-         ", please report it: ", where);
+    throw BrokenRule{op_, op_ ? str(op_->name(), ": ", parts...) : str(parts...)};
   }
   template <class... A>
   void check(bool holds, const A&... parts) const {
@@ -106,7 +102,6 @@ class Verifier {
     order_.push_back(value);
   }
 
-  std::string_view after_;
   const Op* op_ = nullptr;  // the op under test
   std::unordered_set<const Value*> visible_;
   std::vector<const Value*> order_;
@@ -114,6 +109,19 @@ class Verifier {
 
 }  // namespace
 
-void verify(const Function& function, std::string_view after) { Verifier(after).function(function); }
+std::optional<BrokenRule> find_broken_rule(const Function& function) {
+  try {
+    Verifier().function(function);
+  } catch (BrokenRule& broken) {
+    return std::move(broken);
+  }
+  return std::nullopt;
+}
+
+void verify(const Function& function, std::string_view after) {
+  if (const auto broken = find_broken_rule(function))
+    fail(broken->op ? broken->op->location : Location{"", 0}, ErrorKind::runtime, "internal error after ",
+         after, ", please report it: ", broken->text);
+}
 
 }  // namespace tile

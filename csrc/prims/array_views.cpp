@@ -24,6 +24,9 @@ std::vector<Type> infer_index(const Op& op) {
 std::vector<Type> infer_slice(const Op& op) {
   check_index(op, 1);
   check_index(op, 2);
+  if (const int64_t axis = op.integer("axis"); axis < 0 || axis >= op.type(0).array_rank)
+    fail(op, ErrorKind::value, "axis ", axis, " is out of range for ", op.type(0), "; it has ",
+         op.type(0).array_rank, " axes");
   return {op.type(0)};
 }
 
@@ -39,6 +42,7 @@ std::vector<Type> infer_permute(const Op& op) {
 }
 
 const Register index_{{.name = "index",
+                       .views = true,
                        .infer = infer_index,
                        .doc = "The array with its leading axes fixed at indices; an index outside "
                               "gives an array whose loads are all padding.\n"
@@ -47,6 +51,7 @@ const Register index_{{.name = "index",
                               "C++: Array::operator[]."}};
 const Register slice_{{.name = "slice",
                        .operands = 3,
+                       .views = true,
                        .infer = infer_slice,
                        .doc = "The part start <= index < stop of one axis of an array.\n"
                               "operands: array, start, stop: integer scalars, known now or at run "
@@ -59,6 +64,7 @@ const Register slice_{{.name = "slice",
                               "C++: Array::slice."}};
 const Register permute_array_{{.name = "permute_array",
                                .operands = 1,
+                               .views = true,
                                .infer = infer_permute,
                                .doc = "An array with its axes in another order.\n"
                                       "operands: array.\n"

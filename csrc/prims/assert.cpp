@@ -5,7 +5,7 @@ namespace tile {
 namespace {
 
 std::vector<Type> infer_assert(const Op& op) {
-  if (op.type(0).is_array() || op.type(0).dtype != DType::boolean)
+  if (op.type(0).dtype != DType::boolean)
     fail(op, ErrorKind::type, "takes a bool tile, got ", op.type(0), "; compare it with something");
   op.text("message");
   return {};

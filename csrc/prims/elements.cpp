@@ -1,6 +1,8 @@
 // gather and scatter.
 #include "prims/elements.h"
 
+#include <algorithm>
+
 #include "dsl/tracer.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
@@ -11,8 +13,8 @@ const Shape& check_element_address(const Op& op, size_t first_index) {
   size_t rank = static_cast<size_t>(op.type(0).array_rank);
   size_t masked = op.operands.size() - first_index - rank;
   if (!op.type(0).is_array() || op.operands.size() < first_index + rank || masked > 1)
-    fail(op, ErrorKind::value, op.operands.size() - first_index, " index tiles for ", op.type(0),
-         "; give one an axis");
+    fail(op, ErrorKind::value, op.operands.size() - std::min(op.operands.size(), first_index),
+         " index tiles for ", op.type(0), "; give one an axis");
   const Shape& shape = op.type(op.operands.size() - 1).shape;
   for (size_t i = first_index; i < op.operands.size(); ++i) {
     bool mask = i == first_index + rank;

@@ -43,6 +43,7 @@ const Register num_blocks_{{.name = "num_blocks",
                                    "C++: num_blocks."}};
 const Register dim_{{.name = "dim",
                      .operands = 1,
+                     .views = true,
                      .infer = infer_dim,
                      .doc = "Extent of an array axis.\n"
                             "operands: array.\n"
@@ -52,6 +53,7 @@ const Register dim_{{.name = "dim",
                             "C++: Array::dim."}};
 const Register stride_{{.name = "stride",
                         .operands = 1,
+                        .views = true,
                         .infer = infer_stride,
                         .doc = "Elements between neighbours along an array axis.\n"
                                "operands: array.\n"

@@ -7,12 +7,35 @@
 namespace tile {
 namespace {
 
+// Torch names a byte where it stumbles, which may be a part of a character: Python could not read that.
+std::string with_whole_characters(std::string_view text) {
+  std::string whole;
+  for (size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const size_t length = byte < 0x80   ? 1
+                          : byte < 0xc2 ? 0
+                          : byte < 0xe0 ? 2
+                          : byte < 0xf0 ? 3
+                          : byte < 0xf5 ? 4
+                                        : 0;
+    size_t there = length ? 1 : 0;
+    while (there && there < length && at + there < text.size() &&
+           (static_cast<unsigned char>(text[at + there]) & 0xc0) == 0x80)
+      ++there;
+    const bool complete = length && there == length;
+    whole += complete ? text.substr(at, length) : "?";
+    at += complete ? length : 1;
+  }
+  return whole;
+}
+
 // What torch says, without where in the text and without advice.
 std::string first_line(std::string_view text) {
   while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
+  if (text.find("INTERNAL ASSERT") != std::string_view::npos) return "torch cannot make one of its types";
   text = text.substr(0, std::min(text.find('\n'), text.find(". ")));
   while (!text.empty() && (text.back() == ':' || text.back() == ' ')) text.remove_suffix(1);
-  return std::string(text);
+  return with_whole_characters(text);
 }
 
 // The C++ parameter to declare for a schema type.
@@ -70,6 +93,8 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   } catch (const c10::Error& error) {
     fail(ErrorKind::value, "op: the schema '", text,
          "' does not parse: ", first_line(error.what_without_backtrace()), fix);
+  } catch (const std::out_of_range&) {  // of std::stoll, which torch leaves as it is
+    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a number is too large", fix);
   } catch (const std::exception& error) {
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
   }
@@ -79,8 +104,12 @@ c10::FunctionSchema parse_schema(const std::string& text) {
     fail(ErrorKind::value, schema->name(), ": has the overload name '", schema->overload_name(),
          "', which is not supported; give each operator a name of its own");
   bool writes = false;
-  for (const c10::Argument& argument : schema->arguments())
+  for (const c10::Argument& argument : schema->arguments()) {
     writes |= argument.alias_info() && argument.alias_info()->isWrite();
+    if (argument.N() && *argument.N() < 0)  // torch keeps 32 bits of it
+      fail(ErrorKind::value, schema->name(), ": the fixed length of '", argument.name(),
+           "' is beyond 32 bits; write a smaller one, or []");
+  }
   if (writes && !schema->returns().empty())
     fail(ErrorKind::value, schema->name(), ": writes into an argument and has ", schema->returns().size(),
          " results; an operator that writes returns ()");

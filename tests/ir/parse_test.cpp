@@ -62,6 +62,7 @@ TEST(Parse, EveryKindOfAttribute) {
       "kernel k() {a=-3, b=0.1, c=1e+300, d=-0.0, e=nan, f=-inf, g=[], h=[1,-2], i=bf16, "
       "j=\"a \\\"b\\\" \\\\ \\n\"} {\n}\n";
   EXPECT_EQ(print(parse(text)), text);
+  EXPECT_EQ(print(parse("kernel k() {2=1} {\n}\n")), "kernel k() {2=1} {\n}\n");
   EXPECT_EQ(std::get<std::string>(*parse(text).attributes().find("j")), "a \"b\" \\ \n");
 }
 
@@ -93,6 +94,22 @@ TEST(Parse, ErrorsNameLineAndColumn) {
             "tile text 1:15: expected the end of the text after the kernel");
 }
 
+TEST(Parse, StructureErrorsNameLineAndColumn) {
+  EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  yield %0\n}"),
+            "tile text 2:3: yield: it ends a region but does not stand at the end of one");
+}
+
+TEST(Parse, ErrorsShowWholeCharacters) {
+  EXPECT_EQ(parse_error("kernel k(é) {}"), "tile text 1:10: expected '%', found 'é'");
+}
+
+TEST(Parse, APlaceIsTheNameOfAFile) {
+  const char* text = "kernel k() {\n  %0: i32 = constant {dtype=i32, value=1}  // a/  b c.cpp:07\n}\n";
+  const Function function = parse(text);
+  EXPECT_EQ(str(function.body().ops[0]->location), "b c.cpp:7");
+  EXPECT_EQ(print(parse(print(function))), print(function));
+}
+
 TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
   EXPECT_EQ(parse_error("kernel k() {\n  %0: f16 = constant {dtype=f32, value=0}\n}"),
             "tile text 2:3: %0 is f32 by the type rule of constant, but the text says f16");
@@ -102,6 +119,34 @@ TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
             "tile text 2:3: broadcast: takes 1 operands, got 0");
   EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  %1: f32 = constant {value=0} // k.cpp:4\n}"),
             "tile text 2:3: k.cpp:4: constant: attribute 'dtype' is missing");
+}
+
+TEST(Parse, ArraysStandWhereTheyAreTaken) {
+  EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>, %1: f32[8]) {\n  %2: f32[8] = add %1, %0\n}"),
+            "tile text 2:3: add: operand 2 is array<f32,1>; it must be a tile: load() it from the array");
+  EXPECT_EQ(
+      parse_error("kernel k(%0: f32[8], %1: i32) {\n  %2: i32 = dim %0 {axis=0}\n}"),
+      "tile text 2:3: dim: operand 1 is f32[8]; it must be an array: a parameter of the kernel or a view of "
+      "one");
+  EXPECT_EQ(
+      parse_error("kernel k(%0: array<f32,1>, %1: i32) {\n  %2: array<f32,1> = slice %0, %1, %1 {axis=9}\n}"),
+      "tile text 2:3: slice: axis 9 is out of range for array<f32,1>; it has 1 axes");
+}
+
+TEST(Parse, OperandsAndArgumentsThatAreMissingOrTooMany) {
+  EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>) {\n  atomic_store %0\n}"),
+            "tile text 2:3: atomic_store: 0 index tiles for array<f32,1>; give one an axis");
+  EXPECT_EQ(parse_error("kernel k() {\n  %0: f32[8] = load {shape=[8], steps=[8], pad=0.0}\n}"),
+            "tile text 2:3: load: takes more operands than the 0 that it is given");
+  EXPECT_EQ(parse_error("kernel k(%0: bool) {\n  if %0 (%1: f32) {\n    yield\n  } () {\n    yield\n  }\n}"),
+            "tile text 2:3: if: its region takes (f32) but is given nothing; remove them");
+}
+
+TEST(Parse, ElementCountsDoNotOverflow) {
+  EXPECT_EQ(
+      parse_error("kernel k(%0: f32[8]) {\n  %1: f32[8] = reshape %0 {shape=[4611686018427387906,4]}\n}"),
+      "tile text 2:3: reshape: cannot view f32[8] as [4611686018427387906,4]; the element counts must be "
+      "equal");
 }
 
 TEST(Parse, NamesEndWithTheirRegion) {

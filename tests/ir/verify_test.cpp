@@ -90,18 +90,16 @@ TEST(Verify, TypesAreThoseOfTheTypeRule) {
 }
 
 TEST(Verify, JumpsBelongToALoop) {
-  EXPECT_EQ(
-      parse_error("kernel k(%0: i32) {\n  for %0, %0, %0 (%1: i32) {\n    break\n  }\n}"),
-      "internal error after parse, please report it: break: there is no loop around it, or an op other than "
-      "if lies between");
+  EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  for %0, %0, %0 (%1: i32) {\n    break\n  }\n}"),
+            "tile text 3:5: break: there is no loop around it, or an op other than if lies between");
   EXPECT_EQ(
       parse_error(
           "kernel k(%0: i32, %1: bool) {\n  %2: i32 = loop %0 (%3: i32) {\n    if %1 () {\n      break\n"
           "    } () {\n      yield\n    }\n    continue %0\n  }\n}"),
-      "internal error after parse, please report it: break: it gives 0 values; its loop carries 1");
+      "tile text 4:7: break: it gives 0 values; its loop carries 1");
   EXPECT_EQ(parse_error("kernel k(%0: i32, %1: bool) {\n  %2: i32 = loop %0 (%3: i32) {\n    if %1 () {\n"
                         "      continue %1\n    } () {\n      yield\n    }\n    break %0\n  }\n}"),
-            "internal error after parse, please report it: continue: value 0 is bool; its loop carries i32");
+            "tile text 4:7: continue: value 0 is bool; its loop carries i32");
 }
 
 }  // namespace

@@ -41,7 +41,7 @@ ERRORS = {
     'print %t, %t {format="%d"}': "print: '%d' has 1 conversions for 2 values; give a conversion for each",
     'print %t {format="%.3f"}': "print: the conversion %.3f does not fit i32[4]; use d, or cast with astype()",
     'print %f {format="%d"}': "print: the conversion %d does not fit f32[4]; use f, or cast with astype()",
-    'print %m {format="%d"}': "print: takes tiles and scalars, got array<i32,1>; load() what is to be shown",
+    'print %m {format="%d"}': "print: operand 1 is array<i32,1>; it must be a tile: load() it from the array",
 }
 
 

@@ -37,6 +37,7 @@ def library():
         redefine=function("tile_test_redefine", ctypes.c_char_p, ctypes.c_double),
         redefine_gradient=function("tile_test_redefine_gradient", ctypes.c_char_p, ctypes.c_double),
         call=function("tile_test_call"),
+        schema=function("tile_test_schema", ctypes.c_char_p),
     )
 
 

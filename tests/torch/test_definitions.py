@@ -92,6 +92,20 @@ def test_mistakes(library, name):
     assert text in _C.registration_errors()
 
 
+@pytest.mark.parametrize(("schema", "fact"), [
+    ("tw::f(Tensor x, int i=9223372036854775808) -> Tensor", "does not parse: a number is too large"),
+    ("tw::f(Tensor x, None? m=None) -> Tensor", "does not parse: torch cannot make one of its types"),
+    ("tw::é(Tensor x) -> Tensor", "does not parse: expected a valid token but found '?' here"),
+])
+def test_what_torch_does_not_say_well(library, schema, fact):
+    assert re.sub(r"^schema\.cpp:\d+: ", "", library.schema(schema)) == f"op: the schema '{schema}' {fact}; {WRITE}"
+
+
+def test_the_length_of_a_list_that_torch_cannot_keep(library):
+    text = library.schema("tw::f(Tensor x, bool[9223372036854775807] m) -> Tensor")
+    assert text.endswith("tw::f: the fixed length of 'm' is beyond 32 bits; write a smaller one, or []")
+
+
 def test_a_mistake_is_raised_at_every_use(library):
     library.mistake("returns")
     for x in (torch.ones(1), torch.ones(1, requires_grad=True), torch.ones(1, device="meta")):

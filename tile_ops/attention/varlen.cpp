@@ -70,6 +70,12 @@ void check_lengths(const Tensor& starts, const char* name, int64_t all, int64_t 
                                    : check_lengths<int64_t>(starts, name, all, longest, most);
 }
 
+// No sequence is longer than all rows: what a kernel's 32 bits do not hold is as good as that.
+Packed packed_samples(const Tensor& query, const Tensor& key, const Tensor& query_starts,
+                      const Tensor& key_starts, int64_t rows, int64_t keys) {
+  return {query_starts, key_starts, std::min(rows, query.size(0)), std::min(keys, key.size(0))};
+}
+
 const auto attention_varlen =
     op("tile::attention_varlen(Tensor query, Tensor key, Tensor value, Tensor cu_seqlens_q, Tensor "
        "cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, *, bool is_causal=False, str "
@@ -107,7 +113,7 @@ const auto attention_varlen =
                 const OptionalTensor& top, const OptionalTensor& weight, const OptionalTensor& residual) {
           check_lengths(query_starts, "cu_seqlens_q", query.size(0), rows, "max_seqlen_q");
           check_lengths(key_starts, "cu_seqlens_k", key.size(0), keys, "max_seqlen_k");
-          const Packed samples{query_starts, key_starts, rows, keys};
+          const Packed samples = packed_samples(query, key, query_starts, key_starts, rows, keys);
           run_forward({packed(query), packed(key), packed(value), std::nullopt, packed(out), of_rows(lse),
                        of_rows(top), of_rows(weight), packed(residual)},
                       {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
@@ -153,7 +159,7 @@ const auto attention_varlen_backward =
                 const OptionalTensor& alibi_slopes, const OptionalTensor& sinks, double dropout_p,
                 const OptionalTensor& seed, const std::array<bool, 4>&, Tensor& grad_query, Tensor& grad_key,
                 Tensor& grad_value, Tensor& grad_sinks) {
-          const Packed samples{query_starts, key_starts, rows, keys};
+          const Packed samples = packed_samples(query, key, query_starts, key_starts, rows, keys);
           run_backward(
               {packed(grad_out), of_rows(grad_lse), packed(query), packed(key), packed(value), std::nullopt,
                packed(out), of_rows(top), of_rows(weight), packed(residual), if_wanted(grad_query),

@@ -91,9 +91,18 @@ const auto cross_entropy_backward =
     op("tile::cross_entropy_backward(Tensor grad_out, Tensor input, Tensor target, Tensor? weight, "
        "int ignore_index, str reduction, float label_smoothing, float z_loss, Tensor lse, Tensor? divisors) "
        "-> Tensor grad_input")
-        .outputs([](const Tensor&, const Tensor& input, const Tensor&, const optional<Tensor>&, int64_t,
-                    const std::string&, double, double, const Tensor&,
-                    const optional<Tensor>&) { return result_like(input); })
+        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
+                    const optional<Tensor>& weight, int64_t, const std::string& reduction,
+                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>&) {
+          check(input, target, weight, reduction, label_smoothing);
+          const bool none = reduction == "none";
+          for (const auto& [name, tensor, each] :
+               {std::tuple("grad_out", &grad_out, none), std::tuple("lse", &lse, true)})
+            if (each ? tensor->sym_sizes() != target.sym_sizes() : tensor->sym_numel() != 1)
+              fail(ErrorKind::value, name, " has shape ", tensor->sym_sizes(), "; it must be ",
+                   each ? tile::str("that of target, ", target.sym_sizes()) : "one number");
+          return result_like(input);
+        })
         .run([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
                 const optional<Tensor>& weight, int64_t ignore_index, const std::string&,
                 double label_smoothing, double z_loss, const Tensor& lse, const optional<Tensor>& divisors,
