@@ -258,7 +258,7 @@ TEST(Conversions, Integers) {
                             INT64_MIN,
                             INT64_MAX,
                             (int64_t(1) << 24) + 1};
-  while (x.size() < 100) x.push_back(x[x.size() - 10] * 7 + 3);
+  while (x.size() < 100) x.push_back(static_cast<int64_t>(static_cast<uint64_t>(x[x.size() - 10]) * 7 + 3));
   for (Isa isa : machine_isas()) {
     const auto narrow = run<int8_t>(isa, "i64", "i8", x);
     const auto unsigned_narrow = run<uint32_t>(isa, "i64", "u32", x);
