@@ -29,7 +29,6 @@ OPTIONS = {
     "address": {
         # Of statics that one file's constructors use before another file's have made them, too.
         "ASAN_OPTIONS": "detect_stack_use_after_return=1:check_initialization_order=1:strict_string_checks=1",
-        "LSAN_OPTIONS": f"suppressions={HERE}/leak.supp:print_suppressions=0",
         "UBSAN_OPTIONS": "print_stacktrace=1",
     },
     "thread": {
@@ -127,7 +126,7 @@ def main() -> int:
     if unknown := set(options.sanitizers) - set(SANITIZERS):
         print(f"there is no sanitizer {', '.join(sorted(unknown))}; choose of {', '.join(SANITIZERS)}")
         return 2
-    wrong = 0
+    wrong = ran = 0
     for sanitizer in options.sanitizers or SANITIZERS:
         if not options.no_build:
             try:
@@ -137,14 +136,15 @@ def main() -> int:
         for run in runs(sanitizer, machine_isas()):
             if not re.search(options.only, str(run)):
                 continue
+            ran += 1
             start = time.monotonic()
             state, said = verdict(run, options.seconds)
             print(f"{run!s:60} {time.monotonic() - start:6.1f} s  {state}", flush=True)
             if state != "ok":
                 wrong += 1
                 print(said[-20000:], flush=True)
-    print(f"{wrong} runs found something" if wrong else "no sanitizer found anything")
-    return int(wrong > 0)
+    print(f"{wrong} of {ran} runs found something" if wrong or not ran else f"{ran} runs: no sanitizer found anything")
+    return int(wrong > 0 or not ran)
 
 
 if __name__ == "__main__":
