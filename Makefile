@@ -1,4 +1,4 @@
-# Entry points: demo, examples, test, quick, test-long, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
+# Entry points: demo, examples, test, quick, test-long, sanitize, bench, wheel, offline, format, lint, clean. Variables: TORCH, PYTHON, JOBS, DEVICE.
 PYTHON ?= python3
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
@@ -12,7 +12,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export TILE_OPS_BUILD_DIR := $(abspath $(BUILD))
 CONFIGURE := -G Ninja -DTILE_OPS_PYTHON_MODULE=AUTO $(CMAKE_FLAGS)
 
-.PHONY: build build-tests demo examples test quick test-long bench wheel offline offline-test format lint clean
+.PHONY: build build-tests demo examples test quick test-long sanitize bench wheel offline offline-test format lint clean
 build: $(VENV)/.editable
 	@$(PY) cmake/build.py $(BUILD) $(CONFIGURE)
 
@@ -33,6 +33,12 @@ quick: build-tests
 
 test-long: build-tests
 	@$(PYTEST) --long
+	@$(PY) tests/sanitizers/run.py
+
+# AddressSanitizer and UBSan, then ThreadSanitizer, over the C++ tests; in build/sanitize-*.
+sanitize: $(VENV)/.editable
+	@cmake/system_packages.sh $(PY)
+	@$(PY) tests/sanitizers/run.py
 
 # A C++ library of kernels and a program that trains with them, in build/dev/examples; whole algorithms, built and run.
 examples: build

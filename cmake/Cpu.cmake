@@ -1,6 +1,11 @@
 # csrc/cpu: exact floating point everywhere, and csrc/cpu/isa once for each instruction set, in a namespace of its name.
 include(CheckCXXCompilerFlag)
-set(cpu_options -O3 -ffp-contract=off -fno-math-errno -fno-trapping-math)
+set(cpu_optimisation -O3)
+if(TILE_OPS_SANITIZE)
+  # Checks at every access: -O3 would take minutes a file.
+  set(cpu_optimisation -O1)
+endif()
+set(cpu_options ${cpu_optimisation} -ffp-contract=off -fno-math-errno -fno-trapping-math)
 set_property(SOURCE ${cpu_sources} APPEND PROPERTY COMPILE_OPTIONS ${cpu_options})
 
 set(isa_levels baseline)
@@ -33,7 +38,9 @@ endfunction()
 file(GLOB families CONFIGURE_DEPENDS csrc/prims/elementwise/*.def)
 list(FILTER families EXCLUDE REGEX "/(all|end).def$")
 # gemm's loops say themselves how they unroll: -O3 only takes longer.
-set_source_files_properties(csrc/cpu/isa/gemm.cpp PROPERTIES COMPILE_OPTIONS -O2)
+if(NOT TILE_OPS_SANITIZE)
+  set_source_files_properties(csrc/cpu/isa/gemm.cpp PROPERTIES COMPILE_OPTIONS -O2)
+endif()
 foreach(rows IN LISTS families)
   get_filename_component(family ${rows} NAME_WE)
   set(source ${PROJECT_BINARY_DIR}/families/${family}.cpp)

@@ -25,15 +25,20 @@ def tool(name: str) -> str:
     return found
 
 
-def build(folder: pathlib.Path, prefix: pathlib.Path, options: list[str]) -> None:
+def build_targets(folder: pathlib.Path, options: list[str], targets: list[str]) -> None:
     cmake = tool("cmake")
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
     configure = [cmake, "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
     configure += [f"-DTileOps_PYTHON={sys.executable}", "--log-level=WARNING", *options]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([cmake, "--build", str(folder), "-j", jobs, "--target", *targets], check=True)
+
+
+def build(folder: pathlib.Path, prefix: pathlib.Path, options: list[str]) -> None:
     tests = ["cpp_tests"] if any(option.startswith("-DTILE_OPS_TESTS") for option in options) else []
-    subprocess.run([cmake, "--build", str(folder), "-j", jobs, "--target", "all", *tests], check=True)
-    subprocess.run([cmake, "--install", str(folder), "--prefix", str(prefix)], check=True, stdout=subprocess.DEVNULL)
+    build_targets(folder, options, ["all", *tests])
+    install = [tool("cmake"), "--install", str(folder), "--prefix", str(prefix)]
+    subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

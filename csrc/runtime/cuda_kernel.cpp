@@ -113,8 +113,7 @@ void CudaKernel::load(Place& place, int device, int long_axis) const {
 const CudaKernel::Loaded& CudaKernel::on(int device, int long_axis) const {
   driver_.properties(device);  // error: no such device
   Place& place = places_[static_cast<size_t>(device)][static_cast<size_t>(long_axis)];
-  if (!place.ready.load(std::memory_order_acquire))
-    std::call_once(place.once, [&] { load(place, device, long_axis); });
+  if (!place.ready.load(std::memory_order_acquire)) place.once([&] { load(place, device, long_axis); });
   return place.loaded;
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/current_stream.h"
 #include "runtime/driver.h"
 #include "runtime/executable.h"
+#include "support/once.h"
 
 namespace tile {
 
@@ -41,7 +42,7 @@ class CudaKernel final : public Executable {
 
  private:
   struct Place {
-    std::once_flag once;
+    Once once;
     Loaded loaded;
     std::atomic<bool> ready = false;
   };

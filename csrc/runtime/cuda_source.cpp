@@ -127,7 +127,7 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
     }
   }
   Device& device = made_[static_cast<size_t>(index)];
-  std::call_once(device.once, [&] {
+  device.once([&] {
     Loaded& loaded = device.loaded;
     loaded = {};
     loaded.code = &compiled(properties.chip);

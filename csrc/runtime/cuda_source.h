@@ -12,6 +12,7 @@
 #include "runtime/cubin_compiler.h"
 #include "runtime/driver.h"
 #include "support/error.h"
+#include "support/once.h"
 
 namespace tile {
 
@@ -71,7 +72,7 @@ class CudaSource {
 
  private:
   struct Device {
-    std::once_flag once;
+    Once once;
     Loaded loaded;
     std::atomic<const Loaded*> ready = nullptr;
   };

@@ -6,6 +6,7 @@
 #include "runtime/driver.h"
 #include "runtime/driver_functions.h"
 #include "runtime/recent_launches.h"
+#include "support/once.h"
 #include "support/text.h"
 
 namespace tile {
@@ -20,7 +21,7 @@ struct Driver::Boards {
 struct Driver::Device {
   int handle = 0;
   DeviceProperties properties;
-  std::once_flag once;  // the primary context is retained once and never released
+  Once once;  // the primary context is retained once and never released
   std::atomic<void*> context = nullptr;
   RecentLaunches recent;
   std::atomic<const char*> crashed = nullptr;  // the kernel that did it, where launches are waited for

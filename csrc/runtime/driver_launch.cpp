@@ -20,7 +20,7 @@ Driver::Loading::~Loading() { driver_.f_->exchange_capture_mode(&mode_); }
 void* Driver::context(int index) const {
   Device& wanted = device(index);
   if (void* context = wanted.context.load(std::memory_order_acquire)) return context;
-  std::call_once(wanted.once, [&] {
+  wanted.once([&] {
     void* context = nullptr;
     check(f_->retain_primary(&context, wanted.handle), "no context on ", describe(index));
     wanted.context.store(context, std::memory_order_release);

@@ -29,7 +29,7 @@ KernelTable::Entry& KernelTable::entry_of(const LaunchKey& key) {
 
 const Executable& KernelTable::compile(const LaunchKey& key, const Compile& compile) {
   Entry& entry = entry_of(key);
-  std::call_once(entry.once, [&] {
+  entry.once([&] {
     entry.kernel = compile();
     entry.ready.store(entry.kernel.get(), std::memory_order_release);
   });

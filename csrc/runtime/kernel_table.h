@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/executable.h"
+#include "support/once.h"
 
 namespace tile {
 
@@ -28,7 +29,7 @@ class KernelTable {
   struct Entry {
     explicit Entry(const LaunchKey& of) : key(of) {}
     const LaunchKey key;
-    std::once_flag once;
+    Once once;
     std::unique_ptr<Executable> kernel;
     std::atomic<const Executable*> ready = nullptr;
   };

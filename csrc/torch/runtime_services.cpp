@@ -17,8 +17,26 @@ int get_num_threads();
 bool in_parallel_region();
 }  // namespace at
 
+#ifdef TILE_SANITIZE_THREAD
+extern "C" void __tsan_acquire(void*);
+extern "C" void __tsan_release(void*);
+#endif
+
 namespace tile {
 namespace {
+
+// torch's threads are OpenMP's. ThreadSanitizer does not see those wait for each other, so it is told: what
+// one did before giving, another sees after taking. Between the two it finds races as anywhere.
+void give([[maybe_unused]] void* to) {
+#ifdef TILE_SANITIZE_THREAD
+  __tsan_release(to);
+#endif
+}
+void take([[maybe_unused]] void* from) {
+#ifdef TILE_SANITIZE_THREAD
+  __tsan_acquire(from);
+#endif
+}
 
 struct Loop {
   void (*body)(int64_t, int64_t, void*);
@@ -28,6 +46,7 @@ struct Loop {
 };
 
 void run_part(int64_t begin, int64_t end, void* context) {
+  take(context);
   Loop& loop = *static_cast<Loop*>(context);
   try {
     loop.body(begin, end, loop.context);
@@ -35,12 +54,15 @@ void run_part(int64_t begin, int64_t end, void* context) {
     std::lock_guard lock(loop.mutex);
     if (!loop.error) loop.error = std::current_exception();
   }
+  give(context);
 }
 
 void run(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
   if (count <= 0) return;
   Loop loop{body, context, {}, {}};
+  give(&loop);
   torch_parallel_for(0, count, 1, run_part, &loop);
+  take(&loop);
   if (loop.error) std::rethrow_exception(loop.error);
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -258,7 +259,7 @@ TEST(Conversions, Integers) {
                             INT64_MIN,
                             INT64_MAX,
                             (int64_t(1) << 24) + 1};
-  while (x.size() < 100) x.push_back(x[x.size() - 10] * 7 + 3);
+  while (x.size() < 100) x.push_back(static_cast<int64_t>(static_cast<uint64_t>(x[x.size() - 10]) * 7 + 3));
   for (Isa isa : machine_isas()) {
     const auto narrow = run<int8_t>(isa, "i64", "i8", x);
     const auto unsigned_narrow = run<uint32_t>(isa, "i64", "u32", x);
@@ -294,9 +295,10 @@ template <class T>
 void check_partial(void (*copy)(const T*, T*, long), Isa isa) {
   const long lanes = probe_table(isa).vector_bytes / static_cast<long>(sizeof(T));
   for (long n = 0; n <= lanes; ++n) {
-    std::vector<T> x(static_cast<size_t>(n)), out(static_cast<size_t>(n) + 3, T(55));
+    const auto x = std::make_unique<T[]>(static_cast<size_t>(n));  // not null, where n is 0
+    std::vector<T> out(static_cast<size_t>(n) + 3, T(55));
     for (long i = 0; i < n; ++i) x[i] = static_cast<T>(i + 1);
-    copy(x.data(), out.data(), n);
+    copy(x.get(), out.data(), n);
     for (long i = 0; i < n + 3; ++i)
       ASSERT_EQ(out[i], i < n ? static_cast<T>(i + 1) : T(55)) << name(isa) << " " << n;
   }

@@ -10,13 +10,13 @@ void splat_lane(char* to, const char* from, int bytes, int64_t count) {
   } else if (bytes == 4) {
     uint32_t lane;
     __builtin_memcpy(&lane, from, 4);
-    pattern = lane * 0x0000000100000001;
+    pattern = lane * 0x0000000100000001u;
   } else if (bytes == 2) {
     uint16_t lane;
     __builtin_memcpy(&lane, from, 2);
-    pattern = lane * 0x0001000100010001;
+    pattern = lane * 0x0001000100010001u;
   } else {
-    pattern = static_cast<uint8_t>(*from) * 0x0101010101010101;
+    pattern = static_cast<uint8_t>(*from) * 0x0101010101010101u;
   }
   const Vec<uint64_t> v(pattern);
   for (int64_t i = 0; i < count * bytes; i += vector_bytes) v.store(reinterpret_cast<uint64_t*>(to + i));

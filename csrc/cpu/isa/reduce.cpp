@@ -30,6 +30,22 @@ W power(W x, int64_t times) {
   return result;
 }
 
+// Vectors wrap by themselves; of integers the sum and the product of two elements do here.
+template <class V>
+TILE_INLINE V plus(V a, V b) {
+  if constexpr (std::is_integral_v<V>)
+    return static_cast<V>(static_cast<uint64_t>(a) + static_cast<uint64_t>(b));
+  else
+    return a + b;
+}
+template <class V>
+TILE_INLINE V times(V a, V b) {
+  if constexpr (std::is_integral_v<V>)
+    return static_cast<V>(static_cast<uint64_t>(a) * static_cast<uint64_t>(b));
+  else
+    return a * b;
+}
+
 // A reduction of T: `combine` is its meaning. `quick` is the same where the accumulator is no NaN, and starts
 // from `start`; `identity` is what accumulators hold at first.
 template <class T>
@@ -38,11 +54,11 @@ struct Sum {
   static constexpr bool skips_nan = false;
   template <class V>
   static TILE_INLINE V combine(V a, V x) {
-    return a + x;
+    return plus(a, x);
   }
   template <class V>
   static TILE_INLINE V quick(V a, V x) {
-    return a + x;
+    return plus(a, x);
   }
   static T weigh(T x, int64_t times) {
     if constexpr (is_float<T>)
@@ -57,11 +73,11 @@ struct Product {
   static constexpr bool skips_nan = false;
   template <class V>
   static TILE_INLINE V combine(V a, V x) {
-    return a * x;
+    return times(a, x);
   }
   template <class V>
   static TILE_INLINE V quick(V a, V x) {
-    return a * x;
+    return times(a, x);
   }
   static T weigh(T x, int64_t times) {
     using W = std::conditional_t<is_float<T>, double, uint64_t>;

@@ -167,11 +167,13 @@ int is_capturing(void*, int* status) {
   return result("cuStreamIsCapturing");
 }
 
-// The last piece is where kernels would write.
+// The last piece is where kernels would write. All stay, as those that a driver gives do.
 int host_memory(void** memory, size_t bytes, unsigned flags) {
-  const int code = called("cuMemHostAlloc", bytes, flags, "mode", capture_mode);
-  if (!code) fake().host_memory = *memory = std::aligned_alloc(4096, bytes);
-  return code;
+  static auto* const given = new std::vector<void*>;
+  if (const int code = called("cuMemHostAlloc", bytes, flags, "mode", capture_mode)) return code;
+  std::lock_guard lock(mutex);
+  given->push_back(fake().host_memory = *memory = std::aligned_alloc(4096, bytes));
+  return 0;
 }
 int wait_for_context() { return called("cuCtxSynchronize"); }
 int wait_for_stream(void* stream) {
