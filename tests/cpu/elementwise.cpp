@@ -37,6 +37,7 @@ const Row rows[] = {
     // Of results that are rounded to 16 bits: 2^-16, which is 128 to 256 last places.
     {"exp.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
     {"sigmoid.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
+    {"tanh.coarse", 1, DTypeSet{DType::f32}, false, false, -10, 10, 128},
     {"silu.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
 };
 

@@ -120,9 +120,12 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->b_shape = op.type(1).shape;
   unit->c_shape = op.type(2).shape;
   unit->dtype = op.type(2).dtype;
-  unit->kernels = &gemm_kernels(op.type(0).dtype, op.type(1).dtype, unit->dtype);
   unit->unwritten_a = memory_load(lower, op.operands[0]);
   unit->unwritten_b = memory_load(lower, op.operands[1]);
+  // Scaled elements are computed, both, and may be of any magnitude.
+  unit->kernels = unit->unwritten_a || unit->unwritten_b
+                      ? &gemm_kernels(op.type(0).dtype, op.type(1).dtype, unit->dtype)
+                      : &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
                                               element_count(unit->c_shape))) *
                          8 +
