@@ -161,8 +161,12 @@ def loss_cases(dtype):
     name = name_of(dtype)
     x, target = torch.randn(1024, 32000, dtype=dtype), torch.randint(0, 32000, (1024,))
     for label, moved, grads in (("1024x32000", (x,), None), ("backward", (x, x), torch.ones((), dtype=dtype))):
-        yield case(f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(),
+        one = case(f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(),
                    (target,), grads)
+        # What torch 2.13 compiles of this for AVX2 ends the process.
+        if dtype == torch.bfloat16 and torch.backends.cpu.get_cpu_capability() == "AVX2":
+            del one.peers["torch.compile"]
+        yield one
     table, indices = torch.randn(32000, 1024, dtype=dtype), torch.randint(0, 32000, (4096,))
     grad = torch.randn(4096, 1024, dtype=dtype)
 
