@@ -1,5 +1,6 @@
 """What a call allocates of torch's memory, on the device of the run."""
 
+import gc
 import json
 
 import torch
@@ -10,6 +11,7 @@ MIB = 1 << 20
 def allocated(call, path, device):
     """(bytes at most, bytes left at the end, result) of a call, beyond what stood before. path: of a file to write."""
     if device.type != "cpu":
+        gc.collect()  # what an earlier test left is not to go while this one is counted
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
         before = torch.cuda.memory_allocated()

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <climits>
 
+#include "cpu/assembler/masks.h"
 #include "support/error.h"
 
 namespace tile::cpu::assembler {
@@ -29,7 +30,7 @@ void Body::compute(const std::vector<int>& roots) {
 }
 
 bool Body::folds(int value) {
-  return op(value).micro == Micro::column && !mask_ && held(value).reg < 0 && held(value).slot < 0 &&
+  return op(value).micro == Micro::column && !masked_ && held(value).reg < 0 && held(value).slot < 0 &&
          info(around_.dtypes[op(value).immediate]).bytes == 4 && held(value).uses.size() == 1;
 }
 bool Body::in_register(int value) {
@@ -45,7 +46,7 @@ Place Body::place(int value) {
     locked_ |= 1u << at.reg;
     return Place::reg(at.reg);
   }
-  if (at.slot >= 0) return Surroundings::slot(at.slot);
+  if (at.slot >= 0) return around_.slot(at.slot);
   if (folds(value)) return around_.input(static_cast<int>(op(value).immediate));
   return Place::reg(use(value));
 }
@@ -54,14 +55,16 @@ int Body::use(int value) {
   if (home(value)) {
     if (home(value)->kind == Place::vector) return home(value)->number;
     const int reg = temporary();
-    code_.vector(vex::load, reg, 0, *home(value));
+    code_.vector(instructions::load, reg, 0, *home(value));
     return reg;
   }
   Held& at = held(value);
   if (at.reg < 0) {
     const int reg = allocate();
-    if (at.slot >= 0)
-      code_.vector(vex::load, reg, 0, Surroundings::slot(at.slot));
+    if (at.mask >= 0)
+      code_.vector(avx512::lanes_of_mask, reg, 0, Place::reg(at.mask));
+    else if (at.slot >= 0)
+      code_.vector(instructions::load, reg, 0, around_.slot(at.slot));
     else
       load_input(value, reg);
     keep(value, reg);
@@ -72,7 +75,7 @@ int Body::use(int value) {
 
 void Body::keep(int value, int reg) {
   held(value).reg = reg;
-  holds_[reg] = value;
+  holds_[static_cast<size_t>(reg)] = value;
 }
 
 int Body::temporary() {
@@ -82,15 +85,15 @@ int Body::temporary() {
 }
 int Body::mask() {
   const int reg = temporary();
-  code_.vector(vex::load, reg, 0, *mask_);
+  code_.vector(instructions::load, reg, 0, mask_);
   return reg;
 }
 
 int Body::allocate() {
   for (int pass = 0; pass < 2; ++pass) {
-    for (int reg = 0; reg < 16; ++reg) {
+    for (int reg = 0; reg < registers_of(around_.vectors); ++reg) {
       const uint32_t bit = 1u << reg;
-      if (!(around_.registers & bit) || (locked_ & bit) || holds_[reg] >= 0) continue;
+      if (!(around_.registers & bit) || (locked_ & bit) || holds_[static_cast<size_t>(reg)] >= 0) continue;
       touched_ |= bit;
       return reg;
     }
@@ -101,30 +104,31 @@ int Body::allocate() {
 // The value that is not wanted for the longest time goes to memory.
 void Body::spill() {
   int victim = -1, farthest = -1;
-  for (int reg = 0; reg < 16; ++reg) {
-    const int value = holds_[reg];
+  for (int reg = 0; reg < registers_of(around_.vectors); ++reg) {
+    const int value = holds_[static_cast<size_t>(reg)];
     if (value < 0 || (locked_ >> reg & 1)) continue;
     const Held& at = held(value);
     const int next = at.left() > 0 ? at.uses[at.used] : INT_MAX;
     if (next > farthest) farthest = next, victim = reg;
   }
   TILE_CHECK(victim >= 0, "every register is locked");
-  Held& at = held(holds_[victim]);
-  if (at.slot < 0) {
+  int& victims_value = holds_[static_cast<size_t>(victim)];
+  Held& at = held(victims_value);
+  if (at.slot < 0 && at.mask < 0) {
     at.slot = around_.new_slot();
-    code_.vector(vex::store, victim, 0, Surroundings::slot(at.slot));
+    code_.vector(instructions::store, victim, 0, around_.slot(at.slot));
   }
   at.reg = -1;
-  holds_[victim] = -1;
+  victims_value = -1;
 }
 void Body::consume(int value) {
   if (home(value)) return;
   Held& at = held(value);
   ++at.used;
-  if (at.left() == 0 && at.reg >= 0) {
-    holds_[at.reg] = -1;
-    at.reg = -1;
-  }
+  if (at.left() > 0) return;
+  if (at.reg >= 0) holds_[static_cast<size_t>(at.reg)] = -1;
+  if (at.mask >= 0) masks_ &= ~(1u << at.mask);
+  at.reg = at.mask = -1;
 }
 
 void Body::load_input(int value, int reg) {
@@ -134,22 +138,29 @@ void Body::load_input(int value, int reg) {
   const uint32_t before = locked_;
   locked_ |= 1u << reg;
   const bool scalar = op(value).micro == Micro::scalar;
+  const auto read = [&](const Instruction& instruction) {
+    const bool cut = masked_ && !scalar && code_.wide();
+    code_.vector(instruction, reg, 0, around_.input(input), whole, -1, {cut ? column_mask : 0, cut});
+  };
+  const auto shift = [&](Micro how, int count) {
+    code_.vector(row_of(how).instruction, reg, 0, Place::reg(reg), whole, count);
+  };
   if (dtype == DType::boolean) {  // bytes: any but 0 is true
-    code_.vector(scalar ? vex::broadcast_byte : vex::extend_bytes, reg, 0, around_.input(input));
-    if (scalar) code_.vector(row_of(Micro::shift_right_zeros).instruction, reg, 0, Place::reg(reg), 256, 24);
-    code_.vector(row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
+    read(scalar ? instructions::broadcast_byte : instructions::extend_bytes);
+    if (scalar) shift(Micro::shift_right_zeros, 24);
+    predicate_lanes(code_, row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
   } else if (scalar) {
-    code_.vector(vex::broadcast, reg, 0, around_.input(input));
+    read(instructions::broadcast);
   } else if (dtype == DType::bf16) {
-    code_.vector(vex::extend_words, reg, 0, around_.input(input));
-    code_.vector(row_of(Micro::shift_left).instruction, reg, 0, Place::reg(reg), 256, 16);
+    read(instructions::extend_words);
+    shift(Micro::shift_left, 16);
   } else if (dtype == DType::f16) {
-    code_.vector(row_of(Micro::from_half).instruction, reg, 0, around_.input(input));
-  } else if (mask_) {
+    read(row_of(Micro::from_half).instruction);
+  } else if (masked_ && !code_.wide()) {
     const int there = mask();
-    code_.vector(vex::masked_load, reg, there, around_.input(input));
+    code_.vector(avx2::masked_load, reg, there, around_.input(input));
   } else {
-    code_.vector(vex::load, reg, 0, around_.input(input));
+    read(instructions::load);
   }
   locked_ = before;
 }
@@ -159,12 +170,13 @@ void Body::emit(int value) {
   const MicroRow& row = row_of(micro.micro);
   const int immediate = row.has_immediate ? static_cast<int>(micro.immediate) : -1;
   int result = -1;
-  if (row.form == Form::binary) {
+  if (row.form == Form::predicate && code_.wide()) return emit_predicate(value);
+  if (row.form == Form::binary || row.form == Form::predicate) {
     result = emit_binary(micro, row);
   } else if (row.form == Form::fused) {
     result = emit_fused(micro, row);
   } else if (row.form == Form::select) {
-    result = emit_select(micro, row);
+    result = emit_select(micro);
   } else {
     const int x = micro.operands[0];
     const Place from = row.form == Form::unary ? place(x) : Place::reg(use(x));
@@ -172,9 +184,9 @@ void Body::emit(int value) {
     release();
     result = allocate();
     if (row.form == Form::narrowing)
-      code_.vector(row.instruction, from.number, 0, Place::reg(result), 256, immediate);
+      code_.vector(row.instruction, from.number, 0, Place::reg(result), whole, immediate);
     else
-      code_.vector(row.instruction, result, 0, from, 256, immediate);
+      code_.vector(row.instruction, result, 0, from, whole, immediate);
   }
   keep(value, result);
 }
@@ -189,19 +201,64 @@ int Body::emit_binary(const MicroOp& micro, const MicroRow& row) {
   release();
   // What was freed is still whole: nothing is stored to it before it is read.
   const int result = allocate();
-  code_.vector(row.instruction, result, first, second, 256,
+  code_.vector(row.instruction, result, first, second, whole,
                row.has_immediate ? static_cast<int>(micro.immediate) : -1);
   return result;
 }
 
-int Body::emit_select(const MicroOp& micro, const MicroRow& row) {
-  const int mask = use(micro.operands[0]), no = use(micro.operands[2]);
+int Body::emit_select(const MicroOp& micro) {
+  const int no = use(micro.operands[2]);
   const Place yes = place(micro.operands[1]);
+  const int mask = mask_of(micro.operands[0]);  // the last one: loads of masks use the scratch register too
   for (int operand : micro.operands) consume(operand);
   release();
   const int result = allocate();
-  code_.vector(row.instruction, result, no, yes, 256, mask << 4);
+  blend(code_, result, no, yes, mask);
   return result;
+}
+
+// Of AVX-512, into a mask register while there is one.
+void Body::emit_predicate(int value) {
+  const MicroOp& micro = op(value);
+  const MicroRow& row = row_of(micro.micro);
+  const int first = use(micro.operands[0]);
+  const Place second = place(micro.operands[1]);
+  for (int k = 0; k < 2; ++k) consume(micro.operands[k]);
+  release();
+  int mask = first_kept;
+  while (mask < mask_registers && (masks_ >> mask & 1)) ++mask;
+  const bool keeps = mask < mask_registers;
+  if (!keeps) mask = scratch_mask;
+  code_.vector(row.instruction, mask, first, second, whole,
+               row.has_immediate ? static_cast<int>(micro.immediate) : -1);
+  if (keeps) {
+    masks_ |= 1u << mask;
+    held(value).mask = mask;
+    return;
+  }
+  const int lanes = allocate();
+  code_.vector(avx512::lanes_of_mask, lanes, 0, Place::reg(mask));
+  keep(value, lanes);
+}
+
+// What blend() takes for a mask.
+int Body::mask_of(int value) {
+  if (!code_.wide()) return use(value);
+  if (!home(value) && held(value).mask >= 0) return held(value).mask;
+  code_.vector(avx512::mask_of_lanes, scratch_mask, 0, Place::reg(use(value)));
+  return scratch_mask;
+}
+
+Condition Body::test(int value) {
+  const int mask = mask_of(value);
+  if (code_.wide()) {
+    code_.test_mask(mask);
+    return Condition::not_below;
+  }
+  constexpr int all_lanes = 255;
+  code_.vector(avx2::mask_bits, rcx, 0, Place::reg(mask));
+  code_.compare_number(rcx, all_lanes);
+  return Condition::not_equal;
 }
 
 // The result takes the place of an operand, best of one that is not wanted any more.
@@ -223,7 +280,7 @@ int Body::emit_fused(const MicroOp& micro, const MicroRow& row) {
     }
     const Place from = place(x);
     const int reg = temporary();
-    code_.vector(from.kind == Place::vector ? vex::move : vex::load, reg, 0, from);
+    code_.vector(from.kind == Place::vector ? instructions::move : instructions::load, reg, 0, from);
     return reg;
   };
   const bool addend = dies(c) && apart(c), left = dies(a) && apart(a), right = dies(b) && apart(b);

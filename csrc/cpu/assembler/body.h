@@ -10,7 +10,7 @@
 
 namespace tile::cpu::assembler {
 
-// Vectors of eight equal lanes, by the bits of a lane.
+// Vectors of equal lanes, by the bits of a lane.
 class Constants {
  public:
   Place place(uint32_t bits) {
@@ -29,30 +29,32 @@ struct Surroundings {
   std::vector<std::optional<Place>> homes;  // by micro-operation: of those computed before
   std::vector<DType> dtypes;                // by input
   std::function<Place(int input)> input;    // the address of its lane or lanes
-  uint32_t registers = 0xffff;              // that may be used
-  int slots = 0;                            // vectors at rsp
+  Vectors vectors;
+  uint32_t registers = ~0u >> (32 - registers_of(vectors));  // that may be used
+  int slots = 0;                                             // vectors at rsp
   int new_slot() { return slots++; }
-  static Place slot(int number) { return Place::at(rsp, 32 * number); }
+  Place slot(int number) const { return Place::at(rsp, bytes_of(vectors) * number); }
 };
 
 class Body {
  public:
-  // `mask`: of the columns that are there, where not all are.
-  Body(Encoder& code, Surroundings& around, std::optional<Place> mask = {})
-      : code_(code), around_(around), mask_(mask), values_(around.trace.ops.size()) {}
+  // masked: some columns are not there; `mask`: of AVX2, where it stands which are.
+  Body(Encoder& code, Surroundings& around, bool masked = false, const Place& mask = {})
+      : code_(code), around_(around), masked_(masked), mask_(mask), values_(around.trace.ops.size()) {}
 
   // These, in order; they then stay until the end.
   void compute(const std::vector<int>& roots);
-  int use(int value);  // its register, until release()
-  int temporary();     // likewise
-  int mask();          // likewise
+  int use(int value);         // its register, until release()
+  int temporary();            // likewise
+  int mask();                 // of the columns, of AVX2; likewise
+  Condition test(int value);  // compares: where a mask has not all lanes
   void release() { locked_ = 0; }
   uint32_t touched() const { return touched_; }
 
  private:
   struct Held {
-    int reg = -1, slot = -1;
-    std::vector<int> uses;  // positions in order_
+    int reg = -1, slot = -1, mask = -1;  // a mask register of AVX-512
+    std::vector<int> uses;               // positions in order_
     size_t used = 0;
     int left() const { return static_cast<int>(uses.size() - used); }
   };
@@ -71,17 +73,20 @@ class Body {
   void emit(int value);
   int emit_binary(const MicroOp& op, const MicroRow& row);
   int emit_fused(const MicroOp& op, const MicroRow& row);
-  int emit_select(const MicroOp& op, const MicroRow& row);
+  int emit_select(const MicroOp& op);
+  void emit_predicate(int value);
+  int mask_of(int value);
   void keep(int value, int reg);
 
   Encoder& code_;
   Surroundings& around_;
-  std::optional<Place> mask_;
+  bool masked_;
+  Place mask_;
   std::vector<Held> values_;
   std::vector<int> order_;
   std::vector<bool> visited_;
-  int holds_[16] = {-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
-  uint32_t locked_ = 0, touched_ = 0;
+  std::vector<int> holds_ = std::vector<int>(static_cast<size_t>(registers_of(code_.vectors())), -1);
+  uint32_t locked_ = 0, touched_ = 0, masks_ = 0;
 };
 
 }  // namespace tile::cpu::assembler

@@ -11,16 +11,18 @@ void Encoder::four(int32_t value) {
   bytes_.insert(bytes_.end(), bytes, bytes + 4);
 }
 
-void Encoder::place(int reg, const Place& place, int behind) {
+void Encoder::place(int reg, const Place& place, int behind, int unit) {
   const int field = (reg & 7) << 3;
   if (place.kind == Place::vector) {
     byte(0xc0 | field | (place.number & 7));
   } else if (place.kind == Place::pool) {  // relative to the next instruction
     byte(field | 5);
-    const int32_t offset = place.number == mask_table ? mask_table_offset() : pool_offset(place.number);
+    const int32_t offset =
+        place.number == mask_table ? mask_table_offset() : pool_offset(place.number, vectors_);
     four(offset + place.offset - (size() + 4 + behind));
   } else {
-    const bool small = place.offset >= -128 && place.offset <= 127;
+    const int units = place.offset / unit;
+    const bool small = place.offset % unit == 0 && units >= -128 && units <= 127;
     const int mode = small ? 0x40 : 0x80;
     if (place.index >= 0 || (place.number & 7) == rsp) {
       const int scale = place.scale == 8 ? 3 : place.scale == 4 ? 2 : place.scale == 2 ? 1 : 0;
@@ -30,25 +32,62 @@ void Encoder::place(int reg, const Place& place, int behind) {
       byte(mode | field | (place.number & 7));
     }
     if (small)
-      byte(place.offset);
+      byte(units);
     else
       four(place.offset);
   }
 }
 
-void Encoder::vector(const Instruction& i, int first, int second, const Place& third, int bits,
-                     int immediate) {
+void Encoder::vector(const Instruction& i, int first, int second, const Place& third, int bits, int immediate,
+                     Masked masked) {
   if (i.extension >= 0) {
     second = first;  // the result stands where the second operand does
     first = i.extension;
   }
+  if (bits == whole) bits = 8 * bytes_of(vectors_);
+  if (wide())
+    evex(i, first, second, third, bits, masked);
+  else
+    vex(i, first, second, third, bits == 256);
+  const int unit = wide() ? bits / 8 / i.part : 1;
+  place(first, third, immediate >= 0 ? 1 : 0, unit);
+  if (immediate >= 0) byte(immediate);
+}
+
+void Encoder::vex(const Instruction& i, int first, int second, const Place& third, bool is_256) {
   const int base = third.kind == Place::pool ? 0 : third.number, index = third.index >= 0 ? third.index : 0;
   byte(0xc4);
   byte((first >= 8 ? 0 : 0x80) | (index >= 8 ? 0 : 0x40) | (base >= 8 ? 0 : 0x20) | i.map);
-  byte((~second & 15) << 3 | (bits == 256 ? 4 : 0) | i.prefix);
+  byte((~second & 15) << 3 | (is_256 ? 4 : 0) | i.prefix);
   byte(i.opcode);
-  place(first, third, immediate >= 0 ? 1 : 0);
-  if (immediate >= 0) byte(immediate);
+}
+
+// Fifth bits of registers beside the fourth; that of a register as the third operand is where an index has
+// its fourth.
+void Encoder::evex(const Instruction& i, int first, int second, const Place& third, int bits, Masked masked) {
+  const bool in_register = third.kind == Place::vector;
+  const int base = third.kind == Place::pool ? 0 : third.number;
+  const bool high = in_register ? base >= 16 : third.index >= 8;
+  byte(0x62);
+  byte((first & 8 ? 0 : 0x80) | (high ? 0 : 0x40) | (base & 8 ? 0 : 0x20) | (first & 16 ? 0 : 0x10) | i.map);
+  byte((~second & 15) << 3 | 4 | i.prefix);
+  byte((masked.zero ? 0x80 : 0) |
+       (bits == 512   ? 0x40
+        : bits == 256 ? 0x20
+                      : 0) |
+       (second & 16 ? 0 : 8) | masked.number);
+  byte(i.opcode);
+}
+
+void Encoder::load_mask(int mask, const Place& from) {
+  constexpr Instruction load{0x90, 1, 0};
+  vex(load, mask, 0, from, false);
+  place(mask, from, 0);
+}
+void Encoder::test_mask(int mask) {
+  constexpr Instruction test{0x98, 1, 0};
+  vex(test, mask, 0, Place::reg(mask), false);
+  place(mask, Place::reg(mask), 0);
 }
 
 void Encoder::general(int opcode, int reg, const Place& at) {

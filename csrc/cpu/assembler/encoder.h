@@ -1,29 +1,43 @@
-// Instructions of x86-64 with AVX2 as bytes, jumps, and constants that stand before the code.
+// Instructions of x86-64 with AVX2 or AVX-512 as bytes, jumps, and constants that stand before the code.
 #pragma once
 #include <cstdint>
 #include <vector>
 
+#include "cpu/assembler/vectors.h"
+
 namespace tile::cpu::assembler {
 
-// General registers; vector registers are the numbers 0 to 15.
+// General registers; vector registers are the numbers 0 to 15, of AVX-512 to 31.
 enum General : int { rax, rcx, rdx, rbx, rsp, rbp, rsi, rdi, r8, r9, r10, r11, r12, r13, r14, r15 };
 
-// A VEX instruction: its opcode map (1: 0f, 2: 0f38, 3: 0f3a) and prefix (0: none, 1: 66, 2: f3, 3: f2).
+// A vector instruction: its opcode map (1: 0f, 2: 0f38, 3: 0f3a) and prefix (0: none, 1: 66, 2: f3, 3: f2).
+// Those that both sets have are the same but for how the prefix is written.
 struct Instruction {
   uint8_t opcode = 0, map = 0, prefix = 0;
   int extension = -1;  // in the place of the first operand
+  uint8_t part = 1;    // in memory stand the bytes of a vector over this
 };
 
-namespace vex {
+namespace instructions {
 inline constexpr Instruction load{0x10, 1, 0}, store{0x11, 1, 0}, move{0x28, 1, 0}, stream{0x2b, 1, 0};
-inline constexpr Instruction load_lane{0x10, 1, 2}, store_lane{0x11, 1, 2}, broadcast{0x18, 2, 1},
-    broadcast_byte{0x78, 2, 1};
-inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0};
-inline constexpr Instruction extend_words{0x33, 2, 1}, extend_bytes{0x31, 2, 1}, pack_words{0x2b, 2, 1};
-inline constexpr Instruction pack_signed_words{0x6b, 1, 1}, pack_signed_bytes{0x63, 1, 1},
-    store_half{0x13, 1, 0};
-inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};
-}  // namespace vex
+inline constexpr Instruction load_lane{0x10, 1, 2, -1, 4}, store_lane{0x11, 1, 2, -1, 4},
+    broadcast{0x18, 2, 1, -1, 16}, broadcast_byte{0x78, 2, 1, -1, 64};
+inline constexpr Instruction extend_words{0x33, 2, 1, -1, 2}, extend_bytes{0x31, 2, 1, -1, 4};
+inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};  // of 256 bits, of 128
+}  // namespace instructions
+// Of AVX2 alone: masks are vectors.
+namespace avx2 {
+inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0},
+    blend{0x4a, 3, 1};
+inline constexpr Instruction pack_words{0x2b, 2, 1}, pack_signed_words{0x6b, 1, 1},
+    pack_signed_bytes{0x63, 1, 1}, store_half{0x13, 1, 0};
+}  // namespace avx2
+// Of AVX-512 alone: masks are registers of their own.
+namespace avx512 {
+inline constexpr Instruction blend{0x65, 2, 1}, lanes_of_mask{0x38, 2, 2}, mask_of_lanes{0x39, 2, 2};
+inline constexpr Instruction narrow_to_words{0x33, 2, 2, -1, 2}, narrow_to_bytes{0x31, 2, 2, -1, 4};
+inline constexpr Instruction upper_256{0x1b, 3, 1};
+}  // namespace avx512
 
 // A vector register, or where in memory: base + index * scale + offset, or a constant of the pool.
 struct Place {
@@ -44,11 +58,25 @@ struct Label {
 };
 enum class Condition : uint8_t { below = 2, not_below = 3, not_equal = 5, always = 16 };
 
+// A mask register that an instruction of AVX-512 obeys: other lanes keep what they held, or are zero.
+struct Masked {
+  int number = 0;  // 0: all lanes
+  bool zero = false;
+};
+inline constexpr int whole = 0;  // as a number of bits: the vector's
+
 class Encoder {
  public:
+  explicit Encoder(Vectors vectors) : vectors_(vectors) {}
+  Vectors vectors() const { return vectors_; }
+  bool wide() const { return vectors_ == Vectors::avx512; }
+  int lanes() const { return lanes_of(vectors_); }
+
   // first = instruction(second, third); `second` is 0 where an instruction has two operands.
-  void vector(const Instruction& instruction, int first, int second, const Place& third, int bits = 256,
-              int immediate = -1);
+  void vector(const Instruction& instruction, int first, int second, const Place& third, int bits = whole,
+              int immediate = -1, Masked masked = {});
+  void load_mask(int mask, const Place& from);  // of 16 lanes
+  void test_mask(int mask);                     // below: all of 16 lanes are set
 
   void load(int to, const Place& from) { general(0x8b, to, from); }
   void store(const Place& to, int from) { general(0x89, from, to); }
@@ -80,15 +108,23 @@ class Encoder {
   void general(int opcode, int reg, const Place& place);
   void registers(int opcode, int rm, int reg);
   int number_to(int extension, int reg, int32_t number);
-  // ModRM, SIB and displacement; `behind`: bytes of the instruction after them.
-  void place(int reg, const Place& place, int behind);
+  void vex(const Instruction& instruction, int first, int second, const Place& third, bool is_256);
+  void evex(const Instruction& instruction, int first, int second, const Place& third, int bits,
+            Masked masked);
+  // ModRM, SIB and displacement, which as one byte counts in `unit`; `behind`: bytes of the instruction
+  // after.
+  void place(int reg, const Place& place, int behind, int unit = 1);
+  Vectors vectors_;
   std::vector<uint8_t> bytes_;
 };
 
-// Vectors of eight equal lanes that stand before the code, the last one next to it. Before them, eight lanes
-// of ones and eight of zeros: a mask of the first n lanes starts 8 - n lanes into these.
+// What stands before the code. Next to it the table of masks: of AVX2 eight lanes of ones and eight of zeros,
+// so that a mask of the first n lanes starts 8 - n lanes into these; of AVX-512 the 16 bits of the first n
+// lanes. Before it vectors of equal lanes.
 inline constexpr int mask_table_bytes = 64;
-inline int32_t pool_offset(int constant) { return -mask_table_bytes - 32 * (constant + 1); }
+inline int32_t pool_offset(int constant, Vectors vectors) {
+  return -mask_table_bytes - bytes_of(vectors) * (constant + 1);
+}
 inline int32_t mask_table_offset() { return -mask_table_bytes; }
 inline constexpr int mask_table = -1;  // as the number of a constant
 

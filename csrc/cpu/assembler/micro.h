@@ -1,5 +1,5 @@
 // Micro-operations: what a sweep's arithmetic is made of before it becomes instructions. Each works on a
-// vector of eight 32-bit lanes; a mask is lanes of all ones or all zeros.
+// vector of 32-bit lanes; a mask is lanes of all ones or all zeros.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -35,7 +35,7 @@ enum class Micro : uint8_t {
   square_root,
   round,  // immediate: the mode
   from_integer,
-  to_half,  // eight 16-bit lanes in the lower half
+  to_half,  // 16-bit lanes in the lower half
   from_half,
   fused,           // a * b + c
   fused_negative,  // c - a * b
@@ -50,7 +50,7 @@ struct MicroOp {
 };
 
 // How a micro-operation is written as an instruction.
-enum class Form : uint8_t { source, binary, unary, shift, narrowing, fused, select };
+enum class Form : uint8_t { source, binary, predicate, unary, shift, narrowing, fused, select };
 struct MicroRow {
   Micro micro;
   Form form;

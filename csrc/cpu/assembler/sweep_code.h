@@ -1,12 +1,14 @@
 // A sweep as machine code: what its elementwise steps, loads, casts, stores and reductions do to some rows of
-// columns, in one loop. AVX2; the interpreter is its meaning and takes what is refused here.
+// columns, in one loop. The interpreter is its meaning and takes what is refused here.
 #pragma once
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "cpu/assembler/code_memory.h"
+#include "cpu/assembler/vectors.h"
 #include "ir/dtype.h"
 
 namespace tile::cpu {
@@ -25,7 +27,7 @@ struct SweepForm {
   };
   std::vector<Array> inputs, outputs, stores, reductions;
   bool operator==(const SweepForm&) const = default;
-  bool any_columns() const;  // their number need not be a multiple of eight
+  bool any_columns(Vectors vectors) const;  // their number need not be a multiple of lanes
 };
 
 inline constexpr int most_arrays = 32;
@@ -39,15 +41,16 @@ struct SweepArguments {
 };
 using SweepFunction = void (*)(SweepArguments*);
 
-// Whether this process assembles sweeps: on x86-64 with AVX2, unless TILE_ASSEMBLER=off.
-bool enabled();
+// What this process assembles sweeps in: on x86-64 with AVX2, unless TILE_ASSEMBLER is off; AVX-512 where the
+// interpreter has it, unless TILE_ASSEMBLER is avx2.
+std::optional<Vectors> enabled();
 void enable(bool on);  // for tests that compare; sweeps already prepared stay as they are
 
 // The code of a sweep in each form met so far.
 class SweepCodes {
  public:
   // Null: refused.
-  SweepFunction find(const Sweep& sweep, const SweepForm& form);
+  SweepFunction find(const Sweep& sweep, const SweepForm& form, Vectors vectors);
 
  private:
   struct Entry {
@@ -59,6 +62,6 @@ class SweepCodes {
 };
 
 // Null: refused.
-std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form);
+std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form, Vectors vectors);
 
 }  // namespace tile::cpu::assembler

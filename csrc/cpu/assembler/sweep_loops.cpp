@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "cpu/assembler/masks.h"
+
 namespace tile::cpu::assembler {
 namespace {
 
@@ -19,8 +21,8 @@ int row_offset(int participant) { return at_offset(participant) + 8; }
 
 }  // namespace
 
-SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace)
-    : form_(form), trace_(trace), around_{trace.trace, constants_, {}, {}, {}} {
+SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace, Vectors vectors)
+    : form_(form), trace_(trace), code_(vectors), around_{trace.trace, constants_, {}, {}, {}, vectors} {
   for (const auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions})
     arrays_.insert(arrays_.end(), arrays->begin(), arrays->end());
   for (const SweepForm::Array& input : form.inputs) around_.dtypes.push_back(input.dtype);
@@ -48,7 +50,7 @@ void SweepLoops::write() {
   leave();
   detours();
   const int slots = (around_.slots + 1) / 2 * 2;
-  code_.set_number(frame_, 32 * slots);
+  code_.set_number(frame_, bytes_of(code_.vectors()) * slots);
 }
 
 // Sums along the columns need several accumulators, since each waits for its last addition; the order of the
@@ -57,12 +59,13 @@ void SweepLoops::choose_unroll() {
   int sums = 0;
   for (size_t k = 0; k < form_.reductions.size(); ++k) sums += sums_columns(k);
   unroll_ = sums == 1 || sums == 2 ? 4 : sums >= 5 ? 1 : 2;
-  for (int k = 0; k < sums * unroll_; ++k) around_.registers &= ~(1u << (15 - k));
+  for (int k = 0; k < sums * unroll_; ++k)
+    around_.registers &= ~(1u << (registers_of(code_.vectors()) - 1 - k));
 }
 int SweepLoops::accumulator(size_t k, int vector) const {
   int before = 0;
   for (size_t i = 0; i < k; ++i) before += sums_columns(i);
-  return 15 - (before * unroll_ + vector);
+  return registers_of(code_.vectors()) - 1 - (before * unroll_ + vector);
 }
 
 void SweepLoops::find_row_values() {
@@ -113,9 +116,9 @@ void SweepLoops::pin() {
 
 // A rehearsal, the results of which are thrown away.
 uint32_t SweepLoops::used_registers() {
-  Encoder code;
+  Encoder code(code_.vectors());
   Surroundings around = around_;
-  for (int value : row_values_) around.homes[static_cast<size_t>(value)] = Surroundings::slot(0);
+  for (int value : row_values_) around.homes[static_cast<size_t>(value)] = around.slot(0);
   Label detour;
   return write_vector(code, around, trace_.quick, {0, 0, false}, trace_.guard >= 0 ? &detour : nullptr);
 }
@@ -125,7 +128,7 @@ Place SweepLoops::address(int participant) {
   int base = pointers_[static_cast<size_t>(participant)];
   if (base < 0) at_work_->load(base = rcx, argument(at_offset(participant)));
   Place place = Place::indexed(base, rax, bytes);
-  place.offset = vector_ * 8 * bytes;
+  place.offset = vector_ * code_.lanes() * bytes;
   return place;
 }
 Place SweepLoops::lane_address(int participant) {
@@ -143,23 +146,30 @@ void SweepLoops::enter() {
   code_.load(rsi, argument(rows_offset));
   for (size_t i = 0; i < pointers_.size(); ++i)
     if (pointers_[i] >= 0) code_.load(pointers_[i], argument(at_offset(static_cast<int>(i))));
-  if (form_.any_columns()) {
-    mask_slot_ = around_.new_slot();
-    code_.load(rdx, argument(cols_offset));
-    code_.bit_and(rdx, 7);
-    code_.negate(rdx);
-    Place ones = Place::constant(mask_table);
-    ones.offset = 32;
-    code_.address(rcx, ones);
-    code_.vector(vex::load, 0, 0, Place::indexed(rcx, rdx, 4));
-    code_.vector(vex::store, 0, 0, Surroundings::slot(mask_slot_));
-  }
+  if (any_columns()) mask_columns();
   for (const auto& [value, place] : pinned_) {
     auto& home = around_.homes[static_cast<size_t>(value)];
     if (!home) continue;
-    code_.vector(vex::load, place.number, 0, *home);
+    code_.vector(instructions::load, place.number, 0, *home);
     home = place;
   }
+}
+
+// Which lanes of the last vector of a row are columns.
+void SweepLoops::mask_columns() {
+  Place table = Place::constant(mask_table);
+  code_.load(rdx, argument(cols_offset));
+  code_.bit_and(rdx, code_.lanes() - 1);
+  if (code_.wide()) {
+    code_.address(rcx, table);
+    return code_.load_mask(column_mask, Place::indexed(rcx, rdx, 2));
+  }
+  mask_slot_ = around_.new_slot();
+  code_.negate(rdx);
+  table.offset = 32;
+  code_.address(rcx, table);
+  code_.vector(instructions::load, 0, 0, Place::indexed(rcx, rdx, 4));
+  code_.vector(instructions::store, 0, 0, around_.slot(mask_slot_));
 }
 
 void SweepLoops::leave() {
@@ -181,17 +191,17 @@ void SweepLoops::row_values() {
       const int reg = body.use(value);
       if (pinned != pinned_.end()) {
         homes.push_back(pinned->second);
-        code_.vector(vex::move, pinned->second.number, 0, Place::reg(reg));
+        code_.vector(instructions::move, pinned->second.number, 0, Place::reg(reg));
       } else {
-        homes.push_back(Surroundings::slot(around_.new_slot()));
-        code_.vector(vex::store, reg, 0, homes.back());
+        homes.push_back(around_.slot(around_.new_slot()));
+        code_.vector(instructions::store, reg, 0, homes.back());
       }
       body.release();
     }
     for (size_t k = 0; k < form_.outputs.size(); ++k) {
       if (form_.outputs[k].columns) continue;
       const int reg = body.use(trace_.quick.outputs[k]);
-      code_.vector(vex::store_lane, reg, 0, lane_address(output(k)), 128);
+      code_.vector(instructions::store_lane, reg, 0, lane_address(output(k)), 128);
       body.release();
     }
     for (size_t i = 0; i < row_values_.size(); ++i)
@@ -199,32 +209,34 @@ void SweepLoops::row_values() {
   }
   for (size_t k = 0; k < form_.reductions.size(); ++k)
     for (int v = 0; v < unroll_ && sums_columns(k); ++v)
-      code_.vector(vex::load, accumulator(k, v), 0, constants_.place(trace_.combinations[k]->identity));
+      code_.vector(instructions::load, accumulator(k, v), 0,
+                   constants_.place(trace_.combinations[k]->identity));
 }
 
 void SweepLoops::columns() {
+  const int lanes = code_.lanes();
   code_.clear(rax);
   code_.load(rdx, argument(cols_offset));
-  code_.bit_and(rdx, -8 * unroll_);
+  code_.bit_and(rdx, -lanes * unroll_);
   Label turn, rest, tail, done;
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
   code_.bind(turn);
   for (int v = 0; v < unroll_; ++v) vector({v, v, false});
-  code_.add(rax, 8 * unroll_);
+  code_.add(rax, lanes * unroll_);
   code_.compare(rax, rdx);
   code_.jump(Condition::below, turn);
   code_.bind(rest);
   code_.load(rdx, argument(cols_offset));
-  code_.bit_and(rdx, -8);
+  code_.bit_and(rdx, -lanes);
   for (int v = 0; v + 1 < unroll_; ++v) {
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, tail);
     vector({0, v, false});
-    code_.add(rax, 8);
+    code_.add(rax, lanes);
   }
   code_.bind(tail);
-  if (form_.any_columns()) {
+  if (any_columns()) {
     code_.load(rdx, argument(cols_offset));
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, done);
@@ -260,14 +272,12 @@ uint32_t SweepLoops::write_vector(Encoder& code, Surroundings& around, const Way
   std::vector<int> roots;
   if (detour) roots.push_back(trace_.guard);
   collect(ways, roots);
-  Body body(code, around, turn.masked ? std::optional(Surroundings::slot(mask_slot_)) : std::nullopt);
+  Body body(code, around, turn.masked, around.slot(mask_slot_));
   body.compute(roots);
   if (detour) {
-    constexpr int all_lanes = 255;
-    code.vector(vex::mask_bits, rcx, 0, Place::reg(body.use(trace_.guard)));
+    const Condition some_are_not = body.test(trace_.guard);
     body.release();
-    code.compare_number(rcx, all_lanes);
-    code.jump(Condition::not_equal, *detour);
+    code.jump(some_are_not, *detour);
   }
   write_results(code, body, ways, turn);
   return body.touched();
@@ -288,13 +298,20 @@ void SweepLoops::next_row() {
 
 std::vector<uint8_t> SweepLoops::pool() const {
   const auto& numbers = constants_.numbers();
-  std::vector<uint8_t> bytes(numbers.size() * 32 + mask_table_bytes, 0);
-  const auto from_end = [&](int32_t offset) { return bytes.end() + offset; };
-  std::fill_n(from_end(mask_table_offset()), 32, 0xff);
+  const Vectors vectors = code_.vectors();
+  std::vector<uint8_t> bytes(numbers.size() * static_cast<size_t>(bytes_of(vectors)) + mask_table_bytes, 0);
+  const auto put = [&](int32_t offset, uint32_t value, int count) {
+    for (int byte = 0; byte < count; ++byte)
+      *(bytes.end() + offset + byte) = static_cast<uint8_t>(value >> 8 * byte);
+  };
+  for (int n = 0; n < code_.lanes(); ++n) {
+    if (code_.wide())
+      put(mask_table_offset() + 2 * n, (1u << n) - 1, 2);
+    else
+      put(mask_table_offset() + 4 * n, ~0u, 4);
+  }
   for (const auto& [bits, number] : numbers)
-    for (int lane = 0; lane < 8; ++lane)
-      for (int byte = 0; byte < 4; ++byte)
-        *from_end(pool_offset(number) + 4 * lane + byte) = static_cast<uint8_t>(bits >> 8 * byte);
+    for (int lane = 0; lane < code_.lanes(); ++lane) put(pool_offset(number, vectors) + 4 * lane, bits, 4);
   return bytes;
 }
 

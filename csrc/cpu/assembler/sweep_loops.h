@@ -9,7 +9,7 @@ namespace tile::cpu::assembler {
 
 class SweepLoops {
  public:
-  SweepLoops(const SweepForm& form, const SweepTrace& trace);
+  SweepLoops(const SweepForm& form, const SweepTrace& trace, Vectors vectors);
   void write();
   std::vector<uint8_t> pool() const;  // what stands before the code
   const std::vector<uint8_t>& code() const { return code_.bytes(); }
@@ -33,6 +33,7 @@ class SweepLoops {
   const SweepForm::Array& array(int participant) const { return arrays_[static_cast<size_t>(participant)]; }
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
+  bool any_columns() const { return form_.any_columns(code_.vectors()); }
 
   void choose_unroll();
   void find_row_values();
@@ -43,6 +44,7 @@ class SweepLoops {
   Place lane_address(int participant);
 
   void enter();
+  void mask_columns();
   void leave();
   void row_values();
   void columns();

@@ -1,4 +1,5 @@
 // What a vector of columns ends in: stores, and reductions in registers or in memory.
+#include "cpu/assembler/masks.h"
 #include "cpu/assembler/sweep_loops.h"
 
 namespace tile::cpu::assembler {
@@ -24,13 +25,57 @@ void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, cons
 
 namespace {
 
-// A load or a store of whole lanes, of the columns that are there.
-void move_lanes(Encoder& code, Body& body, int reg, const Place& place, bool masked, const Instruction& whole,
-                const Instruction& part) {
-  if (masked)
-    code.vector(part, reg, body.mask(), place);
+// Loads and stores of whole lanes, of the columns that are there.
+void load_lanes(Encoder& code, Body& body, int reg, const Place& place, bool masked) {
+  if (!masked)
+    code.vector(instructions::load, reg, 0, place);
+  else if (code.wide())
+    code.vector(instructions::load, reg, 0, place, whole, -1, {column_mask, true});
   else
-    code.vector(whole, reg, 0, place);
+    code.vector(avx2::masked_load, reg, body.mask(), place);
+}
+void store_lanes(Encoder& code, Body& body, int reg, const Place& place, bool masked) {
+  if (!masked)
+    code.vector(instructions::store, reg, 0, place);
+  else if (code.wide())
+    code.vector(instructions::store, reg, 0, place, whole, -1, {column_mask, false});
+  else
+    code.vector(avx2::masked_store, reg, body.mask(), place);
+}
+// Rows of 32 bytes stream too, so the wider vectors go in halves.
+void stream_lanes(Encoder& code, Body& body, int reg, Place place) {
+  code.vector(instructions::stream, reg, 0, place, 256);
+  if (!code.wide()) return;
+  const int upper = body.temporary();
+  code.vector(avx512::upper_256, reg, 0, Place::reg(upper), whole, 1);
+  place.offset += 32;
+  code.vector(instructions::stream, upper, 0, place, 256);
+}
+
+// Lanes of masks as bytes of 0 and 1; the lower halves of lanes.
+void store_bytes(Encoder& code, Body& body, Constants& constants, int reg, const Place& place, Masked there) {
+  const int bytes = body.temporary();
+  const Instruction& bit_and = row_of(Micro::bit_and).instruction;
+  if (code.wide()) {
+    code.vector(bit_and, bytes, reg, constants.place(1));
+    return code.vector(avx512::narrow_to_bytes, bytes, 0, place, whole, -1, there);
+  }
+  code.vector(instructions::upper_half, reg, 0, Place::reg(bytes), 256, 1);
+  code.vector(avx2::pack_signed_words, bytes, reg, Place::reg(bytes), 128);
+  code.vector(avx2::pack_signed_bytes, bytes, bytes, Place::reg(bytes), 128);
+  code.vector(bit_and, bytes, bytes, constants.place(0x01010101), 128);
+  code.vector(avx2::store_half, bytes, 0, place, 128);
+}
+void store_words(Encoder& code, Body& body, int reg, const Place& place, bool streams, Masked there) {
+  if (code.wide() && !streams) return code.vector(avx512::narrow_to_words, reg, 0, place, whole, -1, there);
+  const int words = body.temporary(), half = code.wide() ? 256 : 128;
+  if (code.wide()) {
+    code.vector(avx512::narrow_to_words, reg, 0, Place::reg(words));
+  } else {
+    code.vector(instructions::upper_half, reg, 0, Place::reg(words), 256, 1);
+    code.vector(avx2::pack_words, words, reg, Place::reg(words), 128);
+  }
+  code.vector(streams ? instructions::stream : instructions::store, words, 0, place, half);
 }
 
 }  // namespace
@@ -38,24 +83,18 @@ void move_lanes(Encoder& code, Body& body, int reg, const Place& place, bool mas
 void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, bool masked) {
   const auto& [dtype, columns, streams] = array(participant);
   const int reg = body.use(value);
-  if (dtype == DType::boolean) {  // the lanes are masks
-    const int bytes = body.temporary();
-    code.vector(vex::upper_half, reg, 0, Place::reg(bytes), 256, 1);
-    code.vector(vex::pack_signed_words, bytes, reg, Place::reg(bytes), 128);
-    code.vector(vex::pack_signed_bytes, bytes, bytes, Place::reg(bytes), 128);
-    code.vector(row_of(Micro::bit_and).instruction, bytes, bytes, constants_.place(0x01010101), 128);
-    code.vector(vex::store_half, bytes, 0, address(participant), 128);
-  } else if (dtype == DType::f16) {
-    code.vector(row_of(Micro::to_half).instruction, reg, 0, address(participant), 256, 0);
-  } else if (dtype == DType::bf16) {  // the patterns are the lower halves of the lanes
-    const int upper = body.temporary();
-    code.vector(vex::upper_half, reg, 0, Place::reg(upper), 256, 1);
-    code.vector(vex::pack_words, upper, reg, Place::reg(upper), 128);
-    code.vector(streams ? vex::stream : vex::store, upper, 0, address(participant), 128);
-  } else {
-    move_lanes(code, body, reg, address(participant), masked, streams ? vex::stream : vex::store,
-               vex::masked_store);
-  }
+  const Masked there{masked ? column_mask : 0, false};
+  const Place to = address(participant);
+  if (dtype == DType::boolean)
+    store_bytes(code, body, constants_, reg, to, there);
+  else if (dtype == DType::f16)
+    code.vector(row_of(Micro::to_half).instruction, reg, 0, to, whole, 0, there);
+  else if (dtype == DType::bf16)
+    store_words(code, body, reg, to, streams && !masked, there);
+  else if (streams && !masked)
+    stream_lanes(code, body, reg, to);
+  else
+    store_lanes(code, body, reg, to, masked);
   body.release();
 }
 
@@ -71,7 +110,7 @@ void combine(Encoder& code, const Combination& how, int into, int value, int scr
   const int kept = first ? into : value, other = first ? value : into;
   code.vector(instruction, scratch, other, Place::reg(kept), bits);  // kept, where either is NaN
   code.vector(row_of(Micro::compare).instruction, unordered, kept, Place::reg(kept), bits, is_unordered);
-  code.vector(row_of(Micro::select).instruction, into, scratch, Place::reg(other), bits, unordered << 4);
+  blend(code, into, scratch, Place::reg(other), unordered, bits);
 }
 
 }  // namespace
@@ -82,13 +121,12 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
   const bool in_register = sums_columns(k);
   int value = body.use(values.first), factor = values.second < 0 ? -1 : body.use(values.second);
   if (turn.masked && in_register) {  // columns that are not there count for nothing
-    const int mask = body.mask();
+    const int mask = code.wide() ? column_mask : body.mask();
     const auto cut = [&](int reg) {
       const int part = body.temporary();
-      if (how.ignores_nan) {
-        const int identity = body.temporary();
-        code.vector(vex::load, identity, 0, constants_.place(how.identity));
-        code.vector(row_of(Micro::select).instruction, part, identity, Place::reg(reg), 256, mask << 4);
+      if (how.ignores_nan || code.wide()) {
+        code.vector(instructions::load, part, 0, constants_.place(how.identity));
+        blend(code, part, part, Place::reg(reg), mask);
       } else {
         code.vector(row_of(Micro::bit_and).instruction, part, reg, Place::reg(mask));
       }
@@ -98,44 +136,48 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
     if (factor >= 0) factor = cut(factor);
   }
   const int into = in_register ? accumulator(k, turn.accumulator) : body.temporary();
-  if (!in_register)
-    move_lanes(code, body, into, address(reduction(k)), turn.masked, vex::load, vex::masked_load);
+  if (!in_register) load_lanes(code, body, into, address(reduction(k)), turn.masked);
   if (factor >= 0) {
     code.vector(row_of(Micro::fused).instruction, into, value, Place::reg(factor));
   } else if (how.ignores_nan) {
     const int scratch = body.temporary();
-    combine(code, how, into, value, scratch, body.temporary(), 256, in_register);
+    const int unordered = code.wide() ? scratch_mask : body.temporary();
+    combine(code, how, into, value, scratch, unordered, whole, in_register);
   } else {
-    combine(code, how, into, value, 0, 0, 256, in_register);
+    combine(code, how, into, value, 0, 0, whole, in_register);
   }
-  if (!in_register)
-    move_lanes(code, body, into, address(reduction(k)), turn.masked, vex::store, vex::masked_store);
+  if (!in_register) store_lanes(code, body, into, address(reduction(k)), turn.masked);
   body.release();
 }
 
 // The accumulators of a row become one lane, in the interpreter's order: pairs of vectors, then halves.
 void SweepLoops::finish_reductions() {
-  const int scratch = 0, unordered = 1, other = 2;  // no body is at work; what is pinned is elsewhere
+  // No body is at work; what is pinned is elsewhere.
+  const int scratch = 0, unordered = scratch_mask, other = 2;
   for (size_t k = 0; k < form_.reductions.size(); ++k) {
     if (!sums_columns(k)) continue;
     const Combination& how = *trace_.combinations[k];
     const auto with = [&](int into, int value, int bits) {
-      combine(code_, how, into, value, scratch, unordered, bits, bits == 256);
+      combine(code_, how, into, value, scratch, unordered, bits, bits == whole);
     };
     for (int step = 1; step < unroll_; step *= 2)
       for (int v = 0; v + step < unroll_; v += 2 * step)
-        with(accumulator(k, v), accumulator(k, v + step), 256);
+        with(accumulator(k, v), accumulator(k, v + step), whole);
     const int sum = accumulator(k, 0);
-    code_.vector(vex::upper_half, sum, 0, Place::reg(other), 256, 1);
+    if (code_.wide()) {
+      code_.vector(avx512::upper_256, sum, 0, Place::reg(other), whole, 1);
+      with(sum, other, 256);
+    }
+    code_.vector(instructions::upper_half, sum, 0, Place::reg(other), 256, 1);
     with(sum, other, 128);
     for (int order : {0x4e, 0xb1}) {  // the halves, then the neighbours
-      code_.vector(vex::permute, other, 0, Place::reg(sum), 128, order);
+      code_.vector(instructions::permute, other, 0, Place::reg(sum), 128, order);
       with(sum, other, 128);
     }
     const Place to = lane_address(reduction(k));
-    code_.vector(vex::load_lane, other, 0, to, 128);
+    code_.vector(instructions::load_lane, other, 0, to, 128);
     with(other, sum, 128);
-    code_.vector(vex::store_lane, other, 0, to, 128);
+    code_.vector(instructions::store_lane, other, 0, to, 128);
   }
 }
 

@@ -40,7 +40,8 @@ bool supported(const SweepForm& form) {
 
 }  // namespace
 
-bool SweepForm::any_columns() const {
+bool SweepForm::any_columns(Vectors vectors) const {
+  if (vectors == Vectors::avx512) return true;
   const auto maskable = [](const Array& array) { return !array.columns || whole_lane(array.dtype); };
   return std::all_of(inputs.begin(), inputs.end(), maskable) &&
          std::all_of(outputs.begin(), outputs.end(), maskable) &&
