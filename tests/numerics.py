@@ -9,7 +9,8 @@ RESULT = (2, 1)
 GRADIENT = (3, 2)
 FLOAT64_RTOL = 1e-12
 # The rule compares maxima. Of a few numbers that is the luck of one draw: with fewer than FEW, the maxima are those of
-# DRAWS draws, the arguments given and others of the same magnitudes. Gradients that come from few results are few, too.
+# DRAWS draws, the arguments given and others of the same magnitudes. Gradients that come from few results are few, too,
+# and results that come from few sums.
 FEW, DRAWS = 256, 24
 # A gradient below so many eps of incoming gradient times arguments has cancelled (layer_norm of one or two columns): it
 # is rounding noise in every implementation, and ours must be as small.
@@ -151,11 +152,12 @@ def evaluate(functions, args, kwargs, grad_outputs):
     return results, list(zip(*gradients)), max(largest(grad_outputs[i]) for i in wanted)
 
 
-def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=None, what="call"):
+def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=None, sums=math.inf, what="call"):
     """Asserts the rule for a call's results, and for the gradients of every argument that requires grad.
 
     ours, theirs, reference: functions of the same arguments (the last in float64; by default `theirs`);
-    grad_outputs: gradients that come in, one a result, or None for random ones.
+    grad_outputs: gradients that come in, one a result, or None for random ones; sums: how many there are that the
+    results come from (of softmax one a row).
     """
     kwargs = kwargs or {}
     functions = (ours, theirs, reference or theirs)
@@ -164,7 +166,7 @@ def check_call(ours, theirs, args, kwargs=None, *, reference=None, grad_outputs=
 
     def more(kind, i, theirs):
         """Triples of further draws, made once somebody needs them."""
-        count = min(theirs.numel(), sum(result[1].numel() for result in results)) if kind else theirs.numel()
+        count = min(theirs.numel(), sums, *([sum(result[1].numel() for result in results)] if kind else []))
         if count >= FEW or theirs.dtype == torch.float64 or not leaves(args, kwargs):
             return ()
         while len(draws) < DRAWS:

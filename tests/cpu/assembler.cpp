@@ -5,6 +5,7 @@
 
 #include "cpu/assembler/traced_rows.h"
 #include "cpu/sweep.h"
+#include "error_text.h"
 #include "lanes.h"
 
 namespace tile::cpu::testing {
@@ -199,6 +200,25 @@ TEST_P(Assembler, NarrowFloatsAreReadAndWritten) {
       }
 }
 
+TEST_P(Assembler, StreamsWriteWhatStoresDo) {
+  constexpr int64_t rows = 2, line = 320;
+  for (DType to : {DType::f32, DType::i32, DType::bf16, DType::f16})
+    for (int64_t cols : {80, 77}) {
+      if (cols % 8 && info(to).bytes == 2 && vectors() == assembler::Vectors::avx2) continue;
+      alignas(64) char results[2][rows * line] = {};
+      Values<float> values(-4, 4, true);
+      Floats in(rows, cols);
+      in.fill(values, rows);
+      for (bool streams : {false, true}) {
+        Built built;
+        built.store(built.input(lane_of(to) == Lane::i32 ? DType::i32 : DType::f32), to, streams);
+        ASSERT_TRUE(built.assemble());
+        built.run(rows, cols, {in.place(), {results[streams], line}});
+      }
+      EXPECT_EQ(std::string(results[0], sizeof results[0]), std::string(results[1], sizeof results[1])) << to;
+    }
+}
+
 TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
   constexpr int64_t rows = 4;
   for (std::string_view name : {"reduce_sum", "reduce_max", "reduce_min"})
@@ -325,6 +345,18 @@ TEST_P(Assembler, WhatCannotBeRecordedIsRefused) {
     for (int i = 0; i < sums; ++i) many.reduce("reduce_max", false, x);
     EXPECT_EQ(many.assemble(), sums == 8);
   }
+}
+
+TEST(AssemblerChoice, ObeysItsVariable) {
+  using assembler::choose_vectors;
+  using assembler::Vectors;
+  EXPECT_EQ(choose_vectors(Isa::avx512, ""), Vectors::avx512);
+  EXPECT_EQ(choose_vectors(Isa::avx512, "avx2"), Vectors::avx2);
+  EXPECT_EQ(choose_vectors(Isa::avx2, ""), Vectors::avx2);
+  EXPECT_EQ(choose_vectors(Isa::avx512, "off"), std::nullopt);
+  EXPECT_EQ(choose_vectors(Isa::baseline, "avx2"), std::nullopt);
+  EXPECT_EQ(error_of([] { choose_vectors(Isa::avx512, "on"); }),
+            "TILE_ASSEMBLER=on: there is no such choice; unset TILE_ASSEMBLER or set it to one of off, avx2");
 }
 
 // A disassembler knows every instruction, and the code ends where it says.

@@ -5,7 +5,7 @@ import pytest
 import tile_ops  # noqa: F401
 import torch
 from attention_reference import peer
-from numerics import check
+from numerics import DRAWS, FEW, check
 from opinfo import DTYPES
 
 decode = torch.ops.tile.attention_decode
@@ -24,8 +24,29 @@ def caches(batch, heads, length, depth, dtype, page=0, value_depth=None):
     return whole, pages, table.int()
 
 
+def signed(x):
+    """The same magnitudes with random signs."""
+    return x * (torch.randint(0, 2, x.shape) * 2 - 1).to(x.dtype)
+
+
 def run(query, lengths, cache, **options):
     """Asserts the numerics rule for every sequence."""
+    rows = query.shape[1] * query.shape[2]
+    others = []
+    for i, (what, *triple) in enumerate(triples(query, lengths, cache, options)):
+        try:
+            check(*triple, what=what)
+        except AssertionError:
+            if rows >= FEW or query.dtype == torch.float64:
+                raise
+            while len(others) < DRAWS:  # few sums of probabilities: the luck of one draw
+                others.append([draw[1:] for draw in triples(signed(query), lengths, cache, options)])
+            check(*triple, what=what, draws=[draw[i] for draw in others])
+
+
+def triples(query, lengths, cache, options):
+    """(what it is, our result, torch's, the float64 one) of every sequence."""
+    options = dict(options)
     (key, value), given, table = cache
     results = decode(query, *given, torch.tensor(lengths), block_table=table, **options)
     slopes = options.pop("alibi_slopes", None)
@@ -36,7 +57,7 @@ def run(query, lengths, cache, **options):
         wide = {name: v.double() if isinstance(v, torch.Tensor) else v for name, v in (options | own).items()}
         reference = peer(*(x.double() for x in args), is_causal=True, **wide)
         for name, mine, other, exact in zip(("out", "lse"), results, theirs, reference):
-            check(mine[b : b + 1], other, exact, what=f"{name} of sequence {b}")
+            yield f"{name} of sequence {b}", mine[b : b + 1], other, exact
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -1,11 +1,9 @@
 // Which sweeps become code, and where it is kept.
 #include "cpu/assembler/sweep_code.h"
 
-#include <algorithm>
 #include <atomic>
 
 #include "cpu/assembler/sweep_loops.h"
-#include "cpu/isa.h"
 #include "support/env.h"
 #include "support/error.h"
 
@@ -17,20 +15,19 @@ std::atomic<bool>& switched_on() {
   return on;
 }
 
-std::optional<Vectors> choose(Isa isa, std::string_view wanted) {
-  constexpr std::string_view known[] = {"", "off", "avx2", "avx512"};
-  if (std::find(std::begin(known), std::end(known), wanted) == std::end(known))
-    fail(ErrorKind::value, "TILE_ASSEMBLER=", wanted,
-         ": there is no such assembler; unset TILE_ASSEMBLER or set it to one of off, avx2, avx512");
-  if (wanted == "off" || isa == Isa::baseline) return std::nullopt;
-  return isa == Isa::avx512 && wanted != "avx2" ? Vectors::avx512 : Vectors::avx2;
-}
-
 }  // namespace
+
+std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted) {
+  if (!wanted.empty() && wanted != "off" && wanted != "avx2")
+    fail(ErrorKind::value, "TILE_ASSEMBLER=", wanted,
+         ": there is no such choice; unset TILE_ASSEMBLER or set it to one of off, avx2");
+  if (wanted == "off" || isa == Isa::baseline) return std::nullopt;
+  return isa == Isa::avx512 && wanted.empty() ? Vectors::avx512 : Vectors::avx2;
+}
 
 std::optional<Vectors> enabled() {
 #if defined(__x86_64__)
-  static const std::optional<Vectors> best = choose(active_isa(), environment("TILE_ASSEMBLER"));
+  static const std::optional<Vectors> best = choose_vectors(active_isa(), environment("TILE_ASSEMBLER"));
   return switched_on() ? best : std::nullopt;
 #else
   return std::nullopt;

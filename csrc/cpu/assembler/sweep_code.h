@@ -5,10 +5,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "cpu/assembler/code_memory.h"
 #include "cpu/assembler/vectors.h"
+#include "cpu/isa.h"
 #include "ir/dtype.h"
 
 namespace tile::cpu {
@@ -44,6 +46,8 @@ using SweepFunction = void (*)(SweepArguments*);
 // What this process assembles sweeps in: on x86-64 with AVX2, unless TILE_ASSEMBLER is off; AVX-512 where the
 // interpreter has it, unless TILE_ASSEMBLER is avx2.
 std::optional<Vectors> enabled();
+// By the value of TILE_ASSEMBLER. Error: an unknown one.
+std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted);
 void enable(bool on);  // for tests that compare; sweeps already prepared stay as they are
 
 // The code of a sweep in each form met so far.
