@@ -11,6 +11,7 @@ namespace {
 void rms_norm_kernel(Array x, std::optional<Array> residual, std::optional<Array> weight, Array y,
                      std::optional<Array> sum, std::optional<Array> rstd, Tile eps, std::optional<Tile> tiles,
                      int rows, int columns, bool whole, int axis) {
+  if (residual && has_short_rows(x, rows, columns)) hint_threads(-1);  // more of the four arrays under way
   DType compute = weight && weight->dtype() == f64 ? f64 : compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   const auto view = [&](const std::optional<Array>& array) {
