@@ -143,6 +143,11 @@ RowTile row_tile(const Rows& rows) {
   const bool transposed = rows.transposed();
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::walked};
+  // Of the widths that models have most no column needs a mask, and what lies beyond a row's end is not
+  // computed.
+  if (columns >= 64 && columns <= 16384 && std::has_single_bit(static_cast<uint64_t>(columns)))
+    return {static_cast<int>(std::min<int64_t>(32768 / columns, 256)), static_cast<int>(columns),
+            RowFit::exact};
   if (columns <= 64) return {256, 64, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 4096) return {8, 4096, RowFit::inside};

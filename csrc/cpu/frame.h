@@ -107,9 +107,10 @@ struct PackedStrip {
   AlignedMemory memory;
 };
 
-// What a unit keeps between its runs in one frame, so as not to work it out again.
+// What a unit keeps between its runs, so as not to work it out again.
 struct Kept {
   virtual ~Kept() = default;
+  virtual bool lasts() const = 0;  // beyond the launch, whose arrays may hold other elements in the next
 };
 struct KeptSlot {
   std::unique_ptr<Kept> kept;

@@ -38,6 +38,25 @@ struct Program::Thread {
   bool busy = false;
 };
 
+// Small launches, one behind the other, find what the last one kept. Of many threads at work few return it.
+std::vector<KeptSlot> Program::take_kept() const {
+  std::vector<KeptSlot> kept;
+  {
+    const std::lock_guard lock(idle_mutex_);
+    if (idle_.empty()) return std::vector<KeptSlot>(kept_);
+    kept = std::move(idle_.back());
+    idle_.pop_back();
+  }
+  for (KeptSlot& slot : kept)
+    if (slot.kept && !slot.kept->lasts()) slot.kept.reset();
+  return kept;
+}
+void Program::return_kept(std::vector<KeptSlot> kept) const {
+  constexpr size_t most_idle = 2;
+  const std::lock_guard lock(idle_mutex_);
+  if (idle_.size() < most_idle) idle_.push_back(std::move(kept));
+}
+
 Program::Program(Function function) : function_(std::move(function)) {
   Lower lower(function_);
   units_ = lower.body();
@@ -70,8 +89,6 @@ void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays,
   frame.scratch.reserve(scratch_bytes_);
   frame.scratch.release(0);
   frame.strip.key = {};
-  frame.kept.clear();
-  frame.kept.resize(kept_);
   frame.packed.clear();
 }
 
@@ -95,6 +112,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     } release{thread.busy};
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
+    frame.kept = take_kept();
     char* slot = thread.arena.at_least(arena_bytes);
     for (size_t i = 0; i < slot_bytes_.size(); ++i) {
       frame.slots[i] = slot;
@@ -109,6 +127,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         frame.block[2] = i / blocks[0] / blocks[1];
         run_units(units_, frame);
       }
+    return_kept(std::move(frame.kept));  // not what an error left
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();

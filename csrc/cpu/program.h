@@ -1,6 +1,7 @@
 // A kernel compiled for the CPU: units over a frame, run for every block of a grid.
 #pragma once
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "cpu/frame.h"
@@ -19,6 +20,8 @@ class Program {
  private:
   struct Thread;
   void prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
+  std::vector<KeptSlot> take_kept() const;
+  void return_kept(std::vector<KeptSlot> kept) const;
   Function function_;
   Units units_;
   std::vector<Scalar> scalars_;
@@ -26,6 +29,8 @@ class Program {
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   double block_cost_ = 0;  // elements worked on, roughly
+  mutable std::mutex idle_mutex_;
+  mutable std::vector<std::vector<KeptSlot>> idle_;  // what threads kept that are done
 };
 
 }  // namespace tile::cpu

@@ -14,17 +14,17 @@ constexpr int64_t least_columns = 8;  // rows cost more than their columns below
 
 void SweepRun::assemble() {
   code_ = streaming_ = nullptr;
-  const std::optional<assembler::Vectors> vectors = assembler::enabled();
-  if (!vectors || edge_ < least_columns) return;
+  vectors_ = assembler::enabled();
+  if (!vectors_ || edge_ < least_columns) return;
   static thread_local assembler::SweepForm form;  // keeps its memory
   if (!describe(form)) return;
-  code_ = sweep_.codes.find(sweep_, form, *vectors);
+  code_ = sweep_.codes.find(sweep_, form, *vectors_);
   if (!code_) return;
-  any_columns_ = form.any_columns(*vectors);
+  any_columns_ = form.any_columns(*vectors_);
   bool streams = false;
   for (size_t k = 0; k < sweep_.stores.size(); ++k)
     streams |= form.stores[k].streams = space_.stores[k].streams;
-  if (streams) streaming_ = sweep_.codes.find(sweep_, form, *vectors);
+  if (streams) streaming_ = sweep_.codes.find(sweep_, form, *vectors_);
 }
 
 bool SweepRun::describe(assembler::SweepForm& form) const {

@@ -14,7 +14,8 @@ class SweepRun final : public Kept {
   explicit SweepRun(const Sweep& sweep, Scratch* memory = nullptr);
   bool prepare(Frame& frame);  // false: there is nothing to do
   // Whether all is as prepare() found it but for addresses, which it then takes over.
-  bool fits(const Frame& frame) { return space_.fits(sweep_, frame); }
+  bool fits(const Frame& frame) { return vectors_ == assembler::enabled() && space_.fits(sweep_, frame); }
+  bool lasts() const override { return !space_.copies(); }
   void operator()(Frame& frame);
 
  private:
@@ -118,6 +119,7 @@ class SweepRun final : public Kept {
   char* base_ = nullptr;                                           // of the buffers
   bool whole_ = true;                                              // no reduction repeats an outer dimension
   assembler::SweepFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
+  std::optional<assembler::Vectors> vectors_;                      // that were to be assembled
   bool any_columns_ = true;                                        // code_ takes any number of columns
   int64_t row_edge_ = 0;  // rows from here on are padding of some participant
   size_t lines_offset_ = 0;

@@ -100,6 +100,7 @@ SweepSpace::Cursor cursor_of(const TileRef& tile) {
 void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
   std::fill(varies_, varies_ + sweep.lanes.size(), 0u);
   ready_ = true;
+  copies_ = false;
   for (size_t k = 0; k < sweep.inputs.size(); ++k) {
     TileRef tile = sources_[k];
     int64_t wanted[max_rank];
@@ -116,6 +117,7 @@ void SweepSpace::place_inputs(const Sweep& sweep, Frame& frame) {
     // What repeats is converted once rather than at each repeat.
     copy |= !tile.lanes && repeats > 1;
     copied_[k] = copy;
+    copies_ |= copy;
     if (copy) {
       // Elements still in memory are those of an array that the kernel only reads.
       const bool lasting = keeps_ && !tile.lanes;

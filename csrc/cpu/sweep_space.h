@@ -34,6 +34,7 @@ class SweepSpace {
   bool prepare(const Sweep& sweep, Frame& frame);
   // Whether a new run would be prepared alike, but for addresses; these are then taken over.
   bool fits(const Sweep& sweep, const Frame& frame);
+  bool copies() const { return copies_; }  // elements of arrays
   // Whether what a reduction adds up differs along a dimension.
   bool reduces_along(const SweepReduction& reduction, int dim) const { return summed(reduction) >> dim & 1; }
   bool varies(size_t value, int dim) const { return varies_[value] >> dim & 1; }
@@ -60,6 +61,7 @@ class SweepSpace {
   int rank_ = 0;
   bool keeps_;
   bool ready_ = false;  // prepared, and fit to be used again
+  bool copies_ = false;
 };
 
 }  // namespace tile::cpu
