@@ -38,6 +38,13 @@ bool supports_bf16() {
   return __builtin_cpu_supports("avx512bf16");
 }
 
+bool prefers_bf16() {
+  constexpr unsigned amx_bf16 = 1u << 22;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16);
+  return supports_bf16() && !amx;
+}
+
 namespace {
 
 std::string supported_names() {

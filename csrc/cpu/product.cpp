@@ -20,8 +20,9 @@ const GemmKernels* bf16_gemm(Isa) { return nullptr; }
 #endif
 
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum) {
+  static const bool prefers = prefers_bf16();
   if (a == DType::bf16 && b == DType::bf16)
-    if (const GemmKernels* kernels = bf16_gemm(active_isa())) return *kernels;
+    if (const GemmKernels* kernels = bf16_gemm(active_isa()); kernels && prefers) return *kernels;
   return gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
 

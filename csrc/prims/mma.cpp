@@ -56,7 +56,7 @@ const Register mma_{
             "dtypes: f16, bf16, tf32, f32, f64, f8e4m3, f8e5m2, i8 and u8.\n"
             "f16 takes an accumulator of f16 or f32; bf16, tf32 and f32 one of f32; f64 of f64; "
             "f8e4m3 and f8e5m2, also mixed, of f16 or f32; i8 and u8, also mixed, of i32, which "
-            "wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 counts elements of bf16 below "
+            "wraps. f32 is never rounded to tf32. A CPU with AVX512_BF16 and without AMX counts elements of bf16 below "
             "2^-126 as 0 where an operand is loaded.\n"
             "GPU: tensor cores multiply all but f32 and all but accumulators of f16, where m is a multiple "
             "of 16, n of 8 (8-bit operands: 16) and the depth in bytes of 32 (f64: 64); 8-bit floats from "

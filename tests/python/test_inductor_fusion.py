@@ -30,6 +30,7 @@ ACTIVATIONS = {
 }
 
 
+@pytest.mark.slow  # many compiles
 def test_kernels_of_matmul():
     """Real kernels of inductor: without the pass at least one a product, with it none."""
     x, y, bias, residual = arguments()

@@ -102,7 +102,7 @@ def test_blocks_share_a_rotary_embedding():
     assert model(torch.randn(1, LENGTH, DIM)).shape == (1, LENGTH, DIM)
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compile(backend):
     torch._dynamo.reset()
     module, x = make_block(), torch.randn(2, LENGTH, DIM, requires_grad=True)

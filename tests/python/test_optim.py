@@ -181,7 +181,7 @@ def test_training_gives_torchs_losses():
     assert losses[0] == pytest.approx(losses[1], rel=1e-3) and losses[0] < 0.2 * y.square().mean().item()
 
 
-@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
 def test_compiled_step(backend):
     torch._dynamo.reset()
     ours = parameters()

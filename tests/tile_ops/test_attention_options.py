@@ -161,7 +161,10 @@ CASES = [
 
 
 @pytest.mark.parametrize("kwargs", CASES)
-@pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "check", [pytest.param(c, marks=pytest.mark.slow if c is contract.gradcheck else ()) for c in contract.CHECKS],
+    ids=lambda c: c.__name__
+)
 def test_contract(check, kwargs):
     kwargs = {name: value.to(torch.get_default_device()) if isinstance(value, torch.Tensor) else value
               for name, value in kwargs.items()}

@@ -46,7 +46,8 @@ def test_shapes(shape, classes, options, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("shape, classes", [((5000, 8), 3000), ((3, 40), 200000)])
+@pytest.mark.parametrize("shape, classes", [((5000, 8), 3000),
+                                            pytest.param((3, 40), 200000, marks=pytest.mark.slow)])
 def test_chunks(shape, classes, dtype):
     args, kwargs = make(shape, classes, dtype)
     check_call(op, theirs, args, kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
@@ -61,6 +62,7 @@ def test_each_gradient_alone(wanted, dtype):
     check_call(op, theirs, (input, weight, target), kwargs)
 
 
+@pytest.mark.slow
 def test_rows_beyond_the_room_for_sums():
     """The rest of input's gradient is made with logits of its own."""
     depth = 4096
