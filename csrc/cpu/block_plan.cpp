@@ -92,11 +92,12 @@ int BlockPlan::memory_bound(const Op& op) const {
 }
 
 // Two stores of one sweep run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index
-// differs by constants along some axis do not.
+// differs by constants along some axis do not, nor do those of views that are apart.
 bool BlockPlan::may_join(const Op& store, int group) const {
   if (!groups_[static_cast<size_t>(group)].sweep || !in_sweep(store)) return false;
   for (const Op* other : groups_[static_cast<size_t>(group)].ops) {
     if (!other->traits().writes || root_array(other->operands[0]) != root_array(store.operands[0])) continue;
+    if (apart(other->operands[0], store.operands[0])) continue;
     if (other->operands[0] != store.operands[0] || other->integers("steps") != store.integers("steps") ||
         store.integers("steps") != store.type(1).shape)
       return false;

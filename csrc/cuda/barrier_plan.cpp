@@ -24,19 +24,6 @@ bool tiled(const Op& op) {
   return !tile->type.is_scalar() && op.integers("steps") == tile->type.shape;
 }
 
-// Whether they are views of one array at different constant places of an axis.
-bool apart(const Value* a, const Value* b) {
-  for (const Op* left = a->definition; left; left = left->operands[0]->definition)
-    for (const Op* right = b->definition; right; right = right->operands[0]->definition) {
-      if (!left->is("index") || !right->is("index") || left->operands[0] != right->operands[0]) continue;
-      for (size_t i = 1; i < std::min(left->operands.size(), right->operands.size()); ++i) {
-        const auto x = constant_of(left->operands[i]), y = constant_of(right->operands[i]);
-        if (x && y && !(*x == *y)) return true;
-      }
-    }
-  return false;
-}
-
 }  // namespace
 
 // Whether an element is touched by one thread in both.

@@ -1,6 +1,8 @@
 // Uses, replacement, effects and cloning.
 #include "ir/walk.h"
 
+#include <algorithm>
+
 namespace tile {
 
 UseCounts count_uses(const Block& block) {
@@ -39,6 +41,18 @@ const Value* root_array(const Value* array) {
     array = next;
   }
   return array;
+}
+
+bool apart(const Value* a, const Value* b) {
+  for (const Op* left = a->definition; left; left = left->operands[0]->definition)
+    for (const Op* right = b->definition; right; right = right->operands[0]->definition) {
+      if (!left->is("index") || !right->is("index") || left->operands[0] != right->operands[0]) continue;
+      for (size_t i = 1; i < std::min(left->operands.size(), right->operands.size()); ++i) {
+        const auto x = constant_of(left->operands[i]), y = constant_of(right->operands[i]);
+        if (x && y && !(*x == *y)) return true;
+      }
+    }
+  return false;
 }
 
 Effects effects_of(const Op& op) {
