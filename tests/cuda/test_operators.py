@@ -310,6 +310,7 @@ def test_group_norm_of_a_large_mean_in_both_memory_orders():
             check_numerics(ours, theirs, exact, what=f"{channels} channels a group, {given.stride()}")
 
 
+@pytest.mark.slow  # compiles several kernels for the emulator
 def test_attention_adds_in_a_fixed_order_where_torch_asks():
     """Else blocks add to the gradient of query in memory."""
     for name in ("attention_in_stages", "attention_deep", "attention_of_96"):

@@ -220,6 +220,11 @@ TEST(BadInput, ShapeMismatch) {
               mma(ones_at(x), ones_at(x), zeros({4, 8}, f32));
             }),
             "here: mma: cannot multiply f32[4,8] by f32[4,8]; the inner extents differ");
+  EXPECT_EQ(
+      trace_error([](Array x, Array) {
+        mma(ones_at(x), ones_at(x).t(), zeros({4, 8}, f32));
+      }),
+      "here: mma: the accumulator is f32[4,8] but the product of f32[4,8] and f32[8,4] has shape [4,4]");
   EXPECT_EQ(trace_error([](Array x, Array) {
               ones_at(x).permute({0, 0});
             }),
@@ -229,6 +234,21 @@ TEST(BadInput, ShapeMismatch) {
             "last axis");
   EXPECT_EQ(trace_error([](Array, Array) { range(0, 4, -1); }),
             "here: range: the step is -1; it must be at least 1");
+}
+
+TEST(BadInput, PaddingOfIntegers) {
+  const std::string text = error_of([] {
+    Tracer tracer("kernel");
+    Function& function = tracer.function();
+    Array x(function.add_argument(function.body(), Type::array(i32, 1), {}));
+    x.tiled_view({4}).load({0}, 1.5, {"pad.cpp", 3});
+  });
+  EXPECT_EQ(text, "pad.cpp:3: load: a i32 array is padded with 0, not 1.5");
+}
+
+TEST(BadInput, Bits) {
+  EXPECT_EQ(trace_error([](Array x, Array) { ones_at(x).bitcast(f64); }),
+            "here: bitcast: cannot reinterpret f32 as f64; the widths must be equal and neither bool");
 }
 
 TEST(BadInput, Hints) {

@@ -377,6 +377,7 @@ def test_the_chains_of_the_cpu_table_compute_what_torch_does():
                 check(ours(*inputs, size), theirs(*inputs), theirs(*(t.double() for t in inputs)))
 
 
+@pytest.mark.slow  # makes the inputs of every case
 def test_every_case_of_the_cpu_has_a_name_of_its_own(examples, monkeypatch):
     import cases
 

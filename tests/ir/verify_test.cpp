@@ -89,6 +89,25 @@ TEST(Verify, TypesAreThoseOfTheTypeRule) {
             "k.cpp:4: for: k.cpp:4: for: its region takes (i32, i32[8]) but is given (i32)");
 }
 
+TEST(Verify, LoopsAndBranches) {
+  const auto in_kernel = [](std::string_view ops) {
+    return parse_error("kernel k(%0: i32, %1: bool, %2: i64) {\n  " + std::string(ops) + "\n}");
+  };
+  EXPECT_EQ(in_kernel("for %0, %0 (%3: i32) {\n    yield\n  }"),
+            "tile text 2:3: for: takes low, high, step and initial values");
+  EXPECT_EQ(in_kernel("for %0, %2, %0 (%3: i32) {\n    yield\n  }"),
+            "tile text 2:3: for: its bounds must be integer scalars of one dtype, got i32, i64 and i32");
+  EXPECT_EQ(in_kernel("%4: i32 = for %0, %0, %0, %0 (%3: i32, %5: i32) {\n    yield %1\n  }"),
+            "tile text 2:3: for: its yield gives (bool) but (i32) is carried");
+  EXPECT_EQ(in_kernel("%4: i32 = loop %0 (%3: i32) {\n    yield %3\n  }"),
+            "tile text 2:3: loop: its region must end in continue or break");
+  EXPECT_EQ(in_kernel("if %0 () {\n    yield\n  } () {\n    yield\n  }"),
+            "tile text 2:3: if: its condition must be a bool scalar, got i32");
+  EXPECT_EQ(in_kernel("if %1 () {\n    yield\n  }"), "tile text 2:3: if: takes 2 regions, got 1");
+  EXPECT_EQ(in_kernel("%4: i32[8] = broadcast %0 {shape=[,]}"),
+            "tile text 2:37: expected a number, found ','");
+}
+
 TEST(Verify, JumpsBelongToALoop) {
   EXPECT_EQ(parse_error("kernel k(%0: i32) {\n  for %0, %0, %0 (%1: i32) {\n    break\n  }\n}"),
             "tile text 3:5: break: there is no loop around it, or an op other than if lies between");

@@ -316,6 +316,13 @@ store %e, %w, %z {{steps=[1]}}"""
     ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
     ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
     ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
+    ("%r: i32 = bid {axis=3}", "bid: axis is 3; it must be 0, 1 or 2"),
+    ("%r: i32 = num_blocks {axis=-1}", "num_blocks: axis is -1; it must be 0, 1 or 2"),
+    ("%r: f32[4] = where %i, %t, %t", "where: takes bool and two tiles of one type, got i32[4], f32[4] and f32[4]"),
+    ("%r: f16[4] = bitcast %t {dtype=f16}",
+     "bitcast: cannot reinterpret f32 as f16; the widths must be equal and neither bool"),
+    ("%r: f32 = reduce_sum %t {axes=[0, 0]}", "reduce_sum: axes [0,0] are not distinct axes of f32[4]"),
+    ("%r: f32 = reduce_sum %t {axes=[1]}", "reduce_sum: axes [1] are not distinct axes of f32[4]"),
 ])
 def test_operands_that_do_not_fit(op, text):
     source = f"""kernel k(%a: array<f32,1>) {{

@@ -163,6 +163,7 @@ def test_every_operator_that_multiplies_is_counted():
     assert {name for name in multiplies if getattr(ops, name) not in flop_registry} == set()
 
 
+@pytest.mark.slow  # starts processes
 @pytest.mark.parametrize(
     "first", ["import tile_ops, torch.utils.flop_counter as f", "import torch.utils.flop_counter as f, tile_ops"]
 )

@@ -126,6 +126,7 @@ def test_caches_know_whether_it_is_on(tmp_path, monkeypatch, args):
     assert hits == [False, False, True, True]
 
 
+@pytest.mark.slow  # starts a process
 def test_inductor_is_loaded_when_it_is_asked_for():
     code = "import sys, tile_ops; print([name for name in sys.modules if name.startswith('torch._inductor')])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

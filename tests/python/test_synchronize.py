@@ -20,6 +20,7 @@ def test_other_devices_are_refused():
     assert str(error.value) == "synchronize: the device is meta; it must be a CUDA device or the CPU"
 
 
+@pytest.mark.slow  # starts a process
 def test_without_a_driver():
     code = """import tile_ops
 try:

@@ -168,7 +168,7 @@ CASES = [
 def test_contract(check, kwargs):
     kwargs = {name: value.to(torch.get_default_device()) if isinstance(value, torch.Tensor) else value
               for name, value in kwargs.items()}
-    check(attention, inputs(2, 4, 2, 5, 9, 8, dtype=torch.float64), kwargs)
+    check(attention, inputs(2, 4, 2, 3, 6, 4, dtype=torch.float64), kwargs)  # gradcheck moves every element
 
 
 X = (2, 4, 5, 8)

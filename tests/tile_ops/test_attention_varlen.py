@@ -145,6 +145,12 @@ def call(rows=(2, 3), keys=(4, 5), longest=(3, 5), shapes=None, begins=None, dty
          "'cu_seqlens_k' has shape [2, 3]; it must be [sequences + 1]: where each begins, and the end of the last"),
         (lambda: call(keys=(9,)), ValueError,
          "'cu_seqlens_q' has 3 entries and 'cu_seqlens_k' 2; both must have one more than there are sequences"),
+        (lambda: call(shapes=((5, 4, 8), (9, 3, 8), (9, 3, 8))), ValueError,
+         "'query' has 4 heads but 'key' 3; the heads of query must be a multiple of those of key"),
+        (lambda: call(shapes=((5, 4, 257), (9, 2, 257), (9, 2, 8))), NotImplementedError,
+         "head_dim is 257 and the most is 256; split it over more heads"),
+        (lambda: call(shapes=((5, 4, 8), (9, 2, 8), (9, 2, 300))), NotImplementedError,
+         "head_dim is 300 and the most is 256; split it over more heads"),
     ],
 )
 def test_errors(make, kind, text):
@@ -161,6 +167,8 @@ def test_errors(make, kind, text):
         (lambda: call(keys=(10, -1), longest=(3, 10)), "'cu_seqlens_k' falls from 10 to 9; it must not fall"),
         (lambda: call(longest=(2, 5)),
          "sequence 1 of 'cu_seqlens_q' has 3 rows and max_seqlen_q is 2; give the length of the longest"),
+        (lambda: call(longest=(3, 3)),
+         "sequence 0 of 'cu_seqlens_k' has 4 rows and max_seqlen_k is 3; give the length of the longest"),
     ],
 )
 def test_lengths_that_do_not_fit(make, text, device):

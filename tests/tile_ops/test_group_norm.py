@@ -206,3 +206,11 @@ def test_errors(args, kwargs, kind, text):
     with pytest.raises(kind) as error:
         op(*args, **kwargs)
     assert str(error.value).splitlines()[0] == "tile::group_norm: " + text
+
+
+def test_a_gradient_of_another_shape():
+    with pytest.raises(ValueError) as error:
+        torch.ops.tile.group_norm_backward(torch.ones(2, 6, 4), torch.ones(2, 6, 5), 2, None, None, "none",
+                                           torch.zeros(2, 2), torch.ones(2, 2), [True] * 3)
+    assert str(error.value).splitlines()[0] == (
+        "tile::group_norm_backward: 'grad_out' has shape [2, 6, 4]; it must be that of 'input', [2, 6, 5]")

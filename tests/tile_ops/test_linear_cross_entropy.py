@@ -45,7 +45,7 @@ def test_shapes(shape, classes, options, dtype):
     check_call(op, theirs, args, kwargs | options)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("shape, classes", [((5000, 8), 3000),
                                             pytest.param((3, 40), 200000, marks=pytest.mark.slow)])
 def test_chunks(shape, classes, dtype):
@@ -62,7 +62,7 @@ def test_each_gradient_alone(wanted, dtype):
     check_call(op, theirs, (input, weight, target), kwargs)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # products of 1700 rows of 4096
 def test_rows_beyond_the_room_for_sums():
     """The rest of input's gradient is made with logits of its own."""
     depth = 4096

@@ -95,12 +95,7 @@ const auto cross_entropy_backward =
                     const optional<Tensor>& weight, int64_t, const std::string& reduction,
                     double label_smoothing, double, const Tensor& lse, const optional<Tensor>&) {
           check(input, target, weight, reduction, label_smoothing);
-          const bool none = reduction == "none";
-          for (const auto& [name, tensor, each] :
-               {std::tuple("grad_out", &grad_out, none), std::tuple("lse", &lse, true)})
-            if (each ? tensor->sym_sizes() != target.sym_sizes() : tensor->sym_numel() != 1)
-              fail(ErrorKind::value, name, " has shape ", tensor->sym_sizes(), "; it must be ",
-                   each ? tile::str("that of target, ", target.sym_sizes()) : "one number");
+          check_loss_gradient(grad_out, target, lse, reduction);
           return result_like(input);
         })
         .run([](const Tensor& grad_out, const Tensor& input, const Tensor& target,

@@ -265,6 +265,15 @@ void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const cha
          sizes_of);
 }
 
+void check_loss_gradient(const at::Tensor& grad_out, const at::Tensor& target, const at::Tensor& lse,
+                         const std::string& reduction) {
+  for (const auto& [name, tensor, each] :
+       {std::tuple("grad_out", &grad_out, reduction == "none"), std::tuple("lse", &lse, true)})
+    if (each ? tensor->sym_sizes() != target.sym_sizes() : tensor->sym_numel() != 1)
+      fail(ErrorKind::value, name, " has shape ", tensor->sym_sizes(), "; it must be ",
+           each ? tile::str("that of target, ", target.sym_sizes()) : "one number");
+}
+
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index) {
   require_indices("target", target, {classes, "there are", "classes", "ignore_index", ignore_index});
 }

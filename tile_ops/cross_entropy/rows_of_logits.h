@@ -15,6 +15,9 @@ LossReduction parse_reduction(const std::string& reduction);
 void check_loss_options(const std::string& reduction, double label_smoothing);
 // Class indices of these sizes. `sizes_of`: whose, for the error.
 void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
+// What a gradient is given of the result, and of what the forward saved.
+void check_loss_gradient(const at::Tensor& grad_out, const at::Tensor& target, const at::Tensor& lse,
+                         const std::string& reduction);
 // On the CPU an index that is no class is an error; a GPU makes NaN of its row.
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index);
 
