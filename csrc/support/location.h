@@ -1,4 +1,5 @@
-// A place in the user's source: file and line. Captured by default arguments, so it is the caller's.
+// A place in the user's source: file and line, of a Python kernel the column too. In C++ captured by default
+// arguments, so it is the caller's.
 #pragma once
 #include <cstdint>
 #include <ostream>
@@ -10,10 +11,11 @@ namespace tile {
 struct Location {
   const char* file = "";
   uint32_t line = 0;
+  uint32_t column = 0;  // from 1; 0: not known
 
   // Builtins rather than std::source_location: same cost, and older clang has them too.
   static constexpr Location current(const char* file = __builtin_FILE(), uint32_t line = __builtin_LINE()) {
-    return {file, line};
+    return {file, line, 0};
   }
   bool known() const { return line != 0; }
   std::string_view file_name() const {
@@ -21,7 +23,8 @@ struct Location {
     return path.substr(path.rfind('/') + 1);
   }
   friend std::ostream& operator<<(std::ostream& out, const Location& at) {
-    return out << at.file_name() << ':' << at.line;
+    out << at.file_name() << ':' << at.line;
+    return at.column ? out << ':' << at.column : out;
   }
 };
 

@@ -214,7 +214,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   PyObject* made = PyModule_Create(&module);
   for (const auto& add :
        {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation,
-        tile::python::add_raw_cuda, tile::python::add_operator_call})
+        tile::python::add_raw_cuda, tile::python::add_operator_call, tile::python::add_ir_builder,
+        tile::python::add_tile_kernel})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

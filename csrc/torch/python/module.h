@@ -16,6 +16,7 @@ class Tensor;
 namespace tile {
 
 struct InspectedKernel;
+struct Value;
 namespace cuda {
 struct Program;
 }
@@ -66,6 +67,8 @@ int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
 int add_raw_cuda(PyObject* module);
 int add_operator_call(PyObject* module);
+int add_ir_builder(PyObject* module);
+int add_tile_kernel(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // a list
 PyObject* row_of(const InspectedKernel& kernel);           // a dictionary

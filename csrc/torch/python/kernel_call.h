@@ -1,0 +1,82 @@
+// The arguments of one launch of a kernel in Python: converted, and their key.
+#pragma once
+#include "torch/python/module.h"
+
+#include "runtime/kernel.h"
+
+namespace tile::python {
+
+inline constexpr size_t most_arguments = 64;
+
+// How a parameter is annotated, a letter each.
+enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w' };
+
+// An exception of Python's on its way through C++.
+struct PythonFailure : std::exception {
+  PythonFailure() {
+    PyObject *type, *value, *trace;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    if (trace) PyException_SetTraceback(value, trace);
+    Py_XDECREF(type);
+    Py_XDECREF(trace);
+    raised.reset(value, [](PyObject* object) {
+      const PyGILState_STATE state = PyGILState_Ensure();
+      Py_XDECREF(object);
+      PyGILState_Release(state);
+    });
+  }
+  void restore() const { PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.get())), raised.get()); }
+  std::shared_ptr<PyObject> raised;
+};
+
+class PythonKernel : public KernelBase {
+ public:
+  PythonKernel(const char* name, Location at, std::string kinds)
+      : KernelBase(name, at), kinds(std::move(kinds)) {}
+  using KernelBase::launch_call;
+  using KernelBase::trace_call;
+  const std::string kinds;
+};
+
+struct KernelObject {
+  PyObject_HEAD PythonKernel* kernel;  // null: _bind was not called
+};
+PythonKernel& kernel_of(PyObject* self);
+
+// Of a trace: memory is not asked for.
+class Call {
+ public:
+  Call(PyObject* self, PyObject* const* given, size_t count, bool traced);
+  Call(const Call&) = delete;
+
+  const LaunchKey& key() const { return key_; }
+  ArgumentRefs arguments() const { return {refs_, passed_}; }
+  void trace(Tracer& tracer) const;  // Python translates the function
+
+ private:
+  void note(uint64_t bits);
+  void add(size_t i);
+  void add_array(const at::Tensor& tensor);
+  void add_scalar(const ScalarArgument& scalar);
+  void add_constant(size_t i);
+  ScalarArgument integer(size_t i, PyObject* value);
+  void translate(Tracer& tracer) const;
+
+  PyObject* self_;
+  PythonKernel& kernel_;
+  PyObject* const* given_;
+  size_t count_, passed_ = 0, array_count_ = 0, scalar_count_ = 0, noted_ = 0;
+  bool traced_;
+  uint64_t signature_ = 1;
+  LaunchKey key_;
+  ArgumentRef refs_[most_arguments];
+  alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
+  alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
+  std::vector<Owned> held_;
+};
+
+// Makes the names of the methods that launches call; -1 with an error set.
+int make_call_names();
+
+}  // namespace tile::python

@@ -1,0 +1,217 @@
+// Kernels that are written in Python: kernel[grid](*arguments), by vectorcall. Python translates the function
+// where the key of its arguments is new; all else goes the way of kernels in C++.
+#include "torch/python/kernel_call.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <optional>
+
+#include "ir/print.h"
+#include "runtime/current_stream.h"
+
+namespace tile::python {
+namespace {
+
+// kernel[grid]: what is called.
+struct LaunchObject {
+  PyObject_HEAD vectorcallfunc call;
+  KernelObject* kernel;
+  PyObject* grid;
+};
+PyTypeObject* launch_type = nullptr;
+PyObject *cuda_stream_name, *ptr_name;
+
+[[noreturn]] void fail_grid(PyObject* grid) {
+  PyErr_Format(PyExc_TypeError,
+               "the grid is %R; give a tuple of one to three integers, or a function of the "
+               "arguments that gives one",
+               grid);
+  throw PythonFailure();
+}
+int64_t axis_of(PyObject* grid, PyObject* value) {
+  const Owned number(PyIndex_Check(value) ? PyNumber_Index(value) : nullptr);
+  if (!number) PyErr_Clear(), fail_grid(grid);
+  int overflow = 0;
+  const int64_t axis = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+  return overflow ? INT64_MAX : axis;
+}
+Grid grid_of(PyObject* value) {
+  if (!PyTuple_Check(value) && !PyList_Check(value)) return {axis_of(value, value), 1, 1};
+  const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
+  if (count < 1 || count > 3) fail_grid(value);
+  int64_t axes[3] = {1, 1, 1};
+  for (Py_ssize_t i = 0; i < count; ++i) axes[i] = axis_of(value, PySequence_Fast_GET_ITEM(value, i));
+  return {axes[0], axes[1], axes[2]};
+}
+
+void launch(PyObject* self, PyObject* grid, PyObject* const* given, size_t count,
+            std::optional<void*> stream) {
+  Owned made;
+  if (PyCallable_Check(grid)) {
+    made.reset(PyObject_Vectorcall(grid, given, count, nullptr));
+    if (!made) throw PythonFailure();
+    grid = made.get();
+  }
+  const Grid blocks = grid_of(grid);
+  const Call call(self, given, count, false);
+  PythonKernel& kernel = kernel_of(self);
+  const Released released(true);
+  const std::optional<StreamScope> scope = stream ? std::optional<StreamScope>(*stream) : std::nullopt;
+  kernel.launch_call(blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); });
+}
+
+// Runs what may raise in either language.
+template <class F>
+PyObject* raising(const F& function) {
+  try {
+    return function();
+  } catch (const PythonFailure& failure) {
+    failure.restore();
+  } catch (const std::exception& error) {
+    set_error(error);
+  }
+  return nullptr;
+}
+
+PyObject* call_launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
+  auto* launched = reinterpret_cast<LaunchObject*>(self);
+  return raising([&] {
+    if (names && PyTuple_GET_SIZE(names))
+      fail(ErrorKind::type, "a kernel takes no arguments by name; give them in the order of its parameters");
+    launch(reinterpret_cast<PyObject*>(launched->kernel), launched->grid, given,
+           static_cast<size_t>(PyVectorcall_NARGS(flags)), std::nullopt);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// An integer, or an object whose cuda_stream or ptr is one; None: the current stream.
+std::optional<void*> stream_of(PyObject* value) {
+  if (value == Py_None) return std::nullopt;
+  Owned handle;
+  if (PyLong_Check(value)) {
+    handle.reset(Py_NewRef(value));
+  } else {
+    handle.reset(PyObject_GetAttr(value, cuda_stream_name));
+    if (!handle) PyErr_Clear(), handle.reset(PyObject_GetAttr(value, ptr_name));
+  }
+  void* stream = handle && PyLong_Check(handle.get()) ? PyLong_AsVoidPtr(handle.get()) : nullptr;
+  if (!handle || !PyLong_Check(handle.get()) || PyErr_Occurred()) {
+    PyErr_Format(PyExc_TypeError,
+                 "the stream is %R; give a torch.cuda.Stream, an integer handle, or None for "
+                 "the current one",
+                 value);
+    throw PythonFailure();
+  }
+  return stream;
+}
+PyObject* launch_method(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
+  return raising([&] {
+    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    if (named > 1 ||
+        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stream") != 0))
+      fail(ErrorKind::type, "launch: takes stream alone by name");
+    if (count < 1) fail(ErrorKind::type, "launch: give the grid, then the kernel's arguments");
+    launch(self, given[0], given + 1, static_cast<size_t>(count - 1),
+           named ? stream_of(given[count]) : std::nullopt);
+    return Py_NewRef(Py_None);
+  });
+}
+
+// _ir(arguments, passes): the text of what they would compile.
+PyObject* ir(PyObject* self, PyObject* arguments) {
+  PyObject* given;
+  int passes;
+  if (!PyArg_ParseTuple(arguments, "O!p", &PyTuple_Type, &given, &passes)) return nullptr;
+  return raising([&] {
+    const Call call(self, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)), true);
+    const Function function = kernel_of(self).trace_call([&](Tracer& tracer) { call.trace(tracer); });
+    return PyUnicode_FromString((passes ? compiled_text(function) : print(function)).c_str());
+  });
+}
+
+PyObject* bind(PyObject* self, PyObject* arguments) {
+  const char *name, *file, *kinds;
+  unsigned line;
+  if (!PyArg_ParseTuple(arguments, "ssIs", &name, &file, &line, &kinds)) return nullptr;
+  return raising([&] {
+    const std::string letters = kinds;
+    if (letters.size() > most_arguments)
+      fail(ErrorKind::value, name, ": has ", letters.size(), " parameters; the most is ", most_arguments);
+    delete std::exchange(reinterpret_cast<KernelObject*>(self)->kernel,
+                         new PythonKernel(intern(name), {intern(file), line, 0}, letters));
+    return Py_NewRef(Py_None);
+  });
+}
+
+PyObject* subscript(PyObject* self, PyObject* grid) {
+  auto* made = PyObject_New(LaunchObject, launch_type);
+  if (!made) return nullptr;
+  made->call = call_launch;
+  made->kernel = reinterpret_cast<KernelObject*>(Py_NewRef(self));
+  made->grid = Py_NewRef(grid);
+  return reinterpret_cast<PyObject*>(made);
+}
+void free_launch(PyObject* self) {
+  auto* launched = reinterpret_cast<LaunchObject*>(self);
+  Py_DECREF(launched->kernel);
+  Py_DECREF(launched->grid);
+  PyObject_Free(self);
+  Py_DECREF(launch_type);
+}
+void free_kernel(PyObject* self) {
+  PyTypeObject* type = Py_TYPE(self);
+  delete reinterpret_cast<KernelObject*>(self)->kernel;
+  type->tp_free(self);
+  Py_DECREF(type);
+}
+PyObject* compiled_count(PyObject* self, void*) {
+  return raising([&] { return PyLong_FromSize_t(kernel_of(self).compiled_count()); });
+}
+
+PyMethodDef kernel_methods[] = {
+    {"_bind", bind, METH_VARARGS, "_bind(name, file, line, kinds): kinds has a letter for each parameter."},
+    {"_ir", ir, METH_VARARGS, "_ir(arguments, passes): Tile IR as text."},
+    {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_method)),
+     METH_FASTCALL | METH_KEYWORDS,
+     "launch(grid, *arguments, stream=None)\n\nRuns the kernel for each block of the grid: on a CPU before "
+     "it "
+     "returns, on a GPU in the stream, by default torch's current one."},
+    {nullptr, nullptr, 0, nullptr},
+};
+PyGetSetDef kernel_values[] = {
+    {"compiled_count", compiled_count, nullptr, "How many kernels were compiled so far.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+PyType_Slot kernel_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_kernel)},
+                              {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+                              {Py_tp_methods, kernel_methods},
+                              {Py_tp_getset, kernel_values},
+                              {Py_tp_new, reinterpret_cast<void*>(PyType_GenericNew)},
+                              {0, nullptr}};
+PyType_Spec kernel_spec = {"tile_ops._C.TileKernel", sizeof(KernelObject), 0,
+                           Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, kernel_slots};
+PyMemberDef launch_members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(LaunchObject, call), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+PyType_Slot launch_slots[] = {{Py_tp_dealloc, reinterpret_cast<void*>(free_launch)},
+                              {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+                              {Py_tp_members, launch_members},
+                              {0, nullptr}};
+PyType_Spec launch_spec = {
+    "tile_ops._C.TileLaunch", sizeof(LaunchObject), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, launch_slots};
+
+}  // namespace
+
+int add_tile_kernel(PyObject* module) {
+  launch_type = reinterpret_cast<PyTypeObject*>(PyType_FromSpec(&launch_spec));
+  const Owned type(PyType_FromSpec(&kernel_spec));
+  for (const auto& [name, text] : {std::pair{&cuda_stream_name, "cuda_stream"}, {&ptr_name, "ptr"}})
+    if (!(*name = PyUnicode_InternFromString(text))) return -1;
+  if (make_call_names() < 0) return -1;
+  return launch_type && type ? PyModule_AddObjectRef(module, "TileKernel", type.get()) : -1;
+}
+
+}  // namespace tile::python

@@ -1,0 +1,138 @@
+"""The language of kernels in Python: `import tile_ops.language as tl`. Its functions are for the bodies of kernels."""
+
+from .annotations import Constant, ConstantAnnotation, ScalarInt64
+from .arithmetic import (
+    add,
+    atan2,
+    bitwise_and,
+    bitwise_lshift,
+    bitwise_not,
+    bitwise_or,
+    bitwise_rshift,
+    bitwise_xor,
+    cdiv,
+    equal,
+    floordiv,
+    greater,
+    greater_equal,
+    less,
+    less_equal,
+    logical_not,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    negative,
+    not_equal,
+    sub,
+    truediv,
+    where,
+)
+from .arithmetic import divmod_ as divmod
+from .arithmetic import pow_ as pow
+from .dtypes import (
+    DType,
+    bfloat16,
+    bool_,
+    float4_e2m1fn,
+    float8_e4m3fn,
+    float8_e5m2,
+    float8_e5m3fnu,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    tfloat32,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from .elements import atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, gather, scatter
+from .errors import (
+    TileCompilerExecutionError,
+    TileCompilerTimeoutError,
+    TileError,
+    TileInternalError,
+    TileRecursionError,
+    TileStaticAssertionError,
+    TileStaticEvalError,
+    TileSyntaxError,
+    TileTypeError,
+    TileUnsupportedFeatureError,
+    TileValueError,
+    UnsupportedCallError,
+)
+from .functions import (
+    acos,
+    asin,
+    atan,
+    ceil,
+    cos,
+    cosh,
+    erf,
+    exp,
+    exp2,
+    expm1,
+    floor,
+    fma,
+    isfinite,
+    isinf,
+    isnan,
+    log,
+    log1p,
+    log2,
+    rsqrt,
+    sigmoid,
+    silu,
+    sin,
+    sinh,
+    sqrt,
+    tan,
+    tanh,
+    trunc,
+)
+from .functions import abs_ as abs
+from .functions import round_ as round
+from .grid import (
+    assume_divisible_by,
+    bid,
+    grid_dependency_control_launch_dependents,
+    grid_dependency_control_wait,
+    num_blocks,
+    num_tiles,
+)
+from .kernel import ByTarget, kernel
+from .memory import Slice, load, load_advanced_indexing, store, store_advanced_indexing
+from .modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from .products import matmul, mma
+from .reductions import argmax, argmin, cumprod, cumsum, prod
+from .reductions import max_ as max
+from .reductions import min_ as min
+from .reductions import sum_ as sum
+from .shapes import (
+    arange,
+    astype,
+    bitcast,
+    broadcast_to,
+    cat,
+    expand_dims,
+    extract,
+    full,
+    insert,
+    ones,
+    pack_to_bytes,
+    permute,
+    reshape,
+    transpose,
+    unpack_from_bytes,
+    zeros,
+)
+from .text import assert_, printf
+from .text import print_ as print
+
+__all__ = [name for name in dir() if not name.startswith("_")]

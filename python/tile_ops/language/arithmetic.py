@@ -1,0 +1,277 @@
+"""Arithmetic, comparisons, bits and choice, of tiles and constants."""
+
+import math
+import operator
+
+from . import checks, dtypes
+from .checks import operand
+from .emit import promoted
+from .errors import TileTypeError
+from .modes import EXACT, RoundingMode
+from .operands import all_constant, folded, require_arithmetic, require_flush, require_mode, rounded, unified
+from .registry import language_function
+from .values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose
+
+_mode = checks.optional(checks.member(RoundingMode))
+
+
+def _no_two_bools(name, values):
+    if all(dtype_of(value) is dtypes.bool_ for value in values):
+        raise TileTypeError(f"{name} does not support bool; convert with astype()")
+
+
+def _binary(translator, name, primitive, python, x, y, rounding_mode=None, flush_to_zero=False, modes=()):
+    values = (x, y)
+    if all_constant(values):
+        if not all(is_loose(value) for value in values):
+            _no_two_bools(name, values)
+        return folded(name, python, values)
+    _no_two_bools(name, values)
+    tiles, dtype = unified(translator, name, values)
+    require_mode(name, rounding_mode, modes, dtype)
+    require_flush(flush_to_zero, dtype)
+    return rounded(translator.emitter, primitive, tiles, dtype, rounding_mode, flush_to_zero)
+
+
+@language_function
+def add(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
+    """x + y."""
+    return _binary(translator, "add", "add", operator.add, x, y, rounding_mode, flush_to_zero, EXACT)
+
+
+@language_function
+def sub(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
+    """x - y."""
+    return _binary(translator, "sub", "sub", operator.sub, x, y, rounding_mode, flush_to_zero, EXACT)
+
+
+@language_function
+def mul(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
+    """x * y."""
+    return _binary(translator, "mul", "mul", operator.mul, x, y, rounding_mode, flush_to_zero, EXACT)
+
+
+def _as_float(dtype):
+    return dtype if dtype.category == dtypes.FLOAT else dtypes.float32
+
+
+def _floating(translator, name, values):
+    """Operands in a float dtype: integers and bools become float32."""
+    dtype = promoted(values) or dtypes.float32
+    require_arithmetic(name, dtype)
+    return unified(translator, name, values, _as_float(dtype))
+
+
+@language_function
+def truediv(translator, x: operand, y: operand, /, *, rounding_mode: _mode = None, flush_to_zero: checks.flag = False):
+    """x / y; of integers in float32."""
+    if all_constant((x, y)):
+        return folded("truediv", operator.truediv, (x, y), _as_float)
+    tiles, dtype = _floating(translator, "truediv", (x, y))
+    require_mode("truediv", rounding_mode, (*EXACT, RoundingMode.FULL, RoundingMode.APPROX), dtype)
+    require_flush(flush_to_zero, dtype)
+    return rounded(translator.emitter, "div", tiles, dtype, rounding_mode, flush_to_zero)
+
+
+@language_function
+def floordiv(translator, x: operand, y: operand, /):
+    """x // y, rounded to minus infinity. Of integers by 0: any value."""
+    return _binary(translator, "floordiv", "floordiv", operator.floordiv, x, y)
+
+
+@language_function
+def mod(translator, x: operand, y: operand, /):
+    """x % y, with the sign of y. Of integers by 0: any value."""
+    return _binary(translator, "mod", "mod", operator.mod, x, y)
+
+
+def _host_cdiv(x, y):
+    return -(-x // y)
+
+
+@language_function(host=_host_cdiv)
+def cdiv(translator, x: operand, y: operand, /):
+    """x / y of integers, rounded up. Also outside of kernels."""
+    for value in (x, y):
+        if dtype_of(value).category == dtypes.FLOAT:
+            raise TileTypeError(f"cdiv: expected integers, got {dtype_of(value)}; use ceil(x / y)")
+    return _binary(translator, "cdiv", "cdiv", _host_cdiv, x, y)
+
+
+@language_function(host=divmod)
+def divmod_(translator, x: operand, y: operand, /):
+    """(x // y, x % y) of integers."""
+    if any(dtype_of(value).category == dtypes.FLOAT for value in (x, y)) and not all_constant((x, y)):
+        raise TileTypeError("divmod() is not implemented for floating point values; use // and %")
+    return floordiv.lower(translator, (x, y), {}), mod.lower(translator, (x, y), {})
+
+
+@language_function(host=pow)
+def pow_(translator, x: operand, y: operand, /):
+    """x ** y; one of them is a float. An integer exponent keeps the dtype of a float base."""
+    if all_constant((x, y)):
+        if not all(is_loose(value) for value in (x, y)):
+            _no_two_bools("pow", (x, y))
+        return folded("pow", operator.pow, (x, y))
+    _no_two_bools("pow", (x, y))
+    tiles, dtype = unified(translator, "pow", (x, y))
+    if dtype.category != dtypes.FLOAT:
+        raise TileTypeError(f"pow: expected a float base or exponent, got {dtype_of(x)} and {dtype_of(y)}; convert with astype()")
+    return translator.emitter.emit("pow", *tiles)
+
+
+@language_function
+def atan2(translator, x: operand, y: operand, /):
+    """The angle of the point (y, x), from -pi to pi."""
+    if all_constant((x, y)):
+        return folded("atan2", math.atan2, (x, y), _as_float)
+    return translator.emitter.emit("atan2", *_floating(translator, "atan2", (x, y))[0])
+
+
+def _extremum(translator, name, python, x, y, flush_to_zero, propagate_nan):
+    if all_constant((x, y)):
+        return folded(name, python, (x, y))
+    _no_two_bools(name, (x, y))
+    tiles, dtype = unified(translator, name, (x, y))
+    require_flush(flush_to_zero, dtype)
+    primitive = name + "_nan" if propagate_nan and dtype.category == dtypes.FLOAT else name
+    return rounded(translator.emitter, primitive, tiles, dtype, None, flush_to_zero)
+
+
+@language_function
+def maximum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
+    """The larger one; a NaN is ignored unless propagate_nan."""
+    return _extremum(translator, "maximum", max, x, y, flush_to_zero, propagate_nan)
+
+
+@language_function
+def minimum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
+    """The smaller one; a NaN is ignored unless propagate_nan."""
+    return _extremum(translator, "minimum", min, x, y, flush_to_zero, propagate_nan)
+
+
+@language_function
+def negative(translator, x: operand, /):
+    """-x. Unsigned integers wrap, bools become int32."""
+    if is_constant(x):
+        return folded("negative", operator.neg, (x,), lambda dtype: dtypes.int32 if dtype is dtypes.bool_ else dtype)
+    require_arithmetic("negative", x.dtype)
+    emitter = translator.emitter
+    if x.dtype is dtypes.bool_:
+        x = emitter.cast(x, dtypes.int32)
+    if x.dtype.category == dtypes.INTEGER and not x.dtype.signed:
+        return emitter.emit("sub", emitter.constant(0, x.dtype, x.shape), x)
+    return emitter.emit("neg", x)
+
+
+def _compare(name, primitive, python, doc):
+    def compare(translator, x: operand, y: operand, /):
+        if all_constant((x, y)):
+            return bool(python(constant_of(x), constant_of(y)))
+        return translator.emitter.emit(primitive, *unified(translator, name, (x, y))[0])
+
+    compare.__name__, compare.__doc__ = name, doc
+    return language_function(compare)
+
+
+greater = _compare("greater", "gt", operator.gt, "x > y, bool_.")
+greater_equal = _compare("greater_equal", "ge", operator.ge, "x >= y, bool_.")
+less = _compare("less", "lt", operator.lt, "x < y, bool_.")
+less_equal = _compare("less_equal", "le", operator.le, "x <= y, bool_.")
+equal = _compare("equal", "eq", operator.eq, "x == y, bool_.")
+not_equal = _compare("not_equal", "ne", operator.ne, "x != y, bool_; a NaN differs from everything.")
+
+
+def _bits(name, python, doc):
+    def bits(translator, x: operand, y: operand, /):
+        for value in (x, y):
+            if dtype_of(value).category == dtypes.FLOAT:
+                raise TileTypeError(f"Bitwise operations require integers, got {dtype_of(value)}")
+        if all_constant((x, y)):
+            return folded(name, python, (x, y))
+        kinds = {value.dtype for value in (x, y) if isinstance(value, (Tile, Strict))}
+        loose = [value for value in (x, y) if is_loose(value)]
+        if len(kinds) > 1 or any(isinstance(value, bool) != (kinds == {dtypes.bool_}) for value in loose):
+            raise TileTypeError(f"Bitwise operands must have same data type, got {dtype_of(x)} and {dtype_of(y)}")
+        return translator.emitter.emit(name, *unified(translator, name, (x, y))[0])
+
+    bits.__name__, bits.__doc__ = name, doc
+    return language_function(bits)
+
+
+bitwise_and = _bits("bitwise_and", operator.and_, "x & y of integers or bools of one dtype.")
+bitwise_or = _bits("bitwise_or", operator.or_, "x | y of integers or bools of one dtype.")
+bitwise_xor = _bits("bitwise_xor", operator.xor, "x ^ y of integers or bools of one dtype.")
+
+
+@language_function
+def bitwise_not(translator, x: operand, /):
+    """~x of integers; of a bool tile not x."""
+    dtype = dtype_of(x)
+    if dtype.category == dtypes.FLOAT:
+        raise TileTypeError(f"Bitwise operations require integers, got {dtype}")
+    if is_constant(x):
+        if dtype is dtypes.bool_:
+            raise TileTypeError("bitwise_not: a constant bool has no ~; write `not`")
+        return folded("bitwise_not", operator.invert, (x,))
+    return translator.emitter.emit("logical_not" if dtype is dtypes.bool_ else "bitwise_not", x)
+
+
+def _shift(name, primitive, python, doc):
+    def shift(translator, x: operand, y: operand, /):
+        for value in (x, y):
+            if dtype_of(value).category != dtypes.INTEGER:
+                raise TileTypeError(f"Bitwise shift requires an integer, got {dtype_of(value)}")
+        if all_constant((x, y)):
+            return folded(name, python, (x, y))
+        return translator.emitter.emit(primitive, *unified(translator, name, (x, y))[0])
+
+    shift.__name__, shift.__doc__ = name, doc
+    return language_function(shift)
+
+
+bitwise_lshift = _shift("bitwise_lshift", "shift_left", operator.lshift, "x << y of integers.")
+bitwise_rshift = _shift(
+    "bitwise_rshift", "shift_right", operator.rshift, "x >> y of integers; of signed ones the sign moves in."
+)
+
+
+def nonzero(translator, value):
+    """value != 0 as a bool tile."""
+    value = translator.emitter.tile(value)
+    if value.dtype is dtypes.bool_:
+        return value
+    require_arithmetic("condition", value.dtype)
+    return translator.emitter.emit("ne", value, translator.emitter.constant(0, value.dtype, value.shape))
+
+
+@language_function
+def where(translator, cond: operand, x: operand, y: operand, /):
+    """x where cond is not zero, else y; the three broadcast, x and y promote."""
+    emitter = translator.emitter
+    if is_constant(cond) and all_constant((x, y)) and not all(map(is_loose, (x, y))):
+        return folded("where", lambda x, y: x if constant_of(cond) else y, (x, y))
+    dtype = promoted([x, y]) or promoted([emitter.tile(x), emitter.tile(y)])
+    tiles = emitter.together("where", [nonzero(translator, cond), emitter.as_dtype(x, dtype), emitter.as_dtype(y, dtype)])
+    return emitter.emit("where", *tiles)
+
+
+@language_function
+def logical_not(translator, x: operand, /):
+    """x == 0."""
+    if is_constant(x):
+        return not constant_of(x)
+    return translator.emitter.emit("logical_not", nonzero(translator, x))
+
+
+# Python's operators, by the name of their node in a syntax tree.
+BINARY = {
+    "Add": add, "Sub": sub, "Mult": mul, "Div": truediv, "FloorDiv": floordiv, "Mod": mod, "Pow": pow_,
+    "BitAnd": bitwise_and, "BitOr": bitwise_or, "BitXor": bitwise_xor, "LShift": bitwise_lshift, "RShift": bitwise_rshift,
+}  # fmt: skip
+COMPARE = {"Gt": greater, "GtE": greater_equal, "Lt": less, "LtE": less_equal, "Eq": equal, "NotEq": not_equal}
+SIGNS = {
+    "Add": "+", "Sub": "-", "Mult": "*", "Div": "/", "FloorDiv": "//", "Mod": "%", "Pow": "**", "MatMult": "@", "BitAnd": "&",
+    "BitOr": "|", "BitXor": "^", "LShift": "<<", "RShift": ">>", "Gt": ">", "GtE": ">=", "Lt": "<", "LtE": "<=", "Eq": "==",
+    "NotEq": "!=", "USub": "-", "UAdd": "+", "Invert": "~", "Not": "not",
+}  # fmt: skip

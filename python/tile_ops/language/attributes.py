@@ -1,0 +1,134 @@
+"""Attributes, methods and items of values."""
+
+import enum
+import types
+
+from . import arithmetic, dtypes, elements, memory
+from .errors import TileTypeError
+from .grid import shape_of_array, strides_of_array
+from .registry import METHODS, LanguageFunction
+from .values import Array, Method, RawMemory, Strict, Tile, TiledView, constant_of, is_constant, shape_of, shown
+
+_ARRAY_METHODS = {"slice": memory.slice_, "tiled_view": memory.tiled_view}
+_VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles}
+_MEMORY_METHODS = {"load_offset": elements.load_offset, "store_offset": elements.store_offset}
+
+
+def _raw_memory(translator, array):
+    return RawMemory(array)
+
+
+_raw = LanguageFunction(_raw_memory)
+_raw.__name__ = "get_raw_memory"
+
+
+def _of_array(translator, array, name):
+    if name in _ARRAY_METHODS:
+        return Method(_ARRAY_METHODS[name], array)
+    return {
+        "dtype": lambda: array.dtype,
+        "ndim": lambda: array.ndim,
+        "shape": lambda: shape_of_array(translator, array),
+        "strides": lambda: strides_of_array(translator, array),
+        "get_raw_memory": lambda: Method(_raw, array),
+    }.get(name, lambda: _none(name, array))()
+
+
+def _none(name, owner):
+    raise TileTypeError(f"No such attribute '{name}' for object of type {shown(owner)}")
+
+
+def attribute(translator, owner, name):
+    """owner.name in a kernel."""
+    if isinstance(owner, Array):
+        return _of_array(translator, owner, name)
+    if isinstance(owner, Tile) or is_constant(owner):
+        if name in METHODS:
+            return Method(METHODS[name], owner)
+        known = {"dtype": lambda: arithmetic.dtype_of(owner), "shape": lambda: shape_of(owner), "ndim": lambda: len(shape_of(owner))}
+        return known.get(name, lambda: _none(name, owner))()
+    for kind, methods, names in (
+        (TiledView, _VIEW_METHODS, ("dtype", "tile_shape", "traversal_steps")),
+        (RawMemory, _MEMORY_METHODS, ("dtype",)),
+    ):
+        if isinstance(owner, kind):
+            if name in methods:
+                return Method(methods[name], owner)
+            return getattr(owner, name) if name in names else _none(name, owner)
+    if isinstance(owner, (types.ModuleType, type)):
+        if not hasattr(owner, name):
+            what = owner.__name__ if isinstance(owner, types.ModuleType) else f"class {owner.__name__}"
+            raise TileTypeError(f"No such attribute '{name}' of {what}")
+        return translator.host_value(getattr(owner, name))
+    if isinstance(owner, enum.Enum) and name in ("name", "value"):
+        return translator.host_value(getattr(owner, name))
+    if isinstance(owner, dict) and name == "get":
+        return Method(_get, owner)
+    if isinstance(owner, dtypes.DType) and name in ("name", "bitwidth"):
+        raise TileTypeError(f"No such attribute '{name}' of a dtype inside a kernel; str(dtype) is its name")
+    return _none(name, owner)
+
+
+def _get_from(translator, owner, key, default=None, /):
+    return owner.get(key, default)
+
+
+_get = LanguageFunction(_get_from)
+_get.__name__ = "get"
+
+
+def _sub(index):
+    return index if isinstance(index, tuple) else (index,)
+
+
+def item(translator, owner, index):
+    """owner[index] in a kernel."""
+    if isinstance(owner, Array):
+        raise TileTypeError("Arrays are not directly subscriptable; use load, gather or slice")
+    if type(owner) is tuple:
+        return _of_tuple(owner, index)
+    if isinstance(owner, dict):
+        if index not in owner:
+            raise TileTypeError(f"Key {index!r} not found in dictionary")
+        return owner[index]
+    if isinstance(owner, Tile) or is_constant(owner):
+        return _of_tile(translator, owner, _sub(index))
+    raise TileTypeError(f"{shown(owner)} is not subscriptable")
+
+
+def _of_tuple(owner, index):
+    if isinstance(index, slice):
+        parts = [None if part is None else constant_of(part) for part in (index.start, index.stop, index.step)]
+        if any(isinstance(part, Tile) for part in parts):
+            raise TileTypeError("Tuple indices must be constant")
+        return owner[slice(*parts)]
+    if isinstance(index, Tile):
+        raise TileTypeError("Tuple indices must be constant")
+    number = index.value if isinstance(index, Strict) else index
+    if not isinstance(number, int) or isinstance(number, bool):
+        raise TileTypeError(f"Tuple indices must be integers or slices, not {shown(index)}")
+    if not -len(owner) <= number < len(owner):
+        raise TileTypeError(f"Tuple index {number} is out of range for {shown(owner)}")
+    return owner[number]
+
+
+def _of_tile(translator, owner, parts):
+    """Only axes of extent 1 may be put in: None, `:` and `...`."""
+    shape = list(shape_of(owner))
+    whole = slice(None)
+    for part in parts:
+        if not (part is None or part is Ellipsis or (isinstance(part, slice) and part == whole)):
+            raise TileTypeError("Directly indexing a tile is not supported; use extract(), or None, `:` and `...` to insert axes")
+    named = sum(isinstance(part, slice) for part in parts)
+    if named > len(shape) or sum(part is Ellipsis for part in parts) > 1:
+        raise TileTypeError(f"too many indices for {shown(owner)}")
+    made, at = [], 0
+    for part in (*parts, *([] if Ellipsis in parts else [Ellipsis])):
+        if part is None:
+            made.append(1)
+            continue
+        count = len(shape) - named if part is Ellipsis else 1
+        made.extend(shape[at : at + count])
+        at += count
+    return translator.emitter.reshape(translator.emitter.tile(owner), tuple(made))
+

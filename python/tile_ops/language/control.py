@@ -1,0 +1,268 @@
+"""Control flow: regions of ifs and loops, and what they make of the names they assign."""
+
+import ast
+import dataclasses
+
+from . import checks, dtypes
+from .errors import TileSyntaxError, TileTypeError
+from .joins import Scalar, Same, conflict, fits, is_defined, joined, layout_of, tiles_of, types_of, value_of
+from .scope import Binding
+from .source import assigned, holds
+from .values import Array, Conflict, RawMemory, Range, Tile, TiledView, Undefined, shown
+
+LEFT = object()  # a way that ends in break or continue
+
+
+@dataclasses.dataclass
+class Returned:
+    """A way that ends in return."""
+
+    value: object
+
+
+@dataclasses.dataclass
+class _Side:
+    block: int
+    result: object
+    names: dict
+    newest: int  # value when it began
+
+    @property
+    def left(self):
+        return self.result is LEFT
+
+
+@dataclasses.dataclass
+class _Loop:
+    """names that it carries with their layouts; of a counted one that jumps the index, its bound and step."""
+
+    names: list
+    layouts: list
+    counter: tuple = ()
+
+
+def _memory_of(value):
+    """The array that a value stands for or is made of; None: none."""
+    if isinstance(value, (TiledView, RawMemory)):
+        return value.array
+    return value if isinstance(value, Array) else None
+
+
+class Control:
+    """The part of the translator that knows regions."""
+
+    def branch(self, condition, ways, what):
+        """An if of the running kernel. ways: two functions that translate its sides; the value that they join in, or LEFT."""
+        scope, emitter, sides = self.scope, self.emitter, []
+        before, node = scope.snapshot(), self.node
+        for way in ways:
+            block, _ = emitter.block([])
+            newest = emitter.newest
+            with emitter.inside(block):
+                result = way()
+            sides.append(_Side(block, result, scope.names, newest))
+            scope.names = dict(before)
+            self.node = node
+        live = [side for side in sides if not side.left]
+        merged = self._merged(before, live)
+        result = self._joined_result(live, what)
+        for side in live:
+            with emitter.inside(side.block):
+                tiles = [tile for _, layout, values in merged for tile in tiles_of(emitter, layout, values[live.index(side)].value)]
+                if result:
+                    tiles += tiles_of(emitter, result, _result(side))
+                emitter.results("yield", tiles)
+        results = iter(emitter.results("if", [condition], tuple(side.block for side in sides)))
+        for name, layout, values in merged:
+            scope.names[name] = Binding(value_of(layout, results), max(each.line for each in values))
+        if not live:
+            return LEFT
+        value = value_of(result, results)
+        return Returned(value) if any(isinstance(side.result, Returned) for side in live) else value
+
+    def _merged(self, before, live):
+        """[(name, layout, a binding for each live side)] of the names that changed; the others are settled at once."""
+        merged = []
+        for name in {name: None for side in live for name in side.names}:
+            values = [side.names.get(name, Binding(Undefined(), 0)) for side in live]
+            if all(each is before.get(name) for each in values):
+                continue
+            layout = self._meeting(name, values, live)
+            if isinstance(layout, (Undefined, Conflict)):
+                self.scope.names[name] = Binding(layout, values[-1].line)
+            else:
+                merged.append((name, layout, values))
+        return merged
+
+    def _meeting(self, name, values, live):
+        for each in values:
+            if not is_defined(each.value):
+                return each.value
+        for each, side in zip(values, live):
+            array = _memory_of(each.value)
+            if array is not None and array.number > side.newest:
+                return Conflict(f"`{name}` is a view that was made inside a branch that has ended; make it before the branch")
+        first, last = values[0], values[-1]
+        if len(values) == 1:
+            layout = _only(first.value)
+        else:
+            layout = joined(first.value, last.value)
+        return Conflict(conflict(name, first, last)) if layout is None else layout
+
+    def _joined_result(self, live, what):
+        if not live:
+            return None
+        results = [_result(side) for side in live]
+        layout = _only(results[0]) if len(results) == 1 else joined(*results)
+        if layout is None:
+            name = "Type of return value" if what is None else f"Type of `{what}`"
+            raise TileTypeError(f"{name} depends on path taken: {shown(results[0])} vs. {shown(results[1])}")
+        return layout
+
+    def chosen(self, condition, ways, what):
+        """The value of one of two expressions."""
+        return self.branch(condition, ways, what)
+
+    # Loops.
+
+    def _carried(self, node):
+        """Names that a loop assigns and that have a value before it."""
+        names = self.scope.names
+        return [name for name in assigned([node]) if name in names and is_defined(names[name].value)]
+
+    def _begin(self, loop, tiles):
+        tiles = iter(tiles)
+        for name, layout in zip(loop.names, loop.layouts):
+            self.scope.bind(name, value_of(layout, tiles), self.scope.names[name].line)
+
+    def _current(self, loop, before):
+        """What is carried on, from the names as they are; an error where a type has changed."""
+        tiles = []
+        for name, layout in zip(loop.names, loop.layouts):
+            now = self.scope.names[name]
+            if not is_defined(now.value):
+                raise TileTypeError(now.value.message if isinstance(now.value, Conflict) else f"`{name}` may be undefined at the loop's end")
+            if not fits(layout, now.value):
+                raise TileTypeError(
+                    conflict(name, before[name], now) + "; a loop carries a name with one type: begin with zeros() or full() of that type"
+                )
+            tiles += tiles_of(self.emitter, layout, now.value)
+        return tiles
+
+    def _close(self, node, loop, before, results):
+        """Names behind a loop: what it carried, and nothing that only it assigned."""
+        results = iter(results)
+        self.scope.names = dict(before)
+        for name, layout in zip(loop.names, loop.layouts):
+            self.scope.names[name] = Binding(value_of(layout, results), node.lineno)
+        self.scope.undefine(name for name in assigned([node]) if name not in loop.names)
+
+    def _turn(self, node, loop, before, end):
+        """A loop's body; `end`: the operation that ends it."""
+        self.scope.loops.append((loop, before))
+        way = self.block(node.body)
+        self.scope.loops.pop()
+        if way is not LEFT:
+            self.node = node
+            end(self._current(loop, before))
+
+    def _next(self, loop):
+        """index + step, or the bound where that would reach it: sums of indices do not wrap."""
+        if not loop.counter:
+            return []
+        emit = self.emitter.emit
+        index, stop, step = loop.counter
+        left = emit("bitcast", emit("sub", stop, index), dtype="u32")
+        goes_on = emit("gt", left, emit("bitcast", step, dtype="u32"))
+        return [emit("where", goes_on, emit("add", index, step), stop)]
+
+    def jump(self, leaves):
+        """break or continue."""
+        loop, before = self.scope.loops[-1]
+        first = list(loop.counter[:1]) if leaves else self._next(loop)
+        self.emitter.results("break" if leaves else "continue", first + self._current(loop, before))
+        return LEFT
+
+    def _exit_unless(self, goes_on, loop, before):
+        """Leaves the loop, at the beginning of a turn, where the condition is false."""
+        emitter = self.emitter
+        stay, leave = emitter.block([])[0], emitter.block([])[0]
+        with emitter.inside(stay):
+            emitter.results("yield", [])
+        with emitter.inside(leave):
+            emitter.results("break", list(loop.counter[:1]) + self._current(loop, before))
+        emitter.results("if", [goes_on], (stay, leave))
+
+    def counted(self, node, values):
+        """for target in range."""
+        emitter, scope, name = self.emitter, self.scope, node.target.id
+        bounds = [emitter.cast(emitter.tile(each), dtypes.int32) for each in (values.start, values.stop, values.step)]
+        before = scope.snapshot()
+        names = self._carried(node)
+        if name in names and not fits(Scalar(dtypes.int32, ()), scope.names[name].value):
+            names.remove(name)
+        loop = _Loop(names, [layout_of(scope.names[each].value) for each in names])
+        initial = [tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)]
+        types = [(dtypes.int32, ())] + [each for layout in loop.layouts for each in types_of(layout)]
+        jumps = holds(node.body, (ast.Break, ast.Continue), into_loops=False)
+        block, (index, *tiles) = emitter.block(types)
+        with emitter.inside(block):
+            self._begin(loop, tiles)
+            if jumps:
+                loop.counter = (index, bounds[1], bounds[2])
+                self._exit_unless(emitter.emit("lt", index, bounds[1]), loop, before)
+            scope.bind(name, index, node.lineno)
+            if jumps:
+                self._turn(node, loop, before, lambda tiles: emitter.results("continue", self._next(loop) + tiles))
+            else:
+                self._turn(node, loop, before, lambda tiles: emitter.results("yield", tiles))
+        if jumps:
+            results = emitter.results("loop", [bounds[0], *initial], (block,))[1:]
+        else:
+            results = emitter.results("for", [*bounds, *initial], (block,))
+        self._close(node, loop, before, results)
+
+    def endless(self, node):
+        """while condition."""
+        emitter, scope = self.emitter, self.scope
+        before, names = scope.snapshot(), self._carried(node)
+        loop = _Loop(names, [layout_of(scope.names[each].value) for each in names])
+        initial = [tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)]
+        block, tiles = emitter.block([each for layout in loop.layouts for each in types_of(layout)])
+        with emitter.inside(block):
+            self._begin(loop, tiles)
+            test = self.value(node.test)
+            known = self.known_truth(test)
+            if known is False:  # it never runs, and nothing takes the block
+                scope.names = before
+                return
+            if known and not holds(node.body, ast.Break, into_loops=False):
+                raise TileSyntaxError("`while True` needs a way out; add a break")
+            if known is None:
+                self._exit_unless(self.condition(test), loop, before)
+            self._turn(node, loop, before, lambda tiles: emitter.results("continue", tiles))
+        self._close(node, loop, before, emitter.results("loop", initial, (block,)))
+
+    def iterated(self, node):
+        """The range of a for."""
+        values = self.value(node.iter)
+        if not isinstance(values, Range):
+            raise TileTypeError(f"Expected a range to iterate over, got {shown(values)}; unroll a tuple with static_iter()")
+        for each in (values.start, values.stop, values.step):
+            checks.range_bound(each)
+        return values
+
+
+def _result(side):
+    return side.result.value if isinstance(side.result, Returned) else side.result
+
+
+def _only(value):
+    """The layout of what one way gives: tiles leave its region, constants stay."""
+    if isinstance(value, Tile):
+        return layout_of(value)
+    if type(value) is tuple:
+        from .joins import Items
+
+        return Items([_only(item) for item in value])
+    return Same(value)

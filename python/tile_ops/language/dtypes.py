@@ -1,0 +1,139 @@
+"""Element types, and which one two operands meet in."""
+
+import struct
+
+import torch
+
+from .errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
+
+BOOL, INTEGER, FLOAT = range(3)  # categories, the higher one wins
+
+
+class DType:
+    """An element type. name: "float32"; bitwidth: of the value. Calling it inside a kernel converts."""
+
+    __slots__ = ("name", "ir", "category", "signed", "bitwidth", "arithmetic", "torch", "__name__")
+
+    def __init__(self, name, ir, category, bitwidth, signed=True, arithmetic=True):
+        self.name = self.__name__ = name
+        self.ir = ir  # in Tile IR; None: it has no such type
+        self.category, self.signed, self.bitwidth, self.arithmetic = category, signed, bitwidth, arithmetic
+        self.torch = getattr(torch, name.rstrip("_"), None)
+
+    def __repr__(self):
+        return self.name
+
+    def __call__(self, *_):
+        raise RuntimeError("Device functions can only be called from device code.")
+
+    def __reduce__(self):
+        return (named, (self.name,))
+
+
+bool_ = DType("bool_", "bool", BOOL, 8, signed=False)
+int8, int16, int32, int64 = (DType(f"int{n}", f"i{n}", INTEGER, n) for n in (8, 16, 32, 64))
+uint8, uint16, uint32, uint64 = (DType(f"uint{n}", f"u{n}", INTEGER, n, signed=False) for n in (8, 16, 32, 64))
+float16 = DType("float16", "f16", FLOAT, 16)
+bfloat16 = DType("bfloat16", "bf16", FLOAT, 16)
+float32 = DType("float32", "f32", FLOAT, 32)
+float64 = DType("float64", "f64", FLOAT, 64)
+tfloat32 = DType("tfloat32", "tf32", FLOAT, 32, arithmetic=False)
+float8_e4m3fn = DType("float8_e4m3fn", "f8e4m3", FLOAT, 8, arithmetic=False)
+float8_e5m2 = DType("float8_e5m2", "f8e5m2", FLOAT, 8, arithmetic=False)
+float8_e8m0fnu = DType("float8_e8m0fnu", None, FLOAT, 8, arithmetic=False)
+float8_e5m3fnu = DType("float8_e5m3fnu", None, FLOAT, 8, arithmetic=False)
+float4_e2m1fn = DType("float4_e2m1fn", None, FLOAT, 4, arithmetic=False)
+
+ALL = {value.name: value for value in list(globals().values()) if isinstance(value, DType)}
+_of_ir = {dtype.ir: dtype for dtype in ALL.values() if dtype.ir}
+_of_torch = {dtype.torch: dtype for dtype in ALL.values() if dtype.torch is not None}
+
+
+def named(name):
+    """The dtype of a name."""
+    return ALL[name]
+
+
+def of_ir(name):
+    """The dtype that Tile IR calls so."""
+    return _of_ir[name]
+
+
+def known(value):
+    """The DType that a DType, a torch dtype or a NumPy dtype stands for; None: none."""
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, torch.dtype):
+        return _of_torch.get(value)
+    name = getattr(value, "name", None) if hasattr(value, "itemsize") else None  # a numpy.dtype
+    if name is None and isinstance(value, type) and value.__module__ == "numpy":
+        name = value.__name__
+    return ALL.get({"bool": "bool_"}.get(name, name)) if isinstance(name, str) else None
+
+
+def require_ir(dtype):
+    """Its name in Tile IR. Error: it has none."""
+    if dtype.ir is None:
+        raise TileUnsupportedFeatureError(f"{dtype} is not supported here; use float8_e4m3fn or float8_e5m2")
+    return dtype.ir
+
+
+def promote(x, y):
+    """The dtype that two dtypes meet in. Error: they do not."""
+    if x is y:
+        return x
+    if x.category != y.category and x.arithmetic and y.arithmetic:
+        return x if x.category > y.category else y
+    same_kind = x.signed == y.signed and x.bitwidth != y.bitwidth
+    if x.arithmetic and y.arithmetic and same_kind:
+        return x if x.bitwidth > y.bitwidth else y
+    raise TileTypeError(f"Implicit promotion of {x} and {y} is not supported; convert one with astype()")
+
+
+def of_constant(value):
+    """The dtype that a Python number takes by itself: bool_, int32 (or int64, uint64 where it needs them), float32."""
+    if isinstance(value, bool):
+        return bool_
+    if isinstance(value, float):
+        return float32
+    for dtype in (int32, int64, uint64):
+        if fits(value, dtype):
+            return dtype
+    raise TileValueError(f"Integer constant {value} is out of range of any supported integer type")
+
+
+def limits(dtype):
+    """The least and the largest integer of an integer dtype."""
+    if dtype is bool_:
+        return 0, 1
+    return (-(1 << (dtype.bitwidth - 1)), (1 << (dtype.bitwidth - 1)) - 1) if dtype.signed else (0, (1 << dtype.bitwidth) - 1)
+
+
+def fits(value, dtype):
+    low, high = limits(dtype)
+    return low <= value <= high
+
+
+def converted(value, dtype):
+    """A Python number as an explicit cast makes it: integers wrap, floats round, floats to integers truncate."""
+    if dtype is bool_:
+        return bool(value)
+    if dtype.category == INTEGER:
+        if value != value:
+            return 0
+        if value in (float("inf"), float("-inf")):
+            return limits(dtype)[value > 0]
+        bits = int(value) & ((1 << dtype.bitwidth) - 1)
+        return bits - (1 << dtype.bitwidth) if dtype.signed and bits >> (dtype.bitwidth - 1) else bits
+    try:
+        value = float(value)
+    except OverflowError:
+        value = float("inf") if value > 0 else float("-inf")
+    if dtype is float64:
+        return value
+    if dtype is float32 or dtype is tfloat32:
+        try:
+            return struct.unpack("f", struct.pack("f", value))[0]
+        except OverflowError:
+            return float("inf") if value > 0 else float("-inf")
+    return torch.tensor(value, dtype=torch.float64).to(dtype.torch).item()

@@ -1,0 +1,208 @@
+"""Single elements of an array: gather, scatter, raw offsets and atomics."""
+
+from . import checks, dtypes
+from .errors import TileTypeError
+from .grid import extent
+from .modes import MemoryOrder, MemoryScope
+from .registry import language_function
+from .values import constant_of, dtype_of, is_constant, shape_of
+
+_order = checks.member(MemoryOrder)
+_scope = checks.member(MemoryScope)
+
+
+def _inside(translator, array, indices):
+    """Whether index tiles of one shape lie in the array."""
+    emitter = translator.emitter
+    inside = None
+    for axis, index in enumerate(indices):
+        wide = emitter.cast(index, dtypes.int64)
+        high = emitter.broadcast(emitter.cast(emitter.tile(extent(translator, array, axis)), dtypes.int64), index.shape)
+        for test in (emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)), emitter.emit("lt", wide, high)):
+            inside = test if inside is None else emitter.emit("bitwise_and", inside, test)
+    return inside
+
+
+def _addressed(translator, operation, array, indices, mask):
+    """Index tiles of one shape, and the mask of that shape or None."""
+    emitter = translator.emitter
+    if len(indices) != array.ndim:
+        raise TileTypeError(f"Index size {len(indices)} does not match the array rank {array.ndim}")
+    shape = emitter.common_shape(operation, indices)
+    if mask is True:
+        mask = None
+    if mask is not None:
+        mask = emitter.broadcast(emitter.tile(mask), shape, operation)
+    return [emitter.broadcast(emitter.tile(index), shape, operation) for index in indices], mask, shape
+
+
+def _padded(translator, array, read, inside, mask, padding_value, shape):
+    """What `read` gives with a number as padding; other padding is put in by where()."""
+    emitter = translator.emitter
+    number = constant_of(padding_value) if is_constant(padding_value) else None
+    plain = number is not None and (number == 0 or array.dtype.category == dtypes.FLOAT)
+    padding = emitter.implicit(padding_value, array.dtype)
+    if plain:
+        return read(float(number))
+    if shape_of(padding) != shape:
+        padding = emitter.broadcast(padding, shape, "padding_value")
+    good = inside()
+    if mask is not None:
+        good = mask if good is None else emitter.emit("bitwise_and", good, mask)
+    values = read(0.0)
+    return values if good is None else emitter.emit("where", good, values, padding)
+
+
+@language_function
+def gather(
+    translator,
+    array: checks.array,
+    indices: checks.element_indices,
+    /,
+    *,
+    mask: checks.mask = None,
+    padding_value: checks.operand = 0,
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+):
+    """Elements at index tiles, one an axis, broadcast together; outside, or where the mask is false, padding_value."""
+    tiles, mask, shape = _addressed(translator, "gather", array, indices, mask)
+    masks = [] if mask is None else [mask]
+
+    def read(pad):
+        return translator.emitter.emit("gather", array, *tiles, *masks, pad=pad)
+
+    return _padded(translator, array, read, lambda: _inside(translator, array, tiles), mask, padding_value, shape)
+
+
+@language_function
+def scatter(
+    translator,
+    array: checks.array,
+    indices: checks.element_indices,
+    value: checks.operand,
+    /,
+    *,
+    mask: checks.mask = None,
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+):
+    """Writes elements at index tiles; those outside, or where the mask is false, are dropped."""
+    emitter = translator.emitter
+    tiles, mask, shape = _addressed(translator, "scatter", array, indices, mask)
+    value = emitter.broadcast(emitter.implicit(value, array.dtype), shape, "scatter")
+    emitter.emit("scatter", array, value, *tiles, *([] if mask is None else [mask]))
+
+
+# Raw offsets.
+
+
+def _offsets(translator, operation, offset, mask):
+    emitter = translator.emitter
+    (offset,) = checks.element_indices(translator, offset)
+    tile = emitter.tile(offset)
+    mask = None if mask is None or mask is True else emitter.broadcast(emitter.tile(mask), tile.shape, operation)
+    return tile, mask
+
+
+@language_function
+def load_offset(
+    translator, memory, offset, /, *, mask: checks.mask = None, padding_value: checks.operand = 0, latency: checks.latency = None
+):
+    """Elements by their offset from the array's first one; nothing keeps an offset within the array's memory."""
+    tile, mask = _offsets(translator, "load_offset", offset, mask)
+    masks = [] if mask is None else [mask]
+
+    def read(pad):
+        return translator.emitter.emit("load_offset", memory.array, tile, *masks, pad=pad)
+
+    return _padded(translator, memory.array, read, lambda: None, mask, padding_value, tile.shape)
+
+
+@language_function
+def store_offset(translator, memory, offset, value: checks.operand, /, *, mask: checks.mask = None, latency: checks.latency = None):
+    """Writes elements by their offset from the array's first one."""
+    emitter = translator.emitter
+    tile, mask = _offsets(translator, "store_offset", offset, mask)
+    value = emitter.broadcast(emitter.implicit(value, memory.dtype), tile.shape, "store_offset")
+    emitter.emit("store_offset", memory.array, value, tile, *([] if mask is None else [mask]))
+
+
+# Atomics.
+
+_WORDS = (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)
+_EXCHANGED = (*_WORDS, dtypes.float32, dtypes.float64)
+_ADDED = (*_EXCHANGED, dtypes.float16, dtypes.bfloat16)
+_SCOPES = {MemoryScope.BLOCK: "block", MemoryScope.DEVICE: "device", MemoryScope.SYS: "system"}
+
+
+def _atomic_words(what, memory_order, memory_scope):
+    if memory_order is MemoryOrder.WEAK:
+        raise TileTypeError(f"Invalid memory order for {what}: weak")
+    if memory_scope is MemoryScope.NONE:
+        raise TileTypeError(f"{what}: memory order {memory_order.value} requires a memory scope")
+    return {"order": memory_order.value, "scope": _SCOPES[memory_scope]}
+
+
+def _updated(emitter, name, array, value, exact):
+    """A value for the array's elements; exact: of the array's dtype already."""
+    if exact and dtype_of(value) is not array.dtype:
+        raise TileTypeError(f"{name}: expected the update, {dtype_of(value)}, to exactly match the target dtype {array.dtype}")
+    return emitter.as_dtype(value, array.dtype) if exact else emitter.implicit(value, array.dtype)
+
+
+def _atomic(name, dtypes_, doc, values=1, exact=False):
+    def run(translator, array, indices, given, memory_order, memory_scope):
+        emitter = translator.emitter
+        what = "tile_atomic_cas" if name == "atomic_cas" else "tile_atomic_rmw"
+        words = _atomic_words(what, memory_order, memory_scope)
+        if array.dtype not in dtypes_:
+            raise TileTypeError(f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}")
+        tiles, _, shape = _addressed(translator, name, array, indices, None)
+        given = [emitter.broadcast(_updated(emitter, name, array, each, exact), shape, name) for each in given]
+        old = emitter.emit(name, array, *given, *tiles, **words)
+        return old
+
+    if values == 2:
+
+        def atomic(
+            translator,
+            array: checks.array,
+            indices: checks.element_indices,
+            expected: checks.operand,
+            desired: checks.operand,
+            /,
+            *,
+            check_bounds: checks.flag = True,
+            memory_order: _order = MemoryOrder.ACQ_REL,
+            memory_scope: _scope = MemoryScope.DEVICE,
+        ):
+            return run(translator, array, indices, (expected, desired), memory_order, memory_scope)
+
+    else:
+
+        def atomic(
+            translator,
+            array: checks.array,
+            indices: checks.element_indices,
+            update: checks.operand,
+            /,
+            *,
+            check_bounds: checks.flag = True,
+            memory_order: _order = MemoryOrder.ACQ_REL,
+            memory_scope: _scope = MemoryScope.DEVICE,
+        ):
+            return run(translator, array, indices, (update,), memory_order, memory_scope)
+
+    atomic.__name__, atomic.__doc__ = name, doc + " Elements outside are left alone."
+    return language_function(atomic)
+
+
+atomic_cas = _atomic("atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", 2)
+atomic_xchg = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
+atomic_add = _atomic("atomic_add", _ADDED, "Adds to elements; the old values.")
+atomic_max = _atomic("atomic_max", _WORDS, "The larger of element and value; the old values.")
+atomic_min = _atomic("atomic_min", _WORDS, "The smaller of element and value; the old values.")
+atomic_and = _atomic("atomic_and", _WORDS, "Bitwise and with elements; the old values.", exact=True)
+atomic_or = _atomic("atomic_or", _WORDS, "Bitwise or with elements; the old values.", exact=True)
+atomic_xor = _atomic("atomic_xor", _WORDS, "Exclusive or with elements; the old values.", exact=True)

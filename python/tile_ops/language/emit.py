@@ -1,0 +1,177 @@
+"""Emitter: operations of Tile IR, made at the place in the kernel that is being translated."""
+
+import contextlib
+import re
+
+from . import dtypes
+from .errors import TileInternalError, TileTypeError, TileUnsupportedFeatureError, TileValueError
+from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape
+
+_KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
+_PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
+
+
+class Emitter:
+    """Wraps a builder of Tile IR. `place` gives file, line and column of what is translated."""
+
+    def __init__(self, builder, place, cutile):
+        self._builder, self._place, self._last = builder, place, None
+        self.newest = -1  # number of the value made last
+        self.cutile = cutile  # the dialect whose extents are powers of two
+
+    def _call(self, function, *arguments):
+        place = self._place()
+        if place != self._last:
+            self._builder.at(*place)
+            self._last = place
+        try:
+            return function(*arguments)
+        except tuple(_KINDS) as error:
+            raise _KINDS[type(error)](_PLACE.sub("", str(error))) from None
+        except RuntimeError as error:
+            raise TileInternalError(_PLACE.sub("", str(error))) from None
+
+    def results(self, name, operands, blocks=(), **attributes):
+        """All results of an operation."""
+        numbers = tuple(each.number for each in operands)
+        return self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
+
+    def _values(self, described):
+        made = tuple(map(value_of, described))
+        if made:
+            self.newest = made[-1].number
+        return made
+
+    def emit(self, name, *operands, **attributes):
+        """The result of an operation; None where it has none."""
+        results = self.results(name, operands, **attributes)
+        return results[0] if results else None
+
+    def block(self, types):
+        """A block for a region whose arguments are of the types [(dtype, shape)]: its number and they."""
+        number, arguments = self._call(self._builder.block, tuple((dtype.ir, shape) for dtype, shape in types))
+        return number, self._values(arguments)
+
+    @contextlib.contextmanager
+    def inside(self, block):
+        """Operations go to the end of the block."""
+        self._builder.enter(block)
+        try:
+            yield
+        finally:
+            self._builder.leave()
+
+    # Constants and conversions.
+
+    def constant(self, value, dtype, shape=()):
+        """A tile of one number, converted as an explicit cast does."""
+        value = dtypes.converted(value, dtype)
+        if dtype.category != dtypes.FLOAT:
+            value = int(value) - (1 << 64) if value >= 1 << 63 else int(value)
+        return self.broadcast(self.emit("constant", dtype=dtypes.require_ir(dtype), value=value), shape)
+
+    def tile(self, value):
+        """A value as a tile: loose constants take the dtype of their own."""
+        if isinstance(value, Tile):
+            return value
+        if is_constant(value):
+            return self.constant(constant_of(value), dtype_of(value))
+        raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+
+    def cast(self, tile, dtype):
+        """An explicit cast of a tile."""
+        if tile.dtype is dtype:
+            return tile
+        return self.emit("astype", tile, dtype=dtypes.require_ir(dtype))
+
+    def as_dtype(self, value, dtype):
+        """A tile or constant, explicitly cast."""
+        return self.cast(value, dtype) if isinstance(value, Tile) else self.constant(constant_of(value), dtype)
+
+    def reshape(self, tile, shape):
+        return tile if tile.shape == shape else self.emit("reshape", tile, shape=shape)
+
+    def broadcast(self, tile, shape, operation="broadcast_to"):
+        """By NumPy's rules. Error: it does not fit."""
+        if tile.shape == shape:
+            return tile
+        lead = len(shape) - len(tile.shape)
+        if lead < 0 or any(x not in (1, y) for x, y in zip(tile.shape, shape[lead:])):
+            raise TileTypeError(f"{operation}: {shown_shape(tile.shape)} is not broadcastable to {shown_shape(shape)}")
+        if tile.shape:
+            tile = self.reshape(tile, (1,) * lead + tile.shape)
+        return tile if tile.shape == shape else self.emit("broadcast", tile, shape=shape)
+
+    def common_shape(self, operation, values):
+        """The shape that values broadcast to."""
+        shapes = [shape_of(value) for value in values]
+        rank = max(map(len, shapes), default=0)
+        common = [1] * rank
+        for shape in shapes:
+            for axis, extent in enumerate(shape, rank - len(shape)):
+                if extent != 1 and common[axis] not in (1, extent):
+                    texts = " and ".join(map(shown_shape, shapes))
+                    raise TileTypeError(
+                        f"{operation}: shapes {texts} are not broadcastable; extents must be equal or 1, counted from the last axis"
+                    )
+                common[axis] = max(common[axis], extent)
+        return tuple(common)
+
+    def together(self, operation, values):
+        """Tiles of one shape; each keeps its dtype."""
+        shape = self.common_shape(operation, values)
+        return [self.broadcast(self.tile(value), shape, operation) for value in values]
+
+    def implicit(self, value, dtype):
+        """Converted as a store does: upward alone. Errors: the category falls, the number does not fit."""
+        if isinstance(value, Tile) or isinstance(value, Strict):
+            try:
+                allowed = dtypes.promote(value.dtype, dtype) is dtype
+            except TileTypeError:
+                allowed = False
+            if not allowed:
+                raise TileTypeError(f"cannot implicitly cast {value.dtype} to {dtype}; convert with astype()")
+            return self.as_dtype(value, dtype)
+        if not is_constant(value):
+            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+        own = dtypes.of_constant(value)
+        if dtype is dtypes.bool_:
+            if value not in (0, 1):
+                raise TileValueError(f"{value} is out of range of bool_")
+        elif own.category > dtype.category:
+            raise TileTypeError(f"cannot implicitly cast {own} to {dtype}; convert with astype()")
+        elif dtype.category == dtypes.INTEGER and not dtypes.fits(value, dtype):
+            raise TileValueError(f"{value} is out of range of {dtype}; convert with astype()")
+        return self.constant(value, dtype)
+
+
+def value_of(described):
+    """The Tile or Array of what the builder says of a value."""
+    number, dtype, shape = described
+    dtype = dtypes.of_ir(dtype)
+    return Array(number, dtype, shape) if isinstance(shape, int) else Tile(number, dtype, shape)
+
+
+def promoted(values):
+    """The dtype that operands meet in; loose constants give way. None: all are loose."""
+    typed = [value for value in values if not is_constant(value) or isinstance(value, Strict)]
+    for value in values:
+        if not (is_constant(value) or isinstance(value, Tile)):
+            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+    if not typed:
+        return None
+    dtype = typed[0].dtype
+    for value in typed[1:]:
+        dtype = dtypes.promote(dtype, value.dtype)
+    for value in values:
+        if isinstance(value, (Tile, Strict)):
+            continue
+        own = dtypes.of_constant(value)
+        if own.category > dtype.category:
+            dtype = own
+        elif own.category == dtype.category == dtypes.INTEGER and not dtypes.fits(value, dtype):
+            raise TileValueError(f"Integer constant {value} is out of range of {dtype}; convert the tile with astype()")
+        elif not dtype.arithmetic:
+            raise TileTypeError(f"Implicit promotion of {own} and {dtype} is not supported; convert one with astype()")
+    return dtype
+

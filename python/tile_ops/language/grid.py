@@ -1,0 +1,87 @@
+"""Blocks of the grid, and how many tiles an array has."""
+
+from . import checks, dtypes
+from .arithmetic import cdiv
+from .checks import normal_axis
+from .errors import TileTypeError, TileValueError
+from .registry import language_function
+from .values import is_constant, shown
+
+
+def _grid_axis(translator, value):
+    axis = checks.integer(translator, value)
+    if axis not in (0, 1, 2):
+        raise TileTypeError(f"Axis must be 0, 1, or 2, got {axis}")
+    return axis
+
+
+@language_function
+def bid(translator, axis: _grid_axis, /):
+    """The index of this block along an axis of the grid, int32."""
+    return translator.emitter.emit("bid", axis=axis)
+
+
+@language_function
+def num_blocks(translator, axis: _grid_axis, /):
+    """The number of blocks along an axis of the grid, int32."""
+    return translator.emitter.emit("num_blocks", axis=axis)
+
+
+def extent(translator, array, axis):
+    """An extent of an array: a constant where that is known, else a scalar of the running kernel."""
+    if axis in array.extents:
+        return array.extents[axis]
+    dim = translator.emitter.emit("dim", array, axis=axis)
+    return translator.emitter.cast(dim, dtypes.int64 if array.wide else dtypes.int32)
+
+
+def shape_of_array(translator, array):
+    return tuple(extent(translator, array, axis) for axis in range(array.ndim))
+
+
+def strides_of_array(translator, array):
+    """Elements between neighbours along each axis."""
+    dtype = dtypes.int64 if array.wide else dtypes.int32
+    emit = translator.emitter.emit
+    return tuple(translator.emitter.cast(emit("stride", array, axis=axis), dtype) for axis in range(array.ndim))
+
+
+def axis_order(order, rank):
+    """The axes in the order that an access asks for: "C", "F" or a permutation."""
+    if isinstance(order, str):
+        if order not in ("C", "F"):
+            raise TileTypeError(f"Expected 'C' or 'F', got {order!r}")
+        return tuple(range(rank)) if order == "C" else tuple(reversed(range(rank)))
+    if not isinstance(order, tuple) or not all(isinstance(axis, int) and not isinstance(axis, bool) for axis in order):
+        raise TileTypeError(f"Expected 'C' or 'F' or a tuple of axes, got {shown(order)}")
+    if sorted(order) != list(range(rank)):
+        raise TileTypeError(f"Axis order must be a permutation of {tuple(range(rank))}, got {order}")
+    return order
+
+
+@language_function
+def num_tiles(translator, array: checks.array, /, axis: checks.integer, shape: checks.shape, order="C"):
+    """How many tiles of a shape an array has along an axis, rounded up, int32."""
+    if len(shape) != array.ndim:
+        raise TileTypeError(f"num_tiles: shape of {len(shape)} extents does not match the array rank {array.ndim}")
+    axis = normal_axis(axis, array.ndim)
+    count = extent(translator, array, axis_order(order, array.ndim)[axis])
+    return cdiv.lower(translator, (count, shape[axis]), {})
+
+
+@language_function
+def assume_divisible_by(translator, x: checks.operand, divisor: checks.integer, /):
+    """x, of which the caller promises that it is a multiple."""
+    if divisor < 1:
+        raise TileValueError(f"assume_divisible_by: the divisor is {divisor}; it must be positive")
+    return x if is_constant(x) else translator.emitter.tile(x)
+
+
+@language_function
+def grid_dependency_control_wait(translator):
+    """Nothing: launches of one stream run one behind the other."""
+
+
+@language_function
+def grid_dependency_control_launch_dependents(translator):
+    """Nothing: launches of one stream run one behind the other."""

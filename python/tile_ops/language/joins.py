@@ -1,0 +1,127 @@
+"""What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put together
+again by their layout."""
+
+from . import dtypes
+from .errors import TileTypeError
+from .values import Array, Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, shown
+
+
+class Same:
+    """A layout: the value itself, the same on all ways."""
+
+    def __init__(self, value):
+        self.value = value
+
+
+class Scalar:
+    """A layout: a tile of a dtype and shape."""
+
+    def __init__(self, dtype, shape):
+        self.dtype, self.shape = dtype, shape
+
+
+class Items:
+    """A layout: a tuple of layouts."""
+
+    def __init__(self, items):
+        self.items = items
+
+
+def layout_of(value):
+    """How a loop carries a value: constants become tiles of their own dtype."""
+    if isinstance(value, Tile) or is_constant(value):
+        return Scalar(dtype_of(value), value.shape if isinstance(value, Tile) else ())
+    if type(value) is tuple:
+        return Items([layout_of(item) for item in value])
+    return Same(value)
+
+
+def _equal_constants(x, y):
+    if isinstance(x, Array) and isinstance(y, Array):
+        return x.number == y.number
+    try:
+        return x is y or (type(x) is type(y) and bool(x == y))
+    except Exception:  # noqa: BLE001 a user's __eq__
+        return False
+
+
+def joined(x, y):
+    """The layout of what is x on one way and y on another; None: they do not meet."""
+    if x is y:
+        return Same(x)
+    if isinstance(x, Strict) and isinstance(y, Strict):
+        return Same(x) if x.dtype is y.dtype and x.value == y.value else _tiles(x, y)
+    if is_loose(x) and is_loose(y) and type(x) is type(y) and x == y:
+        return Same(x)
+    if (isinstance(x, Tile) or is_constant(x)) and (isinstance(y, Tile) or is_constant(y)):
+        return _tiles(x, y)
+    if type(x) is tuple and type(y) is tuple and len(x) == len(y):
+        items = [joined(a, b) for a, b in zip(x, y)]
+        return None if None in items else Items(items)
+    return Same(x) if _equal_constants(x, y) else None
+
+
+def _tiles(x, y):
+    first, second = layout_of(x), layout_of(y)
+    return first if first.dtype is second.dtype and first.shape == second.shape else None
+
+
+def fits(layout, value):
+    """Whether a value can be carried so."""
+    if isinstance(layout, Same):
+        return _equal_constants(layout.value, value)
+    if isinstance(layout, Items):
+        return type(value) is tuple and len(value) == len(layout.items) and all(map(fits, layout.items, value))
+    if not (isinstance(value, Tile) or is_constant(value)):
+        return False
+    own = layout_of(value)
+    return own.dtype is layout.dtype and own.shape == layout.shape
+
+
+def types_of(layout):
+    """The tiles of a layout as [(dtype, shape)]."""
+    if isinstance(layout, Same):
+        return []
+    if isinstance(layout, Items):
+        return [each for item in layout.items for each in types_of(item)]
+    return [(layout.dtype, layout.shape)]
+
+
+def tiles_of(emitter, layout, value):
+    """The tiles of a value that fits the layout; constants are made here."""
+    if isinstance(layout, Same):
+        return []
+    if isinstance(layout, Items):
+        return [each for item, part in zip(layout.items, value) for each in tiles_of(emitter, item, part)]
+    return [emitter.tile(value)]
+
+
+def value_of(layout, tiles):
+    """The value of an iterator over such tiles."""
+    if isinstance(layout, Same):
+        return layout.value
+    if isinstance(layout, Items):
+        return tuple(value_of(item, tiles) for item in layout.items)
+    return next(tiles)
+
+
+def conflict(name, x, y):
+    """The error of a name that is x, a Binding, on one way and y on another."""
+    return f"Type of `{name}` depends on path taken: {shown(x.value)} (line {x.line}) vs. {shown(y.value)} (line {y.line})"
+
+
+def require_defined(name, value):
+    if isinstance(value, Undefined):
+        raise TileTypeError(f"Use of potentially undefined variable `{name}`; assign it on every way to here")
+    if isinstance(value, Conflict):
+        raise TileTypeError(value.message)
+    return value
+
+
+def is_defined(value):
+    return not isinstance(value, (Undefined, Conflict))
+
+
+def scalar_bool(value):
+    """Whether a value is a bool scalar of the running kernel."""
+    return isinstance(value, Tile) and value.dtype is dtypes.bool_ and value.shape == ()

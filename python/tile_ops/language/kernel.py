@@ -1,0 +1,161 @@
+"""kernel: a Python function as a tile kernel."""
+
+import enum
+import functools
+import inspect
+import threading
+import types
+
+import torch
+
+from .. import _C
+from . import dtypes
+from .annotations import kinds_of
+from .emit import value_of
+from .errors import TileSyntaxError
+from .registry import LanguageFunction
+from .scope import Scope
+from .source import source_of
+from .translator import Translator
+from .calls import names_of
+
+_HINTS = {
+    "num_ctas": (lambda value: 1 <= value <= 16 and value & (value - 1) == 0, "num_ctas should be a power of two from 1 to 16"),
+    "occupancy": (lambda value: 1 <= value <= 32, "occupancy should be from 1 to 32"),
+    "opt_level": (lambda value: 0 <= value <= 3, "opt_level should be from 0 to 3"),
+    "num_worker_warps": (lambda value: value in (4, 8), "num_worker_warps should be either 4 or 8"),
+}
+
+
+class ByTarget:
+    """A hint's value for each kind of GPU: ByTarget(default=1, sm_90=2)."""
+
+    def __init__(self, *, default=None, **targets):
+        for name in targets:
+            if not (name.startswith("sm_") and name[3:].isdigit()):
+                raise ValueError(f"ByTarget: {name!r} is no target; write sm_90, sm_100, ...")
+        self.default, self.targets = default, targets
+
+    def __eq__(self, other):
+        return isinstance(other, ByTarget) and (self.default, self.targets) == (other.default, other.targets)
+
+    def __hash__(self):
+        return hash((self.default, tuple(sorted(self.targets.items()))))
+
+    def __repr__(self):
+        parts = [f"default={self.default!r}"] if self.default is not None else []
+        return f"ByTarget({', '.join(parts + [f'{name}={value!r}' for name, value in self.targets.items()])})"
+
+
+def _checked_hints(hints):
+    for name, value in hints.items():
+        good, text = _HINTS[name]
+        each = [value.default, *value.targets.values()] if isinstance(value, ByTarget) else [value]
+        for one in each:
+            if one is not None and (isinstance(one, bool) or not isinstance(one, int) or not good(one)):
+                raise ValueError(f"{text}, got {one!r}")
+    return hints
+
+
+_CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType)
+
+
+class kernel(_C.TileKernel):  # noqa: N801 a decorator
+    """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
+
+    Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
+    Tensors are arrays, also those of other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and
+    bool are scalars of dtype int32, float32 and bool_; parameters annotated with Constant are known when the kernel is
+    compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs in
+    the current stream.
+
+    num_ctas, occupancy, opt_level, num_worker_warps: hints, which never change results.
+    """
+
+    _dialect = False  # of cutile
+
+    def __new__(cls, function=None, /, **hints):
+        if function is None:
+            return functools.partial(cls, **hints)
+        return super().__new__(cls)
+
+    def __init__(self, function, /, *, num_ctas=None, occupancy=None, opt_level=3, num_worker_warps=None):
+        if not isinstance(function, types.FunctionType):
+            raise TypeError(f"kernel: {function!r} is no Python function")
+        self._pyfunc = function
+        self._hints = _checked_hints(
+            {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps}
+        )
+        self._words, self._lock = {}, threading.Lock()
+        for parameter in inspect.signature(function).parameters.values():
+            if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                raise TileSyntaxError(f"{function.__name__}: a kernel's parameters are named; *{parameter.name} is not supported")
+        functools.update_wrapper(self, function, updated=())
+        code = function.__code__
+        self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, kinds_of(function))
+
+    def __call__(self, *_, **__):
+        raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")
+
+    def replace_hints(self, **hints):
+        """A kernel of the same function with other hints."""
+        return type(self)(self._pyfunc, **{**self._hints, **hints})
+
+    def ir(self, *arguments, passes=False):
+        """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be fake."""
+        return self._ir(arguments, passes)
+
+    def check(self, *arguments):
+        """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
+        self._ir(arguments, True)
+
+    # What launches ask for.
+
+    def _convert(self, position, value):
+        """A tensor of an argument that is none."""
+        if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
+            return torch.as_tensor(value)
+        if hasattr(value, "__dlpack__"):
+            return torch.from_dlpack(value)
+        kind = type(value).__name__
+        raise TypeError(f"Invalid kernel argument #{position}: Objects of type '{kind}' are not supported.")
+
+    def _constant(self, position, value):
+        """A number for the value of a Constant parameter: equal values of one type have one."""
+        key = self._key(position, value)
+        with self._lock:
+            return self._words.setdefault(key, len(self._words))
+
+    def _key(self, position, value):
+        if type(value) is tuple:
+            return tuple(self._key(position, item) for item in value)
+        if dtypes.known(value) is not None:
+            return dtypes.known(value)
+        if isinstance(value, float):
+            return (float, value.hex())
+        if isinstance(value, (*_CONSTANTS, types.FunctionType, LanguageFunction)):
+            return (type(value), value)
+        raise TypeError(
+            f"Invalid kernel argument #{position}: Objects of type '{type(value).__name__}' are not supported for a Constant parameter."
+        )
+
+    def _translate(self, builder, described, arguments):
+        """Fills the builder with the function's text; described: number, dtype and rank or () of what is no constant."""
+        function = self._pyfunc
+        source = source_of(function)
+        translator = Translator(builder, self._dialect)
+        scope = Scope(function.__name__, source, function, None, names_of(source.node))
+        for name, each, value in zip(inspect.signature(function).parameters, described, arguments):
+            if each is None:
+                translator.scope = scope
+                value = translator.host_value(value)
+            else:
+                value = value_of(each)
+            scope.bind(name, value, source.node.lineno)
+        translator.run_kernel(scope, source.node.body)
+
+    def __repr__(self):
+        return f"<kernel {self.__name__}>"
+
+
+

@@ -1,0 +1,268 @@
+"""Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
+
+from . import checks, dtypes
+from .errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
+from .grid import axis_order, extent
+from .modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
+from .registry import language_function
+from .values import Array, Tile, TiledView, constant_of, is_constant, shown, shown_shape
+
+_padding = checks.member(PaddingMode)
+_order = checks.member(MemoryOrder)
+_scope = checks.member(MemoryScope)
+
+
+def require_order(what, order, scope, allowed):
+    """Checks a memory order with its scope."""
+    if order not in allowed:
+        raise TileTypeError(f"Invalid memory order for {what}: {order.value}")
+    if order is MemoryOrder.WEAK and scope is not MemoryScope.NONE:
+        raise TileTypeError(f"{what}: a weak access cannot specify a memory scope, got {scope.value}")
+    if order is not MemoryOrder.WEAK and scope is MemoryScope.NONE:
+        raise TileTypeError(f"{what}: memory order {order.value} requires a memory scope")
+    if order is not MemoryOrder.WEAK:
+        raise TileUnsupportedFeatureError(f"{what}: memory order {order.value} is supported by atomics alone; use one of them")
+
+
+def require_rank(index, rank):
+    if len(index) != rank:
+        raise TileTypeError(f"Index size {len(index)} does not match the array rank {rank}")
+
+
+def pad_of(dtype, mode):
+    return PADDING[mode] if dtype.category == dtypes.FLOAT else 0.0
+
+
+def ordered(translator, array, order):
+    """The array with its axes in an order."""
+    axes = axis_order(order, array.ndim)
+    if axes == tuple(range(array.ndim)):
+        return array
+    made = translator.emitter.emit("permute_array", array, axes=axes)
+    return Array(made.number, array.dtype, array.ndim, array.wide, {i: array.extents[a] for i, a in enumerate(axes) if a in array.extents})
+
+
+def _load(emitter, array, index, shape, steps, mode):
+    indices = [emitter.tile(each) for each in index]
+    return emitter.emit("load", array, *indices, shape=shape, steps=steps, pad=pad_of(array.dtype, mode))
+
+
+@language_function
+def load(
+    translator,
+    array: checks.array,
+    /,
+    index: checks.index,
+    shape: checks.shape,
+    *,
+    order="C",
+    padding_mode: _padding = PaddingMode.UNDETERMINED,
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+    memory_order: _order = MemoryOrder.WEAK,
+    memory_scope: _scope = MemoryScope.NONE,
+):
+    """The tile at an index that counts tiles; shape () is the element at an index that counts elements.
+
+    order: of the array's axes, "C", "F" or a permutation; index and shape speak of the permuted array. Elements outside
+    of the array are padding.
+    """
+    require_order("tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
+    array = ordered(translator, array, order)
+    require_rank(index, array.ndim)
+    if shape and len(shape) != array.ndim:
+        raise TileTypeError(f"load: shape {shown_shape(shape)} does not match the array rank {array.ndim}")
+    extents = shape or (1,) * array.ndim
+    tile = _load(translator.emitter, array, index, extents, extents, padding_mode)
+    return translator.emitter.reshape(tile, shape)
+
+
+@language_function
+def store(
+    translator,
+    array: checks.array,
+    /,
+    index: checks.index,
+    tile: checks.operand,
+    *,
+    order="C",
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+    memory_order: _order = MemoryOrder.WEAK,
+    memory_scope: _scope = MemoryScope.NONE,
+):
+    """Writes a tile at an index that counts tiles; elements outside are dropped. The dtype is converted upward alone."""
+    require_order("tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
+    emitter = translator.emitter
+    array = ordered(translator, array, order)
+    require_rank(index, array.ndim)
+    tile = emitter.implicit(tile, array.dtype)
+    shape = tile.shape or (1,) * array.ndim
+    if len(shape) != array.ndim:
+        raise TileTypeError(f"store: the rank of {shown(tile)} does not match the array rank {array.ndim}")
+    emitter.emit("store", array, emitter.reshape(tile, shape), *map(emitter.tile, index), steps=shape)
+
+
+@language_function
+def slice_(translator, array: checks.array, /, axis: checks.integer, start, stop):
+    """The part start <= index < stop of an axis; loads and stores clip at its ends."""
+    axis = checks.normal_axis(axis, array.ndim)
+    for bound in (start, stop):
+        checks.range_bound(bound)
+    extents = {key: value for key, value in array.extents.items() if key != axis}
+    if is_constant(start) and is_constant(stop):
+        if constant_of(stop) < constant_of(start):
+            raise TileValueError(f"Slice stop must be greater than or equal to start, got {constant_of(start)} and {constant_of(stop)}")
+        extents[axis] = constant_of(stop) - constant_of(start)
+    tile = translator.emitter.tile
+    made = translator.emitter.emit("slice", array, tile(start), tile(stop), axis=axis)
+    return Array(made.number, array.dtype, array.ndim, array.wide, extents)
+
+
+@language_function
+def tiled_view(
+    translator,
+    array: checks.array,
+    /,
+    tile_shape: checks.shape,
+    *,
+    padding_mode: _padding = PaddingMode.UNDETERMINED,
+    traversal_steps=None,
+):
+    """The array cut into tiles; tile i begins at i * step, by default the tile's extent."""
+    if tile_shape and len(tile_shape) != array.ndim:
+        raise TileTypeError(f"Expected shape length to be {array.ndim}, got {len(tile_shape)}")
+    steps = tile_shape or (1,) * array.ndim
+    if traversal_steps is not None:
+        steps = traversal_steps if isinstance(traversal_steps, tuple) else (traversal_steps,)
+        steps = tuple(checks.integer(translator, step) for step in steps)
+        if len(steps) != array.ndim:
+            raise TileTypeError(f"Expected traversal_steps length to be {array.ndim}, got {len(steps)}")
+        for step in steps:
+            if step < 1:
+                raise TileTypeError(f"element {step} of traversal_steps {steps} is not positive")
+    return TiledView(array, tile_shape, steps, padding_mode)
+
+
+def _view_rank(view, index):
+    if len(index) != view.array.ndim:
+        raise TileTypeError(f"Index size {len(index)} does not match the tiled view rank {view.array.ndim}")
+
+
+@language_function
+def view_load(
+    translator,
+    view: checks.view,
+    /,
+    index: checks.index,
+    *,
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+):
+    """The tile at an index."""
+    _view_rank(view, index)
+    shape = view.tile_shape or (1,) * view.array.ndim
+    tile = _load(translator.emitter, view.array, index, shape, view.traversal_steps, view.padding)
+    return translator.emitter.reshape(tile, view.tile_shape)
+
+
+@language_function
+def view_store(
+    translator,
+    view: checks.view,
+    /,
+    index: checks.index,
+    tile: checks.operand,
+    *,
+    check_bounds: checks.flag = True,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+):
+    """Writes a tile, broadcast to the view's shape, at an index; elements outside are dropped."""
+    _view_rank(view, index)
+    emitter = translator.emitter
+    shape = view.tile_shape or (1,) * view.array.ndim
+    tile = emitter.broadcast(emitter.implicit(tile, view.dtype), shape, "store")
+    emitter.emit("store", view.array, tile, *map(emitter.tile, index), steps=view.traversal_steps)
+
+
+@language_function
+def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
+    """How many tiles the view has along an axis, int32."""
+    from .arithmetic import cdiv
+
+    axis = checks.normal_axis(axis, view.array.ndim)
+    return cdiv.lower(translator, (extent(translator, view.array, axis), view.traversal_steps[axis]), {})
+
+
+class Slice:
+    """The elements start, start + 1, ... of an axis, `length` of them, a constant."""
+
+    def __init__(self, start, length):
+        self.start, self.length = start, length
+
+
+def _rows(translator, array, indices):
+    """The indexed axis, its rows, and for each axis its extent and, of others, its start."""
+    if not isinstance(indices, tuple) or len(indices) != array.ndim:
+        raise TileTypeError(f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis")
+    if array.ndim < 2:
+        raise TileTypeError(f"expected an array of rank 2 or more, got {shown(array)}; use gather")
+    tiles = [axis for axis, each in enumerate(indices) if not isinstance(each, Slice)]
+    if len(tiles) != 1:
+        raise TileTypeError(f"exactly one index must be a 1D integer Tile, the others Slice, got {len(tiles)}")
+    axis = tiles[0]
+    rows = indices[axis]
+    if not isinstance(rows, Tile) or rows.ndim != 1 or rows.dtype.category != dtypes.INTEGER:
+        raise TileTypeError(f"expected a 1D integer Tile, got {shown(rows)}")
+    shape, starts = [], []
+    for each in indices:
+        if isinstance(each, Slice):
+            length = checks.integer(translator, each.length)
+            shape.extend(checks.shape(translator, length))
+            starts.append(translator.emitter.tile(checks.index(translator, each.start)[0]))
+        else:
+            shape.extend(rows.shape)
+    return axis, rows, tuple(shape), starts
+
+
+@language_function
+def load_advanced_indexing(
+    translator,
+    array: checks.array,
+    indices,
+    /,
+    *,
+    padding_mode: _padding = PaddingMode.UNDETERMINED,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+):
+    """A tile of rows at indices: one entry is a 1-D integer tile, the others are Slice(start, length)."""
+    axis, rows, shape, starts = _rows(translator, array, indices)
+    steps = (1,) * array.ndim
+    return translator.emitter.emit(
+        "gather_rows", array, rows, *starts, axis=axis, shape=shape, steps=steps, pad=pad_of(array.dtype, padding_mode)
+    )
+
+
+@language_function
+def store_advanced_indexing(
+    translator,
+    array: checks.array,
+    indices,
+    tile: checks.operand,
+    /,
+    *,
+    latency: checks.latency = None,
+    allow_tma: checks.optional_flag = None,
+):
+    """Writes a tile to rows at indices, as load_advanced_indexing reads them."""
+    axis, rows, shape, starts = _rows(translator, array, indices)
+    tile = translator.emitter.implicit(tile, array.dtype)
+    if tile.shape != shape:
+        raise TileTypeError(f"store_advanced_indexing: {shown(tile)} does not have the indices' shape {shown_shape(shape)}")
+    translator.emitter.emit("scatter_rows", array, tile, rows, *starts, axis=axis, steps=(1,) * array.ndim)
+

@@ -1,0 +1,60 @@
+"""Enumerations that language functions take."""
+
+import enum
+
+
+class PaddingMode(enum.Enum):
+    """What a load gives for elements outside of the array; integers are 0."""
+
+    UNDETERMINED = "undetermined"
+    ZERO = "zero"
+    NEG_ZERO = "neg_zero"
+    NAN = "nan"
+    POS_INF = "pos_inf"
+    NEG_INF = "neg_inf"
+
+
+class RoundingMode(enum.Enum):
+    """How a float result is rounded."""
+
+    RN = "nearest_even"
+    RZ = "zero"
+    RM = "negative_inf"
+    RP = "positive_inf"
+    RA = "nearest_away"
+    FULL = "full"
+    APPROX = "approx"
+    RZI = "nearest_int_to_zero"
+
+
+class MemoryOrder(enum.Enum):
+    """What an access of memory says about the accesses before and behind it."""
+
+    WEAK = "weak"
+    RELAXED = "relaxed"
+    ACQUIRE = "acquire"
+    RELEASE = "release"
+    ACQ_REL = "acq_rel"
+
+
+class MemoryScope(enum.Enum):
+    """To whom a memory order applies."""
+
+    NONE = "none"
+    BLOCK = "block"
+    DEVICE = "device"
+    SYS = "sys"
+
+
+PADDING = {
+    PaddingMode.UNDETERMINED: 0.0,
+    PaddingMode.ZERO: 0.0,
+    PaddingMode.NEG_ZERO: -0.0,
+    PaddingMode.NAN: float("nan"),
+    PaddingMode.POS_INF: float("inf"),
+    PaddingMode.NEG_INF: float("-inf"),
+}
+# Primitives that round in a direction have this behind their name.
+SUFFIX = {RoundingMode.RZ: "_rz", RoundingMode.RM: "_rm", RoundingMode.RP: "_rp"}
+DIRECTED = tuple(SUFFIX)
+EXACT = (RoundingMode.RN, *DIRECTED)

@@ -1,0 +1,246 @@
+"""Making tiles, and changing their shape and dtype."""
+
+from . import checks, dtypes
+from .checks import normal_axis, operand
+from .errors import TileTypeError, TileValueError
+from .modes import SUFFIX, RoundingMode
+from .registry import language_function
+from .values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shape_of, shown, shown_shape
+
+
+def _scalar(_, value):
+    if not (isinstance(value, Tile) or is_constant(value)) or shape_of(value):
+        raise TileTypeError(f"Expected a scalar or a 0D tile, got {shown(value)}")
+    return value
+
+
+@language_function
+def full(translator, shape: checks.shape, fill_value: _scalar, dtype: checks.dtype):
+    """A tile of one value, which is converted to dtype, whatever it is."""
+    emitter = translator.emitter
+    return emitter.broadcast(emitter.as_dtype(fill_value, dtype), shape)
+
+
+@language_function
+def zeros(translator, shape: checks.shape, dtype: checks.dtype):
+    """A tile of zeros."""
+    return translator.emitter.constant(0, dtype, shape)
+
+
+@language_function
+def ones(translator, shape: checks.shape, dtype: checks.dtype):
+    """A tile of ones."""
+    return translator.emitter.constant(1, dtype, shape)
+
+
+@language_function
+def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _scalar = 0, step: _scalar = 1):
+    """start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round."""
+    if translator.emitter.cutile and not checks.is_power_of_two(size):
+        raise TileTypeError(f"arange: size {size} must be power of 2")
+    if size < 1:
+        raise TileTypeError(f"arange: size {size} must be at least 1")
+    emitter = translator.emitter
+    places = emitter.emit("arange", dtype=dtypes.require_ir(dtype), size=size)
+    for primitive, value, neutral in (("mul", step, 1), ("add", start, 0)):
+        if not (is_loose(value) and value == neutral):
+            places = emitter.emit(primitive, places, emitter.broadcast(emitter.as_dtype(value, dtype), (size,)))
+    return places
+
+
+@language_function(method=True)
+def reshape(translator, x: operand, /, shape: checks.open_shape):
+    """The elements in row-major order in another shape; one extent may be -1."""
+    emitter = translator.emitter
+    x = emitter.tile(x)
+    count, rest = 1, 1
+    for extent in x.shape:
+        count *= extent
+    for extent in shape:
+        rest *= extent if extent != -1 else 1
+    if -1 in shape and count % rest == 0:
+        shape = tuple(count // rest if extent == -1 else extent for extent in shape)
+        rest = count
+    if rest != count:
+        raise TileTypeError(f"Cannot reshape {x.shape} to {shape}; the element counts must be equal")
+    return emitter.reshape(x, shape)
+
+
+@language_function(method=True)
+def item(translator, x: operand, /):
+    """The one element of a tile, as a scalar."""
+    return reshape.lower(translator, (x, ()), {})
+
+
+@language_function
+def expand_dims(translator, x: operand, /, axis: checks.integer):
+    """A tile with an axis of extent 1 more; negative axes count from the end of the result."""
+    x = translator.emitter.tile(x)
+    axis = normal_axis(axis, x.ndim + 1)
+    return translator.emitter.reshape(x, (*x.shape[:axis], 1, *x.shape[axis:]))
+
+
+@language_function
+def broadcast_to(translator, x: operand, /, shape: checks.shape):
+    """Repeats axes of extent 1, and puts axes in front, by NumPy's rules."""
+    return translator.emitter.broadcast(translator.emitter.tile(x), shape)
+
+
+def _axes(_, value):
+    items = value if isinstance(value, tuple) else (value,)
+    return tuple(checks.integer(None, item) for item in items)
+
+
+@language_function(method=True)
+def permute(translator, x: operand, /, axes: _axes):
+    """The axes in another order."""
+    x = translator.emitter.tile(x)
+    if len(axes) != x.ndim or sorted(normal_axis(axis, x.ndim) for axis in axes) != list(range(x.ndim)):
+        raise TileTypeError(f"permute: axes {axes} are no permutation of the axes of {shown(x)}")
+    return translator.emitter.emit("permute", x, axes=tuple(axis % x.ndim for axis in axes)) if x.ndim else x
+
+
+@language_function(method=True)
+def transpose(translator, x: operand, /, axis0: checks.optional(checks.integer) = None, axis1: checks.optional(checks.integer) = None):
+    """Swaps two axes; of a tile of two axes they need no names."""
+    x = translator.emitter.tile(x)
+    if (axis0 is None) != (axis1 is None):
+        raise TileTypeError("transpose axes must either both be specified or both be None")
+    if x.ndim < 2:
+        raise TileTypeError(f"transpose: {shown(x)} has fewer than two axes")
+    if axis0 is None:
+        if x.ndim > 2:
+            raise TileTypeError("`axes` must be specified for tile with more than 2 dimensions")
+        axis0, axis1 = 0, 1
+    first, second = normal_axis(axis0, x.ndim), normal_axis(axis1, x.ndim)
+    order = list(range(x.ndim))
+    order[first], order[second] = second, first
+    return translator.emitter.emit("permute", x, axes=tuple(order))
+
+
+@language_function
+def cat(translator, tiles, /, axis: checks.integer):
+    """Two tiles joined along an axis."""
+    if not isinstance(tiles, tuple):
+        raise TileTypeError(f'Invalid argument "tiles" of cat(): Expected a tuple of tiles, got {shown(tiles)}')
+    if len(tiles) > 2:
+        raise TileTypeError(f"cat() supports at most 2 tiles, got {len(tiles)}")
+    made = [translator.emitter.tile(operand(translator, tile)) for tile in tiles]
+    if len(made) == 1:
+        return made[0]
+    x, y = made
+    axis = normal_axis(axis, x.ndim)
+    fits = x.ndim == y.ndim and x.shape[:axis] + x.shape[axis + 1 :] == y.shape[:axis] + y.shape[axis + 1 :]
+    if not fits or x.dtype is not y.dtype:
+        raise TileTypeError(f"cat: {shown(x)} and {shown(y)} do not join along axis {axis}; dtypes and other extents must be equal")
+    if translator.emitter.cutile and not checks.is_power_of_two(x.shape[axis] + y.shape[axis]):
+        raise TileTypeError(f"cat: the joined extent {x.shape[axis] + y.shape[axis]} is not a power of two")
+    return translator.emitter.emit("cat", x, y, axis=axis)
+
+
+def _sub_index(emitter, index, counts):
+    """Indices of a sub-tile; constant ones are checked."""
+    for each, count in zip(index, counts):
+        if is_constant(each) and not 0 <= constant_of(each) < count:
+            raise TileValueError(f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis")
+    return [emitter.tile(each) for each in index]
+
+
+@language_function(method=True)
+def extract(translator, x: operand, /, index: checks.index, shape: checks.shape):
+    """The sub-tile of a shape at an index that counts sub-tiles; shape () is one element."""
+    emitter = translator.emitter
+    x = emitter.tile(x)
+    extents = shape or (1,) * x.ndim
+    if len(extents) != x.ndim or len(index) != x.ndim:
+        raise TileTypeError(f"extract: shape {shape} and an index of {len(index)} do not fit {shown(x)}; give one of each an axis")
+    for extent, part in zip(x.shape, extents):
+        if extent % part:
+            raise TileTypeError(f"extract: {shown_shape(x.shape)} is not divisible by {shown_shape(extents)}")
+    indices = _sub_index(emitter, index, [extent // part for extent, part in zip(x.shape, extents)])
+    return emitter.emit("extract", x, *indices, shape=shape)
+
+
+@language_function(method=True)
+def insert(translator, x: operand, /, index: checks.index, value: operand):
+    """The tile with the sub-tile at an index, which counts sub-tiles, replaced."""
+    emitter = translator.emitter
+    x, value = emitter.tile(x), emitter.tile(value)
+    if value.dtype is not x.dtype:
+        raise TileTypeError(f"Cannot insert a tile of dtype {value.dtype} into one of {x.dtype}; convert with astype()")
+    part = value.shape or (1,) * x.ndim
+    if len(part) != x.ndim or len(index) != x.ndim:
+        raise TileTypeError(f"insert: the rank of {shown(value)} does not match the tile rank {x.ndim}")
+    for extent, size in zip(x.shape, part):
+        if extent % size:
+            raise TileTypeError(f"insert: {shown_shape(x.shape)} is not divisible by {shown_shape(part)}")
+    indices = _sub_index(emitter, index, [extent // size for extent, size in zip(x.shape, part)])
+    return emitter.emit("insert", x, emitter.reshape(value, part), *indices)
+
+
+def _rounds(source, target, mode):
+    """Whether a cast between floats has the mode."""
+    narrow = source.bitwidth <= 16 and source.category == dtypes.FLOAT
+    wide = target in (dtypes.float64, dtypes.float32)
+    if mode is RoundingMode.RN:
+        return True
+    if mode is RoundingMode.RZ:
+        return wide or target in (dtypes.tfloat32, dtypes.float16, dtypes.bfloat16)
+    if mode in (RoundingMode.RM, RoundingMode.RP):
+        return wide or (target is dtypes.float16 and narrow)
+    return False
+
+
+@language_function(method=True)
+def astype(translator, x: operand, dtype: checks.dtype, /, *, rounding_mode: checks.optional(checks.member(RoundingMode)) = None):
+    """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is != 0."""
+    emitter, source = translator.emitter, dtype_of(x)
+    if rounding_mode is not None:
+        if source.category != dtypes.FLOAT or dtype.category != dtypes.FLOAT:
+            raise TileTypeError(f"rounding_mode is only valid for float to float conversions, not {source} to {dtype}")
+        if not _rounds(source, dtype, rounding_mode):
+            raise TileTypeError(f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}")
+    if is_constant(x):
+        dtypes.require_ir(dtype)
+        return Strict(dtypes.converted(constant_of(x), dtype), dtype)
+    exact = dtype is dtypes.float64 or (dtype is dtypes.float32 and source is not dtypes.float64)
+    if rounding_mode in SUFFIX and source is not dtype and not exact:
+        return emitter.emit("astype" + SUFFIX[rounding_mode], x, dtype=dtypes.require_ir(dtype))
+    return emitter.cast(x, dtype)
+
+
+@language_function
+def bitcast(translator, x: operand, /, dtype: checks.dtype):
+    """The same bits as another dtype of equal width."""
+    emitter = translator.emitter
+    x = emitter.tile(x)
+    if dtypes.bool_ in (x.dtype, dtype):
+        raise TileTypeError(f"bitcast: cannot reinterpret {x.dtype} as {dtype}; bool_ has no bits of its own")
+    if x.dtype.bitwidth != dtype.bitwidth:
+        raise TileTypeError(f"bitcast: the bit width is different: {x.dtype} and {dtype}")
+    return x if x.dtype is dtype else emitter.emit("bitcast", x, dtype=dtypes.require_ir(dtype))
+
+
+@language_function
+def pack_to_bytes(translator, x: operand, /):
+    """The bytes of a tile in row-major order, little-endian, as a uint8 tile of one axis."""
+    x = translator.emitter.tile(x)
+    if x.dtype is dtypes.bool_:
+        raise TileTypeError("cannot pack_to_bytes from a bool_ tile; convert it to uint8")
+    return translator.emitter.emit("pack_to_bytes", x)
+
+
+@language_function
+def unpack_from_bytes(translator, x: operand, /, dtype: checks.dtype):
+    """The inverse of pack_to_bytes: a tile of one axis."""
+    x = translator.emitter.tile(x)
+    if dtype is dtypes.bool_:
+        raise TileTypeError("cannot unpack_from_bytes to a bool_ tile; unpack to uint8")
+    if x.dtype is not dtypes.uint8:
+        raise TileTypeError(f"unpack_from_bytes requires uint8 tile, got {shown(x)}")
+    if x.ndim != 1:
+        raise TileTypeError(f"unpack_from_bytes requires a 1D tile, got {shown(x)}")
+    if x.shape[0] * 8 % dtype.bitwidth:
+        raise TileTypeError(f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}")
+    return translator.emitter.emit("unpack_from_bytes", x, dtype=dtypes.require_ir(dtype))
+

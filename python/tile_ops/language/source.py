@@ -1,0 +1,99 @@
+"""The text of a Python function as a syntax tree whose nodes know their place in the file."""
+
+import ast
+import functools
+import inspect
+import textwrap
+
+from .errors import TileSyntaxError
+
+
+class Source:
+    """file, the function's or lambda's node, and what its columns were moved by."""
+
+    def __init__(self, file, node, indent, lines):
+        self.file, self.node, self.indent, self._lines = file, node, indent, lines
+
+    def columns(self, node):
+        """The first column of a node, and the one behind its last on that line, from 1."""
+        line = self._lines[node.lineno - 1].encode() if node.lineno <= len(self._lines) else b""
+        first = len(line[: node.col_offset].decode(errors="replace")) + self.indent + 1
+        if node.end_lineno != node.lineno:
+            return first, len(line.decode(errors="replace")) + self.indent + 1
+        return first, len(line[: node.end_col_offset].decode(errors="replace")) + self.indent + 1
+
+
+@functools.lru_cache(maxsize=None)
+def source_of(function):
+    """The Source of a Python function. Error: its text is not to be had."""
+    code = function.__code__
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        raise TileSyntaxError(
+            f"the source of {function.__qualname__}() is not available; a kernel needs a file, or a cell of a notebook"
+        ) from None
+    text = "".join(lines)
+    dedented = textwrap.dedent(text)
+    indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
+    if function.__name__ == "<lambda>":
+        return Source(code.co_filename, _lambda(function, first), 0, _padded(inspect.getsource(inspect.getmodule(code)), 1))
+    tree = ast.parse(dedented)
+    ast.increment_lineno(tree, first - 1)
+    return Source(code.co_filename, tree.body[0], indent, _padded(dedented, first))
+
+
+def _padded(text, first):
+    return [""] * (first - 1) + text.splitlines()
+
+
+def _lambda(function, line):
+    """Its text may be part of a statement that is no statement by itself, so the whole file is read."""
+    tree = ast.parse(inspect.getsource(inspect.getmodule(function.__code__)))
+    found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    found = [node for node in found if tuple(each.arg for each in node.args.posonlyargs + node.args.args) == names]
+    if len(found) == 1:
+        return found[0]
+    raise TileSyntaxError(
+        f"line {line} holds {len(found) or 'no'} lambda{'s' if found else ''} of these parameters; "
+        "write a def, or one lambda a line"
+    )
+
+
+_NESTED = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
+def inside(node, into_loops=True):
+    """The nodes of a statement, without those of functions defined in it, and perhaps without those of its loops."""
+    todo = [node]
+    while todo:
+        each = todo.pop()
+        yield each
+        if isinstance(each, _NESTED):
+            continue
+        if not into_loops and isinstance(each, (ast.For, ast.While)) and each is not node:
+            continue
+        todo.extend(ast.iter_child_nodes(each))
+
+
+def holds(statements, kinds, into_loops=True):
+    """Whether a node of these kinds is among the statements; `into_loops`: those of inner loops count."""
+    for statement in statements:
+        if not into_loops and isinstance(statement, (ast.For, ast.While)):
+            continue
+        if any(isinstance(node, kinds) for node in inside(statement, into_loops)):
+            return True
+    return False
+
+
+def assigned(statements):
+    """The names that statements assign, in the order of their text."""
+    names = {}
+    for statement in statements:
+        for node in inside(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                names[node.id] = None
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names[node.name] = None
+    return list(names)

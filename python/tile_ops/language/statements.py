@@ -1,0 +1,146 @@
+"""Statements of kernels."""
+
+import ast
+
+from .control import Control, Returned
+from .errors import TileSyntaxError, TileTypeError, TileValueError
+from .source import holds
+from .text import assert_
+from .values import Array, Tile, is_constant, shown
+
+
+class Statements(Control):
+    """The part of the translator that knows statements. A statement gives None, LEFT or Returned."""
+
+    def body(self, statements):
+        """The value that a function's body returns."""
+        way = self.block(statements)
+        return way.value if isinstance(way, Returned) else None
+
+    def block(self, statements):
+        """LEFT, Returned, or None where the way goes on behind the statements."""
+        for place, statement in enumerate(statements):
+            self.node = statement
+            if isinstance(statement, ast.If):
+                way, done = self._if(statement, statements[place + 1 :])
+                if done:
+                    return way
+            else:
+                method = getattr(self, "_do_" + type(statement).__name__, None)
+                if method is None:
+                    raise TileSyntaxError(f"Unsupported syntax: {type(statement).__name__}")
+                way = method(statement)
+            if way is not None:
+                return way
+        return None
+
+    def _if(self, node, rest):
+        """(its way, whether `rest` ran, too)."""
+        test = self.value(node.test)
+        known = self.known_truth(test)
+        if known is not None:
+            return self.block(node.body if known else node.orelse), False
+        condition = self.condition(test)
+        if holds([node], ast.Return):
+            # Either side runs to the function's end, so what it returns is what it yields.
+            sides = (lambda: self._to_end(node.body + rest), lambda: self._to_end(node.orelse + rest))
+            return self.branch(condition, sides, None), True
+        way = self.branch(condition, (lambda: self.block(node.body), lambda: self.block(node.orelse)), "if")
+        return way, False
+
+    def _to_end(self, statements):
+        way = self.block(statements)
+        return Returned(None) if way is None else way
+
+    def _do_Pass(self, node):
+        pass
+
+    def _do_Expr(self, node):
+        if not isinstance(node.value, ast.Constant):
+            self.value(node.value)
+
+    def _do_Return(self, node):
+        if self.scope.loops:
+            raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
+        value = None if node.value is None else self.value(node.value)
+        if self.depth == 0 and value is not None:
+            raise TileSyntaxError("Tile kernels cannot return values; store them in an array")
+        return Returned(value)
+
+    def _do_Break(self, node):
+        return self.jump(True)
+
+    def _do_Continue(self, node):
+        return self.jump(False)
+
+    def _do_Assign(self, node):
+        value = self.value(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def _do_AnnAssign(self, node):
+        if node.value is not None:
+            self.assign(node.target, self.value(node.value))
+
+    def _do_AugAssign(self, node):
+        if not isinstance(node.target, ast.Name):
+            self.assign(node.target, None)
+        read = ast.copy_location(ast.Name(node.target.id, ast.Load()), node.target)
+        self.assign(node.target, self.binary(node.op, self.value(read), self.value(node.value)))
+
+    def assign(self, target, value):
+        if isinstance(target, ast.Name):
+            self.scope.bind(target.id, value, target.lineno)
+        elif isinstance(target, ast.Tuple):
+            self._unpack(target, value)
+        elif isinstance(target, ast.Subscript):
+            owner = self.value(target.value)
+            if isinstance(owner, Array):
+                raise TileTypeError("Arrays do not support item assignment; use store or scatter")
+            if isinstance(owner, Tile) or is_constant(owner):
+                raise TileTypeError("Tiles are immutable: item assignment is not supported; use insert()")
+            raise TileTypeError(f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}")
+        elif isinstance(target, ast.Attribute):
+            raise TileTypeError("Setting an attribute is not supported")
+        else:
+            raise TileSyntaxError(f"Unsupported syntax: assignment to {type(target).__name__}")
+
+    def _unpack(self, target, value):
+        if type(value) is not tuple:
+            raise TileTypeError(f"Expected a tuple to unpack, got {shown(value)}")
+        if any(isinstance(each, ast.Starred) for each in target.elts):
+            raise TileSyntaxError("Unsupported syntax: a starred target")
+        if len(value) != len(target.elts):
+            many = "many" if len(value) > len(target.elts) else "few"
+            raise TileValueError(f"Too {many} values to unpack (expected {len(target.elts)}, got {len(value)})")
+        for each, item in zip(target.elts, value):
+            self.assign(each, item)
+
+    def _do_FunctionDef(self, node):
+        if node.decorator_list:
+            raise TileSyntaxError("Unsupported syntax: a decorator inside a kernel")
+        self.scope.bind(node.name, self.local_function(node.name, node), node.lineno)
+
+    def _loop_checks(self, node):
+        if node.orelse:
+            raise TileSyntaxError(f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`")
+        if holds(node.body, ast.Return):
+            kind = "for" if isinstance(node, ast.For) else "while"
+            raise TileSyntaxError(f"Returning from a {kind} loop is not supported; use break, and return behind the loop")
+
+    def _do_For(self, node):
+        self._loop_checks(node)
+        if not isinstance(node.target, ast.Name):
+            raise TileSyntaxError("Unsupported syntax: the target of a for loop over a range must be a name")
+        self.counted(node, self.iterated(node))
+
+    def _do_While(self, node):
+        self._loop_checks(node)
+        self.endless(node)
+
+    def _do_Assert(self, node):
+        if self.emitter.cutile:
+            raise TileSyntaxError("Unsupported syntax: Assert; use assert_()")
+        message = None if node.msg is None else self.value(node.msg)
+        assert_.lower(self, (self.value(node.test), message), {})
+

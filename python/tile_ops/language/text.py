@@ -1,0 +1,167 @@
+"""Output for debugging: print, printf, f-strings, assert_."""
+
+import ast
+import enum
+import re
+
+from . import dtypes
+from .arithmetic import nonzero
+from .checks import operand
+from .errors import TileTypeError, TileValueError
+from .registry import language_function
+from .values import Tile, constant_of, dtype_of, is_constant, shown
+
+_SPECIFIER = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)([a-zA-Z%])")
+_INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"
+
+
+class Text:
+    """Text with values of the running kernel: parts are strings and (specifier, tile)."""
+
+    language_value = True
+
+    def __init__(self, parts):
+        self.parts = parts
+
+
+def _specifier(dtype):
+    if dtype.category == dtypes.FLOAT:
+        return "%f"
+    return "%u" if dtype.category == dtypes.INTEGER and not dtype.signed else "%d"
+
+
+def parts_of(value):
+    """How print shows a value, as parts."""
+    if isinstance(value, Text):
+        return value.parts
+    if isinstance(value, Tile):
+        return [(_specifier(value.dtype), value)]
+    if is_constant(value):
+        return [str(constant_of(value))]
+    if type(value) is tuple:
+        parts = ["("]
+        for place, item in enumerate(value):
+            parts += [", "] if place else []
+            parts += [repr(item)] if isinstance(item, str) else parts_of(item)
+        return [*parts, ",)" if len(value) == 1 else ")"]
+    if value is None or isinstance(value, (str, enum.Enum, dtypes.DType)):
+        return [str(value)]
+    raise TileTypeError(f"print: cannot show a value of type {shown(value)}")
+
+
+def joined(parts):
+    """A string where all parts are, else a Text."""
+    return "".join(parts) if all(isinstance(part, str) for part in parts) else Text(parts)
+
+
+_SPEC = re.compile(r"([<>^])?([+\- ])?(#)?(0)?(\d+)?(?:\.(\d+))?([a-zA-Z])?$")
+
+
+def _with_spec(tile, spec):
+    """A format specification of Python as one of C's."""
+    match = _SPEC.fullmatch(spec)
+    if not match:
+        raise TileValueError(f"format spec {spec!r} is not supported; use [<>^][+- ][#][0][width][.precision][type]")
+    align, sign, alternate, zero, width, precision, kind = match.groups()
+    default = _specifier(tile.dtype)[1]
+    kind = kind or default
+    allowed = _FLOATS if tile.dtype.category == dtypes.FLOAT else _INTEGERS
+    if kind not in allowed or align == "^":
+        raise TileTypeError(f"format spec {spec!r} is incompatible with dtype {tile.dtype}")
+    flags = ("-" if align == "<" else "") + (sign if sign and sign != "-" else "") + (alternate or "") + (zero or "")
+    return f"%{flags}{width or ''}{'.' + precision if precision else ''}{kind}"
+
+
+def formatted(translator, node):
+    """An f-string."""
+    parts = []
+    for each in node.values:
+        if isinstance(each, ast.Constant):
+            parts.append(each.value)
+            continue
+        value = translator.value(each.value)
+        if each.conversion != -1:
+            raise TileTypeError("!r, !s, !a conversions are not supported")
+        if each.format_spec is None:
+            parts += parts_of(value)
+            continue
+        if any(not isinstance(part, ast.Constant) for part in each.format_spec.values):
+            raise TileTypeError("format spec must be a literal string")
+        spec = "".join(part.value for part in each.format_spec.values)
+        if isinstance(value, Tile):
+            parts.append((_with_spec(value, spec), value))
+        elif is_constant(value):
+            parts.append(format(constant_of(value), spec))
+        else:
+            raise TileTypeError(f"cannot apply format spec to a value of type {shown(value)}")
+    return joined(parts)
+
+
+def _print(translator, parts):
+    text, tiles = "", []
+    for part in parts:
+        if isinstance(part, str):
+            text += part.replace("%", "%%")
+        else:
+            text += part[0]
+            tiles.append(part[1])
+    translator.emitter.emit("print", *tiles, format=text)
+
+
+def _only_text(what, value):
+    if not isinstance(value, str):
+        raise TileTypeError(f"print: {what} must be a string, got {shown(value)}")
+    return value
+
+
+@language_function(host=print)
+def print_(translator, *args, sep=" ", end="\n"):
+    """Writes values to the process's standard output: numbers, tiles as nested lists, text."""
+    parts = []
+    for place, value in enumerate(args):
+        parts += [_only_text("sep", sep)] if place else []
+        parts += parts_of(value)
+    _print(translator, [*parts, _only_text("end", end)])
+
+
+@language_function
+def printf(translator, format, /, *args):
+    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign."""
+    if not isinstance(format, str):
+        raise TileTypeError(f"printf: the format must be a constant string, got {shown(format)}")
+    text, at, given, tiles = "", 0, 0, []
+    for match in _SPECIFIER.finditer(format):
+        text += _literal(format[at : match.start()])
+        at = match.end()
+        kind = match.group(2)
+        if kind == "%":
+            text += "%%"
+            continue
+        if kind not in _INTEGERS + _FLOATS:
+            raise TileTypeError(f"Specifier {kind} in {match.group()} is not supported")
+        if given == len(args):
+            raise TileTypeError(f"Not enough arguments for format string {format!r}")
+        value = operand(translator, args[given])
+        if (kind in _FLOATS) != (dtype_of(value).category == dtypes.FLOAT):
+            raise TileTypeError(f"Format {match.group()} for arg #{given} got unexpected type of {shown(value)}")
+        tiles.append(translator.emitter.tile(value))
+        text += match.group()
+        given += 1
+    text += _literal(format[at:])
+    if given < len(args):
+        raise TileTypeError(f"Too many arguments for format string {format!r}")
+    translator.emitter.emit("print", *tiles, format=text)
+
+
+def _literal(text):
+    if "%" in text:
+        raise TileTypeError(f"Invalid format string: {text!r}")
+    return text
+
+
+@language_function
+def assert_(translator, cond: operand, /, message=None):
+    """Every element must be true: else the block does nothing more, and the launch reports the message."""
+    if message is not None and not isinstance(message, str):
+        raise TileTypeError(f"assert_: the message must be a constant string, got {shown(message)}")
+    translator.emitter.emit("assert", nonzero(translator, cond), message=message or "")

@@ -1,0 +1,253 @@
+"""Translator: the syntax tree of a kernel's function becomes Tile IR. Here: expressions."""
+
+import ast
+import enum
+import types
+
+import numpy
+
+from . import attributes, dtypes
+from .arithmetic import BINARY, COMPARE, SIGNS, bitwise_not, logical_not, negative, nonzero
+from .calls import Calls
+from .emit import Emitter
+from .errors import TileError, TileSyntaxError, TileTypeError
+from .joins import require_defined
+from .operands import require_scalar
+from .products import matmul
+from .registry import LanguageFunction
+from .statements import Statements
+from .text import formatted
+from .values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
+
+_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, dtypes.DType)
+
+
+class Translator(Statements, Calls):
+    """Translates one kernel; `emitter` makes the operations, `scope` has the names of the function it is in."""
+
+    def __init__(self, builder, cutile):
+        self.scope, self.node, self.depth = None, None, 0
+        self.emitter = Emitter(builder, self._place, cutile)
+
+    def _place(self):
+        if self.node is None:
+            return self.scope.source.file, self.scope.source.node.lineno, 1
+        return self.scope.source.file, self.node.lineno, self.scope.source.columns(self.node)[0]
+
+    def frame(self):
+        """Where it is, for errors."""
+        node = self.node or self.scope.source.node
+        first, end = self.scope.source.columns(node)
+        return {"function": self.scope.name, "file": self.scope.source.file, "line": node.lineno, "column": first, "end": end}
+
+    def value(self, node):
+        """The value of an expression. Where it raises, `node` stays at the innermost one."""
+        outer, self.node = self.node, node
+        method = getattr(self, "_" + type(node).__name__, None)
+        if method is None:
+            raise TileSyntaxError(f"Unsupported syntax: {type(node).__name__}")
+        value = method(node)
+        self.node = outer
+        return value
+
+    def _Constant(self, node):
+        if isinstance(node.value, (bytes, complex)):
+            raise TileSyntaxError(f"Unsupported syntax: a constant of type {type(node.value).__name__}")
+        return node.value
+
+    def _Name(self, node):
+        value, host = self.scope.find(node.id)
+        return self.host_value(value) if host else require_defined(node.id, value)
+
+    def host_value(self, value):
+        """A value of Python's as a constant of the kernel. Error: it is none."""
+        if isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
+            dtype = dtypes.known(value.dtype)
+            return Strict(value.item(), dtype) if dtype is not None else value.item()
+        if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, *_MODULE_LEVEL)):
+            return value
+        if value is Ellipsis or isinstance(value, slice) or dtypes.known(value) is not None:
+            return value
+        if type(value) is tuple:
+            return tuple(self.host_value(item) for item in value)
+        if getattr(value, "language_value", False):
+            return value
+        name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+        raise TileTypeError(f"Cannot create constant from value of type {name}; pass it as an argument of the kernel")
+
+    def _Attribute(self, node):
+        return self.attribute(self.value(node.value), node.attr)
+
+    def attribute(self, owner, name):
+        return attributes.attribute(self, owner, name)
+
+    def _Tuple(self, node):
+        items = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                raise TileSyntaxError("Unsupported syntax: a starred item")
+            items.append(self.value(item))
+        return tuple(items)
+
+    def _BinOp(self, node):
+        return self.binary(node.op, self.value(node.left), self.value(node.right))
+
+    def binary(self, operator, x, y):
+        name = type(operator).__name__
+        if type(x) is tuple and type(y) is tuple and name == "Add":
+            return x + y
+        if isinstance(x, str) and isinstance(y, str) and name == "Add":
+            return x + y
+        for value in (x, y):
+            if not (isinstance(value, Tile) or is_constant(value)):
+                raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}")
+        return (matmul if name == "MatMult" else BINARY[name]).lower(self, (x, y), {})
+
+    def _UnaryOp(self, node):
+        x, name = self.value(node.operand), type(node.op).__name__
+        if name == "Not":
+            return logical_not.lower(self, (x,), {}) if isinstance(x, Tile) else not self.known_truth(x)
+        if not (isinstance(x, Tile) or is_constant(x)):
+            raise TileTypeError(f"Unsupported operand type for {SIGNS[name]}: {shown(x)}")
+        if name == "UAdd":
+            return x
+        return (negative if name == "USub" else bitwise_not).lower(self, (x,), {})
+
+    def known_truth(self, value):
+        """The truth of a compile-time value; None of one of the running kernel."""
+        if isinstance(value, Tile):
+            require_scalar(value)
+            return None
+        if is_constant(value):
+            return bool(constant_of(value))
+        if value is None or isinstance(value, (str, tuple, enum.Enum)):
+            return bool(value)
+        raise TileTypeError(f"Expected a scalar, got {shown(value)}")
+
+    def condition(self, value):
+        """A scalar of the running kernel as bool."""
+        return nonzero(self, require_scalar(value))
+
+    def _BoolOp(self, node):
+        stops = isinstance(node.op, ast.Or)  # at the first value that is so
+
+        def rest(values):
+            first = self.value(values[0])
+            if len(values) == 1:
+                return first
+            known = self.known_truth(first)
+            if known is not None:
+                return (known if is_loose(first) else first) if known == stops else rest(values[1:])
+
+            def other():
+                value = rest(values[1:])
+                truth = self.known_truth(value)
+                return self.condition(value) if truth is None else truth
+
+            ways = (lambda: True, other) if stops else (other, lambda: False)
+            return self.chosen(self.condition(first), ways, "and/or")
+
+        value = rest(node.values)
+        return bool(value) if is_loose(value) else value
+
+    def _Compare(self, node):
+        left, result = self.value(node.left), None
+        for operator, right_node in zip(node.ops, node.comparators):
+            right = self.value(right_node)
+            test = self.compared(operator, left, right)
+            result = test if result is None else self._both(result, test)
+            if result is False:
+                return False
+            left = right
+        return result
+
+    def _both(self, x, y):
+        if x is True:
+            return y
+        if y is True:
+            return x
+        if y is False:
+            return False
+        return BINARY["BitAnd"].lower(self, (x, y), {})
+
+    def compared(self, operator, x, y):
+        name = type(operator).__name__
+        if name in ("Is", "IsNot"):
+            if x is not None and y is not None:
+                raise TileTypeError("`is` and `is not` compare with None alone; use ==")
+            return (x is y) == (name == "Is")
+        if name in ("In", "NotIn"):
+            return self._contained(x, y) == (name == "In")
+        if all(isinstance(value, Tile) or is_constant(value) for value in (x, y)):
+            return COMPARE[name].lower(self, (x, y), {})
+        if type(x) is tuple and type(y) is tuple and name in ("Eq", "NotEq"):
+            same = len(x) == len(y)
+            for a, b in zip(x, y) if same else ():
+                same = self._both(same, self.compared(ast.Eq(), a, b))
+            return same if name == "Eq" else logical_not.lower(self, (same,), {})
+        if name in ("Eq", "NotEq"):
+            kinds = (str, enum.Enum, dtypes.DType, type(None), bool, int, float)
+            x_dtype, y_dtype = dtypes.known(x), dtypes.known(y)
+            if x_dtype is not None and y_dtype is not None:
+                return (x_dtype is y_dtype) == (name == "Eq")
+            if isinstance(x, kinds) or isinstance(y, kinds):
+                return bool(x == y) == (name == "Eq")
+        raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}")
+
+    def _contained(self, x, items):
+        if not isinstance(items, (tuple, dict, str)):
+            raise TileTypeError(f"'in' needs a tuple, got {shown(items)}")
+        if isinstance(items, str):
+            return x in items
+        for item in items:
+            same = self.compared(ast.Eq(), x, item)
+            if not isinstance(same, bool):
+                raise TileTypeError(f"'in' requires scalar operands that are constants, got {shown(x)} and {shown(item)}")
+            if same:
+                return True
+        return False
+
+    def _IfExp(self, node):
+        test = self.value(node.test)
+        known = self.known_truth(test)
+        if known is not None:
+            return self.value(node.body if known else node.orelse)
+        return self.chosen(self.condition(test), (lambda: self.value(node.body), lambda: self.value(node.orelse)), "x if c else y")
+
+    def _Subscript(self, node):
+        owner = self.value(node.value)
+        return attributes.item(self, owner, self._index(node.slice))
+
+    def _index(self, node):
+        if isinstance(node, ast.Slice):
+            return slice(*(None if part is None else self.value(part) for part in (node.lower, node.upper, node.step)))
+        if isinstance(node, ast.Tuple):
+            return tuple(self._index(item) for item in node.elts)
+        return self.value(node)
+
+    def _JoinedStr(self, node):
+        return formatted(self, node)
+
+    def _Lambda(self, node):
+        return self.local_function("<lambda>", node)
+
+    def local_function(self, name, node):
+        defaults = [self.value(each) for each in node.args.defaults]
+        named = [None if each is None else self.value(each) for each in node.args.kw_defaults]
+        return LocalFunction(name, node, self.scope, defaults, named)
+
+    def run_kernel(self, scope, body):
+        """Translates the kernel's own body; errors get its place."""
+        self.scope = scope
+        try:
+            self.body(body)
+        except TileError as error:
+            error.frames.insert(0, self.frame())
+            raise
+        except RecursionError:
+            from .errors import TileRecursionError
+
+            error = TileRecursionError("Calls are nested too deeply; a recursion needs an end that constants decide")
+            error.frames.append(self.frame())
+            raise error from None
+

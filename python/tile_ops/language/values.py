@@ -1,0 +1,166 @@
+"""What names stand for while a kernel is translated. Python's own numbers, strings, tuples and functions stand for
+themselves: numbers are loose constants, which take a dtype when they meet one."""
+
+import enum
+import types
+
+from .dtypes import DType, of_constant
+from .errors import TileError
+
+
+class Tile:
+    """A value of the running kernel: dtype[shape]; a scalar has the shape ()."""
+
+    __slots__ = ("number", "dtype", "shape")
+
+    def __init__(self, number, dtype, shape):
+        self.number, self.dtype, self.shape = number, dtype, shape
+
+    @property
+    def ndim(self):
+        return len(self.shape)
+
+
+class Strict:
+    """A constant with a dtype, int16(5)."""
+
+    __slots__ = ("value", "dtype")
+    shape, ndim = (), 0
+
+    def __init__(self, value, dtype):
+        self.value, self.dtype = value, dtype
+
+
+class Array:
+    """Memory: an array that the kernel was given, or a view of one."""
+
+    __slots__ = ("number", "dtype", "ndim", "wide", "extents")
+
+    def __init__(self, number, dtype, ndim, wide=False, extents=None):
+        self.number, self.dtype, self.ndim = number, dtype, ndim
+        self.wide = wide  # shape and strides are int64
+        self.extents = extents or {}  # those that are constant, by axis
+
+
+class TiledView:
+    """An array cut into tiles."""
+
+    __slots__ = ("array", "tile_shape", "traversal_steps", "padding")
+
+    def __init__(self, array, tile_shape, traversal_steps, padding):
+        self.array, self.tile_shape, self.traversal_steps, self.padding = array, tile_shape, traversal_steps, padding
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+
+class RawMemory:
+    """The elements of an array by their offset from its first one."""
+
+    __slots__ = ("array",)
+
+    def __init__(self, array):
+        self.array = array
+
+    @property
+    def dtype(self):
+        return self.array.dtype
+
+
+class Range:
+    """range(start, stop, step), of scalars of the running kernel."""
+
+    __slots__ = ("start", "stop", "step")
+
+    def __init__(self, start, stop, step):
+        self.start, self.stop, self.step = start, stop, step
+
+
+class Method:
+    """A language function with its first argument: tile.astype."""
+
+    __slots__ = ("function", "owner")
+
+    def __init__(self, function, owner):
+        self.function, self.owner = function, owner
+
+
+class LocalFunction:
+    """A def or lambda in the kernel: its text and the scope it was made in."""
+
+    __slots__ = ("name", "node", "scope", "defaults", "named_defaults")
+
+    def __init__(self, name, node, scope, defaults, named_defaults):
+        self.name, self.node, self.scope, self.defaults, self.named_defaults = name, node, scope, defaults, named_defaults
+
+
+class Undefined:
+    """A name that some way to here does not assign."""
+
+    __slots__ = ()
+
+
+class Conflict:
+    """A name that has other types on other ways to here."""
+
+    __slots__ = ("message",)
+
+    def __init__(self, message):
+        self.message = message
+
+
+def is_loose(value):
+    """A Python number: a constant without a dtype."""
+    return isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum)
+
+
+def is_constant(value):
+    return is_loose(value) or isinstance(value, Strict)
+
+
+def is_scalar_like(value):
+    return isinstance(value, Tile) or is_constant(value)
+
+
+def constant_of(value):
+    """The Python number of a constant."""
+    return value.value if isinstance(value, Strict) else value
+
+
+def dtype_of(value):
+    return value.dtype if isinstance(value, (Tile, Strict)) else of_constant(value)
+
+
+def shape_of(value):
+    return value.shape if isinstance(value, Tile) else ()
+
+
+def shown_shape(shape):
+    return "(" + ",".join(map(str, shape)) + ")"
+
+
+def shown(value):
+    """The type of a value, as errors write it."""
+    if isinstance(value, (Tile, Strict)):
+        return f"Tile[{value.dtype},{shown_shape(value.shape)}]"
+    if is_loose(value):
+        try:
+            return f"Tile[{of_constant(value)},()]"
+        except TileError:
+            return "int"
+    if isinstance(value, Array):
+        return f"Array[{value.dtype},{value.ndim}]"
+    if isinstance(value, TiledView):
+        return f"TiledView[{value.dtype},{shown_shape(value.tile_shape)}]"
+    if isinstance(value, RawMemory):
+        return f"RawArrayMemory[{value.dtype}]"
+    if isinstance(value, tuple):
+        return f"Tuple[{','.join(map(shown, value))}]"
+    if isinstance(value, DType):
+        return "DType"
+    if isinstance(value, (types.FunctionType, LocalFunction, Method)):
+        return "Function"
+    if value is None:
+        return "None"
+    return type(value).__name__
