@@ -11,7 +11,7 @@
 namespace tile::python {
 namespace {
 
-PyObject *convert_name, *constant_name, *translate_name;
+PyObject *flatten_name, *constant_name, *translate_name;
 
 ArrayArgument without_memory(const at::Tensor& tensor) {
   require_strided(tensor);
@@ -45,7 +45,8 @@ Call::Call(PyObject* self, PyObject* const* given, size_t count, bool traced)
                  expected == 1 ? "" : "s", count, count == 1 ? "was" : "were");
     throw PythonFailure();
   }
-  for (size_t i = 0; i < count; ++i) kernel_.kinds[i] == constant ? add_constant(i) : add(i);
+  for (size_t i = 0; i < count; ++i)
+    kernel_.kinds[i] == constant ? add_constant(i) : add(given[i], i, kernel_.kinds[i]);
   key_.add(signature_);
 }
 void Call::trace(Tracer& tracer) const {
@@ -64,19 +65,30 @@ void Call::note(uint64_t bits) {
   signature_ = signature_ << 2 | bits;
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
-void Call::add(size_t i) {
-  PyObject* value = given_[i];
-  if (const at::Tensor* tensor = tensor_in(value)) return add_array(*tensor);
-  if (PyBool_Check(value)) return add_scalar(scalar_argument(value == Py_True));
-  if (PyLong_Check(value)) return add_scalar(integer(i, value));
-  if (PyFloat_Check(value)) return add_scalar(scalar_argument(static_cast<float>(PyFloat_AS_DOUBLE(value))));
+void Call::add(PyObject* value, size_t i, char kind) {
+  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value)) return add_array(*tensor);
+  if (PyBool_Check(value) && kind != structured) return add_scalar(scalar_argument(value == Py_True));
+  if (PyLong_Check(value) && kind != structured) return add_scalar(integer(i, value, kind));
+  if (PyFloat_Check(value) && kind != structured)
+    return add_scalar(scalar_argument(static_cast<float>(PyFloat_AS_DOUBLE(value))));
+  add_structure(i);
+}
+// Python gives (word, letters, leaves): a number for what is known of the value, and what is not: tensors and
+// numbers.
+void Call::add_structure(size_t i) {
   const Owned number(PyLong_FromSize_t(i));
-  Owned converted(PyObject_CallMethodObjArgs(self_, convert_name, number.get(), value, nullptr));
-  if (!converted) throw PythonFailure();
-  const at::Tensor* tensor = tensor_in(converted.get());
-  TILE_CHECK(tensor != nullptr);
-  add_array(*tensor);
-  held_.push_back(std::move(converted));
+  const Owned parts(PyObject_CallMethodObjArgs(self_, flatten_name, number.get(), given_[i], nullptr));
+  PyObject *word, *leaves;
+  const char* letters;
+  if (!parts || !PyArg_ParseTuple(parts.get(), "OsO!", &word, &letters, &PyTuple_Type, &leaves))
+    throw PythonFailure();
+  key_.add(~PyLong_AsUnsignedLongLong(word));
+  const size_t first = passed_, count = static_cast<size_t>(PyTuple_GET_SIZE(leaves));
+  if (passed_ + count > most_arguments)
+    fail(ErrorKind::value, "launch of ", kernel_.name(), ": its arguments hold more than ", most_arguments,
+         " tensors and numbers; pass fewer");
+  structures_.push_back({i, first, count, Owned(Py_NewRef(word)), Owned(Py_NewRef(leaves))});
+  for (size_t k = 0; k < count; ++k) add(PyTuple_GET_ITEM(leaves, static_cast<Py_ssize_t>(k)), i, letters[k]);
 }
 void Call::add_array(const at::Tensor& tensor) {
   auto* array = new (arrays_ + array_count_++ * sizeof(ArrayArgument))
@@ -85,10 +97,10 @@ void Call::add_array(const at::Tensor& tensor) {
   note(1);
   refs_[passed_++] = *array;
 }
-ScalarArgument Call::integer(size_t i, PyObject* value) {
+ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
   int overflow = 0;
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
-  const bool wide = kernel_.kinds[i] == wide_integer;
+  const bool wide = kind == wide_integer;
   if (overflow || (!wide && number != static_cast<int32_t>(number))) {
     PyErr_Format(PyExc_OverflowError, "Invalid kernel argument #%zu: %R is out of range of int%d%s", i, value,
                  wide ? 64 : 32, wide ? "" : "; annotate the parameter with ScalarInt64");
@@ -118,24 +130,32 @@ void Call::add_constant(size_t i) {
 }
 void Call::translate(Tracer& tracer) const {
   BuiltFunction built(tracer.function());
-  const Owned numbers(PyTuple_New(static_cast<Py_ssize_t>(count_)));
-  const Owned values(PyTuple_New(static_cast<Py_ssize_t>(count_)));
+  const auto described = [&](size_t place) {
+    const ArgumentRef& ref = refs_[place];
+    Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)
+                             : detail::add_scalar_parameter(tracer, ref.scalar->dtype);
+    const std::string dtype(info(value->type.dtype).name);
+    return ref.array ? Py_BuildValue("(nsi)", built.number_of(value), dtype.c_str(), value->type.array_rank)
+                     : Py_BuildValue("(ns())", built.number_of(value), dtype.c_str());
+  };
+  const Owned numbers(PyList_New(0)), values(PyTuple_New(static_cast<Py_ssize_t>(count_)));
   if (!built.object() || !numbers || !values) throw PythonFailure();
   size_t next = 0;
+  auto structure = structures_.begin();
   for (size_t i = 0; i < count_; ++i) {
-    PyObject* number = Py_NewRef(Py_None);
-    if (kernel_.kinds[i] != constant) {
-      const ArgumentRef& ref = refs_[next++];
-      Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)
-                               : detail::add_scalar_parameter(tracer, ref.scalar->dtype);
-      const Type& type = value->type;
-      const std::string dtype(info(type.dtype).name);
-      number = type.is_array()
-                   ? Py_BuildValue("(nsi)", built.number_of(value), dtype.c_str(), type.array_rank)
-                   : Py_BuildValue("(ns())", built.number_of(value), dtype.c_str());
-    }
-    PyTuple_SET_ITEM(numbers.get(), static_cast<Py_ssize_t>(i), number);
     PyTuple_SET_ITEM(values.get(), static_cast<Py_ssize_t>(i), Py_NewRef(given_[i]));
+    Owned number;
+    if (structure != structures_.end() && structure->argument == i) {
+      const Owned leaves(PyList_New(0));
+      for (size_t k = 0; leaves && k < structure->count; ++k)
+        if (const Owned leaf{described(next++)}; !leaf || PyList_Append(leaves.get(), leaf.get()) < 0)
+          throw PythonFailure();
+      number.reset(leaves ? Py_BuildValue("[OO]", structure->word.get(), leaves.get()) : nullptr);
+      ++structure;
+    } else {
+      number.reset(kernel_.kinds[i] == constant ? Py_NewRef(Py_None) : described(next++));
+    }
+    if (!number || PyList_Append(numbers.get(), number.get()) < 0) throw PythonFailure();
   }
   const Owned done(PyObject_CallMethodObjArgs(self_, translate_name, built.object(), numbers.get(),
                                               values.get(), nullptr));
@@ -144,7 +164,7 @@ void Call::translate(Tracer& tracer) const {
 
 int make_call_names() {
   for (const auto& [name, text] :
-       {std::pair{&convert_name, "_convert"}, {&constant_name, "_constant"}, {&translate_name, "_translate"}})
+       {std::pair{&flatten_name, "_flatten"}, {&constant_name, "_constant"}, {&translate_name, "_translate"}})
     if (!(*name = PyUnicode_InternFromString(text))) return -1;
   return 0;
 }

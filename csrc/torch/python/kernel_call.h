@@ -8,8 +8,8 @@ namespace tile::python {
 
 inline constexpr size_t most_arguments = 64;
 
-// How a parameter is annotated, a letter each.
-enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w' };
+// How a parameter is annotated, a letter each. What is structured, Python takes apart.
+enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w', structured = 's' };
 
 // An exception of Python's on its way through C++.
 struct PythonFailure : std::exception {
@@ -56,11 +56,12 @@ class Call {
 
  private:
   void note(uint64_t bits);
-  void add(size_t i);
+  void add(PyObject* value, size_t i, char kind);
+  void add_structure(size_t i);
   void add_array(const at::Tensor& tensor);
   void add_scalar(const ScalarArgument& scalar);
   void add_constant(size_t i);
-  ScalarArgument integer(size_t i, PyObject* value);
+  ScalarArgument integer(size_t i, PyObject* value, char kind);
   void translate(Tracer& tracer) const;
 
   PyObject* self_;
@@ -73,7 +74,11 @@ class Call {
   ArgumentRef refs_[most_arguments];
   alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
   alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
-  std::vector<Owned> held_;
+  struct Structure {
+    size_t argument, first, count;  // leaves among refs_
+    Owned word, leaves;
+  };
+  std::vector<Structure> structures_;
 };
 
 // Makes the names of the methods that launches call; -1 with an error set.

@@ -1,6 +1,17 @@
 """The language of kernels in Python: `import tile_ops.language as tl`. Its functions are for the bodies of kernels."""
 
-from .annotations import Constant, ConstantAnnotation, ScalarInt64
+from .annotations import (
+    Array,
+    ArrayAnnotation,
+    Constant,
+    ConstantAnnotation,
+    IndexedWithInt64,
+    ListAnnotation,
+    Scalar,
+    ScalarInt64,
+    Tile,
+    TiledView,
+)
 from .arithmetic import (
     add,
     atan2,
@@ -30,6 +41,7 @@ from .arithmetic import (
 )
 from .arithmetic import divmod_ as divmod
 from .arithmetic import pow_ as pow
+from .combine import reduce, scan
 from .dtypes import (
     DType,
     bfloat16,
@@ -132,6 +144,7 @@ from .shapes import (
     unpack_from_bytes,
     zeros,
 )
+from .static import ensure_constant, static_assert, static_eval, static_iter
 from .text import assert_, printf
 from .text import print_ as print
 

@@ -6,8 +6,6 @@ import typing
 
 from . import dtypes
 
-T = typing.TypeVar("T")
-
 
 @dataclasses.dataclass(frozen=True)
 class ConstantAnnotation:
@@ -21,6 +19,42 @@ class ScalarAnnotation:
     dtype: object = dtypes.int32
 
 
+def _require_axes(name, axes):
+    if not isinstance(axes, tuple):
+        raise TypeError(f"{name} must be a tuple of integers, got {type(axes).__name__}")
+    for axis in axes:
+        if isinstance(axis, bool) or not isinstance(axis, int):
+            raise TypeError(f"{name}: each axis must be int, got {type(axis).__name__}")
+
+
+@dataclasses.dataclass(frozen=True)
+class ArrayAnnotation:
+    """index_dtype: of shape and strides, int32 or int64. static_shape_dims, static_stride_dims: axes that are constants."""
+
+    _: dataclasses.KW_ONLY
+    index_dtype: object = dtypes.int32
+    static_shape_dims: tuple = ()
+    static_stride_dims: tuple = ()
+
+    def __post_init__(self):
+        if dtypes.known(self.index_dtype) not in (dtypes.int32, dtypes.int64):
+            raise ValueError(f"index_dtype must be int32 or int64, got {self.index_dtype}")
+        _require_axes("static_shape_dims", self.static_shape_dims)
+        _require_axes("static_stride_dims", self.static_stride_dims)
+
+
+@dataclasses.dataclass(frozen=True)
+class ListAnnotation:
+    """element: an ArrayAnnotation, or an Annotated type that holds one."""
+
+    _: dataclasses.KW_ONLY
+    element: object
+
+    def __post_init__(self):
+        if not isinstance(note_of(self.element) or self.element, ArrayAnnotation):
+            raise TypeError(f"ListAnnotation: the element must be an ArrayAnnotation or an Annotated type with one, got {self.element!r}")
+
+
 class _ConstantAlias:
     """Constant, or Constant[int]: Annotated[int, ConstantAnnotation()]."""
 
@@ -31,27 +65,75 @@ class _ConstantAlias:
         return "Constant"
 
 
+class _Wide:
+    """IndexedWithInt64[Array]: Annotated[Array, ArrayAnnotation(index_dtype=int64)]."""
+
+    def __getitem__(self, kind):
+        return typing.Annotated[kind, ArrayAnnotation(index_dtype=dtypes.int64)]
+
+    def __repr__(self):
+        return "IndexedWithInt64"
+
+
 Constant = _ConstantAlias()
+IndexedWithInt64 = _Wide()
 ScalarInt64 = typing.Annotated[int, ScalarAnnotation(dtypes.int64)]
 
 
-def _hints(function):
+class Array:
+    """Annotation alone: a tensor."""
+
+
+class Tile:
+    """Annotation alone: a value of the running kernel."""
+
+
+class Scalar:
+    """Annotation alone: a tile of shape ()."""
+
+
+class TiledView:
+    """Annotation alone: an array cut into tiles."""
+
+
+_NOTES = (ConstantAnnotation, ScalarAnnotation, ArrayAnnotation, ListAnnotation)
+
+
+def note_of(hint):
+    """What an annotation says of its parameter; None: nothing."""
+    if isinstance(hint, _ConstantAlias):
+        return ConstantAnnotation()
+    if isinstance(hint, _Wide):
+        return ArrayAnnotation(index_dtype=dtypes.int64)
+    notes = [note for note in getattr(hint, "__metadata__", ()) if isinstance(note, _NOTES)]
+    return notes[0] if notes else None
+
+
+def hints_of(function):
+    """The annotations of a function's parameters, by name."""
     try:
         return inspect.get_annotations(function, eval_str=True)
     except Exception:  # noqa: BLE001 whatever a string evaluates to
-        return {name: value for name, value in function.__annotations__.items() if not isinstance(value, str)}
+        pass
+    hints = {}
+    for name, hint in function.__annotations__.items():
+        try:
+            hints[name] = eval(hint, function.__globals__) if isinstance(hint, str) else hint  # noqa: S307
+        except Exception:  # noqa: BLE001
+            hints[name] = None
+    return hints
 
 
 def kinds_of(function):
-    """A letter for each parameter: r known at run time, c constant, w an integer of 64 bits."""
-    hints, letters = _hints(function), ""
+    """A letter for each parameter: r known at run time, c constant, w an integer of 64 bits, s structured."""
+    hints, letters = hints_of(function), ""
     for name in inspect.signature(function).parameters:
         hint = hints.get(name)
-        notes = getattr(hint, "__metadata__", ())
-        if isinstance(hint, _ConstantAlias) or any(isinstance(note, ConstantAnnotation) for note in notes):
+        note = note_of(hint)
+        if isinstance(note, ConstantAnnotation):
             letters += "c"
-        elif any(isinstance(note, ScalarAnnotation) and note.dtype is dtypes.int64 for note in notes):
+        elif isinstance(note, ScalarAnnotation) and note.dtype is dtypes.int64:
             letters += "w"
         else:
-            letters += "r"
+            letters += "r" if note is None and typing.get_origin(hint) is not tuple else "s"
     return letters

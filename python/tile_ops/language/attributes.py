@@ -3,11 +3,12 @@
 import enum
 import types
 
-from . import arithmetic, dtypes, elements, memory
+from . import arithmetic, dtypes, elements, memory, records
 from .errors import TileTypeError
 from .grid import shape_of_array, strides_of_array
+from .records import Record
 from .registry import METHODS, LanguageFunction
-from .values import Array, Method, RawMemory, Strict, Tile, TiledView, constant_of, is_constant, shape_of, shown
+from .values import Array, ArrayChoice, ArrayList, Method, RawMemory, Strict, Tile, TiledView, constant_of, is_constant, shape_of, shown
 
 _ARRAY_METHODS = {"slice": memory.slice_, "tiled_view": memory.tiled_view}
 _VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles}
@@ -34,6 +35,16 @@ def _of_array(translator, array, name):
     }.get(name, lambda: _none(name, array))()
 
 
+def _of_choice(translator, choice, name):
+    if name in ("dtype", "ndim"):
+        return getattr(choice.items[0], name)
+    if name not in ("shape", "strides"):
+        raise TileTypeError(f"No such attribute '{name}' of an array that is chosen while the kernel runs; index the list by a constant")
+    of = shape_of_array if name == "shape" else strides_of_array
+    function = LanguageFunction(lambda translator, array: of(translator, array))
+    return function.lower(translator, (choice,), {})
+
+
 def _none(name, owner):
     raise TileTypeError(f"No such attribute '{name}' for object of type {shown(owner)}")
 
@@ -42,6 +53,10 @@ def attribute(translator, owner, name):
     """owner.name in a kernel."""
     if isinstance(owner, Array):
         return _of_array(translator, owner, name)
+    if isinstance(owner, ArrayChoice):
+        return _of_choice(translator, owner, name)
+    if isinstance(owner, Record):
+        return records.attribute(translator, owner, name)
     if isinstance(owner, Tile) or is_constant(owner):
         if name in METHODS:
             return Method(METHODS[name], owner)
@@ -85,6 +100,15 @@ def item(translator, owner, index):
     """owner[index] in a kernel."""
     if isinstance(owner, Array):
         raise TileTypeError("Arrays are not directly subscriptable; use load, gather or slice")
+    if isinstance(owner, ArrayList):
+        if isinstance(index, Tile) and index.shape == () and index.dtype.category == dtypes.INTEGER:
+            return ArrayChoice(owner.items, index)
+        return _of_tuple(owner.items, index)
+    if isinstance(owner, Record):
+        found = records.special(owner, "__getitem__")
+        if found is None:
+            raise TileTypeError(f"{shown(owner)} is not subscriptable")
+        return translator.call(found, (owner, index), {})
     if type(owner) is tuple:
         return _of_tuple(owner, index)
     if isinstance(owner, dict):

@@ -2,19 +2,21 @@
 
 import ast
 import builtins
+import dataclasses
 import inspect
 import operator
 import types
 
-from . import arithmetic, checks, dtypes, functions
+from . import arithmetic, checks, dtypes, functions, records
 from .errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
 from .products import matmul
 from .registry import LanguageFunction
 from .scope import Scope
 from .shapes import astype
 from .source import assigned, source_of
+from .static import SpecialForm
 from .text import joined, parts_of, print_
-from .values import LocalFunction, Method, Tile, constant_of, is_constant, shown
+from .values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
 
 _DEEPEST = 1000
 
@@ -42,6 +44,7 @@ def _to_constant(kind):
 
 
 def _len(translator, value, /):
+    value = value.items if isinstance(value, ArrayList) else value
     if not isinstance(value, (tuple, dict, str)):
         raise TileTypeError(f"object of type {shown(value)} has no len()")
     return len(value)
@@ -78,6 +81,7 @@ _BUILTINS = {
     str: lambda translator, value="", /: joined(parts_of(value)),
     repr: lambda translator, value, /: repr(value) if isinstance(value, str) else joined(parts_of(value)),
     tuple: _tuple,
+    dataclasses.replace: records.replaced,
     operator.matmul: _lowered(matmul),
     operator.neg: _lowered(arithmetic.negative),
     operator.abs: _lowered(functions.abs_),
@@ -126,6 +130,10 @@ class Calls:
 
     def _Call(self, node):
         callee = self.value(node.func)
+        if isinstance(callee, SpecialForm):
+            return callee.lower(self, node)
+        if callee is tuple and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
+            return self.generated(node.args[0])
         arguments, named = [], {}
         for each in node.args:
             if isinstance(each, ast.Starred):
@@ -149,6 +157,8 @@ class Calls:
         """The value of a call."""
         if isinstance(callee, LanguageFunction):
             return callee.lower(self, arguments, named)
+        if isinstance(callee, Method) and isinstance(callee.function, types.FunctionType):
+            return self.call(callee.function, (callee.owner, *arguments), named)
         if isinstance(callee, Method):
             return callee.function.lower(self, (callee.owner, *arguments), named)
         if isinstance(callee, LocalFunction):
@@ -174,6 +184,10 @@ class Calls:
             source = source_of(function)
             scope = Scope(function.__name__, source, function, None, names_of(source.node))
             return self._inline(scope, source.node, inspect.signature(function), arguments, named, function)
+        if isinstance(callee, type) and dataclasses.is_dataclass(callee):
+            return records.built(self, callee, arguments, named)
+        if isinstance(callee, records.Record) and records.special(callee, "__call__"):
+            return self.call(records.special(callee, "__call__"), (callee, *arguments), named)
         return self._refuse(callee)
 
     def _refuse(self, callee):

@@ -5,10 +5,10 @@ import dataclasses
 
 from . import checks, dtypes
 from .errors import TileSyntaxError, TileTypeError
-from .joins import Scalar, Same, conflict, fits, is_defined, joined, layout_of, tiles_of, types_of, value_of
+from .joins import Scalar, conflict, fits, is_defined, joined, kept, layout_of, tiles_of, types_of, value_of
 from .scope import Binding
 from .source import assigned, holds
-from .values import Array, Conflict, RawMemory, Range, Tile, TiledView, Undefined, shown
+from .values import Array, Conflict, RawMemory, Range, TiledView, Undefined, shown
 
 LEFT = object()  # a way that ends in break or continue
 
@@ -104,7 +104,7 @@ class Control:
                 return Conflict(f"`{name}` is a view that was made inside a branch that has ended; make it before the branch")
         first, last = values[0], values[-1]
         if len(values) == 1:
-            layout = _only(first.value)
+            layout = kept(first.value)
         else:
             layout = joined(first.value, last.value)
         return Conflict(conflict(name, first, last)) if layout is None else layout
@@ -113,7 +113,7 @@ class Control:
         if not live:
             return None
         results = [_result(side) for side in live]
-        layout = _only(results[0]) if len(results) == 1 else joined(*results)
+        layout = kept(results[0]) if len(results) == 1 else joined(*results)
         if layout is None:
             name = "Type of return value" if what is None else f"Type of `{what}`"
             raise TileTypeError(f"{name} depends on path taken: {shown(results[0])} vs. {shown(results[1])}")
@@ -255,14 +255,3 @@ class Control:
 
 def _result(side):
     return side.result.value if isinstance(side.result, Returned) else side.result
-
-
-def _only(value):
-    """The layout of what one way gives: tiles leave its region, constants stay."""
-    if isinstance(value, Tile):
-        return layout_of(value)
-    if type(value) is tuple:
-        from .joins import Items
-
-        return Items([_only(item) for item in value])
-    return Same(value)

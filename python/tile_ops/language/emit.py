@@ -3,11 +3,14 @@
 import contextlib
 import re
 
+from .._C import primitives
 from . import dtypes
-from .errors import TileInternalError, TileTypeError, TileUnsupportedFeatureError, TileValueError
+from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
 from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
+# Primitives that touch no memory and print nothing.
+PURE = {name for name, row in primitives().items() if not {"reads", "writes", "barrier", "effect", "terminator"} & set(row["traits"])}
 _PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
 
@@ -17,6 +20,7 @@ class Emitter:
     def __init__(self, builder, place, cutile):
         self._builder, self._place, self._last = builder, place, None
         self.newest = -1  # number of the value made last
+        self.region = None  # "reduction" or "scan" in the function of one
         self.cutile = cutile  # the dialect whose extents are powers of two
 
     def _call(self, function, *arguments):
@@ -33,6 +37,8 @@ class Emitter:
 
     def results(self, name, operands, blocks=(), **attributes):
         """All results of an operation."""
+        if self.region:
+            self._require_value(name)
         numbers = tuple(each.number for each in operands)
         return self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
 
@@ -60,6 +66,24 @@ class Emitter:
             yield
         finally:
             self._builder.leave()
+
+    @contextlib.contextmanager
+    def only_values(self, region):
+        """Operations compute values alone, as in the function of a reduction."""
+        self.region = region
+        try:
+            yield
+        finally:
+            self.region = None
+
+    def _require_value(self, name):
+        if name in ("reduce", "scan", "argmax", "argmin") or name.startswith("reduce_"):
+            raise TileSyntaxError("Nested scan/reduction is not supported")
+        if name in ("if", "for", "loop"):
+            what = "Branching inside {} body is" if name == "if" else "Loops inside {} body are"
+            raise TileSyntaxError(what.format(self.region) + " not supported; use where()")
+        if not PURE.issuperset((name,)):
+            raise TileSyntaxError(f"Operations with memory effects are not supported inside {self.region} body: {name}")
 
     # Constants and conversions.
 

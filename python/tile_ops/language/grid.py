@@ -42,8 +42,11 @@ def shape_of_array(translator, array):
 def strides_of_array(translator, array):
     """Elements between neighbours along each axis."""
     dtype = dtypes.int64 if array.wide else dtypes.int32
-    emit = translator.emitter.emit
-    return tuple(translator.emitter.cast(emit("stride", array, axis=axis), dtype) for axis in range(array.ndim))
+    emitter, made = translator.emitter, []
+    for axis in range(array.ndim):
+        known = array.strides.get(axis)
+        made.append(emitter.cast(emitter.emit("stride", array, axis=axis), dtype) if known is None else known)
+    return tuple(made)
 
 
 def axis_order(order, rank):

@@ -3,6 +3,7 @@ again by their layout."""
 
 from . import dtypes
 from .errors import TileTypeError
+from .records import Record
 from .values import Array, Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, shown
 
 
@@ -27,12 +28,32 @@ class Items:
         self.items = items
 
 
+class Fields:
+    """A layout: a frozen dataclass's fields."""
+
+    def __init__(self, kind, items):
+        self.kind, self.items = kind, items
+
+
+def kept(value):
+    """How what one way gives leaves its region: tiles as tiles, constants as they are."""
+    if isinstance(value, Tile):
+        return layout_of(value)
+    if type(value) is tuple:
+        return Items([kept(item) for item in value])
+    if isinstance(value, Record):
+        return Fields(value.kind, {name: kept(each) for name, each in value.fields.items()})
+    return Same(value)
+
+
 def layout_of(value):
     """How a loop carries a value: constants become tiles of their own dtype."""
     if isinstance(value, Tile) or is_constant(value):
         return Scalar(dtype_of(value), value.shape if isinstance(value, Tile) else ())
     if type(value) is tuple:
         return Items([layout_of(item) for item in value])
+    if isinstance(value, Record):
+        return Fields(value.kind, {name: layout_of(each) for name, each in value.fields.items()})
     return Same(value)
 
 
@@ -58,6 +79,9 @@ def joined(x, y):
     if type(x) is tuple and type(y) is tuple and len(x) == len(y):
         items = [joined(a, b) for a, b in zip(x, y)]
         return None if None in items else Items(items)
+    if isinstance(x, Record) and isinstance(y, Record) and x.kind is y.kind:
+        fields = {name: joined(each, y.fields[name]) for name, each in x.fields.items()}
+        return None if None in fields.values() else Fields(x.kind, fields)
     return Same(x) if _equal_constants(x, y) else None
 
 
@@ -72,6 +96,10 @@ def fits(layout, value):
         return _equal_constants(layout.value, value)
     if isinstance(layout, Items):
         return type(value) is tuple and len(value) == len(layout.items) and all(map(fits, layout.items, value))
+    if isinstance(layout, Fields):
+        if not isinstance(value, Record) or value.kind is not layout.kind:
+            return False
+        return all(fits(item, value.fields[name]) for name, item in layout.items.items())
     if not (isinstance(value, Tile) or is_constant(value)):
         return False
     own = layout_of(value)
@@ -84,6 +112,8 @@ def types_of(layout):
         return []
     if isinstance(layout, Items):
         return [each for item in layout.items for each in types_of(item)]
+    if isinstance(layout, Fields):
+        return [each for item in layout.items.values() for each in types_of(item)]
     return [(layout.dtype, layout.shape)]
 
 
@@ -93,6 +123,8 @@ def tiles_of(emitter, layout, value):
         return []
     if isinstance(layout, Items):
         return [each for item, part in zip(layout.items, value) for each in tiles_of(emitter, item, part)]
+    if isinstance(layout, Fields):
+        return [each for name, item in layout.items.items() for each in tiles_of(emitter, item, value.fields[name])]
     return [emitter.tile(value)]
 
 
@@ -102,6 +134,8 @@ def value_of(layout, tiles):
         return layout.value
     if isinstance(layout, Items):
         return tuple(value_of(item, tiles) for item in layout.items)
+    if isinstance(layout, Fields):
+        return Record(layout.kind, {name: value_of(item, tiles) for name, item in layout.items.items()})
     return next(tiles)
 
 

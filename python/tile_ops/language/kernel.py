@@ -1,19 +1,15 @@
 """kernel: a Python function as a tile kernel."""
 
-import enum
 import functools
 import inspect
 import threading
 import types
 
-import torch
-
 from .. import _C
-from . import dtypes
-from .annotations import kinds_of
+from .annotations import hints_of, kinds_of
+from .arguments import Flattener, constant_key, hashed, rebuilt
 from .emit import value_of
 from .errors import TileSyntaxError
-from .registry import LanguageFunction
 from .scope import Scope
 from .source import source_of
 from .translator import Translator
@@ -57,9 +53,6 @@ def _checked_hints(hints):
     return hints
 
 
-_CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType)
-
-
 class kernel(_C.TileKernel):  # noqa: N801 a decorator
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
@@ -86,11 +79,13 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         self._hints = _checked_hints(
             {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps}
         )
-        self._words, self._lock = {}, threading.Lock()
+        self._words, self._structures, self._lock = {}, [], threading.Lock()
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TileSyntaxError(f"{function.__name__}: a kernel's parameters are named; *{parameter.name} is not supported")
         functools.update_wrapper(self, function, updated=())
+        hints = hints_of(function)
+        self._annotations = [hints.get(name) for name in inspect.signature(function).parameters]
         code = function.__code__
         self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, kinds_of(function))
 
@@ -111,33 +106,22 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
 
     # What launches ask for.
 
-    def _convert(self, position, value):
-        """A tensor of an argument that is none."""
-        if hasattr(value, "__cuda_array_interface__") or hasattr(value, "__array_interface__"):
-            return torch.as_tensor(value)
-        if hasattr(value, "__dlpack__"):
-            return torch.from_dlpack(value)
-        kind = type(value).__name__
-        raise TypeError(f"Invalid kernel argument #{position}: Objects of type '{kind}' are not supported.")
+    def _flatten(self, position, value):
+        """(word, letters, leaves) of an argument that is no plain tensor or number."""
+        flattener = Flattener(position)
+        structure = flattener.structure(value, self._annotations[position])
+        return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
     def _constant(self, position, value):
         """A number for the value of a Constant parameter: equal values of one type have one."""
-        key = self._key(position, value)
-        with self._lock:
-            return self._words.setdefault(key, len(self._words))
+        return self._word(constant_key(f"Invalid kernel argument #{position}", value), None)
 
-    def _key(self, position, value):
-        if type(value) is tuple:
-            return tuple(self._key(position, item) for item in value)
-        if dtypes.known(value) is not None:
-            return dtypes.known(value)
-        if isinstance(value, float):
-            return (float, value.hex())
-        if isinstance(value, (*_CONSTANTS, types.FunctionType, LanguageFunction)):
-            return (type(value), value)
-        raise TypeError(
-            f"Invalid kernel argument #{position}: Objects of type '{type(value).__name__}' are not supported for a Constant parameter."
-        )
+    def _word(self, key, structure):
+        with self._lock:
+            if key not in self._words:
+                self._words[key] = len(self._structures)
+                self._structures.append(structure)
+            return self._words[key]
 
     def _translate(self, builder, described, arguments):
         """Fills the builder with the function's text; described: number, dtype and rank or () of what is no constant."""
@@ -146,9 +130,11 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         translator = Translator(builder, self._dialect)
         scope = Scope(function.__name__, source, function, None, names_of(source.node))
         for name, each, value in zip(inspect.signature(function).parameters, described, arguments):
+            translator.scope = scope
             if each is None:
-                translator.scope = scope
                 value = translator.host_value(value)
+            elif isinstance(each, list):
+                value = rebuilt(translator, self._structures[each[0]], iter(each[1]))
             else:
                 value = value_of(each)
             scope.bind(name, value, source.node.lineno)

@@ -39,7 +39,9 @@ def ordered(translator, array, order):
     if axes == tuple(range(array.ndim)):
         return array
     made = translator.emitter.emit("permute_array", array, axes=axes)
-    return Array(made.number, array.dtype, array.ndim, array.wide, {i: array.extents[a] for i, a in enumerate(axes) if a in array.extents})
+    return Array(made.number, array.dtype, array.ndim, array.wide, *(
+        {i: known[a] for i, a in enumerate(axes) if a in known} for known in (array.extents, array.strides)
+    ))
 
 
 def _load(emitter, array, index, shape, steps, mode):
@@ -118,7 +120,7 @@ def slice_(translator, array: checks.array, /, axis: checks.integer, start, stop
         extents[axis] = constant_of(stop) - constant_of(start)
     tile = translator.emitter.tile
     made = translator.emitter.emit("slice", array, tile(start), tile(stop), axis=axis)
-    return Array(made.number, array.dtype, array.ndim, array.wide, extents)
+    return Array(made.number, array.dtype, array.ndim, array.wide, extents, array.strides)
 
 
 @language_function

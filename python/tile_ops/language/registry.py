@@ -1,10 +1,19 @@
 """Language functions: what a kernel calls, with the checks of its arguments as annotations."""
 
 import inspect
+import threading
 
-from .errors import TileError, TileTypeError
+from .errors import TileError, TileStaticEvalError, TileTypeError
+from .values import ArrayChoice
 
 METHODS = {}  # of tiles and constants, by name
+
+
+class _Evaluating(threading.local):
+    function = None  # static_eval and its like, while they run Python
+
+
+evaluating = _Evaluating()
 
 
 class LanguageFunction:
@@ -25,6 +34,8 @@ class LanguageFunction:
         return self._signature
 
     def __call__(self, *arguments, **named):
+        if evaluating.function and not self._host:
+            raise TileStaticEvalError(f"{self.__name__}() cannot be called inside {evaluating.function}()")
         if self._host and not any(isinstance(each, LanguageFunction) for each in arguments):
             return self._host(*arguments, **named)
         raise RuntimeError("Device functions can only be called from device code.")
@@ -35,6 +46,9 @@ class LanguageFunction:
             bound = self._signature.bind(*arguments, **named)
         except TypeError as error:
             raise TileTypeError(f"{self.__name__}(): {error}") from None
+        for name, value in bound.arguments.items():
+            if isinstance(value, ArrayChoice):
+                return self._by_item(translator, bound, name, value)
         for name, check in self._checks.items():
             if name not in bound.arguments:
                 continue
@@ -45,6 +59,20 @@ class LanguageFunction:
                     error.message = f'Invalid argument "{name}" of {self.__name__}(): {error.message}'
                 raise
         return self._function(translator, *bound.args, **bound.kwargs)
+
+    def _by_item(self, translator, bound, name, choice):
+        """A branch for each array that may be meant."""
+
+        def of_item(at):
+            arguments = inspect.BoundArguments(self._signature, bound.arguments | {name: choice.items[at]})
+            if at == len(choice.items) - 1:
+                return self.lower(translator, arguments.args, arguments.kwargs)
+            emitter = translator.emitter
+            here = emitter.emit("eq", choice.index, emitter.constant(at, choice.index.dtype))
+            ways = (lambda: self.lower(translator, arguments.args, arguments.kwargs), lambda: of_item(at + 1))
+            return translator.chosen(here, ways, self.__name__)
+
+        return of_item(0)
 
     def __repr__(self):
         return f"<function {self.__name__} of tile_ops.language>"

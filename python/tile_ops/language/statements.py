@@ -5,6 +5,7 @@ import ast
 from .control import Control, Returned
 from .errors import TileSyntaxError, TileTypeError, TileValueError
 from .source import holds
+from .static import SpecialForm, items_of
 from .text import assert_
 from .values import Array, Tile, is_constant, shown
 
@@ -89,6 +90,8 @@ class Statements(Control):
         self.assign(node.target, self.binary(node.op, self.value(read), self.value(node.value)))
 
     def assign(self, target, value):
+        if isinstance(value, SpecialForm):
+            raise TileSyntaxError(f"{value.__name__}() must be used directly")
         if isinstance(target, ast.Name):
             self.scope.bind(target.id, value, target.lineno)
         elif isinstance(target, ast.Tuple):
@@ -128,11 +131,26 @@ class Statements(Control):
             kind = "for" if isinstance(node, ast.For) else "while"
             raise TileSyntaxError(f"Returning from a {kind} loop is not supported; use break, and return behind the loop")
 
+    def _unrolled(self, node):
+        """A copy of the body for each item of static_iter(...)."""
+        for kind in (ast.Break, ast.Continue, ast.Return):
+            if holds(node.body, kind, into_loops=kind is ast.Return):
+                raise TileSyntaxError(f"{kind.__name__} in a for loop with static_iter() is not supported")
+        for item in items_of(self, node.iter):
+            self.node = node
+            self.assign(node.target, item)
+            self.block(node.body)
+
     def _do_For(self, node):
+        if self.is_static_iter(node.iter):
+            if node.orelse:
+                raise TileSyntaxError("Unsupported syntax: `for` with `else`")
+            return self._unrolled(node)
         self._loop_checks(node)
         if not isinstance(node.target, ast.Name):
             raise TileSyntaxError("Unsupported syntax: the target of a for loop over a range must be a name")
         self.counted(node, self.iterated(node))
+        return None
 
     def _do_While(self, node):
         self._loop_checks(node)

@@ -1,6 +1,7 @@
 """Translator: the syntax tree of a kernel's function becomes Tile IR. Here: expressions."""
 
 import ast
+import dataclasses
 import enum
 import types
 
@@ -14,12 +15,14 @@ from .errors import TileError, TileSyntaxError, TileTypeError
 from .joins import require_defined
 from .operands import require_scalar
 from .products import matmul
+from .records import Record
 from .registry import LanguageFunction
 from .statements import Statements
+from .static import SpecialForm, items_of, static_iter
 from .text import formatted
 from .values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
 
-_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, dtypes.DType)
+_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, SpecialForm, dtypes.DType)
 
 
 class Translator(Statements, Calls):
@@ -66,6 +69,9 @@ class Translator(Statements, Calls):
             return Strict(value.item(), dtype) if dtype is not None else value.item()
         if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, *_MODULE_LEVEL)):
             return value
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            fields = {field.name: self.host_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
+            return Record(type(value), fields)
         if value is Ellipsis or isinstance(value, slice) or dtypes.known(value) is not None:
             return value
         if type(value) is tuple:
@@ -112,6 +118,9 @@ class Translator(Statements, Calls):
         if name == "UAdd":
             return x
         return (negative if name == "USub" else bitwise_not).lower(self, (x,), {})
+
+    def negated(self, value):
+        return negative.lower(self, (value,), {})
 
     def known_truth(self, value):
         """The truth of a compile-time value; None of one of the running kernel."""
@@ -224,6 +233,37 @@ class Translator(Statements, Calls):
         if isinstance(node, ast.Tuple):
             return tuple(self._index(item) for item in node.elts)
         return self.value(node)
+
+    def _GeneratorExp(self, node):
+        raise TileSyntaxError("Unsupported syntax: a generator; write tuple(x for a in static_iter(...))")
+
+    def generated(self, node):
+        """The items of the generator in tuple(...)."""
+        made, scope = [], self.scope
+        before = scope.snapshot()
+
+        def run(clauses):
+            if not clauses:
+                made.append(self.value(node.elt))
+                return
+            clause = clauses[0]
+            if not self.is_static_iter(clause.iter):
+                raise TileSyntaxError("All iterables in a tuple comprehension must be wrapped in ct.static_iter()")
+            for item in items_of(self, clause.iter):
+                self.assign(clause.target, item)
+                tests = [self.known_truth(self.value(test)) for test in clause.ifs]
+                if None in tests:
+                    raise TileTypeError("if-conditions must be statically known in a tuple comprehension")
+                if all(tests):
+                    run(clauses[1:])
+
+        run(node.generators)
+        scope.names = before
+        return tuple(made)
+
+    def is_static_iter(self, node):
+        """Whether an expression is static_iter(...)."""
+        return isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and self.value(node.func) is static_iter
 
     def _JoinedStr(self, node):
         return formatted(self, node)

@@ -34,12 +34,30 @@ class Strict:
 class Array:
     """Memory: an array that the kernel was given, or a view of one."""
 
-    __slots__ = ("number", "dtype", "ndim", "wide", "extents")
+    __slots__ = ("number", "dtype", "ndim", "wide", "extents", "strides")
 
-    def __init__(self, number, dtype, ndim, wide=False, extents=None):
+    def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None):
         self.number, self.dtype, self.ndim = number, dtype, ndim
         self.wide = wide  # shape and strides are int64
-        self.extents = extents or {}  # those that are constant, by axis
+        self.extents, self.strides = extents or {}, strides or {}  # those that are constant, by axis
+
+
+class ArrayList:
+    """Arrays of one dtype and rank, chosen by an index."""
+
+    __slots__ = ("items",)
+
+    def __init__(self, items):
+        self.items = items
+
+
+class ArrayChoice:
+    """The array of a list at an index of the running kernel; what is done with it is done in a branch for each."""
+
+    __slots__ = ("items", "index")
+
+    def __init__(self, items, index):
+        self.items, self.index = items, index
 
 
 class TiledView:
@@ -151,6 +169,8 @@ def shown(value):
             return "int"
     if isinstance(value, Array):
         return f"Array[{value.dtype},{value.ndim}]"
+    if isinstance(value, (ArrayList, ArrayChoice)):
+        return "List[" + shown(value.items[0]) + "]" if isinstance(value, ArrayList) else shown(value.items[0])
     if isinstance(value, TiledView):
         return f"TiledView[{value.dtype},{shown_shape(value.tile_shape)}]"
     if isinstance(value, RawMemory):
@@ -163,4 +183,4 @@ def shown(value):
         return "Function"
     if value is None:
         return "None"
-    return type(value).__name__
+    return getattr(value, "kind", type(value)).__name__

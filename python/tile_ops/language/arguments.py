@@ -1,0 +1,167 @@
+"""Arguments of a launch that are no plain tensor or number: taken apart into leaves, which are, and a structure, which is
+known when the kernel is compiled; and put together again as values of the kernel."""
+
+import dataclasses
+import enum
+import types
+import typing
+
+import torch
+
+from . import dtypes
+from .annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation, note_of
+from .emit import value_of
+from .records import Record
+from .values import Array, ArrayList
+
+
+class Flattener:
+    """letters, leaves: what is passed at run time, by kind; errors name the argument's position."""
+
+    def __init__(self, position):
+        self.place = f"Invalid kernel argument #{position}"
+        self.letters, self.leaves = "", []
+
+    def structure(self, value, hint=None):
+        """A hashable description of a value; its leaves are added."""
+        note = note_of(hint)
+        if isinstance(note, ConstantAnnotation):
+            return ("constant", constant_key(self.place, value), value)
+        if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
+            return self._scalar(value, note)
+        if type(value) is tuple:
+            return self._tuple(value, hint)
+        if isinstance(value, tuple):
+            raise TypeError(f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted.")
+        if isinstance(value, list):
+            return self._list(value, note)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            return self._record(value)
+        return self._array(value, note)
+
+    def _scalar(self, value, note):
+        wide = isinstance(note, ScalarAnnotation) and note.dtype is dtypes.int64
+        self._leaf("w" if wide else "r", value)
+        return ("scalar",)
+
+    def _leaf(self, letter, value):
+        self.letters += letter
+        self.leaves.append(value)
+
+    def _inside(self, name, value, hint):
+        outer, self.place = self.place, f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place
+        made = self.structure(value, hint)
+        self.place = outer
+        return made
+
+    def _tuple(self, value, hint):
+        hints = typing.get_args(hint) if typing.get_origin(hint) is tuple else None
+        if hints and hints[-1] is Ellipsis:
+            hints = hints[:1] * len(value)
+        if hints is not None and len(hints) != len(value):
+            raise TypeError(
+                f"{self.place}: Received a tuple of length {len(value)} for a parameter annotated as a tuple of length {len(hints)}"
+            )
+        hints = hints or (None,) * len(value)
+        return ("tuple", *(self._inside(f"item #{at}", *each) for at, each in enumerate(zip(value, hints))))
+
+    def _record(self, value):
+        kind = type(value)
+        hints = typing.get_type_hints(kind, include_extras=True)
+        names = [field.name for field in dataclasses.fields(kind)]
+        return ("record", kind, *(self._inside(f"field '{name}'", getattr(value, name), hints.get(name)) for name in names))
+
+    def _list(self, items, note):
+        if not items:
+            raise TypeError(f"{self.place}: Empty lists are not supported")
+        element = note.element if isinstance(note, ListAnnotation) else None
+        tensors = []
+        for item in items:
+            if isinstance(item, (bool, int, float, str, tuple, list, types.NoneType)):
+                raise TypeError(f"{self.place}: Expected list items to be arrays, got {type(item).__name__}")
+            tensors.append(tensor_of(self.place, item))
+        for what, facts in (("rank", {each.dim() for each in tensors}), ("data type", {each.dtype for each in tensors})):
+            if len(facts) > 1:
+                raise TypeError(f"{self.place}: the arrays of a list vary in {what}")
+        made = [self._array(tensor, note_of(element) or element) for tensor in tensors]
+        for (first, *_), (other, *_) in zip([each[2:] for each in made], [each[2:] for each in made[1:]]):
+            for (axis, extent), (_, found) in zip(first, other):
+                if extent != found:
+                    raise TypeError(f"{self.place}: the arrays of a list vary in static shape at axis {axis}")
+        return ("list", *made)
+
+    def _array(self, value, note):
+        tensor = tensor_of(self.place, value)
+        note = note if isinstance(note, ArrayAnnotation) else ArrayAnnotation()
+        extents = tuple((axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor))
+        strides = tuple((axis, tensor.stride(axis)) for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor))
+        self._leaf("r", tensor)
+        return ("array", note.index_dtype is dtypes.int64, extents, strides)
+
+
+def _axes(place, what, axes, tensor):
+    found = []
+    for axis in axes:
+        if not -tensor.dim() <= axis < tensor.dim():
+            raise ValueError(f"{place}: {what} contains axis {axis}, out of range for an array of rank {tensor.dim()}")
+        if axis % tensor.dim() in found:
+            raise ValueError(f"{place}: {what} contains a duplicate axis {axis}")
+        found.append(axis % tensor.dim())
+    return sorted(found)
+
+
+def tensor_of(place, value):
+    """A tensor over the memory of an array of any library."""
+    if isinstance(value, torch.Tensor):
+        return value
+    if hasattr(value, "__cuda_array_interface__") or (hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None):
+        if hasattr(value, "item") and not hasattr(value, "data_ptr") and not hasattr(value, "__setitem__"):
+            raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
+        try:
+            return torch.as_tensor(value)
+        except TypeError:
+            raise TypeError(f"{place}: Unsupported array dtype {getattr(value, 'dtype', '')}") from None
+    if hasattr(value, "__dlpack__"):
+        return torch.from_dlpack(value)
+    raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
+
+
+_CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType, types.FunctionType)
+
+
+def constant_key(place, value):
+    """What tells constants apart: 1, 1.0 and True are three."""
+    if type(value) is tuple:
+        return tuple(constant_key(place, item) for item in value)
+    if dtypes.known(value) is not None:
+        return dtypes.known(value)
+    if isinstance(value, float):
+        return (float, value.hex())
+    if isinstance(value, _CONSTANTS):
+        return (type(value), value)
+    raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported for a Constant parameter.")
+
+
+def hashed(structure):
+    """The structure without what is only equal by its key."""
+    if structure[0] == "constant":
+        return structure[:2]
+    return tuple(hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure)
+
+
+def rebuilt(translator, structure, described):
+    """The value of a structure over an iterator of its described leaves."""
+    kind, *rest = structure
+    if kind == "constant":
+        return translator.host_value(rest[1])
+    if kind == "scalar":
+        return value_of(next(described))
+    if kind == "array":
+        wide, extents, strides = rest
+        plain = value_of(next(described))
+        return Array(plain.number, plain.dtype, plain.ndim, wide, dict(extents), dict(strides))
+    if kind == "record":
+        values = [rebuilt(translator, each, described) for each in rest[1:]]
+        return Record(rest[0], dict(zip((field.name for field in dataclasses.fields(rest[0])), values)))
+    values = tuple(rebuilt(translator, each, described) for each in rest)
+    return ArrayList(values) if kind == "list" else values
