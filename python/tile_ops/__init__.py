@@ -45,6 +45,7 @@ del register_if_cheap
 
 # What a module holds that not everybody needs: it is imported when its name is asked for.
 _imported_late = {
+    "kernel": "language",
     "cuda_kernel": "_cuda_kernel",
     "CudaKernel": "_cuda_kernel",
     "enable_inductor_fusion": "_inductor",

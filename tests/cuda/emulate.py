@@ -168,6 +168,8 @@ def parameters_of(arguments):
             if a.device.type != "cpu":
                 raise ValueError(f"the emulator takes tensors of the CPU, got one on {a.device}")
             yield a.data_ptr(), a.itemsize, a.shape, a.stride()
+        elif isinstance(a, ctypes.c_float):
+            yield struct.pack("f", a.value)
         else:
             yield struct.pack("?" if isinstance(a, bool) else "i" if isinstance(a, int) else "d", a)
 

@@ -17,7 +17,9 @@ struct PythonFailure : std::exception {
     PyObject *type, *value, *trace;
     PyErr_Fetch(&type, &value, &trace);
     PyErr_NormalizeException(&type, &value, &trace);
-    if (trace) PyException_SetTraceback(value, trace);
+    // Errors of a kernel's text say where they are; how the translator came there is of no use.
+    const bool says = PyObject_HasAttrString(value, "frames");
+    if (trace || says) PyException_SetTraceback(value, says ? Py_None : trace);
     Py_XDECREF(type);
     Py_XDECREF(trace);
     raised.reset(value, [](PyObject* object) {

@@ -120,14 +120,17 @@ from .grid import (
 )
 from .kernel import ByTarget, kernel
 from .memory import Slice, load, load_advanced_indexing, store, store_advanced_indexing
+from .microscaling import mma_scaled
 from .modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from .products import matmul, mma
 from .reductions import argmax, argmin, cumprod, cumsum, prod
 from .reductions import max_ as max
 from .reductions import min_ as min
 from .reductions import sum_ as sum
+from .registry import function
 from .shapes import (
     arange,
+    astile,
     astype,
     bitcast,
     broadcast_to,

@@ -113,7 +113,7 @@ def _axes(place, what, axes, tensor):
 def tensor_of(place, value):
     """A tensor over the memory of an array of any library."""
     if isinstance(value, torch.Tensor):
-        return value
+        return value.view(torch.uint8) if value.dtype is getattr(torch, "float8_e8m0fnu", None) else value
     if hasattr(value, "__cuda_array_interface__") or (hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None):
         if hasattr(value, "item") and not hasattr(value, "data_ptr") and not hasattr(value, "__setitem__"):
             raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")

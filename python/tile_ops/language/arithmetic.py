@@ -168,7 +168,10 @@ def _compare(name, primitive, python, doc):
     def compare(translator, x: operand, y: operand, /):
         if all_constant((x, y)):
             return bool(python(constant_of(x), constant_of(y)))
-        return translator.emitter.emit(primitive, *unified(translator, name, (x, y))[0])
+        tiles, dtype = unified(translator, name, (x, y))
+        if dtype is dtypes.bool_ and primitive not in ("eq", "ne"):
+            tiles = [translator.emitter.cast(tile, dtypes.uint8) for tile in tiles]
+        return translator.emitter.emit(primitive, *tiles)
 
     compare.__name__, compare.__doc__ = name, doc
     return language_function(compare)

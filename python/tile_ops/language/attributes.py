@@ -8,10 +8,11 @@ from .errors import TileTypeError
 from .grid import shape_of_array, strides_of_array
 from .records import Record
 from .registry import METHODS, LanguageFunction
+from .shared_memory import VIEW_CHANGES
 from .values import Array, ArrayChoice, ArrayList, Method, RawMemory, Strict, Tile, TiledView, constant_of, is_constant, shape_of, shown
 
 _ARRAY_METHODS = {"slice": memory.slice_, "tiled_view": memory.tiled_view}
-_VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles}
+_VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles, **VIEW_CHANGES}
 _MEMORY_METHODS = {"load_offset": elements.load_offset, "store_offset": elements.store_offset}
 
 

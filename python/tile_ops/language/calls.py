@@ -9,8 +9,9 @@ import types
 
 from . import arithmetic, checks, dtypes, functions, records
 from .errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from .memory import Slice
 from .products import matmul
-from .registry import LanguageFunction
+from .registry import HelperFunction, LanguageFunction
 from .scope import Scope
 from .shapes import astype
 from .source import assigned, source_of
@@ -81,6 +82,7 @@ _BUILTINS = {
     str: lambda translator, value="", /: joined(parts_of(value)),
     repr: lambda translator, value, /: repr(value) if isinstance(value, str) else joined(parts_of(value)),
     tuple: _tuple,
+    Slice: lambda translator, start, length: Slice(start, length),
     dataclasses.replace: records.replaced,
     operator.matmul: _lowered(matmul),
     operator.neg: _lowered(arithmetic.negative),
@@ -157,6 +159,10 @@ class Calls:
         """The value of a call."""
         if isinstance(callee, LanguageFunction):
             return callee.lower(self, arguments, named)
+        if isinstance(callee, HelperFunction):
+            if not callee.tile:
+                raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code: it is marked tile=False")
+            callee = callee.function
         if isinstance(callee, Method) and isinstance(callee.function, types.FunctionType):
             return self.call(callee.function, (callee.owner, *arguments), named)
         if isinstance(callee, Method):

@@ -11,16 +11,16 @@ _order = checks.member(MemoryOrder)
 _scope = checks.member(MemoryScope)
 
 
-def _inside(translator, array, indices):
+def inside(translator, array, indices):
     """Whether index tiles of one shape lie in the array."""
     emitter = translator.emitter
-    inside = None
+    found = None
     for axis, index in enumerate(indices):
         wide = emitter.cast(index, dtypes.int64)
         high = emitter.broadcast(emitter.cast(emitter.tile(extent(translator, array, axis)), dtypes.int64), index.shape)
         for test in (emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)), emitter.emit("lt", wide, high)):
-            inside = test if inside is None else emitter.emit("bitwise_and", inside, test)
-    return inside
+            found = test if found is None else emitter.emit("bitwise_and", found, test)
+    return found
 
 
 def _addressed(translator, operation, array, indices, mask):
@@ -36,7 +36,7 @@ def _addressed(translator, operation, array, indices, mask):
     return [emitter.broadcast(emitter.tile(index), shape, operation) for index in indices], mask, shape
 
 
-def _padded(translator, array, read, inside, mask, padding_value, shape):
+def _padded(translator, array, read, bounds, mask, padding_value, shape):
     """What `read` gives with a number as padding; other padding is put in by where()."""
     emitter = translator.emitter
     number = constant_of(padding_value) if is_constant(padding_value) else None
@@ -46,7 +46,7 @@ def _padded(translator, array, read, inside, mask, padding_value, shape):
         return read(float(number))
     if shape_of(padding) != shape:
         padding = emitter.broadcast(padding, shape, "padding_value")
-    good = inside()
+    good = bounds()
     if mask is not None:
         good = mask if good is None else emitter.emit("bitwise_and", good, mask)
     values = read(0.0)
@@ -72,7 +72,7 @@ def gather(
     def read(pad):
         return translator.emitter.emit("gather", array, *tiles, *masks, pad=pad)
 
-    return _padded(translator, array, read, lambda: _inside(translator, array, tiles), mask, padding_value, shape)
+    return _padded(translator, array, read, lambda: inside(translator, array, tiles), mask, padding_value, shape)
 
 
 @language_function
@@ -130,10 +130,10 @@ def store_offset(translator, memory, offset, value: checks.operand, /, *, mask: 
 
 # Atomics.
 
-_WORDS = (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)
-_EXCHANGED = (*_WORDS, dtypes.float32, dtypes.float64)
-_ADDED = (*_EXCHANGED, dtypes.float16, dtypes.bfloat16)
-_SCOPES = {MemoryScope.BLOCK: "block", MemoryScope.DEVICE: "device", MemoryScope.SYS: "system"}
+WORDS = (dtypes.int32, dtypes.uint32, dtypes.int64, dtypes.uint64)
+_EXCHANGED = (*WORDS, dtypes.float32, dtypes.float64)
+ADDED = (*_EXCHANGED, dtypes.float16, dtypes.bfloat16)
+SCOPES = {MemoryScope.BLOCK: "block", MemoryScope.DEVICE: "device", MemoryScope.SYS: "system"}
 
 
 def _atomic_words(what, memory_order, memory_scope):
@@ -141,7 +141,7 @@ def _atomic_words(what, memory_order, memory_scope):
         raise TileTypeError(f"Invalid memory order for {what}: weak")
     if memory_scope is MemoryScope.NONE:
         raise TileTypeError(f"{what}: memory order {memory_order.value} requires a memory scope")
-    return {"order": memory_order.value, "scope": _SCOPES[memory_scope]}
+    return {"order": memory_order.value, "scope": SCOPES[memory_scope]}
 
 
 def _updated(emitter, name, array, value, exact):
@@ -200,9 +200,9 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
 
 atomic_cas = _atomic("atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", 2)
 atomic_xchg = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
-atomic_add = _atomic("atomic_add", _ADDED, "Adds to elements; the old values.")
-atomic_max = _atomic("atomic_max", _WORDS, "The larger of element and value; the old values.")
-atomic_min = _atomic("atomic_min", _WORDS, "The smaller of element and value; the old values.")
-atomic_and = _atomic("atomic_and", _WORDS, "Bitwise and with elements; the old values.", exact=True)
-atomic_or = _atomic("atomic_or", _WORDS, "Bitwise or with elements; the old values.", exact=True)
-atomic_xor = _atomic("atomic_xor", _WORDS, "Exclusive or with elements; the old values.", exact=True)
+atomic_add = _atomic("atomic_add", ADDED, "Adds to elements; the old values.")
+atomic_max = _atomic("atomic_max", WORDS, "The larger of element and value; the old values.")
+atomic_min = _atomic("atomic_min", WORDS, "The smaller of element and value; the old values.")
+atomic_and = _atomic("atomic_and", WORDS, "Bitwise and with elements; the old values.", exact=True)
+atomic_or = _atomic("atomic_or", WORDS, "Bitwise or with elements; the old values.", exact=True)
+atomic_xor = _atomic("atomic_xor", WORDS, "Exclusive or with elements; the old values.", exact=True)

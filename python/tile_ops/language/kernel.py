@@ -87,7 +87,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         hints = hints_of(function)
         self._annotations = [hints.get(name) for name in inspect.signature(function).parameters]
         code = function.__code__
-        self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, kinds_of(function))
+        self.letters = kinds_of(function)  # of the parameters, as annotations.kinds_of says
+        self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, self.letters)
 
     def __call__(self, *_, **__):
         raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")

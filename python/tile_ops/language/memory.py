@@ -1,27 +1,16 @@
 """Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
 
 from . import checks, dtypes
-from .errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
+from .errors import TileTypeError, TileValueError
 from .grid import axis_order, extent
 from .modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
 from .registry import language_function
+from .shared_memory import ordered_load, ordered_store, require_order
 from .values import Array, Tile, TiledView, constant_of, is_constant, shown, shown_shape
 
 _padding = checks.member(PaddingMode)
 _order = checks.member(MemoryOrder)
 _scope = checks.member(MemoryScope)
-
-
-def require_order(what, order, scope, allowed):
-    """Checks a memory order with its scope."""
-    if order not in allowed:
-        raise TileTypeError(f"Invalid memory order for {what}: {order.value}")
-    if order is MemoryOrder.WEAK and scope is not MemoryScope.NONE:
-        raise TileTypeError(f"{what}: a weak access cannot specify a memory scope, got {scope.value}")
-    if order is not MemoryOrder.WEAK and scope is MemoryScope.NONE:
-        raise TileTypeError(f"{what}: memory order {order.value} requires a memory scope")
-    if order is not MemoryOrder.WEAK:
-        raise TileUnsupportedFeatureError(f"{what}: memory order {order.value} is supported by atomics alone; use one of them")
 
 
 def require_rank(index, rank):
@@ -70,13 +59,17 @@ def load(
     order: of the array's axes, "C", "F" or a permutation; index and shape speak of the permuted array. Elements outside
     of the array are padding.
     """
-    require_order("tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
+    shared = require_order("tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
     array = ordered(translator, array, order)
     require_rank(index, array.ndim)
     if shape and len(shape) != array.ndim:
         raise TileTypeError(f"load: shape {shown_shape(shape)} does not match the array rank {array.ndim}")
     extents = shape or (1,) * array.ndim
-    tile = _load(translator.emitter, array, index, extents, extents, padding_mode)
+    if shared:
+        pad = pad_of(array.dtype, padding_mode)
+        tile = ordered_load(translator, array, index, extents, pad, memory_order, memory_scope)
+    else:
+        tile = _load(translator.emitter, array, index, extents, extents, padding_mode)
     return translator.emitter.reshape(tile, shape)
 
 
@@ -96,7 +89,7 @@ def store(
     memory_scope: _scope = MemoryScope.NONE,
 ):
     """Writes a tile at an index that counts tiles; elements outside are dropped. The dtype is converted upward alone."""
-    require_order("tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
+    shared = require_order("tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
     emitter = translator.emitter
     array = ordered(translator, array, order)
     require_rank(index, array.ndim)
@@ -104,7 +97,10 @@ def store(
     shape = tile.shape or (1,) * array.ndim
     if len(shape) != array.ndim:
         raise TileTypeError(f"store: the rank of {shown(tile)} does not match the array rank {array.ndim}")
-    emitter.emit("store", array, emitter.reshape(tile, shape), *map(emitter.tile, index), steps=shape)
+    tile = emitter.reshape(tile, shape)
+    if shared:
+        return ordered_store(translator, array, index, tile, memory_order, memory_scope)
+    return emitter.emit("store", array, tile, *map(emitter.tile, index), steps=shape)
 
 
 @language_function

@@ -1,5 +1,6 @@
 """Language functions: what a kernel calls, with the checks of its arguments as annotations."""
 
+import functools
 import inspect
 import threading
 
@@ -86,3 +87,26 @@ def language_function(function=None, *, method=False, host=None):
     if method:
         METHODS[made.__name__] = made
     return made
+
+
+class HelperFunction:
+    """What @function makes of a Python function: kernels call it; others only where host."""
+
+    def __init__(self, function, host, tile):
+        functools.update_wrapper(self, function)
+        self.function, self._host, self.tile = function, host, tile
+
+    def __call__(self, *arguments, **named):
+        if not self._host:
+            raise RuntimeError("Device functions can only be called from device code.")
+        return self.function(*arguments, **named)
+
+    def __get__(self, owner, kind=None):
+        return self if owner is None else functools.partial(self, owner)
+
+
+def function(function=None, /, *, host=False, tile=True):
+    """Marks a function that kernels call. host: it may be called outside of kernels, too; tile: kernels may call it."""
+    if function is None:
+        return lambda function: HelperFunction(function, host, tile)
+    return HelperFunction(function, host, tile)

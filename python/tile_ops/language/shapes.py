@@ -48,6 +48,31 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
     return places
 
 
+def _nested(translator, value, dtype, place):
+    """A tile of a scalar or a nested tuple of them."""
+    emitter = translator.emitter
+    if type(value) is not tuple:
+        if not (isinstance(value, Tile) or is_constant(value)) or shape_of(value):
+            raise TileTypeError(f"Expected scalar elements at {place}, got {shown(value)}")
+        return emitter.as_dtype(value, dtype)
+    if not value or (emitter.cutile and not checks.is_power_of_two(len(value))):
+        raise TileTypeError(f"Tuple length {len(value)} at {place} is not a power of 2")
+    tiles = [_nested(translator, item, dtype, f"{place}[{at}]") for at, item in enumerate(value)]
+    if len({tile.shape for tile in tiles}) > 1:
+        raise TileTypeError(f"Tuple has non-uniform inner shapes at {place}")
+    tiles = [emitter.reshape(tile, (1, *tile.shape)) for tile in tiles]
+    while len(tiles) > 1:  # halves, so that the chain of joints is short
+        pairs = [emitter.emit("cat", *tiles[at : at + 2], axis=0) for at in range(0, len(tiles) - 1, 2)]
+        tiles = pairs + tiles[len(pairs) * 2 :]
+    return tiles[0]
+
+
+@language_function
+def astile(translator, value, /, *, dtype: checks.dtype):
+    """A tile of a scalar or a nested tuple of scalars, converted to dtype."""
+    return _nested(translator, value, dtype, "value")
+
+
 @language_function(method=True)
 def reshape(translator, x: operand, /, shape: checks.open_shape):
     """The elements in row-major order in another shape; one extent may be -1."""

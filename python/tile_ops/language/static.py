@@ -167,8 +167,8 @@ def static_eval(translator, node):
 @SpecialForm
 def static_assert(translator, node, message=None):
     """Raises TileStaticAssertionError while the kernel is compiled unless a constant condition holds."""
-    condition = evaluated(translator, node, "static_assert")
-    if isinstance(condition, _Proxy):
+    condition = translator.value(node)
+    if isinstance(condition, Tile):
         raise TileTypeError("static_assert: the condition must be a compile-time constant")
     if not isinstance(condition, bool):
         raise TileTypeError(f"static_assert: the condition must be a boolean, got {shown(condition)}")
@@ -186,6 +186,7 @@ def static_iter(translator, node):
 
 def items_of(translator, node):
     """The items of the iterable of a static_iter(…)."""
+    translator.node = node
     iterable = evaluated(translator, static_iter._checked(node.args)[0], "static_iter")
     try:
         items = list(itertools.islice(iter(iterable), _MOST + 1))

@@ -16,13 +16,13 @@ from .joins import require_defined
 from .operands import require_scalar
 from .products import matmul
 from .records import Record
-from .registry import LanguageFunction
+from .registry import HelperFunction, LanguageFunction
 from .statements import Statements
 from .static import SpecialForm, items_of, static_iter
 from .text import formatted
 from .values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
 
-_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, SpecialForm, dtypes.DType)
+_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, HelperFunction, SpecialForm, dtypes.DType)
 
 
 class Translator(Statements, Calls):

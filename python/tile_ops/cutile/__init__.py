@@ -1,0 +1,73 @@
+"""cuTile Python's names over the kernels of tile_ops: `import tile_ops.cutile as ct`. Programs run on CPU tensors, too.
+
+install() makes `import cuda.tile` mean this module.
+"""
+
+import contextlib
+import importlib.util
+import sys
+import types
+
+from .. import language as _language
+from ..language import *  # noqa: F403 the whole language
+from ..language import kernel as _kernel
+from . import tune  # noqa: F401
+
+# Names that the language has beside cuTile's.
+_OURS = {
+    "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "round", "sigmoid", "silu",
+    "trunc",
+}  # fmt: skip
+for _name in _OURS:
+    globals().pop(_name, None)
+
+
+class kernel(_kernel):  # noqa: N801 a decorator
+    __doc__ = _kernel.__doc__
+    _dialect = True
+
+
+_LIMIT = (1 << 31) - 1
+
+
+def launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False):
+    """Runs a kernel for each block of the grid, a tuple of up to three integers.
+
+    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one; where all arrays are on the CPU
+    it is not used, and the kernel has run when this returns. kernel_args: a tuple, one entry a parameter.
+    """
+    if stream is None:
+        raise TypeError("launch: the stream is None; give torch.cuda.current_stream(), or 0 for the default one")
+    if not isinstance(kernel, _kernel):
+        raise TypeError(f"launch: {kernel!r} is no kernel; decorate the function with @kernel")
+    for axis, blocks in enumerate(grid):
+        if blocks > _LIMIT:
+            raise ValueError(f"Grid[{axis}] is too big: {blocks}, the most is {_LIMIT}")
+    kernel.launch(grid, *kernel_args, stream=stream)
+
+
+@contextlib.contextmanager
+def compiler_timeout(seconds):
+    """Accepted: the compiler runs in this process and takes the time that it takes."""
+    yield
+
+
+def install():
+    """Makes `import cuda.tile` and `from cuda import tile` mean this module, in this process."""
+    if "cuda" not in sys.modules:
+        package = types.ModuleType("cuda")
+        package.__path__ = []
+        found = importlib.util.find_spec("cuda")
+        if found is not None and found.submodule_search_locations:
+            package.__path__ = list(found.submodule_search_locations)
+        sys.modules["cuda"] = package
+    sys.modules["cuda.tile"] = sys.modules["cuda"].tile = sys.modules[__name__]
+    sys.modules["cuda.tile.tune"] = tune
+
+
+def __getattr__(name):
+    ours = " (tile_ops.language has it)" if hasattr(_language, name) else ""
+    raise AttributeError(f"module 'tile_ops.cutile' has no attribute {name!r}{ours}")
+
+
+__all__ = [name for name in globals() if not name.startswith("_") and name not in ("contextlib", "importlib", "sys", "types", "annotations")]

@@ -1,0 +1,31 @@
+"""Products of tiles with a scale for each block of elements."""
+
+from . import checks, dtypes
+from .checks import operand
+from .errors import TileTypeError, TileUnsupportedFeatureError
+from .registry import language_function
+from .values import shown
+
+_NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
+
+
+@language_function
+def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: operand, /, acc: operand):
+    """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
+
+    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3; scales: float8_e8m0fnu, whose arrays are of uint8 here, the
+    bits; acc: float32. OCP Microscaling Formats 1.0.
+    """
+    tiles = [translator.emitter.tile(each) for each in (x, x_scale, y, y_scale, acc)]
+    for tile, name in zip(tiles, ("x", "x_scale", "y", "y_scale", "acc")):
+        if tile.ndim not in (2, 3):
+            raise TileTypeError(f"Expect shape of `{name}` to be 2D or 3D, got {shown(tile)}")
+    for tile in (tiles[0], tiles[2]):
+        if tile.dtype not in _NARROW:
+            raise TileUnsupportedFeatureError(f"mma_scaled: operands of {tile.dtype} are not supported; use float8_e4m3fn or float8_e5m2")
+    for tile in (tiles[1], tiles[3]):
+        if tile.dtype is not dtypes.uint8:
+            raise TileTypeError(f"mma_scaled: scales are {tile.dtype}; expected float8_e8m0fnu, as uint8 bits")
+    if tiles[4].dtype is not dtypes.float32:
+        raise TileTypeError(f"Unsupported acc dtype {tiles[4].dtype} for mma_scaled; use float32")
+    return translator.emitter.emit("mma_scaled", *tiles)

@@ -1,0 +1,77 @@
+"""Tiles of memory that other blocks change: loads and stores with a memory order, and views that are added to."""
+
+from . import checks, dtypes
+from .elements import ADDED, SCOPES, WORDS, inside
+from .errors import TileTypeError
+from .modes import MemoryOrder, MemoryScope
+from .registry import language_function
+
+
+def require_order(what, order, scope, allowed):
+    """Checks a memory order with its scope; whether it asks for more than a plain access."""
+    if order not in allowed:
+        raise TileTypeError(f"Invalid memory order for {what}: {order.value}")
+    if order is MemoryOrder.WEAK and scope is not MemoryScope.NONE:
+        raise TileTypeError(f"{what}: a weak access cannot specify a memory scope, got {scope.value}")
+    if order is not MemoryOrder.WEAK and scope is MemoryScope.NONE:
+        raise TileTypeError(f"{what}: memory order {order.value} requires a memory scope")
+    return order is not MemoryOrder.WEAK
+
+
+def _element_tiles(translator, index, shape, steps):
+    """The index of each element of a tile along each axis, int64."""
+    emitter, tiles = translator.emitter, []
+    for axis, (each, extent, step) in enumerate(zip(index, shape, steps)):
+        places = emitter.emit("arange", dtype="i64", size=extent)
+        first = emitter.emit("mul", emitter.as_dtype(each, dtypes.int64), emitter.constant(step, dtypes.int64))
+        places = emitter.emit("add", places, emitter.broadcast(first, (extent,)))
+        places = emitter.reshape(places, (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
+        tiles.append(emitter.broadcast(places, shape))
+    return tiles
+
+
+def ordered_load(translator, array, index, shape, pad, order, scope):
+    """A tile whose elements are each read at once."""
+    emitter = translator.emitter
+    tiles = _element_tiles(translator, index, shape, shape)
+    values = emitter.emit("atomic_load", array, *tiles, order=order.value, scope=SCOPES[scope])
+    if pad == 0 and str(pad) == "0.0":
+        return values
+    return emitter.emit("where", inside(translator, array, tiles), values, emitter.constant(pad, array.dtype, shape))
+
+
+def ordered_store(translator, array, index, tile, order, scope):
+    """Writes a tile, each element at once."""
+    tiles = _element_tiles(translator, index, tile.shape, tile.shape)
+    translator.emitter.emit("atomic_store", array, tile, *tiles, order=order.value, scope=SCOPES[scope])
+
+
+def _changes(name, allowed, doc):
+    def change(translator, view: checks.view, index: checks.index, update: checks.operand, /):
+        if len(index) != view.array.ndim:
+            raise TileTypeError(f"Index size {len(index)} does not match the tiled view rank {view.array.ndim}")
+        if view.dtype not in allowed:
+            raise TileTypeError(f"Unsupported array dtype {view.dtype} for atomic_store_{name}; it takes {', '.join(map(str, allowed))}")
+        emitter, shape = translator.emitter, view.tile_shape or (1,) * view.array.ndim
+        tile = emitter.broadcast(emitter.implicit(update, view.dtype), shape, f"atomic_store_{name}")
+        if name == "add":
+            emitter.emit("add_tile", view.array, tile, *map(emitter.tile, index), steps=view.traversal_steps)
+            return
+        tiles = _element_tiles(translator, index, shape, view.traversal_steps)
+        emitter.emit(f"atomic_{name}", view.array, tile, *tiles, order="relaxed", scope="device")
+
+    change.__name__, change.__doc__ = f"atomic_store_{name}", doc
+    return language_function(change)
+
+
+VIEW_CHANGES = {
+    f"atomic_store_{name}": _changes(name, ADDED if name == "add" else WORDS, doc + " Elements outside are dropped.")
+    for name, doc in (
+        ("add", "Adds a tile to the elements at an index, each at once."),
+        ("max", "The larger of each element and the tile's, at once."),
+        ("min", "The smaller of each element and the tile's, at once."),
+        ("and", "Bitwise and of each element and the tile's, at once."),
+        ("or", "Bitwise or of each element and the tile's, at once."),
+        ("xor", "Exclusive or of each element and the tile's, at once."),
+    )
+}

@@ -1,0 +1,46 @@
+"""The GPU's text of kernels in Python, run by the emulator, and compiled by NVRTC."""
+
+import ctypes
+
+import emulate
+import pytest
+import torch
+from language.programs import PROGRAMS
+from tile_ops import _C
+
+pytestmark = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+
+
+def passed(kernel, arguments):
+    """What a launch passes at run time."""
+    given = [each for place, each in enumerate(arguments) if kernel.letters[place] != "c"]
+    return [ctypes.c_float(each) if isinstance(each, float) else each for each in given]
+
+
+def cases():
+    made = {}
+    for name, make in PROGRAMS.items():
+        torch.manual_seed(7)
+        kernel, grid, arguments, wanted = make()
+        grid = grid(*arguments) if callable(grid) else grid
+        grid = ((*grid, 1, 1) if isinstance(grid, tuple) else (grid, 1, 1))[:3]
+        made[name] = emulate.Case(kernel.ir(*arguments), grid, passed(kernel, arguments)), arguments, wanted
+    return made
+
+
+def test_programs_on_the_emulator():
+    made = cases()
+    reports = emulate.run([case for case, _, _ in made.values()])
+    for (name, (_, arguments, wanted)), report in zip(made.items(), reports):
+        assert not report, (name, report)
+        for place, want in wanted.items():
+            tolerance = {torch.float32: 2e-5, torch.bfloat16: 2e-2}.get(arguments[place].dtype, 0)
+            torch.testing.assert_close(arguments[place].double(), want.double(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}")
+
+
+@pytest.mark.parametrize("name", ["softmax", "matmul_bfloat16", "causal_attention", "bitonic_sort"])
+@pytest.mark.parametrize("chip", [80, 90])
+def test_nvrtc_compiles_them(name, chip):
+    kernel, _, arguments, _ = PROGRAMS[name]()
+    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), chip)
+    assert program["entry"] in program["text"]
