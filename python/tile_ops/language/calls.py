@@ -214,7 +214,8 @@ class Calls:
         bound.apply_defaults()
         host = isinstance(function, types.FunctionType)
         for name, value in bound.arguments.items():
-            value = self.host_value(value) if host and name not in given else value
+            if host and name not in given and not isinstance(value, (dict, tuple)):
+                value = self.host_value(value)
             scope.bind(name, dict(value) if isinstance(value, dict) else value, node.lineno)
         if isinstance(node, ast.AsyncFunctionDef):
             raise TileSyntaxError("Unsupported syntax: an async function")
