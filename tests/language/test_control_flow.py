@@ -108,7 +108,7 @@ def early(a, b):
 
 def helper(x, y=2, *more, scale=1, **rest):
     total = x * y * scale
-    for each in more:
+    for each in tl.static_iter(more):
         total = total + each
     return total + rest.get("extra", 0)
 
