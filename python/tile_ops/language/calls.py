@@ -22,10 +22,10 @@ from .values import ArrayList, LocalFunction, Method, Tile, constant_of, is_cons
 _DEEPEST = 1000
 
 
-def _extremum(function):
+def _extremum(name, function):
     def call(translator, *values):
         if len(values) != 2:
-            raise TileTypeError(f"{function.__name__}() of {len(values)} values; give exactly two")
+            raise TileTypeError(f"{name}() of {len(values)} values; give exactly two")
         return function.lower(translator, values, {})
 
     return call
@@ -67,8 +67,8 @@ def _lowered(function):
 
 _BUILTINS = {
     range: lambda translator, *values: checks.made_range(values),
-    min: _extremum(arithmetic.minimum),
-    max: _extremum(arithmetic.maximum),
+    min: _extremum("min", arithmetic.minimum),
+    max: _extremum("max", arithmetic.maximum),
     abs: _lowered(functions.abs_),
     divmod: _lowered(arithmetic.divmod_),
     pow: _lowered(arithmetic.pow_),

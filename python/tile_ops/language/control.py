@@ -54,6 +54,7 @@ class Control:
     def branch(self, condition, ways, what):
         """An if of the running kernel. ways: two functions that translate its sides; the value that they join in, or LEFT."""
         scope, emitter, sides = self.scope, self.emitter, []
+        emitter.require_straight("Branching")
         before, node = scope.snapshot(), self.node
         for way in ways:
             block, _ = emitter.block([])
@@ -195,6 +196,7 @@ class Control:
 
     def counted(self, node, values):
         """for target in range."""
+        self.emitter.require_straight("Loops")
         emitter, scope, name = self.emitter, self.scope, node.target.id
         bounds = [emitter.cast(emitter.tile(each), dtypes.int32) for each in (values.start, values.stop, values.step)]
         before = scope.snapshot()
@@ -224,6 +226,7 @@ class Control:
 
     def endless(self, node):
         """while condition."""
+        self.emitter.require_straight("Loops")
         emitter, scope = self.emitter, self.scope
         before, names = scope.snapshot(), self._carried(node)
         loop = _Loop(names, [layout_of(scope.names[each].value) for each in names])

@@ -76,12 +76,15 @@ class Emitter:
         finally:
             self.region = None
 
+    def require_straight(self, what):
+        """What: "Branching" or "Loops", which the function of a reduction has not."""
+        if self.region:
+            verb = "is" if what == "Branching" else "are"
+            raise TileSyntaxError(f"{what} inside {self.region} body {verb} not supported; use where()")
+
     def _require_value(self, name):
         if name in ("reduce", "scan", "argmax", "argmin") or name.startswith("reduce_"):
             raise TileSyntaxError("Nested scan/reduction is not supported")
-        if name in ("if", "for", "loop"):
-            what = "Branching inside {} body is" if name == "if" else "Loops inside {} body are"
-            raise TileSyntaxError(what.format(self.region) + " not supported; use where()")
         if not PURE.issuperset((name,)):
             raise TileSyntaxError(f"Operations with memory effects are not supported inside {self.region} body: {name}")
 
