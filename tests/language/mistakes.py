@@ -213,6 +213,10 @@ raise ValueError
 assert n
 try: pass\\nfinally: pass
 with n: pass
+with torch.no_grad(): pass
+with twice(n) as a: pass
+with inside(n) as a: pass
+with once(n) as a: return
 class A: pass
 del n
 t = undefined

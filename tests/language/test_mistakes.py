@@ -17,9 +17,28 @@ from language.mistakes import SNIPPETS  # noqa: E402
 
 EXPECTED = pathlib.Path(__file__).with_name("mistakes.txt")
 HEAD = """
+import contextlib
 import math
 import torch
 import tile_ops.cutile as ct
+
+
+@contextlib.contextmanager
+def twice(n):
+    yield n
+    yield n
+
+
+@contextlib.contextmanager
+def inside(n):
+    if n > 0:
+        yield n
+
+
+@contextlib.contextmanager
+def once(n):
+    yield n
+
 
 tensor = torch.zeros(3)
 

@@ -14,7 +14,7 @@ from .products import matmul
 from .registry import HelperFunction, LanguageFunction
 from .scope import Scope
 from .shapes import astype
-from .source import assigned, source_of
+from .source import names_of, source_of
 from .static import SpecialForm
 from .text import joined, parts_of, print_
 from .values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
@@ -119,14 +119,6 @@ def parameters_of(arguments, defaults, named_defaults):
     return inspect.Signature(made)
 
 
-def names_of(node):
-    """All names that a function's text makes local."""
-    arguments = node.args
-    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
-    plain += [each for each in (arguments.vararg, arguments.kwarg) if each]
-    return [each.arg for each in plain] + (assigned(node.body) if isinstance(node.body, list) else [])
-
-
 class Calls:
     """The part of the translator that knows calls."""
 
@@ -136,6 +128,10 @@ class Calls:
             return callee.lower(self, node)
         if callee is tuple and len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
             return self.generated(node.args[0])
+        return self.call(callee, *self.given(node))
+
+    def given(self, node):
+        """The arguments of a call, by place and by name."""
         arguments, named = [], {}
         for each in node.args:
             if isinstance(each, ast.Starred):
@@ -153,7 +149,7 @@ class Calls:
                 named.update(value)
             else:
                 raise TileTypeError(f"Expected a dictionary after **, got {shown(value)}")
-        return self.call(callee, tuple(arguments), named)
+        return tuple(arguments), named
 
     def call(self, callee, arguments, named):
         """The value of a call."""
@@ -203,7 +199,8 @@ class Calls:
             raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code")
         raise TileTypeError(f"Cannot call an object of type {shown(callee)}")
 
-    def _inline(self, scope, node, signature, arguments, named, function):
+    def enter(self, scope, node, signature, arguments, named, function):
+        """Binds a call's arguments in the function's scope."""
         if self.depth >= _DEEPEST:
             raise TileRecursionError(f"Calls are nested more than {_DEEPEST} deep; a recursion needs an end that constants decide")
         try:
@@ -219,11 +216,18 @@ class Calls:
             scope.bind(name, dict(value) if isinstance(value, dict) else value, node.lineno)
         if isinstance(node, ast.AsyncFunctionDef):
             raise TileSyntaxError("Unsupported syntax: an async function")
+
+    def _inline(self, scope, node, signature, arguments, named, function):
+        self.enter(scope, node, signature, arguments, named, function)
+        return self.within(scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body))
+
+    def within(self, scope, node, translate):
+        """What `translate` gives in a function's scope; errors get its place."""
         outer, outer_node = self.scope, self.node
         self.scope, self.node = scope, node
         self.depth += 1
         try:
-            value = self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body)
+            value = translate()
         except TileError as error:
             error.frames.insert(0, self.frame())
             self.scope, self.node = outer, outer_node

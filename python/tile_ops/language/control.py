@@ -10,6 +10,13 @@ from .scope import Binding
 from .source import assigned, holds
 from .values import Array, Conflict, RawMemory, Range, TiledView, Undefined, shown
 
+
+
+def _hidden(depth):
+    """Names that a loop with a return carries: whether it did, and what."""
+    return f"<returned {depth}>", f"<value {depth}>"
+
+
 LEFT = object()  # a way that ends in break or continue
 
 
@@ -39,6 +46,7 @@ class _Loop:
     names: list
     layouts: list
     counter: tuple = ()
+    found: object = None  # a list: values that it returns are noted there, to know their type
 
 
 def _memory_of(value):
@@ -177,6 +185,19 @@ class Control:
         goes_on = emit("gt", left, emit("bitcast", step, dtype="u32"))
         return [emit("where", goes_on, emit("add", index, step), stop)]
 
+    def leave_with(self, value):
+        """return: of a loop a way out that is told by two names of its own."""
+        if not self.scope.loops:
+            return Returned(value)
+        loop, _ = self.scope.loops[-1]
+        returned, kept_value = _hidden(len(self.scope.loops) - 1)
+        self.scope.bind(returned, True, self.node.lineno)
+        if loop.found is not None:
+            loop.found.append(value)
+        else:
+            self.scope.bind(kept_value, value, self.node.lineno)
+        return self.jump(True)
+
     def jump(self, leaves):
         """break or continue."""
         loop, before = self.scope.loops[-1]
@@ -224,12 +245,31 @@ class Control:
             results = emitter.results("for", [*bounds, *initial], (block,))
         self._close(node, loop, before, results)
 
-    def endless(self, node):
-        """while condition."""
+    def endless(self, node, returns=False):
+        """while condition. returns: it holds a return; whether it did, a tile, and the value."""
         self.emitter.require_straight("Loops")
+        if not returns:
+            return self._while(node, [], None)
+        line, scope = node.lineno, self.scope
+        flag, kept_value = _hidden(len(scope.loops))
+        scope.bind(flag, False, line)
+        outer, found = scope.snapshot(), []
+        self._while(node, [flag], found, inserted=False)  # to know the value's type
+        scope.names, self.node = outer, node
+        layout = layout_of(found[0] if found else None)
+        for value in found:
+            if not fits(layout, value):
+                raise TileTypeError(f"Type of return value depends on path taken: {shown(found[0])} vs. {shown(value)}")
+        zeros = iter([self.emitter.constant(0, dtype, shape) for dtype, shape in types_of(layout)])
+        scope.bind(kept_value, value_of(layout, zeros), line)
+        self._while(node, [flag, kept_value], None)
+        returned, value = scope.names.pop(flag).value, scope.names.pop(kept_value).value
+        return self.emitter.tile(returned), value
+
+    def _while(self, node, more, found, inserted=True):
         emitter, scope = self.emitter, self.scope
-        before, names = scope.snapshot(), self._carried(node)
-        loop = _Loop(names, [layout_of(scope.names[each].value) for each in names])
+        before, names = scope.snapshot(), self._carried(node) + more
+        loop = _Loop(names, [layout_of(scope.names[each].value) for each in names], found=found)
         initial = [tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)]
         block, tiles = emitter.block([each for layout in loop.layouts for each in types_of(layout)])
         with emitter.inside(block):
@@ -239,12 +279,13 @@ class Control:
             if known is False:  # it never runs, and nothing takes the block
                 scope.names = before
                 return
-            if known and not holds(node.body, ast.Break, into_loops=False):
+            if known and not holds(node.body, ast.Break, into_loops=False) and not holds(node.body, ast.Return):
                 raise TileSyntaxError("`while True` needs a way out; add a break")
             if known is None:
                 self._exit_unless(self.condition(test), loop, before)
             self._turn(node, loop, before, lambda tiles: emitter.results("continue", tiles))
-        self._close(node, loop, before, emitter.results("loop", initial, (block,)))
+        if inserted:
+            self._close(node, loop, before, emitter.results("loop", initial, (block,)))
 
     def iterated(self, node):
         """The range of a for."""

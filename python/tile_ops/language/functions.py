@@ -6,7 +6,7 @@ from . import checks, dtypes
 from .checks import operand
 from .errors import TileTypeError
 from .modes import EXACT, RoundingMode
-from .operands import folded, require_arithmetic, require_flush, require_mode, rounded
+from .operands import folded, require_arithmetic, require_flush, require_mode, rounded, unified
 from .registry import language_function
 from .values import dtype_of, is_constant
 
@@ -118,8 +118,6 @@ isfinite = _predicate("isfinite", math.isfinite, "Whether x is a number, bool_."
 @language_function
 def fma(translator, x: operand, y: operand, z: operand, /):
     """x * y + z, rounded once."""
-    from .operands import unified
-
     tiles, dtype = unified(translator, "fma", (x, y, z))
     if dtype.category != dtypes.FLOAT:
         raise TileTypeError(f"fma: expected floats, got {dtype}")

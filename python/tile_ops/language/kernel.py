@@ -11,9 +11,8 @@ from .arguments import Flattener, constant_key, hashed, rebuilt
 from .emit import value_of
 from .errors import TileSyntaxError
 from .scope import Scope
-from .source import source_of
+from .source import names_of, source_of
 from .translator import Translator
-from .calls import names_of
 
 _HINTS = {
     "num_ctas": (lambda value: 1 <= value <= 16 and value & (value - 1) == 0, "num_ctas should be a power of two from 1 to 16"),

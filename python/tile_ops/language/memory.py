@@ -1,6 +1,7 @@
 """Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
 
 from . import checks, dtypes
+from .arithmetic import cdiv
 from .errors import TileTypeError, TileValueError
 from .grid import axis_order, extent
 from .modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
@@ -190,8 +191,6 @@ def view_store(
 @language_function
 def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
     """How many tiles the view has along an axis, int32."""
-    from .arithmetic import cdiv
-
     axis = checks.normal_axis(axis, view.array.ndim)
     return cdiv.lower(translator, (extent(translator, view.array, axis), view.traversal_steps[axis]), {})
 

@@ -97,3 +97,11 @@ def assigned(statements):
             elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 names[node.name] = None
     return list(names)
+
+
+def names_of(node):
+    """All names that a function's text makes local."""
+    arguments = node.args
+    plain = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    plain += [each for each in (arguments.vararg, arguments.kwarg) if each]
+    return [each.arg for each in plain] + (assigned(node.body) if isinstance(node.body, list) else [])

@@ -2,6 +2,7 @@
 
 import ast
 
+from .contexts import Contexts
 from .control import Control, Returned
 from .errors import TileSyntaxError, TileTypeError, TileValueError
 from .source import holds
@@ -10,7 +11,7 @@ from .text import assert_
 from .values import Array, Tile, is_constant, shown
 
 
-class Statements(Control):
+class Statements(Control, Contexts):
     """The part of the translator that knows statements. A statement gives None, LEFT or Returned."""
 
     def body(self, statements):
@@ -26,6 +27,8 @@ class Statements(Control):
                 way, done = self._if(statement, statements[place + 1 :])
                 if done:
                     return way
+            elif isinstance(statement, ast.While) and holds(statement.body, ast.Return):
+                return self._while_that_returns(statement, statements[place + 1 :])
             else:
                 method = getattr(self, "_do_" + type(statement).__name__, None)
                 if method is None:
@@ -42,7 +45,7 @@ class Statements(Control):
         if known is not None:
             return self.block(node.body if known else node.orelse), False
         condition = self.condition(test)
-        if holds([node], ast.Return):
+        if holds([node], ast.Return) and not self.scope.loops:
             # Either side runs to the function's end, so what it returns is what it yields.
             sides = (lambda: self._to_end(node.body + rest), lambda: self._to_end(node.orelse + rest))
             return self.branch(condition, sides, None), True
@@ -61,12 +64,10 @@ class Statements(Control):
             self.value(node.value)
 
     def _do_Return(self, node):
-        if self.scope.loops:
-            raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
         value = None if node.value is None else self.value(node.value)
         if self.depth == 0 and value is not None:
             raise TileSyntaxError("Tile kernels cannot return values; store them in an array")
-        return Returned(value)
+        return self.leave_with(value)
 
     def _do_Break(self, node):
         return self.jump(True)
@@ -127,9 +128,8 @@ class Statements(Control):
     def _loop_checks(self, node):
         if node.orelse:
             raise TileSyntaxError(f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`")
-        if holds(node.body, ast.Return):
-            kind = "for" if isinstance(node, ast.For) else "while"
-            raise TileSyntaxError(f"Returning from a {kind} loop is not supported; use break, and return behind the loop")
+        if isinstance(node, ast.For) and holds(node.body, ast.Return):
+            raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
 
     def _unrolled(self, node):
         """A copy of the body for each item of static_iter(...)."""
@@ -155,6 +155,18 @@ class Statements(Control):
     def _do_While(self, node):
         self._loop_checks(node)
         self.endless(node)
+
+    def _while_that_returns(self, node, rest):
+        self._loop_checks(node)
+        returned, value = self.endless(node, returns=True)
+
+        def behind():
+            return self.block(rest) if self.scope.loops else self._to_end(rest)
+
+        return self.branch(returned, (lambda: self.leave_with(value), behind), None)
+
+    def _do_With(self, node):
+        self.with_items(node, node.items)
 
     def _do_Assert(self, node):
         if self.emitter.cutile:

@@ -5,13 +5,11 @@ import dataclasses
 import enum
 import types
 
-import numpy
-
 from . import attributes, dtypes
 from .arithmetic import BINARY, COMPARE, SIGNS, bitwise_not, logical_not, negative, nonzero
 from .calls import Calls
 from .emit import Emitter
-from .errors import TileError, TileSyntaxError, TileTypeError
+from .errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
 from .joins import require_defined
 from .operands import require_scalar
 from .products import matmul
@@ -64,7 +62,7 @@ class Translator(Statements, Calls):
 
     def host_value(self, value):
         """A value of Python's as a constant of the kernel. Error: it is none."""
-        if isinstance(value, numpy.generic) and value.dtype.kind in "biuf":
+        if type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf") and not value.shape:
             dtype = dtypes.known(value.dtype)
             return Strict(value.item(), dtype) if dtype is not None else value.item()
         if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, *_MODULE_LEVEL)):
@@ -285,8 +283,6 @@ class Translator(Statements, Calls):
             error.frames.insert(0, self.frame())
             raise
         except RecursionError:
-            from .errors import TileRecursionError
-
             error = TileRecursionError("Calls are nested too deeply; a recursion needs an end that constants decide")
             error.frames.append(self.frame())
             raise error from None

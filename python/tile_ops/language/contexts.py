@@ -1,0 +1,55 @@
+"""with: generators that contextlib.contextmanager made context managers, as part of the kernel."""
+
+import ast
+import inspect
+import types
+
+from .errors import TileSyntaxError, TileTypeError
+from .scope import Scope
+from .source import holds, names_of, source_of
+from .values import shown
+
+_YIELDS = (ast.Yield, ast.YieldFrom)
+
+
+def _split(node):
+    """The statements before the one yield, its node, and those behind it."""
+    if holds(node.body, ast.Return):
+        raise TileSyntaxError(f"{node.name}: `return` in a context manager is not supported")
+    places = [place for place, statement in enumerate(node.body) if holds([statement], _YIELDS)]
+    count = sum(isinstance(each, _YIELDS) for each in ast.walk(node))
+    if count != 1:
+        raise TileSyntaxError(f"{node.name}: a context manager must have one yield statement (`yield`), it has {count}")
+    statement = node.body[places[0]]
+    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Yield):
+        raise TileSyntaxError(f"{node.name}: the `yield` must stand outside of loops and conditional statements, by itself")
+    return node.body[: places[0]], statement.value, node.body[places[0] + 1 :]
+
+
+class Contexts:
+    """The part of the translator that knows with."""
+
+    def with_items(self, node, items):
+        """with items: body."""
+        if holds(node.body, (ast.Break, ast.Continue), into_loops=False) or holds(node.body, ast.Return):
+            raise TileSyntaxError("break, continue and return inside of `with` are not supported; leave behind it")
+        if not items:
+            self.block(node.body)
+            return
+        call = items[0].context_expr
+        callee = self.value(call.func) if isinstance(call, ast.Call) else None
+        generator = getattr(callee, "__wrapped__", None)
+        if not isinstance(generator, types.FunctionType) or not inspect.isgeneratorfunction(generator):
+            what = shown(callee) if isinstance(call, ast.Call) else shown(self.value(call))
+            raise TileTypeError(f"`with` takes a call of a generator marked by contextlib.contextmanager, got {what}")
+        source = source_of(generator)
+        before, at, behind = _split(source.node)
+        scope = Scope(generator.__name__, source, generator, None, names_of(source.node))
+        arguments, named = self.given(call)
+        self.enter(scope, source.node, inspect.signature(generator), arguments, named, generator)
+        self.within(scope, source.node, lambda: self.block(before))
+        value = self.within(scope, source.node, lambda: None if at.value is None else self.value(at.value))
+        if items[0].optional_vars is not None:
+            self.assign(items[0].optional_vars, value)
+        self.with_items(node, items[1:])
+        self.within(scope, source.node, lambda: self.block(behind))
