@@ -73,11 +73,22 @@ def page():
     for module, title in TITLES.items():
         lines += ["", f"## {title}", "", *groups.pop(module)]
         if module == "memory":
-            lines += ["", "Of an array:", "", entry("array.slice", slice_).replace("(array, /, ", "("), entry("array.tiled_view", tiled_view).replace("(array, /, ", "(")]
-            lines += [entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(") for each in (load_offset, store_offset)]
+            lines += [
+                "",
+                "Of an array:",
+                "",
+                entry("array.slice", slice_).replace("(array, /, ", "("),
+                entry("array.tiled_view", tiled_view).replace("(array, /, ", "("),
+            ]
+            lines += [
+                entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(")
+                for each in (load_offset, store_offset)
+            ]
             views = [("load", view_load), ("store", view_store), ("num_tiles", view_num_tiles), *VIEW_CHANGES.items()]
             lines += ["", "Of a tiled view:", ""]
-            lines += [entry(name, function).replace("(view, /, ", "(").replace("(view, ", "(") for name, function in views]
+            lines += [
+                entry(name, function).replace("(view, /, ", "(").replace("(view, ", "(") for name, function in views
+            ]
     assert not groups, f"no title for {list(groups)}"
     return "\n".join(lines) + "\n"
 

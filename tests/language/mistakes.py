@@ -1,4 +1,5 @@
-"""Kernels with mistakes: the body of `def kernel(x, v, i8, out, n, s)` and the error that its launch raises (mistakes.txt).
+"""Kernels with mistakes: the body of `def kernel(x, v, i8, out, n, s)` and the error that its launch raises
+(mistakes.txt).
 
 x, out: float32 [8, 8]; v: float32 [8]; i8: int8 [8]; n: an int32 scalar; s: a float32 scalar. cuTile's dialect."""
 
@@ -263,4 +264,6 @@ t = getattr(n, "foo")
 t = "a" < "b"
 t = not x
 t = n @ n
-""".strip().split("\n")
+""".strip().split(
+    "\n"
+)

@@ -10,17 +10,18 @@ import torch
 
 NAMES = """
 launch kernel function ByTarget MemoryOrder MemoryScope PaddingMode RoundingMode DType Array ArrayAnnotation Constant
-ConstantAnnotation IndexedWithInt64 ListAnnotation Scalar ScalarInt64 Slice Tile TiledView abs add arange argmax argmin assert_
-assume_divisible_by astile astype atan2 atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or atomic_xchg atomic_xor
-bid bitcast bitwise_and bitwise_lshift bitwise_not bitwise_or bitwise_rshift bitwise_xor broadcast_to cat cdiv ceil cos cosh
-cumprod cumsum divmod ensure_constant equal exp exp2 expand_dims extract floor floordiv full gather greater greater_equal insert
-isnan less less_equal load load_advanced_indexing log log2 matmul max maximum min minimum mma mma_scaled mod mul negative
-not_equal num_blocks num_tiles ones pack_to_bytes permute pow print printf prod reduce reshape rsqrt scan scatter sin sinh sqrt
-static_assert static_eval static_iter store store_advanced_indexing sub sum tan tanh transpose truediv unpack_from_bytes where
-zeros grid_dependency_control_wait grid_dependency_control_launch_dependents compiler_timeout tune TileError TileSyntaxError
-TileTypeError TileValueError TileRecursionError TileUnsupportedFeatureError TileInternalError TileStaticEvalError
-TileStaticAssertionError UnsupportedCallError TileCompilerExecutionError TileCompilerTimeoutError bool_ int8 int16 int32 int64
-uint8 uint16 uint32 uint64 float16 bfloat16 float32 float64 tfloat32 float8_e4m3fn float8_e5m2 float8_e8m0fnu float8_e5m3fnu
+ConstantAnnotation IndexedWithInt64 ListAnnotation Scalar ScalarInt64 Slice Tile TiledView abs add arange argmax argmin
+assert_ assume_divisible_by astile astype atan2 atomic_add atomic_and atomic_cas atomic_max atomic_min atomic_or
+atomic_xchg atomic_xor bid bitcast bitwise_and bitwise_lshift bitwise_not bitwise_or bitwise_rshift bitwise_xor
+broadcast_to cat cdiv ceil cos cosh cumprod cumsum divmod ensure_constant equal exp exp2 expand_dims extract floor
+floordiv full gather greater greater_equal insert isnan less less_equal load load_advanced_indexing log log2 matmul max
+maximum min minimum mma mma_scaled mod mul negative not_equal num_blocks num_tiles ones pack_to_bytes permute pow print
+printf prod reduce reshape rsqrt scan scatter sin sinh sqrt static_assert static_eval static_iter store
+store_advanced_indexing sub sum tan tanh transpose truediv unpack_from_bytes where zeros grid_dependency_control_wait
+grid_dependency_control_launch_dependents compiler_timeout tune TileError TileSyntaxError TileTypeError TileValueError
+TileRecursionError TileUnsupportedFeatureError TileInternalError TileStaticEvalError TileStaticAssertionError
+UnsupportedCallError TileCompilerExecutionError TileCompilerTimeoutError bool_ int8 int16 int32 int64 uint8 uint16
+uint32 uint64 float16 bfloat16 float32 float64 tfloat32 float8_e4m3fn float8_e5m2 float8_e8m0fnu float8_e5m3fnu
 float4_e2m1fn
 """.split()
 
@@ -33,7 +34,9 @@ def test_every_name_is_there():
 def test_names_that_it_has_not():
     with pytest.raises(AttributeError, match="^module 'tile_ops.cutile' has no attribute 'frobnicate'$"):
         ct.frobnicate  # noqa: B018
-    with pytest.raises(AttributeError, match=r"^module 'tile_ops.cutile' has no attribute 'erf' \(tile_ops.language has it\)$"):
+    with pytest.raises(
+        AttributeError, match=r"^module 'tile_ops.cutile' has no attribute 'erf' \(tile_ops.language has it\)$"
+    ):
         ct.erf  # noqa: B018
 
 

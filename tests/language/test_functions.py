@@ -121,7 +121,8 @@ def test_floor_division_and_remainder(dtype, signs):
         close(run(tl.cdiv, [x, y], dtype), -torch.floor_divide(-x.to(torch.int64), y.to(torch.int64)))
 
 
-COMPARISONS = {"greater": torch.gt, "greater_equal": torch.ge, "less": torch.lt, "less_equal": torch.le, "equal": torch.eq,
+COMPARISONS = {"greater": torch.gt, "greater_equal": torch.ge, "less": torch.lt, "less_equal": torch.le, "equal":
+torch.eq,
                "not_equal": torch.ne}  # fmt: skip
 
 
@@ -194,8 +195,10 @@ def test_flush_to_zero():
 
 
 PROMOTION = [
-    (torch.int8, torch.int32, torch.int32), (torch.int64, torch.float16, torch.float16), (torch.bool, torch.int8, torch.int8),
-    (torch.bfloat16, torch.float32, torch.float32), (torch.float32, torch.float64, torch.float64), (torch.uint8, torch.uint16, torch.uint16),
+    (torch.int8, torch.int32, torch.int32), (torch.int64, torch.float16, torch.float16),
+    (torch.bool, torch.int8, torch.int8),
+    (torch.bfloat16, torch.float32, torch.float32), (torch.float32, torch.float64, torch.float64),
+    (torch.uint8, torch.uint16, torch.uint16),
     (torch.bool, torch.bfloat16, torch.bfloat16),
 ]  # fmt: skip
 
@@ -214,7 +217,8 @@ def test_promotion(x, y, result):
 
 CONSTANTS = [
     (torch.int8, 1, torch.int8), (torch.int8, 1.5, torch.float32), (torch.float16, 1.5, torch.float16),
-    (torch.bool, 1, torch.int32), (torch.float64, 1, torch.float64), (torch.bfloat16, True, torch.bfloat16), (torch.uint8, 255, torch.uint8),
+    (torch.bool, 1, torch.int32), (torch.float64, 1, torch.float64), (torch.bfloat16, True, torch.bfloat16),
+    (torch.uint8, 255, torch.uint8),
 ]  # fmt: skip
 
 
@@ -241,13 +245,17 @@ def test_strict_constants():
     close(run(check, [x], torch.int64), x + 1)
 
 
-@pytest.mark.parametrize("source, target", list(itertools.product([*FLOATS, *SIGNED, torch.uint8, torch.bool], repeat=2)))
+@pytest.mark.parametrize(
+    "source, target", list(itertools.product([*FLOATS, *SIGNED, torch.uint8, torch.bool], repeat=2))
+)
 def test_astype(source, target):
     x = values(source, 0, 9)
     close(run(lambda t: t.astype(target), [x], target), x.to(target), ulps=1)
 
 
-@pytest.mark.parametrize("source, target", [(torch.float32, torch.int32), (torch.float16, torch.int16), (torch.int64, torch.float64)])
+@pytest.mark.parametrize(
+    "source, target", [(torch.float32, torch.int32), (torch.float16, torch.int16), (torch.int64, torch.float64)]
+)
 def test_bitcast(source, target):
     x = values(source)
     close(run(lambda t: tl.bitcast(t, target), [x], target), x.view(target))
@@ -263,9 +271,29 @@ def test_operators_of_python():
     x, y = values(torch.int32, 1, 9), values(torch.int32, 1, 5)
 
     def every(a, b):
-        return -a + +b - a * b // 3 % 5 + (a & 3 | b ^ 1) + (a << 1 >> 1) + divmod(a, b)[1] + abs(-a) + min(a, b) + max(a, 3)
+        return (
+            -a
+            + +b
+            - a * b // 3 % 5
+            + (a & 3 | b ^ 1)
+            + (a << 1 >> 1)
+            + divmod(a, b)[1]
+            + abs(-a)
+            + min(a, b)
+            + max(a, 3)
+        )
 
-    want = -x + y - x * y // 3 % 5 + (x & 3 | y ^ 1) + (x << 1 >> 1) + x % y + x + torch.minimum(x, y) + torch.clamp(x, min=3)
+    want = (
+        -x
+        + y
+        - x * y // 3 % 5
+        + (x & 3 | y ^ 1)
+        + (x << 1 >> 1)
+        + x % y
+        + x
+        + torch.minimum(x, y)
+        + torch.clamp(x, min=3)
+    )
     close(run(every, [x, y], torch.int32), want)
 
 

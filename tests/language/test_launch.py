@@ -33,7 +33,12 @@ def test_grids(grid):
 
 GRIDS = {
     (): "TypeError: the grid is (); give a tuple of one to three integers, or a function of the arguments that gives one",
-    (1, 1, 1, 1): "TypeError: the grid is (1, 1, 1, 1); give a tuple of one to three integers, or a function of the arguments that "
+    (
+        1,
+        1,
+        1,
+        1,
+    ): "TypeError: the grid is (1, 1, 1, 1); give a tuple of one to three integers, or a function of the arguments that "
     "gives one",
     1.5: "TypeError: the grid is 1.5; give a tuple of one to three integers, or a function of the arguments that gives one",
     None: "TypeError: the grid is None; give a tuple of one to three integers, or a function of the arguments that gives one",
@@ -61,16 +66,25 @@ MISTAKES = [
     ([1], "TypeError: Kernel expects 4 arguments but 1 was given"),
     (arguments(x=None), "TypeError: Invalid kernel argument #0: Objects of type 'NoneType' are not supported."),
     (arguments(scale="a"), "TypeError: Invalid kernel argument #2: Objects of type 'str' are not supported."),
-    (arguments(scale=torch.float32), "TypeError: Invalid kernel argument #2: Objects of type 'dtype' are not supported."),
+    (
+        arguments(scale=torch.float32),
+        "TypeError: Invalid kernel argument #2: Objects of type 'dtype' are not supported.",
+    ),
     (arguments(x=object()), "TypeError: Invalid kernel argument #0: Objects of type 'object' are not supported."),
     (arguments(x=[]), "TypeError: Invalid kernel argument #0: Empty lists are not supported"),
     (arguments(x=[1]), "TypeError: Invalid kernel argument #0: Expected list items to be arrays, got int"),
-    (arguments(x=[torch.zeros(2), torch.zeros(2, 2)]), "TypeError: Invalid kernel argument #0: the arrays of a list vary in rank"),
+    (
+        arguments(x=[torch.zeros(2), torch.zeros(2, 2)]),
+        "TypeError: Invalid kernel argument #0: the arrays of a list vary in rank",
+    ),
     (
         arguments(x=[torch.zeros(2), torch.zeros(2, dtype=torch.int8)]),
         "TypeError: Invalid kernel argument #0: the arrays of a list vary in data type",
     ),
-    (arguments(x=(1, None)), "TypeError: Invalid item #1 of kernel argument #0: Objects of type 'NoneType' are not supported."),
+    (
+        arguments(x=(1, None)),
+        "TypeError: Invalid item #1 of kernel argument #0: Objects of type 'NoneType' are not supported.",
+    ),
     (
         arguments(x=torch.Size([2])),
         "TypeError: Invalid kernel argument #0: 'Size' is a subclass of 'tuple'. Only plain tuples are accepted.",
@@ -79,7 +93,10 @@ MISTAKES = [
         arguments(N=torch.zeros(2)),
         "TypeError: Invalid kernel argument #3: Objects of type 'Tensor' are not supported for a Constant parameter.",
     ),
-    (arguments(N=[4]), "TypeError: Invalid kernel argument #3: Objects of type 'list' are not supported for a Constant parameter."),
+    (
+        arguments(N=[4]),
+        "TypeError: Invalid kernel argument #3: Objects of type 'list' are not supported for a Constant parameter.",
+    ),
     (
         arguments(scale=1 << 31),
         "OverflowError: Invalid kernel argument #2: 2147483648 is out of range of int32; annotate the parameter with ScalarInt64",
@@ -89,7 +106,10 @@ MISTAKES = [
         "TypeError: a kernel cannot take a ComplexFloat tensor; convert it to bool, an integer or a real floating dtype (complex: "
         "torch.view_as_real)",
     ),
-    (arguments(x=torch.zeros(2).to_sparse()), "TypeError: a kernel cannot take a tensor of layout Sparse; convert it with to_dense()"),
+    (
+        arguments(x=torch.zeros(2).to_sparse()),
+        "TypeError: a kernel cannot take a tensor of layout Sparse; convert it with to_dense()",
+    ),
 ]
 
 
@@ -119,12 +139,16 @@ def test_what_is_no_kernel():
     def many(*arrays):
         pass
 
-    assert error_of(tl.kernel, many) == "TileSyntaxError: many: a kernel's parameters are named; *arrays is not supported"
+    assert (
+        error_of(tl.kernel, many) == "TileSyntaxError: many: a kernel's parameters are named; *arrays is not supported"
+    )
     text = "def made(x):\n    pass\n"
     space = {}
     exec(text, space)
     kernel = tl.kernel(space["made"])
-    assert error_of(kernel[1], torch.zeros(1)).startswith("TileSyntaxError: the source of made() is not available; a kernel needs a file")
+    assert error_of(kernel[1], torch.zeros(1)).startswith(
+        "TileSyntaxError: the source of made() is not available; a kernel needs a file"
+    )
 
 
 HINTS = [
@@ -234,15 +258,23 @@ def test_annotations_as_strings_and_of_arrays():
         tl.static_assert(n == 4 and x.shape[0] == 8)
         tl.store(out, 0, tl.load(x, 0, n))
 
-    body.__annotations__ = {"n": "tl.Constant[int]", "x": Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(-1,))]}
+    body.__annotations__ = {
+        "n": "tl.Constant[int]",
+        "x": Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(-1,))],
+    }
     kernel = tl.kernel(body)
     x, out = torch.randn(8), torch.zeros(4)
     kernel[1](x, out, 4)
     torch.testing.assert_close(out, x[:4])
     with pytest.raises(tl.TileStaticAssertionError):
         kernel[1](torch.randn(9), out, 4)
-    assert error_of(tl.ArrayAnnotation, index_dtype=tl.int8) == "ValueError: index_dtype must be int32 or int64, got int8"
-    assert error_of(tl.ArrayAnnotation, static_shape_dims=1) == "TypeError: static_shape_dims must be a tuple of integers, got int"
+    assert (
+        error_of(tl.ArrayAnnotation, index_dtype=tl.int8) == "ValueError: index_dtype must be int32 or int64, got int8"
+    )
+    assert (
+        error_of(tl.ArrayAnnotation, static_shape_dims=1)
+        == "TypeError: static_shape_dims must be a tuple of integers, got int"
+    )
     body.__annotations__["x"] = Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(7,))]
     assert error_of(tl.kernel(body)[1], x, out, 4) == (
         "ValueError: Invalid kernel argument #0: static_shape_dims contains axis 7, out of range for an array of rank 1"

@@ -6,7 +6,11 @@ import pytest
 import tile_ops.language as tl
 import torch
 
-DTYPES = [torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32, torch.uint64,
+DTYPES = [torch.bool, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8, torch.uint16, torch.uint32,
+torch.uint64,
+
+
+
           torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.float8_e4m3fn, torch.float8_e5m2]  # fmt: skip
 
 
@@ -32,7 +36,9 @@ def test_copy_of_odd_shapes(dtype):
     equal(out, x)
 
 
-@pytest.mark.parametrize("mode, value", [("ZERO", 0.0), ("NAN", math.nan), ("POS_INF", math.inf), ("NEG_INF", -math.inf)])
+@pytest.mark.parametrize(
+    "mode, value", [("ZERO", 0.0), ("NAN", math.nan), ("POS_INF", math.inf), ("NEG_INF", -math.inf)]
+)
 def test_padding(mode, value):
     padding = tl.PaddingMode[mode]
 
@@ -233,7 +239,11 @@ def test_a_release_is_seen_by_an_acquire():
                 pass
             tl.store(out, 0, tl.load(data, 0, 8, memory_order=order.RELAXED, memory_scope=scope.DEVICE))
 
-    data, flag, out = torch.zeros(8, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), torch.zeros(8, dtype=torch.int32)
+    data, flag, out = (
+        torch.zeros(8, dtype=torch.int32),
+        torch.zeros(1, dtype=torch.int32),
+        torch.zeros(8, dtype=torch.int32),
+    )
     handed_on[2](data, flag, out)
     assert out.tolist() == list(range(8))
 

@@ -35,7 +35,9 @@ def test_programs_on_the_emulator():
         assert not report, (name, report)
         for place, want in wanted.items():
             tolerance = {torch.float32: 2e-5, torch.bfloat16: 2e-2}.get(arguments[place].dtype, 0)
-            torch.testing.assert_close(arguments[place].double(), want.double(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}")
+            torch.testing.assert_close(
+                arguments[place].double(), want.double(), rtol=tolerance, atol=tolerance, msg=lambda m: f"{name}: {m}"
+            )
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul_bfloat16", "causal_attention", "bitonic_sort"])

@@ -12,6 +12,7 @@ FLOATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 def applied(function, x, shape, dtype=None):
     """function(tile of x) stored in a tensor of a shape."""
+
     @tl.kernel
     def fixed(x, out):
         tl.store(out, zero, function(tl.load(x, start, extents)))
@@ -83,7 +84,11 @@ def test_reductions(name, dtype, axis):
     tolerance = torch.finfo(dtype).eps * 8 if dtype.is_floating_point else 0
     close(applied(lambda t: function(t, axis), x, want.shape), want, tolerance)
     if axis is not None:
-        close(applied(lambda t: function(t, axis, keepdims=True), x, want.unsqueeze(axis).shape), want.unsqueeze(axis), tolerance)
+        close(
+            applied(lambda t: function(t, axis, keepdims=True), x, want.unsqueeze(axis).shape),
+            want.unsqueeze(axis),
+            tolerance,
+        )
 
 
 def test_several_axes_and_bools():
@@ -141,8 +146,10 @@ def test_reduce_and_scan_by_ones_own_function():
 
 
 PRODUCTS = [
-    (torch.float16, torch.float16), (torch.float16, torch.float32), (torch.bfloat16, torch.float32), (torch.float32, torch.float32),
-    (torch.float64, torch.float64), (torch.int8, torch.int32), (torch.uint8, torch.int32), (torch.float8_e4m3fn, torch.float32),
+    (torch.float16, torch.float16), (torch.float16, torch.float32), (torch.bfloat16, torch.float32),
+    (torch.float32, torch.float32),
+    (torch.float64, torch.float64), (torch.int8, torch.int32), (torch.uint8, torch.int32),
+    (torch.float8_e4m3fn, torch.float32),
 ]  # fmt: skip
 
 
@@ -163,14 +170,21 @@ def test_mma(dtype, sums):
 def test_mma_in_batches_and_broadcast():
     @tl.kernel
     def multiply(x, y, out):
-        tl.store(out, (0, 0, 0), tl.mma(tl.load(x, (0, 0, 0), (4, 16, 16)), tl.load(y, (0, 0), (16, 8)), tl.zeros((4, 16, 8), tl.float32)))
+        tl.store(
+            out,
+            (0, 0, 0),
+            tl.mma(tl.load(x, (0, 0, 0), (4, 16, 16)), tl.load(y, (0, 0), (16, 8)), tl.zeros((4, 16, 8), tl.float32)),
+        )
 
     x, y, out = torch.randn(4, 16, 16), torch.randn(16, 8), torch.zeros(4, 16, 8)
     multiply[1](x, y, out)
     close(out, x @ y)
 
 
-@pytest.mark.parametrize("x, y", [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((3, 4), (4, 2)), ((5, 3, 4), (4, 2)), ((5, 3, 4), (1, 4, 2))])
+@pytest.mark.parametrize(
+    "x, y",
+    [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((3, 4), (4, 2)), ((5, 3, 4), (4, 2)), ((5, 3, 4), (1, 4, 2))],
+)
 def test_matmul_of_one_two_and_three_axes(x, y):
     x, y = torch.randn(x), torch.randn(y)
     want = x @ y
@@ -189,7 +203,12 @@ def test_matmul_of_one_two_and_three_axes(x, y):
 def test_mma_scaled():
     @tl.kernel
     def multiply(x, xs, y, ys, out):
-        args = (tl.load(x, (0, 0), (16, 64)), tl.load(xs, (0, 0), (16, 2)), tl.load(y, (0, 0), (64, 8)), tl.load(ys, (0, 0), (2, 8)))
+        args = (
+            tl.load(x, (0, 0), (16, 64)),
+            tl.load(xs, (0, 0), (16, 2)),
+            tl.load(y, (0, 0), (64, 8)),
+            tl.load(ys, (0, 0), (2, 8)),
+        )
         tl.store(out, (0, 0), tl.mma_scaled(*args, tl.zeros((16, 8), tl.float32)))
 
     x, y = torch.randint(-3, 4, (16, 64)).to(torch.float8_e4m3fn), torch.randint(-3, 4, (64, 8)).to(torch.float8_e4m3fn)

@@ -33,8 +33,8 @@ _LIMIT = (1 << 31) - 1
 def launch(stream, grid, kernel, kernel_args, /, *, programmatic_dependent_launch=False):
     """Runs a kernel for each block of the grid, a tuple of up to three integers.
 
-    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one; where all arrays are on the CPU
-    it is not used, and the kernel has run when this returns. kernel_args: a tuple, one entry a parameter.
+    stream: an object with cuda_stream or ptr, or an integer handle, 0 for the default one; where all arrays are on the
+    CPU it is not used, and the kernel has run when this returns. kernel_args: a tuple, one entry a parameter.
     """
     if stream is None:
         raise TypeError("launch: the stream is None; give torch.cuda.current_stream(), or 0 for the default one")
@@ -70,4 +70,8 @@ def __getattr__(name):
     raise AttributeError(f"module 'tile_ops.cutile' has no attribute {name!r}{ours}")
 
 
-__all__ = [name for name in globals() if not name.startswith("_") and name not in ("contextlib", "importlib", "sys", "types", "annotations")]
+__all__ = [
+    name
+    for name in globals()
+    if not name.startswith("_") and name not in ("contextlib", "importlib", "sys", "types", "annotations")
+]

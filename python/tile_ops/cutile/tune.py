@@ -20,7 +20,8 @@ class Measurement:
 
 @dataclasses.dataclass(frozen=True)
 class TuningResult:
-    """best: the fastest Measurement; successes: all of them, fastest first; failures: (config, exception type, message)."""
+    """best: the fastest Measurement; successes: all of them, fastest first; failures: (config, exception type,
+    message)."""
 
     best: Measurement
     successes: tuple
@@ -33,7 +34,9 @@ class TuningResult:
         if len(shown) > top_k + bottom_k:
             shown = [*shown[:top_k], None, *shown[-bottom_k:]]
         for each in shown:
-            lines.append("  ..." if each is None else f"  {each.mean_us:10.2f} us ± {each.error_margin_us:.2f}  {each.config}")
+            lines.append(
+                "  ..." if each is None else f"  {each.mean_us:10.2f} us ± {each.error_margin_us:.2f}  {each.config}"
+            )
         return "\n".join([*lines, *(f"  failed: {config}: {kind}: {text}" for config, kind, text in self.failures)])
 
     def __str__(self):
@@ -67,12 +70,14 @@ def _times(run, cuda, limit):
     return times
 
 
-def exhaustive_search(search_space, stream, grid_fn, kernel, args_fn, hints_fn=None, *, quiet=False, single_run_timeout_sec=None):
+def exhaustive_search(
+    search_space, stream, grid_fn, kernel, args_fn, hints_fn=None, *, quiet=False, single_run_timeout_sec=None
+):
     """Times a kernel with each configuration of search_space; a TuningResult.
 
-    grid_fn, args_fn: from a configuration to the launch's grid and arguments; hints_fn: to the kernel's hints. kernel: a
-    kernel, or a function from a configuration to one. One that raises is among the failures. Errors: ValueError where the
-    space is empty, or nothing succeeds.
+    grid_fn, args_fn: from a configuration to the launch's grid and arguments; hints_fn: to the kernel's hints. kernel:
+    a kernel, or a function from a configuration to one. One that raises is among the failures. Errors: ValueError
+    where the space is empty, or nothing succeeds.
     """
     from . import kernel as kernel_type
     from . import launch
@@ -86,14 +91,18 @@ def exhaustive_search(search_space, stream, grid_fn, kernel, args_fn, hints_fn=N
             made = kernel if isinstance(kernel, kernel_type) else kernel(config)
             made = made.replace_hints(**hints_fn(config)) if hints_fn else made
             grid, arguments = grid_fn(config), args_fn(config)
-            times = _times(lambda: launch(stream, grid, made, arguments), _on_cuda(arguments), single_run_timeout_sec)  # noqa: B023
+            times = _times(
+                lambda: launch(stream, grid, made, arguments), _on_cuda(arguments), single_run_timeout_sec
+            )  # noqa: B023
         except Exception as error:  # noqa: BLE001 it is reported
             failures.append((config, type(error).__name__, str(error)))
             continue
         margin = 1.96 * statistics.stdev(times) / math.sqrt(len(times))
         successes.append(Measurement(config, statistics.fmean(times), len(times), margin))
     if not successes:
-        raise ValueError(f"No valid config among {len(space)}; the first failed with {failures[0][1]}: {failures[0][2]}")
+        raise ValueError(
+            f"No valid config among {len(space)}; the first failed with {failures[0][1]}: {failures[0][2]}"
+        )
     successes.sort(key=lambda each: each.mean_us)
     result = TuningResult(successes[0], tuple(successes), tuple(failures))
     if not quiet:

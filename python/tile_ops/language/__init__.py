@@ -64,7 +64,18 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .elements import atomic_add, atomic_and, atomic_cas, atomic_max, atomic_min, atomic_or, atomic_xchg, atomic_xor, gather, scatter
+from .elements import (
+    atomic_add,
+    atomic_and,
+    atomic_cas,
+    atomic_max,
+    atomic_min,
+    atomic_or,
+    atomic_xchg,
+    atomic_xor,
+    gather,
+    scatter,
+)
 from .errors import (
     TileCompilerExecutionError,
     TileCompilerTimeoutError,

@@ -29,7 +29,8 @@ def _require_axes(name, axes):
 
 @dataclasses.dataclass(frozen=True)
 class ArrayAnnotation:
-    """index_dtype: of shape and strides, int32 or int64. static_shape_dims, static_stride_dims: axes that are constants."""
+    """index_dtype: of shape and strides, int32 or int64. static_shape_dims, static_stride_dims: axes that are
+    constants."""
 
     _: dataclasses.KW_ONLY
     index_dtype: object = dtypes.int32
@@ -52,7 +53,9 @@ class ListAnnotation:
 
     def __post_init__(self):
         if not isinstance(note_of(self.element) or self.element, ArrayAnnotation):
-            raise TypeError(f"ListAnnotation: the element must be an ArrayAnnotation or an Annotated type with one, got {self.element!r}")
+            raise TypeError(
+                f"ListAnnotation: the element must be an ArrayAnnotation or an Annotated type with one, got {self.element!r}"
+            )
 
 
 class _ConstantAlias:

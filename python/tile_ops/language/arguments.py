@@ -1,5 +1,5 @@
-"""Arguments of a launch that are no plain tensor or number: taken apart into leaves, which are, and a structure, which is
-known when the kernel is compiled; and put together again as values of the kernel."""
+"""Arguments of a launch that are no plain tensor or number: taken apart into leaves, which are, and a structure, which
+is known when the kernel is compiled; and put together again as values of the kernel."""
 
 import dataclasses
 import enum
@@ -32,7 +32,9 @@ class Flattener:
         if type(value) is tuple:
             return self._tuple(value, hint)
         if isinstance(value, tuple):
-            raise TypeError(f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted.")
+            raise TypeError(
+                f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted."
+            )
         if isinstance(value, list):
             return self._list(value, note)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -49,7 +51,9 @@ class Flattener:
         self.leaves.append(value)
 
     def _inside(self, name, value, hint):
-        outer, self.place = self.place, f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place
+        outer, self.place = self.place, (
+            f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place
+        )
         made = self.structure(value, hint)
         self.place = outer
         return made
@@ -69,7 +73,11 @@ class Flattener:
         kind = type(value)
         hints = typing.get_type_hints(kind, include_extras=True)
         names = [field.name for field in dataclasses.fields(kind)]
-        return ("record", kind, *(self._inside(f"field '{name}'", getattr(value, name), hints.get(name)) for name in names))
+        return (
+            "record",
+            kind,
+            *(self._inside(f"field '{name}'", getattr(value, name), hints.get(name)) for name in names),
+        )
 
     def _list(self, items, note):
         if not items:
@@ -80,7 +88,10 @@ class Flattener:
             if isinstance(item, (bool, int, float, str, tuple, list, types.NoneType)):
                 raise TypeError(f"{self.place}: Expected list items to be arrays, got {type(item).__name__}")
             tensors.append(tensor_of(self.place, item))
-        for what, facts in (("rank", {each.dim() for each in tensors}), ("data type", {each.dtype for each in tensors})):
+        for what, facts in (
+            ("rank", {each.dim() for each in tensors}),
+            ("data type", {each.dtype for each in tensors}),
+        ):
             if len(facts) > 1:
                 raise TypeError(f"{self.place}: the arrays of a list vary in {what}")
         made = [self._array(tensor, note_of(element) or element) for tensor in tensors]
@@ -93,8 +104,13 @@ class Flattener:
     def _array(self, value, note):
         tensor = tensor_of(self.place, value)
         note = note if isinstance(note, ArrayAnnotation) else ArrayAnnotation()
-        extents = tuple((axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor))
-        strides = tuple((axis, tensor.stride(axis)) for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor))
+        extents = tuple(
+            (axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor)
+        )
+        strides = tuple(
+            (axis, tensor.stride(axis))
+            for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
+        )
         self._leaf("r", tensor)
         return ("array", note.index_dtype is dtypes.int64, extents, strides)
 
@@ -114,7 +130,9 @@ def tensor_of(place, value):
     """A tensor over the memory of an array of any library."""
     if isinstance(value, torch.Tensor):
         return value.view(torch.uint8) if value.dtype is getattr(torch, "float8_e8m0fnu", None) else value
-    if hasattr(value, "__cuda_array_interface__") or (hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None):
+    if hasattr(value, "__cuda_array_interface__") or (
+        hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None
+    ):
         if hasattr(value, "item") and not hasattr(value, "data_ptr") and not hasattr(value, "__setitem__"):
             raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
         try:
@@ -146,7 +164,9 @@ def hashed(structure):
     """The structure without what is only equal by its key."""
     if structure[0] == "constant":
         return structure[:2]
-    return tuple(hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure)
+    return tuple(
+        hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure
+    )
 
 
 def rebuilt(translator, structure, described):

@@ -116,7 +116,9 @@ def pow_(translator, x: operand, y: operand, /):
     _no_two_bools("pow", (x, y))
     tiles, dtype = unified(translator, "pow", (x, y))
     if dtype.category != dtypes.FLOAT:
-        raise TileTypeError(f"pow: expected a float base or exponent, got {dtype_of(x)} and {dtype_of(y)}; convert with astype()")
+        raise TileTypeError(
+            f"pow: expected a float base or exponent, got {dtype_of(x)} and {dtype_of(y)}; convert with astype()"
+        )
     return translator.emitter.emit("pow", *tiles)
 
 
@@ -139,13 +141,17 @@ def _extremum(translator, name, python, x, y, flush_to_zero, propagate_nan):
 
 
 @language_function
-def maximum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
+def maximum(
+    translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False
+):
     """The larger one; a NaN is ignored unless propagate_nan."""
     return _extremum(translator, "maximum", max, x, y, flush_to_zero, propagate_nan)
 
 
 @language_function
-def minimum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
+def minimum(
+    translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False
+):
     """The smaller one; a NaN is ignored unless propagate_nan."""
     return _extremum(translator, "minimum", min, x, y, flush_to_zero, propagate_nan)
 
@@ -255,7 +261,9 @@ def where(translator, cond: operand, x: operand, y: operand, /):
     if is_constant(cond) and all_constant((x, y)) and not all(map(is_loose, (x, y))):
         return folded("where", lambda x, y: x if constant_of(cond) else y, (x, y))
     dtype = promoted([x, y]) or promoted([emitter.tile(x), emitter.tile(y)])
-    tiles = emitter.together("where", [nonzero(translator, cond), emitter.as_dtype(x, dtype), emitter.as_dtype(y, dtype)])
+    tiles = emitter.together(
+        "where", [nonzero(translator, cond), emitter.as_dtype(x, dtype), emitter.as_dtype(y, dtype)]
+    )
     return emitter.emit("where", *tiles)
 
 

@@ -9,10 +9,28 @@ from .grid import shape_of_array, strides_of_array
 from .records import Record
 from .registry import METHODS, LanguageFunction
 from .shared_memory import VIEW_CHANGES
-from .values import Array, ArrayChoice, ArrayList, Method, RawMemory, Strict, Tile, TiledView, constant_of, is_constant, shape_of, shown
+from .values import (
+    Array,
+    ArrayChoice,
+    ArrayList,
+    Method,
+    RawMemory,
+    Strict,
+    Tile,
+    TiledView,
+    constant_of,
+    is_constant,
+    shape_of,
+    shown,
+)
 
 _ARRAY_METHODS = {"slice": memory.slice_, "tiled_view": memory.tiled_view}
-_VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles, **VIEW_CHANGES}
+_VIEW_METHODS = {
+    "load": memory.view_load,
+    "store": memory.view_store,
+    "num_tiles": memory.view_num_tiles,
+    **VIEW_CHANGES,
+}
 _MEMORY_METHODS = {"load_offset": elements.load_offset, "store_offset": elements.store_offset}
 
 
@@ -40,7 +58,9 @@ def _of_choice(translator, choice, name):
     if name in ("dtype", "ndim"):
         return getattr(choice.items[0], name)
     if name not in ("shape", "strides"):
-        raise TileTypeError(f"No such attribute '{name}' of an array that is chosen while the kernel runs; index the list by a constant")
+        raise TileTypeError(
+            f"No such attribute '{name}' of an array that is chosen while the kernel runs; index the list by a constant"
+        )
     of = shape_of_array if name == "shape" else strides_of_array
     function = LanguageFunction(lambda translator, array: of(translator, array))
     return function.lower(translator, (choice,), {})
@@ -61,7 +81,11 @@ def attribute(translator, owner, name):
     if isinstance(owner, Tile) or is_constant(owner):
         if name in METHODS:
             return Method(METHODS[name], owner)
-        known = {"dtype": lambda: arithmetic.dtype_of(owner), "shape": lambda: shape_of(owner), "ndim": lambda: len(shape_of(owner))}
+        known = {
+            "dtype": lambda: arithmetic.dtype_of(owner),
+            "shape": lambda: shape_of(owner),
+            "ndim": lambda: len(shape_of(owner)),
+        }
         return known.get(name, lambda: _none(name, owner))()
     for kind, methods, names in (
         (TiledView, _VIEW_METHODS, ("dtype", "tile_shape", "traversal_steps")),
@@ -143,7 +167,9 @@ def _of_tile(translator, owner, parts):
     whole = slice(None)
     for part in parts:
         if not (part is None or part is Ellipsis or (isinstance(part, slice) and part == whole)):
-            raise TileTypeError("Directly indexing a tile is not supported; use extract(), or None, `:` and `...` to insert axes")
+            raise TileTypeError(
+                "Directly indexing a tile is not supported; use extract(), or None, `:` and `...` to insert axes"
+            )
     named = sum(isinstance(part, slice) for part in parts)
     if named > len(shape) or sum(part is Ellipsis for part in parts) > 1:
         raise TileTypeError(f"too many indices for {shown(owner)}")
@@ -156,4 +182,3 @@ def _of_tile(translator, owner, parts):
         made.extend(shape[at : at + count])
         at += count
     return translator.emitter.reshape(translator.emitter.tile(owner), tuple(made))
-

@@ -157,7 +157,9 @@ class Calls:
             return callee.lower(self, arguments, named)
         if isinstance(callee, HelperFunction):
             if not callee.tile:
-                raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code: it is marked tile=False")
+                raise UnsupportedCallError(
+                    f"{callee.__name__}() is not supported in device code: it is marked tile=False"
+                )
             callee = callee.function
         if isinstance(callee, Method) and isinstance(callee.function, types.FunctionType):
             return self.call(callee.function, (callee.owner, *arguments), named)
@@ -194,7 +196,9 @@ class Calls:
 
     def _refuse(self, callee):
         if isinstance(callee, type) and getattr(builtins, callee.__name__, None) is not callee:
-            raise UnsupportedCallError(f'Creating instances of type "{callee.__name__}" is not supported in device code')
+            raise UnsupportedCallError(
+                f'Creating instances of type "{callee.__name__}" is not supported in device code'
+            )
         if callable(callee) and hasattr(callee, "__name__"):
             raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code")
         raise TileTypeError(f"Cannot call an object of type {shown(callee)}")
@@ -202,7 +206,9 @@ class Calls:
     def enter(self, scope, node, signature, arguments, named, function):
         """Binds a call's arguments in the function's scope."""
         if self.depth >= _DEEPEST:
-            raise TileRecursionError(f"Calls are nested more than {_DEEPEST} deep; a recursion needs an end that constants decide")
+            raise TileRecursionError(
+                f"Calls are nested more than {_DEEPEST} deep; a recursion needs an end that constants decide"
+            )
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
@@ -219,7 +225,9 @@ class Calls:
 
     def _inline(self, scope, node, signature, arguments, named, function):
         self.enter(scope, node, signature, arguments, named, function)
-        return self.within(scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body))
+        return self.within(
+            scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body)
+        )
 
     def within(self, scope, node, translate):
         """What `translate` gives in a function's scope; errors get its place."""
@@ -236,4 +244,3 @@ class Calls:
             self.depth -= 1
         self.scope, self.node = outer, outer_node
         return value
-

@@ -1,4 +1,5 @@
-"""What parameters of language functions accept: (translator, value) -> value, or an error that says what is expected."""
+"""What parameters of language functions accept: (translator, value) -> value, or an error that says what is
+expected."""
 
 import enum
 

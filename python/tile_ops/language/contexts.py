@@ -22,7 +22,9 @@ def _split(node):
         raise TileSyntaxError(f"{node.name}: a context manager must have one yield statement (`yield`), it has {count}")
     statement = node.body[places[0]]
     if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Yield):
-        raise TileSyntaxError(f"{node.name}: the `yield` must stand outside of loops and conditional statements, by itself")
+        raise TileSyntaxError(
+            f"{node.name}: the `yield` must stand outside of loops and conditional statements, by itself"
+        )
     return node.body[: places[0]], statement.value, node.body[places[0] + 1 :]
 
 

@@ -11,7 +11,6 @@ from .source import assigned, holds
 from .values import Array, Conflict, RawMemory, Range, TiledView, Undefined, shown
 
 
-
 def _hidden(depth):
     """Names that a loop with a return carries: whether it did, and what."""
     return f"<returned {depth}>", f"<value {depth}>"
@@ -60,7 +59,8 @@ class Control:
     """The part of the translator that knows regions."""
 
     def branch(self, condition, ways, what):
-        """An if of the running kernel. ways: two functions that translate its sides; the value that they join in, or LEFT."""
+        """An if of the running kernel. ways: two functions that translate its sides; the value that they join in, or
+        LEFT."""
         scope, emitter, sides = self.scope, self.emitter, []
         emitter.require_straight("Branching")
         before, node = scope.snapshot(), self.node
@@ -77,7 +77,11 @@ class Control:
         result = self._joined_result(live, what)
         for side in live:
             with emitter.inside(side.block):
-                tiles = [tile for _, layout, values in merged for tile in tiles_of(emitter, layout, values[live.index(side)].value)]
+                tiles = [
+                    tile
+                    for _, layout, values in merged
+                    for tile in tiles_of(emitter, layout, values[live.index(side)].value)
+                ]
                 if result:
                     tiles += tiles_of(emitter, result, _result(side))
                 emitter.results("yield", tiles)
@@ -110,7 +114,9 @@ class Control:
         for each, side in zip(values, live):
             array = _memory_of(each.value)
             if array is not None and array.number > side.newest:
-                return Conflict(f"`{name}` is a view that was made inside a branch that has ended; make it before the branch")
+                return Conflict(
+                    f"`{name}` is a view that was made inside a branch that has ended; make it before the branch"
+                )
         first, last = values[0], values[-1]
         if len(values) == 1:
             layout = kept(first.value)
@@ -150,10 +156,15 @@ class Control:
         for name, layout in zip(loop.names, loop.layouts):
             now = self.scope.names[name]
             if not is_defined(now.value):
-                raise TileTypeError(now.value.message if isinstance(now.value, Conflict) else f"`{name}` may be undefined at the loop's end")
+                raise TileTypeError(
+                    now.value.message
+                    if isinstance(now.value, Conflict)
+                    else f"`{name}` may be undefined at the loop's end"
+                )
             if not fits(layout, now.value):
                 raise TileTypeError(
-                    conflict(name, before[name], now) + "; a loop carries a name with one type: begin with zeros() or full() of that type"
+                    conflict(name, before[name], now)
+                    + "; a loop carries a name with one type: begin with zeros() or full() of that type"
                 )
             tiles += tiles_of(self.emitter, layout, now.value)
         return tiles
@@ -225,7 +236,9 @@ class Control:
         if name in names and not fits(Scalar(dtypes.int32, ()), scope.names[name].value):
             names.remove(name)
         loop = _Loop(names, [layout_of(scope.names[each].value) for each in names])
-        initial = [tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)]
+        initial = [
+            tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)
+        ]
         types = [(dtypes.int32, ())] + [each for layout in loop.layouts for each in types_of(layout)]
         jumps = holds(node.body, (ast.Break, ast.Continue), into_loops=False)
         block, (index, *tiles) = emitter.block(types)
@@ -270,7 +283,9 @@ class Control:
         emitter, scope = self.emitter, self.scope
         before, names = scope.snapshot(), self._carried(node) + more
         loop = _Loop(names, [layout_of(scope.names[each].value) for each in names], found=found)
-        initial = [tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)]
+        initial = [
+            tile for each, layout in zip(names, loop.layouts) for tile in tiles_of(emitter, layout, before[each].value)
+        ]
         block, tiles = emitter.block([each for layout in loop.layouts for each in types_of(layout)])
         with emitter.inside(block):
             self._begin(loop, tiles)
@@ -291,7 +306,9 @@ class Control:
         """The range of a for."""
         values = self.value(node.iter)
         if not isinstance(values, Range):
-            raise TileTypeError(f"Expected a range to iterate over, got {shown(values)}; unroll a tuple with static_iter()")
+            raise TileTypeError(
+                f"Expected a range to iterate over, got {shown(values)}; unroll a tuple with static_iter()"
+            )
         for each in (values.start, values.stop, values.step):
             checks.range_bound(each)
         return values

@@ -18,7 +18,10 @@ def inside(translator, array, indices):
     for axis, index in enumerate(indices):
         wide = emitter.cast(index, dtypes.int64)
         high = emitter.broadcast(emitter.cast(emitter.tile(extent(translator, array, axis)), dtypes.int64), index.shape)
-        for test in (emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)), emitter.emit("lt", wide, high)):
+        for test in (
+            emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)),
+            emitter.emit("lt", wide, high),
+        ):
             found = test if found is None else emitter.emit("bitwise_and", found, test)
     return found
 
@@ -107,7 +110,14 @@ def _offsets(translator, operation, offset, mask):
 
 @language_function
 def load_offset(
-    translator, memory, offset, /, *, mask: checks.mask = None, padding_value: checks.operand = 0, latency: checks.latency = None
+    translator,
+    memory,
+    offset,
+    /,
+    *,
+    mask: checks.mask = None,
+    padding_value: checks.operand = 0,
+    latency: checks.latency = None,
 ):
     """Elements by their offset from the array's first one; nothing keeps an offset within the array's memory."""
     tile, mask = _offsets(translator, "load_offset", offset, mask)
@@ -120,7 +130,9 @@ def load_offset(
 
 
 @language_function
-def store_offset(translator, memory, offset, value: checks.operand, /, *, mask: checks.mask = None, latency: checks.latency = None):
+def store_offset(
+    translator, memory, offset, value: checks.operand, /, *, mask: checks.mask = None, latency: checks.latency = None
+):
     """Writes elements by their offset from the array's first one."""
     emitter = translator.emitter
     tile, mask = _offsets(translator, "store_offset", offset, mask)
@@ -147,7 +159,9 @@ def _atomic_words(what, memory_order, memory_scope):
 def _updated(emitter, name, array, value, exact):
     """A value for the array's elements; exact: of the array's dtype already."""
     if exact and dtype_of(value) is not array.dtype:
-        raise TileTypeError(f"{name}: expected the update, {dtype_of(value)}, to exactly match the target dtype {array.dtype}")
+        raise TileTypeError(
+            f"{name}: expected the update, {dtype_of(value)}, to exactly match the target dtype {array.dtype}"
+        )
     return emitter.as_dtype(value, array.dtype) if exact else emitter.implicit(value, array.dtype)
 
 
@@ -157,7 +171,9 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
         what = "tile_atomic_cas" if name == "atomic_cas" else "tile_atomic_rmw"
         words = _atomic_words(what, memory_order, memory_scope)
         if array.dtype not in dtypes_:
-            raise TileTypeError(f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}")
+            raise TileTypeError(
+                f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}"
+            )
         tiles, _, shape = _addressed(translator, name, array, indices, None)
         given = [emitter.broadcast(_updated(emitter, name, array, each, exact), shape, name) for each in given]
         old = emitter.emit(name, array, *given, *tiles, **words)
@@ -198,7 +214,9 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
     return language_function(atomic)
 
 
-atomic_cas = _atomic("atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", 2)
+atomic_cas = _atomic(
+    "atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", 2
+)
 atomic_xchg = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
 atomic_add = _atomic("atomic_add", ADDED, "Adds to elements; the old values.")
 atomic_max = _atomic("atomic_max", WORDS, "The larger of element and value; the old values.")

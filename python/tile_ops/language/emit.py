@@ -10,7 +10,11 @@ from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, sha
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
 # Primitives that touch no memory and print nothing.
-PURE = {name for name, row in primitives().items() if not {"reads", "writes", "barrier", "effect", "terminator"} & set(row["traits"])}
+PURE = {
+    name
+    for name, row in primitives().items()
+    if not {"reads", "writes", "barrier", "effect", "terminator"} & set(row["traits"])
+}
 _PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
 
@@ -201,4 +205,3 @@ def promoted(values):
         elif not dtype.arithmetic:
             raise TileTypeError(f"Implicit promotion of {own} and {dtype} is not supported; convert one with astype()")
     return dtype
-

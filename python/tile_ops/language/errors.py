@@ -6,8 +6,8 @@ import linecache
 class TileError(Exception):
     """The root of all errors of a kernel's text.
 
-    message: what is wrong and what to do. frames: the places, the kernel's first, the innermost function's last; each is
-    a dictionary of function, file, line, column and end (from 1; end: behind the last character).
+    message: what is wrong and what to do. frames: the places, the kernel's first, the innermost function's last; each
+    is a dictionary of function, file, line, column and end (from 1; end: behind the last character).
     """
 
     def __init__(self, message):

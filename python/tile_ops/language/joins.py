@@ -1,5 +1,5 @@
-"""What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put together
-again by their layout."""
+"""What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put
+together again by their layout."""
 
 from . import dtypes
 from .errors import TileTypeError
@@ -141,7 +141,9 @@ def value_of(layout, tiles):
 
 def conflict(name, x, y):
     """The error of a name that is x, a Binding, on one way and y on another."""
-    return f"Type of `{name}` depends on path taken: {shown(x.value)} (line {x.line}) vs. {shown(y.value)} (line {y.line})"
+    return (
+        f"Type of `{name}` depends on path taken: {shown(x.value)} (line {x.line}) vs. {shown(y.value)} (line {y.line})"
+    )
 
 
 def require_defined(name, value):

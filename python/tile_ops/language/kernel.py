@@ -15,7 +15,10 @@ from .source import names_of, source_of
 from .translator import Translator
 
 _HINTS = {
-    "num_ctas": (lambda value: 1 <= value <= 16 and value & (value - 1) == 0, "num_ctas should be a power of two from 1 to 16"),
+    "num_ctas": (
+        lambda value: 1 <= value <= 16 and value & (value - 1) == 0,
+        "num_ctas should be a power of two from 1 to 16",
+    ),
     "occupancy": (lambda value: 1 <= value <= 32, "occupancy should be from 1 to 32"),
     "opt_level": (lambda value: 0 <= value <= 3, "opt_level should be from 0 to 3"),
     "num_worker_warps": (lambda value: value in (4, 8), "num_worker_warps should be either 4 or 8"),
@@ -56,10 +59,10 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
     Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Tensors are arrays, also those of other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and
-    bool are scalars of dtype int32, float32 and bool_; parameters annotated with Constant are known when the kernel is
-    compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs in
-    the current stream.
+    Tensors are arrays, also those of other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float
+    and bool are scalars of dtype int32, float32 and bool_; parameters annotated with Constant are known when the
+    kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
+    GPU it runs in the current stream.
 
     num_ctas, occupancy, opt_level, num_worker_warps: hints, which never change results.
     """
@@ -81,7 +84,9 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         self._words, self._structures, self._lock = {}, [], threading.Lock()
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-                raise TileSyntaxError(f"{function.__name__}: a kernel's parameters are named; *{parameter.name} is not supported")
+                raise TileSyntaxError(
+                    f"{function.__name__}: a kernel's parameters are named; *{parameter.name} is not supported"
+                )
         functools.update_wrapper(self, function, updated=())
         hints = hints_of(function)
         self._annotations = [hints.get(name) for name in inspect.signature(function).parameters]
@@ -97,7 +102,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         return type(self)(self._pyfunc, **{**self._hints, **hints})
 
     def ir(self, *arguments, passes=False):
-        """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be fake."""
+        """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
+        fake."""
         return self._ir(arguments, passes)
 
     def check(self, *arguments):
@@ -124,7 +130,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
             return self._words[key]
 
     def _translate(self, builder, described, arguments):
-        """Fills the builder with the function's text; described: number, dtype and rank or () of what is no constant."""
+        """Fills the builder with the function's text; described: number, dtype and rank or () of what is no
+        constant."""
         function = self._pyfunc
         source = source_of(function)
         translator = Translator(builder, self._dialect)
@@ -142,6 +149,3 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
 
     def __repr__(self):
         return f"<kernel {self.__name__}>"
-
-
-

@@ -29,9 +29,13 @@ def ordered(translator, array, order):
     if axes == tuple(range(array.ndim)):
         return array
     made = translator.emitter.emit("permute_array", array, axes=axes)
-    return Array(made.number, array.dtype, array.ndim, array.wide, *(
-        {i: known[a] for i, a in enumerate(axes) if a in known} for known in (array.extents, array.strides)
-    ))
+    return Array(
+        made.number,
+        array.dtype,
+        array.ndim,
+        array.wide,
+        *({i: known[a] for i, a in enumerate(axes) if a in known} for known in (array.extents, array.strides)),
+    )
 
 
 def _load(emitter, array, index, shape, steps, mode):
@@ -60,7 +64,9 @@ def load(
     order: of the array's axes, "C", "F" or a permutation; index and shape speak of the permuted array. Elements outside
     of the array are padding.
     """
-    shared = require_order("tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE))
+    shared = require_order(
+        "tile_load", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.ACQUIRE)
+    )
     array = ordered(translator, array, order)
     require_rank(index, array.ndim)
     if shape and len(shape) != array.ndim:
@@ -89,8 +95,11 @@ def store(
     memory_order: _order = MemoryOrder.WEAK,
     memory_scope: _scope = MemoryScope.NONE,
 ):
-    """Writes a tile at an index that counts tiles; elements outside are dropped. The dtype is converted upward alone."""
-    shared = require_order("tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE))
+    """Writes a tile at an index that counts tiles; elements outside are dropped. The dtype is converted upward
+    alone."""
+    shared = require_order(
+        "tile_store", memory_order, memory_scope, (MemoryOrder.WEAK, MemoryOrder.RELAXED, MemoryOrder.RELEASE)
+    )
     emitter = translator.emitter
     array = ordered(translator, array, order)
     require_rank(index, array.ndim)
@@ -113,7 +122,9 @@ def slice_(translator, array: checks.array, /, axis: checks.integer, start, stop
     extents = {key: value for key, value in array.extents.items() if key != axis}
     if is_constant(start) and is_constant(stop):
         if constant_of(stop) < constant_of(start):
-            raise TileValueError(f"Slice stop must be greater than or equal to start, got {constant_of(start)} and {constant_of(stop)}")
+            raise TileValueError(
+                f"Slice stop must be greater than or equal to start, got {constant_of(start)} and {constant_of(stop)}"
+            )
         extents[axis] = constant_of(stop) - constant_of(start)
     tile = translator.emitter.tile
     made = translator.emitter.emit("slice", array, tile(start), tile(stop), axis=axis)
@@ -205,7 +216,9 @@ class Slice:
 def _rows(translator, array, indices):
     """The indexed axis, its rows, and for each axis its extent and, of others, its start."""
     if not isinstance(indices, tuple) or len(indices) != array.ndim:
-        raise TileTypeError(f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis")
+        raise TileTypeError(
+            f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis"
+        )
     if array.ndim < 2:
         raise TileTypeError(f"expected an array of rank 2 or more, got {shown(array)}; use gather")
     tiles = [axis for axis, each in enumerate(indices) if not isinstance(each, Slice)]
@@ -260,6 +273,7 @@ def store_advanced_indexing(
     axis, rows, shape, starts = _rows(translator, array, indices)
     tile = translator.emitter.implicit(tile, array.dtype)
     if tile.shape != shape:
-        raise TileTypeError(f"store_advanced_indexing: {shown(tile)} does not have the indices' shape {shown_shape(shape)}")
+        raise TileTypeError(
+            f"store_advanced_indexing: {shown(tile)} does not have the indices' shape {shown_shape(shape)}"
+        )
     translator.emitter.emit("scatter_rows", array, tile, rows, *starts, axis=axis, steps=(1,) * array.ndim)
-

@@ -22,7 +22,9 @@ def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: op
             raise TileTypeError(f"Expect shape of `{name}` to be 2D or 3D, got {shown(tile)}")
     for tile in (tiles[0], tiles[2]):
         if tile.dtype not in _NARROW:
-            raise TileUnsupportedFeatureError(f"mma_scaled: operands of {tile.dtype} are not supported; use float8_e4m3fn or float8_e5m2")
+            raise TileUnsupportedFeatureError(
+                f"mma_scaled: operands of {tile.dtype} are not supported; use float8_e4m3fn or float8_e5m2"
+            )
     for tile in (tiles[1], tiles[3]):
         if tile.dtype is not dtypes.uint8:
             raise TileTypeError(f"mma_scaled: scales are {tile.dtype}; expected float8_e8m0fnu, as uint8 bits")

@@ -23,16 +23,22 @@ def require_supported(kind):
     """Checks a class. Errors: it is no frozen dataclass that kernels take."""
     for each in kind.__mro__[:-1]:
         if not dataclasses.is_dataclass(each) or "__dataclass_params__" not in vars(each):
-            raise TileTypeError(f"{each.__name__} is no dataclass of its own; subclasses of a dataclass must be dataclasses, too")
+            raise TileTypeError(
+                f"{each.__name__} is no dataclass of its own; subclasses of a dataclass must be dataclasses, too"
+            )
         if not each.__dataclass_params__.frozen:
-            raise TileTypeError(f"Only frozen dataclasses are supported, {each.__name__} is not: @dataclass(frozen=True)")
+            raise TileTypeError(
+                f"Only frozen dataclasses are supported, {each.__name__} is not: @dataclass(frozen=True)"
+            )
         if "__new__" in vars(each):
             raise TileTypeError(f"Dataclasses with custom __new__ are not supported: {each.__name__}")
     if not kind.__dataclass_params__.init:
         raise TileTypeError(f"Dataclasses with init=False are not supported: {kind.__name__}")
     for field in dataclasses.fields(kind):
         if field.default_factory is not _NONE:
-            raise TileTypeError(f"Dataclass fields with default_factory are not supported: {kind.__name__}.{field.name}")
+            raise TileTypeError(
+                f"Dataclass fields with default_factory are not supported: {kind.__name__}.{field.name}"
+            )
         if not field.init:
             raise TileTypeError(f"Dataclass fields with init=False are not supported: {kind.__name__}.{field.name}")
 

@@ -25,7 +25,11 @@ class LanguageFunction:
 
     def __init__(self, function, host=None):
         parameters = list(inspect.signature(function).parameters.values())[1:]
-        self.__name__, self.__doc__, self.__module__ = function.__name__.rstrip("_"), function.__doc__, function.__module__
+        self.__name__, self.__doc__, self.__module__ = (
+            function.__name__.rstrip("_"),
+            function.__doc__,
+            function.__module__,
+        )
         self._function, self._host = function, host
         self._checks = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
         self._signature = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])

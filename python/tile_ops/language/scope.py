@@ -14,8 +14,8 @@ class Binding:
 
 
 class Scope:
-    """source: the function's text; function: its Python object, None of one defined in the kernel; outer: the scope that
-    one was defined in."""
+    """source: the function's text; function: its Python object, None of one defined in the kernel; outer: the scope
+    that one was defined in."""
 
     def __init__(self, name, source, function, outer=None, local=()):
         self.name, self.source, self.function, self.outer = name, source, function, outer

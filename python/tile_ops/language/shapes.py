@@ -126,7 +126,13 @@ def permute(translator, x: operand, /, axes: _axes):
 
 
 @language_function(method=True)
-def transpose(translator, x: operand, /, axis0: checks.optional(checks.integer) = None, axis1: checks.optional(checks.integer) = None):
+def transpose(
+    translator,
+    x: operand,
+    /,
+    axis0: checks.optional(checks.integer) = None,
+    axis1: checks.optional(checks.integer) = None,
+):
     """Swaps two axes; of a tile of two axes they need no names."""
     x = translator.emitter.tile(x)
     if (axis0 is None) != (axis1 is None):
@@ -157,7 +163,9 @@ def cat(translator, tiles, /, axis: checks.integer):
     axis = normal_axis(axis, x.ndim)
     fits = x.ndim == y.ndim and x.shape[:axis] + x.shape[axis + 1 :] == y.shape[:axis] + y.shape[axis + 1 :]
     if not fits or x.dtype is not y.dtype:
-        raise TileTypeError(f"cat: {shown(x)} and {shown(y)} do not join along axis {axis}; dtypes and other extents must be equal")
+        raise TileTypeError(
+            f"cat: {shown(x)} and {shown(y)} do not join along axis {axis}; dtypes and other extents must be equal"
+        )
     if translator.emitter.cutile and not checks.is_power_of_two(x.shape[axis] + y.shape[axis]):
         raise TileTypeError(f"cat: the joined extent {x.shape[axis] + y.shape[axis]} is not a power of two")
     return translator.emitter.emit("cat", x, y, axis=axis)
@@ -167,7 +175,9 @@ def _sub_index(emitter, index, counts):
     """Indices of a sub-tile; constant ones are checked."""
     for each, count in zip(index, counts):
         if is_constant(each) and not 0 <= constant_of(each) < count:
-            raise TileValueError(f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis")
+            raise TileValueError(
+                f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis"
+            )
     return [emitter.tile(each) for each in index]
 
 
@@ -178,7 +188,9 @@ def extract(translator, x: operand, /, index: checks.index, shape: checks.shape)
     x = emitter.tile(x)
     extents = shape or (1,) * x.ndim
     if len(extents) != x.ndim or len(index) != x.ndim:
-        raise TileTypeError(f"extract: shape {shape} and an index of {len(index)} do not fit {shown(x)}; give one of each an axis")
+        raise TileTypeError(
+            f"extract: shape {shape} and an index of {len(index)} do not fit {shown(x)}; give one of each an axis"
+        )
     for extent, part in zip(x.shape, extents):
         if extent % part:
             raise TileTypeError(f"extract: {shown_shape(x.shape)} is not divisible by {shown_shape(extents)}")
@@ -217,14 +229,24 @@ def _rounds(source, target, mode):
 
 
 @language_function(method=True)
-def astype(translator, x: operand, dtype: checks.dtype, /, *, rounding_mode: checks.optional(checks.member(RoundingMode)) = None):
-    """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is != 0."""
+def astype(
+    translator,
+    x: operand,
+    dtype: checks.dtype,
+    /,
+    *,
+    rounding_mode: checks.optional(checks.member(RoundingMode)) = None,
+):
+    """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is !=
+    0."""
     emitter, source = translator.emitter, dtype_of(x)
     if rounding_mode is not None:
         if source.category != dtypes.FLOAT or dtype.category != dtypes.FLOAT:
             raise TileTypeError(f"rounding_mode is only valid for float to float conversions, not {source} to {dtype}")
         if not _rounds(source, dtype, rounding_mode):
-            raise TileTypeError(f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}")
+            raise TileTypeError(
+                f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}"
+            )
     if is_constant(x):
         dtypes.require_ir(dtype)
         return Strict(dtypes.converted(constant_of(x), dtype), dtype)
@@ -266,6 +288,7 @@ def unpack_from_bytes(translator, x: operand, /, dtype: checks.dtype):
     if x.ndim != 1:
         raise TileTypeError(f"unpack_from_bytes requires a 1D tile, got {shown(x)}")
     if x.shape[0] * 8 % dtype.bitwidth:
-        raise TileTypeError(f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}")
+        raise TileTypeError(
+            f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}"
+        )
     return translator.emitter.emit("unpack_from_bytes", x, dtype=dtypes.require_ir(dtype))
-

@@ -51,7 +51,9 @@ def _changes(name, allowed, doc):
         if len(index) != view.array.ndim:
             raise TileTypeError(f"Index size {len(index)} does not match the tiled view rank {view.array.ndim}")
         if view.dtype not in allowed:
-            raise TileTypeError(f"Unsupported array dtype {view.dtype} for atomic_store_{name}; it takes {', '.join(map(str, allowed))}")
+            raise TileTypeError(
+                f"Unsupported array dtype {view.dtype} for atomic_store_{name}; it takes {', '.join(map(str, allowed))}"
+            )
         emitter, shape = translator.emitter, view.tile_shape or (1,) * view.array.ndim
         tile = emitter.broadcast(emitter.implicit(update, view.dtype), shape, f"atomic_store_{name}")
         if name == "add":

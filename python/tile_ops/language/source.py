@@ -37,7 +37,9 @@ def source_of(function):
     dedented = textwrap.dedent(text)
     indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
     if function.__name__ == "<lambda>":
-        return Source(code.co_filename, _lambda(function, first), 0, _padded(inspect.getsource(inspect.getmodule(code)), 1))
+        return Source(
+            code.co_filename, _lambda(function, first), 0, _padded(inspect.getsource(inspect.getmodule(code)), 1)
+        )
     tree = ast.parse(dedented)
     ast.increment_lineno(tree, first - 1)
     return Source(code.co_filename, tree.body[0], indent, _padded(dedented, first))

@@ -103,7 +103,9 @@ class Statements(Control, Contexts):
                 raise TileTypeError("Arrays do not support item assignment; use store or scatter")
             if isinstance(owner, Tile) or is_constant(owner):
                 raise TileTypeError("Tiles are immutable: item assignment is not supported; use insert()")
-            raise TileTypeError(f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}")
+            raise TileTypeError(
+                f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}"
+            )
         elif isinstance(target, ast.Attribute):
             raise TileTypeError("Setting an attribute is not supported")
         else:
@@ -127,7 +129,9 @@ class Statements(Control, Contexts):
 
     def _loop_checks(self, node):
         if node.orelse:
-            raise TileSyntaxError(f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`")
+            raise TileSyntaxError(
+                f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`"
+            )
         if isinstance(node, ast.For) and holds(node.body, ast.Return):
             raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
 
@@ -173,4 +177,3 @@ class Statements(Control, Contexts):
             raise TileSyntaxError("Unsupported syntax: Assert; use assert_()")
         message = None if node.msg is None else self.value(node.msg)
         assert_.lower(self, (self.value(node.test), message), {})
-

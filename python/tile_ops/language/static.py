@@ -28,7 +28,10 @@ class SpecialForm:
         return self._function(translator, *self._checked(node.args))
 
     def _checked(self, arguments):
-        texts = {"static_eval": (1, 1, "a single expression"), "static_assert": (1, 2, "a condition and perhaps a message")}
+        texts = {
+            "static_eval": (1, 1, "a single expression"),
+            "static_assert": (1, 2, "a condition and perhaps a message"),
+        }
         least, most, what = texts.get(self.__name__, (1, 1, "a single iterable"))
         if not least <= len(arguments) <= most:
             raise TileSyntaxError(f"{self.__name__}() expects {what}")
@@ -49,7 +52,11 @@ class _Proxy:
     def __repr__(self):
         if isinstance(self._value, Array):
             return f"<array[{self._value.dtype}, {self._value.ndim}]>"
-        shape = shown_shape(self._value.shape).replace(",", ", ") if len(self._value.shape) != 1 else f"({self._value.shape[0]},)"
+        shape = (
+            shown_shape(self._value.shape).replace(",", ", ")
+            if len(self._value.shape) != 1
+            else f"({self._value.shape[0]},)"
+        )
         return f"<tile[{self._value.dtype}, {shape}]>"
 
     def __index__(self):
@@ -161,7 +168,9 @@ def static_eval(translator, node):
     value = evaluated(translator, node, "static_eval")
     if isinstance(value, (list, dict, set)):
         raise TileTypeError(f"Cannot create constant from value of type {type(value).__name__}.")
-    return translator.host_value(plain(value)) if not isinstance(plain(value), (Tile, Array, TiledView)) else plain(value)
+    return (
+        translator.host_value(plain(value)) if not isinstance(plain(value), (Tile, Array, TiledView)) else plain(value)
+    )
 
 
 @SpecialForm

@@ -20,7 +20,16 @@ from .static import SpecialForm, items_of, static_iter
 from .text import formatted
 from .values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
 
-_MODULE_LEVEL = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, LanguageFunction, HelperFunction, SpecialForm, dtypes.DType)
+_MODULE_LEVEL = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.ModuleType,
+    type,
+    LanguageFunction,
+    HelperFunction,
+    SpecialForm,
+    dtypes.DType,
+)
 
 
 class Translator(Statements, Calls):
@@ -39,7 +48,13 @@ class Translator(Statements, Calls):
         """Where it is, for errors."""
         node = self.node or self.scope.source.node
         first, end = self.scope.source.columns(node)
-        return {"function": self.scope.name, "file": self.scope.source.file, "line": node.lineno, "column": first, "end": end}
+        return {
+            "function": self.scope.name,
+            "file": self.scope.source.file,
+            "line": node.lineno,
+            "column": first,
+            "end": end,
+        }
 
     def value(self, node):
         """The value of an expression. Where it raises, `node` stays at the innermost one."""
@@ -62,7 +77,11 @@ class Translator(Statements, Calls):
 
     def host_value(self, value):
         """A value of Python's as a constant of the kernel. Error: it is none."""
-        if type(value).__module__ == "numpy" and getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf") and not value.shape:
+        if (
+            type(value).__module__ == "numpy"
+            and getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf")
+            and not value.shape
+        ):
             dtype = dtypes.known(value.dtype)
             return Strict(value.item(), dtype) if dtype is not None else value.item()
         if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, *_MODULE_LEVEL)):
@@ -209,7 +228,9 @@ class Translator(Statements, Calls):
         for item in items:
             same = self.compared(ast.Eq(), x, item)
             if not isinstance(same, bool):
-                raise TileTypeError(f"'in' requires scalar operands that are constants, got {shown(x)} and {shown(item)}")
+                raise TileTypeError(
+                    f"'in' requires scalar operands that are constants, got {shown(x)} and {shown(item)}"
+                )
             if same:
                 return True
         return False
@@ -219,7 +240,9 @@ class Translator(Statements, Calls):
         known = self.known_truth(test)
         if known is not None:
             return self.value(node.body if known else node.orelse)
-        return self.chosen(self.condition(test), (lambda: self.value(node.body), lambda: self.value(node.orelse)), "x if c else y")
+        return self.chosen(
+            self.condition(test), (lambda: self.value(node.body), lambda: self.value(node.orelse)), "x if c else y"
+        )
 
     def _Subscript(self, node):
         owner = self.value(node.value)
@@ -261,7 +284,11 @@ class Translator(Statements, Calls):
 
     def is_static_iter(self, node):
         """Whether an expression is static_iter(...)."""
-        return isinstance(node, ast.Call) and isinstance(node.func, (ast.Name, ast.Attribute)) and self.value(node.func) is static_iter
+        return (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, (ast.Name, ast.Attribute))
+            and self.value(node.func) is static_iter
+        )
 
     def _JoinedStr(self, node):
         return formatted(self, node)
@@ -286,4 +313,3 @@ class Translator(Statements, Calls):
             error = TileRecursionError("Calls are nested too deeply; a recursion needs an end that constants decide")
             error.frames.append(self.frame())
             raise error from None
-
