@@ -5,12 +5,12 @@ import inspect
 import pathlib
 
 import tile_ops.language as language
-from tile_ops.language.elements import load_offset, store_offset
-from tile_ops.language.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
-from tile_ops.language.modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from tile_ops.language.registry import METHODS, LanguageFunction
-from tile_ops.language.shared_memory import VIEW_CHANGES
-from tile_ops.language.static import SpecialForm
+from tile_ops.language.functions.elements import load_offset, store_offset
+from tile_ops.language.functions.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
+from tile_ops.language.core.modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from tile_ops.language.core.registry import METHODS, LanguageFunction
+from tile_ops.language.functions.shared_memory import VIEW_CHANGES
+from tile_ops.language.functions.static import SpecialForm
 
 PAGE = pathlib.Path(__file__).parent / "language" / "python.md"
 TITLES = {
@@ -19,7 +19,7 @@ TITLES = {
     "elements": "Elements: gather, scatter, atomics",
     "shapes": "Making and reshaping tiles",
     "arithmetic": "Arithmetic, comparison, bits",
-    "functions": "Functions of one number",
+    "unary": "Functions of one number",
     "reductions": "Reductions and running sums",
     "combine": "Reductions by a function of one's own",
     "products": "Matrix products",

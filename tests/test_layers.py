@@ -172,6 +172,21 @@ def test_python_imports_go_down():
     assert wrong == []
 
 
+# A folder of the Python language may import what stands here, and itself; the files beside them import all.
+LANGUAGE = {"core": "", "functions": "core", "translator": "core functions"}
+
+
+def test_the_python_language_imports_down():
+    root, wrong = ROOT / "python" / "tile_ops" / "language", []
+    assert {path.name for path in root.iterdir() if path.is_dir() and path.name[0] != "_"} == set(LANGUAGE)
+    for folder, allowed in LANGUAGE.items():
+        for path in sorted((root / folder).glob("*.py")):
+            for name in re.findall(r"^\s*from \.\.(\w*)", path.read_text(), re.MULTILINE):
+                if name not in allowed.split():
+                    wrong.append(f"{relative(path)} imports {name or 'what is above'}")
+    assert wrong == []
+
+
 def test_files_are_short():
     long = [f"{relative(path)}: {n} lines" for path in SOURCES if (n := len(path.read_text().splitlines())) > 400]
     assert long == []

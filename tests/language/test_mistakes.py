@@ -13,7 +13,7 @@ import tile_ops.cutile as ct
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from language.mistakes import SNIPPETS  # noqa: E402
+from python_mistakes import SNIPPETS  # noqa: E402
 
 EXPECTED = pathlib.Path(__file__).with_name("mistakes.txt")
 HEAD = """

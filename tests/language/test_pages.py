@@ -4,7 +4,7 @@ import importlib.util
 import pathlib
 
 from tile_ops import language
-from tile_ops.language.registry import LanguageFunction
+from tile_ops.language.core.registry import LanguageFunction
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 

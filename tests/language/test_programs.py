@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from language.programs import PROGRAMS
+from python_programs import PROGRAMS
 
 
 def close(got, want):

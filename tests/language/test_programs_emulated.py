@@ -5,7 +5,7 @@ import ctypes
 import emulate
 import pytest
 import torch
-from language.programs import PROGRAMS
+from python_programs import PROGRAMS
 from tile_ops import _C
 
 pytestmark = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")

@@ -1,6 +1,6 @@
 """The language of kernels in Python: `import tile_ops.language as tl`. Its functions are for the bodies of kernels."""
 
-from .annotations import (
+from .core.annotations import (
     Array,
     ArrayAnnotation,
     Constant,
@@ -12,7 +12,7 @@ from .annotations import (
     Tile,
     TiledView,
 )
-from .arithmetic import (
+from .functions.arithmetic import (
     add,
     atan2,
     bitwise_and,
@@ -39,10 +39,10 @@ from .arithmetic import (
     truediv,
     where,
 )
-from .arithmetic import divmod_ as divmod
-from .arithmetic import pow_ as pow
-from .combine import reduce, scan
-from .dtypes import (
+from .functions.arithmetic import divmod_ as divmod
+from .functions.arithmetic import pow_ as pow
+from .functions.combine import reduce, scan
+from .core.dtypes import (
     DType,
     bfloat16,
     bool_,
@@ -64,7 +64,7 @@ from .dtypes import (
     uint32,
     uint64,
 )
-from .elements import (
+from .functions.elements import (
     atomic_add,
     atomic_and,
     atomic_cas,
@@ -76,7 +76,7 @@ from .elements import (
     gather,
     scatter,
 )
-from .errors import (
+from .core.errors import (
     TileCompilerExecutionError,
     TileCompilerTimeoutError,
     TileError,
@@ -90,7 +90,7 @@ from .errors import (
     TileValueError,
     UnsupportedCallError,
 )
-from .functions import (
+from .functions.unary import (
     acos,
     asin,
     atan,
@@ -119,9 +119,9 @@ from .functions import (
     tanh,
     trunc,
 )
-from .functions import abs_ as abs
-from .functions import round_ as round
-from .grid import (
+from .functions.unary import abs_ as abs
+from .functions.unary import round_ as round
+from .functions.grid import (
     assume_divisible_by,
     bid,
     grid_dependency_control_launch_dependents,
@@ -130,16 +130,16 @@ from .grid import (
     num_tiles,
 )
 from .kernel import ByTarget, kernel
-from .memory import Slice, load, load_advanced_indexing, store, store_advanced_indexing
-from .microscaling import mma_scaled
-from .modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
-from .products import matmul, mma
-from .reductions import argmax, argmin, cumprod, cumsum, prod
-from .reductions import max_ as max
-from .reductions import min_ as min
-from .reductions import sum_ as sum
-from .registry import function
-from .shapes import (
+from .functions.memory import Slice, load, load_advanced_indexing, store, store_advanced_indexing
+from .functions.microscaling import mma_scaled
+from .core.modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
+from .functions.products import matmul, mma
+from .functions.reductions import argmax, argmin, cumprod, cumsum, prod
+from .functions.reductions import max_ as max
+from .functions.reductions import min_ as min
+from .functions.reductions import sum_ as sum
+from .core.registry import function
+from .functions.shapes import (
     arange,
     astile,
     astype,
@@ -158,8 +158,8 @@ from .shapes import (
     unpack_from_bytes,
     zeros,
 )
-from .static import ensure_constant, static_assert, static_eval, static_iter
-from .text import assert_, printf
-from .text import print_ as print
+from .functions.static import ensure_constant, static_assert, static_eval, static_iter
+from .functions.text import assert_, printf
+from .functions.text import print_ as print
 
 __all__ = [name for name in dir() if not name.startswith("_")]

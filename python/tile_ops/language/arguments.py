@@ -8,11 +8,11 @@ import typing
 
 import torch
 
-from . import dtypes
-from .annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation, note_of
-from .emit import value_of
-from .records import Record
-from .values import Array, ArrayList
+from .core import dtypes
+from .core.annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation, note_of
+from .core.emit import value_of
+from .translator.records import Record
+from .core.values import Array, ArrayList
 
 
 class Flattener:

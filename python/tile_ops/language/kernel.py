@@ -6,13 +6,13 @@ import threading
 import types
 
 from .. import _C
-from .annotations import hints_of, kinds_of
+from .core.annotations import hints_of, kinds_of
 from .arguments import Flattener, constant_key, hashed, rebuilt
-from .emit import value_of
-from .errors import TileSyntaxError
-from .scope import Scope
-from .source import names_of, source_of
-from .translator import Translator
+from .core.emit import value_of
+from .core.errors import TileSyntaxError
+from .translator.scope import Scope
+from .translator.source import names_of, source_of
+from .translator.translator import Translator
 
 _HINTS = {
     "num_ctas": (

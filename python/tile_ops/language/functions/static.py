@@ -3,9 +3,9 @@
 import ast
 import itertools
 
-from .errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
-from .registry import evaluating, language_function
-from .values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, shown, shown_shape
+from ..core.errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
+from ..core.registry import evaluating, language_function
+from ..core.values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, shown, shown_shape
 
 _MOST = 1000  # items of a static_iter
 

@@ -5,20 +5,21 @@ import dataclasses
 import enum
 import types
 
-from . import attributes, dtypes
-from .arithmetic import BINARY, COMPARE, SIGNS, bitwise_not, logical_not, negative, nonzero
+from . import attributes
+from ..core import dtypes
+from ..functions.arithmetic import BINARY, COMPARE, SIGNS, bitwise_not, logical_not, negative, nonzero
 from .calls import Calls
-from .emit import Emitter
-from .errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
+from ..core.emit import Emitter
+from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
 from .joins import require_defined
-from .operands import require_scalar
-from .products import matmul
+from ..functions.operands import require_scalar
+from ..functions.products import matmul
 from .records import Record
-from .registry import HelperFunction, LanguageFunction
+from ..core.registry import HelperFunction, LanguageFunction
 from .statements import Statements
-from .static import SpecialForm, items_of, static_iter
-from .text import formatted
-from .values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
+from ..functions.static import SpecialForm, items_of, static_iter
+from ..functions.text import formatted
+from ..core.values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
 
 _MODULE_LEVEL = (
     types.FunctionType,

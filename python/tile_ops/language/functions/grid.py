@@ -1,11 +1,11 @@
 """Blocks of the grid, and how many tiles an array has."""
 
-from . import checks, dtypes
+from ..core import checks, dtypes
 from .arithmetic import cdiv
-from .checks import normal_axis
-from .errors import TileTypeError, TileValueError
-from .registry import language_function
-from .values import is_constant, shown
+from ..core.checks import normal_axis
+from ..core.errors import TileTypeError, TileValueError
+from ..core.registry import language_function
+from ..core.values import is_constant, shown
 
 
 def _grid_axis(translator, value):

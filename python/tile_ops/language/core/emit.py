@@ -3,7 +3,7 @@
 import contextlib
 import re
 
-from .._C import primitives
+from ..._C import primitives
 from . import dtypes
 from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
 from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape

@@ -3,14 +3,14 @@
 import math
 import operator
 
-from . import checks, dtypes
-from .checks import operand
-from .emit import promoted
-from .errors import TileTypeError
-from .modes import EXACT, RoundingMode
+from ..core import checks, dtypes
+from ..core.checks import operand
+from ..core.emit import promoted
+from ..core.errors import TileTypeError
+from ..core.modes import EXACT, RoundingMode
 from .operands import all_constant, folded, require_arithmetic, require_flush, require_mode, rounded, unified
-from .registry import language_function
-from .values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose
+from ..core.registry import language_function
+from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose
 
 _mode = checks.optional(checks.member(RoundingMode))
 

@@ -4,12 +4,12 @@ import ast
 import enum
 import re
 
-from . import dtypes
+from ..core import dtypes
 from .arithmetic import nonzero
-from .checks import operand
-from .errors import TileTypeError, TileValueError
-from .registry import language_function
-from .values import Tile, constant_of, dtype_of, is_constant, shown
+from ..core.checks import operand
+from ..core.errors import TileTypeError, TileValueError
+from ..core.registry import language_function
+from ..core.values import Tile, constant_of, dtype_of, is_constant, shown
 
 _SPECIFIER = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)([a-zA-Z%])")
 _INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"

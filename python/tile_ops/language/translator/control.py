@@ -3,12 +3,12 @@
 import ast
 import dataclasses
 
-from . import checks, dtypes
-from .errors import TileSyntaxError, TileTypeError
+from ..core import checks, dtypes
+from ..core.errors import TileSyntaxError, TileTypeError
 from .joins import Scalar, conflict, fits, is_defined, joined, kept, layout_of, tiles_of, types_of, value_of
 from .scope import Binding
 from .source import assigned, holds
-from .values import Array, Conflict, RawMemory, Range, TiledView, Undefined, shown
+from ..core.values import Array, Conflict, RawMemory, Range, TiledView, Undefined, shown
 
 
 def _hidden(depth):

@@ -1,9 +1,9 @@
 """Reductions and scans by a function of the user's."""
 
-from . import checks, dtypes
-from .errors import TileTypeError
-from .registry import language_function
-from .values import Tile, is_constant, shown
+from ..core import checks, dtypes
+from ..core.errors import TileTypeError
+from ..core.registry import language_function
+from ..core.values import Tile, is_constant, shown
 
 
 def _tiles(translator, name, x):

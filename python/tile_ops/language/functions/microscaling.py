@@ -1,10 +1,10 @@
 """Products of tiles with a scale for each block of elements."""
 
-from . import checks, dtypes
-from .checks import operand
-from .errors import TileTypeError, TileUnsupportedFeatureError
-from .registry import language_function
-from .values import shown
+from ..core import checks, dtypes
+from ..core.checks import operand
+from ..core.errors import TileTypeError, TileUnsupportedFeatureError
+from ..core.registry import language_function
+from ..core.values import shown
 
 _NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 

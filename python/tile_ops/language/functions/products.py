@@ -1,12 +1,12 @@
 """Matrix products."""
 
-from . import checks, dtypes
-from .checks import operand
-from .emit import promoted
-from .errors import TileTypeError
-from .registry import language_function
+from ..core import checks, dtypes
+from ..core.checks import operand
+from ..core.emit import promoted
+from ..core.errors import TileTypeError
+from ..core.registry import language_function
 from .shapes import astype
-from .values import shown, shown_shape
+from ..core.values import shown, shown_shape
 
 _F8 = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 _BYTES = (dtypes.int8, dtypes.uint8)

@@ -4,8 +4,8 @@ import dataclasses
 import inspect
 import types
 
-from .errors import TileTypeError
-from .values import Method, shown
+from ..core.errors import TileTypeError
+from ..core.values import Method, shown
 
 _NONE = dataclasses.MISSING
 

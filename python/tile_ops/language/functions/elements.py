@@ -1,11 +1,11 @@
 """Single elements of an array: gather, scatter, raw offsets and atomics."""
 
-from . import checks, dtypes
-from .errors import TileTypeError
+from ..core import checks, dtypes
+from ..core.errors import TileTypeError
 from .grid import extent
-from .modes import MemoryOrder, MemoryScope
-from .registry import language_function
-from .values import constant_of, dtype_of, is_constant, shape_of
+from ..core.modes import MemoryOrder, MemoryScope
+from ..core.registry import language_function
+from ..core.values import constant_of, dtype_of, is_constant, shape_of
 
 _order = checks.member(MemoryOrder)
 _scope = checks.member(MemoryScope)

@@ -1,12 +1,12 @@
 """Reductions over axes, arg reductions and running sums."""
 
-from . import checks, dtypes
-from .checks import normal_axis, operand
-from .errors import TileTypeError
-from .modes import EXACT, RoundingMode
+from ..core import checks, dtypes
+from ..core.checks import normal_axis, operand
+from ..core.errors import TileTypeError
+from ..core.modes import EXACT, RoundingMode
 from .operands import flushed, require_flush, require_mode
-from .registry import language_function
-from .values import Strict, shown
+from ..core.registry import language_function
+from ..core.values import Strict, shown
 
 _mode = checks.optional(checks.member(RoundingMode))
 

@@ -3,8 +3,8 @@
 import builtins
 import dataclasses
 
-from .errors import TileSyntaxError
-from .values import Undefined
+from ..core.errors import TileSyntaxError
+from ..core.values import Undefined
 
 
 @dataclasses.dataclass

@@ -2,13 +2,13 @@
 
 import math
 
-from . import checks, dtypes
-from .checks import operand
-from .errors import TileTypeError
-from .modes import EXACT, RoundingMode
+from ..core import checks, dtypes
+from ..core.checks import operand
+from ..core.errors import TileTypeError
+from ..core.modes import EXACT, RoundingMode
 from .operands import folded, require_arithmetic, require_flush, require_mode, rounded, unified
-from .registry import language_function
-from .values import dtype_of, is_constant
+from ..core.registry import language_function
+from ..core.values import dtype_of, is_constant
 
 _mode = checks.optional(checks.member(RoundingMode))
 _FLOAT_MODES = (RoundingMode.FULL, RoundingMode.APPROX)

@@ -7,17 +7,19 @@ import inspect
 import operator
 import types
 
-from . import arithmetic, checks, dtypes, functions, records
-from .errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
-from .memory import Slice
-from .products import matmul
-from .registry import HelperFunction, LanguageFunction
+from ..functions import arithmetic, unary
+from ..core import checks, dtypes
+from . import records
+from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from ..functions.memory import Slice
+from ..functions.products import matmul
+from ..core.registry import HelperFunction, LanguageFunction
 from .scope import Scope
-from .shapes import astype
+from ..functions.shapes import astype
 from .source import names_of, source_of
-from .static import SpecialForm
-from .text import joined, parts_of, print_
-from .values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
+from ..functions.static import SpecialForm
+from ..functions.text import joined, parts_of, print_
+from ..core.values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
 
 _DEEPEST = 1000
 
@@ -69,7 +71,7 @@ _BUILTINS = {
     range: lambda translator, *values: checks.made_range(values),
     min: _extremum("min", arithmetic.minimum),
     max: _extremum("max", arithmetic.maximum),
-    abs: _lowered(functions.abs_),
+    abs: _lowered(unary.abs_),
     divmod: _lowered(arithmetic.divmod_),
     pow: _lowered(arithmetic.pow_),
     print: _lowered(print_),
@@ -86,7 +88,7 @@ _BUILTINS = {
     dataclasses.replace: records.replaced,
     operator.matmul: _lowered(matmul),
     operator.neg: _lowered(arithmetic.negative),
-    operator.abs: _lowered(functions.abs_),
+    operator.abs: _lowered(unary.abs_),
     operator.invert: _lowered(arithmetic.bitwise_not),
     operator.not_: _lowered(arithmetic.logical_not),
 }

@@ -3,13 +3,15 @@
 import enum
 import types
 
-from . import arithmetic, dtypes, elements, memory, records
-from .errors import TileTypeError
-from .grid import shape_of_array, strides_of_array
+from ..functions import arithmetic, elements, memory
+from ..core import dtypes
+from . import records
+from ..core.errors import TileTypeError
+from ..functions.grid import shape_of_array, strides_of_array
 from .records import Record
-from .registry import METHODS, LanguageFunction
-from .shared_memory import VIEW_CHANGES
-from .values import (
+from ..core.registry import METHODS, LanguageFunction
+from ..functions.shared_memory import VIEW_CHANGES
+from ..core.values import (
     Array,
     ArrayChoice,
     ArrayList,

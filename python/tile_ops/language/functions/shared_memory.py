@@ -1,10 +1,10 @@
 """Tiles of memory that other blocks change: loads and stores with a memory order, and views that are added to."""
 
-from . import checks, dtypes
+from ..core import checks, dtypes
 from .elements import ADDED, SCOPES, WORDS, inside
-from .errors import TileTypeError
-from .modes import MemoryOrder, MemoryScope
-from .registry import language_function
+from ..core.errors import TileTypeError
+from ..core.modes import MemoryOrder, MemoryScope
+from ..core.registry import language_function
 
 
 def require_order(what, order, scope, allowed):

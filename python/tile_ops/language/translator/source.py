@@ -5,7 +5,7 @@ import functools
 import inspect
 import textwrap
 
-from .errors import TileSyntaxError
+from ..core.errors import TileSyntaxError
 
 
 class Source:

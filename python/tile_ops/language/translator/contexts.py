@@ -4,10 +4,10 @@ import ast
 import inspect
 import types
 
-from .errors import TileSyntaxError, TileTypeError
+from ..core.errors import TileSyntaxError, TileTypeError
 from .scope import Scope
 from .source import holds, names_of, source_of
-from .values import shown
+from ..core.values import shown
 
 _YIELDS = (ast.Yield, ast.YieldFrom)
 

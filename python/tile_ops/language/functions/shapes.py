@@ -1,11 +1,11 @@
 """Making tiles, and changing their shape and dtype."""
 
-from . import checks, dtypes
-from .checks import normal_axis, operand
-from .errors import TileTypeError, TileValueError
-from .modes import SUFFIX, RoundingMode
-from .registry import language_function
-from .values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shape_of, shown, shown_shape
+from ..core import checks, dtypes
+from ..core.checks import normal_axis, operand
+from ..core.errors import TileTypeError, TileValueError
+from ..core.modes import SUFFIX, RoundingMode
+from ..core.registry import language_function
+from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shape_of, shown, shown_shape
 
 
 def _scalar(_, value):

@@ -1,10 +1,10 @@
 """What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put
 together again by their layout."""
 
-from . import dtypes
-from .errors import TileTypeError
+from ..core import dtypes
+from ..core.errors import TileTypeError
 from .records import Record
-from .values import Array, Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, shown
+from ..core.values import Array, Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, shown
 
 
 class Same:

@@ -1,10 +1,10 @@
 """What arithmetic has in common: operands brought to one dtype and shape, constants folded, rounding modes."""
 
-from . import dtypes
-from .emit import promoted
-from .errors import TileTypeError, TileValueError
-from .modes import SUFFIX, RoundingMode
-from .values import Strict, Tile, constant_of, is_constant, is_loose, shown
+from ..core import dtypes
+from ..core.emit import promoted
+from ..core.errors import TileTypeError, TileValueError
+from ..core.modes import SUFFIX, RoundingMode
+from ..core.values import Strict, Tile, constant_of, is_constant, is_loose, shown
 
 
 def folded(name, function, values, result=None):

@@ -4,11 +4,11 @@ import ast
 
 from .contexts import Contexts
 from .control import Control, Returned
-from .errors import TileSyntaxError, TileTypeError, TileValueError
+from ..core.errors import TileSyntaxError, TileTypeError, TileValueError
 from .source import holds
-from .static import SpecialForm, items_of
-from .text import assert_
-from .values import Array, Tile, is_constant, shown
+from ..functions.static import SpecialForm, items_of
+from ..functions.text import assert_
+from ..core.values import Array, Tile, is_constant, shown
 
 
 class Statements(Control, Contexts):

@@ -1,13 +1,13 @@
 """Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
 
-from . import checks, dtypes
+from ..core import checks, dtypes
 from .arithmetic import cdiv
-from .errors import TileTypeError, TileValueError
+from ..core.errors import TileTypeError, TileValueError
 from .grid import axis_order, extent
-from .modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
-from .registry import language_function
+from ..core.modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
+from ..core.registry import language_function
 from .shared_memory import ordered_load, ordered_store, require_order
-from .values import Array, Tile, TiledView, constant_of, is_constant, shown, shown_shape
+from ..core.values import Array, Tile, TiledView, constant_of, is_constant, shown, shown_shape
 
 _padding = checks.member(PaddingMode)
 _order = checks.member(MemoryOrder)

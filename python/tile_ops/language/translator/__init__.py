@@ -1,0 +1,1 @@
+"""From the text of a Python function to Tile IR."""
