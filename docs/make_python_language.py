@@ -24,6 +24,7 @@ TITLES = {
     "combine": "Reductions by a function of one's own",
     "products": "Matrix products",
     "microscaling": "Matrix products with scales",
+    "random": "Random numbers",
     "static": "While the kernel is compiled",
     "text": "Output for debugging",
 }

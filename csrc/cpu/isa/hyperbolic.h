@@ -33,7 +33,12 @@ TILE_INLINE V tanh_fast(V x) {
   } else {
     const V c = min(V(9.02f), max(V(-9.02f), x)), square = c * c;
     const V ratio = c * polynomial(square, fitted::tanh_fast_p) / polynomial(square, fitted::tanh_fast_q);
-    return min(V(1.f), max(V(-1.f), ratio));
+    const V held = min(V(1.f), max(V(-1.f), ratio));
+#ifdef __FMA__
+    return held;  // at the clamp exactly 1
+#else
+    return select(clear_sign(x) < V(9.02f), held, select(x == x, flip_sign(V(1.f), x), x));
+#endif
   }
 }
 

@@ -15,8 +15,8 @@ from . import tune  # noqa: F401
 
 # Names that the language has beside cuTile's.
 _OURS = {
-    "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "round", "sigmoid", "silu",
-    "trunc",
+    "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "normal",
+    "random_bits", "round", "sigmoid", "silu", "trunc", "uniform",
 }  # fmt: skip
 for _name in _OURS:
     globals().pop(_name, None)

@@ -134,6 +134,7 @@ from .functions.memory import Slice, load, load_advanced_indexing, store, store_
 from .functions.microscaling import mma_scaled
 from .core.modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from .functions.products import matmul, mma
+from .functions.random import normal, random_bits, uniform
 from .functions.reductions import argmax, argmin, cumprod, cumsum, prod
 from .functions.reductions import max_ as max
 from .functions.reductions import min_ as min

@@ -2,10 +2,16 @@
 
 import functools
 import inspect
+import re
 import threading
 
 from .errors import TileError, TileStaticEvalError, TileTypeError
 from .values import ArrayChoice
+
+def binding_text(error):
+    """What inspect says of arguments that do not fit a signature, in the same words for every Python."""
+    return re.sub("required (keyword|positional)-only argument", "required argument", str(error))
+
 
 METHODS = {}  # of tiles and constants, by name
 
@@ -50,7 +56,7 @@ class LanguageFunction:
         try:
             bound = self._signature.bind(*arguments, **named)
         except TypeError as error:
-            raise TileTypeError(f"{self.__name__}(): {error}") from None
+            raise TileTypeError(f"{self.__name__}(): {binding_text(error)}") from None
         for name, value in bound.arguments.items():
             if isinstance(value, ArrayChoice):
                 return self._by_item(translator, bound, name, value)

@@ -13,7 +13,7 @@ from . import records
 from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
 from ..functions.memory import Slice
 from ..functions.products import matmul
-from ..core.registry import HelperFunction, LanguageFunction
+from ..core.registry import HelperFunction, LanguageFunction, binding_text
 from .scope import Scope
 from ..functions.shapes import astype
 from .source import names_of, source_of
@@ -184,7 +184,7 @@ class Calls:
             try:
                 return builtin(self, *arguments, **named)
             except TypeError as error:
-                raise TileTypeError(f"{callee.__name__}(): {error}") from None
+                raise TileTypeError(f"{callee.__name__}(): {binding_text(error)}") from None
         if isinstance(callee, types.FunctionType):
             function = inspect.unwrap(callee)
             source = source_of(function)
@@ -214,7 +214,7 @@ class Calls:
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
-            raise TileTypeError(f"{scope.name}(): {error}") from None
+            raise TileTypeError(f"{scope.name}(): {binding_text(error)}") from None
         given = set(bound.arguments)
         bound.apply_defaults()
         host = isinstance(function, types.FunctionType)

@@ -5,6 +5,7 @@ import inspect
 import types
 
 from ..core.errors import TileTypeError
+from ..core.registry import binding_text
 from ..core.values import Method, shown
 
 _NONE = dataclasses.MISSING
@@ -55,7 +56,7 @@ def built(translator, kind, arguments, named):
     try:
         bound = inspect.Signature(parameters).bind(*arguments, **named)
     except TypeError as error:
-        raise TileTypeError(f"{kind.__name__}(): {error}") from None
+        raise TileTypeError(f"{kind.__name__}(): {binding_text(error)}") from None
     fields = dict(bound.arguments)
     for parameter in parameters:
         if parameter.name not in fields:
