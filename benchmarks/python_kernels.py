@@ -1,0 +1,151 @@
+"""Kernels in Python against the same kernels by Triton, the operators in C++ and torch, on a GPU, in turns: a table.
+
+python benchmarks/python_kernels.py [--rounds N]"""
+
+import argparse
+import time
+
+import measure
+import tile_ops  # noqa: F401  registers the operators
+import tile_ops.language as tl
+import torch
+import triton_kernels as peers
+from gpu import times
+from report import Table, digits, driver, file_name
+
+
+@tl.kernel
+def add(x, y, out, N: tl.Constant[int]):
+    i = tl.bid(0)
+    tl.store(out, i, tl.load(x, i, N) + tl.load(y, i, N))
+
+
+@tl.kernel
+def softmax(x, out, N: tl.Constant[int]):
+    row = tl.bid(0)
+    t = tl.load(x, (row, 0), (1, N), padding_mode=tl.PaddingMode.NEG_INF).astype(tl.float32)
+    e = tl.exp(t - tl.max(t))
+    tl.store(out, (row, 0), (e / tl.sum(e)).astype(out.dtype))
+
+
+@tl.kernel
+def layer_norm(x, w, b, out, eps: float, N: tl.Constant[int]):
+    row = tl.bid(0)
+    t = tl.load(x, (row, 0), (1, N)).astype(tl.float32)
+    count = x.shape[1]
+    inside = (tl.arange(N, dtype=tl.int32) < count)[None, :]
+    d = tl.where(inside, t - tl.sum(t) / count, 0)
+    y = d * tl.rsqrt(tl.sum(d * d) / count + eps) * tl.load(w, 0, N) + tl.load(b, 0, N)
+    tl.store(out, (row, 0), y.astype(out.dtype))
+
+
+@tl.kernel
+def dropout(x, out, p: float, seed: int, N: tl.Constant[int]):
+    i = tl.bid(0)
+    keep = tl.uniform((N,), seed, i * N) >= p
+    tl.store(out, i, tl.where(keep, tl.load(x, i, N) / (1 - p), 0).astype(out.dtype))
+
+
+@tl.kernel
+def launched(a, b, c, d, scale: float, count: int):
+    tl.store(d, 0, tl.load(a, 0, 8) * scale)
+
+
+def cases():
+    """(name, bytes moved, {whose: function})"""
+    x, y = torch.randn(2, 1 << 26, device="cuda")
+    out = torch.empty_like(x)
+    yield "vector add 2^26 float32", 3 * x.nbytes, {
+        "Python": lambda: add[((1 << 26) // 2048,)](x, y, out, 2048),
+        "Triton": lambda: peers.add(x, y, out),
+        "torch": lambda: torch.add(x, y, out=out),
+    }
+    yield "dropout 2^26 float32", 2 * x.nbytes, {
+        "Python": lambda: dropout[((1 << 26) // 2048,)](x, out, 0.5, 7, 2048),
+        "Triton": lambda: peers.dropout(x, out, 0.5, 7),
+        "C++": lambda: tile_ops.dropout(x, 0.5),
+        "torch": lambda: torch.dropout(x, 0.5, True),
+    }
+    for dtype in (torch.float32, torch.bfloat16):
+        for columns in (1024, 4096, 8192):
+            rows = (1 << 25) // columns
+            x = torch.randn(rows, columns, device="cuda").to(dtype)
+            w, b = torch.randn(2, columns, device="cuda").to(dtype)
+            out = torch.empty_like(x)
+            kind = f"[{rows}, {columns}] {str(dtype)[6:]}"
+            yield f"softmax {kind}", 2 * x.nbytes, {
+                "Python": lambda: softmax[(rows,)](x, out, columns),
+                "Triton": lambda: peers.softmax(x, out),
+                "C++": lambda: torch.ops.tile.softmax(x, 1),
+                "torch": lambda: torch.softmax(x, 1),
+            }
+            yield f"layer_norm {kind}", 2 * x.nbytes, {
+                "Python": lambda: layer_norm[(rows,)](x, w, b, out, 1e-5, columns),
+                "Triton": lambda: peers.layer_norm(x, w, b, out, 1e-5),
+                "C++": lambda: torch.ops.tile.layer_norm(x, [columns], w, b, 1e-5),
+                "torch": lambda: torch.nn.functional.layer_norm(x, (columns,), w, b),
+            }
+
+
+def check():
+    """The kernels and their peers give the same."""
+    x = torch.randn(64, 1000, device="cuda")
+    w, b = torch.randn(2, 1000, device="cuda")
+    one, two = torch.empty_like(x), torch.empty_like(x)
+    softmax[(64,)](x, one, 1024)
+    peers.softmax(x, two)
+    torch.testing.assert_close(one, two)
+    layer_norm[(64,)](x, w, b, one, 1e-5, 1024)
+    peers.layer_norm(x, w, b, two, 1e-5)
+    torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-4)
+
+
+def host_times(functions, rounds=9, calls=2000):
+    """Microseconds that a call takes the host, the least of the rounds."""
+    best = {}
+    for _ in range(rounds):
+        for name, function in functions.items():
+            torch.cuda.synchronize()
+            start = time.perf_counter()
+            for _ in range(calls):
+                function()
+            taken = (time.perf_counter() - start) / calls * 1e6
+            best[name] = min(taken, best.get(name, taken))
+    torch.cuda.synchronize()
+    return best
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--rounds", type=int, default=25)
+    options = options.parse_args()
+    check()
+    chip = torch.cuda.get_device_name()
+    head = ["case", "Python us", "Triton us", "C++ us", "torch us", "Triton / Python", "C++ / Python", "GB/s"]
+    lines = [f"{chip}, driver {driver()}, {peers.version()}. Medians of interleaved rounds, random data."]
+    lines.append("Ratios above 1: the kernel in Python takes less time. Made by `python benchmarks/python_kernels.py`.")
+    table = Table("Kernels in Python", lines, head, {"case"})
+    for name, moved, functions in cases():
+        found = dict(zip(functions, times(list(functions.values()), options.rounds, 4)))
+        ours = found["Python"]
+        cells = [digits(found[key]) if key in found else "" for key in ("Python", "Triton", "C++", "torch")]
+        ratios = [digits(found[key] / ours) if key in found else "" for key in ("Triton", "C++")]
+        table.add(name, *cells, *ratios, digits(moved / ours * 1e-3))
+    t = [torch.randn(8, device="cuda") for _ in range(4)]
+    host = host_times(
+        {
+            "Python": lambda: launched[(1,)](*t, 1.0, 2),
+            "Triton": lambda: peers.launched(*t),
+            "torch": lambda: torch.add(t[0], t[1]),
+        }
+    )
+    table.add(
+        "the host's part of a launch, 4 tensors and 2 scalars (torch.add: 2 tensors)",
+        *[digits(host[key]) for key in ("Python", "Triton")], "", digits(host["torch"]), digits(host["Triton"] / host["Python"]),
+    )  # fmt: skip
+    table.write(file_name("python", chip))
+
+
+if __name__ == "__main__":
+    with measure.time_limit(300):
+        main()
