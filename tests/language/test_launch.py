@@ -118,6 +118,22 @@ def test_wrong_arguments(given, text):
     assert error_of(scaled[1], *given) == text
 
 
+@pytest.mark.parametrize("count", [62, 63, 200])
+def test_lists_of_many_arrays(count):
+    @tl.kernel
+    def first(arrays, out, scale: float):
+        tl.store(out, 0, tl.load(arrays[0], 0, 4) * scale)
+
+    arrays, out = [torch.ones(4)] * count, torch.zeros(4)
+    if count == 62:
+        first[1](arrays, out, 2.0)
+        assert out.tolist() == [2] * 4
+    else:
+        assert error_of(first[1], arrays, out, 2.0) == (
+            "ValueError: launch of first: its arguments hold more than 64 tensors and numbers; pass fewer"
+        )
+
+
 def test_named_arguments_and_streams():
     x = torch.zeros(4)
     assert error_of(scaled[1], x, x, scale=1.0, N=4) == (

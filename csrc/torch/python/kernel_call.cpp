@@ -84,7 +84,7 @@ void Call::add_structure(size_t i) {
     throw PythonFailure();
   key_.add(~PyLong_AsUnsignedLongLong(word));
   const size_t first = passed_, count = static_cast<size_t>(PyTuple_GET_SIZE(leaves));
-  if (passed_ + count > most_arguments)
+  if (passed_ + count + (count_ - i - 1) > most_arguments)  // those behind it are one at least
     fail(ErrorKind::value, "launch of ", kernel_.name(), ": its arguments hold more than ", most_arguments,
          " tensors and numbers; pass fewer");
   structures_.push_back({i, first, count, Owned(Py_NewRef(word)), Owned(Py_NewRef(leaves))});
