@@ -264,6 +264,119 @@ t = getattr(n, "foo")
 t = "a" < "b"
 t = not x
 t = n @ n
+match n:\\n    case 1: pass
+async def f(): pass
+for i in range(3): pass\\nelse: pass
+@helper\\ndef f(a): return a
+def f(a, /, *, b): return a\\nt = f(1, 2)
+def f(*a): return a[3]\\nt = f(1, 2)
+def f():\\n    nonlocal n\\n    n = 4\\nf()
+t = {a: a for a in (1, 2)}
+t = helper(*n)
+t = helper(**{"a": 1})
+t = helper(1, a=2)
+t = helper()
+t = (lambda *a: a)(1)[n]
+t = (yield from range(3))
+from math import exp
+try: t = 1\\nexcept ValueError: t = 2
+t += 1
+n.foo += 1
+x[0] += 1
+t = 1j
+t = b"bytes"
+t = n if n else x
+t = tuple(a for a in range(3))
+t = tuple(a for a in ct.static_iter((1, 2)) if n > a)
+t = n < x
+t = "a" + 1
+t = n == x
+t = (1, n) < (1, 2)
+t = n[:, None, 3]
+t = v.shape[n]
+t = v.shape[1]
+t = x.shape.foo
+t = f"{n:s}"
+t = f"{s:x}"
+t = f"{s:{n}.2f}"
+print(n, sep=3)
+print(n, file=2)
+t = range(n)[0]
+t = ct.where(ct.load(v, 0, 8) > 0, "a", 2)
+t = ct.minimum(ct.load(v, 0, 8), ct.load(x, (0, 0), (4, 4)))
+t = ct.cumsum(ct.load(v, 0, 8), 1)
+t = ct.cumsum(ct.load(v, 0, 8), 0, reverse=1)
+t = ct.cumprod(v, 0)
+t = ct.scan((ct.load(v, 0, 8), ct.load(v, 0, 4)), 0, lambda a, b, c, d: (a, b), (0, 0))
+t = ct.scan(ct.load(v, 0, 8), 0, lambda a: a, 0)
+t = ct.reduce(ct.load(v, 0, 8), 0, helper, n)
+t = ct.reduce(ct.load(v, 0, 8), 0, 3, 0)
+t = ct.argmin(n, 0)
+t = ct.max(x, 0)
+t = ct.sum(ct.load(v, 0, 8), 0, keepdims=n)
+t = ct.mma(ct.zeros((2, 4, 8), ct.float16), ct.zeros((3, 8, 4), ct.float16), ct.zeros((2, 4, 4), ct.float32))
+t = ct.mma(ct.zeros((4, 8), ct.float16), ct.zeros((8, 4), ct.float16), ct.zeros((8, 4), ct.float32))
+t = ct.mma(ct.zeros((4, 8), ct.float16), ct.zeros((8, 4), ct.float16), x)
+t = ct.mma_scaled(ct.zeros((16, 32), ct.float16), ct.ones((16, 1), ct.uint8), ct.zeros((32, 16), ct.float16), ct.ones((1, 16), ct.uint8), ct.zeros((16, 16), ct.float32))
+ct.atomic_add(v, 0, ct.load(v, 0, 8))
+ct.atomic_add(v, (0, 0), 1.0)
+ct.atomic_add(out, (0, 0.5), 1.0)
+ct.atomic_and(v, 0, 1)
+ct.atomic_cas(i8, 0, 1, 2)
+ct.atomic_cas(v, 0, 1.0)
+ct.atomic_xchg(n, 0, 1)
+ct.scatter(x, (0,), 1.0)
+ct.scatter(v, 0, 1.0, mask=3)
+ct.scatter(v, 0, ct.load(x, (0, 0), (4, 4)))
+t = ct.gather(v, "a")
+t = ct.gather(x, (0, 0, 0))
+t = x.tiled_view((n, 4))
+t = x.tiled_view((4, 4)).load((0, 0), (4, 4))
+x.tiled_view((4, 4)).store((0, 0))
+t = x.tiled_view((4, 4)).num_tiles(2)
+t = x.tiled_view((4, 4)) + 1
+t = x.tiled_view((4, 4))[0, 0]
+t = x.slice(0, 0)
+t = x.slice(n, 0, 1)
+ct.store(x, (0, 0), ct.zeros((2, 2, 2), ct.float32))
+ct.store(x, (0, 0), None)
+ct.store(n, 0, 1)
+ct.store(out, (0, 0), x)
+t = ct.load(x, (0, 0), (4, 4), check_bounds=n)
+t = ct.load([x, v], 0, 8)
+t = ct.num_blocks(-1)
+t = ct.num_blocks()
+t = ct.assume_divisible_by(x, 4)
+t = ct.bitcast(x, ct.int32)
+t = ct.astype(ct.load(v, 0, 8), "float16")
+t = ct.float32("1")
+t = ct.int8(x)
+t = ct.reshape(ct.load(v, 0, 8), (2, n))
+t = ct.expand_dims(x, 0)
+t = ct.kernel(helper)
+t = ct.launch(0, (1,), helper, ())
+ct.static_assert(n == 3, "n")
+t = ct.static_eval(undefined_name)
+for i in ct.static_iter(v): pass
+for i in range(1, 2, 3, 4): pass
+for i in range(): pass
+for x.a in range(3): pass
+for i in enumerate((1, 2)): pass
+for i in zip((1, 2), (3, 4)): pass
+a = ct.zeros((8,), ct.float32)\\nwhile n > 0: a = ct.zeros((4,), ct.float32)
+a = x\\nfor i in range(n): a = v
+t = super().foo
+t = type(n)
+t = list((1, 2))
+t = sorted((2, 1))
+t = map(helper, (1, 2))
+t = n.item(3)
+t = n.astype()
+t = None + 1
+t = math.sin(n)
+t = math.nan.foo
+t = torch.float32 + 1
+for i in range(3):\\n    async def f(): pass
 """.strip().split(
     "\n"
 )

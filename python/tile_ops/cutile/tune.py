@@ -1,11 +1,14 @@
 """exhaustive_search: runs every configuration of a kernel and says which is fastest."""
 
 import dataclasses
+import functools
 import math
 import statistics
-import time
 
 import torch
+
+from ..language.tuning.keys import device_of
+from ..language.tuning.measure import Candidate, measure
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,31 +46,25 @@ class TuningResult:
         return self.summary()
 
 
-def _on_cuda(value):
-    if isinstance(value, torch.Tensor):
-        return value.is_cuda
-    return any(map(_on_cuda, value)) if isinstance(value, (tuple, list)) else False
+def _stream_of(stream, device):
+    """torch's stream of what a launch takes as one; None: on a CPU."""
+    if device.type != "cuda":
+        return None
+    if isinstance(stream, torch.cuda.Stream):
+        return stream
+    handle = stream if isinstance(stream, int) else getattr(stream, "cuda_stream", getattr(stream, "ptr", 0))
+    return torch.cuda.ExternalStream(handle, device) if handle else torch.cuda.default_stream(device)
 
 
-def _times(run, cuda, limit):
+def _times(run, arguments, stream, limit):
     """Times of runs in microseconds: at least 5, for about 50 ms."""
     run()  # compiles
-    times, begin = [], time.perf_counter()
-    while len(times) < 5 or (time.perf_counter() - begin < 0.05 and len(times) < 200):
-        if cuda:
-            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-            first.record()
-            run()
-            last.record()
-            last.synchronize()
-            times.append(first.elapsed_time(last) * 1e3)
-        else:
-            start = time.perf_counter()
-            run()
-            times.append((time.perf_counter() - start) * 1e6)
-        if limit is not None and times[-1] > limit * 1e6:
-            raise TimeoutError(f"a run took {times[-1] / 1e6:.3f} s; the limit is {limit} s")
-    return times
+    device, measured = device_of(arguments), Candidate(run)
+    with torch.cuda.device(device if device.type == "cuda" else -1):
+        measure([measured], device, stream=_stream_of(stream, device), limit=limit)
+    if measured.error is not None:
+        raise measured.error
+    return measured.times
 
 
 def exhaustive_search(
@@ -91,9 +88,8 @@ def exhaustive_search(
             made = kernel if isinstance(kernel, kernel_type) else kernel(config)
             made = made.replace_hints(**hints_fn(config)) if hints_fn else made
             grid, arguments = grid_fn(config), args_fn(config)
-            times = _times(
-                lambda: launch(stream, grid, made, arguments), _on_cuda(arguments), single_run_timeout_sec
-            )  # noqa: B023
+            run = functools.partial(launch, stream, grid, made, arguments)
+            times = _times(run, arguments, stream, single_run_timeout_sec)
         except Exception as error:  # noqa: BLE001 it is reported
             failures.append((config, type(error).__name__, str(error)))
             continue

@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import os
 import threading
 import types
 
@@ -10,9 +11,12 @@ from .core.annotations import hints_of, kinds_of
 from .arguments import Flattener, constant_key, hashed, rebuilt
 from .core.emit import value_of
 from .core.errors import TileSyntaxError
+from .core.untraced import untraced
 from .translator.scope import Scope
 from .translator.source import names_of, source_of
 from .translator.translator import Translator
+from .debug.run import debug
+from .tuning.tuned import Tuned
 
 _HINTS = {
     "num_ctas": (
@@ -45,6 +49,24 @@ class ByTarget:
         return f"ByTarget({', '.join(parts + [f'{name}={value!r}' for name, value in self.targets.items()])})"
 
 
+def _debugged():
+    value = os.environ.get("TILE_DEBUG") or ""
+    if value not in ("", "python"):
+        raise ValueError(f"TILE_DEBUG={value}: it is python, which runs kernels as Python; unset it or set it to that")
+    return value == "python"
+
+
+@functools.lru_cache(maxsize=None)
+def _launched_as_python(kind):
+    """A class of kernels whose launches are debug()."""
+
+    def launch(self, grid, *arguments, stream=None):
+        self.debug(grid, *arguments)
+
+    methods = {"__getitem__": lambda self, grid: functools.partial(self.debug, grid), "launch": launch}
+    return type(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
+
+
 def _checked_hints(hints):
     for name, value in hints.items():
         good, text = _HINTS[name]
@@ -68,11 +90,12 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
     """
 
     _dialect = False  # of cutile
+    hint_names = tuple(_HINTS)
 
     def __new__(cls, function=None, /, **hints):
         if function is None:
             return functools.partial(cls, **hints)
-        return super().__new__(cls)
+        return super().__new__(_launched_as_python(cls) if _debugged() else cls)
 
     def __init__(self, function, /, *, num_ctas=None, occupancy=None, opt_level=3, num_worker_warps=None):
         if not isinstance(function, types.FunctionType):
@@ -89,7 +112,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
                 )
         functools.update_wrapper(self, function, updated=())
         hints = hints_of(function)
-        self._annotations = [hints.get(name) for name in inspect.signature(function).parameters]
+        self.parameters = tuple(inspect.signature(function).parameters)
+        self._annotations = [hints.get(name) for name in self.parameters]
         code = function.__code__
         self.letters = kinds_of(function)  # of the parameters, as annotations.kinds_of says
         self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, self.letters)
@@ -100,6 +124,26 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
     def replace_hints(self, **hints):
         """A kernel of the same function with other hints."""
         return type(self)(self._pyfunc, **{**self._hints, **hints})
+
+    def tune(self, configs, key=None, *, verbose=False):
+        """A kernel that is launched without some constants, and takes the fastest of these configurations.
+
+        configs: dictionaries of Constant parameters, the same in each, and hints. key: what a choice is made for,
+        beside dtypes, ranks, the other constants and the device: names of parameters (tensors by their shape, numbers
+        by their value), functions of the arguments, or a list of these; by default the tensors' extents, rounded up to
+        powers of two. verbose: prints the table of times, as TILE_AUTOTUNE_PRINT=1 does. Errors: ValueError or
+        TypeError of what is no configuration or key; a launch raises ValueError where every configuration fails.
+        """
+        return Tuned(self, configs, key, verbose)
+
+    @untraced
+    def debug(self, grid, *arguments):
+        """Runs the function's own Python, one block after the other, the first axis of the grid fastest: print,
+        breakpoint() and a debugger work in it. Tiles hold torch tensors (tile.tensor); each call of the language is
+        compiled and run by itself, so that results are those of a launch. Tensors of a GPU are copied to the CPU and
+        back. TILE_DEBUG=python, where it is set when a kernel is made, makes its launches do this.
+        """
+        debug(self, grid, arguments)
 
     def ir(self, *arguments, passes=False):
         """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
@@ -112,12 +156,14 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
 
     # What launches ask for.
 
+    @untraced
     def _flatten(self, position, value):
         """(word, letters, leaves) of an argument that is no plain tensor or number."""
         flattener = Flattener(position)
         structure = flattener.structure(value, self._annotations[position])
         return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
+    @untraced
     def _constant(self, position, value):
         """A number for the value of a Constant parameter: equal values of one type have one."""
         return self._word(constant_key(f"Invalid kernel argument #{position}", value), None)
@@ -129,6 +175,7 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
                 self._structures.append(structure)
             return self._words[key]
 
+    @untraced
     def _translate(self, builder, described, arguments):
         """Fills the builder with the function's text; described: number, dtype and rank or () of what is no
         constant."""

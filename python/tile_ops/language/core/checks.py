@@ -5,7 +5,7 @@ import enum
 
 from . import dtypes
 from .errors import TileTypeError, TileValueError
-from .values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, is_loose, shown
+from .values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, is_loose, shown, to_load
 
 
 def array(_, value):
@@ -23,7 +23,7 @@ def view(_, value):
 def operand(_, value):
     """A tile, or a constant that stays one."""
     if not (isinstance(value, Tile) or is_constant(value)):
-        raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+        raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
     return value
 
 

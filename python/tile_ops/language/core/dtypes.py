@@ -4,6 +4,7 @@ import struct
 
 import torch
 
+from .debugging import debugging
 from .errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
 
 BOOL, INTEGER, FLOAT = range(3)  # categories, the higher one wins
@@ -23,7 +24,9 @@ class DType:
     def __repr__(self):
         return self.name
 
-    def __call__(self, *_):
+    def __call__(self, *arguments):
+        if debugging.session:
+            return debugging.session.converted(self, arguments)
         raise RuntimeError("Device functions can only be called from device code.")
 
     def __reduce__(self):

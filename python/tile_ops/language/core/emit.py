@@ -6,7 +6,7 @@ import re
 from ..._C import primitives
 from . import dtypes
 from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
-from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape
+from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape, to_load
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
 # Primitives that touch no memory and print nothing.
@@ -107,7 +107,7 @@ class Emitter:
             return value
         if is_constant(value):
             return self.constant(constant_of(value), dtype_of(value))
-        raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+        raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
 
     def cast(self, tile, dtype):
         """An explicit cast of a tile."""
@@ -164,7 +164,7 @@ class Emitter:
                 raise TileTypeError(f"cannot implicitly cast {value.dtype} to {dtype}; convert with astype()")
             return self.as_dtype(value, dtype)
         if not is_constant(value):
-            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
         own = dtypes.of_constant(value)
         if dtype is dtypes.bool_:
             if value not in (0, 1):
@@ -188,7 +188,7 @@ def promoted(values):
     typed = [value for value in values if not is_constant(value) or isinstance(value, Strict)]
     for value in values:
         if not (is_constant(value) or isinstance(value, Tile)):
-            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}")
+            raise TileTypeError(f"Expected a tile or a scalar, got {shown(value)}{to_load(value)}")
     if not typed:
         return None
     dtype = typed[0].dtype

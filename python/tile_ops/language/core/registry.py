@@ -5,12 +5,22 @@ import inspect
 import re
 import threading
 
+from .debugging import debugging
 from .errors import TileError, TileStaticEvalError, TileTypeError
 from .values import ArrayChoice
 
-def binding_text(error):
+
+def binding_text(error, signature=None):
     """What inspect says of arguments that do not fit a signature, in the same words for every Python."""
-    return re.sub("required (keyword|positional)-only argument", "required argument", str(error))
+    text = re.sub("required (keyword|positional)-only argument", "required argument", str(error))
+    if signature is None:
+        return text
+    bare = [
+        each.replace(annotation=each.empty, default=each.empty if each.default is each.empty else ...)
+        for each in signature.parameters.values()
+    ]
+    shown = str(inspect.Signature(bare)).replace("Ellipsis", "...")
+    return f"{text}; it takes {shown}"
 
 
 METHODS = {}  # of tiles and constants, by name
@@ -32,7 +42,7 @@ class LanguageFunction:
     def __init__(self, function, host=None):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.__name__, self.__doc__, self.__module__ = (
-            function.__name__.rstrip("_"),
+            function.__name__.rstrip("_").removeprefix("view_"),  # as kernels write it
             function.__doc__,
             function.__module__,
         )
@@ -45,6 +55,8 @@ class LanguageFunction:
         return self._signature
 
     def __call__(self, *arguments, **named):
+        if debugging.session and self._host is not print:
+            return debugging.session.language(self, arguments, named)
         if evaluating.function and not self._host:
             raise TileStaticEvalError(f"{self.__name__}() cannot be called inside {evaluating.function}()")
         if self._host and not any(isinstance(each, LanguageFunction) for each in arguments):
@@ -56,7 +68,7 @@ class LanguageFunction:
         try:
             bound = self._signature.bind(*arguments, **named)
         except TypeError as error:
-            raise TileTypeError(f"{self.__name__}(): {binding_text(error)}") from None
+            raise TileTypeError(f"{self.__name__}(): {binding_text(error, self._signature)}") from None
         for name, value in bound.arguments.items():
             if isinstance(value, ArrayChoice):
                 return self._by_item(translator, bound, name, value)
@@ -107,6 +119,8 @@ class HelperFunction:
         self.function, self._host, self.tile = function, host, tile
 
     def __call__(self, *arguments, **named):
+        if debugging.session:
+            return debugging.session.helper(self)(*arguments, **named)
         if not self._host:
             raise RuntimeError("Device functions can only be called from device code.")
         return self.function(*arguments, **named)

@@ -164,6 +164,15 @@ def shown_shape(shape):
     return "(" + ",".join(map(str, shape)) + ")"
 
 
+def to_load(*values):
+    """What an error adds where memory stands for a value."""
+    return (
+        "; load() a tile of it first"
+        if any(isinstance(each, (Array, ArrayChoice, TiledView)) for each in values)
+        else ""
+    )
+
+
 def shown(value):
     """The type of a value, as errors write it."""
     if isinstance(value, (Tile, Strict)):

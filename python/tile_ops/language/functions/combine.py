@@ -32,6 +32,8 @@ def _returned(translator, dtype, value):
 
 def _combined(translator, name, primitive, x, axis, func, identity, attributes):
     emitter, tiles = translator.emitter, _tiles(translator, name, x)
+    if isinstance(func, Tile) or is_constant(func) or func is None:
+        raise TileTypeError(f'Invalid argument "func" of {name}(): Expected a function, got {shown(func)}')
     identities = identity if type(identity) is tuple else (identity,)
     if len(identities) != len(tiles) or not all(map(is_constant, identities)):
         raise TileTypeError(f"{name}: expected {len(tiles)} constant identities, got {shown(identity)}")

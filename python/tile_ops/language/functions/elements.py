@@ -46,7 +46,7 @@ def _padded(translator, array, read, bounds, mask, padding_value, shape):
     plain = number is not None and (number == 0 or array.dtype.category == dtypes.FLOAT)
     padding = emitter.implicit(padding_value, array.dtype)
     if plain:
-        return read(float(number))
+        return read(float(dtypes.converted(number, array.dtype)))
     if shape_of(padding) != shape:
         padding = emitter.broadcast(padding, shape, "padding_value")
     good = bounds()

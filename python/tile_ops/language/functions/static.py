@@ -3,6 +3,7 @@
 import ast
 import itertools
 
+from ..core.debugging import debugging
 from ..core.errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
 from ..core.registry import evaluating, language_function
 from ..core.values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, shown, shown_shape
@@ -19,7 +20,9 @@ class SpecialForm:
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
         self._function = function
 
-    def __call__(self, *_, **__):
+    def __call__(self, *arguments, **_):
+        if debugging.session:
+            return debugging.session.language(self, arguments, {})
         raise RuntimeError("Device functions can only be called from device code.")
 
     def lower(self, translator, node):
@@ -63,6 +66,9 @@ class _Proxy:
         raise TypeError("Symbolic tile has no concrete value and thus cannot be converted to an integer")
 
     __int__ = __index__
+
+    def __iter__(self):
+        raise TypeError(f"{self!r} has no items while the kernel is compiled; loop over range(...)")
 
     def __bool__(self):
         raise TypeError("Symbolic tile has no concrete value and thus cannot be converted to a boolean")
@@ -178,7 +184,7 @@ def static_assert(translator, node, message=None):
     """Raises TileStaticAssertionError while the kernel is compiled unless a constant condition holds."""
     condition = translator.value(node)
     if isinstance(condition, Tile):
-        raise TileTypeError("static_assert: the condition must be a compile-time constant")
+        raise TileTypeError("static_assert: the condition must be a compile-time constant; assert_() checks while it runs")
     if not isinstance(condition, bool):
         raise TileTypeError(f"static_assert: the condition must be a boolean, got {shown(condition)}")
     if condition:

@@ -117,9 +117,9 @@ def _only_text(what, value):
 @language_function(host=print)
 def print_(translator, *args, sep=" ", end="\n"):
     """Writes values to the process's standard output: numbers, tiles as nested lists, text."""
-    parts = []
+    parts, sep = [], _only_text("sep", sep)
     for place, value in enumerate(args):
-        parts += [_only_text("sep", sep)] if place else []
+        parts += [sep] if place else []
         parts += parts_of(value)
     _print(translator, [*parts, _only_text("end", end)])
 

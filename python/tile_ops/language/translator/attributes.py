@@ -151,10 +151,10 @@ def _of_tuple(owner, index):
     if isinstance(index, slice):
         parts = [None if part is None else constant_of(part) for part in (index.start, index.stop, index.step)]
         if any(isinstance(part, Tile) for part in parts):
-            raise TileTypeError("Tuple indices must be constant")
+            raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
         return owner[slice(*parts)]
     if isinstance(index, Tile):
-        raise TileTypeError("Tuple indices must be constant")
+        raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
     number = index.value if isinstance(index, Strict) else index
     if not isinstance(number, int) or isinstance(number, bool):
         raise TileTypeError(f"Tuple indices must be integers or slices, not {shown(index)}")

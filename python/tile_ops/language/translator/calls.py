@@ -19,6 +19,7 @@ from ..functions.shapes import astype
 from .source import names_of, source_of
 from ..functions.static import SpecialForm
 from ..functions.text import joined, parts_of, print_
+from .unsupported import unsupported_call
 from ..core.values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
 
 _DEEPEST = 1000
@@ -185,6 +186,8 @@ class Calls:
                 return builtin(self, *arguments, **named)
             except TypeError as error:
                 raise TileTypeError(f"{callee.__name__}(): {binding_text(error)}") from None
+        if isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tile_ops.cutile"):
+            raise unsupported_call(callee)
         if isinstance(callee, types.FunctionType):
             function = inspect.unwrap(callee)
             source = source_of(function)
@@ -199,10 +202,11 @@ class Calls:
     def _refuse(self, callee):
         if isinstance(callee, type) and getattr(builtins, callee.__name__, None) is not callee:
             raise UnsupportedCallError(
-                f'Creating instances of type "{callee.__name__}" is not supported in device code'
+                f'Creating instances of type "{callee.__name__}" is not supported in device code; '
+                "a frozen dataclass may be made in a kernel"
             )
         if callable(callee) and hasattr(callee, "__name__"):
-            raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code")
+            raise unsupported_call(callee)
         raise TileTypeError(f"Cannot call an object of type {shown(callee)}")
 
     def enter(self, scope, node, signature, arguments, named, function):
@@ -214,7 +218,7 @@ class Calls:
         try:
             bound = signature.bind(*arguments, **named)
         except TypeError as error:
-            raise TileTypeError(f"{scope.name}(): {binding_text(error)}") from None
+            raise TileTypeError(f"{scope.name}(): {binding_text(error, signature)}") from None
         given = set(bound.arguments)
         bound.apply_defaults()
         host = isinstance(function, types.FunctionType)

@@ -56,7 +56,7 @@ def built(translator, kind, arguments, named):
     try:
         bound = inspect.Signature(parameters).bind(*arguments, **named)
     except TypeError as error:
-        raise TileTypeError(f"{kind.__name__}(): {binding_text(error)}") from None
+        raise TileTypeError(f"{kind.__name__}(): {binding_text(error, inspect.Signature(parameters))}") from None
     fields = dict(bound.arguments)
     for parameter in parameters:
         if parameter.name not in fields:

@@ -8,6 +8,7 @@ from ..core.errors import TileSyntaxError, TileTypeError, TileValueError
 from .source import holds
 from ..functions.static import SpecialForm, items_of
 from ..functions.text import assert_
+from .unsupported import unsupported_syntax
 from ..core.values import Array, Tile, is_constant, shown
 
 
@@ -32,7 +33,7 @@ class Statements(Control, Contexts):
             else:
                 method = getattr(self, "_do_" + type(statement).__name__, None)
                 if method is None:
-                    raise TileSyntaxError(f"Unsupported syntax: {type(statement).__name__}")
+                    raise unsupported_syntax(statement)
                 way = method(statement)
             if way is not None:
                 return way
@@ -107,15 +108,15 @@ class Statements(Control, Contexts):
                 f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}"
             )
         elif isinstance(target, ast.Attribute):
-            raise TileTypeError("Setting an attribute is not supported")
+            raise TileTypeError("Setting an attribute is not supported; make another object, of a dataclass with dataclasses.replace()")
         else:
-            raise TileSyntaxError(f"Unsupported syntax: assignment to {type(target).__name__}")
+            raise TileSyntaxError(f"Unsupported syntax: assignment to {type(target).__name__}; write a, b = ...")
 
     def _unpack(self, target, value):
         if type(value) is not tuple:
             raise TileTypeError(f"Expected a tuple to unpack, got {shown(value)}")
         if any(isinstance(each, ast.Starred) for each in target.elts):
-            raise TileSyntaxError("Unsupported syntax: a starred target")
+            raise TileSyntaxError("Unsupported syntax: a starred target; name each item")
         if len(value) != len(target.elts):
             many = "many" if len(value) > len(target.elts) else "few"
             raise TileValueError(f"Too {many} values to unpack (expected {len(target.elts)}, got {len(value)})")
@@ -124,13 +125,14 @@ class Statements(Control, Contexts):
 
     def _do_FunctionDef(self, node):
         if node.decorator_list:
-            raise TileSyntaxError("Unsupported syntax: a decorator inside a kernel")
+            raise TileSyntaxError("Unsupported syntax: a decorator inside a kernel; define the function outside")
         self.scope.bind(node.name, self.local_function(node.name, node), node.lineno)
 
     def _loop_checks(self, node):
         if node.orelse:
             raise TileSyntaxError(
-                f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`"
+                f"Unsupported syntax: `{'for' if isinstance(node, ast.For) else 'while'}` with `else`; set a name before "
+                "`break`, and test it behind the loop"
             )
         if isinstance(node, ast.For) and holds(node.body, ast.Return):
             raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
@@ -148,7 +150,7 @@ class Statements(Control, Contexts):
     def _do_For(self, node):
         if self.is_static_iter(node.iter):
             if node.orelse:
-                raise TileSyntaxError("Unsupported syntax: `for` with `else`")
+                raise TileSyntaxError("Unsupported syntax: `for` with `else`; write what is in it behind the loop")
             return self._unrolled(node)
         self._loop_checks(node)
         if not isinstance(node.target, ast.Name):

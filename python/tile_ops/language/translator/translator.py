@@ -19,7 +19,8 @@ from ..core.registry import HelperFunction, LanguageFunction
 from .statements import Statements
 from ..functions.static import SpecialForm, items_of, static_iter
 from ..functions.text import formatted
-from ..core.values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown
+from .unsupported import unsupported_syntax
+from ..core.values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown, to_load
 
 _MODULE_LEVEL = (
     types.FunctionType,
@@ -62,14 +63,14 @@ class Translator(Statements, Calls):
         outer, self.node = self.node, node
         method = getattr(self, "_" + type(node).__name__, None)
         if method is None:
-            raise TileSyntaxError(f"Unsupported syntax: {type(node).__name__}")
+            raise unsupported_syntax(node)
         value = method(node)
         self.node = outer
         return value
 
     def _Constant(self, node):
         if isinstance(node.value, (bytes, complex)):
-            raise TileSyntaxError(f"Unsupported syntax: a constant of type {type(node.value).__name__}")
+            raise TileSyntaxError(f"Unsupported syntax: a constant of type {type(node.value).__name__}; kernels know bool, int, float and str")
         return node.value
 
     def _Name(self, node):
@@ -109,7 +110,7 @@ class Translator(Statements, Calls):
         items = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
-                raise TileSyntaxError("Unsupported syntax: a starred item")
+                raise TileSyntaxError("Unsupported syntax: a starred item; add tuples with +")
             items.append(self.value(item))
         return tuple(items)
 
@@ -124,15 +125,18 @@ class Translator(Statements, Calls):
             return x + y
         for value in (x, y):
             if not (isinstance(value, Tile) or is_constant(value)):
-                raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}")
+                raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}{to_load(x, y)}")
         return (matmul if name == "MatMult" else BINARY[name]).lower(self, (x, y), {})
 
     def _UnaryOp(self, node):
-        x, name = self.value(node.operand), type(node.op).__name__
+        return self.signed(node.op, self.value(node.operand))
+
+    def signed(self, operator, x):
+        name = type(operator).__name__
         if name == "Not":
             return logical_not.lower(self, (x,), {}) if isinstance(x, Tile) else not self.known_truth(x)
         if not (isinstance(x, Tile) or is_constant(x)):
-            raise TileTypeError(f"Unsupported operand type for {SIGNS[name]}: {shown(x)}")
+            raise TileTypeError(f"Unsupported operand type for {SIGNS[name]}: {shown(x)}{to_load(x)}")
         if name == "UAdd":
             return x
         return (negative if name == "USub" else bitwise_not).lower(self, (x,), {})
@@ -219,7 +223,7 @@ class Translator(Statements, Calls):
                 return (x_dtype is y_dtype) == (name == "Eq")
             if isinstance(x, kinds) or isinstance(y, kinds):
                 return bool(x == y) == (name == "Eq")
-        raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}")
+        raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}{to_load(x, y)}")
 
     def _contained(self, x, items):
         if not isinstance(items, (tuple, dict, str)):

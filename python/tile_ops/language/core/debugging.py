@@ -1,0 +1,10 @@
+"""Whether a kernel's Python runs as it is, for debugging: then the language's functions work on values at hand."""
+
+import threading
+
+
+class _Debugging(threading.local):
+    session = None  # debug.session.Session of the kernel that this thread runs
+
+
+debugging = _Debugging()

@@ -1,0 +1,12 @@
+"""Functions that torch.compile runs as they are: they translate, compile and measure, and are no part of a graph."""
+
+from torch._C._dynamo.eval_frame import _FrameAction, _FrameExecStrategy, set_code_exec_strategy
+
+
+def untraced(function):
+    """The function, which torch.compile does not look into, nor into what it calls. torch.compiler.disable would import
+    all of torch._dynamo, and add a call."""
+    set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
+    function._torchdynamo_disable = True
+    function._torchdynamo_disable_msg = "kernels are no part of a graph"
+    return function

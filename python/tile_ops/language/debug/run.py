@@ -1,0 +1,99 @@
+"""debug: a launch of a kernel as Python."""
+
+import dataclasses
+import itertools
+
+import torch
+
+from ..arguments import Flattener
+from ..core.debugging import debugging
+from ..core import dtypes
+from .session import Session
+from .values import DebugList
+
+_MOST = 2**31 - 1
+
+
+class _Memory:
+    """Tensors on the CPU in the place of those of the launch, which get back what has changed."""
+
+    def __init__(self):
+        self._copies = []
+
+    def of(self, tensor):
+        tensor = tensor.detach()
+        if tensor.device.type == "cpu":
+            return tensor
+        copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        copy.copy_(tensor)
+        self._copies.append((tensor, copy, copy.clone()))
+        return copy
+
+    def write_back(self):
+        for tensor, copy, before in self._copies:
+            if not torch.equal(
+                copy.view(torch.uint8) if copy.is_contiguous() else copy,
+                before.view(torch.uint8) if before.is_contiguous() else before,
+            ):
+                tensor.copy_(copy)
+
+
+def _native(session, memory, structure, leaves):
+    """The value that a kernel's Python gets of an argument that was taken apart."""
+    kind, *rest = structure
+    if kind == "constant":
+        return rest[1]
+    if kind == "scalar":
+        value = next(leaves)
+        if isinstance(value, tuple):
+            return session.scalar(value[0], dtypes.int64)
+        if isinstance(value, bool):
+            return session.scalar(value, dtypes.bool_)
+        return session.scalar(value, dtypes.float32 if isinstance(value, float) else dtypes.int32)
+    if kind == "array":
+        wide, extents, strides = rest
+        return session.array(memory.of(next(leaves)), wide, extents, strides)
+    if kind == "record":
+        values = [_native(session, memory, each, leaves) for each in rest[1:]]
+        names = [field.name for field in dataclasses.fields(rest[0])]
+        return rest[0](**dict(zip(names, values)))
+    made = [_native(session, memory, each, leaves) for each in rest]
+    return tuple(made) if kind == "tuple" else DebugList(made)
+
+
+def _checked(kernel, arguments):
+    count = len(kernel.parameters)
+    if len(arguments) != count:
+        given = f"{len(arguments)} {'was' if len(arguments) == 1 else 'were'} given"
+        raise TypeError(f"Kernel expects {count} argument{'' if count == 1 else 's'} but {given}")
+
+
+def _blocks(grid, arguments):
+    grid = grid(*arguments) if callable(grid) else grid
+    axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if not 1 <= len(axes) <= 3 or not all(hasattr(each, "__index__") for each in axes):
+        raise TypeError(
+            f"the grid is {grid!r}; give a tuple of one to three integers, or a function of the arguments that gives one"
+        )
+    return tuple(each.__index__() for each in axes) + (1,) * (3 - len(axes))
+
+
+def debug(kernel, grid, arguments):
+    """Runs the kernel's Python for each block, one after the other, the first axis fastest."""
+    _checked(kernel, arguments)
+    blocks = _blocks(grid, arguments)
+    session, memory, values = Session(kernel, blocks), _Memory(), []
+    for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):
+        flattener = Flattener(position)
+        structure = flattener.structure(value, kernel._annotations[position])
+        leaves = [(leaf,) if each == "w" else leaf for each, leaf in zip(flattener.letters, flattener.leaves)]
+        values.append(_native(session, memory, structure, iter(leaves)))
+    outer, debugging.session = debugging.session, session
+    try:
+        body = session.bodies.of(kernel._pyfunc)
+        for z, y, x in itertools.product(*map(range, reversed(blocks))):
+            session.block = (x, y, z)
+            body(*values)
+    finally:
+        debugging.session = outer
+    memory.write_back()

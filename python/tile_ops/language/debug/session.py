@@ -1,0 +1,192 @@
+"""Session: what the language does while one kernel is debugged."""
+
+import ast
+import functools
+import sys
+import types
+
+import torch
+
+from ..core import dtypes
+from ..core.errors import TileStaticAssertionError, TileTypeError
+from ..core.registry import HelperFunction, LanguageFunction
+from ..core.values import Method, RawMemory, Strict, Tile, TiledView, shown
+from ..functions import grid
+from ..functions.shapes import astype
+from ..functions.text import assert_
+from ..translator import attributes
+from ..translator.calls import _BUILTINS
+from .body import Bodies
+from .pieces import Piece, is_made
+from .skeletons import Flattener
+from .values import DebugArray, DebugConstant, DebugRange, DebugRaw, DebugTile, DebugView
+
+_pieces = {}
+
+
+def _attribute(translator, owner, name):
+    return attributes.attribute(translator, owner, name)
+
+
+def _item(translator, owner, index):
+    return attributes.item(translator, owner, index)
+
+
+def _operator_of(node):
+    """The body of a binary, comparing or unary operator."""
+
+    def body(translator, *values):
+        if len(values) == 1:
+            return translator.signed(node(), *values)
+        if issubclass(node, ast.cmpop):
+            return translator.compared(node(), *values)
+        return translator.binary(node(), *values)
+
+    body.__name__ = node.__name__
+    return body
+
+
+_operators = functools.lru_cache(maxsize=None)(_operator_of)
+
+
+class Session:
+    """blocks: of the grid; block: the one that runs. cutile: the dialect."""
+
+    def __init__(self, kernel, blocks):
+        self.kernel, self.blocks, self.block = kernel, blocks, (0, 0, 0)
+        self.bodies = Bodies(self)
+
+    def call(self, body, *arguments, **named):
+        """What a call of the language gives. Errors: those that it has in a kernel."""
+        flattener = Flattener()
+        skeleton = flattener.call(arguments, named)
+        key = body, skeleton, self._place(), self.kernel._dialect
+        try:
+            piece = _pieces.get(key)
+        except TypeError:
+            raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is no value of a kernel") from None
+        if piece is None:
+            piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._place(), self.kernel._dialect)
+        try:
+            made = piece.run(flattener.leaves)
+        except RuntimeError as error:
+            raise RuntimeError(self._in_kernel(str(error), piece)) from None
+        if body in (grid.bid, grid.num_blocks):
+            made[0].fill_((self.block if body is grid.bid else self.blocks)[arguments[0]])
+        return self._dressed(piece.result, made, (body, arguments, named))
+
+    def _in_kernel(self, text, piece):
+        """An assertion's error, with this kernel and block."""
+        return text.replace(
+            f"in block (0, 0, 0) of kernel {getattr(piece._body, '__name__', 'piece')}",
+            f"in block {self.block} of kernel {self.kernel.__name__}",
+        )
+
+    def _place(self):
+        """File and line of the user's text that runs."""
+        frame = sys._getframe(2)
+        while frame is not None and frame.f_code not in self.bodies.codes:
+            frame = frame.f_back
+        if frame is None:
+            code = self.kernel._pyfunc.__code__
+            return code.co_filename, code.co_firstlineno
+        return frame.f_code.co_filename, frame.f_lineno
+
+    def _dressed(self, value, made, call):
+        """The result with tensors, arrays and bound methods in their places."""
+        if is_made(value, "tile"):
+            return DebugTile(made[value.at], value.dtype, value.shape)
+        if is_made(value, "array"):
+            array = value.array
+            strides = tuple(array.strides.items())
+            return DebugArray(
+                None, array.dtype, array.ndim, array.wide, array.extents.items(), strides, (*call, value.at)
+            )
+        if isinstance(value, TiledView):
+            array = self._dressed(value.array, made, call)
+            return DebugView(array, value.tile_shape, value.traversal_steps, value.padding)
+        if isinstance(value, RawMemory):
+            return DebugRaw(self._dressed(value.array, made, call))
+        if isinstance(value, Method):
+            return self.bound(value.function, call[1][0])
+        if isinstance(value, Strict):
+            return DebugConstant(value.value, value.dtype)
+        return tuple(self._dressed(each, made, call) for each in value) if type(value) is tuple else value
+
+    def bound(self, function, owner):
+        """A method."""
+        if isinstance(function, types.FunctionType):
+            return functools.partial(self.bodies.of(function), owner)
+        return functools.partial(self.call, function, owner)
+
+    def attribute(self, owner, name):
+        return self.call(_attribute, owner, name)
+
+    def item(self, owner, index):
+        return self.call(_item, owner, index)
+
+    def operator(self, node, *values):
+        return self.call(_operators(node), *values)
+
+    def builtin(self, function, *values):
+        return self.call(_BUILTINS[function], *values)
+
+    def language(self, function, arguments, named):
+        """A language function that the kernel's Python calls."""
+        if isinstance(function, LanguageFunction):
+            return self.call(function, *arguments, **named)
+        return self.special(function.__name__, arguments)
+
+    def converted(self, dtype, arguments):
+        """float32(x)."""
+        if len(arguments) != 1:
+            raise TileTypeError(f"{dtype}() takes one argument, got {len(arguments)}")
+        return self.call(astype, arguments[0], dtype)
+
+    def helper(self, helper):
+        """The function of a HelperFunction."""
+        return self.bodies.of(helper.function if isinstance(helper, HelperFunction) else helper)
+
+    # What Python runs in the place of the text of a kernel.
+
+    def special(self, name, arguments):
+        """static_eval, static_assert, static_iter."""
+        if name == "static_eval":
+            return arguments[0]
+        if name == "static_iter":
+            return iter(arguments[0].plain if isinstance(arguments[0], DebugRange) else arguments[0])
+        condition, message = arguments[0], arguments[1] if len(arguments) > 1 else None
+        if isinstance(condition, Tile) or not isinstance(condition, bool):
+            raise TileTypeError(f"static_assert: the condition must be a boolean, got {shown(condition)}")
+        if not condition:
+            raise TileStaticAssertionError(
+                f"Static assertion failed: {message}" if message else "Static assertion failed"
+            )
+        return None
+
+    def range(self, *values):
+        start, stop, step = {1: (0, *values, 1), 2: (*values, 1), 3: values}[len(values)]
+        return DebugRange(start, stop, step)
+
+    def asserted(self, condition, message=None):
+        if isinstance(condition, Tile):
+            self.call(assert_, condition, message)
+        elif not condition:
+            self.call(assert_, False, message)
+
+    def negated(self, value):
+        return self.operator(ast.Not, value) if isinstance(value, Tile) else not value
+
+    def extreme(self, function, *values):
+        if any(isinstance(each, (Tile, Strict)) for each in values):
+            return self.builtin(function, *values)
+        return function(*values)
+
+    @staticmethod
+    def scalar(value, dtype):
+        """A number of the launch."""
+        return DebugTile(torch.tensor([value], dtype=dtype.torch), dtype, ())
+
+    @staticmethod
+    def array(tensor, wide=False, extents=(), strides=()):
+        return DebugArray(tensor, dtypes.known(tensor.dtype), tensor.dim(), wide, extents, strides)

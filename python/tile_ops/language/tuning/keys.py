@@ -1,0 +1,173 @@
+"""What a choice belongs to: the arguments of a launch, as a key that tells apart what may want another configuration."""
+
+import dataclasses
+import enum
+import hashlib
+import inspect
+import json
+import types
+
+import tile_ops
+import torch
+
+from ..._C import _arguments_key, isa
+from ..core import dtypes
+from .copies import leaves
+
+_PLAIN = (bool, int, float, str, types.NoneType)
+
+
+def constant_text(value):
+    """The same text for the same constant in every process."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__qualname__}.{value.name}"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(constant_text, value))})"
+    if isinstance(value, types.FunctionType):
+        return source_text(value)
+    return str(dtypes.known(value)) if dtypes.known(value) is not None else repr(value)
+
+
+def _reached(function, found):
+    """Adds the Python functions that a function's text names, at any depth."""
+    if function in found or len(found) == 100:
+        return found
+    found.append(function)
+    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
+    for name in sorted({*function.__code__.co_names, *function.__code__.co_freevars}):
+        value = inspect.unwrap(names[name]) if callable(names.get(name)) else None
+        if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("tile_ops."):
+            _reached(value, found)
+    return found
+
+
+def source_text(function):
+    """The text of a function and of those that it calls."""
+    texts = []
+    for each in _reached(function, []):
+        try:
+            texts.append(inspect.getsource(each))
+        except (OSError, TypeError):
+            texts.append(each.__qualname__)
+    return "\n".join(texts)
+
+
+def device_text(device):
+    """What of a device decides how fast a configuration is."""
+    if device.type != "cuda":
+        return f"cpu {isa()}, {torch.get_num_threads()} threads"
+    properties = torch.cuda.get_device_properties(device)
+    chip = f"sm_{properties.major}{properties.minor}"
+    return f"{properties.name} {chip}, {properties.multi_processor_count} multiprocessors"
+
+
+def device_of(arguments):
+    """Of the first tensor; the CPU where there is none."""
+    return next((each.device for each in leaves(arguments, [])), torch.device("cpu"))
+
+
+def _rounded(extents):
+    """Up to powers of two."""
+    return [1 << (extent - 1).bit_length() if extent > 0 else 0 for extent in extents]
+
+
+def _described(value, by_value, exact):
+    """An argument in a key, of what JSON holds."""
+    if isinstance(value, torch.Tensor):
+        extents = map(int, value.shape)
+        return [str(value.dtype)[6:], value.dim() if exact is None else list(extents) if exact else _rounded(extents)]
+    if isinstance(value, (tuple, list)):
+        return [type(value).__name__, *(_described(each, by_value, exact) for each in value)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = [getattr(value, field.name) for field in dataclasses.fields(value)]
+        return [type(value).__qualname__, *(_described(each, by_value, exact) for each in fields)]
+    if found := leaves(value, []):
+        return _described(found[0], by_value, exact)
+    return constant_text(value) if by_value or not isinstance(value, _PLAIN) else type(value).__name__
+
+
+def _unusual(value, by_value):
+    """A part of the quick key of arguments that are not all tensors and numbers."""
+    if isinstance(value, torch.Tensor):
+        return value.dtype, value.shape, value.device
+    if type(value) in _PLAIN:
+        return (type(value), value) if by_value else type(value)
+    return (json.dumps(_described(value, by_value, True)), *(each.device for each in leaves(value, [])))
+
+
+class Key:
+    """The key of a tuned kernel's arguments.
+
+    wanted: None, names of parameters, and functions of the arguments; parameters: the names of those that are
+    arguments; constants: which of these are Constant. Errors: ValueError or TypeError of a key that is none.
+    """
+
+    def __init__(self, owner, wanted, parameters, constants):
+        self._owner, self._parameters = owner, parameters
+        self._named = None if wanted is None else set()
+        self.functions = []
+        if wanted is None or callable(wanted) or isinstance(wanted, str):
+            wanted = [] if wanted is None else [wanted]
+        elif not isinstance(wanted, (list, tuple)):
+            raise TypeError(
+                f"{owner}.tune: the key is {wanted!r}; give names of parameters, functions of the arguments, or a list "
+                "of these"
+            )
+        for each in wanted:
+            if callable(each):
+                self.functions.append(each)
+            elif not isinstance(each, str):
+                raise TypeError(
+                    f"{owner}.tune: the key holds {each!r}; give names of parameters, or functions of the arguments"
+                )
+            elif each not in parameters:
+                raise ValueError(
+                    f"{owner}.tune: the key names {each!r}; the parameters that configurations leave to launches are "
+                    f"{', '.join(parameters)}"
+                )
+            else:
+                self._named.add(each)
+        self.by_value = tuple(name in constants or name in (self._named or ()) for name in parameters)
+
+    def _given(self, arguments):
+        """What the functions give."""
+        for function in self.functions:
+            given = function(*arguments)
+            for each in given if isinstance(given, (tuple, list)) else (given,):
+                if not isinstance(each, _PLAIN) and dtypes.known(each) is None:
+                    raise TypeError(
+                        f"{self._owner}.tune: a function of the key gave {given!r}; let it give numbers, strings or "
+                        "dtypes, or a tuple of them"
+                    )
+            yield given
+
+    def exact(self, arguments):
+        """A quick key, which may tell more apart."""
+        made = _arguments_key(arguments, self.by_value)
+        if made is None:
+            made = tuple([_unusual(*each) for each in zip(arguments, self.by_value)])
+        return (made, *map(str, self._given(arguments))) if self.functions else made
+
+    def text(self, arguments):
+        """The key: dtypes and ranks of tensors, constants, and what was wanted, by default the tensors' extents rounded
+        up to powers of two."""
+        parts = []
+        for name, value, by_value in zip(self._parameters, arguments, self.by_value):
+            exact = False if self._named is None else True if name in self._named else None
+            parts.append(f"{name}={json.dumps(_described(value, by_value, exact))}")
+        parts += [str(each) for each in self._given(arguments)]
+        return ", ".join(parts)
+
+
+def digest(function, dialect, configurations, device, key):
+    """SHA-256 of all that a choice rests on."""
+    fields = [
+        "tile_ops tuning 1",
+        tile_ops.__version__,
+        source_text(function),
+        dialect,
+        [{name: constant_text(value) for name, value in each.items()} for each in configurations],
+        device_text(device),
+        key,
+    ]
+    return hashlib.sha256(json.dumps(fields).encode()).digest()

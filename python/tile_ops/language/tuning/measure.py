@@ -1,0 +1,91 @@
+"""Times of runs, with events on a GPU and the clock on a CPU: the one place that measures kernels."""
+
+import dataclasses
+import statistics
+import time
+import typing
+
+import torch
+
+
+@dataclasses.dataclass
+class Candidate:
+    """What is measured. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
+    error: why it is measured no further."""
+
+    run: typing.Callable
+    before: typing.Callable = lambda: None
+    times: list = dataclasses.field(default_factory=list)
+    error: Exception | None = None
+
+    @property
+    def median(self):
+        return statistics.median(self.times)
+
+
+def _flush(device):
+    """A function that fills a GPU's cache with something else. It also keeps the GPU at work while the host launches, so
+    that events see the run alone."""
+    if device.type != "cuda":
+        return lambda: None
+    size = max(getattr(torch.cuda.get_device_properties(device), "L2_cache_size", 0), 1 << 24)
+    return torch.empty(2 * size, dtype=torch.uint8, device=device).zero_
+
+
+def _started(candidate, device, stream, flush):
+    """Starts a run; a function that waits for its end and gives its microseconds."""
+    candidate.before()
+    flush()
+    if device.type != "cuda":
+        start = time.perf_counter()
+        candidate.run()
+        spent = (time.perf_counter() - start) * 1e6
+        return lambda: spent
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    first.record(stream)
+    candidate.run()
+    last.record(stream)
+
+    def microseconds():
+        last.synchronize()
+        return first.elapsed_time(last) * 1e3
+
+    return microseconds
+
+
+def _one_round(candidates, device, stream, flush, limit):
+    started = []
+    for each in candidates:
+        try:
+            started.append((each, _started(each, device, stream, flush)))
+        except Exception as error:  # noqa: BLE001 it is reported
+            each.error = error
+    for each, microseconds in started:  # runs of a GPU follow each other without a gap
+        try:
+            each.times.append(microseconds())
+        except Exception as error:  # noqa: BLE001
+            each.error = error
+            continue
+        if limit is not None and each.times[-1] > limit * 1e6:
+            each.error = TimeoutError(f"a run took {each.times[-1] / 1e6:.3f} s; the limit is {limit} s")
+
+
+def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200, limit=None):
+    """Adds to the times of the candidates without an error, in turns, so that a slow moment of the machine meets all.
+
+    device: where they work; stream: a torch.cuda.Stream, by default the current one. There are `least` rounds, then
+    more until they took `seconds` a candidate, `most` at most. What is three times as slow as the best is left out
+    after the third. limit: seconds of a run, beyond which it is a TimeoutError.
+    """
+    begin, rounds, flush = time.perf_counter(), 0, _flush(device)
+    candidates = [each for each in candidates if each.error is None]
+    while candidates and (
+        rounds < least or (time.perf_counter() - begin < seconds * len(candidates) and rounds < most)
+    ):
+        with torch.cuda.stream(stream):
+            _one_round(candidates, device, stream, flush, limit)
+        rounds += 1
+        candidates = [each for each in candidates if each.error is None]
+        if rounds == 3 and candidates:
+            best = min(each.median for each in candidates)
+            candidates = [each for each in candidates if each.median <= 3 * best]

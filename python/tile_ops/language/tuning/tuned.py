@@ -1,0 +1,300 @@
+"""Tuned: a kernel with configurations, of which each launch takes the fastest for its arguments."""
+
+import concurrent.futures
+import functools
+import operator
+import os
+import sys
+import threading
+import warnings
+
+import tile_ops
+import torch
+from torch._subclasses.fake_tensor import FakeTensor
+
+from ..arguments import constant_key
+from ..core.untraced import untraced
+from .copies import Copies, leaves, too_large
+from .keys import Key, device_of, digest
+from .measure import Candidate, measure
+from .table import Row, Table, load, shown, store
+
+
+def _switch(name, value, meaning):
+    if value not in ("0", "1"):
+        raise ValueError(f"{name}={value}: it is 0 or 1, {meaning}; unset it or set it to one of these")
+    return value == "1"
+
+
+def _measuring():
+    return _switch(
+        "TILE_AUTOTUNE",
+        os.environ.get("TILE_AUTOTUNE") or "1",
+        "whether configurations are measured whose times are not known",
+    )
+
+
+def _printing():
+    return _switch(
+        "TILE_AUTOTUNE_PRINT", os.environ.get("TILE_AUTOTUNE_PRINT") or "0", "whether tables of times are printed"
+    )
+
+
+def _one_line(error):
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}"
+
+
+class _Configuration:
+    """given: the dictionary; launch(grid, arguments, stream): of the kernel with its hints and constants."""
+
+    def __init__(self, given, kernel, values, order):
+        self.given, self.kernel, self._values = given, kernel, values
+        self._merged = order
+
+    def merged(self, arguments):
+        """All arguments in the order of the kernel's parameters."""
+        return self._merged((*arguments, *self._values))
+
+    def launch(self, grid, arguments, stream=None):
+        self.kernel.launch(grid, *self._merged((*arguments, *self._values)), stream=stream)
+
+
+def _picker(places):
+    """A function that gives the items of a tuple at these places, as a tuple."""
+    if list(places) == list(range(len(places))):
+        return tuple
+    return operator.itemgetter(*places)  # two places at least: one alone is in order
+
+
+class Tuned:
+    """What kernel.tune gives: launches take the arguments without the configured constants.
+
+    tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations where the key of
+    the arguments is new, on copies of the tensors, and launch the fastest. A grid that is a function gets all of the
+    kernel's arguments, the configured constants among them.
+    """
+
+    def __init__(self, kernel, configs, key, verbose):
+        self.kernel, self._verbose = kernel, verbose
+        configs = _checked(kernel, configs)
+        parameters = kernel.parameters
+        constants = [name for name in parameters if name in configs[0]]
+        left = [name for name in parameters if name not in constants]
+        order = _picker([[*left, *constants].index(name) for name in parameters])
+        kernels = {}
+        self.configurations = []
+        for each in configs:
+            hints = {name: value for name, value in each.items() if name not in parameters}
+            made = kernels.setdefault(tuple(sorted(hints.items())), kernel.replace_hints(**hints) if hints else kernel)
+            self.configurations.append(_Configuration(each, made, [each[name] for name in constants], order))
+        self.configs = [each.given for each in self.configurations]
+        self._left = left
+        constant = {name for name, letter in zip(parameters, kernel.letters) if letter == "c"}
+        self._key = Key(kernel.__name__, key, left, constant)
+        self._memo, self._tables, self._lock = {}, {}, threading.RLock()
+        functools.update_wrapper(self, kernel._pyfunc, updated=())
+
+    def __getitem__(self, grid):
+        return functools.partial(self.launch, grid)
+
+    def __call__(self, *_, **__):
+        raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")
+
+    @untraced
+    def launch(self, grid, *arguments, stream=None):
+        """Runs the fastest configuration for each block of the grid; stream: as kernel.launch has it."""
+        if len(arguments) != len(self._left):
+            self._wrong_count(arguments)
+        chosen = self._memo.get(self._key.exact(arguments))
+        if chosen is None:
+            chosen = self._chosen(grid, arguments)
+        chosen.kernel.launch(grid, *chosen.merged(arguments), stream=stream)
+
+    @untraced
+    def best(self, *arguments):
+        """The configuration that was found fastest for such arguments, in this process or on disk; None: not measured
+        yet. Tensors may be fake."""
+        table = self.table(*arguments)
+        return None if table is None else self.configs[table.best]
+
+    @untraced
+    def table(self, *arguments):
+        """What measuring for such arguments gave, as a Table, which prints; None: not measured yet."""
+        self._count(arguments)
+        with self._lock:
+            return self._known(self._key.text(arguments), device_of(arguments))
+
+    @untraced
+    def measure(self, grid, *arguments):
+        """Measures now, whatever is known; a Table, which later launches obey. Errors: ValueError where every
+        configuration fails, or there is no room for copies of the tensors."""
+        self._count(arguments)
+        device = device_of(arguments)
+        if large := too_large(arguments, device):
+            raise ValueError(f"tune: {self.__name__} cannot be measured: {large}; measure with smaller tensors")
+        with self._lock:
+            self._memo.clear()
+            return self._measured(grid, arguments, self._key.text(arguments), device)
+
+    @untraced
+    def ir(self, *arguments, passes=False):
+        """The Tile IR of the configuration that a launch with such arguments takes, as kernel.ir gives it."""
+        chosen = self._unmeasured(arguments)
+        return chosen.kernel.ir(*chosen.merged(arguments), passes=passes)
+
+    @untraced
+    def check(self, *arguments):
+        """As kernel.check, of that configuration."""
+        chosen = self._unmeasured(arguments)
+        chosen.kernel.check(*chosen.merged(arguments))
+
+    def _count(self, arguments):
+        if len(arguments) != len(self._left):
+            self._wrong_count(arguments)
+
+    def _wrong_count(self, arguments):
+        many, count = len(self._left), len(arguments)
+        raise TypeError(
+            f"Kernel expects {many} argument{'' if many == 1 else 's'} beside those of its configurations, "
+            f"{', '.join(self._left)}, but {count} {'was' if count == 1 else 'were'} given"
+        )
+
+    def _known(self, key, device):
+        """The table of a key, of this process or from disk; None: there is none."""
+        if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
+            return None
+        if (device, key) not in self._tables:
+            table = load(digest(self.kernel._pyfunc, self.kernel._dialect, self.configs, device, key), self.configs)
+            if table is None:
+                return None
+            self._tables[device, key] = table
+            self._print(table)
+        return self._tables[device, key]
+
+    def _unmeasured(self, arguments):
+        table = self.table(*arguments)
+        return self.configurations[0 if table is None else table.best]
+
+    @untraced
+    def _chosen(self, grid, arguments):
+        """The configuration of arguments whose quick key is new."""
+        measuring, key, device = _measuring(), self._key.text(arguments), device_of(arguments)
+        with self._lock:
+            table = self._known(key, device)
+            if table is None and measuring:
+                if not _may_run(arguments, device):  # asked again by the next launch
+                    return self.configurations[0]
+                if large := too_large(arguments, device):
+                    warnings.warn(
+                        f"tune: {self.__name__} is not measured: {large}; it runs with {shown(self.configs[0])}. Call "
+                        "measure(grid, ...) with smaller tensors of the same key",
+                        RuntimeWarning,
+                        stacklevel=4,
+                    )
+                else:
+                    table = self._measured(grid, arguments, key, device)
+            chosen = self.configurations[0 if table is None else table.best]
+            if len(self._memo) >= 4096:  # of sizes that vary without end
+                self._memo.clear()
+            self._memo[self._key.exact(arguments)] = chosen
+            return chosen
+
+    def _measured(self, grid, arguments, key, device):
+        candidates = self._candidates(grid, arguments, device)
+        if all(each.error for each in candidates):
+            first = candidates[0].error
+            raise ValueError(
+                f"tune: every configuration of {self.__name__} fails; the first, {shown(self.configs[0])}, with "
+                f"{type(first).__name__}: {first}"
+            ) from first
+        rows = tuple(
+            Row(config, *((None, 0, _one_line(each.error)) if each.error else (each.median, len(each.times), None)))
+            for config, each in zip(self.configs, candidates)
+        )
+        best = min((place for place, row in enumerate(rows) if row.us is not None), key=lambda place: rows[place].us)
+        table = self._tables[device, key] = Table(self.__name__, key, rows, best)
+        store(digest(self.kernel._pyfunc, self.kernel._dialect, self.configs, device, key), table)
+        self._print(table)
+        return table
+
+    def _candidates(self, grid, arguments, device):
+        """Compiles all configurations at once and measures those that run."""
+        with torch.no_grad(), torch.cuda.device(device if device.type == "cuda" else -1):
+            tile_ops.synchronize(device)  # other streams may still write the tensors
+            copies = Copies(arguments)
+            candidates = [
+                Candidate(functools.partial(each.launch, grid, copies.arguments), copies.restore)
+                for each in self.configurations
+            ]
+
+            def compile_one(pair):
+                configuration, candidate = pair
+                try:
+                    configuration.launch(0, copies.arguments)  # of no block: it is compiled alone
+                except Exception as error:  # noqa: BLE001 it is reported
+                    candidate.error = error
+
+            with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+                list(pool.map(compile_one, zip(self.configurations, candidates)))
+            for candidate in candidates:
+                if candidate.error is None:
+                    _first_run(candidate, copies, device)
+            measure(candidates, device)
+            return candidates
+
+    def _print(self, table):
+        if self._verbose or _printing():
+            print(table, file=sys.stderr, flush=True)
+
+    def __repr__(self):
+        return f"<kernel {self.__name__}, {len(self.configs)} configurations>"
+
+
+def _first_run(candidate, copies, device):
+    """Finds what a run changes, and the errors that a GPU tells late."""
+    try:
+        copies.restore()
+        candidate.run()
+        tile_ops.synchronize(device)
+    except Exception as error:  # noqa: BLE001 it is reported
+        candidate.error = error
+    copies.note_changes()
+
+
+def _may_run(arguments, device):
+    """Whether measuring is allowed: not of tensors without memory, nor while a graph is captured."""
+    if any(isinstance(each, FakeTensor) or each.is_meta for each in leaves(arguments, [])):
+        return False
+    return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
+
+
+def _checked(kernel, configs):
+    """The configurations as dictionaries; errors of those that are none."""
+    name = kernel.__name__
+    configs = list(configs)
+    if not configs:
+        raise ValueError(f"{name}.tune: there are no configurations; give at least one dictionary of constants")
+    constants = [each for each, letter in zip(kernel.parameters, kernel.letters) if letter == "c"]
+    for place, config in enumerate(configs):
+        if not isinstance(config, dict):
+            raise TypeError(f"{name}.tune: configuration #{place} is {config!r}; give a dictionary of constants")
+        for each, value in config.items():
+            if each in kernel.parameters and each not in constants:
+                raise ValueError(
+                    f"{name}.tune: configuration #{place} sets {each!r}, which is no Constant parameter; annotate it "
+                    "with Constant"
+                )
+            if each not in constants and each not in kernel.hint_names:
+                raise ValueError(
+                    f"{name}.tune: configuration #{place} sets {each!r}; the Constant parameters are "
+                    f"{', '.join(constants) or 'none'}, and the hints {', '.join(kernel.hint_names)}"
+                )
+            if each in constants:
+                constant_key(f"{name}.tune: configuration #{place}, {each}", value)
+        sets = [[each for each in constants if each in one] for one in (config, configs[0])]
+        if sets[0] != sets[1]:
+            raise ValueError(
+                f"{name}.tune: configuration #{place} sets the constants {', '.join(sets[0]) or 'none'}, and #0 "
+                f"{', '.join(sets[1]) or 'none'}; let all set the same, since launches leave them out"
+            )
+    return [dict(config) for config in configs]
