@@ -24,6 +24,15 @@ void require(const char* name, const at::Tensor& indices, const IndexRange& rang
 
 }  // namespace
 
+void require_agrees(std::string_view argument, const at::Tensor& tensor, c10::SymIntArrayRef sizes,
+                    at::ScalarType dtype, std::string_view what) {
+  if (!tensor.sym_sizes().equals(sizes))
+    fail(ErrorKind::value, argument, " has shape ", tensor.sym_sizes(), "; it must be ", sizes, ", ", what);
+  if (tensor.scalar_type() != dtype)
+    fail(ErrorKind::type, argument, " is ", dtype_name(tensor.scalar_type()), "; it must be ",
+         dtype_name(dtype), ", ", what);
+}
+
 void require_memory(const at::Tensor& tensor, at::IntArrayRef sizes, at::IntArrayRef strides,
                     int64_t offset) {
   int64_t last = 0;  // of the view, from its first element

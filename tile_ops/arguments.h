@@ -38,6 +38,12 @@ inline ArrayArgument strided(const at::Tensor& tensor, at::IntArrayRef sizes, at
   return array;
 }
 
+// Of a tensor that a gradient is given beside its forward's arguments. `what`: "that of the result".
+void require_agrees(std::string_view argument, const at::Tensor& tensor, c10::SymIntArrayRef sizes,
+                    at::ScalarType dtype, std::string_view what);
+inline constexpr std::string_view of_result = "that of the result", as_saved = "as the forward saves it",
+                                  of_gradient = "that of the gradient";
+
 inline void require_index_dtype(std::string_view argument, const at::Tensor& tensor) {
   if (tensor.scalar_type() != at::kLong && tensor.scalar_type() != at::kInt)
     fail(ErrorKind::type, argument, " is ", dtype_name(tensor.scalar_type()), "; it must be int64 or int32");

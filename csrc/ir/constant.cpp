@@ -24,24 +24,46 @@ double round_mantissa(double value, int mantissa, int least, double largest, boo
   return rounded == 0 ? std::copysign(0.0, value) : rounded;
 }
 
+struct Format {
+  DType dtype;
+  int mantissa, least;
+  double largest;
+  bool has_infinity;
+};
+constexpr Format formats[] = {{DType::f8e4m3, 3, -6, 448, false},
+                              {DType::f8e5m2, 2, -14, 57344, true},
+                              {DType::f16, 10, -14, 65504, true},
+                              {DType::bf16, 7, -126, 3.3895313892515355e38, true},
+                              {DType::tf32, 10, -126, 3.4011621342146535e38, true},
+                              {DType::f32, 23, -126, 3.4028234663852886e38, true}};
+const Format* format_of(DType dtype) {  // none of f64, which is what values are held in
+  for (const Format& f : formats)
+    if (f.dtype == dtype) return &f;
+  return nullptr;
+}
+
 }  // namespace
 
 double round_to(DType dtype, double value) {
-  struct Format {
-    DType dtype;
-    int mantissa, least;
-    double largest;
-    bool has_infinity;
-  };
-  static constexpr Format formats[] = {{DType::f8e4m3, 3, -6, 448, false},
-                                       {DType::f8e5m2, 2, -14, 57344, true},
-                                       {DType::f16, 10, -14, 65504, true},
-                                       {DType::bf16, 7, -126, 3.3895313892515355e38, true},
-                                       {DType::tf32, 10, -126, 3.4011621342146535e38, true},
-                                       {DType::f32, 23, -126, 3.4028234663852886e38, true}};
-  for (const Format& f : formats)
-    if (f.dtype == dtype) return round_mantissa(value, f.mantissa, f.least, f.largest, f.has_infinity);
-  return value;
+  const Format* f = format_of(dtype);
+  return f ? round_mantissa(value, f->mantissa, f->least, f->largest, f->has_infinity) : value;
+}
+
+double largest_of(DType dtype) {
+  const Format* f = format_of(dtype);
+  return f ? f->largest : std::numeric_limits<double>::max();
+}
+
+bool fits(DType dtype, const Attribute& value) {
+  const auto* integer = std::get_if<int64_t>(&value);
+  if (!is_floating(dtype)) return integer && wrap_to(dtype, *integer) == *integer;
+  if (!integer && !std::holds_alternative<double>(value)) return false;
+  const Format* f = format_of(dtype);
+  const double x = integer ? static_cast<double>(*integer) : std::get<double>(value);
+  if (!f || !std::isfinite(x)) return true;
+  // As if there were no largest.
+  return std::abs(round_mantissa(x, f->mantissa, f->least, std::numeric_limits<double>::max(), true)) <=
+         f->largest;
 }
 
 uint64_t small_bits(DType dtype, double value) {

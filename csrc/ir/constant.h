@@ -23,6 +23,8 @@ struct Constant {
 };
 
 double round_to(DType dtype, double value);      // nearest even in a floating dtype
+double largest_of(DType dtype);                  // finite, of a floating dtype
+bool fits(DType dtype, const Attribute& value);  // a number of its kind that is in range, rounded if floating
 uint64_t small_bits(DType dtype, double value);  // of a value that a floating dtype of 8 or 16 bits holds
 int64_t wrap_to(DType dtype, int64_t value);     // two's complement in an integer dtype; bool: != 0
 

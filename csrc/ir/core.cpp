@@ -4,7 +4,11 @@
 namespace tile {
 namespace {
 
-std::vector<Type> infer_constant(const Op& op) { return {Type::tile(op.dtype("dtype"))}; }
+std::vector<Type> infer_constant(const Op& op) {
+  const DType dtype = op.dtype("dtype");
+  require_number(op, "value", dtype);
+  return {Type::tile(dtype)};
+}
 
 std::vector<Type> infer_broadcast(const Op& op) {
   const Shape &from = op.type(0).shape, &to = op.integers("shape");
@@ -86,7 +90,7 @@ const Register constant_{{.name = "constant",
                           .doc = "A scalar known at compile time.\n"
                                  "operands: none.\n"
                                  "{dtype}: of the result.\n"
-                                 "{value}: the number, rounded to the dtype.\n"
+                                 "{value}: the number: one that the dtype holds, of floats after rounding.\n"
                                  "result: a scalar.\n"
                                  "The language makes one of each literal that meets a tile, "
                                  "in that tile's dtype.\n"

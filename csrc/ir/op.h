@@ -47,6 +47,11 @@ struct Op {
   DType dtype(std::string_view attribute) const;
 };
 
+// Errors where an attribute is no number that the dtype holds, and where `pad` is none of the first
+// operand's.
+void require_number(const Op& op, std::string_view attribute, DType dtype);
+void require_pad(const Op& op);
+
 struct Block {
   std::vector<Value*> arguments;
   std::vector<std::unique_ptr<Op>> ops;

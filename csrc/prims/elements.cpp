@@ -47,7 +47,9 @@ Value* written_value(const char* operation, Array array, const Operand& value) {
 namespace {
 
 std::vector<Type> infer_gather(const Op& op) {
-  return {Type::tile(op.type(0).dtype, check_element_address(op, 1))};
+  const Shape& shape = check_element_address(op, 1);
+  require_pad(op);
+  return {Type::tile(op.type(0).dtype, shape)};
 }
 std::vector<Type> infer_scatter(const Op& op) {
   const Shape& shape = check_element_address(op, 2);

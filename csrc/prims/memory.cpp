@@ -26,6 +26,7 @@ void check_tile_address(const Op& op, size_t first_index, const Shape& shape) {
 std::vector<Type> infer_load(const Op& op) {
   const Shape& shape = op.integers("shape");
   check_tile_address(op, 1, shape);
+  require_pad(op);
   return {Type::tile(op.type(0).dtype, shape)};
 }
 void check_written_tile(const Op& op, const char* deed, const char* to) {

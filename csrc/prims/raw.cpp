@@ -20,7 +20,9 @@ const Shape& check_offset(const Op& op, size_t offset) {
   return shape;
 }
 std::vector<Type> infer_load_offset(const Op& op) {
-  return {Type::tile(op.type(0).dtype, check_offset(op, 1))};
+  const Shape& shape = check_offset(op, 1);
+  require_pad(op);
+  return {Type::tile(op.type(0).dtype, shape)};
 }
 std::vector<Type> infer_store_offset(const Op& op) {
   const Shape& shape = check_offset(op, 2);

@@ -33,6 +33,7 @@ void check_rows(const Op& op, size_t rows, const Shape& shape) {
 std::vector<Type> infer_gather_rows(const Op& op) {
   const Shape& shape = op.integers("shape");
   check_rows(op, 1, shape);
+  require_pad(op);
   return {Type::tile(op.type(0).dtype, shape)};
 }
 std::vector<Type> infer_scatter_rows(const Op& op) {

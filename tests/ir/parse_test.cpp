@@ -121,6 +121,91 @@ TEST(Parse, TypesMustBeThoseOfTheTypeRule) {
             "tile text 2:3: k.cpp:4: constant: attribute 'dtype' is missing");
 }
 
+TEST(Parse, ConstantsFitTheirDtype) {
+  const auto error = [](const char* dtype, const char* value) {
+    std::string text =
+        parse_error(str("kernel k() {\n  %0: ", dtype, " = constant {dtype=", dtype, value, "}\n}"));
+    const std::string place = "tile text 2:3: constant: attribute 'value' is ";
+    return text.starts_with(place) ? text.substr(place.size()) : text;
+  };
+  EXPECT_EQ(error("i32", ", value=nan"),
+            "nan, which is no i32; give an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(error("i32", ", value=2.0"),
+            "2.0, which is no i32; give an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(error("i8", ", value=128"), "128, which is no i8; give an integer from -128 to 127");
+  EXPECT_EQ(error("u8", ", value=-1"), "-1, which is no u8; give an integer from 0 to 255");
+  EXPECT_EQ(error("i64", ", value=inf"),
+            "inf, which is no i64; give an integer from -9223372036854775808 to 9223372036854775807");
+  EXPECT_EQ(error("u64", ", value=1.5"), "1.5, which is no u64; give an integer, as 64 bits with a sign");
+  EXPECT_EQ(error("bool", ", value=2"), "2, which is no bool; give 0 or 1");
+  EXPECT_EQ(error("f16", ", value=65520.0"),
+            "65520.0, which is no f16; give a number of at most 65504.0, inf or nan");
+  EXPECT_EQ(error("f16", ", value=65520"),
+            "65520, which is no f16; give a number of at most 65504.0, inf or nan");
+  EXPECT_EQ(error("f32", ", value=-1e+39"),
+            "-1e+39, which is no f32; give a number of at most 3.4028234663852886e+38, inf or nan");
+  EXPECT_EQ(error("f8e4m3", ", value=465.0"),
+            "465.0, which is no f8e4m3; give a number of at most 448.0, inf or nan");
+  EXPECT_EQ(error("f32", ", value=\"1\""),
+            "\"1\", which is no f32; give a number of at most 3.4028234663852886e+38, inf or nan");
+  EXPECT_EQ(error("f32", ""), "missing");
+  for (const auto& [dtype, value] : {std::pair("i8", "-128"),
+                                     {"u8", "255"},
+                                     {"u64", "-1"},
+                                     {"bool", "1"},
+                                     {"f16", "65519.0"},
+                                     {"f16", "-inf"},
+                                     {"bf16", "nan"},
+                                     {"f8e4m3", "464.0"},
+                                     {"f64", "1e+308"},
+                                     {"f32", "3"}})
+    EXPECT_NO_THROW(
+        parse(str("kernel k() {\n  %0: ", dtype, " = constant {dtype=", dtype, ", value=", value, "}\n}")))
+        << dtype << " " << value;
+}
+
+TEST(Parse, PadsFitTheirArray) {
+  const auto error = [](const char* dtype, const char* op, const char* rest) {
+    std::string text =
+        parse_error(str("kernel k(%0: array<", dtype, ",1>, %1: i32[8], %2: i32) {\n  %3: ", dtype,
+                        "[8] = ", op, " %0, ", rest, "}\n}"));
+    const std::string place = str("tile text 2:3: ", op, ": attribute 'pad' is ");
+    return text.starts_with(place) ? text.substr(place.size()) : text;
+  };
+  const char* rest = "%2 {shape=[8], steps=[8], pad=";
+  EXPECT_EQ(error("i32", "load", str(rest, "nan").c_str()),
+            "nan, which is no i32; give an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(error("u8", "load", str(rest, "256").c_str()),
+            "256, which is no u8; give an integer from 0 to 255");
+  EXPECT_EQ(error("bf16", "load", str(rest, "3.5e+38").c_str()),
+            "3.5e+38, which is no bf16; give a number of at most 3.3895313892515355e+38, inf or nan");
+  EXPECT_EQ(error("f32", "load", "%2 {shape=[8], steps=[8]"), "missing");
+  EXPECT_EQ(error("bool", "gather", "%1 {pad=2"), "2, which is no bool; give 0 or 1");
+  EXPECT_EQ(error("f16", "gather", "%1 {pad=1e+6"),
+            "1e+06, which is no f16; give a number of at most 65504.0, inf or nan");
+  EXPECT_EQ(error("i64", "load_offset", "%1 {pad=9007199254740994"),
+            "9007199254740994; give an integer from -2^53 to 2^53");
+  EXPECT_EQ(error("i16", "gather_rows", "%1 {axis=0, shape=[8], steps=[1], pad=0.5"),
+            "0.5, which is no i16; give an integer from -32768 to 32767");
+}
+
+TEST(Parse, ACombiningRegionTakesTwoScalarsATile) {
+  const auto error = [](const char* op, const char* result, const char* region) {
+    return parse_error(
+        str("kernel k(%0: f32[8]) {\n  %1: ", result, " = ", op, " %0 {axis=0} ", region, "\n}"));
+  };
+  EXPECT_EQ(error("reduce", "f32", "(%2: f32) {\n    yield %2\n  }"),
+            "tile text 2:3: reduce: its region takes 1 scalars and must take 2 and yield 1");
+  EXPECT_EQ(error("scan", "f32[8]", "(%2: f32, %3: f32) {\n    yield\n  }"),
+            "tile text 2:3: scan: its region takes 2 scalars and must take 2 and yield 1");
+  EXPECT_EQ(error("reduce", "f32", "(%2: f32, %3: f32) {\n    yield %2\n  }"), "no error");
+}
+
+TEST(Primitives, ANameThatIsNoneIsAnError) {
+  EXPECT_EQ(error_of([] { primitive("sine"); }), "there is no primitive 'sine'; check its spelling");
+  EXPECT_EQ(primitive("constant").name, "constant");
+}
+
 TEST(Parse, ArraysStandWhereTheyAreTaken) {
   EXPECT_EQ(parse_error("kernel k(%0: array<f32,1>, %1: f32[8]) {\n  %2: f32[8] = add %1, %0\n}"),
             "tile text 2:3: add: operand 2 is array<f32,1>; it must be a tile: load() it from the array");

@@ -213,4 +213,4 @@ def test_a_gradient_of_another_shape():
         torch.ops.tile.group_norm_backward(torch.ones(2, 6, 4), torch.ones(2, 6, 5), 2, None, None, "none",
                                            torch.zeros(2, 2), torch.ones(2, 2), [True] * 3)
     assert str(error.value).splitlines()[0] == (
-        "tile::group_norm_backward: 'grad_out' has shape [2, 6, 4]; it must be that of 'input', [2, 6, 5]")
+        "tile::group_norm_backward: grad_out has shape [2, 6, 4]; it must be [2, 6, 5], that of the result")

@@ -58,9 +58,7 @@ const auto attention_ =
               {query, key, value, bias, out, lse, top, weight, residual},
               {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
         })
-        .vmap([](VmapCall& call) {
-          return fold_batch(call, {"query", "key", "value"});
-        })
+        .vmap([](VmapCall& call) { return fold_batch(call, {"query", "key", "value"}); })
         .autocast("lower")
         .grad("tile::attention_backward");
 
@@ -72,7 +70,7 @@ const auto attention_backward_ =
        "(Tensor grad_query, Tensor grad_key, Tensor grad_value, Tensor grad_attn_bias, Tensor grad_sinks)")
         .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
                     const Tensor& key, const Tensor& value, const Tensor& out, const Tensor& top,
-                    const Tensor&, const Tensor&, const OptionalTensor& bias, bool is_causal,
+                    const Tensor& weight, const Tensor& residual, const OptionalTensor& bias, bool is_causal,
                     const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
                     double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
                     double dropout_p, const OptionalTensor& seed, std::array<bool, 5> mask) {
@@ -80,6 +78,9 @@ const auto attention_backward_ =
           check_request(
               {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed},
               query.sym_size(0), query.sym_size(1), query.scalar_type());
+          const c10::SymIntArrayRef rows = query.sym_sizes().slice(0, 3);
+          check_saved(query, {rows[0], rows[1], rows[2], value.sym_size(3)}, rows,
+                      {out, top, weight, residual});
           check_gradient(grad_out, out, "out");
           check_gradient(grad_lse, top, "lse");
           if (mask[3] && (!bias || !bias->is_floating_point()))

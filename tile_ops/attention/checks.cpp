@@ -1,4 +1,5 @@
 // What attention accepts.
+#include "../arguments.h"
 #include "problem.h"
 
 namespace tile::attention {
@@ -66,6 +67,17 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
   if (!fits)
     fail(ErrorKind::value, "'attn_bias' is ", bias->sym_sizes(), ", which does not broadcast to the scores, ",
          c10::SymIntArrayRef(scores, 4), "; every dimension must be equal or 1");
+}
+
+void check_saved(const Tensor& query, std::vector<c10::SymInt> out_sizes, c10::SymIntArrayRef rows,
+                 const Saved& saved) {
+  const at::ScalarType type = query.scalar_type(),
+                       sums = c10::typeMetaToScalarType(sum_options(query).dtype());
+  require_agrees("out", saved.out, out_sizes, type, of_result);
+  require_agrees("top", saved.top, rows, sums, as_saved);
+  require_agrees("weight", saved.weight, rows, sums, as_saved);
+  if (type == sums) out_sizes.back() = 0;
+  require_agrees("residual", saved.residual, out_sizes, type, as_saved);
 }
 
 void check_gradient(const OptionalTensor& grad, const Tensor& of, const char* name) {

@@ -38,6 +38,12 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
 void check_integers(const Tensor& tensor, const char* name);
 void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads);
 void check_depth(const c10::SymInt& depth);
+// What a gradient is given of the forward, of the extents that out, and a number a row, have.
+struct Saved {
+  const Tensor &out, &top, &weight, &residual;
+};
+void check_saved(const Tensor& query, std::vector<c10::SymInt> out_sizes, c10::SymIntArrayRef rows,
+                 const Saved& saved);
 void check_gradient(const OptionalTensor& grad, const Tensor& of, const char* name);
 void check_request(const Request& request, const c10::SymInt& batch, const c10::SymInt& heads,
                    at::ScalarType dtype);

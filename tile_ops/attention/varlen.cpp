@@ -133,13 +133,15 @@ const auto attention_varlen_backward =
         .outputs([](const OptionalTensor& grad_out, const OptionalTensor& grad_lse, const Tensor& query,
                     const Tensor& key, const Tensor& value, const Tensor& query_starts,
                     const Tensor& key_starts, const c10::SymInt&, const c10::SymInt&, const Tensor& out,
-                    const Tensor& top, const Tensor&, const Tensor&, bool is_causal,
+                    const Tensor& top, const Tensor& weight, const Tensor& residual, bool is_causal,
                     const std::string& causal_align, std::optional<double> scale, at::IntArrayRef window,
                     double softcap, const OptionalTensor& alibi_slopes, const OptionalTensor& sinks,
                     double dropout_p, const OptionalTensor& seed, std::array<bool, 4> mask) {
           check_packed(
               query, key, value, query_starts, key_starts,
               {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
+          const c10::SymInt rows[] = {query.sym_size(1), query.sym_size(0)};
+          check_saved(query, {rows[1], rows[0], value.sym_size(2)}, rows, {out, top, weight, residual});
           check_gradient(grad_out, out, "out");
           check_gradient(grad_lse, top, "lse");
           if (mask[3] && !sinks)
@@ -159,6 +161,8 @@ const auto attention_varlen_backward =
                 const OptionalTensor& alibi_slopes, const OptionalTensor& sinks, double dropout_p,
                 const OptionalTensor& seed, const std::array<bool, 4>&, Tensor& grad_query, Tensor& grad_key,
                 Tensor& grad_value, Tensor& grad_sinks) {
+          check_lengths(query_starts, "cu_seqlens_q", query.size(0), rows, "max_seqlen_q");
+          check_lengths(key_starts, "cu_seqlens_k", key.size(0), keys, "max_seqlen_k");
           const Packed samples = packed_samples(query, key, query_starts, key_starts, rows, keys);
           run_backward(
               {packed(grad_out), of_rows(grad_lse), packed(query), packed(key), packed(value), std::nullopt,

@@ -81,9 +81,7 @@ const auto cross_entropy =
                        none ? in_batch(out, input) : std::nullopt, none ? nullptr : &parts, reduce);
           if (!none) add_up_losses(parts, out, divisors);
         })
-        .vmap([](VmapCall& call) {
-          return batched(call, {"input", "target"});
-        })
+        .vmap([](VmapCall& call) { return batched(call, {"input", "target"}); })
         .autocast("fp32")
         .grad("tile::cross_entropy_backward");
 
@@ -93,9 +91,9 @@ const auto cross_entropy_backward =
        "-> Tensor grad_input")
         .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
                     const optional<Tensor>& weight, int64_t, const std::string& reduction,
-                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>&) {
+                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors) {
           check(input, target, weight, reduction, label_smoothing);
-          check_loss_gradient(grad_out, target, lse, reduction);
+          check_loss_gradient(grad_out, input.scalar_type(), target, lse, divisors, reduction);
           return result_like(input);
         })
         .run([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
@@ -104,10 +102,9 @@ const auto cross_entropy_backward =
                 Tensor& grad_input) {
           const LossOptions options{ignore_index, label_smoothing, z_loss};
           const Logits of = batch(input, target, weight, options);
+          check_classes(target, of.classes, ignore_index);
           loss_backward(of, options, grad_out, *in_batch(lse, input), divisors, *in_batch(grad_input, input));
         })
-        .vmap([](VmapCall& call) {
-          return batched(call, {"grad_out", "input", "target", "lse"});
-        });
+        .vmap([](VmapCall& call) { return batched(call, {"grad_out", "input", "target", "lse"}); });
 
 }  // namespace

@@ -269,9 +269,11 @@ const auto linear_cross_entropy_backward =
        "Tensor? bias, int ignore_index, str reduction, float label_smoothing, float z_loss, Tensor lse, "
        "Tensor? divisors, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias)")
         .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& weight, const Tensor& target,
-                    const optional<Tensor>& bias, int64_t, const std::string& reduction, double, double,
-                    const Tensor& lse, const optional<Tensor>&, std::array<bool, 3> wanted) {
-          check_loss_gradient(grad_out, target, lse, reduction);
+                    const optional<Tensor>& bias, int64_t, const std::string& reduction,
+                    double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors,
+                    std::array<bool, 3> wanted) {
+          check(input, weight, target, bias, reduction, label_smoothing);
+          check_loss_gradient(grad_out, compute_dtype(input.scalar_type()), target, lse, divisors, reduction);
           return std::tuple(wanted[0] ? result_like(input) : Tensor(),
                             wanted[1] ? result_like(weight) : Tensor(),
                             wanted[2] && bias ? result_like(*bias) : Tensor());
@@ -281,10 +283,11 @@ const auto linear_cross_entropy_backward =
                 double label_smoothing, double z_loss, const Tensor& lse, const optional<Tensor>& divisors,
                 std::array<bool, 3>, const optional<Tensor>& grad_input, const optional<Tensor>& grad_weight,
                 const optional<Tensor>& grad_bias) {
+          check_classes(target, weight.size(0), ignore_index);
           const auto flat = [&](const Tensor& t) { return t.reshape({target.numel()}); };
           const bool each = reduction == "none" || target.dim() == 0;
           backward({{weight, bias, {ignore_index, label_smoothing, z_loss}},
-                    each ? flat(grad_out) : grad_out.reshape({}),
+                    each ? flat(grad_out) : grad_out,
                     flat(target),
                     flat(lse),
                     divisors,

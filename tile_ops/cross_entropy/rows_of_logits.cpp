@@ -265,13 +265,19 @@ void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const cha
          sizes_of);
 }
 
-void check_loss_gradient(const at::Tensor& grad_out, const at::Tensor& target, const at::Tensor& lse,
+void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, const at::Tensor& target,
+                         const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
                          const std::string& reduction) {
-  for (const auto& [name, tensor, each] :
-       {std::tuple("grad_out", &grad_out, reduction == "none"), std::tuple("lse", &lse, true)})
-    if (each ? tensor->sym_sizes() != target.sym_sizes() : tensor->sym_numel() != 1)
-      fail(ErrorKind::value, name, " has shape ", tensor->sym_sizes(), "; it must be ",
-           each ? tile::str("that of target, ", target.sym_sizes()) : "one number");
+  require_agrees("grad_out", grad_out, reduction == "none" ? target.sym_sizes() : c10::SymIntArrayRef(),
+                 dtype, of_result);
+  const at::ScalarType compute = compute_dtype(dtype);
+  require_agrees("lse", lse, target.sym_sizes(), compute, as_saved);
+  const bool mean = reduction == "mean";
+  if (mean != divisors.has_value())
+    fail(ErrorKind::value, "divisors is ", mean ? "not given" : "given", " and reduction is \"", reduction,
+         "\"; ", mean ? "pass what the forward saved" : "pass None");
+  const c10::SymInt two[] = {2};
+  if (divisors) require_agrees("divisors", *divisors, two, compute, as_saved);
 }
 
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index) {

@@ -1,7 +1,7 @@
 // What cross_entropy and linear_cross_entropy launch: the loss of each row of logits, its gradient, and the
 // sum of the losses.
 #pragma once
-#include "../rows.h"
+#include "tile/rows.h"
 
 namespace tile {
 
@@ -16,7 +16,8 @@ void check_loss_options(const std::string& reduction, double label_smoothing);
 // Class indices of these sizes. `sizes_of`: whose, for the error.
 void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
 // What a gradient is given of the result, and of what the forward saved.
-void check_loss_gradient(const at::Tensor& grad_out, const at::Tensor& target, const at::Tensor& lse,
+void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, const at::Tensor& target,
+                         const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
                          const std::string& reduction);
 // On the CPU an index that is no class is an error; a GPU makes NaN of its row.
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index);
