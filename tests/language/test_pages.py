@@ -26,3 +26,11 @@ def test_every_function_has_a_doc_and_a_signature():
     for name, function in functions.items():
         assert function.__doc__ and function.__doc__[0] != " ", name
         assert function.__signature__ is not None, name
+
+
+def test_the_pages_of_the_programs_are_current():
+    spec = importlib.util.spec_from_file_location("make_programs", ROOT / "docs" / "make_programs.py")
+    maker = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(maker)
+    made = maker.pages()
+    assert {path: path.read_text() for path in maker.PAGES.glob("*.md")} == made, "run docs/make_programs.py"

@@ -1,0 +1,75 @@
+"""Writes docs/programs: a page for each program of examples/python, of what the file says, and their table."""
+
+import ast
+import inspect
+import pathlib
+import re
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "examples" / "python"
+PAGES = ROOT / "docs" / "programs"
+SCHEMA = re.compile(r"programs::(\w+)\(.*")
+
+
+def lines_of_kernels(tree):
+    """How many lines kernels and the functions that they call take."""
+    return sum(
+        node.end_lineno - node.lineno + 1
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef) and any("kernel" in ast.unparse(each) for each in node.decorator_list)
+    )
+
+
+def operators(tree):
+    """(schema, docstring) of each operator, in the file's order."""
+    for node in tree.body:
+        for each in getattr(node, "decorator_list", ()):
+            text = [part.value for part in ast.walk(each) if isinstance(part, ast.Constant) and isinstance(part.value, str)]
+            if text and SCHEMA.fullmatch(text[0]):
+                yield text[0], inspect.cleandoc(ast.get_docstring(node) or "")
+
+
+def page(path):
+    source = path.read_text()
+    tree = ast.parse(source)
+    title, _, text = ast.get_docstring(tree).partition("\n")
+    body = source.split('"""', 2)[2].lstrip("\n")
+    parts = [f"# {title.rstrip('.')}", text.strip()]
+    for schema, doc in operators(tree):
+        parts += [f"```\n{schema}\n```", doc]
+    relative = f"../../examples/python/{path.name}"
+    parts += [f"[{path.name}]({relative}), which runs as a program, too:", f"```python\n{body}```"]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table():
+    lines = [
+        "# Programs in Python",
+        "",
+        "Whole kernels in Python, each an operator of torch in one file of [examples/python](../../examples/python). A file runs as a",
+        "program that compares itself with torch, on the GPU where there is one; `import` it and it defines `torch.ops.programs.<name>`.",
+        "Tests compare every program with float64, over odd shapes and dtypes, with its gradients, on a CPU and as a GPU runs it. These",
+        "pages are made by docs/make_programs.py; [kernels_in_python.md](../kernels_in_python.md) explains the language,",
+        "[operators_in_python.md](../operators_in_python.md) the decorators.",
+        "",
+        "| program | operators | lines of kernels |",
+        "|---|---|---|",
+    ]
+    for path in sorted(FOLDER.glob("*.py")):
+        tree = ast.parse(path.read_text())
+        title = ast.get_docstring(tree).partition("\n")[0].rstrip(".")
+        names = ", ".join(f"`{SCHEMA.fullmatch(schema)[1]}`" for schema, _ in operators(tree))
+        lines.append(f"| [{title}]({path.stem}.md) | {names} | {lines_of_kernels(tree)} |")
+    return "\n".join(lines) + "\n"
+
+
+def pages():
+    """{file: text}"""
+    made = {PAGES / f"{path.stem}.md": page(path) for path in sorted(FOLDER.glob("*.py"))}
+    return {**made, PAGES / "README.md": table()}
+
+
+if __name__ == "__main__":
+    PAGES.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        path.write_text(text)
