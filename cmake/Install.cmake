@@ -10,6 +10,6 @@ file(CONFIGURE OUTPUT torch_version.txt CONTENT "@TileOps_TORCH_VERSION@\n" @ONL
 install(TARGETS tile_ops LIBRARY DESTINATION lib)
 install(FILES ${PROJECT_BINARY_DIR}/torch_version.txt DESTINATION lib)
 install(DIRECTORY csrc/ DESTINATION include/tile_ops FILES_MATCHING PATTERN "*.h" PATTERN "*.def" PATTERN "isa" EXCLUDE
-        PATTERN "csrc/torch/python" EXCLUDE)
+        PATTERN "csrc/python" EXCLUDE)
 install(FILES ${PROJECT_BINARY_DIR}/TileOpsConfig.cmake ${PROJECT_BINARY_DIR}/TileOpsConfigVersion.cmake
               cmake/TorchLite.cmake DESTINATION ${config_dir})

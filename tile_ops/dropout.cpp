@@ -2,7 +2,7 @@
 #include <numeric>
 
 #include "arguments.h"
-#include "rows.h"
+#include "tile/rows.h"
 
 namespace {
 

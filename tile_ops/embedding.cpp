@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "arguments.h"
-#include "rows.h"
+#include "tile/rows.h"
 
 namespace {
 
@@ -147,15 +147,14 @@ const auto embedding_backward =
        "grad_weight")
         .outputs(
             [](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
-              const std::vector<c10::SymInt> sizes = checked_sizes(weight, indices, padding_idx);
-              if (grad_out.sym_sizes() != c10::SymIntArrayRef(sizes))
-                fail(ErrorKind::value, "grad_out has shape ", grad_out.sym_sizes(), "; it must be ",
-                     c10::SymIntArrayRef(sizes), ", that of the result");
+              require_agrees("grad_out", grad_out, checked_sizes(weight, indices, padding_idx),
+                             weight.scalar_type(), of_result);
               return result_like(weight);
             })
         .run([](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx,
                 Tensor& grad_weight) {
           const int64_t height = weight.size(0), width = weight.size(1), count = indices.numel();
+          require_indices("indices", indices, {height, "weight has", "rows"});
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 4 : 8;

@@ -1,11 +1,8 @@
 // swiglu and geglu: the activation of one tensor times another, elementwise, and the gradients.
 #include "gated.h"
 
-#include <algorithm>
-#include <numeric>
-
 #include "arguments.h"
-#include "rows.h"
+#include "tile/elements.h"
 
 namespace tile {
 namespace {
@@ -37,81 +34,6 @@ void gated_backward_kernel(Array g, Array gate, Array up, std::optional<Array> d
 Kernel gated_forward("gated", gated_kernel);
 Kernel gated_backward("gated_backward", gated_backward_kernel);
 
-using Arrays = c10::SmallVector<ArrayArgument, 5>;
-
-// The innermost axes of the first array, which stands in the order of its strides, that are one axis in
-// every array, as bits.
-uint32_t inner_axes(const Arrays& arrays) {
-  const ArrayArgument& first = arrays.front();
-  uint32_t inner = 0;
-  for (int i = first.rank, last = -1; i-- > 0;) {
-    if (first.sizes[i] == 1) continue;
-    const auto joins = [&](const ArrayArgument& array) {
-      return array.strides[i] == array.sizes[last] * array.strides[last];
-    };
-    if (last >= 0 && !std::all_of(arrays.begin(), arrays.end(), joins)) break;
-    inner |= 1u << i;
-    last = i;
-  }
-  return inner;
-}
-
-struct GatedTile {
-  int rows, columns;
-};
-GatedTile gated_tile(const Rows& views, size_t count) {
-  // Where memory runs along the rows of one array, a tile has whole lines of both kinds.
-  for (size_t k = 1; k < count; ++k)
-    if (const auto& strides = views.view(k).strides;
-        strides[1] > 0 && strides[1] < strides[2] && views.rows() > 1)
-      return {64, 64};
-  const int64_t columns = views.columns();
-  if (views.on_gpu()) {
-    if (views.rows() == 1 || columns > 512) return {1, 2048};
-    return columns <= 64 ? GatedTile{32, 64} : GatedTile{8, 256};
-  }
-  if (views.rows() == 1) return {1, 16384};
-  if (columns <= 64) return {256, 64};
-  return columns <= 1024 ? GatedTile{16, 1024} : GatedTile{4, 4096};
-}
-
-// Calls f(views, grid, tile) for arrays of one shape, the first of them a result: once, but for axes that a
-// view cannot hold, and for more elements than an extent may count.
-template <class F>
-void on_tiles(Arrays arrays, const F& f) {
-  const int rank = arrays.front().rank;
-  std::array<int, max_array_rank> order;
-  std::iota(order.begin(), order.begin() + rank, 0);
-  std::stable_sort(order.begin(), order.begin() + rank,
-                   [&](int a, int b) { return arrays.front().strides[a] > arrays.front().strides[b]; });
-  int64_t elements = 1;
-  for (int i = 0; i < rank; ++i) elements *= arrays.front().sizes[i];
-  if (elements > std::numeric_limits<int32_t>::max()) {
-    const int axis =
-        *std::find_if(order.begin(), order.end(), [&](int i) { return arrays.front().sizes[i] > 1; });
-    Arrays rest = arrays;
-    for (size_t k = 0; k < arrays.size(); ++k) {
-      const int64_t half = arrays[k].sizes[axis] / 2;
-      arrays[k].sizes[axis] = half;
-      rest[k].sizes[axis] -= half;
-      rest[k].data =
-          static_cast<char*>(rest[k].data) + half * rest[k].strides[axis] * info(rest[k].dtype).bytes;
-    }
-    on_tiles(arrays, f);
-    return on_tiles(rest, f);
-  }
-  for (ArrayArgument& array : arrays) {
-    const ArrayArgument given = array;
-    for (int i = 0; i < rank; ++i)
-      array.sizes[i] = given.sizes[order[i]], array.strides[i] = given.strides[order[i]];
-  }
-  Rows views(arrays, inner_axes(arrays));
-  if (views.empty()) return;
-  const GatedTile tile = gated_tile(views, arrays.size());
-  const Grid grid{ceil_div(views.columns(), tile.columns), ceil_div(views.rows(), tile.rows), views.slices()};
-  views.each([&](int64_t) { f(views, grid, tile); });
-}
-
 void check_operands(const at::Tensor& gate, const at::Tensor& up) {
   require_floating("gate", gate);
   require_same_dtype("gate", gate, "up", up);
@@ -126,8 +48,8 @@ at::Tensor gated_result(const at::Tensor& gate, const at::Tensor& up) {
 }
 
 void run_gated(Activation activation, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
-  on_tiles({to_array_argument(out), to_array_argument(gate), to_array_argument(up)},
-           [&](const Rows& views, const Grid& grid, GatedTile tile) {
+  each_element_tile({to_array_argument(out), to_array_argument(gate), to_array_argument(up)},
+           [&](const Rows& views, const Grid& grid, ElementTile tile) {
              gated_forward.launch(grid, views.view(1), views.view(2), views.view(0), activation, tile.rows,
                                   tile.columns);
            });
@@ -149,13 +71,13 @@ std::tuple<at::Tensor, at::Tensor> empty_gradients(const at::Tensor& grad_out, c
 void gated_gradients(Activation activation, const at::Tensor& grad_out, const at::Tensor& gate,
                      const at::Tensor& up, const std::optional<at::Tensor>& grad_gate,
                      const std::optional<at::Tensor>& grad_up) {
-  Arrays arrays;
+  ElementArrays arrays;
   for (const auto* result : {&grad_gate, &grad_up})
     if (*result) arrays.push_back(to_array_argument(**result));
   const size_t results = arrays.size();
   if (results == 0) return;
   for (const at::Tensor* tensor : {&grad_out, &gate, &up}) arrays.push_back(to_array_argument(*tensor));
-  on_tiles(std::move(arrays), [&](const Rows& views, const Grid& grid, GatedTile tile) {
+  each_element_tile(std::move(arrays), [&](const Rows& views, const Grid& grid, ElementTile tile) {
     const auto result = [&](bool there, size_t k) {
       return there ? std::optional(views.view(k)) : std::nullopt;
     };

@@ -9,8 +9,11 @@ namespace {
 using at::Tensor;
 using namespace tile;  // NOLINT: an operator's file is written in the kernel language
 
-Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-              const std::string& activation) {
+using Sizes = std::vector<c10::SymInt>;
+
+// The result's, after everything that gated_matmul() demands of its arguments holds.
+Sizes checked_sizes(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                    const std::string& activation) {
   require_floating("input", input);
   require_same_dtype("input", input, "gate_weight", gate_weight);
   require_same_dtype("input", input, "up_weight", up_weight);
@@ -25,9 +28,13 @@ Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_w
     fail(ErrorKind::value, "cannot multiply input ", input.sym_sizes(), " by gate_weight ",
          gate_weight.sym_sizes(), "; the inner extents ", k, " and ", rows, " differ");
   parse_activation(activation);
-  std::vector<c10::SymInt> sizes = input.sym_sizes().vec();
+  Sizes sizes = input.sym_sizes().vec();
   sizes.back() = gate_weight.sym_size(1);
-  return at::empty_symint(sizes, input.options());
+  return sizes;
+}
+Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+              const std::string& activation) {
+  return at::empty_symint(checked_sizes(input, gate_weight, up_weight, activation), input.options());
 }
 
 // A vector is a matrix of one row.
@@ -76,8 +83,14 @@ const auto gated_matmul_backward =
     op("tile::gated_matmul_backward(Tensor grad_out, Tensor input, Tensor gate_weight, Tensor up_weight, str "
        "activation, Tensor pre_gate, Tensor pre_up, bool[3] output_mask) -> (Tensor grad_input, Tensor "
        "grad_gate_weight, Tensor grad_up_weight)")
-        .outputs([](const Tensor&, const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
-                    const std::string&, const Tensor&, const Tensor&, std::array<bool, 3> wanted) {
+        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                    const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
+                    const Tensor& pre_up, std::array<bool, 3> wanted) {
+          const Sizes sizes = checked_sizes(input, gate_weight, up_weight, activation);
+          for (const auto& [name, given, what] :
+               {std::tuple("grad_out", &grad_out, of_result), std::tuple("pre_gate", &pre_gate, as_saved),
+                std::tuple("pre_up", &pre_up, as_saved)})
+            require_agrees(name, *given, sizes, input.scalar_type(), what);
           return std::tuple(wanted[0] ? result_like(input) : Tensor(),
                             wanted[1] ? result_like(gate_weight) : Tensor(),
                             wanted[2] ? result_like(up_weight) : Tensor());

@@ -1,4 +1,5 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
+#include "arguments.h"
 #include "group_norm/gpu_kernels.h"
 #include "group_norm/images.h"
 #include "group_norm/kernels.h"
@@ -302,11 +303,12 @@ const auto group_norm_backward_ =
        "grad_bias)")
         .outputs([](const at::Tensor& grad_out, const at::Tensor& input, int64_t num_groups,
                     const Optional& weight, const Optional& bias, const std::string& activation,
-                    const at::Tensor&, const at::Tensor&, std::array<bool, 3> output_mask) {
+                    const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3> output_mask) {
           check(input, num_groups, weight, bias, activation);
-          if (grad_out.sym_sizes() != input.sym_sizes())
-            fail(ErrorKind::value, "'grad_out' has shape ", grad_out.sym_sizes(),
-                 "; it must be that of 'input', ", input.sym_sizes());
+          require_agrees("grad_out", grad_out, input.sym_sizes(), input.scalar_type(), of_result);
+          const c10::SymInt sizes[] = {input.sym_size(0), num_groups};
+          for (const auto& [name, saved] : {std::pair("mean", &mean), std::pair("rstd", &rstd)})
+            require_agrees(name, *saved, sizes, compute_dtype(input.scalar_type()), as_saved);
           return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));

@@ -101,9 +101,14 @@ const auto layer_norm_backward =
        "Tensor? bias, "
        "Tensor mean, Tensor rstd, bool[3] output_mask) -> (Tensor grad_input, Tensor grad_weight, Tensor "
        "grad_bias)")
-        .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef,
+        .outputs([](const at::Tensor& grad_out, const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
                     const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
-                    const at::Tensor&, const at::Tensor&, std::array<bool, 3> output_mask) {
+                    const at::Tensor& mean, const at::Tensor& rstd, std::array<bool, 3> output_mask) {
+          check_norm_input(input, normalized_shape);
+          check_parameters(weight, bias, input, normalized_shape, "normalized_shape is");
+          check_norm_gradient("grad_out", grad_out, input);
+          for (const auto& [name, saved] : {std::pair("mean", &mean), std::pair("rstd", &rstd)})
+            check_statistics(name, *saved, input, normalized_shape.size());
           return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight),
                             parameter_gradient(output_mask[2], bias));

@@ -125,6 +125,17 @@ Tensor gradient_before(Activation activation, const Tensor& grad, const optional
   return out;
 }
 
+// The result's extents, after what grad_out and the forward's arguments must be.
+Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                       const optional<Tensor>& bias, const optional<Tensor>& residual_like) {
+  Sizes sizes = product_sizes(input, other);
+  require_floating("grad_out", grad_out);  // of out_dtype
+  require_agrees("grad_out", grad_out, sizes, grad_out.scalar_type(), of_result);
+  require_broadcasts("bias", bias, sizes);
+  require_broadcasts("residual_like", residual_like, sizes);
+  return sizes;
+}
+
 using VmapResults = VmapCall::Results;
 
 // vmap: the batch becomes the first batch axis of every tensor; ranks are made equal behind it. `like`: the
@@ -201,12 +212,17 @@ const auto matmul_backward =
        "float alpha, "
        "Tensor? pre, Tensor? residual_like, bool[4] output_mask) "
        "-> (Tensor grad_input, Tensor grad_other, Tensor grad_bias, Tensor grad_residual)")
-        .outputs([](const Tensor&, const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
-                    const std::string& activation, double, const optional<Tensor>& pre,
-                    const optional<Tensor>& residual_like, std::array<bool, 4> wanted) {
+        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                    const optional<Tensor>& bias, const std::string& activation, double,
+                    const optional<Tensor>& pre, const optional<Tensor>& residual_like,
+                    std::array<bool, 4> wanted) {
+          const Sizes sizes = checked_gradient(grad_out, input, other, bias, residual_like);
           if (parse_activation(activation) != Activation::none && !pre)
             fail(ErrorKind::value, "activation is ", activation,
                  " and 'pre' is not given; pass the product before the activation");
+          if (pre)
+            require_agrees("pre", *pre, sizes, c10::promoteTypes(input.scalar_type(), grad_out.scalar_type()),
+                           as_saved);
           for (const auto& [name, given, want] :
                {std::tuple("bias", bias.has_value(), wanted[2]),
                 std::tuple("residual_like", residual_like.has_value(), wanted[3])})
@@ -247,13 +263,25 @@ const auto matmul_double_backward =
        "Tensor? pre, Tensor? residual_like, bool[6] output_mask) -> (Tensor grad_grad_out, Tensor "
        "grad_input, "
        "Tensor grad_other, Tensor grad_bias, Tensor grad_pre, Tensor grad_residual_like)")
-        .outputs([](const optional<Tensor>&, const optional<Tensor>&, const optional<Tensor>&,
-                    const optional<Tensor>&, const Tensor& grad_out, const Tensor& input, const Tensor& other,
-                    const optional<Tensor>&, const std::string& activation, double, const optional<Tensor>&,
-                    const optional<Tensor>&, std::array<bool, 6> wanted) {
+        .outputs([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
+                    const optional<Tensor>& to_bias, const optional<Tensor>& to_residual,
+                    const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                    const optional<Tensor>& bias, const std::string& activation, double,
+                    const optional<Tensor>&, const optional<Tensor>& residual_like,
+                    std::array<bool, 6> wanted) {
           if (activation != "none")
             fail(ErrorKind::unsupported, "double backward of tile::matmul with activation ", activation,
                  " is not implemented; apply the activation outside of matmul");
+          checked_gradient(grad_out, input, other, bias, residual_like);
+          const auto agrees = [](const char* name, const optional<Tensor>& grad, const optional<Tensor>& of) {
+            if (!grad) return;
+            if (!of) fail(ErrorKind::value, name, " is given, but what it is of is not; pass None");
+            require_agrees(name, *grad, of->sym_sizes(), of->scalar_type(), of_gradient);
+          };
+          agrees("grad_grad_input", to_input, input);
+          agrees("grad_grad_other", to_other, other);
+          agrees("grad_grad_bias", to_bias, bias);
+          agrees("grad_grad_residual", to_residual, residual_like);
           const Tensor none;
           return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
                             wanted[2] ? result_like(other) : none, none, none, none);

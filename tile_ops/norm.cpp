@@ -1,6 +1,7 @@
 // Checks of layer_norm and rms_norm, and the kernels of their gradient.
 #include "norm.h"
 
+#include "arguments.h"
 #include "partials.h"
 
 namespace tile {
@@ -188,11 +189,31 @@ at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& para
   return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
 }
 
-at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
+namespace {
+
+c10::SmallVector<c10::SymInt, 5> statistic_sizes(const at::Tensor& input, size_t axes) {
   const c10::SymIntArrayRef whole = input.sym_sizes();
   c10::SmallVector<c10::SymInt, 5> sizes(whole.begin(), whole.end());
   for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
-  return result_like(input, sizes, wide ? at::kDouble : compute_dtype(input.scalar_type()));
+  return sizes;
+}
+at::ScalarType statistic_dtype(const at::Tensor& input, bool wide) {
+  return wide ? at::kDouble : compute_dtype(input.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
+  return result_like(input, statistic_sizes(input, axes), statistic_dtype(input, wide));
+}
+
+void check_statistics(const char* name, const at::Tensor& saved, const at::Tensor& input, size_t axes,
+                      bool wide) {
+  require_agrees(name, saved, statistic_sizes(input, axes), statistic_dtype(input, wide), as_saved);
+}
+
+void check_norm_gradient(const char* name, const at::Tensor& grad, const at::Tensor& input) {
+  require_agrees(name, grad, input.sym_sizes(), input.scalar_type(), of_result);
 }
 
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {

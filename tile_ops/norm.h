@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "rows.h"
+#include "tile/rows.h"
 
 namespace tile {
 
@@ -18,6 +18,10 @@ void check_floating(const char* name, const at::Tensor& tensor);
 
 // One value a row, with the input's rank; `wide`: float64 whatever the input.
 at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide = false);
+// What a gradient is given: such statistics, and gradients of the shape and dtype of the input.
+void check_statistics(const char* name, const at::Tensor& saved, const at::Tensor& input, size_t axes,
+                      bool wide = false);
+void check_norm_gradient(const char* name, const at::Tensor& grad, const at::Tensor& input);
 
 // A weight or bias as one axis.
 std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter);

@@ -65,9 +65,12 @@ void check_rms_norm(const at::Tensor& input, c10::SymIntArrayRef normalized_shap
   check_sizes("weight", *weight, normalized_shape, "normalized_shape is");
 }
 
+bool is_wide(const std::optional<at::Tensor>& weight) {
+  return weight && weight->scalar_type() == at::kDouble;
+}
 at::Tensor empty_rstd(const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
                       const std::optional<at::Tensor>& weight) {
-  return empty_statistics(input, normalized_shape.size(), weight && weight->scalar_type() == at::kDouble);
+  return empty_statistics(input, normalized_shape.size(), is_wide(weight));
 }
 
 // residual and sum: both or neither.
@@ -121,9 +124,12 @@ const auto rms_norm_backward =
     op("tile::rms_norm_backward(Tensor grad_out, Tensor input, SymInt[] normalized_shape, Tensor? weight, "
        "Tensor rstd, "
        "bool[2] output_mask) -> (Tensor grad_input, Tensor grad_weight)")
-        .outputs([](const at::Tensor&, const at::Tensor& input, c10::SymIntArrayRef,
-                    const std::optional<at::Tensor>& weight, const at::Tensor&,
+        .outputs([](const at::Tensor& grad_out, const at::Tensor& input, c10::SymIntArrayRef normalized_shape,
+                    const std::optional<at::Tensor>& weight, const at::Tensor& rstd,
                     std::array<bool, 2> output_mask) {
+          check_rms_norm(input, normalized_shape, weight);
+          check_norm_gradient("grad_out", grad_out, input);
+          check_statistics("rstd", rstd, input, normalized_shape.size(), is_wide(weight));
           return std::tuple(output_mask[0] ? result_like(input) : at::Tensor(),
                             parameter_gradient(output_mask[1], weight));
         })
@@ -172,9 +178,15 @@ const auto add_rms_norm_backward =
     op("tile::add_rms_norm_backward(Tensor? grad_out, Tensor? grad_sum, Tensor sum, SymInt[] "
        "normalized_shape, Tensor? weight, Tensor rstd, bool[2] output_mask) "
        "-> (Tensor grad_input_and_residual, Tensor grad_weight)")
-        .outputs([](const std::optional<at::Tensor>& grad_out, const std::optional<at::Tensor>&,
-                    const at::Tensor& sum, c10::SymIntArrayRef, const std::optional<at::Tensor>& weight,
-                    const at::Tensor&, std::array<bool, 2> output_mask) {
+        .outputs([](const std::optional<at::Tensor>& grad_out, const std::optional<at::Tensor>& grad_sum,
+                    const at::Tensor& sum, c10::SymIntArrayRef normalized_shape,
+                    const std::optional<at::Tensor>& weight, const at::Tensor& rstd,
+                    std::array<bool, 2> output_mask) {
+          check_rms_norm(sum, normalized_shape, weight);
+          for (const auto& [name, grad] :
+               {std::pair("grad_out", &grad_out), std::pair("grad_sum", &grad_sum)})
+            if (*grad) check_norm_gradient(name, **grad, sum);
+          check_statistics("rstd", rstd, sum, normalized_shape.size(), is_wide(weight));
           return std::tuple(output_mask[0] ? result_like(sum) : at::Tensor(),
                             parameter_gradient(output_mask[1] && grad_out, weight));
         })

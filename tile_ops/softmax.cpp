@@ -1,5 +1,5 @@
 // softmax and log_softmax over one axis of any stride, and their gradients.
-#include "rows.h"
+#include "tile/rows.h"
 
 namespace tile {
 namespace {

@@ -25,6 +25,7 @@ class Tracer {
 
   Builder& builder() { return build_; }
   Function& function() { return function_; }
+  Block& block() { return block_of(scopes_.back()); }  // where operations go now
   uint32_t serial() const { return serial_; }
 
   // Variables.

@@ -149,6 +149,7 @@ Operator& Operator::attempt(const F& step) {
   return *this;
 }
 
+Operator& Operator::step(const std::function<void()>& function) { return attempt(function); }
 Operator& Operator::set_outputs(BoxedFunction function) {
   return attempt([&] {
     check_parameters(*op_->body, "outputs", function, expected_arguments(op_->schema), false);
@@ -199,8 +200,9 @@ Operator& Operator::saves(std::string results) {
   return attempt([&] {
     if (op_->mutates || op_->body->run)
       fail(ErrorKind::value, op_->body->name,
-           op_->mutates ? ": saves: writes into an argument, so it has no gradient to save for"
-                        : ": saves comes after run; put it before run, whose parameters it adds to");
+           op_->mutates
+               ? ": saves: writes into an argument, so it has no gradient to save for; remove saves(…)"
+               : ": saves comes after run; put it before run, whose parameters it adds to");
     const size_t colons = op_->name.find("::") + 2;
     const std::string name = op_->name.substr(0, colons) + "_" + op_->name.substr(colons) + "_saving";
     const c10::FunctionSchema extra = parse_schema(str(name, "() -> (", results, ")"));
@@ -258,8 +260,10 @@ Operator& Operator::autocast(std::string cpu, std::string cuda) {
 }
 
 const std::string& Operator::name() const { return op_->body->name; }
-void Operator::check() const {
+void Operator::check(bool complete) const {
   try {
+    if (!op_->body->error.empty()) throw Error(op_->body->error_kind, op_->body->error);
+    if (!complete) return;
     require_usable(*op_);
     if (!op_->gradient.empty()) gradient_plan(op_->saver ? *op_->saver : *op_);
   } catch (const Error& error) {

@@ -92,8 +92,9 @@ class Operator {
   static std::string fp32_like(const char* name);
 
   const std::string& name() const;
-  // Throws what is wrong with the definition, the match with its gradient operator included.
-  void check() const;
+  // Throws what is wrong with the definition; where it is complete, what it lacks and how it does not match
+  // its gradient operator, too.
+  void check(bool complete = true) const;
 
   // Calls the operator from C++ through the dispatcher; trailing arguments may be left to their defaults.
   template <class R = at::Tensor, class... A>
@@ -102,11 +103,13 @@ class Operator {
     stack.reserve(sizeof...(A) + 2);
     (stack.push_back(value(std::forward<A>(arguments))), ...);
     call_boxed(stack);
-    return take<R>(stack);
+    return take<R>(name(), stack);
   }
   // The arguments on the stack are replaced by the results.
   void call_boxed(BoxedValues& stack) const;
 
+  // A step of a definition by other means: what it throws is kept as what is wrong with the operator.
+  Operator& step(const std::function<void()>& function);
   // As above, for functions made by hand from boxed values.
   Operator& set_outputs(BoxedFunction function);
   Operator& set_saved_outputs(BoxedFunction function);
@@ -124,18 +127,17 @@ class Operator {
       return c10::IValue(std::forward<T>(argument));
   }
   template <class R>
-  static R take(BoxedValues& stack) {
+  static R take(const std::string& name, BoxedValues& stack) {
     if constexpr (std::is_same_v<R, at::Tensor>) {
-      TORCH_CHECK(stack.size() == 1, "the operator has ", stack.size(),
-                  " results; name their type: call<std::tuple<…>>");
+      TORCH_CHECK(stack.size() == 1, name, ": has ", stack.size(),
+                  " results, and call() gives one; name their types: call<std::tuple<…>>");
       return std::move(stack[0]).toTensor();
     } else if constexpr (!std::is_void_v<R>) {
-      TORCH_CHECK(stack.size() == std::tuple_size_v<R>, "the operator has ", stack.size(), " results, not ",
-                  std::tuple_size_v<R>);
+      TORCH_CHECK(stack.size() == std::tuple_size_v<R>, name, ": has ", stack.size(),
+                  " results, and call<std::tuple<…>> names ", std::tuple_size_v<R>, "; name each of them");
       return [&]<size_t... I>(std::index_sequence<I...>) {
         return R{std::move(stack[I]).to<std::tuple_element_t<I, R>>()...};
-      }
-      (std::make_index_sequence<std::tuple_size_v<R>>{});
+      }(std::make_index_sequence<std::tuple_size_v<R>>{});
     }
   }
   std::shared_ptr<OperatorRecord> op_;

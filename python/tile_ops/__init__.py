@@ -46,6 +46,10 @@ del register_if_cheap
 # What a module holds that not everybody needs: it is imported when its name is asked for.
 _imported_late = {
     "kernel": "language",
+    "op": "_operators",
+    "TorchOp": "_operators",
+    "elementwise": "_operators",
+    "reduction": "_operators",
     "cuda_kernel": "_cuda_kernel",
     "CudaKernel": "_cuda_kernel",
     "enable_inductor_fusion": "_inductor",

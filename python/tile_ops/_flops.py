@@ -119,6 +119,22 @@ _formulas = {
 }
 
 
+_users = {}  # of operators made by tile_ops.op
+
+
+def define(name, function, arguments, wanted) -> None:
+    """The formula of an operator "ns::name": a function of those of its arguments that are `wanted`."""
+
+    def formula(*given, out_val=None, **named):
+        values = {**dict(zip(arguments, given)), **named}
+        for each in getattr(getattr(torch.ops, name.split("::")[0]), name.split("::")[1]).default._schema.arguments:
+            values.setdefault(each.name, each.default_value)
+        return function(*(values[each] for each in wanted))
+
+    _users[name] = formula
+    register_if_cheap()
+
+
 def register_flop_formulas() -> None:
     """Tells torch.utils.flop_counter what our operators count; a second call does nothing.
 
@@ -131,6 +147,9 @@ def register_flop_formulas() -> None:
         packet = getattr(torch.ops.tile, name)
         if packet not in flop_registry:
             register_flop_formula(packet, get_raw=True)(formula)
+    for full, formula in _users.items():
+        namespace, name = full.split("::")
+        flop_registry[getattr(getattr(torch.ops, namespace), name)] = formula
 
 
 def register_if_cheap() -> None:

@@ -98,6 +98,16 @@ def test_mixed_dtypes_are_an_error_of_the_kernel_s_line(ops):
         ops.vector_add(torch.ones(3), torch.ones(3, dtype=torch.float64))
 
 
+def test_expressions(examples):
+    x = torch.randn(3, 1, 5, dtype=torch.float64, requires_grad=True)
+    y = torch.ops.examples.swish(x, 2.0)
+    torch.testing.assert_close(y, x * torch.sigmoid(2 * x))
+    assert torch.autograd.gradcheck(torch.ops.examples.swish, (x, 2.0))
+    ours = torch.ops.examples.root_mean_square(x, 0)
+    torch.testing.assert_close(ours, (x * x).mean(0).sqrt())
+    assert torch.autograd.gradcheck(torch.ops.examples.root_mean_square, (x, 0))
+
+
 @pytest.fixture
 def key():
     """The seed of random numbers."""

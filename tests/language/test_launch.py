@@ -256,12 +256,20 @@ def test_an_error_while_threads_wait_for_it():
     assert seen == ["TileSyntaxError: Undefined variable undefined"] * 6
 
 
+WITHOUT_MEMORY = (
+    "TypeError: Invalid kernel argument #0: a tensor without memory, fake or a wrapper of others, cannot be launched on; "
+    "give it to kernel.check(...) or kernel.ir(...)",
+    "NotImplementedError: a kernel cannot take a tensor on meta; move it to cpu or cuda",
+)
+
+
 def test_checks_without_memory():
     with FakeTensorMode():
         fake = torch.empty(32)
     meta = torch.empty(32, device="meta")
     for tensor in (fake, meta):
         scaled.check(tensor, tensor, 1.0, 4)
+        assert error_of(scaled[1], tensor, tensor, 1.0, 4) == WITHOUT_MEMORY[tensor is meta]
         assert error_of(scaled.check, tensor.view(4, 8), tensor, 1.0, 4).startswith(
             "TileTypeError: Index size 1 does not match the array rank 2\n"
         )

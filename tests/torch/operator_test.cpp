@@ -59,6 +59,29 @@ TEST(Operator, CallsThroughTheDispatcherWithDefaults) {
   EXPECT_NO_THROW(twice.check());
 }
 
+TEST(Operator, ACallNamesAsManyResultsAsThereAre) {
+  static const auto pair =
+      tile::op("tcpp::pair(Tensor x) -> (Tensor a, Tensor b)")
+          .outputs([](const Tensor& x) { return std::tuple(at::empty_like(x), x.clone()); })
+          .run([](const Tensor& x, Tensor& a, Tensor&) { a.copy_(x); });
+  const auto error_of = [](const auto& call) -> std::string {
+    try {
+      call();
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_EQ(error_of([] { pair.call(ones()); }),
+            "tcpp::pair: has 2 results, and call() gives one; name their types: call<std::tuple<…>>");
+  EXPECT_EQ(error_of([] { pair.call<std::tuple<Tensor, Tensor, Tensor>>(ones()); }),
+            "tcpp::pair: has 2 results, and call<std::tuple<…>> names 3; name each of them");
+  EXPECT_EQ(error_of([] { twice.call<std::tuple<Tensor, Tensor>>(ones()); }),
+            "tcpp::twice: has 1 results, and call<std::tuple<…>> names 2; name each of them");
+  const auto [a, b] = pair.call<std::tuple<Tensor, Tensor>>(ones());
+  EXPECT_TRUE(a.equal(b));
+}
+
 TEST(Operator, HasAGradient) {
   Tensor x = at::empty({}).fill_(1).requires_grad_();
   twice.call(x, 7).backward();

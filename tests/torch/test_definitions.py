@@ -32,6 +32,7 @@ MISTAKES = {
     "no_outputs": "tw::no_outputs: has no outputs; add .outputs(…) to its definition",
     "no_saved": "tw::no_saved: has no saved_outputs; add .saved_outputs(…) to its definition",
     "late_saves": "tw::late_saves: saves comes after run; put it before run, whose parameters it adds to",
+    "saves_writes": "tw::saves_writes: saves: writes into an argument, so it has no gradient to save for; remove saves(…)",
     "early_saved": 'tw::early_saved: saved_outputs comes before saves; call saves("Tensor …") first',
     "nameless": "tw::nameless: saves: a result of 'Tensor' has no name; write \"Tensor mean, Tensor rstd\"",
     "grad_name": "tw::grad_name: grad: 'back' has no namespace; write \"tw::back\"",
@@ -142,7 +143,7 @@ def test_devices_are_not_mixed(ops):
 
 
 def test_call_from_cpp(library):
-    assert library.call() == "the operator has 2 results; name their type: call<std::tuple<…>>"
+    assert library.call() == "tc::pair: has 2 results, and call() gives one; name their types: call<std::tuple<…>>"
 
 
 def test_redefinition(library):

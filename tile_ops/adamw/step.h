@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "../arguments.h"
-#include "../rows.h"
+#include "tile/rows.h"
 
 namespace tile::adamw {
 

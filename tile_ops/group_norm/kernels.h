@@ -1,6 +1,6 @@
 // The kernels of group_norm and its gradient, for both memory orders.
 #pragma once
-#include "../rows.h"
+#include "tile/rows.h"
 
 namespace tile::group_norm {
 

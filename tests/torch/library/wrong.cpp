@@ -75,6 +75,7 @@ const std::map<std::string, Operator (*)()> mistakes{
            .run([](const Tensor&, Tensor&, Tensor&) {});
      }},
     {"late_saves", [] { return unary("tw::late_saves(Tensor x) -> Tensor").saves("Tensor s"); }},
+    {"saves_writes", [] { return op("tw::saves_writes(Tensor(a!) x) -> ()").saves("Tensor s"); }},
     {"early_saved", [] { return op("tw::early_saved(Tensor x) -> Tensor").saved_outputs(same); }},
     {"nameless", [] { return op("tw::nameless(Tensor x) -> Tensor").saves("Tensor"); }},
     {"grad_name", [] { return unary("tw::grad_name(Tensor x) -> Tensor").grad("back"); }},

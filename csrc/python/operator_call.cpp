@@ -1,6 +1,6 @@
 // Operators called from Python: plain arguments go straight to the dispatcher, and whatever else there is
 // goes the way that torch has for it.
-#include "torch/python/module.h"
+#include "python/module.h"
 
 #include <structmember.h>
 #include <torch/csrc/Dtype.h>

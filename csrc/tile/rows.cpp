@@ -1,5 +1,5 @@
 // Collapsing the axes of several arrays into slices, rows and columns.
-#include "rows.h"
+#include "tile/rows.h"
 
 #include <algorithm>
 #include <bit>

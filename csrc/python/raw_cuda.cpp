@@ -1,5 +1,5 @@
 // Kernels of CUDA C++ in Python: kernel[grid, block](*arguments), by vectorcall.
-#include "torch/python/module.h"
+#include "python/module.h"
 
 #include <structmember.h>
 

@@ -1,12 +1,12 @@
 // Tensors and numbers of Python as a kernel's arguments. What is no tensor and no number, Python converts.
-#include "torch/python/kernel_call.h"
+#include "python/kernel_call.h"
 
 #include <new>
 #include <utility>
 
 #include "dsl/tracer.h"
+#include "python/ir_builder.h"
 #include "torch/args.h"
-#include "torch/python/ir_builder.h"
 
 namespace tile::python {
 namespace {
@@ -27,6 +27,15 @@ ArrayArgument without_memory(const at::Tensor& tensor) {
     argument.strides[static_cast<size_t>(axis)] = tensor.stride(axis);
   }
   return argument;
+}
+
+// A fake tensor, or a wrapper around other tensors: reading it would be reading nothing.
+bool lacks_memory(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (!impl.is_python_dispatch() || tensor.layout() != at::kStrided) return false;
+  if (impl.has_symbolic_sizes_strides() || !impl.has_storage()) return true;
+  const c10::Storage& storage = impl.storage();
+  return storage.device().type() != tensor.device().type() || (tensor.numel() && !storage.nbytes());
 }
 
 }  // namespace
@@ -66,7 +75,7 @@ void Call::note(uint64_t bits) {
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value)) return add_array(*tensor);
+  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value)) return add_array(i, *tensor);
   if (PyBool_Check(value) && kind != structured) return add_scalar(scalar_argument(value == Py_True));
   if (PyLong_Check(value) && kind != structured) return add_scalar(integer(i, value, kind));
   if (PyFloat_Check(value) && kind != structured)
@@ -90,7 +99,11 @@ void Call::add_structure(size_t i) {
   structures_.push_back({i, first, count, Owned(Py_NewRef(word)), Owned(Py_NewRef(leaves))});
   for (size_t k = 0; k < count; ++k) add(PyTuple_GET_ITEM(leaves, static_cast<Py_ssize_t>(k)), i, letters[k]);
 }
-void Call::add_array(const at::Tensor& tensor) {
+void Call::add_array(size_t i, const at::Tensor& tensor) {
+  if (!traced_ && lacks_memory(tensor))
+    fail(ErrorKind::type, "Invalid kernel argument #", i,
+         ": a tensor without memory, fake or a wrapper of others, cannot be launched on; give it to "
+         "kernel.check(...) or kernel.ir(...)");
   auto* array = new (arrays_ + array_count_++ * sizeof(ArrayArgument))
       ArrayArgument(traced_ ? without_memory(tensor) : to_array_argument(tensor));
   detail::key_of_array(key_, *array);
@@ -129,7 +142,7 @@ void Call::add_constant(size_t i) {
   key_.add(~PyLong_AsUnsignedLongLong(word.get()));
 }
 void Call::translate(Tracer& tracer) const {
-  BuiltFunction built(tracer.function());
+  BuiltFunction built(tracer.function(), tracer.block());
   const auto described = [&](size_t place) {
     const ArgumentRef& ref = refs_[place];
     Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)

@@ -1,8 +1,9 @@
 // The Python module _C: what was built, and which operators are registered.
-#include "torch/python/module.h"
+#include "python/module.h"
 
 #include <torch/version.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -171,6 +172,29 @@ PyObject* cache(PyObject*, PyObject*) {
                        "bytes", static_cast<unsigned long long>(info.bytes), "budget",
                        static_cast<unsigned long long>(info.budget));
 }
+// A key is the SHA-256 of what an entry was made from.
+tile::DiskCache::Key cache_key(const char* bytes, Py_ssize_t size) {
+  tile::DiskCache::Key key;
+  if (static_cast<size_t>(size) != key.size())
+    tile::fail(tile::ErrorKind::value, "a key of the cache has ", key.size(), " bytes, not ", size);
+  std::copy(bytes, bytes + size, key.begin());
+  return key;
+}
+PyObject* cache_load(PyObject*, PyObject* arguments) {
+  const char* key;
+  Py_ssize_t size;
+  if (!PyArg_ParseTuple(arguments, "y#", &key, &size)) return nullptr;
+  const auto bytes = tile::DiskCache::get().load(cache_key(key, size));
+  if (!bytes) Py_RETURN_NONE;
+  return PyBytes_FromStringAndSize(bytes->data(), static_cast<Py_ssize_t>(bytes->size()));
+}
+PyObject* cache_store(PyObject*, PyObject* arguments) {
+  const char *key, *bytes;
+  Py_ssize_t size, count;
+  if (!PyArg_ParseTuple(arguments, "y#y#", &key, &size, &bytes, &count)) return nullptr;
+  tile::DiskCache::get().store(cache_key(key, size), {bytes, static_cast<size_t>(count)});
+  Py_RETURN_NONE;
+}
 PyObject* nvrtc(PyObject*, PyObject*) {
   const tile::Nvrtc& found = tile::CubinCompiler::get().nvrtc();
   return Py_BuildValue("(ss)", found.path().c_str(), found.version().c_str());
@@ -195,8 +219,12 @@ PyMethodDef methods[] = {
     {"assemble_sweeps", guarded<assemble_sweeps>, METH_O,
      "assemble_sweeps(on): whether sweeps on the CPU run as machine code from now on; false: interpreted."},
     {"cache_info", guarded<cache<&tile::DiskCache::info>>, METH_NOARGS,
-     "The disk cache of compiled GPU kernels."},
+     "The disk cache of compiled GPU kernels and of measured choices."},
     {"cache_clear", guarded<cache<&tile::DiskCache::clear>>, METH_NOARGS, "Empties it; what was removed."},
+    {"cache_load", guarded<cache_load>, METH_VARARGS,
+     "cache_load(key): the bytes stored under a key of 32 bytes; None: there are none, or they are damaged."},
+    {"cache_store", guarded<cache_store>, METH_VARARGS,
+     "cache_store(key, bytes): keeps them, where the disk lets it."},
     {"nvrtc", guarded<nvrtc>, METH_NOARGS, "(file, version) of the NVRTC that compiles for GPUs; loads it."},
     {"primitives", guarded<primitives>, METH_NOARGS, "The registry of primitives as a dictionary."},
     {nullptr, nullptr, 0, nullptr},
@@ -218,7 +246,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   for (const auto& add :
        {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation,
         tile::python::add_raw_cuda, tile::python::add_operator_call, tile::python::add_ir_builder,
-        tile::python::add_tile_kernel})
+        tile::python::add_tile_kernel, tile::python::add_python_operator,
+        tile::python::add_python_expression})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

@@ -1,7 +1,7 @@
 // What a call of Python launches, compiled for looking at it.
 #include "runtime/inspection.h"
 
-#include "torch/python/module.h"
+#include "python/module.h"
 
 namespace tile::python {
 

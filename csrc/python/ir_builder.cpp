@@ -1,5 +1,5 @@
 // Numbers stand for values and blocks, so that nothing of Python's outlives the function that is built.
-#include "torch/python/ir_builder.h"
+#include "python/ir_builder.h"
 
 #include <utility>
 
@@ -8,7 +8,7 @@
 namespace tile::python {
 
 struct IrBuilder {
-  explicit IrBuilder(Function& of) : function(of), build(of, of.body()), entered{&of.body()} {}
+  IrBuilder(Function& of, Block& block) : function(of), build(of, block), entered{&block} {}
   Function& function;
   Builder build;
   std::vector<Value*> values;
@@ -178,13 +178,15 @@ PyType_Spec spec = {"tile_ops._C.IrBuilder", sizeof(BuilderObject), 0,
 
 }  // namespace
 
-BuiltFunction::BuiltFunction(Function& function) : state_(std::make_unique<IrBuilder>(function)) {
+BuiltFunction::BuiltFunction(Function& function, Block& block)
+    : state_(std::make_unique<IrBuilder>(function, block)) {
   object_.reset(builder_type->tp_alloc(builder_type, 0));
   if (object_) reinterpret_cast<BuilderObject*>(object_.get())->state = state_.get();
 }
 BuiltFunction::~BuiltFunction() {
   if (object_) reinterpret_cast<BuilderObject*>(object_.get())->state = nullptr;
 }
+Value* BuiltFunction::value_of(size_t number) const { return state_->values.at(number); }
 size_t BuiltFunction::number_of(Value* value) {
   state_->values.push_back(value);
   return state_->values.size() - 1;

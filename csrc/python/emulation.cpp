@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "cuda/shared_layout.h"
+#include "python/module.h"
 #include "runtime/inspection.h"
-#include "torch/python/module.h"
 
 namespace tile::python {
 namespace {

@@ -12,6 +12,8 @@ namespace tile {
 
 class Rows {
  public:
+  static constexpr size_t most_arrays = 16;
+
   // Axis i is part of the columns where bit i of `reduced` is set. The first array has the whole shape and
   // gives the order of the rows; where another's extent is 1 it stays in place. All have one rank.
   Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced);
@@ -39,7 +41,7 @@ class Rows {
   const ArrayArgument& view(size_t k) const { return views_[k]; }
 
  private:
-  static constexpr size_t most = 6;
+  static constexpr size_t most = most_arrays;
   struct Axis {
     int64_t extent;
     std::array<int64_t, most> strides;

@@ -69,6 +69,8 @@ int add_raw_cuda(PyObject* module);
 int add_operator_call(PyObject* module);
 int add_ir_builder(PyObject* module);
 int add_tile_kernel(PyObject* module);
+int add_python_operator(PyObject* module);
+int add_python_expression(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // a list
 PyObject* row_of(const InspectedKernel& kernel);           // a dictionary

@@ -1,6 +1,6 @@
 // Kernels that are written in Python: kernel[grid](*arguments), by vectorcall. Python translates the function
 // where the key of its arguments is new; all else goes the way of kernels in C++.
-#include "torch/python/kernel_call.h"
+#include "python/kernel_call.h"
 
 #include <structmember.h>
 
@@ -9,6 +9,7 @@
 
 #include "ir/print.h"
 #include "runtime/current_stream.h"
+#include "torch/args.h"
 
 namespace tile::python {
 namespace {
@@ -169,6 +170,52 @@ PyObject* compiled_count(PyObject* self, void*) {
   return raising([&] { return PyLong_FromSize_t(kernel_of(self).compiled_count()); });
 }
 
+template <class T>
+void append(std::string& bytes, T value) {
+  bytes.append(reinterpret_cast<const char*>(&value), sizeof value);
+}
+// Adds what tells arguments apart; false where Python has to look at this one.
+bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
+  if (const at::Tensor* tensor = tensor_in(value)) {
+    if (tensor->unsafeGetTensorImpl()->is_python_dispatch()) return false;
+    append(bytes, tensor->scalar_type());
+    append(bytes, static_cast<char>(tensor->device().type()));
+    append(bytes, tensor->device().index());
+    append(bytes, static_cast<char>(tensor->dim()));
+    for (const int64_t size : tensor->sizes()) append(bytes, size);
+    return true;
+  }
+  const bool number = PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
+  if (!number) return false;
+  append(bytes, '\xff');  // no dtype's
+  append(bytes, Py_TYPE(value));
+  if (!by_value) return true;
+  if (PyFloat_CheckExact(value)) return append(bytes, PyFloat_AS_DOUBLE(value)), true;
+  int overflow;
+  append(bytes, PyLong_AsLongLongAndOverflow(value, &overflow));
+  return !overflow;
+}
+// _arguments_key(arguments, by_value): bytes, or None.
+PyObject* arguments_key(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  return raising([&]() -> PyObject* {
+    if (count != 2 || !PyTuple_CheckExact(given[0]) || !PyTuple_CheckExact(given[1]) ||
+        PyTuple_GET_SIZE(given[0]) != PyTuple_GET_SIZE(given[1]))
+      fail(ErrorKind::type, "_arguments_key: takes two tuples of one length");
+    std::string bytes;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(given[0]); ++i)
+      if (!add_to_key(bytes, PyTuple_GET_ITEM(given[0], i), PyTuple_GET_ITEM(given[1], i) == Py_True))
+        Py_RETURN_NONE;
+    return PyBytes_FromStringAndSize(bytes.data(), static_cast<Py_ssize_t>(bytes.size()));
+  });
+}
+
+PyMethodDef functions[] = {
+    {"_arguments_key", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(arguments_key)),
+     METH_FASTCALL,
+     "_arguments_key(arguments, by_value): bytes that differ where dtype, device or shape of a tensor, or the "
+     "type of a number, do, for which by_value is True also its value; None: an argument is something else."},
+    {nullptr, nullptr, 0, nullptr},
+};
 PyMethodDef kernel_methods[] = {
     {"_bind", bind, METH_VARARGS, "_bind(name, file, line, kinds): kinds has a letter for each parameter."},
     {"_ir", ir, METH_VARARGS, "_ir(arguments, passes): Tile IR as text."},
@@ -210,7 +257,7 @@ int add_tile_kernel(PyObject* module) {
   const Owned type(PyType_FromSpec(&kernel_spec));
   for (const auto& [name, text] : {std::pair{&cuda_stream_name, "cuda_stream"}, {&ptr_name, "ptr"}})
     if (!(*name = PyUnicode_InternFromString(text))) return -1;
-  if (make_call_names() < 0) return -1;
+  if (make_call_names() < 0 || PyModule_AddFunctions(module, functions) < 0) return -1;
   return launch_type && type ? PyModule_AddObjectRef(module, "TileKernel", type.get()) : -1;
 }
 

@@ -1,6 +1,6 @@
 // The arguments of one launch of a kernel in Python: converted, and their key.
 #pragma once
-#include "torch/python/module.h"
+#include "python/module.h"
 
 #include "runtime/kernel.h"
 
@@ -60,7 +60,7 @@ class Call {
   void note(uint64_t bits);
   void add(PyObject* value, size_t i, char kind);
   void add_structure(size_t i);
-  void add_array(const at::Tensor& tensor);
+  void add_array(size_t i, const at::Tensor& tensor);
   void add_scalar(const ScalarArgument& scalar);
   void add_constant(size_t i);
   ScalarArgument integer(size_t i, PyObject* value, char kind);

@@ -1,0 +1,123 @@
+// Reverse mode over the operations of a trace: each gives its operands what comes back for its result.
+#include "prims/derivatives.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "prims/elementwise.h"
+
+namespace tile {
+namespace {
+
+using Parts = std::vector<std::optional<Tile>>;
+// From what comes back, the result and the operands to what goes back to each operand.
+using Rule = Parts (*)(const Tile& g, const Tile& r, const std::vector<Tile>& operands);
+
+constexpr std::nullopt_t none = std::nullopt;
+
+// Operands that a row does not have are the first one, which it does not read.
+template <class F>
+Parts apply(const F& row, const Tile& g, const Tile& r, const std::vector<Tile>& operands) {
+  const auto at = [&](size_t i) -> const Tile& { return operands[i < operands.size() ? i : 0]; };
+  return row(g, r, at(0), at(1), at(2));
+}
+
+Parts astype_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands) {
+  return {g.astype(operands[0].dtype())};
+}
+Parts where_rule(const Tile& g, const Tile&, const std::vector<Tile>& operands) {
+  return {none, where(operands[0], g, 0), where(operands[0], 0, g)};
+}
+// A scalar that a tile was made of: constants alone are, and nothing goes back to these.
+const std::map<std::string_view, Rule>& rules() {
+  static const std::map<std::string_view, Rule> table{
+#define DERIVATIVE(NAME, ...)                                                            \
+  {#NAME, [](const Tile& given, const Tile& result, const std::vector<Tile>& operands) { \
+     return apply([]([[maybe_unused]] const Tile& g, [[maybe_unused]] const Tile& r,     \
+                     [[maybe_unused]] const Tile& x, [[maybe_unused]] const Tile& y,     \
+                     [[maybe_unused]] const Tile& z) -> Parts { return {__VA_ARGS__}; }, \
+                  given, result, operands);                                              \
+   }},
+#include "prims/derivatives.def"
+#undef DERIVATIVE
+      {"astype", astype_rule},
+      {"where", where_rule},
+  };
+  return table;
+}
+
+bool is_float(const Value* value) { return is_floating(value->type.dtype); }
+
+class Reverse {
+ public:
+  Reverse(const std::vector<Tile>& inputs, Location location) : location_(location) {
+    for (const Tile& input : inputs) inputs_.insert(input.value(location));
+  }
+  void add(Value* value, const Tile& part) {
+    const auto [found, made] = parts_.try_emplace(value, part.value(location_));
+    if (!made) found->second = (Tile(found->second) + part).value(location_);
+  }
+  // Whether it depends on an input; those that do are listed behind what they depend on.
+  bool visit(Value* value) {
+    if (inputs_.contains(value)) return true;
+    if (const auto known = active_.find(value); known != active_.end()) return known->second;
+    bool active = false;
+    if (const Op* op = value->definition)
+      for (Value* operand : op->operands) active |= visit(operand) && is_float(operand);
+    active &= is_float(value);
+    if (active) order_.push_back(value);
+    return active_[value] = active;
+  }
+  void run() {
+    for (size_t i = order_.size(); i-- > 0;)
+      if (const auto part = parts_.find(order_[i]); part != parts_.end()) back(order_[i], Tile(part->second));
+  }
+  std::optional<Tile> part(const Tile& input) const {
+    const auto found = parts_.find(input.value(location_));
+    return found == parts_.end() ? std::nullopt : std::optional(Tile(found->second));
+  }
+
+ private:
+  void back(Value* value, const Tile& g) {
+    const Op& op = *value->definition;
+    const auto rule = rules().find(op.name());
+    if (rule == rules().end())
+      fail(op.location, ErrorKind::unsupported, op.name(),
+           ": has no derivative here; it is for elementwise operations of floats");
+    std::vector<Tile> operands;
+    for (Value* operand : op.operands) operands.emplace_back(operand);
+    const Parts parts = rule->second(g, Tile(value), operands);
+    for (size_t i = 0; i < op.operands.size(); ++i)
+      if (parts[i] && visit(op.operands[i]) && is_float(op.operands[i])) add(op.operands[i], *parts[i]);
+  }
+
+  Location location_;
+  std::unordered_set<const Value*> inputs_;
+  std::unordered_map<const Value*, bool> active_;
+  std::vector<Value*> order_;
+  std::unordered_map<Value*, Value*> parts_;
+};
+
+}  // namespace
+
+std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, const std::vector<Tile>& seeds,
+                                             const std::vector<Tile>& inputs, Location location) {
+  Reverse reverse(inputs, location);
+  for (size_t k = 0; k < results.size(); ++k)
+    if (Value* value = results[k].value(location); reverse.visit(value) && is_float(value))
+      reverse.add(value, seeds[k]);
+  reverse.run();
+  std::vector<std::optional<Tile>> parts;
+  for (const Tile& input : inputs) parts.push_back(reverse.part(input));
+  return parts;
+}
+
+std::vector<std::string_view> differentiable_primitives() {
+  std::vector<std::string_view> names;
+  for (const auto& [name, rule] : rules()) names.push_back(name);
+  return names;
+}
+
+}  // namespace tile

@@ -1,0 +1,121 @@
+// An expression over scalars, as an operator's author gives it, and what an operator's arguments are to it.
+#pragma once
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tile/op.h"
+
+namespace tile {
+
+// An argument of the operator, in a trace: tensors and numbers are tiles, of the dtype that the expression is
+// computed in (tensors of bool: bool); bool and strings are known when it is compiled.
+struct ExpressionArgument {
+  std::optional<Tile> tile;
+  c10::IValue constant;
+};
+using Expression = std::function<std::vector<Tile>(const std::vector<ExpressionArgument>&)>;
+
+namespace expression_detail {
+
+template <class T>
+T argument(const ExpressionArgument& given) {
+  if constexpr (std::is_same_v<T, Tile>)
+    return *given.tile;
+  else
+    return given.constant.to<T>();
+}
+inline std::vector<Tile> results(Tile tile) { return {std::move(tile)}; }
+inline std::vector<Tile> results(std::vector<Tile> tiles) { return tiles; }
+template <class... T>
+std::vector<Tile> results(const std::tuple<T...>& tiles) {
+  return std::apply([](const T&... each) { return std::vector<Tile>{each...}; }, tiles);
+}
+void check_count(std::string_view what, size_t given, size_t taken);
+
+template <class F, class... P, size_t... I>
+Expression boxed(F function, op_detail::Types<P...>, std::index_sequence<I...>, std::string what) {
+  static_assert(
+      ((std::is_same_v<std::remove_cvref_t<P>, Tile> || std::is_same_v<std::remove_cvref_t<P>, bool> ||
+        std::is_same_v<std::remove_cvref_t<P>, std::string>)&&...),
+      "an expression takes Tile for tensors and numbers, bool, and std::string");
+  return
+      [function = std::move(function), what = std::move(what)](const std::vector<ExpressionArgument>& given) {
+        check_count(what, given.size(), sizeof...(P));
+        return results(function(argument<std::remove_cvref_t<P>>(given[I])...));
+      };
+}
+
+}  // namespace expression_detail
+
+// An expression of a lambda over Tile, bool and std::string that gives a Tile, a tuple or a vector of them.
+template <class F>
+Expression expression(F function, std::string what = "the expression") {
+  using Parameters = typename op_detail::Signature<F>::Parameters;
+  return [&]<class... P>(op_detail::Types<P...> types) {
+    return expression_detail::boxed(std::move(function), types, std::index_sequence_for<P...>{},
+                                    std::move(what));
+  }(Parameters{});
+}
+
+// What the arguments of a schema are to an expression.
+class ExpressionSchema {
+ public:
+  // Error: an argument or result of a type that expressions do not have. `skip`: the last arguments, which
+  // are not the expression's.
+  ExpressionSchema(const std::string& text, size_t skip);
+
+  enum class Kind { tensor, number, constant };
+  struct Argument {
+    std::string name, type;
+    Kind kind;
+  };
+  std::string name;
+  std::vector<Argument> arguments;  // all but those skipped
+  std::vector<std::string> results;
+  std::string arguments_text;  // of the schema, without defaults and those skipped
+  size_t tensors = 0;
+
+  // Torch's promotion of tensors and numbers, tensors of bool left out where there are others.
+  at::ScalarType common_dtype(const c10::IValue* values) const;
+  // By NumPy's broadcasting of the tensors. Error: they do not fit.
+  c10::SymDimVector common_shape(const c10::IValue* values) const;
+};
+
+// What values of a dtype are computed in: float32 for shorter floats.
+DType computed_in(DType dtype);
+
+// A kernel whose arguments are no function's parameters: they are added in a row.
+class ExpressionKernel : public KernelBase {
+ public:
+  ExpressionKernel(const std::string& name, Location where) : KernelBase(intern(name), where) {}
+  using KernelBase::launch_call;
+  using KernelBase::trace_call;
+};
+
+// The numbers and constants of a call, passed to a launch.
+class ExpressionValues {
+ public:
+  ExpressionValues(const ExpressionSchema& schema, const c10::IValue* values);
+  void key(LaunchKey& key) const;
+  // The numbers, behind arrays that were added before.
+  void pass(std::vector<ArgumentRef>& passed) const;
+  // In a trace: the numbers become parameters, of the dtype of computation.
+  std::vector<Tile> bind(Tracer& tracer, DType compute) const;
+  // The arguments of the expression; tensors: a tile for each.
+  std::vector<ExpressionArgument> arguments(const std::vector<Tile>& tensors,
+                                            const std::vector<Tile>& numbers) const;
+
+ private:
+  const ExpressionSchema& schema_;
+  const c10::IValue* values_;
+  std::vector<ScalarArgument> numbers_;
+};
+
+// Error where what was traced from ops[from] on is not elementwise: it would depend on how tiles are cut.
+void require_elementwise(const std::string& name, const Block& block, size_t from);
+
+}  // namespace tile

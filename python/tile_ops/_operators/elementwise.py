@@ -1,0 +1,150 @@
+"""elementwise and reduction: operators of a few lines, whose kernels, shapes and gradients are made of expressions."""
+
+import inspect
+import types
+
+from .. import _C
+from . import expressions
+from .torch_op import TorchOp
+
+_TYPES = {inspect.Parameter.empty: "Tensor", float: "float", int: "int", bool: "bool", str: "str"}
+_KINDS = ("sum", "prod", "max", "min")
+
+
+def _listed():
+    return ", ".join(repr(each) for each in _KINDS)
+
+
+def _schema_of(function, what):
+    """The schema that a function's signature says: its module's last name is the namespace."""
+    parts, results = [], 1
+    for name, parameter in inspect.signature(function).parameters.items():
+        kind = parameter.annotation
+        kind = {"float": float, "int": int, "bool": bool, "str": str}.get(kind, kind)
+        if kind not in _TYPES and getattr(kind, "__name__", "") != "Tensor" and kind != "Tensor":
+            raise TypeError(
+                f"{what}: {function.__name__}: parameter '{name}' is {kind!r}; leave a tensor without, or write float, int, bool or str"
+            )
+        default = "" if parameter.default is parameter.empty else f"={_written(parameter.default)}"
+        parts.append(f"{_TYPES.get(kind, 'Tensor')} {name}{default}")
+    namespace = function.__module__.rpartition(".")[2].strip("_")
+    return f"{namespace}::{function.__name__}({', '.join(parts)}) -> ({', '.join(['Tensor'] * results)})"
+
+
+def _written(value):
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+class _Expression(TorchOp):
+    """An operator that _C makes of expressions."""
+
+    def __init__(self, text, make):
+        super().__init__(text, {})
+        self._make = make
+
+    def _handle_of(self, replace, place):
+        return self._make(self.schema_text, replace, *place)
+
+
+def elementwise(schema=None):
+    """Makes a torch operator of a function of scalars: @elementwise("ns::name(Tensor x, float a=1.0) -> Tensor").
+
+    The function is written in tile_ops.language and is given tiles; it may use what works on each element alone.
+    Tensors of any shapes and strides are broadcast and promoted as torch's are (bool stays bool); float16 and bfloat16
+    are computed in float32. Parameters are Tensor, float, int, Scalar, bool and str; the last two are known when it is
+    compiled. A result has the promoted dtype, or that of the expression where it is another, as bool of a comparison;
+    several results are a tuple. The gradient is made of the expression's derivative.
+
+    @elementwise alone takes the schema from the signature: tensors without annotation, the module as namespace.
+
+    Gives a TorchOp. Errors: TypeError for a schema that expressions do not have; those of kernels at the first call.
+    """
+
+    def define(function):
+        if not isinstance(function, types.FunctionType):
+            raise TypeError(f"elementwise: {function!r} is no function")
+        text = schema or _schema_of(function, "elementwise")
+        translate = expressions.expression(function)
+        make = lambda text, replace, file, line: _C.define_elementwise(
+            text, replace, file, line, translate
+        )  # noqa: E731
+        return _Expression(text, make)._define(function, {})
+
+    if isinstance(schema, types.FunctionType):
+        function, schema = schema, None
+        return define(function)
+    return define
+
+
+def reduction(schema=None, combine=None, *, map=None, finish=None, identity=None):
+    """Makes a torch operator that reduces axes: @reduction("ns::name(Tensor x) -> Tensor", "sum").
+
+    Of a function it is the part map: from the elements of the tensors, which are broadcast and promoted, to what is
+    combined, a tile or several. A class may have the parts
+
+    map: as above; without it the elements of the one tensor.
+    combine: "sum", "prod", "max", "min", or a function of two values (of N + N) that gives one (N); associative and
+    commutative. identity: the number (the tuple of N) that it changes nothing with.
+    finish: from the totals, and the number of elements if it has a parameter `count`, to the results.
+
+    The operator has the further arguments dim=None (an axis, several, or all) and keepdim=False. Sums and products of
+    integers are int64; max and min keep NaN. A sum has a gradient.
+
+    Gives a TorchOp. Errors: TypeError for parts that do not fit; ValueError where max or min have no elements.
+    """
+
+    def define(source):
+        parts = {"map": map, "combine": combine, "finish": finish, "identity": identity}
+        if inspect.isclass(source):
+            for name, value in vars(source).items():
+                value = value.__func__ if isinstance(value, staticmethod) else value
+                if name in parts:
+                    parts[name] = value
+                elif not name.startswith("_"):
+                    raise TypeError(f"reduction: '{name}' is no part of {source.__name__}; they are {', '.join(parts)}")
+        elif isinstance(source, types.FunctionType):
+            parts["map"] = source
+        else:
+            raise TypeError(f"reduction: {source!r} is neither a function nor a class")
+        text = schema or _schema_of(parts["map"] or _missing(source, "a schema or a map"), "reduction")
+        return _Expression(text, _reducer(text.split("(")[0], parts))._define(source, {})
+
+    if isinstance(schema, types.FunctionType) or inspect.isclass(schema):
+        source, schema = schema, None
+        return define(source)
+    return define
+
+
+def _missing(source, what):
+    raise TypeError(f"reduction: {source.__name__} has no {what}")
+
+
+def _reducer(name, parts):
+    combine, identity, finish = parts["combine"], parts["identity"], parts["finish"]
+    kind = combine if isinstance(combine, str) else "own"
+    if combine is None:
+        raise TypeError(f"{name}: has no combine; give {_listed()} or a function of two values")
+    if kind != "own" and kind not in _KINDS:
+        raise TypeError(f"{name}: combine is {combine!r}; it is {_listed()} or a function")
+    if kind == "own" and identity is None:
+        raise TypeError(f"{name}: combine is a function and needs an identity, the number that changes nothing")
+    if kind != "own" and identity is not None:
+        raise TypeError(f"{name}: combine is {combine!r}, which has its own identity; leave identity out")
+    numbers = () if identity is None else identity if isinstance(identity, tuple) else (identity,)
+    totals = sum(each != "count" for each in inspect.signature(finish).parameters) if finish else 1
+
+    def make(text, replace, file, line):
+        return _C.define_reduction(
+            text,
+            replace,
+            file,
+            line,
+            parts["map"] and expressions.expression(parts["map"]),
+            kind,
+            expressions.combination(combine) if kind == "own" else None,
+            tuple(float(each) for each in numbers),
+            finish and expressions.finishing(finish, totals),
+            totals,
+        )
+
+    return make

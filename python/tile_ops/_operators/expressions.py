@@ -1,0 +1,69 @@
+"""Functions of scalars as expressions of operators: translated into the trace of a kernel."""
+
+import inspect
+
+from ..language.core import dtypes
+from ..language.core.emit import value_of
+from ..language.core.errors import TileTypeError
+from ..language.core.values import shown
+from ..language.translator.scope import Scope
+from ..language.translator.source import names_of, source_of
+from ..language.translator.translator import Translator
+
+
+def _started(builder, function):
+    source = source_of(function)
+    translator = Translator(builder, False)
+    translator.scope = Scope(function.__name__, source, function, None, names_of(source.node))
+    return translator
+
+
+def _call(translator, function, given):
+    """The tuple that the function gives; given: (number, dtype, shape) of tiles, [value] of constants."""
+    values = tuple(translator.host_value(each[0]) if isinstance(each, list) else value_of(each) for each in given)
+    made = translator.call(function, values, {})
+    return made if type(made) is tuple else (made,)
+
+
+def expression(function):
+    """What _C calls in a trace: (builder, arguments) to the numbers of the results."""
+    function = inspect.unwrap(function)
+
+    def translate(builder, given):
+        translator = _started(builder, function)
+        return tuple(translator.emitter.tile(each).number for each in _call(translator, function, given))
+
+    return translate
+
+
+def combination(function):
+    """The same for a combine function, whose results have the dtypes of its first arguments."""
+    function = inspect.unwrap(function)
+
+    def translate(builder, given):
+        translator = _started(builder, function)
+        made, wanted = _call(translator, function, given), [value_of(each).dtype for each in given[: len(given) // 2]]
+        if len(made) != len(wanted):
+            raise TileTypeError(f"{function.__name__}() gives {len(made)} values for {len(wanted)} accumulated ones")
+        numbers = []
+        for value, dtype in zip(made, wanted):
+            tile = translator.emitter.tile(value)
+            if dtypes.promote(tile.dtype, dtype) is not dtype:
+                raise TileTypeError(f"{function.__name__}() gives {shown(tile)} where {dtype} is accumulated")
+            numbers.append(translator.emitter.cast(tile, dtype).number)
+        return tuple(numbers)
+
+    return translate
+
+
+def finishing(function, totals):
+    """The same for a finish function; the last argument is the count, which is left out where it is not wanted."""
+    function = inspect.unwrap(function)
+    counts = "count" in inspect.signature(function).parameters
+
+    def translate(builder, given):
+        translator = _started(builder, function)
+        made = _call(translator, function, given if counts else given[:totals])
+        return tuple(translator.emitter.tile(each).number for each in made)
+
+    return translate

@@ -1,0 +1,223 @@
+"""op: a torch operator from Python, with the machinery of those in C++."""
+
+import inspect
+import types
+import warnings
+
+import torch
+
+from .. import _C, _flops
+from . import gradient, parts
+from .schema import parsed, results_of
+
+_FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
+_OPTIONS = ("saves", "autocast", "leading", "fold", "sums")
+_defined = {}  # name: (module, qualified name, place) of what defined it, so that a notebook's cell may run again
+_libraries = {}  # torch forgets operators whose library is gone
+
+
+def _place_of(value):
+    code = getattr(value, "__code__", None)
+    if code is None and inspect.isclass(value):
+        functions = [each for each in vars(value).values() if inspect.isfunction(each)]
+        code = min((each.__code__ for each in functions), key=lambda each: each.co_firstlineno, default=None)
+    return (code.co_filename, code.co_firstlineno) if code else ("<python>", 0)
+
+
+class TorchOp:
+    """A torch operator: called as a function, and as torch.ops.<ns>.<name>.
+
+    outputs, saved_outputs, grad and flops may be given as decorators, too: @name.outputs. They take what they name of
+    the operator's values, as the class form does; see op.
+    """
+
+    def __init__(self, text, options):
+        self.schema_text, self._options = text, options
+        self._schema = parsed(text)
+        self._saved = results_of(options.get("saves") or "")
+        self._handle, self._given = None, set()
+
+    def __call__(self, *arguments, **named):
+        return self.packet(*arguments, **named)
+
+    def __repr__(self):
+        return f"<tile_ops.op {self.schema_text}>"
+
+    @property
+    def overload(self):
+        """torch's OpOverload, which torch.library.opcheck takes."""
+        return self.packet.default
+
+    def outputs(self, function):
+        """Allocates the results: gives a tensor, or a tuple of them."""
+        return self._give("outputs", function)
+
+    def saved_outputs(self, function):
+        """Allocates the saved results; it may take the results, too."""
+        return self._give("saved_outputs", function)
+
+    def grad(self, part):
+        """A function of torch operations, a class with outputs and run of its own, or the name of an operator."""
+        return self._give("grad", part)
+
+    def flops(self, function):
+        """The number of floating point operations, of the arguments, for torch.utils.flop_counter."""
+        return self._give("flops", function)
+
+    def _give(self, what, part):
+        getattr(self, "_set_" + what)(part)
+        self._given.add(what)
+        self._check()
+        return part
+
+    def _check(self):
+        complete = "outputs" in self._given or not self._schema.results
+        complete &= "saved_outputs" in self._given or not self._saved
+        self._handle.check(complete)
+
+    def _define(self, source, functions):
+        """source: the class or function that defines it."""
+        place = _place_of(source)
+        name, key = self._schema.name, (source.__module__, source.__qualname__)
+        known = _defined.get(name)
+        if known and known[0] != key:
+            raise ValueError(
+                f"{name}: is defined already, by {known[0][1]} at {known[1][0]}:{known[1][1]}; choose another name"
+            )
+        with warnings.catch_warnings():  # it raises what is wrong
+            warnings.simplefilter("ignore")
+            self._handle = self._handle_of(known is not None, place)
+            self._handle.check(False)
+            _defined[name] = (key, place)
+            self._set_options()
+            for what in _FUNCTIONS:
+                if what in functions:
+                    getattr(self, "_set_" + what)(functions[what])
+                    self._given.add(what)
+            self._handle.check(True) if inspect.isclass(source) else self._check()
+        namespace, bare = name.split("::")
+        self.packet = getattr(getattr(torch.ops, namespace), bare)
+        self.__name__, self.__module__, self.__qualname__ = bare, source.__module__, source.__qualname__
+        self.__doc__ = inspect.getdoc(source)
+        return self
+
+    def _handle_of(self, replace, place):
+        return _C.define_operator(self.schema_text, replace, *place)
+
+    def _set_options(self):
+        options = self._options
+        if options.get("saves"):
+            self._handle.saves(options["saves"])
+        policy = options.get("autocast", "keep")
+        self._handle.autocast(*((policy, policy) if isinstance(policy, str) else policy))
+        rules = [rule for rule in ("leading", "fold") if options.get(rule)]
+        if len(rules) == 2:
+            raise TypeError(f"{self._schema.name}: leading and fold are two rules of vmap; give one")
+        for rule in rules:
+            getattr(self._handle, rule)(_names(options[rule]), _names(options.get("sums") or ()))
+
+    def _set_outputs(self, function):
+        schema = self._schema
+        if isinstance(function, str):
+            function = parts.like(function, len(schema.results))
+        self._handle.outputs(*parts.bound(schema.name, "outputs", function, schema.arguments, schema.results))
+
+    def _set_saved_outputs(self, function):
+        schema = self._schema
+        values = [*schema.arguments, *schema.results]
+        self._handle.saved_outputs(*parts.bound(schema.name, "saved_outputs", function, values, self._saved))
+
+    def _set_run(self, function):
+        schema = self._schema
+        values = [*schema.arguments, *schema.results, *self._saved]
+        self._handle.run(*parts.bound(schema.name, "run", function, values))
+
+    def _set_grad(self, part):
+        name = self._schema.name + "_backward"
+        if isinstance(part, (str, TorchOp)):
+            name = part if isinstance(part, str) else part._schema.name
+        elif inspect.isclass(part):
+            functions, options = _parts_of(part, name)
+            taken = {what: each for what, each in functions.items() if what in ("outputs", "saved_outputs", "run")}
+            text = gradient.schema_of_class(self._schema, self._saved, taken)
+            made = TorchOp(text, options)
+            made._define(part, functions)
+            self._backward = made
+        elif isinstance(part, types.FunctionType):
+            if name in _libraries:
+                _libraries.pop(name)._destroy()
+            _libraries[name] = gradient.define_composite(self._schema, self._saved, part)
+        else:
+            raise TypeError(
+                f"{self._schema.name}: grad is a {type(part).__name__}; give a function, a class or an operator's name"
+            )
+        self._handle.grad(name)
+
+    def _set_flops(self, function):
+        values = self._schema.arguments
+        wanted = parts.names_of(self._schema.name, "flops", function, [each.name for each in values])
+        _flops.define(self._schema.name, function, [each.name for each in values], wanted)
+
+
+def _names(names):
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def _parts_of(source, name):
+    """The parts and the options of a class. Errors: TypeError for an attribute that is neither."""
+    functions, options = {}, {}
+    for kind in reversed(source.__mro__[:-1]):
+        for what, value in vars(kind).items():
+            value = value.__func__ if isinstance(value, (staticmethod, classmethod)) else value
+            if what in _FUNCTIONS:
+                functions[what] = value
+            elif what in _OPTIONS:
+                options[what] = value
+            elif not what.startswith("_"):
+                known = ", ".join((*_FUNCTIONS, *_OPTIONS))
+                raise TypeError(f"{name}: '{what}' is no part of an operator; they are {known}; helpers begin with _")
+    return functions, options
+
+
+def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outputs=None, saved_outputs=None, grad=None,
+       flops=None):  # fmt: skip
+    """Makes a torch operator of a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
+
+    The schema is torch's; results without a name are out, or out0, out1, ... A class has these parts; each function
+    takes what it names of the operator's values:
+
+    outputs: from the arguments to the results, freshly allocated; a tensor, or a tuple. It also runs on fake tensors.
+    "x" for results like x.
+    run: fills the results; its parameters may be arguments, results and saved results. It launches kernels.
+    grad: the gradient. A function of torch operations, from grad_<result>, arguments, results and saved results to a
+    tuple with a gradient for each tensor argument, or None; or a class with outputs and run (and grad) of its own, that
+    fill grad_<argument>; or the name of an operator so made.
+    saves, saved_outputs: further results for the gradient, "Tensor mean, Tensor rstd", and their allocation; they are
+    computed when a gradient is wanted.
+    autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
+    whose extent 0, vmap's batch may join (sums: results that then add up over it). flops: what it counts.
+
+    A function is the part run; the others are arguments of op, or given by decorators of the result.
+
+    Gives a TorchOp. Errors: TypeError and ValueError for parts that do not fit the schema, with the names that do.
+    """
+
+    def define(source):
+        given = {"outputs": outputs, "saved_outputs": saved_outputs, "grad": grad, "flops": flops}
+        options = {"saves": saves, "autocast": autocast, "leading": leading, "fold": fold, "sums": sums}
+        functions = {what: part for what, part in given.items() if part is not None}
+        if inspect.isclass(source):
+            own, its_options = _parts_of(source, schema.split("(")[0])
+            functions, options = {**own, **functions}, {**options, **its_options}
+        elif isinstance(source, types.FunctionType):
+            functions["run"] = source
+        else:
+            raise TypeError(f"op: {source!r} is neither a class nor a function")
+        if "run" not in functions:
+            raise TypeError(f"{schema.split('(')[0]}: has no run; define one that fills the results")
+        made = TorchOp(schema, options)
+        return made._define(source, functions)
+
+    if not isinstance(schema, str):
+        raise TypeError('op: give the schema first, @op("ns::name(Tensor x) -> Tensor")')
+    return define

@@ -1,0 +1,5 @@
+"""Loads the operators of tests/torch/library."""
+
+from built import load_operators
+
+load_operators()
