@@ -1,14 +1,19 @@
 """FlashAttention with its gradients: heads that share keys and values, causal or full, any lengths.
 
-Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", 2023."""
+A block takes a tile of queries and walks over the tiles of keys, with a running maximum and sum of each row, so that no
+matrix of scores is ever in memory. Backward, one kernel does so again for the queries' gradients, and another, a block
+a tile of keys, walks over the queries of all heads that share it. The logarithm of each row's sum is what forward saves.
+Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", 2023."""
 
 import math
 
+import tile_ops
 import tile_ops.language as tl
 import torch
 
 LOG2_E = math.log2(math.e)  # exp(x) is exp2(x LOG2_E), and exp2 is the faster one
 ZERO = tl.PaddingMode.ZERO
+TILE = 64  # queries and keys of a step
 
 
 def rows_of(array, b, h, i, T, D):
@@ -101,56 +106,59 @@ def key_kernel(
     tl.store(grad_v, (b, g, j, 0), sum_v.astype(grad_v.dtype).reshape((1, 1, TN, D)))
 
 
-def constants(q, tiles):
-    return *tiles, 1 << (q.shape[3] - 1).bit_length()
+def constants(q, causal, scale):
+    return q.shape[3] ** -0.5 if scale is None else scale, causal, TILE, TILE, 1 << (q.shape[3] - 1).bit_length()
 
 
-def forward(q, k, v, causal, scale, tiles=(64, 64)):
-    """(out, the logarithms to base 2 of the sums of exp); tiles: how many queries and keys a step takes."""
-    out, lse = torch.empty_like(q), q.new_empty(q.shape[:3], dtype=torch.float32)
-    grid = tl.cdiv(q.shape[2], tiles[0]), q.shape[1], q.shape[0]
-    forward_kernel[grid](q, k, v, out, lse, scale, causal, *constants(q, tiles))
-    return out, lse
+def grid(x):
+    """A block for each tile of rows of each head."""
+    return tl.cdiv(x.shape[2], TILE), x.shape[1], x.shape[0]
 
 
-def backward(grad, q, k, v, out, lse, causal, scale, tiles=(64, 64)):
-    """(grad_q, grad_k, grad_v)."""
-    grads, delta = (torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)), torch.empty_like(lse)
-    grid = tl.cdiv(q.shape[2], tiles[0]), q.shape[1], q.shape[0]
-    query_kernel[grid](q, k, v, out, grad, lse, delta, grads[0], scale, causal, *constants(q, tiles))
-    grid = tl.cdiv(k.shape[2], tiles[1]), k.shape[1], k.shape[0]
-    key_kernel[grid](q, k, v, grad, lse, delta, *grads[1:], scale, causal, *constants(q, tiles))
-    return grads
+@tile_ops.op("programs::attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> Tensor")
+class attention:
+    """softmax(scale q kᵀ) v of each head.
+
+    q: [batch, heads, queries, depth]; k, v: [batch, kv_heads, keys, depth] with heads a multiple of kv_heads and at least
+    one key; all float32, float16 or bfloat16. causal: query i sees keys up to i. scale: 1 / sqrt(depth) by default.
+    Error: ValueError where shapes or dtypes do not fit."""
+
+    saves = "Tensor lse"
+
+    def outputs(q, k, v):
+        fits = q.dim() == 4 and k.dim() == 4 and k.shape == v.shape and q.shape[::3] == k.shape[::3]
+        if not fits or 0 in k.shape[1:] or q.shape[1] % k.shape[1]:
+            raise ValueError(f"attention: q is {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; pass [batch, heads, "
+                             "queries, depth] and twice [batch, kv_heads, keys, depth], with heads a multiple of kv_heads "
+                             "and at least one key")  # fmt: skip
+        if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or not q.dtype == k.dtype == v.dtype:
+            raise ValueError(
+                f"attention: q is {q.dtype}, k {k.dtype}, v {v.dtype}; pass one of float32, float16 and bfloat16"
+            )
+        return q.new_empty(q.shape)
+
+    def saved_outputs(q):
+        return q.new_empty(q.shape[:3], dtype=torch.float32)
+
+    def run(q, k, v, causal, scale, out, lse):
+        lse = q.new_empty(q.shape[:3], dtype=torch.float32) if lse is None else lse
+        forward_kernel[grid(q)](q, k, v, out, lse, *constants(q, causal, scale))
+
+    class grad:
+        def outputs(q, k, v):
+            return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
+
+        def run(grad_out, q, k, v, causal, scale, out, lse, grad_q, grad_k, grad_v):
+            delta, given = torch.empty_like(lse), constants(q, causal, scale)
+            query_kernel[grid(q)](q, k, v, out, grad_out, lse, delta, grad_q, *given)
+            key_kernel[grid(k)](q, k, v, grad_out, lse, delta, grad_k, grad_v, *given)
 
 
-class Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, q, k, v, causal, scale):
-        out, lse = forward(q, k, v, causal, scale)
-        ctx.save_for_backward(q, k, v, out, lse)
-        ctx.options = causal, scale
-        return out
-
-    @staticmethod
-    def backward(ctx, grad):
-        return *backward(grad, *ctx.saved_tensors, *ctx.options), None, None
-
-
-def attention(q, k, v, causal=False, scale=None):
-    """softmax(scale q k^T) v of each head, with gradients of q, k and v.
-
-    q: [batch, heads, queries, depth]; k, v: [batch, kv_heads, keys, depth], heads a multiple of kv_heads, at least one
-    key; all float32, float16 or bfloat16. causal: query i sees keys up to i. scale: 1 / sqrt(depth) by default.
-    Error: ValueError if shapes or dtypes do not fit.
-    """
-    fits = q.dim() == 4 and k.dim() == 4 and k.shape == v.shape and q.shape[::3] == k.shape[::3]
-    if not fits or 0 in k.shape[1:] or q.shape[1] % k.shape[1]:
-        raise ValueError(
-            f"attention: q is {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}; pass [batch, heads, queries, "
-            "depth] and twice [batch, kv_heads, keys, depth], with heads a multiple of kv_heads and at least one key"
-        )
-    if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or k.dtype != q.dtype or v.dtype != q.dtype:
-        raise ValueError(
-            f"attention: q is {q.dtype}, k {k.dtype}, v {v.dtype}; pass one of float32, float16 and bfloat16"
-        )
-    return Attention.apply(q, k, v, causal, q.shape[3] ** -0.5 if scale is None else scale)
+if __name__ == "__main__":
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    q = torch.randn(2, 8, 300, 64, device=device, requires_grad=True)
+    k, v = (torch.randn(2, 2, 300, 64, device=device, requires_grad=True) for _ in range(2))
+    wanted = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+    torch.testing.assert_close(attention(q, k, v, causal=True), wanted, rtol=1e-4, atol=1e-4)
+    attention(q, k, v, causal=True).square().sum().backward()
+    print("attention of", list(q.shape), "and its gradients are there:", q.grad.norm().item())
