@@ -248,6 +248,9 @@ def test_wrong_launches():
         "TypeError: add.tune: a function of the key gave <class 'object'>; let it give numbers, strings or dtypes, or a "
         "tuple of them"
     )
+    kernel = add.tune(CONFIGS, lambda x, y, out, scale: (x.shape, (y.dtype, [scale])))  # a shape is a tuple
+    kernel[blocks](x, y, out, 1.0)
+    assert kernel.best(x, y, out, 1.0) is not None and kernel.best(x[:50], y, out, 1.0) is None
     assert repr(kernel) == "<kernel add, 3 configurations>" and kernel.__name__ == "add" and kernel.kernel is add
 
 

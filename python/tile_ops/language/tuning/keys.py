@@ -95,6 +95,11 @@ def _unusual(value, by_value):
     return (json.dumps(_described(value, by_value, True)), *(each.device for each in leaves(value, [])))
 
 
+def _flat(given):
+    """The leaves of nested tuples and lists, a shape among them."""
+    return [leaf for each in given for leaf in _flat(each)] if isinstance(given, (tuple, list)) else [given]
+
+
 class Key:
     """The key of a tuned kernel's arguments.
 
@@ -133,7 +138,7 @@ class Key:
         """What the functions give."""
         for function in self.functions:
             given = function(*arguments)
-            for each in given if isinstance(given, (tuple, list)) else (given,):
+            for each in _flat(given):
                 if not isinstance(each, _PLAIN) and dtypes.known(each) is None:
                     raise TypeError(
                         f"{self._owner}.tune: a function of the key gave {given!r}; let it give numbers, strings or "

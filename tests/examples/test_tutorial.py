@@ -1,0 +1,28 @@
+"""The files of docs/tutorial run from the first line to the last, in the order of their table."""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "tutorial"
+FILES = sorted(path.name for path in FOLDER.glob("*.py"))
+
+
+def test_the_table_has_every_file():
+    assert re.findall(r"^\| \[(\w+\.py)\]\(\1\)", (FOLDER / "README.md").read_text(), re.MULTILINE) == FILES
+    assert len(FILES) == 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_runs(name, tmp_path):
+    done = subprocess.run(
+        [sys.executable, FOLDER / name], cwd=tmp_path, capture_output=True, text=True,
+        env={**os.environ, "TILE_CACHE_DIR": str(tmp_path)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not list(tmp_path.glob("*.png"))
