@@ -79,7 +79,7 @@ def __dir__():
     operators = {
         full.split("::")[1].split(".")[0]
         for full in torch._C._dispatch_get_all_op_names()
-        if full.startswith("tile::")
+        if full.startswith("tile::") and not full.startswith("tile::_")
     }
     modules = {path.stem for path in _folder.glob("[a-z]*.py")}
     own = {name for name, value in globals().items() if not name.startswith("_") and not isinstance(value, type(torch))}

@@ -72,6 +72,6 @@ def __getattr__(name):
 
 __all__ = [
     name
-    for name in globals()
-    if not name.startswith("_") and name not in ("contextlib", "importlib", "sys", "types", "annotations")
+    for name, value in globals().items()
+    if not name.startswith("_") and (name == "tune" or not isinstance(value, types.ModuleType))
 ]

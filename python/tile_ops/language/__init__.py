@@ -1,5 +1,7 @@
 """The language of kernels in Python: `import tile_ops.language as tl`. Its functions are for the bodies of kernels."""
 
+import sys as _sys
+
 from .core.annotations import (
     Array,
     ArrayAnnotation,
@@ -163,4 +165,5 @@ from .functions.static import ensure_constant, static_assert, static_eval, stati
 from .functions.text import assert_, printf
 from .functions.text import print_ as print
 
-__all__ = [name for name in dir() if not name.startswith("_")]
+# Not the folders of this package.
+__all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(_sys))]
