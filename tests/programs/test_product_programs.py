@@ -6,7 +6,10 @@ from programs_reference import close, compare
 from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-PLAIN = ["matmul"]
+PLAIN = ["matmul"]  # [m, k] and [k, n]
+LEADING = [
+    ((3, 2), (3, 2)), ((2,), ()), ((), (2,)), ((2, 1, 2), (3, 1)), ((1, 2), (2, 2, 1)), ((0, 2), (2,)), ((1,), (1,)),
+]  # fmt: skip
 needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
@@ -69,3 +72,46 @@ def test_product_is_an_operator(name):
         program(a, b.double())
     text = f"{name}: a is torch.float32, b torch.float64; pass one of float32, float16 and bfloat16"
     assert text in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("first, second", LEADING)
+def test_products_of_batches(first, second, dtype):
+    compare(load("matmul_batched").matmul_batched, torch.matmul, tensors(dtype, (*first, 70, 20), (*second, 20, 33)))
+
+
+@pytest.mark.parametrize("m, k, n", [(1, 300, 1), (0, 5, 7), (5, 0, 7), (5, 7, 0), (65, 1, 129)])
+def test_products_of_batches_of_odd_extents(m, k, n):
+    program = load("matmul_batched").matmul_batched
+    compare(program, torch.matmul, tensors(torch.float32, (m, k), (k, n)))
+    compare(program, torch.matmul, tensors(torch.float32, (3, m, k), (k, n)))
+
+
+def test_products_of_strided_batches():
+    a, b = tensors(torch.float32, (20, 3, 2, 35), (2, 3, 20, 30))
+    compare(load("matmul_batched").matmul_batched, torch.matmul, (a.permute(2, 1, 3, 0), b[:1].expand(2, 3, 20, 30)))
+
+
+@needs_cpu
+def test_products_of_batches_on_the_emulator():
+    with on_the_emulator() as ran:
+        compare(
+            load("matmul_batched").matmul_batched, torch.matmul, tensors(torch.bfloat16, (2, 1, 20, 40), (2, 40, 30))
+        )
+    assert ran == ["kernel"] * 3
+
+
+def test_products_of_batches_are_an_operator():
+    a, b = (each.requires_grad_() for each in tensors(torch.float32, (2, 1, 4, 30), (3, 30, 5)))
+    program = load("matmul_batched").matmul_batched
+    torch.library.opcheck(program.overload, (a, b))
+    for x, y, text in (
+        (a, b.mT, "a is [2, 1, 4, 30], b [3, 5, 30]; pass [..., m, k] and [..., k, n], leading extents equal, 1 or missing"),
+        (b, a.mT[0].expand(2, 30, 4), "a is [3, 30, 5], b [2, 30, 4]; pass [..., m, k] and [..., k, n], leading extents "
+                                      "equal, 1 or missing"),
+        (a, b[..., 0, 0], "a is [2, 1, 4, 30], b [3]; pass [..., m, k] and [..., k, n], leading extents equal, 1 or missing"),
+        (a, b.half(), "a is torch.float32, b torch.float16; pass one of float32, float16 and bfloat16"),
+    ):  # fmt: skip
+        with pytest.raises(ValueError) as error:
+            program(x, y)
+        assert f"matmul_batched: {text}" in str(error.value)
