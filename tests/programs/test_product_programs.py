@@ -6,7 +6,7 @@ from programs_reference import close, compare
 from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-PLAIN = ["matmul"]  # [m, k] and [k, n]
+PLAIN = ["matmul", "matmul_persistent", "matmul_split_k"]  # [m, k] and [k, n]
 LEADING = [
     ((3, 2), (3, 2)), ((2,), ()), ((), (2,)), ((2, 1, 2), (3, 1)), ((1, 2), (2, 2, 1)), ((0, 2), (2,)), ((1,), (1,)),
 ]  # fmt: skip
@@ -115,3 +115,32 @@ def test_products_of_batches_are_an_operator():
         with pytest.raises(ValueError) as error:
             program(x, y)
         assert f"matmul_batched: {text}" in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("processors", [1, 2, 7, 100])
+def test_pieces_of_a_long_sum_are_added_in_their_order(monkeypatch, processors, dtype):
+    program = load("matmul_split_k")
+    monkeypatch.setattr(program, "processors", lambda x: processors)
+    compare(program.matmul_split_k, torch.matmul, tensors(dtype, (20, 900), (900, 90)))
+    a, b = tensors(dtype, (20, 900), (900, 90))
+    assert torch.equal(program.matmul_split_k(a, b), program.matmul_split_k(a, b))
+
+
+@pytest.mark.parametrize("blocks", [1, 3, 1000])
+def test_blocks_that_make_many_tiles(monkeypatch, blocks):
+    program = load("matmul_persistent")
+    monkeypatch.setattr(program, "processors", lambda x: blocks)
+    compare(program.matmul_persistent, torch.matmul, tensors(torch.float32, (700, 20), (20, 300)))
+
+
+@needs_cpu
+def test_many_pieces_and_many_tiles_on_the_emulator(monkeypatch):
+    for name, processors, shapes in (
+        ("matmul_split_k", 3, ((20, 400), (400, 30))),
+        ("matmul_persistent", 2, ((150, 30), (30, 150))),
+    ):
+        monkeypatch.setattr(load(name), "processors", lambda x: processors)
+        a, b = tensors(torch.float16, *shapes)
+        with on_the_emulator():
+            close(getattr(load(name), name)(a, b), a.double() @ b.double())
