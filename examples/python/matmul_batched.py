@@ -1,7 +1,7 @@
 """Products of batches of matrices, with leading extents that are broadcast, and their gradients.
 
-A block makes a tile of one matrix of the result. Factors are read where they are: a matrix that serves many products is a
-view of stride 0, and a block finds its matrix from its number, one leading axis after the other."""
+A block makes a tile of one matrix of the result. Factors are read where they are: a matrix that serves many products is
+a view of stride 0, and a block finds its matrix from its number, one leading axis after the other."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -45,8 +45,8 @@ def tiles(x):
 class matmul_batched:
     """a @ b of matrices in the last two axes, with gradients that may be differentiated again.
 
-    a: [..., m, k]; b: [..., k, n], up to 6 leading extents equal, 1 or missing; both float32, float16 or bfloat16, of any
-    strides. Sums are of float32. Error: ValueError where shapes or dtypes do not fit."""
+    a: [..., m, k]; b: [..., k, n], up to 6 leading extents equal, 1 or missing; both float32, float16 or bfloat16, of
+    any strides. Sums are of float32. Error: ValueError where shapes or dtypes do not fit."""
 
     autocast = "lower"
 
@@ -54,8 +54,8 @@ class matmul_batched:
         inner = a.dim() > 1 and b.dim() > 1 and a.shape[-1] == b.shape[-2]
         pairs = zip(a.shape[-3::-1], b.shape[-3::-1])
         if not inner or any(x != y and x != 1 and y != 1 for x, y in pairs):
-            raise ValueError(f"matmul_batched: a is {list(a.shape)}, b {list(b.shape)}; pass [..., m, k] and [..., k, n], "
-                             "leading extents equal, 1 or missing")  # fmt: skip
+            raise ValueError(f"matmul_batched: a is {list(a.shape)}, b {list(b.shape)}; pass [..., m, k] and "
+                             "[..., k, n], leading extents equal, 1 or missing")  # fmt: skip
         if a.dtype not in (torch.float32, torch.float16, torch.bfloat16) or b.dtype != a.dtype:
             raise ValueError(f"matmul_batched: a is {a.dtype}, b {b.dtype}; pass one of float32, float16 and bfloat16")
         return a.new_empty(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])

@@ -1,7 +1,7 @@
 """Product of two matrices by as many blocks as the device has processors, each of which makes many tiles.
 
-A block takes every so-many-th tile, in an order where tiles that are made at one time lie together, so that what they read
-stays in the cache. No block waits for a place on the device, and all end at about the same time.
+A block takes every so-many-th tile, in an order where tiles that are made at one time lie together, so that what they
+read stays in the cache. No block waits for a place on the device, and all end at about the same time.
 Order of tiles: Tillet et al., "Triton: an intermediate language and compiler for tiled neural network computations",
 2019."""
 

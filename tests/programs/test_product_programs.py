@@ -105,13 +105,13 @@ def test_products_of_batches_are_an_operator():
     a, b = (each.requires_grad_() for each in tensors(torch.float32, (2, 1, 4, 30), (3, 30, 5)))
     program = load("matmul_batched").matmul_batched
     torch.library.opcheck(program.overload, (a, b))
+    fix = "; pass [..., m, k] and [..., k, n], leading extents equal, 1 or missing"
     for x, y, text in (
-        (a, b.mT, "a is [2, 1, 4, 30], b [3, 5, 30]; pass [..., m, k] and [..., k, n], leading extents equal, 1 or missing"),
-        (b, a.mT[0].expand(2, 30, 4), "a is [3, 30, 5], b [2, 30, 4]; pass [..., m, k] and [..., k, n], leading extents "
-                                      "equal, 1 or missing"),
-        (a, b[..., 0, 0], "a is [2, 1, 4, 30], b [3]; pass [..., m, k] and [..., k, n], leading extents equal, 1 or missing"),
+        (a, b.mT, f"a is [2, 1, 4, 30], b [3, 5, 30]{fix}"),
+        (b, a[0, 0, :, :5].mT.expand(2, 5, 4), f"a is [3, 30, 5], b [2, 5, 4]{fix}"),
+        (a, b[..., 0, 0], f"a is [2, 1, 4, 30], b [3]{fix}"),
         (a, b.half(), "a is torch.float32, b torch.float16; pass one of float32, float16 and bfloat16"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError) as error:
             program(x, y)
         assert f"matmul_batched: {text}" in str(error.value)
