@@ -1,7 +1,7 @@
 """SwiGLU, silu(gate) * up, with its gradients.
 
-A block takes a tile of the rows; backward, both gradients come out of one walk over the inputs, and nothing is saved but
-these. Halves of one tensor, `x.chunk(2, -1)`, are read where they are.
+A block takes a tile of the rows; backward, both gradients come out of one walk over the inputs, and nothing is saved
+but these. Halves of one tensor, `x.chunk(2, -1)`, are read where they are.
 Formula: Shazeer, "GLU variants improve Transformer", 2020."""
 
 import tile_ops
