@@ -38,8 +38,8 @@ def tables(length, depth, base=10000.0, device=None):
 class rope:
     """The pairs (x[..., i], x[..., i + depth / 2]) turned by the angles whose cosines and sines are given.
 
-    x: [batch, heads, length, depth] of float32, float16 or bfloat16, depth even; cos, sin: [length, depth / 2] of any of
-    these, without gradients. Computed in float32. Error: ValueError where shapes or dtypes do not fit."""
+    x: [batch, heads, length, depth] of float32, float16 or bfloat16, depth even; cos, sin: [length, depth / 2] of any
+    of these, without gradients. Computed in float32. Error: ValueError where shapes or dtypes do not fit."""
 
     def outputs(x, cos, sin):
         fits = x.dim() == 4 and x.shape[3] % 2 == 0 and cos.shape == sin.shape == (x.shape[2], x.shape[3] // 2)

@@ -144,3 +144,59 @@ def test_many_pieces_and_many_tiles_on_the_emulator(monkeypatch):
         a, b = tensors(torch.float16, *shapes)
         with on_the_emulator():
             close(getattr(load(name), name)(a, b), a.double() @ b.double())
+
+
+def moe(x, weights, chosen, routing):
+    parts = [((routing * (chosen == e)).sum(1, keepdim=True) * (x @ weights[e])) for e in range(len(weights))]
+    return torch.stack(parts).sum(0)
+
+
+def mixture(dtype, rows, k, n, experts, top):
+    routing, chosen = torch.randn(rows, experts).softmax(1).topk(top)
+    return torch.randn(rows, k).to(dtype), torch.randn(experts, k, n).to(dtype), chosen, routing.to(dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
+    "rows, k, n, experts, top",
+    [(100, 40, 50, 8, 2), (300, 65, 129, 3, 3), (1, 1, 1, 1, 1), (70, 20, 30, 40, 1), (5, 0, 7, 2, 2), (5, 7, 0, 2, 1),
+     (0, 7, 5, 3, 2), (6, 7, 5, 3, 0)],
+)  # fmt: skip
+def test_mixture_of_experts(rows, k, n, experts, top, dtype):
+    compare(load("moe").moe, moe, mixture(dtype, rows, k, n, experts, top))
+
+
+def test_mixture_of_strided_tensors_where_experts_have_none_or_a_row_twice():
+    x, weights, _, routing = mixture(torch.float32, 80, 40, 30, 6, 4)
+    chosen = torch.tensor([[4, 1, 4, 4], [1, 1, 1, 4]]).repeat(40, 1)
+    compare(load("moe").moe, moe, (x.mT.contiguous().mT, weights[..., ::2], chosen, routing.mT.contiguous().mT))
+
+
+def test_mixture_of_experts_does_not_depend_on_timing():
+    arguments = mixture(torch.float32, 200, 30, 40, 5, 3)
+    assert torch.equal(load("moe").moe(*arguments), load("moe").moe(*arguments))
+
+
+@needs_cpu
+def test_mixture_of_experts_on_the_emulator():
+    with on_the_emulator() as ran:
+        compare(load("moe").moe, moe, mixture(torch.float16, 40, 20, 30, 3, 2))
+    assert ran == ["product_kernel", "product_kernel", "weight_kernel"]
+
+
+def test_mixture_of_experts_is_an_operator():
+    x, weights, chosen, routing = mixture(torch.float32, 4, 6, 5, 3, 2)
+    program = load("moe").moe
+    torch.library.opcheck(
+        program.overload, [each if each is chosen else each.requires_grad_() for each in (x, weights, chosen, routing)]
+    )
+    with pytest.raises(ValueError) as error:
+        program(x, weights, chosen[:3], routing)
+    text = ("moe: x is [4, 6], weights [3, 6, 5], chosen [3, 2], routing [4, 2]; pass [rows, k], [experts, k, n] and "
+            "twice [rows, top]")  # fmt: skip
+    assert text in str(error.value)
+    with pytest.raises(ValueError) as error:
+        program(x, weights, chosen.int(), routing)
+    text = ("moe: x is torch.float32, weights torch.float32, chosen torch.int32, routing torch.float32; pass "
+            "torch.int64 as chosen, the others of one of float32, float16 and bfloat16")  # fmt: skip
+    assert text in str(error.value)
