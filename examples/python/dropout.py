@@ -10,7 +10,7 @@ import torch
 
 
 @tl.kernel
-def kernel(x, seed, out, p: float, scale: float, N: tl.Constant[int]):
+def dropout_kernel(x, seed, out, p: float, scale: float, N: tl.Constant[int]):
     i = tl.bid(0)
     kept = tl.uniform((N,), tl.load(seed, 0, ()), i.astype(tl.int64) * N) >= p
     tl.store(out, i, tl.where(kept, tl.load(x, i, N).astype(tl.float32) * scale, 0).astype(out.dtype))
@@ -35,7 +35,7 @@ class dropout:
 
     def run(x, p, seed, out):
         scale = 1 / (1 - p) if p < 1 else 0.0
-        kernel[tl.cdiv(x.numel(), 2048)](x.reshape(-1), seed, out.view(-1), p, scale, 2048)
+        dropout_kernel[tl.cdiv(x.numel(), 2048)](x.reshape(-1), seed, out.view(-1), p, scale, 2048)
 
     def grad(grad_out, p, seed):
         return dropout(grad_out, p, seed), None

@@ -20,7 +20,7 @@ def place(i, rows, columns, group=8):
 
 
 @tl.kernel
-def kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
+def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
     i, j = place(tl.bid(0), tl.num_tiles(out, 0, (TM, TN)), tl.num_tiles(out, 1, (TM, TN)))
     acc = tl.zeros((TM, TN), tl.float32)
     for k in range(tl.num_tiles(a, 1, (TM, TK))):
@@ -52,7 +52,7 @@ class matmul:
 
     def run(a, b, out):
         tm, tn, tk = tiles(a)
-        kernel[tl.cdiv(out.shape[0], tm) * tl.cdiv(out.shape[1], tn)](a, b, out, tm, tn, tk)
+        matmul_kernel[tl.cdiv(out.shape[0], tm) * tl.cdiv(out.shape[1], tn)](a, b, out, tm, tn, tk)
 
     def grad(grad_out, a, b):
         return matmul(grad_out, b.mT), matmul(a.mT, grad_out)

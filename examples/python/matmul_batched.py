@@ -26,7 +26,7 @@ def matrix_tile(array, at, i, j, T):
 
 
 @tl.kernel
-def kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
+def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
     rows, columns = tl.cdiv(a.shape[-2], TM), tl.cdiv(b.shape[-1], TN)
     z, tile = tl.bid(0) // (rows * columns), tl.bid(0) % (rows * columns)
     i, j, at = tile % rows, tile // rows, leading(z, out.shape[:-2])
@@ -64,7 +64,7 @@ class matmul_batched:
         tm, tn, tk = tiles(a)
         blocks = out.shape[:-2].numel() * tl.cdiv(out.shape[-2], tm) * tl.cdiv(out.shape[-1], tn)
         a, b = (each.expand(*out.shape[:-2], *each.shape[-2:]) for each in (a, b))
-        kernel[blocks](a, b, out, tm, tn, tk)
+        matmul_kernel[blocks](a, b, out, tm, tn, tk)
 
     def grad(grad_out, a, b):
         grad_a, grad_b = matmul_batched(grad_out, b.mT), matmul_batched(a.mT, grad_out)

@@ -20,7 +20,7 @@ def place(i, rows, columns, group=8):
 
 
 @tl.kernel
-def kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
+def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
     rows, columns = tl.num_tiles(out, 0, (TM, TN)), tl.num_tiles(out, 1, (TM, TN))
     for tile in range(tl.bid(0), rows * columns, tl.num_blocks(0)):
         i, j = place(tile, rows, columns)
@@ -62,7 +62,7 @@ class matmul_persistent:
     def run(a, b, out):
         tm, tn, tk = tiles(a)
         count = tl.cdiv(out.shape[0], tm) * tl.cdiv(out.shape[1], tn)
-        kernel[min(count, processors(a))](a, b, out, tm, tn, tk)
+        matmul_kernel[min(count, processors(a))](a, b, out, tm, tn, tk)
 
     def grad(grad_out, a, b):
         return matmul_persistent(grad_out, b.mT), matmul_persistent(a.mT, grad_out)

@@ -12,7 +12,7 @@ ZERO = tl.PaddingMode.ZERO
 
 
 @tl.kernel
-def kernel(a, b, parts, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
+def matmul_kernel(a, b, parts, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
     piece, i, j = tl.bid(0), tl.bid(1), tl.bid(2)
     acc = tl.zeros((TM, TN), tl.float32)
     for k in range(piece, tl.num_tiles(a, 1, (TM, TK)), tl.num_blocks(0)):
@@ -60,7 +60,7 @@ class matmul_split_k:
         grid = tl.cdiv(out.shape[0], tm), tl.cdiv(out.shape[1], tn)
         pieces = max(1, min(processors(a) // max(grid[0] * grid[1], 1), tl.cdiv(a.shape[1], tk)))
         parts = a.new_empty(pieces, *out.shape, dtype=torch.float32)
-        kernel[(pieces, *grid)](a, b, parts, tm, tn, tk)
+        matmul_kernel[(pieces, *grid)](a, b, parts, tm, tn, tk)
         sum_kernel[tl.cdiv(out.shape[0], 8), tl.cdiv(out.shape[1], 64)](parts, out, 8, 64)
 
     def grad(grad_out, a, b):

@@ -2,7 +2,7 @@
 
 What is chosen is sorted by expert, and each expert's rows are filled up to whole tiles, so that a tile has one expert.
 A block gathers the rows of its tile, multiplies them with the expert's weights, and leaves each product at its own
-place; the products of a row are then added in their order. Nothing is added by atomics, and nothing waits for the device.
+place; the products of a row are then added in their order. Nothing is added by atomics or waits for the device.
 Method: Gale et al., "MegaBlocks: efficient sparse training with mixture-of-experts", 2022."""
 
 import tile_ops

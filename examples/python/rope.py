@@ -10,7 +10,7 @@ import torch
 
 
 @tl.kernel
-def kernel(x, cos, sin, out, sign: float, T: tl.Constant[int], D: tl.Constant[int]):
+def rope_kernel(x, cos, sin, out, sign: float, T: tl.Constant[int], D: tl.Constant[int]):
     i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
     first = tl.load(x, (b, h, i, 0, 0), (1, 1, T, 1, D)).reshape((T, D)).astype(tl.float32)
     second = tl.load(x, (b, h, i, 1, 0), (1, 1, T, 1, D)).reshape((T, D)).astype(tl.float32)
@@ -24,7 +24,9 @@ def turn(x, cos, sin, out, sign):
     halves = [each.unflatten(-1, (2, x.shape[3] // 2)) for each in (x, out)]
     width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
     height = max(1, 2048 // width)
-    kernel[tl.cdiv(x.shape[2], height), x.shape[1], x.shape[0]](halves[0], cos, sin, halves[1], sign, height, width)
+    rope_kernel[tl.cdiv(x.shape[2], height), x.shape[1], x.shape[0]](
+        halves[0], cos, sin, halves[1], sign, height, width
+    )
 
 
 def tables(length, depth, base=10000.0, device=None):

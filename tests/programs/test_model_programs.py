@@ -98,7 +98,7 @@ def test_rope_keeps_products_of_equal_distances():
 def test_rope_on_the_emulator():
     with on_the_emulator() as ran:
         compare_rope(tensors(torch.float16, (2, 2, 40, 20))[0], *load("rope").tables(40, 20))
-    assert ran == ["kernel"] * 2
+    assert ran == ["rope_kernel"] * 2
 
 
 def test_rope_is_an_operator():
@@ -154,7 +154,7 @@ def test_dropout_on_the_emulator():
     seed, (x,) = seed_of(99), tensors(torch.float16, (50, 60))
     with on_the_emulator() as ran:
         compare(lambda x: load("dropout").dropout(x, 0.3, seed), lambda x: dropout(x, 0.3, seed), (x,))
-    assert ran == ["kernel"] * 2
+    assert ran == ["dropout_kernel"] * 2
 
 
 def test_dropout_is_an_operator():
