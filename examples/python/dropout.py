@@ -1,7 +1,8 @@
-"""Dropout with its gradient: nothing is saved but the seed.
+"""Dropout, whose gradient draws the same numbers again: nothing is saved but the seed.
 
-Element i's number is number i of the Philox generator with that seed, so backward draws the same numbers again and a result
-does not depend on the grid. Source: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011."""
+Each element has a number, its place in row-major order, and the random number that decides on it is a function of the
+seed and of that number alone: it is the same on any device, in tiles of any size.
+Generator: Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", 2011."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -9,44 +10,47 @@ import torch
 
 
 @tl.kernel
-def dropout_kernel(x, out, p: float, seed: int, N: tl.Constant[int]):
+def dropout_kernel(x, seed, out, p: float, scale: float, N: tl.Constant[int]):
     i = tl.bid(0)
-    kept = tl.uniform((N,), seed, i * N) >= p
-    tl.store(out, i, tl.where(kept, tl.load(x, i, N).astype(tl.float32) / (1 - p), 0).astype(out.dtype))
+    kept = tl.uniform((N,), tl.load(seed, 0, ()), i.astype(tl.int64) * N) >= p
+    tl.store(out, i, tl.where(kept, tl.load(x, i, N).astype(tl.float32) * scale, 0).astype(out.dtype))
 
 
-def fill(x, p, seed, out):
-    dropout_kernel[tl.cdiv(x.numel(), 2048)](x.reshape(-1), out.view(-1), p, seed, 2048)
-
-
-@tile_ops.op("programs::dropout(Tensor x, float p, int seed) -> Tensor")
+@tile_ops.op("programs::dropout(Tensor x, float p, Tensor seed) -> Tensor")
 class dropout:
-    """x / (1 - p) where a uniform number of the seed is at least p, else 0.
+    """x / (1 - p) where the element's uniform random number, at least 0 and below 1, is at least p; 0 elsewhere.
 
-    x: any shape of float32, float16 or bfloat16; 0 <= p < 1; the same seed gives the same zeros.
-    Error: ValueError of another p."""
+    x: float32, float16 or bfloat16; p: from 0 to 1; seed: one int64, drawn by torch on the device of x, so that
+    torch.manual_seed holds and captured graphs draw anew. Gradients may be differentiated again.
+    Error: ValueError of another p, dtype or shape of the seed."""
 
-    def outputs(x, p):
-        if not 0 <= p < 1:
-            raise ValueError(f"dropout: p is {p}; pass a number from 0 up to, not including, 1")
+    def outputs(x, p, seed):
+        if not 0 <= p <= 1:
+            raise ValueError(f"dropout: p is {p}; pass a number from 0 to 1")
+        if seed.shape != (1,) or seed.dtype != torch.int64:
+            raise ValueError(f"dropout: seed is {list(seed.shape)} of {seed.dtype}; pass [1] of torch.int64")
+        if x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(f"dropout: x is {x.dtype}; pass float32, float16 or bfloat16")
         return x.new_empty(x.shape)
 
     def run(x, p, seed, out):
-        fill(x, p, seed, out)
+        scale = 1 / (1 - p) if p < 1 else 0.0
+        dropout_kernel[tl.cdiv(x.numel(), 2048)](x.reshape(-1), seed, out.view(-1), p, scale, 2048)
 
-    class grad:
-        def outputs(x):
-            return x.new_empty(x.shape)
-
-        def run(grad_out, p, seed, grad_x):
-            fill(grad_out, p, seed, grad_x)
+    def grad(grad_out, p, seed):
+        return dropout(grad_out, p, seed), None
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    x = torch.ones(1000, 1000, device=device, requires_grad=True)
-    out = dropout(x, 0.25, 7)
-    assert abs((out == 0).float().mean().item() - 0.25) < 0.01
+    x, seed = torch.ones(1000, 1000, device=device, requires_grad=True), torch.randint(2**63 - 1, (1,), device=device)
+    out = dropout(x, 0.25, seed)
+    torch.testing.assert_close(out.mean(), torch.tensor(1.0, device=device), rtol=0, atol=0.01)
     out.sum().backward()
     torch.testing.assert_close(x.grad, out.detach())
-    print("dropout of", list(x.shape), "keeps", (out != 0).float().mean().item())
+    print(
+        "dropout of",
+        list(x.shape),
+        "and its gradient are there, the share of zeros:",
+        (out == 0).double().mean().item(),
+    )

@@ -1,6 +1,7 @@
-"""Products of many matrices with their gradients: leading extents are broadcast, as torch.matmul's are.
+"""Products of batches of matrices, with leading extents that are broadcast, and their gradients.
 
-The grid's third axis is the matrix. One that all share is read again and again, at stride 0; its gradient is a sum."""
+A block makes a tile of one matrix of the result. Factors are read where they are: a matrix that serves many products is
+a view of stride 0, and a block finds its matrix from its number, one leading axis after the other."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -9,47 +10,73 @@ import torch
 ZERO = tl.PaddingMode.ZERO
 
 
+def leading(z, extents):
+    """The indices of the z-th matrix along leading axes."""
+    return leading(z // extents[-1], extents[:-1]) + (z % extents[-1],) if len(extents) else ()
+
+
+def ones(axes):
+    """An extent of 1 for each axis."""
+    return tuple(1 for _ in tl.static_iter(axes))
+
+
+def matrix_tile(array, at, i, j, T):
+    """The tile (i, j) of extents T of the matrix at leading indices."""
+    return tl.load(array, at + (i, j), ones(at) + T, padding_mode=ZERO).reshape(T)
+
+
 @tl.kernel
 def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]):
-    i, j, n = tl.bid(0), tl.bid(1), tl.bid(2)
-    total = tl.zeros((1, TM, TN), tl.float32)
-    for k in range(tl.num_tiles(a, 2, (1, TM, TK))):
-        left = tl.load(a, (n, i, k), (1, TM, TK), padding_mode=ZERO)
-        total = tl.mma(left, tl.load(b, (n, k, j), (1, TK, TN), padding_mode=ZERO), total)
-    tl.store(out, (n, i, j), total.astype(out.dtype))
+    rows, columns = tl.cdiv(a.shape[-2], TM), tl.cdiv(b.shape[-1], TN)
+    z, tile = tl.bid(0) // (rows * columns), tl.bid(0) % (rows * columns)
+    i, j, at = tile % rows, tile // rows, leading(z, out.shape[:-2])
+    acc = tl.zeros((TM, TN), tl.float32)
+    for k in range(tl.cdiv(a.shape[-1], TK)):
+        acc = tl.mma(matrix_tile(a, at, i, k, (TM, TK)), matrix_tile(b, at, k, j, (TK, TN)), acc)
+    tl.store(out, at + (i, j), acc.astype(out.dtype).reshape(ones(at) + (TM, TN)))
 
 
-def fill(a, b, out):
-    """out = a @ b, leading extents broadcast."""
-    a, b = (each.expand(*out.shape[:-2], *each.shape[-2:]).reshape(-1, *each.shape[-2:]) for each in (a, b))
-    out = out.view(-1, *out.shape[-2:])
-    tiles = (128, 128, 64) if a.dtype != torch.float32 and a.is_cuda else (64, 64, 32)
-    matmul_kernel[tl.cdiv(out.shape[1], tiles[0]), tl.cdiv(out.shape[2], tiles[1]), len(out)](a, b, out, *tiles)
+def tiles(x):
+    """Extents of tiles along m, n and k that suit the device."""
+    return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
 
 
-@tile_ops.op("programs::matmul_batched(Tensor a, Tensor b) -> Tensor", autocast="lower")
+@tile_ops.op("programs::matmul_batched(Tensor a, Tensor b) -> Tensor")
 class matmul_batched:
-    """a b of each matrix. a: [..., rows, inner], b: [..., inner, columns], both float32, float16 or bfloat16; sums are of
-    float32. Error: ValueError where shapes or dtypes do not fit."""
+    """a @ b of matrices in the last two axes, with gradients that may be differentiated again.
+
+    a: [..., m, k]; b: [..., k, n], up to 6 leading extents equal, 1 or missing; both float32, float16 or bfloat16, of
+    any strides. Sums are of float32. Error: ValueError where shapes or dtypes do not fit."""
+
+    autocast = "lower"
 
     def outputs(a, b):
-        if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or a.dtype != b.dtype:
-            raise ValueError(
-                f"matmul_batched: a is {list(a.shape)} of {a.dtype}, b {list(b.shape)} of {b.dtype}; "
-                "pass [..., rows, inner] and [..., inner, columns] of one dtype"
-            )
+        inner = a.dim() > 1 and b.dim() > 1 and a.shape[-1] == b.shape[-2]
+        pairs = zip(a.shape[-3::-1], b.shape[-3::-1])
+        if not inner or any(x != y and x != 1 and y != 1 for x, y in pairs):
+            raise ValueError(f"matmul_batched: a is {list(a.shape)}, b {list(b.shape)}; pass [..., m, k] and "
+                             "[..., k, n], leading extents equal, 1 or missing")  # fmt: skip
+        if a.dtype not in (torch.float32, torch.float16, torch.bfloat16) or b.dtype != a.dtype:
+            raise ValueError(f"matmul_batched: a is {a.dtype}, b {b.dtype}; pass one of float32, float16 and bfloat16")
         return a.new_empty(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
 
     def run(a, b, out):
-        fill(a, b, out)
+        tm, tn, tk = tiles(a)
+        blocks = out.shape[:-2].numel() * tl.cdiv(out.shape[-2], tm) * tl.cdiv(out.shape[-1], tn)
+        a, b = (each.expand(*out.shape[:-2], *each.shape[-2:]) for each in (a, b))
+        matmul_kernel[blocks](a, b, out, tm, tn, tk)
 
     def grad(grad_out, a, b):
-        return matmul_batched(grad_out, b.mT).sum_to_size(a.shape), matmul_batched(a.mT, grad_out).sum_to_size(b.shape)
+        grad_a, grad_b = matmul_batched(grad_out, b.mT), matmul_batched(a.mT, grad_out)
+        return grad_a.sum_to_size(a.shape), grad_b.sum_to_size(b.shape)
+
+    def flops(a, b):
+        return 2 * torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]).numel() * a.shape[-2:].numel() * b.shape[-1]
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    a, b = (torch.randn(*size, device=device, requires_grad=True) for size in ((4, 3, 100, 70), (3, 70, 90)))
+    a, b = (torch.randn(*size, 200, 200, device=device, requires_grad=True) for size in ((4, 3), (3,)))
     torch.testing.assert_close(matmul_batched(a, b), a @ b, rtol=1e-4, atol=1e-4)
     matmul_batched(a, b).square().sum().backward()
-    print("products of", list(a.shape), "and", list(b.shape), "and their gradients are there:", b.grad.norm().item())
+    print("products of", list(a.shape), "and", list(b.shape), "and their gradients are there:", a.grad.norm().item())

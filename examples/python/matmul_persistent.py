@@ -1,22 +1,22 @@
-"""Product of matrices by as many blocks as the device has processors, each of which takes tile after tile.
+"""Product of two matrices by as many blocks as the device has processors, each of which makes many tiles.
 
-The next tile's loads may begin while the last one is stored, and no processor waits for a last wave of blocks. Tiles are
-taken in groups of rows, so that blocks at work at the same time read the same parts of a and b."""
+A block takes every so-many-th tile, in an order where tiles that are made at one time lie together, so that what they
+read stays in the cache. No block waits for a place on the device, and all end at about the same time.
+Order of tiles: Tillet et al., "Triton: an intermediate language and compiler for tiled neural network computations",
+2019."""
 
 import tile_ops
 import tile_ops.language as tl
 import torch
 
 ZERO = tl.PaddingMode.ZERO
-GROUP = 8  # rows of tiles
 
 
-def place(tile, rows, columns):
-    """The row and column of a tile in the order of groups."""
-    group = tile // (GROUP * columns)
-    height = min(rows - group * GROUP, GROUP)
-    within = tile % (GROUP * columns)
-    return group * GROUP + within % height, within // height
+def place(i, rows, columns, group=8):
+    """Row and column of the i-th tile: column by column through `group` rows of tiles, then through the next ones."""
+    first, inside = i // (group * columns) * group, i % (group * columns)
+    height = min(group, rows - first)
+    return first + inside % height, inside // height
 
 
 @tl.kernel
@@ -24,42 +24,56 @@ def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.
     rows, columns = tl.num_tiles(out, 0, (TM, TN)), tl.num_tiles(out, 1, (TM, TN))
     for tile in range(tl.bid(0), rows * columns, tl.num_blocks(0)):
         i, j = place(tile, rows, columns)
-        total = tl.zeros((TM, TN), tl.float32)
+        acc = tl.zeros((TM, TN), tl.float32)
         for k in range(tl.num_tiles(a, 1, (TM, TK))):
             left = tl.load(a, (i, k), (TM, TK), padding_mode=ZERO)
-            total = tl.mma(left, tl.load(b, (k, j), (TK, TN), padding_mode=ZERO), total)
-        tl.store(out, (i, j), total.astype(out.dtype))
+            acc = tl.mma(left, tl.load(b, (k, j), (TK, TN), padding_mode=ZERO), acc)
+        tl.store(out, (i, j), acc.astype(out.dtype))
 
 
 def processors(x):
-    return torch.cuda.get_device_properties(x.device).multi_processor_count if x.is_cuda else torch.get_num_threads()
+    """How many blocks the device of x runs at one time."""
+    return torch.get_num_threads() if x.is_cpu else torch.cuda.get_device_properties(x.device).multi_processor_count
 
 
-@tile_ops.op("programs::matmul_persistent(Tensor a, Tensor b) -> Tensor", autocast="lower")
+def tiles(x):
+    """Extents of tiles along m, n and k that suit the device."""
+    return (64, 64, 64) if x.is_cpu else (128, 64, 32) if x.dtype == torch.float32 else (128, 128, 64)
+
+
+@tile_ops.op("programs::matmul_persistent(Tensor a, Tensor b) -> Tensor")
 class matmul_persistent:
-    """a b. a: [rows, inner], b: [inner, columns], both float32, float16 or bfloat16, of any strides; sums are of float32.
+    """a @ b, with gradients that may be differentiated again.
+
+    a: [m, k]; b: [k, n]; both float32, float16 or bfloat16, of any strides. Sums are of float32.
     Error: ValueError where shapes or dtypes do not fit."""
 
+    autocast = "lower"
+
     def outputs(a, b):
-        if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0] or a.dtype != b.dtype:
+        if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
+            raise ValueError(f"matmul_persistent: a is {list(a.shape)}, b {list(b.shape)}; pass [m, k] and [k, n]")
+        if a.dtype not in (torch.float32, torch.float16, torch.bfloat16) or b.dtype != a.dtype:
             raise ValueError(
-                f"matmul_persistent: a is {list(a.shape)} of {a.dtype}, b {list(b.shape)} of {b.dtype}; "
-                "pass [rows, inner] and [inner, columns] of one dtype"
+                f"matmul_persistent: a is {a.dtype}, b {b.dtype}; pass one of float32, float16 and bfloat16"
             )
         return a.new_empty(a.shape[0], b.shape[1])
 
     def run(a, b, out):
-        tiles = (128, 128, 64) if a.dtype != torch.float32 and a.is_cuda else (64, 64, 32)
-        count = tl.cdiv(out.shape[0], tiles[0]) * tl.cdiv(out.shape[1], tiles[1])
-        matmul_kernel[min(count, processors(a))](a, b, out, *tiles)
+        tm, tn, tk = tiles(a)
+        count = tl.cdiv(out.shape[0], tm) * tl.cdiv(out.shape[1], tn)
+        matmul_kernel[min(count, processors(a))](a, b, out, tm, tn, tk)
 
     def grad(grad_out, a, b):
         return matmul_persistent(grad_out, b.mT), matmul_persistent(a.mT, grad_out)
 
+    def flops(a, b):
+        return 2 * a.shape[0] * a.shape[1] * b.shape[1]
+
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    a, b = (torch.randn(*size, device=device, requires_grad=True) for size in ((1100, 200), (200, 500)))
+    a, b = (torch.randn(500, 500, device=device, requires_grad=True) for _ in range(2))
     torch.testing.assert_close(matmul_persistent(a, b), a @ b, rtol=1e-4, atol=1e-4)
     matmul_persistent(a, b).square().sum().backward()
-    print("product of", list(a.shape), "and", list(b.shape), "and its gradients are there:", a.grad.norm().item())
+    print("the product of", list(a.shape), "and", list(b.shape), "and its gradients are there:", a.grad.norm().item())

@@ -1,88 +1,128 @@
-"""A mixture of experts: each row is multiplied by the weights of the experts it was sent to, and the products are added.
+"""Mixture of experts: each row is multiplied by the weights of the experts that were chosen for it, with gradients.
 
-Rows are grouped by expert, and each group is filled up to whole tiles, so that a tile has one expert. A block gathers its
-tile's rows where they lie, multiplies them by its expert's matrix, and writes one product for each pair of row and expert;
-a sum over the pairs of a row, in a fixed order, is the result.
-Source: Shazeer et al., "Outrageously large neural networks: the sparsely-gated mixture-of-experts layer", 2017."""
+What is chosen is sorted by expert, and each expert's rows are filled up to whole tiles, so that a tile has one expert.
+A block gathers the rows of its tile, multiplies them with the expert's weights, and leaves each product at its own
+place; the products of a row are then added in their order. Nothing is added by atomics or waits for the device.
+Method: Gale et al., "MegaBlocks: efficient sparse training with mixture-of-experts", 2022."""
 
 import tile_ops
 import tile_ops.language as tl
 import torch
 
+ZERO = tl.PaddingMode.ZERO
+
+
+def gathered(array, rows, column, T):
+    """The tile of T columns of an array of two axes at rows; those outside are 0."""
+    return tl.load_advanced_indexing(array, (rows, tl.Slice(column * T, T)), padding_mode=ZERO)
+
 
 @tl.kernel
-def expert_kernel(
-    x, weights, order, expert, share, out, K: int, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int]
-):
+def product_kernel(
+    x, weights, slots, expert_of, routing, out, TOP: tl.Constant[int],
+    TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int],
+):  # fmt: skip
     i, j = tl.bid(0), tl.bid(1)
-    pair, e = tl.load(order, i, TM), tl.load(expert, i, ())  # pair: row * K + which of its K experts; -1: filled up
-    row, total = tl.where(pair < 0, -1, pair // K)[:, None], tl.zeros((TM, TN), tl.float32)
-    for k in range(tl.num_tiles(x, 1, (TM, TK))):
-        left = tl.gather(x, (row, k * TK + tl.arange(TK, dtype=tl.int32)[None, :]))  # 0 outside, where row is -1
-        right = tl.load(weights, (e, k, j), (1, TK, TN), padding_mode=tl.PaddingMode.ZERO).reshape((TK, TN))
-        total = tl.mma(left, right, total)
-    total *= tl.gather(share, pair)[:, None]
-    tl.scatter(out, (pair[:, None], j * TN + tl.arange(TN, dtype=tl.int32)[None, :]), total.astype(out.dtype))
+    expert, slot, acc = tl.load(expert_of, i, ()), tl.load(slots, i, TM), tl.zeros((TM, TN), tl.float32)
+    if expert < weights.shape[0]:  # the last tiles have none
+        for k in range(tl.num_tiles(weights, 1, (1, TK, TN))):
+            right = tl.load(weights, (expert, k, j), (1, TK, TN), padding_mode=ZERO).reshape((TK, TN))
+            acc = tl.mma(gathered(x, slot // TOP, k, TK), right, acc)
+        acc *= tl.gather(routing, slot)[:, None]
+        tl.store_advanced_indexing(out, (slot, tl.Slice(j * TN, TN)), acc)
 
 
-def by_expert(choice, experts, tile):
-    """(pairs of row and expert in the order of experts, -1 to fill up tiles; the expert of each tile). Sizes depend on the
-    extents alone, so nothing waits for the device: tiles that are not needed hold -1."""
-    flat = choice.reshape(-1)
-    counts = torch.zeros(experts, dtype=torch.int64, device=flat.device).index_add_(0, flat, torch.ones_like(flat))
-    tiles = (counts + tile - 1) // tile
-    last = tiles.cumsum(0)
-    count = tl.cdiv(len(flat), tile) + experts
-    sorted_, pairs = flat.sort(stable=True)
-    within = torch.arange(len(flat), device=flat.device) - (counts.cumsum(0) - counts)[sorted_]
-    order = torch.full((count * tile,), -1, dtype=torch.int32, device=flat.device)
-    order[(last - tiles)[sorted_] * tile + within] = pairs.int()
-    expert = torch.searchsorted(last, torch.arange(count, device=flat.device), right=True)
-    return order, expert.clamp(max=experts - 1).int()
+@tl.kernel
+def weight_kernel(
+    x, grad, slots, ends, routing, grad_weights, TOP: tl.Constant[int],
+    TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.Constant[int],
+):  # fmt: skip
+    k, j, expert = tl.bid(0), tl.bid(1), tl.bid(2)
+    acc = tl.zeros((TK, TN), tl.float32)
+    for i in range(tl.load(ends, expert, ()) // TM, tl.load(ends, expert + 1, ()) // TM):
+        slot = tl.load(slots, i, TM)
+        right = gathered(grad, slot // TOP, j, TN).astype(tl.float32) * tl.gather(routing, slot)[:, None]
+        acc = tl.mma(gathered(x, slot // TOP, k, TK).transpose(), right.astype(x.dtype), acc)
+    tl.store(grad_weights, (expert, k, j), acc.astype(grad_weights.dtype).reshape((1, TK, TN)))
 
 
-@tile_ops.op("programs::moe(Tensor x, Tensor weights, Tensor choice, Tensor share) -> Tensor")
+def by_expert(chosen, experts, T):
+    """(the slots of `chosen` by expert, each expert's filled up to a multiple of T by the number of all slots; where
+    each expert's begin, and the last one's end; the expert of each T slots, `experts` where there is none)."""
+    found, order = chosen.reshape(-1).sort(stable=True)
+    numbers = torch.arange(experts + 1, device=chosen.device)
+    begins = torch.searchsorted(found, numbers)  # of each expert in `order`, the end of the last one with them
+    ends = torch.nn.functional.pad(((begins.diff() + T - 1) // T * T).cumsum(0), (1, 0))
+    places = torch.arange(len(order), device=chosen.device) + (ends - begins)[found]
+    tiles = len(order) // T + experts  # at most
+    slots = torch.full((tiles * T,), len(order), dtype=torch.int32, device=chosen.device)
+    slots[places] = order.int()
+    tile_begins = torch.arange(0, tiles * T, T, device=chosen.device)
+    return slots, ends.int(), (torch.searchsorted(ends, tile_begins, right=True) - 1).int()
+
+
+def tiles(x):
+    """Extents of tiles along rows, columns and the shared extent that suit the device."""
+    return (32, 64, 64) if x.is_cpu else (64, 64, 32) if x.dtype == torch.float32 else (64, 128, 64)
+
+
+def products(x, weights, chosen, routing):
+    """routing * x[row] @ weights[chosen], [rows, top, n], of float32."""
+    tm, tn, tk = tiles(x)
+    slots, _, expert_of = by_expert(chosen, len(weights), tm)
+    top = max(chosen.shape[1], 1)
+    out = x.new_empty(chosen.numel(), weights.shape[2], dtype=torch.float32)
+    grid = len(expert_of), tl.cdiv(weights.shape[2], tn)
+    product_kernel[grid](x, weights, slots, expert_of, routing.reshape(-1), out, top, tm, tn, tk)
+    return out.view(*chosen.shape, weights.shape[2])
+
+
+@tile_ops.op("programs::moe(Tensor x, Tensor weights, Tensor chosen, Tensor routing) -> Tensor")
 class moe:
-    """The sum over k of share[row, k] * (x[row] @ weights[choice[row, k]]) for each row.
+    """The sum over i of routing[row, i] * x[row] @ weights[chosen[row, i]].
 
-    x: [rows, inner]; weights: [experts, inner, columns] of x's dtype, float32, float16 or bfloat16; choice: [rows, k] of
-    int64 below experts; share: [rows, k] of float32. Products are summed in float32, a row's experts in x's dtype.
+    x: [rows, k]; weights: [experts, k, n]; chosen: [rows, top] of int64 below experts; routing: [rows, top]. All but
+    chosen are of one dtype, float32, float16 or bfloat16; sums are of float32.
     Error: ValueError where shapes or dtypes do not fit."""
 
-    def outputs(x, weights, choice, share):
-        fits = x.dim() == 2 and weights.dim() == 3 and x.shape[1] == weights.shape[1] and choice.dim() == 2
-        if not fits or choice.shape != share.shape or len(choice) != len(x) or x.dtype != weights.dtype:
+    def outputs(x, weights, chosen, routing):
+        fits = x.dim() == 2 and weights.dim() == 3 and chosen.dim() == 2 and routing.shape == chosen.shape
+        if not fits or x.shape[1] != weights.shape[1] or x.shape[0] != chosen.shape[0]:
             raise ValueError(
-                f"moe: x is {list(x.shape)} of {x.dtype}, weights {list(weights.shape)} of {weights.dtype}, choice "
-                f"{list(choice.shape)}, share {list(share.shape)}; pass [rows, inner], [experts, inner, columns] of one "
-                "dtype, and twice [rows, k]"
+                f"moe: x is {list(x.shape)}, weights {list(weights.shape)}, chosen {list(chosen.shape)}, "
+                f"routing {list(routing.shape)}; pass [rows, k], [experts, k, n] and twice [rows, top]"
             )
-        return x.new_empty(len(x), weights.shape[2])
+        same = weights.dtype == routing.dtype == x.dtype and chosen.dtype == torch.int64
+        if not same or x.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+            raise ValueError(
+                f"moe: x is {x.dtype}, weights {weights.dtype}, chosen {chosen.dtype}, routing {routing.dtype}; "
+                "pass torch.int64 as chosen, the others of one of float32, float16 and bfloat16"
+            )
+        return x.new_empty(x.shape[0], weights.shape[2])
 
-    def run(x, weights, choice, share, out):
-        tiles = (128, 128, 64) if x.dtype != torch.float32 and x.is_cuda else (32, 64, 32)
-        order, expert = by_expert(choice, len(weights), tiles[0])
-        products = x.new_empty(choice.numel(), weights.shape[2])
-        grid = len(expert), tl.cdiv(weights.shape[2], tiles[1])
-        expert_kernel[grid](x, weights, order, expert, share.reshape(-1), products, choice.shape[1], *tiles)
-        torch.sum(products.view(*choice.shape, -1), 1, out=out)
+    def run(x, weights, chosen, routing, out):
+        out.copy_(products(x, weights, chosen, routing).sum(1))
 
-    def grad(grad_out, x, weights, choice, share):
-        rows, (k, experts) = len(x), (choice.shape[1], len(weights))
-        spread, each = grad_out.repeat_interleave(k, 0), choice.reshape(-1, 1)
-        one = torch.ones_like(each, dtype=torch.float32)
-        back = moe(spread, weights.mT, each, one)  # before the shares, so that it serves both
-        grad_share = (back.float() * x.repeat_interleave(k, 0)).sum(1).view(rows, k)
-        grad_x = (back.view(rows, k, -1) * share.unsqueeze(2)).sum(1).to(x.dtype)
-        scaled = spread * share.reshape(-1, 1).to(spread.dtype)
-        parts = [x.repeat_interleave(k, 0).mT @ (scaled * (each == e)) for e in range(experts)]
-        return grad_x, torch.stack(parts), None, grad_share
+    class grad:
+        def outputs(x, weights, routing):
+            return x.new_empty(x.shape), weights.new_empty(weights.shape), routing.new_empty(routing.shape)
+
+        def run(grad_out, x, weights, chosen, routing, grad_x, grad_weights, grad_routing):
+            back = products(grad_out, weights.mT, chosen, torch.ones_like(routing))
+            grad_x.copy_((back * routing.unsqueeze(2)).sum(1))
+            grad_routing.copy_((back * x.unsqueeze(1)).sum(2))
+            tm, tn, tk = tiles(x)
+            slots, ends, _ = by_expert(chosen, len(weights), tm)
+            grid = tl.cdiv(x.shape[1], tk), tl.cdiv(weights.shape[2], tn), len(weights)
+            arguments = x, grad_out, slots, ends, routing.reshape(-1), grad_weights, max(chosen.shape[1], 1)
+            weight_kernel[grid](*arguments, tm, tn, tk)
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    x, weights = torch.randn(200, 64, device=device), torch.randn(8, 64, 96, device=device)
-    share, choice = torch.randn(200, 8, device=device).softmax(1).topk(2, 1)
-    each = (x[:, None, None] @ weights[choice]).squeeze(2)
-    torch.testing.assert_close(moe(x, weights, choice, share), (each * share[..., None]).sum(1), rtol=1e-4, atol=1e-4)
-    print("mixture of 8 experts for", list(x.shape), "is there")
+    x, weights = (torch.randn(*size, device=device, requires_grad=True) for size in ((300, 100), (8, 100, 50)))
+    routing, chosen = torch.randn(300, 8, device=device).softmax(1).topk(2)
+    want = torch.einsum("rk,rtkn,rt->rn", x, weights[chosen], routing)
+    torch.testing.assert_close(moe(x, weights, chosen, routing), want, rtol=1e-4, atol=1e-4)
+    moe(x, weights, chosen, routing).square().sum().backward()
+    print("two of", len(weights), "experts for each row of", list(x.shape), "and gradients:", x.grad.norm().item())

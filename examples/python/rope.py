@@ -1,7 +1,7 @@
-"""Rotary position embedding with its gradient.
+"""Rotary position embedding, with its gradient by the same kernel.
 
-The two halves of a head's row are the coordinates of points, each of which is turned by an angle of its own times the
-position. A block turns all heads of a few positions: angles are read once. The gradient is turned back, by the same kernel.
+The first half of a row and its second half are coordinates of points, each of which is turned by an angle of its own
+that grows with the row's position. The gradient turns back, by the negative angle; nothing else is saved.
 Formula: Su et al., "RoFormer: enhanced transformer with rotary position embedding", 2021."""
 
 import tile_ops
@@ -10,60 +10,69 @@ import torch
 
 
 @tl.kernel
-def rotate_kernel(x, cos, sin, out, T: tl.Constant[int], D: tl.Constant[int]):
-    i, b = tl.bid(0), tl.bid(1)
-    c = tl.load(cos, (i, 0), (T, D)).reshape((1, 1, T, D))
-    s = tl.load(sin, (i, 0), (T, D)).reshape((1, 1, T, D))
-    half = x.shape[3] // 2
-    low, high, out_low, out_high = (
-        x.slice(3, 0, half),
-        x.slice(3, half, 2 * half),
-        out.slice(3, 0, half),
-        out.slice(3, half, 2 * half),
+def rope_kernel(x, cos, sin, out, sign: float, T: tl.Constant[int], D: tl.Constant[int]):
+    i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
+    first = tl.load(x, (b, h, i, 0, 0), (1, 1, T, 1, D)).reshape((T, D)).astype(tl.float32)
+    second = tl.load(x, (b, h, i, 1, 0), (1, 1, T, 1, D)).reshape((T, D)).astype(tl.float32)
+    c, s = tl.load(cos, (i, 0), (T, D)).astype(tl.float32), tl.load(sin, (i, 0), (T, D)).astype(tl.float32) * sign
+    tl.store(out, (b, h, i, 0, 0), (first * c - second * s).astype(out.dtype).reshape((1, 1, T, 1, D)))
+    tl.store(out, (b, h, i, 1, 0), (second * c + first * s).astype(out.dtype).reshape((1, 1, T, 1, D)))
+
+
+def turn(x, cos, sin, out, sign):
+    """out: x, its points turned by sign times the angles of cos and sin."""
+    halves = [each.unflatten(-1, (2, x.shape[3] // 2)) for each in (x, out)]
+    width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
+    height = max(1, 2048 // width)
+    rope_kernel[tl.cdiv(x.shape[2], height), x.shape[1], x.shape[0]](
+        halves[0], cos, sin, halves[1], sign, height, width
     )
-    for h in range(x.shape[1]):
-        u = tl.load(low, (b, h, i, 0), (1, 1, T, D)).astype(tl.float32)
-        v = tl.load(high, (b, h, i, 0), (1, 1, T, D)).astype(tl.float32)
-        tl.store(out_low, (b, h, i, 0), (u * c - v * s).astype(out.dtype))
-        tl.store(out_high, (b, h, i, 0), (v * c + u * s).astype(out.dtype))
+
+
+def tables(length, depth, base=10000.0, device=None):
+    """cos and sin of the angles position * base ** (-2 i / depth), [length, depth / 2] each, of float32."""
+    speeds = base ** (-torch.arange(0, depth, 2, dtype=torch.float64, device=device) / depth)
+    angles = torch.arange(length, device=device).double()[:, None] * speeds
+    return angles.cos().float(), angles.sin().float()
 
 
 @tile_ops.op("programs::rope(Tensor x, Tensor cos, Tensor sin) -> Tensor")
 class rope:
-    """(u cos - v sin, v cos + u sin) for the halves u, v of each row of x.
+    """The pairs (x[..., i], x[..., i + depth / 2]) turned by the angles whose cosines and sines are given.
 
-    x: [batch, heads, length, depth], depth even, of float32, float16 or bfloat16; cos, sin: [length, depth / 2] of float32,
-    which get no gradients. Error: ValueError where shapes do not fit."""
+    x: [batch, heads, length, depth] of float32, float16 or bfloat16, depth even; cos, sin: [length, depth / 2] of any
+    of these, without gradients. Computed in float32. Error: ValueError where shapes or dtypes do not fit."""
 
     def outputs(x, cos, sin):
-        if x.dim() != 4 or x.shape[3] % 2 or not cos.shape == sin.shape == (x.shape[2], x.shape[3] // 2):
+        fits = x.dim() == 4 and x.shape[3] % 2 == 0 and cos.shape == sin.shape == (x.shape[2], x.shape[3] // 2)
+        if not fits:
+            raise ValueError(f"rope: x is {list(x.shape)}, cos {list(cos.shape)}, sin {list(sin.shape)}; pass [batch, "
+                             "heads, length, depth] of an even depth, and twice [length, depth / 2]")  # fmt: skip
+        if any(each.dtype not in (torch.float32, torch.float16, torch.bfloat16) for each in (x, cos, sin)):
             raise ValueError(
-                f"rope: x is {list(x.shape)}, cos {list(cos.shape)}, sin {list(sin.shape)}; "
-                "pass [batch, heads, length, depth] of even depth, and twice [length, depth / 2]"
+                f"rope: x is {x.dtype}, cos {cos.dtype}, sin {sin.dtype}; pass float32, float16 or bfloat16"
             )
         return x.new_empty(x.shape)
 
     def run(x, cos, sin, out):
-        width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
-        rotate_kernel[tl.cdiv(x.shape[2], 16), len(x)](x, cos, sin, out, 16, width)
+        turn(x, cos, sin, out, 1.0)
 
-    def grad(grad_out, cos, sin):
-        return rope(grad_out, cos, -sin), None, None
+    class grad:
+        def outputs(grad_out):
+            return grad_out.new_empty(grad_out.shape)
 
-
-def angles(length, depth, base=10000.0, device=None):
-    """cos and sin, [length, depth / 2]: position times base ** (-2 i / depth)."""
-    speeds = base ** (-torch.arange(0, depth, 2, device=device, dtype=torch.float64) / depth)
-    angle = torch.arange(length, device=device, dtype=torch.float64)[:, None] * speeds
-    return angle.cos().float(), angle.sin().float()
+        def run(grad_out, cos, sin, grad_x):
+            turn(grad_out, cos, sin, grad_x, -1.0)
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    x = torch.randn(2, 4, 100, 64, device=device, requires_grad=True)
-    cos, sin = angles(100, 64, device=device)
-    turned = torch.view_as_complex(torch.stack(x.chunk(2, 3), -1)) * torch.complex(cos, sin)
-    torch.testing.assert_close(rope(x, cos, sin), torch.cat([turned.real, turned.imag], 3))
+    x = torch.randn(2, 8, 1000, 128, device=device, requires_grad=True)
+    cos, sin = tables(1000, 128, device=device)
+    first, second = x.chunk(2, -1)
+    torch.testing.assert_close(
+        rope(x, cos, sin), torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
+    )
     rope(x, cos, sin).square().sum().backward()
-    torch.testing.assert_close(x.grad, 2 * x)  # a rotation keeps lengths
-    print("rotations of", list(x.shape), "and their gradient are there")
+    torch.testing.assert_close(x.grad, 2 * x.detach())  # turning keeps lengths
+    print("rotary embedding of", list(x.shape), "and its gradient are there:", x.grad.norm().item())

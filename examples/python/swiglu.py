@@ -1,7 +1,8 @@
-"""SwiGLU, the gate of many feed-forward layers, with its gradients: silu(gate) * up.
+"""SwiGLU, silu(gate) * up, with its gradients.
 
-A block takes a stretch of elements; backward computes both gradients from one reading of the inputs.
-Formula: Shazeer, "GLU variants improve transformer", 2020."""
+A block takes a tile of the rows; backward, both gradients come out of one walk over the inputs, and nothing is saved
+but these. Halves of one tensor, `x.chunk(2, -1)`, are read where they are.
+Formula: Shazeer, "GLU variants improve Transformer", 2020."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -9,50 +10,58 @@ import torch
 
 
 @tl.kernel
-def forward_kernel(gate, up, out, N: tl.Constant[int]):
-    i = tl.bid(0)
-    g = tl.load(gate, i, N).astype(tl.float32)
-    tl.store(out, i, (g * tl.sigmoid(g) * tl.load(up, i, N)).astype(out.dtype))
+def forward_kernel(gate, up, out, R: tl.Constant[int], C: tl.Constant[int]):
+    at = tl.bid(0), tl.bid(1)
+    g, u = tl.load(gate, at, (R, C)).astype(tl.float32), tl.load(up, at, (R, C)).astype(tl.float32)
+    tl.store(out, at, (tl.silu(g) * u).astype(out.dtype))
 
 
 @tl.kernel
-def backward_kernel(grad, gate, up, grad_gate, grad_up, N: tl.Constant[int]):
-    i = tl.bid(0)
-    d, g = tl.load(grad, i, N).astype(tl.float32), tl.load(gate, i, N).astype(tl.float32)
-    s = tl.sigmoid(g)
-    tl.store(grad_gate, i, (d * tl.load(up, i, N) * s * (1 + g * (1 - s))).astype(grad_gate.dtype))
-    tl.store(grad_up, i, (d * g * s).astype(grad_up.dtype))
+def backward_kernel(grad, gate, up, grad_gate, grad_up, R: tl.Constant[int], C: tl.Constant[int]):
+    at = tl.bid(0), tl.bid(1)
+    g, u = tl.load(gate, at, (R, C)).astype(tl.float32), tl.load(up, at, (R, C)).astype(tl.float32)
+    d, s = tl.load(grad, at, (R, C)).astype(tl.float32), tl.sigmoid(g)
+    tl.store(grad_gate, at, (d * u * s * (1 + g * (1 - s))).astype(grad_gate.dtype))
+    tl.store(grad_up, at, (d * g * s).astype(grad_up.dtype))
+
+
+def launch(kernel, *tensors):
+    """The kernel over all tensors of one shape, as matrices, in tiles of 2048 elements."""
+    matrices = [x.reshape(x.shape[:-1].numel(), x.shape[-1]) for x in map(torch.atleast_1d, tensors)]
+    rows, columns = matrices[0].shape
+    width = min(1 << max(columns - 1, 0).bit_length(), 2048)
+    kernel[tl.cdiv(rows, 2048 // width), tl.cdiv(columns, width)](*matrices, 2048 // width, width)
 
 
 @tile_ops.op("programs::swiglu(Tensor gate, Tensor up) -> Tensor")
 class swiglu:
-    """gate * sigmoid(gate) * up. gate, up: tensors of one shape and dtype, float32, float16 or bfloat16; computed in float32.
-    Error: ValueError where shapes or dtypes differ."""
+    """silu(gate) * up, where silu(x) is x / (1 + exp(-x)).
+
+    gate, up: one shape, one dtype, float32, float16 or bfloat16; computed in float32.
+    Error: ValueError where shapes or dtypes differ or do not fit."""
 
     def outputs(gate, up):
-        if gate.shape != up.shape or gate.dtype != up.dtype:
-            raise ValueError(
-                f"swiglu: gate is {list(gate.shape)} of {gate.dtype}, up {list(up.shape)} of {up.dtype}; "
-                "pass two tensors of one shape and dtype"
-            )
+        if gate.shape != up.shape:
+            raise ValueError(f"swiglu: gate is {list(gate.shape)}, up {list(up.shape)}; pass two of one shape")
+        if gate.dtype not in (torch.float32, torch.float16, torch.bfloat16) or up.dtype != gate.dtype:
+            raise ValueError(f"swiglu: gate is {gate.dtype}, up {up.dtype}; pass one of float32, float16 and bfloat16")
         return gate.new_empty(gate.shape)
 
     def run(gate, up, out):
-        arrays = (each.reshape(-1) for each in (gate, up, out))
-        forward_kernel[tl.cdiv(out.numel(), 2048)](*arrays, 2048)
+        launch(forward_kernel, gate, up, out)
 
     class grad:
         def outputs(gate, up):
             return gate.new_empty(gate.shape), up.new_empty(up.shape)
 
         def run(grad_out, gate, up, grad_gate, grad_up):
-            arrays = (each.reshape(-1) for each in (grad_out, gate, up, grad_gate, grad_up))
-            backward_kernel[tl.cdiv(gate.numel(), 2048)](*arrays, 2048)
+            launch(backward_kernel, grad_out, gate, up, grad_gate, grad_up)
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    gate, up = (torch.randn(50, 1100, device=device, requires_grad=True) for _ in range(2))
+    x = torch.randn(4, 100, 2000, device=device, requires_grad=True)
+    gate, up = x.chunk(2, -1)
     torch.testing.assert_close(swiglu(gate, up), torch.nn.functional.silu(gate) * up)
     swiglu(gate, up).square().sum().backward()
-    print("SwiGLU of", list(gate.shape), "and its gradients are there:", gate.grad.norm().item())
+    print("silu(gate) * up of", list(gate.shape), "and its gradients are there:", x.grad.norm().item())
