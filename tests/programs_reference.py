@@ -6,12 +6,12 @@ TOLERANCE = {torch.float32: 3e-5, torch.float16: 4e-3, torch.bfloat16: 3e-2}
 
 
 def close(got, want, scale=1.0, torchs=None):
-    """got beside a float64 want, as far as got's dtype goes, or 8 times as far off as torchs, torch's own result in that
+    """got beside a float64 want, as far as got's dtype goes, or 4 times as far off as torchs, torch's own result in that
     dtype: what cancels has no digits left in either. scale: how much more than one rounding is expected."""
     bound = scale * TOLERANCE.get(got.dtype, 0)
     least = bound * (want.abs().max().item() if want.numel() else 0.0)
     if torchs is not None and want.numel():
-        least = max(least, 8 * (torchs.double() - want).abs().max().item())
+        least = max(least, 4 * (torchs.double() - want).abs().max().item())
     torch.testing.assert_close(got.double().cpu(), want.double().cpu(), rtol=bound, atol=least)
 
 
