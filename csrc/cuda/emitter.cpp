@@ -351,8 +351,10 @@ std::string Emitter::text() const {
                  ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
   if (!assertions_.empty()) parameters += str(arguments.empty() ? "" : ", ", "FailurePlace failures");
+  const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
+  const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
-      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : plan_.blocks(), ") ", entry_,
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_,
           "(", parameters, ") {\n", views, body_,
           plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;

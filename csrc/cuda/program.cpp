@@ -36,6 +36,17 @@ std::string text_of(const Configuration& c) {
   return words.empty() ? "usual" : join(words);
 }
 
+namespace {
+
+// What the author says for this chip, else for every one.
+std::optional<int> hint(const Function& given, std::string_view name, int chip) {
+  for (const std::string& key : {str("hint.", name, ".sm_", chip), str("hint.", name)})
+    if (const auto* found = given.attributes().find(key)) return static_cast<int>(std::get<int64_t>(*found));
+  return std::nullopt;
+}
+
+}  // namespace
+
 Program::Program(const Function& given, const Target& target, const Configuration& configuration) {
   Cluster cluster = cluster_of(given, target, configuration);
   // Where an element would have to go to another block, fewer hold the tile, at last one.
@@ -46,11 +57,21 @@ bool Program::make(const Function& given, const Target& target, const Configurat
                    const Cluster& of) {
   Configuration configuration = wanted;
   configuration.sweeps = wanted.sweeps || of.blocks > 1 || loop_sums(given).reduces;
-  if (const auto* hint = given.attributes().find("hint.threads"))
-    configuration.warps += static_cast<int>(std::get<int64_t>(*hint));
+  configuration.warps += hint(given, "threads", target.chip).value_or(0);
+  configuration.occupancy = hint(given, "occupancy", target.chip).value_or(0);
   const Function function = with_narrow_tiles(given, configuration.sweeps);
   const KernelArrays arrays(function);
   const StagingPlan staging(function, arrays, target.chip, target.shared_bytes);
+  if (const auto warps = hint(given, "warps", target.chip)) {
+    Configuration usual = configuration;
+    usual.warps = 0;
+    const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, usual);
+    if (!plan.multiplies())  // its instructions take warps in fours
+      for (int have = plan.threads() / 32; have != *warps && have > 0 && have <= 32;) {
+        configuration.warps += have < *warps ? 1 : -1;
+        have = have < *warps ? have * 2 : have / 2;
+      }
+  }
   const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, configuration);
   if (!plan.works_across()) return false;
   const Emitter emitter(function, arrays, staging, plan, target, configuration);

@@ -40,6 +40,7 @@ struct Configuration {
   bool alone = false;       // ptxas else saves registers, so that two blocks fit
   bool sweeps = false;      // compute again what would stand in registers, as where a cluster holds the tiles
   int blocks = 0;           // of a cluster, as a power of two, times the usual
+  int occupancy = 0;        // blocks that a processor is to hold at once; 0: as the plan has it
 };
 // The first is the usual one, the others are for kernels whose registers it spills.
 inline constexpr Configuration configurations[] = {

@@ -161,6 +161,14 @@ PyObject* method(PyObject* self, PyObject* argument) {
   }
   return nullptr;
 }
+PyObject* hint(PyObject* self, PyObject* arguments) {
+  const char* name;
+  long long value;
+  if (!PyArg_ParseTuple(arguments, "sL", &name, &value)) return nullptr;
+  state_of(self).function.attributes().set(str("hint.", name), int64_t{value});
+  Py_RETURN_NONE;
+}
+
 PyMethodDef methods[] = {
     {"at", method<at>, METH_VARARGS, "at(file, line, column): the place of the ops that follow."},
     {"op", method<op>, METH_VARARGS,
@@ -170,6 +178,7 @@ PyMethodDef methods[] = {
      "block(((dtype, shape), ...)): (number, arguments) of a block that an op will take."},
     {"enter", method<enter>, METH_O, "enter(block): ops go to its end, until leave()."},
     {"leave", method<leave>, METH_NOARGS, "leave(): ops go where they went before enter()."},
+    {"hint", method<hint>, METH_VARARGS, "hint(name, value): an integer of the function that targets read."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyType_Slot slots[] = {{Py_tp_methods, methods}, {0, nullptr}};

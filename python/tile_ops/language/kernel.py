@@ -49,6 +49,17 @@ class ByTarget:
         return f"ByTarget({', '.join(parts + [f'{name}={value!r}' for name, value in self.targets.items()])})"
 
 
+def _of_targets(hints):
+    """What the compiler reads of hints: (its name, also for one target, value)."""
+    found = []
+    for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy")):
+        value = hints[name]
+        value = value if isinstance(value, ByTarget) else ByTarget(default=value)
+        each = {theirs: value.default, **{f"{theirs}.{target}": of_target for target, of_target in value.targets.items()}}
+        found += [(key, number) for key, number in each.items() if number is not None]
+    return found
+
+
 def _debugged():
     value = os.environ.get("TILE_DEBUG") or ""
     if value not in ("", "python"):
@@ -86,7 +97,9 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
     kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
     GPU it runs in the current stream.
 
-    num_ctas, occupancy, opt_level, num_worker_warps: hints, which never change results.
+    Hints, which never change results, on a GPU: num_worker_warps, 4 or 8, deals tiles over so many warps (not of
+    kernels that multiply matrices); occupancy, the blocks that a processor is to hold at once, bounds a thread's
+    registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
     """
 
     _dialect = False  # of cutile
@@ -104,6 +117,7 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         self._hints = _checked_hints(
             {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps}
         )
+        self._target_hints = _of_targets(self._hints)
         self._words, self._structures, self._lock = {}, [], threading.Lock()
         for parameter in inspect.signature(function).parameters.values():
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
@@ -182,6 +196,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         function = self._pyfunc
         source = source_of(function)
         translator = Translator(builder, self._dialect)
+        for name, value in self._target_hints:
+            builder.hint(name, value)
         scope = Scope(function.__name__, source, function, None, names_of(source.node))
         for name, each, value in zip(inspect.signature(function).parameters, described, arguments):
             translator.scope = scope
