@@ -4,6 +4,7 @@ import ctypes
 
 import emulate
 import pytest
+import tile_ops.language as tl
 import torch
 from python_programs import PROGRAMS
 from tile_ops import _C
@@ -46,3 +47,20 @@ def test_nvrtc_compiles_them(name, chip):
     kernel, _, arguments, _ = PROGRAMS[name]()
     program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), chip)
     assert program["entry"] in program["text"]
+
+
+@pytest.mark.parametrize("hints, chip, bounds", [
+    ({}, 90, "(256, 4)"), ({"num_worker_warps": 4}, 80, "(128, 8)"), ({"num_worker_warps": 8, "occupancy": 3}, 90, "(256, 3)"),
+    ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 80, "(128, 8)"),
+    ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 90, "(256, 4)"), ({"occupancy": 32}, 90, "(256, 8)"),
+])  # fmt: skip
+def test_hints_reach_the_text(hints, chip, bounds):
+    kernel = PROGRAMS["softmax"]()[0].replace_hints(**hints)
+    x = torch.randn(4, 4096)
+    out = torch.empty_like(x)
+    arguments = x, out, 1.0, 4096
+    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), chip)
+    assert f"TILE_KERNEL{bounds}" in program["text"]
+    (report,) = emulate.run([emulate.Case(kernel.ir(*arguments), (4, 1, 1), passed(kernel, arguments))])
+    assert not report
+    torch.testing.assert_close(out, torch.softmax(x, 1))
