@@ -1,7 +1,7 @@
 """Histogram by atomics.
 
-Each block counts its part of the numbers in bins of its own, which only its own threads add to; a second kernel adds the
-blocks' bins, so that no counter is contended by the whole GPU."""
+Each block counts its part of the numbers in bins of its own, which only its own threads add to; a second kernel adds
+the blocks' bins, so that no counter is contended by the whole GPU."""
 
 import tile_ops
 import tile_ops.language as tl

@@ -1,7 +1,7 @@
 """Running sums over many blocks.
 
-A launch sums each part of a row, the same algorithm makes running sums of those (again in parts where they are many), and a
-last launch adds the running sum of its own part to that of all parts before it. Blelloch, "Prefix sums and their
+A launch sums each part of a row, the same algorithm makes running sums of those (again in parts where they are many),
+and a last launch adds the running sum of its own part to that of all parts before it. Blelloch, "Prefix sums and their
 applications", 1990."""
 
 import tile_ops

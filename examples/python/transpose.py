@@ -1,7 +1,7 @@
 """Transpose of matrices.
 
-A tile is read along the rows of x and written along those of the result, so that neighbours in memory are neighbours both
-times. Tiles at the edges reach outside: loads pad there, stores drop."""
+A tile is read along the rows of x and written along those of the result, so that neighbours in memory are neighbours
+both times. Tiles at the edges reach outside: loads pad there, stores drop."""
 
 import tile_ops
 import tile_ops.language as tl

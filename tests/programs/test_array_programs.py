@@ -199,3 +199,63 @@ def test_prefix_sum_on_the_emulator():
         same(module.prefix_sum(x), x.cumsum(-1))
         close(module.prefix_sum(x.float(), True), sums(x.double(), True))
     assert ran == ["sums_kernel", "scan_kernel", "scan_kernel"] * 2
+
+
+def largest(x, k):
+    values, places = x.sort(dim=-1, descending=True, stable=True)
+    return values[..., :k], places[..., :k]
+
+
+def check_top_k(x, k):
+    got, want = load("top_k").top_k(x, k), largest(x, k)
+    same(got[0], want[0])
+    same(got[1], want[1])
+
+
+@pytest.mark.parametrize(
+    "columns, k", [(1, 1), (2, 1), (5, 3), (64, 64), (100, 7), (1000, 100), (4096, 33), (777, 777)]
+)
+def test_top_k(columns, k):
+    for dtype in [*FLOATS[:3], *INTEGERS[:4]]:
+        few = dtype.itemsize < 4  # many equal ones
+        check_top_k(whole((7, columns), dtype, -20, 20) if few else torch.randn(7, columns).mul(100).to(dtype), k)
+
+
+def test_top_k_of_what_is_hard_to_order():
+    x = torch.randn(9, 50)
+    x[0], x[1, ::2], x[2, 3::9], x[3, ::3], x[4, ::2], x[4, 1::2] = 1.5, -0.0, math.nan, math.inf, 0.0, -0.0
+    x[5], x[6], x[7, ::7], x[7, 1::7] = -math.inf, math.nan, -math.nan, math.inf
+    for k in (1, 20, 50):
+        check_top_k(x, k)
+    ends = torch.tensor([[-(2**31), 2**31 - 1, 0, -1, -(2**31)]], dtype=torch.int32)
+    check_top_k(ends, 5)
+
+
+def test_top_k_of_shapes_and_strides():
+    x = torch.randn(6, 70, 90)
+    for each in (x.mT, x[::2, 1:, ::3], x.permute(1, 2, 0), x[:1].expand(4, 70, 90), x[0, :, 3]):
+        check_top_k(each, min(5, each.shape[-1]))
+    for shape, k in (((4, 5), 0), ((0, 5), 3), ((4, 0), 0), ((3000, 4), 2)):
+        check_top_k(torch.randn(shape), k)
+
+
+@pytest.mark.parametrize("dtype", FLOATS[:3])
+def test_gradient_of_top_k(dtype):
+    program, x = load("top_k").top_k, torch.randperm(200).reshape(2, 100).to(dtype)
+    compare(lambda x: program(x, 30)[0], lambda x: x.topk(30)[0], (x,))
+
+
+def test_top_k_is_an_operator():
+    program, x = load("top_k").top_k, torch.randn(2, 10, requires_grad=True)
+    torch.library.opcheck(program.overload, (x, 3))
+    fails(program, (x.double(), 3), "top_k: x is torch.float64; pass floats or integers of up to 32 bits")
+    rest = "pass [..., columns] of up to 4096 columns and no larger k"
+    fails(program, (x, 11), f"top_k: x is [2, 10] and k 11; {rest}")
+    fails(program, (torch.randn(4097), 1), f"top_k: x is [4097] and k 1; {rest}")
+
+
+@needs_cpu
+def test_top_k_on_the_emulator():
+    with on_the_emulator() as ran:
+        check_top_k(torch.randn(5, 200).half(), 12)
+    assert ran == ["top_k_kernel"]
