@@ -1,8 +1,8 @@
 """Discrete Fourier transforms of 2^n complex numbers as products of matrices, with gradients.
 
-A transform of f m points is one of f points down the columns of the matrix [f, m], a product with roots of unity, a factor
-for each element, and transforms of m points of the rows. Each step takes a factor f of up to 16 and puts its digit of the
-result behind the digits that are left; columns of several signals are one matrix. Bailey, "FFTs in external or
+A transform of f m points is one of f points down the columns of the matrix [f, m], a product with roots of unity, a
+factor for each element, and transforms of m points of the rows. Each step takes a factor f of up to 16 and puts its
+digit of the result behind those that are left; columns of several signals are one matrix. Bailey, "FFTs in external or
 hierarchical memory", 1990; Stockham, "High-speed convolution and correlation", 1966."""
 
 import math
@@ -63,7 +63,7 @@ class fft:
 
     def run(x, inverse, out):
         n = x.shape[-1]
-        signals, turn = max(1, (8192 if x.is_cpu else 4096) // n), 2 * math.pi * (1 if inverse else -1)
+        signals, turn = max(1, (32768 if x.is_cpu else 4096) // n), 2 * math.pi * (1 if inverse else -1)
         rows, scale = x.resolve_conj().reshape(-1, n), 1 / n if inverse else 1.0
         parts = (part for each in (rows, out.view(-1, n)) for part in torch.view_as_real(each).unbind(-1))
         fft_kernel[tl.cdiv(len(rows), signals)](*parts, turn, scale, factors(n), signals, n)

@@ -2,8 +2,8 @@
 
 A number and its place become one integer, larger for larger numbers and for smaller places, so that no two are equal.
 Runs of k are sorted, up and down in turn; then of each two neighbouring runs the larger ones remain, which one merge
-puts in order, until there is one run. Batcher, "Sorting networks and their applications", 1968; Shanbhag et al., "Efficient
-top-k query processing on massively parallel hardware", 2018."""
+puts in order, until there is one run. Batcher, "Sorting networks and their applications", 1968; Shanbhag et al.,
+"Efficient top-k query processing on massively parallel hardware", 2018."""
 
 import tile_ops
 import tile_ops.language as tl
