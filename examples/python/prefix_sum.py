@@ -1,72 +1,70 @@
-"""Running sums of long rows, with the gradient, which is a running sum from the end.
+"""Running sums over many blocks.
 
-A row is cut into stretches, a block each: one kernel leaves the sum of each stretch, a second one the sums of all stretches
-before it, and a third one adds those to the stretch's own running sum. Integers are exact and wrap; floats are added in
-an order that does not depend on timing."""
+A launch sums each part of a row, the same algorithm makes running sums of those (again in parts where they are many),
+and a last launch adds the running sum of its own part to that of all parts before it. Blelloch, "Prefix sums and their
+applications", 1990."""
 
 import tile_ops
 import tile_ops.language as tl
 import torch
 
 ZERO = tl.PaddingMode.ZERO
-STRETCH = 4096
+MOST = 4096, 16384  # elements of a tile, on a GPU and on a CPU
 
 
 @tl.kernel
-def total_kernel(x, totals, N: tl.Constant[int]):
-    i, row = tl.bid(0), tl.bid(1)
-    t = tl.load(x, (row, i), (1, N), padding_mode=ZERO).astype(totals.dtype)
-    tl.store(totals, (row, i), tl.sum(t, 1, keepdims=True))
+def sums_kernel(x, sums, R: tl.Constant[int], N: tl.Constant[int]):
+    row, part = tl.divmod(tl.bid(0), sums.shape[1])
+    t = tl.load(x, (row, part), (R, N), padding_mode=ZERO).astype(sums.dtype)
+    tl.store(sums, (row, part), tl.sum(t, 1, keepdims=True))
 
 
 @tl.kernel
-def before_kernel(totals, N: tl.Constant[int]):
-    row, carry = tl.bid(0), tl.zeros((1, 1), totals.dtype)
-    for i in range(tl.num_tiles(totals, 1, (1, N))):
-        t = tl.load(totals, (row, i), (1, N), padding_mode=ZERO)
-        tl.store(totals, (row, i), tl.cumsum(t, 1) - t + carry)
-        carry += tl.sum(t, 1, keepdims=True)
+def scan_kernel(x, sums, out, REVERSE: tl.Constant[bool], R: tl.Constant[int], N: tl.Constant[int]):
+    row, part = tl.divmod(tl.bid(0), sums.shape[1])
+    t = tl.load(x, (row, part), (R, N), padding_mode=ZERO).astype(sums.dtype)
+    before = tl.load(sums, (row, part + 1 if REVERSE else part - 1), (R, 1), padding_mode=ZERO)  # outside: 0
+    tl.store(out, (row, part), (tl.cumsum(t, 1, reverse=REVERSE) + before).astype(out.dtype))
 
 
-@tl.kernel
-def scan_kernel(x, totals, out, N: tl.Constant[int]):
-    i, row = tl.bid(0), tl.bid(1)
-    t = tl.load(x, (row, i), (1, N), padding_mode=ZERO).astype(totals.dtype)
-    tl.store(out, (row, i), (tl.cumsum(t, 1) + tl.load(totals, (row, i), (1, 1))).astype(out.dtype))
+def running_sums(x, out, reverse):
+    """Along the rows of a matrix. Sums of parts are float64, or int64 where x has integers."""
+    most = MOST[x.is_cpu]
+    n = min(most, max(16, 1 << (x.shape[1] - 1).bit_length()))
+    r, parts = most // n, tl.cdiv(x.shape[1], n)
+    blocks = tl.cdiv(len(x), r) * parts
+    sums = x.new_empty(len(x), parts, dtype=torch.float64 if x.is_floating_point() else torch.int64)
+    if parts > 1:
+        sums_kernel[blocks](x, sums, r, n)
+        ends = torch.empty_like(sums)
+        running_sums(sums, ends, reverse)
+        sums = ends
+    scan_kernel[blocks](x, sums, out, reverse, r, n)
 
 
-@tile_ops.op("programs::prefix_sum(Tensor x) -> Tensor")
+@tile_ops.op("programs::prefix_sum(Tensor x, bool reverse=False) -> Tensor")
 class prefix_sum:
-    """out[..., i] = x[..., 0] + ... + x[..., i].
+    """Sums along the last extent up to each element, with it; of all from it on where `reverse`.
 
-    x: [..., n] of float32, float16, bfloat16, int32 or int64, which the result has, too; 16-bit floats are summed in float32.
-    Error: ValueError where x has no axis or another dtype."""
+    x: [..., n] of floats, whose dtype the result has, or of integers or bool: int64. Floats are added in float64.
+    Error: ValueError where x has no extent, or is complex."""
 
     def outputs(x):
-        kinds = torch.float32, torch.float16, torch.bfloat16, torch.int32, torch.int64
-        if x.dim() < 1 or x.dtype not in kinds:
-            raise ValueError(
-                f"prefix_sum: x is {list(x.shape)} of {x.dtype}; pass [..., n] of float32, float16, bfloat16, int32 or int64"
-            )
-        return x.new_empty(x.shape)
+        if not x.dim() or x.is_complex():
+            raise ValueError(f"prefix_sum: x is {x.dtype} {list(x.shape)}; pass [..., n], not complex")
+        return x.new_empty(x.shape, dtype=x.dtype if x.is_floating_point() else torch.int64)
 
-    def run(x, out):
-        rows = x.reshape(x.shape[:-1].numel(), x.shape[-1])
-        grid = tl.cdiv(rows.shape[1], STRETCH), rows.shape[0]
-        totals = rows.new_empty(grid[::-1], dtype=x.dtype if x.dtype.itemsize > 2 else torch.float32)
-        total_kernel[grid](rows, totals, STRETCH)
-        before_kernel[grid[1]](totals, 1024)
-        scan_kernel[grid](rows, totals, out.view(rows.shape), STRETCH)
+    def run(x, reverse, out):
+        if x.numel():
+            running_sums(x.reshape(-1, x.shape[-1]), out.view(-1, x.shape[-1]), reverse)
 
-    def grad(grad_out):
-        return prefix_sum(grad_out.flip(-1)).flip(-1)
+    def grad(grad_out, reverse):
+        return (prefix_sum(grad_out, not reverse),)
 
 
 if __name__ == "__main__":
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    x = torch.randint(-9, 9, (3, 100_000), device=device)
-    assert torch.equal(prefix_sum(x), x.cumsum(1))
-    x = torch.randn(3, 100_000, device=device, requires_grad=True)
-    prefix_sum(x).sum().backward()
-    torch.testing.assert_close(x.grad, torch.arange(100_000.0, 0, -1, device=device).expand(3, -1))
-    print("running sums of", list(x.shape), "and their gradient are there")
+    x = torch.randint(-100, 100, (5_000_011,), device=device)
+    assert torch.equal(prefix_sum(x), x.cumsum(0))
+    assert torch.equal(prefix_sum(x, True), x.flip(0).cumsum(0).flip(0))
+    print("running sums of", len(x), "integers are exact")
