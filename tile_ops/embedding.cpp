@@ -99,6 +99,45 @@ void embedding_backward_in_place_kernel(Array grad, Array places, Array at, Arra
 }
 Kernel embedding_backward_in_place("embedding_backward", embedding_backward_in_place_kernel);
 
+// Of each row that block b's indices name, on a CPU: first[row] is the first of these in `at`, next[k] the
+// one behind the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
+void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
+  Tile b = bid(0), low = b.astype(i64) * bin;
+  View cleared = first.slice(0, low, min(low + bin, first.dim(0).astype(i64))).tiled_view({elements});
+  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i}, full({elements}, -1, i32));
+  Tile from = gather(begin, {b}), to = gather(end, {b});
+  for (Tile k : range(from, to)) {
+    Tile place = to - 1 - (k - from), row = gather(at, {place});
+    scatter(next, {place}, gather(first, {row}));
+    scatter(first, {row}, place);
+  }
+}
+Kernel chains_of("embedding_chains", chains_kernel);
+
+// As the one in place, where sums need a wider dtype: those of a row are added up along its chain and stored
+// once.
+void embedding_backward_chained_kernel(Array grad, Array places, Array at, Array begin, Array end,
+                                       Array first, Array next, Array out, Tile bin, int rows, int columns) {
+  Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
+  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
+       cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
+  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
+  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  for (Tile k : range(number(begin, b), number(end, b))) {
+    Tile row = number(at, k);
+    when(number(first, row) == k, [&] {
+      Tile sum = zeros({1, columns}, compute_dtype(out.dtype())), link = k;
+      while_loop([&] { return link >= 0; },
+                 [&] {
+                   sum += from.load({number(places, link), j}).astype(sum.dtype());
+                   link = number(next, link);
+                 });
+      to.store({row, j}, sum);
+    });
+  }
+}
+Kernel embedding_backward_chained("embedding_backward", embedding_backward_chained_kernel);
+
 // As one axis.
 Tensor flat(const Tensor& indices) { return indices.reshape({indices.numel()}); }
 Tensor rows_of(const Tensor& grad, int64_t columns) {
@@ -158,23 +197,29 @@ const auto embedding_backward =
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 4 : 8;
-          const bool in_place = cpu && compute_dtype(weight.scalar_type()) == weight.scalar_type();
+          const bool wider = compute_dtype(weight.scalar_type()) != weight.scalar_type();
           // Each of whole blocks.
-          const int64_t bin = ceil_div(ceil_div(height, in_place ? 64 : 1024), rows) * rows,
+          const int64_t bin = ceil_div(ceil_div(height, cpu ? 64 : 1024), rows) * rows,
                         bins = ceil_div(height, bin);
           const auto ints = [&](int64_t size) {
             return at::empty({size}, indices.options().dtype(at::kInt));
           };
           const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
           bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
-          if (in_place) {
-            embedding_backward_in_place.launch({bins, ceil_div(width, columns)}, rows_of(grad_out, width),
-                                               places, at, begin, end, grad_weight, bin, rows, columns);
-            return;
+          const Tensor grads = rows_of(grad_out, width);
+          const Grid on_cpu{bins, ceil_div(width, columns)};
+          if (cpu && wider) {
+            const Tensor first = ints(height), next = ints(count);
+            chains_of.launch({bins}, at, begin, end, first, next, bin, 4096);
+            embedding_backward_chained.launch(on_cpu, grads, places, at, begin, end, first, next, grad_weight,
+                                              bin, rows, columns);
+          } else if (cpu) {
+            embedding_backward_in_place.launch(on_cpu, grads, places, at, begin, end, grad_weight, bin, rows,
+                                               columns);
+          } else {
+            embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, places,
+                                         at, begin, end, grad_weight, bin, 4, rows, columns);
           }
-          embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)},
-                                       rows_of(grad_out, width), places, at, begin, end, grad_weight, bin,
-                                       cpu ? 1 : 4, rows, columns);
         });
 
 }  // namespace
