@@ -217,7 +217,10 @@ with n: pass
 with torch.no_grad(): pass
 with twice(n) as a: pass
 with inside(n) as a: pass
-with once(n) as a: return
+with once(n) as a:\\n    for i in range(n): return
+with once(n) as a:\\n    return a
+for i in range(3):\\n    with once(n) as a: return
+for i in ct.static_iter(range(3)):\\n    with once(n) as a: break
 class A: pass
 del n
 t = undefined
@@ -377,6 +380,18 @@ t = math.sin(n)
 t = math.nan.foo
 t = torch.float32 + 1
 for i in range(3):\\n    async def f(): pass
+a = x if n else v\\nct.store(a, 0, 1)
+a = x if n else i8\\nct.store(a, 0, 1)
+a = x if n else x.slice(0, 0, 4)\\nct.store(out, 0, ct.load(a, (0, 0), (4, 4)))
+a = x\\nif n > 0: a = out.slice(1, 0, 4)\\nct.store(a, (0, 0), 1)
+a = x.tiled_view((4, 4)) if n else x.tiled_view((2, 2))
+a = x if n else x.tiled_view((4, 4))
+a = v\\nfor i in range(n): a = a.slice(0, 1, n)
+a = v if n else None
+(x if n else out)[0] = 1
+t = (x if n else out) + 1
+t = ct.load(x if n else out, 0, 8)
+t = (x if n else out).foo
 """.strip().split(
     "\n"
 )

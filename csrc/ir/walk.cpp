@@ -73,6 +73,16 @@ Effects effects_of(const Op& op) {
   return effects;
 }
 
+uint64_t written_parameters(const Function& function) {
+  std::unordered_set<const Value*> written;
+  for (const auto& op : function.body().ops) written.merge(effects_of(*op).writes);
+  uint64_t bits = 0;
+  const auto& parameters = function.body().arguments;
+  for (size_t i = 0; i < std::min<size_t>(parameters.size(), 64); ++i)
+    bits |= static_cast<uint64_t>(written.count(parameters[i])) << i;
+  return bits;
+}
+
 bool has_jump(const Op& op) {
   if (op.is("break") || op.is("continue")) return true;
   if (!op.is("if")) return false;

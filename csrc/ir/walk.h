@@ -41,6 +41,8 @@ struct Effects {
   bool conflicts(const Effects& later) const;  // the two may not change places
 };
 Effects effects_of(const Op& op);
+// The parameters whose memory it writes, a bit each; those behind the 64th have none.
+uint64_t written_parameters(const Function& function);
 // Whether it may break or continue a loop around it: what stands behind it may then not run.
 bool has_jump(const Op& op);
 

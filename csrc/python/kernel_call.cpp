@@ -1,6 +1,7 @@
 // Tensors and numbers of Python as a kernel's arguments. What is no tensor and no number, Python converts.
 #include "python/kernel_call.h"
 
+#include <bit>
 #include <new>
 #include <utility>
 
@@ -69,13 +70,21 @@ void Call::trace(Tracer& tracer) const {
   PyGILState_Release(state);
 }
 
+void Call::note_written(uint64_t which) const {
+  for (; which; which &= which - 1) {
+    c10::TensorImpl& tensor = *tensors_[std::countr_zero(which)]->unsafeGetTensorImpl();
+    if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors count nothing
+  }
+}
+
 // Which arguments are arrays, so that the words of the key cannot be taken for others'.
 void Call::note(uint64_t bits) {
   signature_ = signature_ << 2 | bits;
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value)) return add_array(i, *tensor);
+  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value))
+    return add_array(i, *tensor);
   if (PyBool_Check(value) && kind != structured) return add_scalar(scalar_argument(value == Py_True));
   if (PyLong_Check(value) && kind != structured) return add_scalar(integer(i, value, kind));
   if (PyFloat_Check(value) && kind != structured)
@@ -108,6 +117,7 @@ void Call::add_array(size_t i, const at::Tensor& tensor) {
       ArrayArgument(traced_ ? without_memory(tensor) : to_array_argument(tensor));
   detail::key_of_array(key_, *array);
   note(1);
+  tensors_[passed_] = &tensor;
   refs_[passed_++] = *array;
 }
 ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {

@@ -54,7 +54,8 @@ class Call {
 
   const LaunchKey& key() const { return key_; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
-  void trace(Tracer& tracer) const;  // Python translates the function
+  void trace(Tracer& tracer) const;         // Python translates the function
+  void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
 
  private:
   void note(uint64_t bits);
@@ -74,6 +75,7 @@ class Call {
   uint64_t signature_ = 1;
   LaunchKey key_;
   ArgumentRef refs_[most_arguments];
+  const at::Tensor* tensors_[most_arguments];  // of those that are arrays
   alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
   alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
   struct Structure {

@@ -59,7 +59,8 @@ void launch(PyObject* self, PyObject* grid, PyObject* const* given, size_t count
   PythonKernel& kernel = kernel_of(self);
   const Released released(true);
   const std::optional<StreamScope> scope = stream ? std::optional<StreamScope>(*stream) : std::nullopt;
-  kernel.launch_call(blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); });
+  call.note_written(
+      kernel.launch_call(blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); }));
 }
 
 // Runs what may raise in either language.
@@ -212,7 +213,8 @@ PyObject* arguments_key(PyObject*, PyObject* const* given, Py_ssize_t count) {
 PyMethodDef functions[] = {
     {"_arguments_key", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(arguments_key)),
      METH_FASTCALL,
-     "_arguments_key(arguments, by_value): bytes that differ where dtype, device or shape of a tensor, or the "
+     "_arguments_key(arguments, by_value): bytes that differ where dtype, device or shape of a tensor, or "
+     "the "
      "type of a number, do, for which by_value is True also its value; None: an argument is something else."},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -24,6 +24,7 @@ class Executable {
   virtual ~Executable() = default;
   // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
+  uint64_t written = 0;  // its parameters that it writes, as written_parameters says
 };
 
 struct Target {

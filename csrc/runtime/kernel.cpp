@@ -7,6 +7,7 @@
 #include "dsl/tracer.h"
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "ir/walk.h"
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
@@ -61,20 +62,25 @@ Function KernelBase::compiled(const TraceBody& body) const {
   return function;
 }
 
-void KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body) {
+uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
+                                 const TraceBody& body) {
   State& state = *state_;
   const Target& target = check_launch(state.name, grid, arguments);
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
-    if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return;
+    if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
   run_blocks(state.name, *kernel, grid, arguments);
+  return kernel->written;
 }
 
 const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {
   return state_->table.compile(key, [&] {
     const Stopwatch time;
-    auto kernel = target.compile(compiled(body), state_->name);
+    Function function = compiled(body);
+    const uint64_t written = written_parameters(function);
+    auto kernel = target.compile(std::move(function), state_->name);
+    kernel->written = written;
     log_line(name(), ": traced", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
     ++state_->compiled;
     std::lock_guard lock(counts().mutex);

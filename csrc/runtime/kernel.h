@@ -35,7 +35,8 @@ class KernelBase {
   static std::map<std::string, size_t> compiled_counts();
 
  protected:
-  void launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
+  // The arguments that it wrote, as written_parameters says.
+  uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
   Function trace_call(const TraceBody& body) const;  // after no pass
 
  private:

@@ -153,6 +153,15 @@ class Emitter:
         shape = self.common_shape(operation, values)
         return [self.broadcast(self.tile(value), shape, operation) for value in values]
 
+    def slice(self, array, axis, start, stop):
+        """The part start <= index < stop of an axis: tiles or constants."""
+        extents = {key: value for key, value in array.extents.items() if key != axis}
+        if is_constant(start) and is_constant(stop):
+            extents[axis] = constant_of(stop) - constant_of(start)
+        made = self.emit("slice", array, self.tile(start), self.tile(stop), axis=axis)
+        origin = array, axis, start, stop
+        return Array(made.number, array.dtype, array.ndim, array.wide, extents, array.strides, origin)
+
     def implicit(self, value, dtype):
         """Converted as a store does: upward alone. Errors: the category falls, the number does not fit."""
         if isinstance(value, Tile) or isinstance(value, Strict):

@@ -7,7 +7,7 @@ import threading
 
 from .debugging import debugging
 from .errors import TileError, TileStaticEvalError, TileTypeError
-from .values import ArrayChoice
+from .values import ArrayChoice, memory_of, over
 
 
 def binding_text(error, signature=None):
@@ -39,7 +39,7 @@ class LanguageFunction:
     A parameter's annotation is a function (translator, value) -> value that checks and converts what is given.
     """
 
-    def __init__(self, function, host=None):
+    def __init__(self, function, host=None, views=False):
         parameters = list(inspect.signature(function).parameters.values())[1:]
         self.__name__, self.__doc__, self.__module__ = (
             function.__name__.rstrip("_").removeprefix("view_"),  # as kernels write it
@@ -47,6 +47,7 @@ class LanguageFunction:
             function.__module__,
         )
         self._function, self._host = function, host
+        self._views = views  # it gives memory
         self._checks = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
         self._signature = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
 
@@ -70,7 +71,7 @@ class LanguageFunction:
         except TypeError as error:
             raise TileTypeError(f"{self.__name__}(): {binding_text(error, self._signature)}") from None
         for name, value in bound.arguments.items():
-            if isinstance(value, ArrayChoice):
+            if isinstance(memory_of(value), ArrayChoice):
                 return self._by_item(translator, bound, name, value)
         for name, check in self._checks.items():
             if name not in bound.arguments:
@@ -83,29 +84,37 @@ class LanguageFunction:
                 raise
         return self._function(translator, *bound.args, **bound.kwargs)
 
-    def _by_item(self, translator, bound, name, choice):
-        """A branch for each array that may be meant."""
+    def _by_item(self, translator, bound, name, value):
+        """A branch for each array that may be meant; views are made of each."""
+        choice = memory_of(value)
+
+        def lowered(item):
+            arguments = inspect.BoundArguments(self._signature, bound.arguments | {name: over(value, item)})
+            return self.lower(translator, arguments.args, arguments.kwargs)
 
         def of_item(at):
-            arguments = inspect.BoundArguments(self._signature, bound.arguments | {name: choice.items[at]})
             if at == len(choice.items) - 1:
-                return self.lower(translator, arguments.args, arguments.kwargs)
+                return lowered(choice.items[at])
             emitter = translator.emitter
             here = emitter.emit("eq", choice.index, emitter.constant(at, choice.index.dtype))
-            ways = (lambda: self.lower(translator, arguments.args, arguments.kwargs), lambda: of_item(at + 1))
+            ways = (lambda: lowered(choice.items[at]), lambda: of_item(at + 1))
             return translator.chosen(here, ways, self.__name__)
 
-        return of_item(0)
+        if not self._views:
+            return of_item(0)
+        made = [lowered(item) for item in choice.items]
+        return over(made[0], ArrayChoice(tuple(map(memory_of, made)), choice.index))
 
     def __repr__(self):
         return f"<function {self.__name__} of tile_ops.language>"
 
 
-def language_function(function=None, *, method=False, host=None):
-    """Makes a LanguageFunction; method: tiles have it too. host: what a call outside of kernels does."""
+def language_function(function=None, *, method=False, host=None, views=False):
+    """Makes a LanguageFunction; method: tiles have it too. host: what a call outside of kernels does. views: it gives
+    memory of the memory that it is given."""
     if function is None:
-        return lambda function: language_function(function, method=method, host=host)
-    made = LanguageFunction(function, host)
+        return lambda function: language_function(function, method=method, host=host, views=views)
+    made = LanguageFunction(function, host, views)
     if method:
         METHODS[made.__name__] = made
     return made

@@ -34,12 +34,13 @@ class Strict:
 class Array:
     """Memory: an array that the kernel was given, or a view of one."""
 
-    __slots__ = ("number", "dtype", "ndim", "wide", "extents", "strides")
+    __slots__ = ("number", "dtype", "ndim", "wide", "extents", "strides", "origin")
 
-    def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None):
+    def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None, origin=None):
         self.number, self.dtype, self.ndim = number, dtype, ndim
         self.wide = wide  # shape and strides are int64
         self.extents, self.strides = extents or {}, strides or {}  # those that are constant, by axis
+        self.origin = origin  # of a slice (array, axis, start, stop)
 
 
 class ArrayList:
@@ -52,12 +53,20 @@ class ArrayList:
 
 
 class ArrayChoice:
-    """The array of a list at an index of the running kernel; what is done with it is done in a branch for each."""
+    """The array at an index of the running kernel; what is done with it is done in a branch for each."""
 
     __slots__ = ("items", "index")
 
     def __init__(self, items, index):
         self.items, self.index = items, index
+
+    @property
+    def dtype(self):
+        return self.items[0].dtype
+
+    @property
+    def ndim(self):
+        return self.items[0].ndim
 
 
 class TiledView:
@@ -72,6 +81,10 @@ class TiledView:
     def dtype(self):
         return self.array.dtype
 
+    def of(self, array):
+        """The same view of another array."""
+        return TiledView(array, self.tile_shape, self.traversal_steps, self.padding)
+
 
 class RawMemory:
     """The elements of an array by their offset from its first one."""
@@ -84,6 +97,10 @@ class RawMemory:
     @property
     def dtype(self):
         return self.array.dtype
+
+    @staticmethod
+    def of(array):
+        return RawMemory(array)
 
 
 class Range:
@@ -132,6 +149,18 @@ class Conflict:
 
     def __init__(self, message):
         self.message = message
+
+
+def memory_of(value):
+    """The array, or choice of arrays, that a value is or is a view of; None: it is no memory."""
+    if isinstance(value, (TiledView, RawMemory)):
+        return value.array
+    return value if isinstance(value, (Array, ArrayChoice)) else None
+
+
+def over(value, array):
+    """What `value` is of its memory, of another array."""
+    return value.of(array) if isinstance(value, (TiledView, RawMemory)) else array
 
 
 def is_loose(value):

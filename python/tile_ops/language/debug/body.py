@@ -73,7 +73,7 @@ class Bodies:
         """The function with the kernel's builtins."""
         if isinstance(function, HelperFunction):
             function = function.function
-        key = function.__code__, id(function.__globals__), function.__closure__
+        key = function.__code__, id(function.__globals__), tuple(map(id, function.__closure__ or ()))
         if key not in self._made:
             code = _rewritten(function) or function.__code__
             closure = function.__closure__
@@ -81,9 +81,9 @@ class Bodies:
                 closure = tuple(types.CellType(self._inner(each.cell_contents)) for each in closure)
             made = types.FunctionType(code, self._names(function), function.__name__, function.__defaults__, closure)
             made.__kwdefaults__, made.__qualname__ = function.__kwdefaults__, function.__qualname__
-            self._made[key] = made
+            self._made[key] = made, function  # the function keeps what the key has the ids of
             self._note(code)
-        return self._made[key]
+        return self._made[key][0]
 
     def _note(self, code):
         self.codes.add(code)

@@ -113,25 +113,20 @@ def store(
     return emitter.emit("store", array, tile, *map(emitter.tile, index), steps=shape)
 
 
-@language_function
+@language_function(views=True)
 def slice_(translator, array: checks.array, /, axis: checks.integer, start, stop):
     """The part start <= index < stop of an axis; loads and stores clip at its ends."""
     axis = checks.normal_axis(axis, array.ndim)
     for bound in (start, stop):
         checks.range_bound(bound)
-    extents = {key: value for key, value in array.extents.items() if key != axis}
-    if is_constant(start) and is_constant(stop):
-        if constant_of(stop) < constant_of(start):
-            raise TileValueError(
-                f"Slice stop must be greater than or equal to start, got {constant_of(start)} and {constant_of(stop)}"
-            )
-        extents[axis] = constant_of(stop) - constant_of(start)
-    tile = translator.emitter.tile
-    made = translator.emitter.emit("slice", array, tile(start), tile(stop), axis=axis)
-    return Array(made.number, array.dtype, array.ndim, array.wide, extents, array.strides)
+    if is_constant(start) and is_constant(stop) and constant_of(stop) < constant_of(start):
+        raise TileValueError(
+            f"Slice stop must be greater than or equal to start, got {constant_of(start)} and {constant_of(stop)}"
+        )
+    return translator.emitter.slice(array, axis, start, stop)
 
 
-@language_function
+@language_function(views=True)
 def tiled_view(
     translator,
     array: checks.array,

@@ -40,7 +40,7 @@ def _raw_memory(translator, array):
     return RawMemory(array)
 
 
-_raw = LanguageFunction(_raw_memory)
+_raw = LanguageFunction(_raw_memory, views=True)
 _raw.__name__ = "get_raw_memory"
 
 
@@ -57,12 +57,8 @@ def _of_array(translator, array, name):
 
 
 def _of_choice(translator, choice, name):
-    if name in ("dtype", "ndim"):
-        return getattr(choice.items[0], name)
     if name not in ("shape", "strides"):
-        raise TileTypeError(
-            f"No such attribute '{name}' of an array that is chosen while the kernel runs; index the list by a constant"
-        )
+        return _of_array(translator, choice, name)
     of = shape_of_array if name == "shape" else strides_of_array
     function = LanguageFunction(lambda translator, array: of(translator, array))
     return function.lower(translator, (choice,), {})
@@ -125,7 +121,7 @@ def _sub(index):
 
 def item(translator, owner, index):
     """owner[index] in a kernel."""
-    if isinstance(owner, Array):
+    if isinstance(owner, (Array, ArrayChoice)):
         raise TileTypeError("Arrays are not directly subscriptable; use load, gather or slice")
     if isinstance(owner, ArrayList):
         if isinstance(index, Tile) and index.shape == () and index.dtype.category == dtypes.INTEGER:
@@ -151,10 +147,14 @@ def _of_tuple(owner, index):
     if isinstance(index, slice):
         parts = [None if part is None else constant_of(part) for part in (index.start, index.stop, index.step)]
         if any(isinstance(part, Tile) for part in parts):
-            raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
+            raise TileTypeError(
+                "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
+            )
         return owner[slice(*parts)]
     if isinstance(index, Tile):
-        raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
+        raise TileTypeError(
+            "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
+        )
     number = index.value if isinstance(index, Strict) else index
     if not isinstance(number, int) or isinstance(number, bool):
         raise TileTypeError(f"Tuple indices must be integers or slices, not {shown(index)}")

@@ -28,16 +28,19 @@ def _split(node):
     return node.body[: places[0]], statement.value, node.body[places[0] + 1 :]
 
 
+class _Exit(ast.stmt):
+    """A statement that stands behind the body of a with."""
+
+    _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
+
+
 class Contexts:
     """The part of the translator that knows with."""
 
-    def with_items(self, node, items):
-        """with items: body."""
-        if holds(node.body, (ast.Break, ast.Continue), into_loops=False) or holds(node.body, ast.Return):
-            raise TileSyntaxError("break, continue and return inside of `with` are not supported; leave behind it")
+    def with_items(self, node, items, rest):
+        """with items: body, and the statements behind it in this block. Its way, as block() gives it."""
         if not items:
-            self.block(node.body)
-            return
+            return self.block(node.body + rest)
         call = items[0].context_expr
         callee = self.value(call.func) if isinstance(call, ast.Call) else None
         generator = getattr(callee, "__wrapped__", None)
@@ -53,5 +56,24 @@ class Contexts:
         value = self.within(scope, source.node, lambda: None if at.value is None else self.value(at.value))
         if items[0].optional_vars is not None:
             self.assign(items[0].optional_vars, value)
-        self.with_items(node, items[1:])
-        self.within(scope, source.node, lambda: self.block(behind))
+        scope.at_end = source.node, behind
+        self.scope.exits += ((len(self.scope.loops), scope),)
+        return self.with_items(node, items[1:], [ast.copy_location(_Exit(), node), *rest])
+
+    def _do__Exit(self, _):
+        """The end of a with."""
+        self._leave_one()
+
+    def _leave_one(self):
+        *outer, (_, scope) = self.scope.exits
+        self.scope.exits = tuple(outer)
+        names, (node, behind) = scope.snapshot(), scope.at_end
+        self.within(scope, node, lambda: self.block(behind))
+        scope.names = names  # another way may end it, too
+
+    def leave_contexts(self):
+        """Ends what a jump leaves: each `with` of the innermost loop, of a function's end all."""
+        exits, node = self.scope.exits, self.node
+        while self.scope.exits and self.scope.exits[-1][0] == len(self.scope.loops):
+            self._leave_one()
+        self.scope.exits, self.node = exits, node

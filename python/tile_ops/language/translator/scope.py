@@ -22,6 +22,7 @@ class Scope:
         self.local = frozenset(local)  # names that it assigns somewhere
         self.names = {}
         self.loops = []
+        self.exits = ()  # of `with`: (how many loops are around it, what runs at its end)
 
     def bind(self, name, value, line):
         self.names[name] = Binding(value, line)

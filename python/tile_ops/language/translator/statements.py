@@ -9,7 +9,7 @@ from .source import holds
 from ..functions.static import SpecialForm, items_of
 from ..functions.text import assert_
 from .unsupported import unsupported_syntax
-from ..core.values import Array, Tile, is_constant, shown
+from ..core.values import Array, ArrayChoice, Tile, is_constant, shown
 
 
 class Statements(Control, Contexts):
@@ -28,6 +28,8 @@ class Statements(Control, Contexts):
                 way, done = self._if(statement, statements[place + 1 :])
                 if done:
                     return way
+            elif isinstance(statement, ast.With):
+                return self.with_items(statement, statement.items, statements[place + 1 :])
             elif isinstance(statement, ast.While) and holds(statement.body, ast.Return):
                 return self._while_that_returns(statement, statements[place + 1 :])
             else:
@@ -44,7 +46,9 @@ class Statements(Control, Contexts):
         test = self.value(node.test)
         known = self.known_truth(test)
         if known is not None:
-            return self.block(node.body if known else node.orelse), False
+            taken = node.body if known else node.orelse
+            to_end = holds(taken, ast.Return) and not self.scope.loops
+            return self.block(taken + rest if to_end else taken), to_end
         condition = self.condition(test)
         if holds([node], ast.Return) and not self.scope.loops:
             # Either side runs to the function's end, so what it returns is what it yields.
@@ -100,7 +104,7 @@ class Statements(Control, Contexts):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript):
             owner = self.value(target.value)
-            if isinstance(owner, Array):
+            if isinstance(owner, (Array, ArrayChoice)):
                 raise TileTypeError("Arrays do not support item assignment; use store or scatter")
             if isinstance(owner, Tile) or is_constant(owner):
                 raise TileTypeError("Tiles are immutable: item assignment is not supported; use insert()")
@@ -108,7 +112,9 @@ class Statements(Control, Contexts):
                 f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}"
             )
         elif isinstance(target, ast.Attribute):
-            raise TileTypeError("Setting an attribute is not supported; make another object, of a dataclass with dataclasses.replace()")
+            raise TileTypeError(
+                "Setting an attribute is not supported; make another object, of a dataclass with dataclasses.replace()"
+            )
         else:
             raise TileSyntaxError(f"Unsupported syntax: assignment to {type(target).__name__}; write a, b = ...")
 
@@ -165,14 +171,14 @@ class Statements(Control, Contexts):
     def _while_that_returns(self, node, rest):
         self._loop_checks(node)
         returned, value = self.endless(node, returns=True)
+        always = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        if always and not holds(node.body, ast.Break, into_loops=False):
+            return self.leave_with(value)  # nothing behind it is reached
 
         def behind():
             return self.block(rest) if self.scope.loops else self._to_end(rest)
 
         return self.branch(returned, (lambda: self.leave_with(value), behind), None)
-
-    def _do_With(self, node):
-        self.with_items(node, node.items)
 
     def _do_Assert(self, node):
         if self.emitter.cutile:
