@@ -11,11 +11,12 @@
 namespace tile::cuda {
 namespace {
 
+// With a prefix: CUDA C++ and the headers have functions max, printf, memory.
 std::string identifier(const std::string& name) {
-  std::string text = name;
+  std::string text = "kernel_" + name;
   for (char& c : text)
     if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) c = '_';
-  return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;
+  return text;
 }
 
 int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }

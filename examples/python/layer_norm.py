@@ -89,7 +89,7 @@ class layer_norm:
 
         def run(grad_out, x, weight, mean, rstd, grad_x, grad_weight, grad_bias):
             rows, flat = matrix(x), matrix(grad_out)
-            blocks = min(256, len(rows))
+            blocks = min(max(256, 2**19 // max(rows.shape[1], 1)), len(rows))  # enough to hide each other's waits
             parts = rows.new_empty(2, blocks, rows.shape[1], dtype=torch.float32)
             arguments = flat, rows, weight, mean.view(-1), rstd.view(-1), matrix(grad_x), *parts
             backward_kernel[blocks](*arguments, width(x))

@@ -81,7 +81,7 @@ class rms_norm:
 
         def run(grad_out, x, weight, rstd, grad_x, grad_weight):
             rows = matrix(x)
-            blocks = min(256, len(rows))
+            blocks = min(max(256, 2**19 // max(rows.shape[1], 1)), len(rows))  # enough to hide each other's waits
             parts = rows.new_empty(blocks, rows.shape[1], dtype=torch.float32)
             arguments = matrix(grad_out), rows, weight, rstd.view(-1), matrix(grad_x), parts
             backward_kernel[blocks](*arguments, width(x))
