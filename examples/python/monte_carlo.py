@@ -1,7 +1,8 @@
 """The price of a call option by simulation: pairs of random paths that mirror each other, with Philox numbers.
 
 A pair draws its numbers by its own number and a step is a stream, so that any cut into blocks gives the same paths.
-A second kernel adds the blocks' sums in a fixed order. Glasserman, "Monte Carlo methods in financial engineering", 2003."""
+A second kernel adds the blocks' sums in a fixed order. Glasserman, "Monte Carlo methods in financial engineering",
+2003."""
 
 import math
 
