@@ -2,8 +2,8 @@
 
 A block takes a tile of queries and walks over the tiles of keys, with a running maximum and sum of each row, so that no
 matrix of scores is ever in memory. Backward, one kernel does so again for the queries' gradients, and another, a block
-a tile of keys, walks over the queries of all heads that share it. The logarithm of each row's sum is what forward saves.
-Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", 2023."""
+a tile of keys, walks over the queries of all heads that share it. The logarithm of each row's sum is what forward
+saves. Formula: Dao, "FlashAttention-2: faster attention with better parallelism and work partitioning", 2023."""
 
 import math
 
@@ -119,9 +119,9 @@ def grid(x):
 class attention:
     """softmax(scale q kᵀ) v of each head.
 
-    q: [batch, heads, queries, depth]; k, v: [batch, kv_heads, keys, depth] with heads a multiple of kv_heads and at least
-    one key; all float32, float16 or bfloat16. causal: query i sees keys up to i. scale: 1 / sqrt(depth) by default.
-    Error: ValueError where shapes or dtypes do not fit."""
+    q: [batch, heads, queries, depth]; k, v: [batch, kv_heads, keys, depth] with heads a multiple of kv_heads and at
+    least one key; all float32, float16 or bfloat16. causal: query i sees keys up to i. scale: 1 / sqrt(depth) by
+    default. Error: ValueError where shapes or dtypes do not fit."""
 
     saves = "Tensor lse"
 

@@ -49,8 +49,8 @@ def width(logits):
 class cross_entropy:
     """The mean of log(sum(exp(row))) - row[target] over the rows whose target is not ignore_index, as float32.
 
-    logits: [rows, classes] of float32, float16 or bfloat16; target: [rows] of int64. The loss is NaN where a target is no
-    class, and where no row counts. Error: ValueError where shapes or target's dtype do not fit."""
+    logits: [rows, classes] of float32, float16 or bfloat16; target: [rows] of int64. The loss is NaN where a target is
+    no class, and where no row counts. Error: ValueError where shapes or target's dtype do not fit."""
 
     saves = "Tensor lse"
 

@@ -1,8 +1,8 @@
 """Group norm with its gradients.
 
-A block takes a group of channels of an image, and walks over its channels, a tile of places at a time: twice for mean and
-variance, once to write. Backward, such a block computes x's gradient, and another kernel, a block a channel, adds up the
-channel's gradients over all images. Nothing is added by atomics.
+A block takes a group of channels of an image, and walks over its channels, a tile of places at a time: twice for mean
+and variance, once to write. Backward, such a block computes x's gradient, and another kernel, a block a channel, adds
+up the channel's gradients over all images. Nothing is added by atomics.
 Formula: Wu and He, "Group normalization", 2018."""
 
 import tile_ops

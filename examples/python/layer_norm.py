@@ -1,7 +1,7 @@
 """Layer norm with its gradients.
 
-A block takes a row. Backward, a block walks over many rows and keeps its sums for weight and bias in registers; a second
-kernel adds the blocks' sums. Nothing is added by atomics, so results do not depend on timing.
+A block takes a row. Backward, a block walks over many rows and keeps its sums for weight and bias in registers; a
+second kernel adds the blocks' sums. Nothing is added by atomics, so results do not depend on timing.
 Formula: Ba et al., "Layer normalization", 2016."""
 
 import tile_ops
@@ -62,8 +62,8 @@ def width(x):
 class layer_norm:
     """(x - mean) / sqrt(variance + eps) * weight + bias of each row.
 
-    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight, bias: [columns]. Sums are of float32.
-    Error: ValueError where shapes do not fit."""
+    x: [..., columns] of float32, float16 or bfloat16, up to 16384 columns; weight, bias: [columns]. Sums are of
+    float32. Error: ValueError where shapes do not fit."""
 
     saves = "Tensor mean, Tensor rstd"
 

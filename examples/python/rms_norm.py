@@ -1,7 +1,7 @@
 """RMS norm with its gradients.
 
-A block takes a row and keeps 1 / root mean square for the gradients. Backward, a block walks over many rows and keeps its
-sum for the weight in registers; a second kernel adds the blocks' sums, so that results do not depend on timing.
+A block takes a row and keeps 1 / root mean square for the gradients. Backward, a block walks over many rows and keeps
+its sum for the weight in registers; a second kernel adds the blocks' sums, so that results do not depend on timing.
 Formula: Zhang and Sennrich, "Root mean square layer normalization", 2019."""
 
 import tile_ops

@@ -1,7 +1,7 @@
 """Softmax of rows in three ways, with its gradient.
 
-A row that fits a tile is read once. A longer one is taken in chunks: `chunked` reads it for its maximum, for its sum, and to
-write; `online` needs one reading less, as its sum is scaled whenever the maximum grows.
+A row that fits a tile is read once. A longer one is taken in chunks: `chunked` reads it for its maximum, for its sum,
+and to write; `online` needs one reading less, as its sum is scaled whenever the maximum grows.
 Formula: Milakov and Gimelshein, "Online normalizer calculation for softmax", 2018."""
 
 import math
@@ -83,8 +83,8 @@ def width(x, how):
 class softmax:
     """exp(x) / sum(exp(x)) of each row.
 
-    x: [..., columns] of float32, float16 or bfloat16; how: "whole" (up to 16384 columns), "chunked" or "online", None: the
-    fitting one. Sums are of float32. Error: ValueError of another `how`, or of "whole" where a row is longer."""
+    x: [..., columns] of float32, float16 or bfloat16; how: "whole" (up to 16384 columns), "chunked" or "online", None:
+    the fitting one. Sums are of float32. Error: ValueError of another `how`, or of "whole" where a row is longer."""
 
     def outputs(x, how):
         if how not in (None, *KERNELS) or (how == "whole" and x.shape[-1] > LARGEST[how]):
