@@ -1,5 +1,6 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
 #include "arguments.h"
+#include "group_norm/cpu_kernels.h"
 #include "group_norm/gpu_kernels.h"
 #include "group_norm/images.h"
 #include "group_norm/kernels.h"
@@ -24,6 +25,7 @@ Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
 Kernel stream_sums("group_norm_sums", stream_sums_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
+Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
 Kernel stream_apply_backward("group_norm_apply_backward", stream_apply_backward_kernel);
 
@@ -201,6 +203,15 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
+  if (!images.on_gpu && images.fits_blocks(groups)) {
+    const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
+    fused_backward.launch({groups, n}, array(1), array(2), problem.weight_by_group(), problem.bias_by_group(),
+                          scalars(problem.mean), scalars(problem.rstd),
+                          grad_input ? std::optional(array(0)) : std::nullopt, by_group(grad_weight),
+                          by_group(grad_bias), images.holds_group(groups), problem.silu, channels, pixels);
+    if (grad_input) images.finish();
+    return;
+  }
   const at::Tensor means = problem.per_channel(n), scales = problem.per_channel(n);
   const at::Tensor biases = problem.per_channel(n), slopes = problem.per_channel(n),
                    shifts = problem.per_channel(n);

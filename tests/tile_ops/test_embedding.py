@@ -49,8 +49,9 @@ def test_no_rows_or_columns(rows, columns, count):
     assert out.shape == (count, columns) and grad.shape == (rows, columns)
 
 
-def test_int32_and_strides():
-    weight, indices = make(50, 40, (6, 8))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_int32_and_strides(dtype):
+    weight, indices = make(50, 40, (6, 8), dtype)
     check_call(op, theirs, (weight, indices.int().t(), 3))
     turned = weight.detach().t().contiguous().t().requires_grad_()
     check_call(op, theirs, (turned, indices[:, ::2]))
@@ -67,14 +68,37 @@ def test_an_infinite_gradient_stays_in_its_row():
     check_call(op, theirs, (weight, indices), grad_outputs=[grads])
 
 
-def test_sums_are_those_of_float32_in_order():
-    weight, indices = make(3, 5, (1000,), torch.bfloat16)
-    grads = torch.randn(1000, 5).bfloat16()
-    (grad,) = torch.autograd.grad(op(weight, indices), weight, grads)
-    expected = torch.zeros(3, 5)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("padding", [-1, 2])
+@pytest.mark.parametrize("rows, columns, count", [(3, 5, 1000), (3, 4099, 40), (70, 33, 500), (1031, 7, 3000)])
+def test_sums_are_those_of_float32_in_order(rows, columns, count, padding, dtype):
+    weight, indices = make(rows, columns, (count,), dtype)
+    indices[: count // 2] %= 5  # long chains beside short ones
+    grads = torch.randn(count, columns).to(dtype)
+    (grad,) = torch.autograd.grad(op(weight, indices, padding), weight, grads)
+    expected = torch.zeros(rows, columns)
     for index, row in zip(indices.tolist(), grads.float()):
-        expected[index] += row
-    assert torch.equal(grad, expected.bfloat16())
+        if index != padding:
+            expected[index] += row
+    assert torch.equal(grad, expected.to(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("indices", [[], [0], [4] * 9, [3, 3, 3], [0, 4, 0, 4, 2]])
+def test_rows_that_no_index_names_get_zeros(indices, dtype):
+    weight = torch.full((5, 3), torch.nan, dtype=dtype).requires_grad_()
+    indices = torch.tensor(indices, dtype=torch.int64)
+    for padding in (-1, 4):
+        (grad,) = torch.autograd.grad(op(weight, indices, padding).sum(), weight)
+        counts = torch.bincount(indices[indices != padding], minlength=5)
+        assert torch.equal(grad, counts.to(dtype).unsqueeze(1).expand(5, 3))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_gradient_of_strides_0(dtype):
+    weight, indices = make(20, 70, (64,), dtype)
+    for grads in (torch.ones((), dtype=dtype), torch.randn(70).to(dtype), torch.randn(64, 1).to(dtype)):
+        check_call(op, theirs, (weight, indices), grad_outputs=[grads.expand(64, 70)])
 
 
 WEIGHT, INDICES = torch.randn(7, 3, dtype=torch.double), torch.tensor([[0, 6, 2], [2, 2, 1]])

@@ -234,6 +234,11 @@ inline void coefficients_kernel(Array mean, Array rstd, std::optional<Array> wei
                      mean.dtype(), cpu_merged.channels);
 }
 
+inline Tile silu_gradient(const Tile& grad, const Tile& z) {
+  Tile s = sigmoid(z);
+  return grad * s * fma(z, 1 - s, ones({}, grad.dtype()));
+}
+
 // A tile of an image: x - mean, and act's argument.
 struct ImageTile {
   Layout at;
@@ -249,7 +254,7 @@ struct ImageTile {
                 bool rounded = false) const {
     Tile grad = RowView(g, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype);
     if (!activate) return grad;
-    Tile s = sigmoid(z), dz = grad * s * fma(z, 1 - s, ones({}, at.dtype));
+    Tile dz = silu_gradient(grad, z);
     return rounded ? dz.astype(g.dtype()).astype(at.dtype) : dz;
   }
 };
