@@ -1,6 +1,5 @@
 // tile::embedding: rows of a table at indices, and the gradient of the table: added up in the order of the
 // indices, in one order whatever the machine.
-#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <limits>
@@ -202,7 +201,7 @@ const auto embedding_backward =
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 64 : 8;
           const bool wider = compute_dtype(weight.scalar_type()) != weight.scalar_type();
           // Each of whole blocks. On a CPU some a thread: every bin reads all indices.
-          const int most = cpu ? std::clamp(8 * at::get_num_threads(), 16, 64) : 1024;
+          const int most = cpu ? 32 : 1024;
           const int64_t bin = ceil_div(ceil_div(height, most), 8) * 8, bins = ceil_div(height, bin);
           const auto ints = [&](int64_t size) {
             return at::empty({size}, indices.options().dtype(at::kInt));

@@ -11,12 +11,16 @@
 namespace tile::cuda {
 namespace {
 
-// With a prefix: CUDA C++ and the headers have functions max, printf, memory.
-std::string identifier(const std::string& name) {
-  std::string text = "kernel_" + name;
+// Kernels in Python, whose places have columns, may be called max or memory, as functions of CUDA C++ and of
+// the headers are.
+std::string identifier(const Function& function) {
+  const auto& ops = function.body().ops;
+  const bool python =
+      std::any_of(ops.begin(), ops.end(), [](const auto& op) { return op->location.column != 0; });
+  std::string text = (python ? "kernel_" : "") + function.name();
   for (char& c : text)
     if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) c = '_';
-  return text;
+  return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;
 }
 
 int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -76,7 +80,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       configuration_(configuration),
       order_(function, plan),
       precision_(function),
-      entry_(identifier(function.name())),
+      entry_(identifier(function)),
       sweeps_(*this, function) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
@@ -355,9 +359,9 @@ std::string Emitter::text() const {
   const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
-      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_,
-          "(", parameters, ") {\n", views, body_,
-          plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_, "(",
+          parameters, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
+          "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

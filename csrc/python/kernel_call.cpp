@@ -71,6 +71,8 @@ void Call::trace(Tracer& tracer) const {
 }
 
 void Call::note_written(uint64_t which) const {
+  // Inside of an operator torch has counted, or the tensor is new.
+  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) return;
   for (; which; which &= which - 1) {
     c10::TensorImpl& tensor = *tensors_[std::countr_zero(which)]->unsafeGetTensorImpl();
     if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors count nothing

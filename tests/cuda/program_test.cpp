@@ -37,6 +37,20 @@ int threads(std::optional<int> hint, int columns, bool multiplies = false, const
   return program(hint, columns, multiplies, target).threads;
 }
 
+TEST(Names, OfKernelsInPythonHaveAPrefix) {
+  const auto entry = [](uint32_t column) {
+    Tracer tracer("max");
+    Array x(tracer.function().add_argument(tracer.function().body(), Type::array(f16, 2), {}));
+    Tile t = x.tiled_view({1, 8}).load({0, 0}, 0.0, {"here.py", 3, column});
+    x.tiled_view({1, 8}).store({0, 1}, t);
+    Function traced = tracer.finish();
+    run_passes(traced);
+    return Program(traced, Target{}).entry;
+  };
+  EXPECT_EQ(entry(0), "max");
+  EXPECT_EQ(entry(7), "kernel_max");
+}
+
 TEST(HintThreads, ScalesTheThreadsOfABlock) {
   const int usual = threads({}, 4096);
   ASSERT_EQ(usual, 128);
