@@ -203,7 +203,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
-  if (!images.on_gpu && images.fits_blocks(groups)) {
+  if (images.fuses_backward(groups)) {
     const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
     fused_backward.launch({groups, n}, array(1), array(2), problem.weight_by_group(), problem.bias_by_group(),
                           scalars(problem.mean), scalars(problem.rstd),
