@@ -208,7 +208,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     fused_backward.launch({groups, n}, array(1), array(2), problem.weight_by_group(), problem.bias_by_group(),
                           scalars(problem.mean), scalars(problem.rstd),
                           grad_input ? std::optional(array(0)) : std::nullopt, by_group(grad_weight),
-                          by_group(grad_bias), images.holds_group(groups), problem.silu, channels, pixels);
+                          by_group(grad_bias), problem.silu, channels, pixels);
     if (grad_input) images.finish();
     return;
   }

@@ -6,11 +6,11 @@ namespace tile::group_norm {
 
 // One block a group: what it read for the sums is still in a cache where it computes dx. Arrays are
 // [N, G, C / G, pixels], weight and bias [G, C / G], statistics [N, G], grad_w and grad_b [N, G, C / G].
-// whole: a group is one tile. dz waits for the sums: times its scale in dx where this holds it unrounded,
-// else in the tile of a whole group; of other groups it is computed again.
+// dz waits for the sums: times its scale in dx where this holds it unrounded; of 16-bit dtypes in a tile,
+// which the group must fit.
 inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> bias,
                                   Array mean, Array rstd, std::optional<Array> dx, Array grad_w, Array grad_b,
-                                  bool whole, bool activate, int channels, int pixels) {
+                                  bool activate, int channels, int pixels) {
   const Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
   const bool in_dx = dx && x.dtype() == at.dtype;
   Tile group = bid(0), n = bid(1);
@@ -51,7 +51,7 @@ inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight,
       Tile d = deviation(i, k), dz = before_activation(scale, d, i, k);
       if (in_dx)
         outs.store(i, k, unrounded(dz, scale));
-      else if (whole)
+      else if (dx)
         kept = dz;
       sum_d += sum_of(dz * d);
       sum += sum_of(dz);
@@ -66,12 +66,9 @@ inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight,
     Tile scale = scale_of(i);
     for (Tile k : range(xs.steps())) {
       Tile d = deviation(i, k);
-      if (in_dx)
-        outs.store(i, k, outs.load(i, k) + fma(d, slope, shift));
-      else
-        outs.store(i, k,
-                   input_gradient(whole ? kept : before_activation(scale, d, i, k), scale, d, slope, shift,
-                                  x.dtype()));
+      outs.store(i, k,
+                 in_dx ? outs.load(i, k) + fma(d, slope, shift)
+                       : input_gradient(kept, scale, d, slope, shift, x.dtype()));
     }
   }
 }
