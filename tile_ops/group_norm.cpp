@@ -203,12 +203,12 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   const auto [channels, pixels] = images.tile;
   const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, problem.groups); };
   const int64_t n = images.images, groups = problem.groups;
-  if (!images.on_gpu && images.fits_blocks(groups)) {
+  if (images.fuses_backward(groups)) {
     const auto array = [&](size_t i) { return grouped(images[i], 1, groups); };
     fused_backward.launch({groups, n}, array(1), array(2), problem.weight_by_group(), problem.bias_by_group(),
                           scalars(problem.mean), scalars(problem.rstd),
                           grad_input ? std::optional(array(0)) : std::nullopt, by_group(grad_weight),
-                          by_group(grad_bias), images.holds_group(groups), problem.silu, channels, pixels);
+                          by_group(grad_bias), problem.silu, channels, pixels);
     if (grad_input) images.finish();
     return;
   }

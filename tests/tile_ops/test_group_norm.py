@@ -98,6 +98,54 @@ def test_mixed_dtypes(dtype, memory_format):
     check_call(op, peer, (x, 3, *parameters(6, torch.float32)), {"activation": "silu"})
 
 
+# Groups from 8192 elements on, whose gradient a CPU computes in one kernel: of a tile and of several, uneven ones.
+LARGE = [((2, 12, 65, 64), 4), ((1, 70, 33, 31), 1), ((9, 34, 4999), 2), ((3, 6, 70, 59), 1), ((8, 1, 9000), 1)]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("activation", ["none", "silu"])
+@pytest.mark.parametrize("shape, groups", LARGE)
+def test_large_groups(shape, groups, activation, dtype):
+    weight, bias = parameters(shape[1], dtype)
+    x = torch.randn(shape).to(dtype).requires_grad_()
+    check_call(op, theirs, (x, groups, weight, bias), {"activation": activation})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("affine", ["", "w", "b"])
+def test_large_groups_without_parameters(affine, dtype):
+    x = torch.randn(2, 6, 65, 66).to(dtype).requires_grad_()
+    check_call(op, theirs, (x, 2, *parameters(6, dtype, affine)), {"activation": "silu"})
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_large_groups_of_mixed_dtypes(dtype, device):
+    x = torch.randn(2, 6, 65, 66).to(dtype).requires_grad_()
+
+    def peer(x, *args, **options):
+        return theirs(x if x.is_cpu else x.float(), *args, **options).to(x.dtype)
+
+    check_call(op, peer, (x, 3, *parameters(6, torch.float32)), {"activation": "silu"})
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
+def test_large_groups_of_other_strides(wanted, dtype):
+    weight, bias = parameters(6, dtype)
+    incoming = torch.randn(2, 1, 67, 1).to(dtype).expand(2, 6, 67, 66)
+    for x in (torch.randn(4, 12, 70, 66)[1:3, ::2, 1:68], torch.randn(2, 1, 67, 1).expand(2, 6, 67, 66)):
+        args = [t.detach().to(dtype).requires_grad_(w) for t, w in zip((x, weight, bias), wanted)]
+        check_call(op, theirs, (args[0], 2, *args[1:]), {"activation": "silu"}, grad_outputs=[incoming])
+
+
+def test_sums_of_a_large_group_are_exact():
+    # Of constant values the deviations are 0, and so is grad_weight; grad_bias counts.
+    x, weight, bias = torch.full((1, 8, 70, 70), 3.0), torch.ones(8), torch.zeros(8)
+    args = torch.ones_like(x), x, 2, weight, bias, "none", torch.full((1, 2), 3.0), torch.full((1, 2), 2.0), [True] * 3
+    grad_x, grad_weight, grad_bias = torch.ops.tile.group_norm_backward(*args)
+    assert not grad_x.any() and not grad_weight.any() and torch.equal(grad_bias, torch.full((8,), 4900.0))
+
+
 @pytest.mark.parametrize("order", [(0, 1, 3, 2), (1, 0, 2, 3), (2, 3, 0, 1), (3, 2, 1, 0)])
 def test_orders_of_axes(order):
     x = torch.randn(4, 6, 8, 10).permute(order).requires_grad_()
@@ -120,7 +168,7 @@ def test_gradient_of_another_memory_order(memory_format):
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("shape", [(2, 6, 40, 50), (1, 4, 150, 151)])
+@pytest.mark.parametrize("shape", [(2, 6, 40, 50), (1, 4, 150, 151), (2, 8, 65, 64)])
 def test_large_mean_small_variance(shape, memory_format):
     # The variance is 1e-8 of the squared mean: a sum of squares less the squared mean has no digit left of it.
     x = (torch.randn(shape) + 1e4).contiguous(memory_format=memory_format).requires_grad_()

@@ -4,30 +4,34 @@
 
 namespace tile::group_norm {
 
-// One block a group, on a CPU: what it read for the sums is still in a cache where it computes dx. Arrays are
-// [N, G, C / G, pixels], weight and bias [G, C / G], statistics [N, G], gradients of parameters [N, G, C /
-// G]. whole: a group is one tile, which is kept.
+// One block a group: what it read for the sums is still in a cache where it computes dx. Arrays are
+// [N, G, C / G, pixels], weight and bias [G, C / G], statistics [N, G], grad_w and grad_b [N, G, C / G].
+// dz waits for the sums: times its scale in dx where this holds it unrounded; of 16-bit dtypes in a tile,
+// which the group must fit.
 inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight, std::optional<Array> bias,
                                   Array mean, Array rstd, std::optional<Array> dx, Array grad_w, Array grad_b,
-                                  bool whole, bool activate, int channels, int pixels) {
+                                  bool activate, int channels, int pixels) {
   const Layout at{channels, pixels, 1, compute_dtype(x.dtype())};
+  const bool in_dx = dx && x.dtype() == at.dtype;
   Tile group = bid(0), n = bid(1);
   Array image = x[{n}], incoming = g[{n}], out = dx ? (*dx)[{n}] : image;
   RowView xs(image, group, channels, pixels, 1), gs(incoming, group, channels, pixels, 1),
       outs(out, group, channels, pixels, 1);
   const auto statistic = [&](const Array& of) { return of.tiled_view({1, 1}).load({n, group}); };
   Tile m = statistic(mean), r = statistic(rstd), wide_r = r.astype(f64);
-  struct Values {
-    Tile scale, d, dz;
-  };
   const auto scale_of = [&](const Tile& i) {
     return weight ? at.load((*weight)[{group}], i) * r : r.broadcast_to(at.one());
   };
-  const auto values = [&](const Tile& scale, const Tile& i, const Tile& k) {
-    Tile d = xs.load(i, k).astype(at.dtype) - m, dz = gs.load(i, k).astype(at.dtype);
-    if (activate) dz = silu_gradient(dz, bias ? fma(d, scale, at.load((*bias)[{group}], i)) : d * scale);
-    return Values{scale, d, dz};
+  const auto deviation = [&](const Tile& i, const Tile& k) { return xs.load(i, k).astype(at.dtype) - m; };
+  const auto before_activation = [&](const Tile& scale, const Tile& d, const Tile& i, const Tile& k) {
+    Tile dz = gs.load(i, k).astype(at.dtype);
+    if (!activate) return dz;
+    return silu_gradient(dz, bias ? fma(d, scale, at.load((*bias)[{group}], i)) : d * scale);
   };
+  const auto unrounded = [&](const Tile& dz, const Tile& scale) {
+    return fma(dz, scale, zeros({}, at.dtype));
+  };
+  const auto sum_of = [&](const Tile& tile) { return tile.sum(1, true).astype(f64); };
   Tile total_w = zeros({1, 1}, f64), total_b = zeros({1, 1}, f64);
   // Sums of tiles are float64, as in sums_kernel.
   const auto add = [&](const Tile& scale, const Tile& i, const Tile& sum_d, const Tile& sum) {
@@ -40,38 +44,33 @@ inline void fused_backward_kernel(Array g, Array x, std::optional<Array> weight,
     total_w += (w * scale.astype(f64)).sum(0, true);
     total_b += (sum * scale.astype(f64)).sum(0, true);
   };
-  const auto sum_of = [&](const Tile& tile) { return tile.sum(1, true).astype(f64); };
-  const auto finish = [&](const auto& for_tiles) {
-    if (!dx) return;
-    Tile count = x.dim(2).astype(f64) * x.dim(3).astype(f64);
-    Tile slope = (-(wide_r * (total_w / count))).astype(at.dtype),
-         shift = (-(total_b / count)).astype(at.dtype);
-    for_tiles([&](const Values& v, const Tile& i, const Tile& k) {
-      outs.store(i, k, input_gradient(v.dz, v.scale, v.d, slope, shift, x.dtype()));
-    });
-  };
-  if (whole) {
-    Tile only = 0;
-    Values v = values(scale_of(only), only, only);
-    add(v.scale, only, sum_of(v.dz * v.d), sum_of(v.dz));
-    return finish([&](const auto& store) { store(v, only, only); });
-  }
-  Tile tiles = cdiv(x.dim(2), channels);
+  Tile tiles = cdiv(x.dim(2), channels), kept = zeros({channels, pixels}, at.dtype);
   for (Tile i : range(tiles)) {
     Tile scale = scale_of(i), sum_d = zeros(at.one(), f64), sum = zeros(at.one(), f64);
     for (Tile k : range(xs.steps())) {
-      Values v = values(scale, i, k);
-      sum_d += sum_of(v.dz * v.d);
-      sum += sum_of(v.dz);
+      Tile d = deviation(i, k), dz = before_activation(scale, d, i, k);
+      if (in_dx)
+        outs.store(i, k, unrounded(dz, scale));
+      else if (dx)
+        kept = dz;
+      sum_d += sum_of(dz * d);
+      sum += sum_of(dz);
     }
     add(scale, i, sum_d, sum);
   }
-  finish([&](const auto& store) {
-    for (Tile i : range(tiles)) {
-      Tile scale = scale_of(i);
-      for (Tile k : range(xs.steps())) store(values(scale, i, k), i, k);
+  if (!dx) return;
+  Tile count = x.dim(2).astype(f64) * x.dim(3).astype(f64);
+  Tile slope = (-(wide_r * (total_w / count))).astype(at.dtype),
+       shift = (-(total_b / count)).astype(at.dtype);
+  for (Tile i : range(tiles)) {
+    Tile scale = scale_of(i);
+    for (Tile k : range(xs.steps())) {
+      Tile d = deviation(i, k);
+      outs.store(i, k,
+                 in_dx ? outs.load(i, k) + fma(d, slope, shift)
+                       : input_gradient(kept, scale, d, slope, shift, x.dtype()));
     }
-  });
+  }
 }
 
 }  // namespace tile::group_norm

@@ -114,6 +114,13 @@ class Images {
     return axis && (elements <= 32768 ||
                     (on_gpu ? images * groups >= 264 && elements <= 65536 : images * groups >= 8));
   }
+  // Whether fused_backward_kernel takes less time than the three kernels: a block's fixed cost is small
+  // beside its group, and what it keeps has a place.
+  bool fuses_backward(int64_t groups) const {
+    const bool wide = compute_dtype(views_[0].dtype) == views_[0].dtype;
+    return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= 8192 &&
+           (wide || holds_group(groups));
+  }
   const ArrayArgument& operator[](size_t i) const { return views_[i]; }
   // To be called after the last launch.
   void finish() {
