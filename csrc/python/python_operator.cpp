@@ -105,9 +105,7 @@ BoxedFunction part(PyObject* self, const char* what, PyObject* arguments) {
   made.function = kept(function);
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(wanted); ++i)
     made.wanted.push_back(PyLong_AsSize_t(PyTuple_GET_ITEM(wanted, i)));
-  BoxedFunction boxed;
-  boxed.call = std::move(made);
-  return boxed;
+  return {std::move(made)};
 }
 
 PyObject* outputs(PyObject* self, PyObject* arguments) {

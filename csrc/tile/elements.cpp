@@ -42,8 +42,9 @@ ElementTile element_tile(const Rows& views, size_t count) {
 
 }  // namespace
 
-void each_element_tile(ElementArrays arrays,
+void each_element_tile(const ElementArrays& given,
                        const std::function<void(const Rows& views, const Grid& grid, ElementTile tile)>& f) {
+  ElementArrays arrays = given;
   const int rank = arrays.front().rank;
   std::array<int, max_array_rank> order;
   std::iota(order.begin(), order.begin() + rank, 0);
@@ -54,7 +55,7 @@ void each_element_tile(ElementArrays arrays,
   if (elements > std::numeric_limits<int32_t>::max()) {
     const int axis =
         *std::find_if(order.begin(), order.end(), [&](int i) { return arrays.front().sizes[i] > 1; });
-    ElementArrays rest = arrays;
+    ElementArrays rest = given;
     for (size_t k = 0; k < arrays.size(); ++k) {
       const int64_t half = arrays[k].sizes[axis] / 2;
       arrays[k].sizes[axis] = half;
@@ -66,9 +67,9 @@ void each_element_tile(ElementArrays arrays,
     return each_element_tile(rest, f);
   }
   for (ArrayArgument& array : arrays) {
-    const ArrayArgument given = array;
+    const ArrayArgument unordered = array;
     for (int i = 0; i < rank; ++i)
-      array.sizes[i] = given.sizes[order[i]], array.strides[i] = given.strides[order[i]];
+      array.sizes[i] = unordered.sizes[order[i]], array.strides[i] = unordered.strides[order[i]];
   }
   Rows views(arrays, inner_axes(arrays));
   if (views.empty()) return;

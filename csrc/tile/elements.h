@@ -16,7 +16,7 @@ struct ElementTile {
 // Calls f(views, grid, tile) for arrays of one shape, the first of them a result: once, but for axes that a
 // view cannot hold, and for more elements than an extent may count. The block (x, y, z) has tile (y, x) of
 // slice z of each view.
-void each_element_tile(ElementArrays arrays,
+void each_element_tile(const ElementArrays& arrays,
                        const std::function<void(const Rows& views, const Grid& grid, ElementTile tile)>& f);
 
 }  // namespace tile

@@ -108,6 +108,20 @@ c10::SymDimVector ExpressionSchema::common_shape(const c10::IValue* values) cons
   return shape;
 }
 
+std::vector<int64_t> ExpressionSchema::concrete_shape(const c10::IValue* values) const {
+  std::vector<int64_t> shape;
+  for (const c10::SymInt& extent : common_shape(values))
+    shape.push_back(extent.guard_int(__FILE__, __LINE__));
+  return shape;
+}
+
+std::vector<at::Tensor> ExpressionSchema::tensors_of(const c10::IValue* values) const {
+  std::vector<at::Tensor> found;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (arguments[i].kind == Kind::tensor) found.push_back(values[i].toTensor());
+  return found;
+}
+
 DType computed_in(DType dtype) { return is_floating(dtype) && info(dtype).bytes < 4 ? DType::f32 : dtype; }
 
 ExpressionValues::ExpressionValues(const ExpressionSchema& schema, const c10::IValue* values)
@@ -129,6 +143,13 @@ void ExpressionValues::key(LaunchKey& key) const {
     else
       key.add_text(values_[i].toStringRef());
   }
+}
+LaunchKey ExpressionValues::dtype_key(at::ScalarType common) const {
+  LaunchKey made;
+  made.add(static_cast<uint64_t>(common));
+  for (const at::Tensor& tensor : schema_.tensors_of(values_)) made.add(tensor.scalar_type() == at::kBool);
+  key(made);
+  return made;
 }
 void ExpressionValues::pass(std::vector<ArgumentRef>& passed) const {
   for (const ScalarArgument& number : numbers_) passed.emplace_back(number);

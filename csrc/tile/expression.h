@@ -1,10 +1,10 @@
 // An expression over scalars, as an operator's author gives it, and what an operator's arguments are to it.
 #pragma once
 #include <functional>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "tile/op.h"
@@ -83,10 +83,36 @@ class ExpressionSchema {
   at::ScalarType common_dtype(const c10::IValue* values) const;
   // By NumPy's broadcasting of the tensors. Error: they do not fit.
   c10::SymDimVector common_shape(const c10::IValue* values) const;
+  std::vector<int64_t> concrete_shape(const c10::IValue* values) const;
+  std::vector<at::Tensor> tensors_of(const c10::IValue* values) const;
 };
 
 // What values of a dtype are computed in: float32 for shorter floats.
 DType computed_in(DType dtype);
+
+// What was found out of calls that are alike, by their key.
+template <class T>
+class KnownByCall {
+ public:
+  // Unlocked while it makes one: an expression of Python waits for the interpreter.
+  template <class F>
+  T get(const LaunchKey& key, F make) {
+    {
+      std::lock_guard lock(mutex_);
+      if (const auto found = known_.find(key); found != known_.end()) return found->second;
+    }
+    T made = make();
+    std::lock_guard lock(mutex_);
+    return known_.emplace(key, std::move(made)).first->second;
+  }
+
+ private:
+  struct Hash {
+    size_t operator()(const LaunchKey& key) const { return key.hash(); }
+  };
+  std::mutex mutex_;
+  std::unordered_map<LaunchKey, T, Hash> known_;
+};
 
 // A kernel whose arguments are no function's parameters: they are added in a row.
 class ExpressionKernel : public KernelBase {
@@ -101,6 +127,8 @@ class ExpressionValues {
  public:
   ExpressionValues(const ExpressionSchema& schema, const c10::IValue* values);
   void key(LaunchKey& key) const;
+  // Of what an expression's dtypes depend on; common: schema.common_dtype.
+  LaunchKey dtype_key(at::ScalarType common) const;
   // The numbers, behind arrays that were added before.
   void pass(std::vector<ArgumentRef>& passed) const;
   // In a trace: the numbers become parameters, of the dtype of computation.

@@ -52,22 +52,17 @@ std::vector<Tile> Reducer::finished(const std::vector<Tile>& totals, const Tile&
 Reducer::Dtypes Reducer::dtypes(const c10::IValue* values) {
   const at::ScalarType common = schema.common_dtype(values);
   const ExpressionValues passed(schema, values);
-  const std::vector<at::Tensor> tensors = tensors_of(values);
-  LaunchKey key;
-  key.add(static_cast<uint64_t>(common));
-  for (const at::Tensor& tensor : tensors) key.add(tensor.scalar_type() == at::kBool);
-  passed.key(key);
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [known, found] : known_)
-      if (known == key) return found;
-  }
+  return known_.get(passed.dtype_key(common), [&] { return traced_dtypes(values, passed, common); });
+}
+
+Reducer::Dtypes Reducer::traced_dtypes(const c10::IValue* values, const ExpressionValues& passed,
+                                       at::ScalarType common) {
   Dtypes found;
   found.compute = computed_in(to_dtype(common));
   forward.trace_call([&](Tracer& tracer) {
     const std::vector<Tile> numbers = passed.bind(tracer, found.compute);
     std::vector<Tile> elements;
-    for (const at::Tensor& tensor : tensors)
+    for (const at::Tensor& tensor : schema.tensors_of(values))
       elements.push_back(full({1, 1}, 0, to_dtype(tensor.scalar_type() == at::kBool ? at::kBool : common)));
     const Block& block = tracer.block();
     const size_t from = block.ops.size();
@@ -83,16 +78,7 @@ Reducer::Dtypes Reducer::dtypes(const c10::IValue* values) {
   if (parts.kind == Reduction::Kind::own && parts.identity.size() != found.accumulators.size())
     fail(ErrorKind::type, schema.name, ": map gives ", found.accumulators.size(), " tiles, but identity has ",
          parts.identity.size(), parts.identity.size() == 1 ? " number" : " numbers");
-  std::lock_guard lock(mutex_);
-  known_.emplace_back(key, found);
   return found;
-}
-
-std::vector<at::Tensor> Reducer::tensors_of(const c10::IValue* values) const {
-  std::vector<at::Tensor> tensors;
-  for (size_t i = 0; i < schema.arguments.size(); ++i)
-    if (schema.arguments[i].kind == Kind::tensor) tensors.push_back(values[i].toTensor());
-  return tensors;
 }
 
 uint32_t Reducer::axes(const c10::IValue* values, int64_t rank) const {
@@ -123,26 +109,13 @@ void Reducer::allocate(const c10::IValue* values, BoxedValues& results, bool tot
     if (reduced >> i & 1 && keeps(values)) left.emplace_back(1);
   }
   const Dtypes types = dtypes(values);
-  const auto options = values[first_tensor()].toTensor().options();
+  const auto options = schema.tensors_of(values).front().options();
   if (!totals)
     for (const at::ScalarType dtype : types.results)
       results.emplace_back(at::empty_symint(left, options.dtype(dtype)));
   else
     for (const DType dtype : types.accumulators)
       results.emplace_back(at::empty_symint(left, options.dtype(to_scalar_type(dtype))));
-}
-
-size_t Reducer::first_tensor() const {
-  size_t i = 0;
-  while (schema.arguments[i].kind != Kind::tensor) ++i;
-  return i;
-}
-
-std::vector<int64_t> Reducer::concrete_shape(const c10::IValue* values) const {
-  std::vector<int64_t> shape;
-  for (const c10::SymInt& extent : schema.common_shape(values))
-    shape.push_back(extent.guard_int(__FILE__, __LINE__));
-  return shape;
 }
 
 ArrayArgument Reducer::beside(const at::Tensor& tensor, const std::vector<int64_t>& shape, uint32_t reduced,
@@ -163,12 +136,13 @@ ArrayArgument Reducer::beside(const at::Tensor& tensor, const std::vector<int64_
 void Reducer::run(const c10::IValue* values, size_t saved) {
   const size_t arguments = schema.arguments.size();
   const c10::IValue* made = values + arguments + own_arguments;
-  const std::vector<int64_t> shape = concrete_shape(values);
+  const std::vector<int64_t> shape = schema.concrete_shape(values);
   const uint32_t reduced = axes(values, static_cast<int64_t>(shape.size()));
   const Dtypes types = dtypes(values);
   const ExpressionValues passed(schema, values);
   ElementArrays elements, results, totals;
-  for (const at::Tensor& tensor : tensors_of(values)) elements.push_back(broadcast_array(tensor, shape));
+  for (const at::Tensor& tensor : schema.tensors_of(values))
+    elements.push_back(broadcast_array(tensor, shape));
   for (size_t k = 0; k < schema.results.size(); ++k)
     results.push_back(beside(made[k].toTensor(), shape, reduced, keeps(values), false));
   for (size_t k = 0; k < saved; ++k)

@@ -1,6 +1,6 @@
 // What the kernels of a reduction operator and of its gradient have in common.
 #pragma once
-#include "tile/elements.h"
+#include "tile/expression_gradient.h"
 #include "tile/reduction.h"
 
 namespace tile {
@@ -28,15 +28,10 @@ struct Reducer {
 
   Dtypes dtypes(const c10::IValue* values);
 
-  std::vector<at::Tensor> tensors_of(const c10::IValue* values) const;
-
   // The axes of the common shape that are reduced, as bits.
   uint32_t axes(const c10::IValue* values, int64_t rank) const;
   bool keeps(const c10::IValue* values) const { return values[schema.arguments.size() + 1].toBool(); }
   void allocate(const c10::IValue* values, BoxedValues& results, bool totals);
-  size_t first_tensor() const;
-
-  std::vector<int64_t> concrete_shape(const c10::IValue* values) const;
   // A result as an array with the common rank, of extent 1 (or `wide`: of stride 0) at the axes that were
   // reduced.
   static ArrayArgument beside(const at::Tensor& tensor, const std::vector<int64_t>& shape, uint32_t reduced,
@@ -51,11 +46,12 @@ struct Reducer {
 
  private:
   void trace_backward(Tracer& tracer, const std::vector<Array>& all, ElementTile tile, const Dtypes& types,
-                      const ExpressionValues& passed, const std::vector<size_t>& wanted,
-                      const std::vector<size_t>& incoming, size_t accumulators, const Tile& number) const;
+                      const ExpressionValues& passed, const ElementGradients& gradients, size_t accumulators,
+                      const Tile& number) const;
 
-  std::mutex mutex_;
-  std::vector<std::pair<LaunchKey, Dtypes>> known_;
+  Dtypes traced_dtypes(const c10::IValue* values, const ExpressionValues& passed, at::ScalarType common);
+
+  KnownByCall<Dtypes> known_;
 };
 
 }  // namespace tile
