@@ -13,6 +13,13 @@ transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 diffusers.logging.set_verbosity_error()
 
+
+@pytest.fixture(autouse=True)
+def _no_tf32(monkeypatch):
+    """Convolutions on a GPU round to tf32 else, differently behind a difference in the last place."""
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
+
+
 SMALL = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
          "num_attention_heads": 4, "max_position_embeddings": 64}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}

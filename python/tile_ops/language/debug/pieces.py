@@ -70,7 +70,7 @@ class Piece(TileKernel):
 
     def run(self, leaves):
         """The tensors of its results."""
-        made = [torch.empty(shape or (1,), dtype=_storage(dtype)) for dtype, shape in self.types]
+        made = [torch.empty(shape or (1,), dtype=_storage(dtype), device="cpu") for dtype, shape in self.types]
         if self.effects or made:
             self.launch((1, 1, 1), *leaves, *made)
         return made

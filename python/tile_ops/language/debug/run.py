@@ -15,7 +15,7 @@ _MOST = 2**31 - 1
 
 
 class _Memory:
-    """Tensors on the CPU in the place of those of the launch, which get back what has changed."""
+    """Tensors on the CPU in the place of those of the launch; what was written to is copied back."""
 
     def __init__(self):
         self._copies = []
@@ -24,17 +24,15 @@ class _Memory:
         tensor = tensor.detach()
         if tensor.device.type == "cpu":
             return tensor
-        copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
-        copy.copy_(tensor)
-        self._copies.append((tensor, copy, copy.clone()))
+        with torch.inference_mode(False):  # a tensor made in it would not count what is written to it
+            copy = torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device="cpu")
+            copy.copy_(tensor)
+        self._copies.append((tensor, copy, copy._version))
         return copy
 
     def write_back(self):
-        for tensor, copy, before in self._copies:
-            if not torch.equal(
-                copy.view(torch.uint8) if copy.is_contiguous() else copy,
-                before.view(torch.uint8) if before.is_contiguous() else before,
-            ):
+        for tensor, copy, version in self._copies:
+            if copy._version != version:
                 tensor.copy_(copy)
 
 

@@ -185,7 +185,7 @@ class Session:
     @staticmethod
     def scalar(value, dtype):
         """A number of the launch."""
-        return DebugTile(torch.tensor([value], dtype=dtype.torch), dtype, ())
+        return DebugTile(torch.tensor([value], dtype=dtype.torch, device="cpu"), dtype, ())
 
     @staticmethod
     def array(tensor, wide=False, extents=(), strides=()):

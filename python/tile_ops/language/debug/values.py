@@ -170,7 +170,7 @@ class DebugRange:
 
     def __iter__(self):
         for number in self.plain:
-            yield DebugTile(torch.tensor([number], dtype=torch.int32), dtypes.int32, ())
+            yield DebugTile(torch.tensor([number], dtype=torch.int32, device="cpu"), dtypes.int32, ())
 
     def __repr__(self):
         return repr(self.plain)
