@@ -47,6 +47,7 @@ void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, Comp
 
 void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
   const CompileResult result = compiler.compile(request_of(kernel.text, kernel.name, kernel.chip));
+  kernel.cubin = result.cubin;
   kernel.resources = resources_in(result.log, kernel.entry);
   kernel.loss = performance_loss(result.log);
   kernel.well = is_well(result.log, kernel.entry, kernel.multiplies);

@@ -115,11 +115,11 @@ TILE Tile<T, L> atomic(const Array<T, n, S>& array, Mask mask, Access access, Ot
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     to.x[r] = otherwise(r);
-    T* at = mine ? element_of<L>(array, r, mask, index...) : (T*)nullptr;
-    if (!at) continue;
-    release_at<order, scope>(at);
-    to.x[r] = access(at, r);
-    acquire_at<order, scope>(at);
+    const Element<T> place = element_of<L>(array, r, mask, index...);
+    if (!mine || !place.there) continue;
+    release_at<order, scope>(place.at);
+    to.x[r] = access(place.at, r);
+    acquire_at<order, scope>(place.at);
   }
   return to;
 }
@@ -205,8 +205,8 @@ TILE void add_elements(const Array<T, n, S>& array, int line, Mask mask, const T
   if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = element_of<L>(array, r, mask, index...);
-    if (at) add_element(at, value.x[r], line);
+    const Element<T> to = element_of<L>(array, r, mask, index...);
+    if (to.there) add_element(to.at, value.x[r], line);
   }
 }
 

@@ -147,15 +147,22 @@ TILE void store_scalar(const Array<T, 0, S>& array, T from, int line) {
   store_element(array.data, from, array.size[0] && stores<L>(), line);
 }
 
-// The element at an index an axis; null where there is none, as an array of rank 0 may have.
+// The element at an index an axis, and whether there is one. No null pointer says so: ptxas 13.0 may test the
+// register pair of such a pointer before its zeros are there.
+template <class T>
+struct Element {
+  T* at;
+  bool there;
+};
 template <int axis, class T, int n, class S>
-TILE T* element(const Array<T, n, S>& array, T* at) {
-  return n || array.size[0] ? at : (T*)nullptr;
+TILE Element<T> element(const Array<T, n, S>& array, Element<T> place) {
+  return {place.at, place.there && (n || array.size[0])};
 }
 template <int axis, class T, int n, class S, class... I>
-TILE T* element(const Array<T, n, S>& array, T* at, i64 index, I... others) {
-  const bool inside = at && index >= array.first[axis] && index < array.size[axis];
-  return element<axis + 1>(array, inside ? array.moved(at, (i32)index, axis) : (T*)nullptr, others...);
+TILE Element<T> element(const Array<T, n, S>& array, Element<T> place, i64 index, I... others) {
+  const bool inside = index >= array.first[axis] && index < array.size[axis];
+  return element<axis + 1>(array, Element<T>{array.moved(place.at, (i32)index, axis), place.there && inside},
+                           others...);
 }
 
 struct Always {
@@ -169,8 +176,8 @@ struct Masked {
 
 // Of register r.
 template <class L, class T, int n, class S, class Mask, class... I>
-TILE T* element_of(const Array<T, n, S>& array, int r, Mask mask, const Tile<I, L>&... index) {
-  return valid<L>(r) && mask(r) ? element<0>(array, array.data, (i64)index.x[r]...) : (T*)nullptr;
+TILE Element<T> element_of(const Array<T, n, S>& array, int r, Mask mask, const Tile<I, L>&... index) {
+  return element<0>(array, Element<T>{array.data, valid<L>(r) && mask(r)}, (i64)index.x[r]...);
 }
 
 template <int flags, class L, class T, int n, class S, class Mask, class... I>
@@ -178,8 +185,8 @@ TILE Tile<T, L> gather(const Array<T, n, S>& array, T pad, int line, Mask mask, 
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = element_of<L>(array, r, mask, index...);
-    to.x[r] = load_element<(flags & constant_array) != 0>(at, at != nullptr, pad, line);
+    const Element<T> from = element_of<L>(array, r, mask, index...);
+    to.x[r] = load_element<(flags & constant_array) != 0>(from.at, from.there, pad, line);
   }
   return to;
 }
@@ -189,8 +196,8 @@ TILE void scatter(const Array<T, n, S>& array, const Tile<T, L>& from, int line,
   if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    T* at = element_of<L>(array, r, mask, index...);
-    store_element(at, from.x[r], at != nullptr, line);
+    const Element<T> to = element_of<L>(array, r, mask, index...);
+    store_element(to.at, from.x[r], to.there, line);
   }
 }
 
