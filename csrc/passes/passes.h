@@ -11,6 +11,7 @@ bool fold(Function& function);          // arithmetic of constants
 bool simplify(Function& function);      // identities that are exact
 bool simplify_control(
     Function& function);                  // known branches, loops of no or one turn, values carried unchanged
+bool drop_unit_axes(Function& function);  // accesses of tiles without axes that a reshape drops or adds
 bool cse(Function& function);             // equal pure ops and loads become one
 bool licm(Function& function);            // invariant ops leave their loop
 bool dce(Function& function);             // results, carried values and ops that nobody uses
