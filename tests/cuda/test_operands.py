@@ -75,7 +75,8 @@ def test_operands_without_room_take_the_place_of_others():
     same_on_both([launch])
 
 
-HEADS = """kernel heads(%q: array<bf16,4>, %k: array<bf16,4>, %out: array<f32,4>, %more: array<f32,4>, %g: i32, %h: i32) {
+HEADS = """
+kernel heads(%q: array<bf16,4>, %k: array<bf16,4>, %out: array<f32,4>, %more: array<f32,4>, %g: i32, %h: i32) {
   %z: i32 = constant {dtype=i32, value=0}
   %i: i32 = bid {axis=0}
   %n: i32 = constant {dtype=i32, value=4}
