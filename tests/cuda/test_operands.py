@@ -122,3 +122,33 @@ def test_heads_of_arrays_of_four_axes(pad):
         rest = torch.ones(2, 2, dtype=torch.bool)
         rest[g, h] = False
         assert torch.equal(out[g, h], wanted) and (out[rest] == 1).all() and torch.equal(more[h, g], 1 + wanted)
+
+
+SINGLE = """
+kernel single(%a: array<bf16,3>, %b: array<bf16,3>, %out: array<f32,3>) {
+  %z: i32 = constant {dtype=i32, value=0}
+  %g: i32 = bid {axis=0}
+  %n: i32 = constant {dtype=i32, value=3}
+  %one: i32 = constant {dtype=i32, value=1}
+  %first: f32[1,32,16] = load %out, %g, %z, %z {pad=0.0, shape=[1,32,16], steps=[1,32,16]}
+  %sum: f32[1,32,16] = for %z, %n, %one, %first (%j: i32, %acc: f32[1,32,16]) {
+    %x: bf16[1,32,16] = load %a, %g, %z, %j {pad=0.0, shape=[1,32,16], steps=[1,32,16]}
+    %y: bf16[1,16,16] = load %b, %g, %z, %j {pad=0.0, shape=[1,16,16], steps=[1,16,16]}
+    %t: bf16[1,16,16] = permute %y {axes=[0,2,1]}
+    %r: f32[1,32,16] = mma %x, %t, %acc
+    yield %r
+  }
+  store %out, %sum, %g, %z, %z {steps=[1,32,16]}
+}
+"""
+
+
+def test_products_of_batches_of_one_matrix_are_products_of_matrices():
+    x, y = torch.randint(-2, 3, (3, 25, 48)).bfloat16(), torch.randint(-2, 3, (3, 11, 48)).bfloat16()
+    out = torch.randint(-2, 3, (3, 25, 11)).float()
+    wanted = out + x.float() @ y.float().mT
+    text = Case(SINGLE, (3, 1, 1), [x, y, out]).program["text"]
+    assert text.count("copy_tile_async<") == 2 and "Part<bf16, " in text and "mma_fma" not in text
+    same_on_both([(SINGLE, (3, 1, 1), [x, y, out.clone()])])
+    _C.run_ir(SINGLE, (3, 1, 1), [x, y, out])
+    assert torch.equal(out, wanted)
