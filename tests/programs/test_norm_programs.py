@@ -101,6 +101,23 @@ def test_layer_norm_of_rows_that_share_a_turn(together):
             close(got, want)
 
 
+@needs_cpu
+@pytest.mark.parametrize("together", [2, 4])
+def test_rms_norm_of_rows_that_share_a_turn(together):
+    program, rows, columns = load("rms_norm"), 23, 100
+    x, w, _ = tensors((rows, columns), torch.float32)
+    grad, rstd = torch.randn(rows, columns), 1 / (x.square().mean(1) + 1e-6).sqrt()
+    given = [each.double().requires_grad_() for each in (x, w)]
+    wanted = torch.autograd.grad(rms_norm(*given), given, grad.double())
+    results = grad_x, grad_w = [torch.full_like(each, 7) for each in (x, w)]
+    parts = torch.full((3, columns), 7.0)
+    with on_the_emulator():
+        program.backward_kernel[3](grad, x, w, rstd, grad_x, parts, together, 128)
+        program.sum_kernel[4](parts, grad_w, 2, 32)
+    for got, want in zip(results, wanted):
+        close(got, want)
+
+
 def test_layer_norm_is_an_operator():
     x, w, b = (each.requires_grad_() for each in tensors((4, 30), torch.float32))
     program = load("layer_norm").layer_norm
