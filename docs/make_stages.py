@@ -23,6 +23,8 @@ WHAT = {
     "after fold": "Arithmetic of constants.",
     "after simplify": "Identities: a `where` of a mask that is always true is its second operand.",
     "after simplify_control": "Known branches, loops of no or one turn.",
+    "after single_products": "Products of batches of one matrix became products of matrices.",
+    "after drop_unit_axes": "Accesses of tiles without axes of extent 1 that a reshape drops or adds, where a kernel multiplies.",
     "after cse": "Equal ops became one, across nesting: inner ones use what stands outside.",
     "after licm": "What does not change in the loop left it.",
     "after simplify_masks": "Comparisons that ranges decide became constants; accesses proven to lie inside got `in_bounds`.",

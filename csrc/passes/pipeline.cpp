@@ -26,6 +26,8 @@ constexpr Pass passes[] = {
     {"fold", plain<fold>},
     {"simplify", plain<simplify>},
     {"simplify_control", plain<simplify_control>},
+    {"single_products", plain<single_products>},
+    {"drop_unit_axes", plain<drop_unit_axes>},
     {"cse", plain<cse>},
     {"licm", plain<licm>},
     {"simplify_masks", plain<simplify_masks>},

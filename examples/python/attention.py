@@ -12,8 +12,8 @@ import tile_ops.language as tl
 import torch
 
 LOG2_E = math.log2(math.e)  # exp(x) is exp2(x LOG2_E), and exp2 is the faster one
+LEAST = torch.finfo(torch.float32).min  # for -inf: times a scale of 0 it is 0
 ZERO = tl.PaddingMode.ZERO
-TILE = 64  # queries and keys of a step
 
 
 def rows_of(array, b, h, i, T, D):
@@ -22,14 +22,17 @@ def rows_of(array, b, h, i, T, D):
 
 
 def numbers_of(array, b, h, i, T):
-    """A number for each of T rows, [T, 1]."""
-    return tl.load(array, (b, h, i), (1, 1, T), padding_mode=ZERO).reshape((T, 1))
+    """A number for each of T rows."""
+    return tl.load(array, (b, h, i), (1, 1, T), padding_mode=ZERO).reshape((T,))
+
+
+def places(i, T):
+    return i * T + tl.arange(T, dtype=tl.int32)
 
 
 def kept(i, j, keys, CAUSAL, TM, TN):
     """Which of TM queries see which of TN keys, [TM, TN]."""
-    rows = (i * TM + tl.arange(TM, dtype=tl.int32))[:, None]
-    columns = (j * TN + tl.arange(TN, dtype=tl.int32))[None, :]
+    rows, columns = places(i, TM)[:, None], places(j, TN)[None, :]
     return (columns <= rows) & (columns < keys) if CAUSAL else columns + 0 * rows < keys
 
 
@@ -47,37 +50,44 @@ def forward_kernel(
     q, k, v, out, lse, scale: float, CAUSAL: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
-    g = h // (q.shape[1] // k.shape[1])
+    i, h, b = tl.num_blocks(0) - 1 - tl.bid(0), tl.bid(1), tl.bid(2)  # causal: the longest blocks first
+    g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq = rows_of(q, b, h, i, TM, D)
     acc, total = tl.zeros((TM, D), tl.float32), tl.zeros((TM, 1), tl.float32)
-    top = tl.full((TM, 1), -math.inf, tl.float32)
+    top = tl.full((TM, 1), LEAST, tl.float32)
     for j in range(tiles_of_keys(i, k, CAUSAL, TM, TN)):
-        scores = product(tq, rows_of(k, b, g, j, TN, D).transpose()) * (scale * LOG2_E)
-        scores = tl.where(kept(i, j, k.shape[2], CAUSAL, TM, TN), scores, -math.inf)
-        new = tl.maximum(top, tl.max(scores, 1, keepdims=True))  # the first tile has a key for each row: it is finite
-        weights, decay = tl.exp2(scores - new), tl.exp2(top - new)
+        scores = product(tq, rows_of(k, b, g, j, TN, D).transpose())  # to be scaled
+        seen = kept(i, j, k.shape[2], CAUSAL, TM, TN)
+        new = tl.maximum(top, tl.max(tl.where(seen, scores, LEAST), 1, keepdims=True) * factor)
+        weights, decay = tl.where(seen, tl.exp2(tl.fma(scores, factor, -new)), 0), tl.exp2(top - new)
         acc = tl.mma(weights.astype(v.dtype), rows_of(v, b, g, j, TN, D), acc * decay)
         total = total * decay + tl.sum(weights, 1, keepdims=True)
         top = new
     tl.store(out, (b, h, i, 0), (acc / total).astype(out.dtype).reshape((1, 1, TM, D)))
-    tl.store(lse, (b, h, i), (top + tl.log2(total)).reshape((1, 1, TM)))  # to base 2, of scores times LOG2_E
+    tl.store(lse, (b, h, i), (top + tl.log2(total)).reshape((1, 1, TM)))  # to base 2
+
+
+@tl.kernel
+def delta_kernel(out, grad, delta, TM: tl.Constant[int], D: tl.Constant[int]):
+    """What the gradients of a row's scores have in common."""
+    i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
+    both = rows_of(out, b, h, i, TM, D).astype(tl.float32) * rows_of(grad, b, h, i, TM, D).astype(tl.float32)
+    tl.store(delta, (b, h, i), tl.sum(both, 1).reshape((1, 1, TM)))
 
 
 @tl.kernel
 def query_kernel(
-    q, k, v, out, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool],
+    q, k, v, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
-    g = h // (q.shape[1] // k.shape[1])
-    tq, tg, tl_ = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D), numbers_of(lse, b, h, i, TM)
-    d = tl.sum(tg.astype(tl.float32) * rows_of(out, b, h, i, TM, D).astype(tl.float32), 1, keepdims=True)
-    tl.store(delta, (b, h, i), d.reshape((1, 1, TM)))  # for key_kernel, the next launch
+    i, h, b = tl.num_blocks(0) - 1 - tl.bid(0), tl.bid(1), tl.bid(2)
+    g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
+    tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
+    shift, d = -numbers_of(lse, b, h, i, TM)[:, None], numbers_of(delta, b, h, i, TM)[:, None]
     acc = tl.zeros((TM, D), tl.float32)
     for j in range(tiles_of_keys(i, k, CAUSAL, TM, TN)):
         tk = rows_of(k, b, g, j, TN, D)
-        weights = tl.exp2(product(tq, tk.transpose()) * (scale * LOG2_E) - tl_)
+        weights = tl.exp2(tl.fma(product(tq, tk.transpose()), factor, shift))
         slope = weights * (product(tg, rows_of(v, b, g, j, TN, D).transpose()) - d)
         slope = tl.where(kept(i, j, k.shape[2], CAUSAL, TM, TN), slope, 0)
         acc = tl.mma(slope.astype(k.dtype), tk, acc)
@@ -90,29 +100,38 @@ def key_kernel(
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
     j, g, b = tl.bid(0), tl.bid(1), tl.bid(2)
-    shared = q.shape[1] // k.shape[1]
+    shared, factor = q.shape[1] // k.shape[1], scale * LOG2_E
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
     sum_k, sum_v = tl.zeros((TN, D), tl.float32), tl.zeros((TN, D), tl.float32)
     first = j * TN // TM if CAUSAL else 0
     for h in range(g * shared, (g + 1) * shared):  # all heads that read these keys
         for i in range(first, tl.cdiv(q.shape[2], TM)):
             tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
-            weights = tl.exp2(product(tq, tk.transpose()) * (scale * LOG2_E) - numbers_of(lse, b, h, i, TM))
-            weights = tl.where(kept(i, j, k.shape[2], CAUSAL, TM, TN), weights, 0)
-            slope = weights * (product(tg, tv.transpose()) - numbers_of(delta, b, h, i, TM))
-            sum_v = tl.mma(weights.astype(q.dtype).transpose(), tg, sum_v)
-            sum_k = tl.mma(slope.astype(q.dtype).transpose(), tq, sum_k)
+            shift, d = -numbers_of(lse, b, h, i, TM)[None, :], numbers_of(delta, b, h, i, TM)[None, :]
+            weights = tl.exp2(tl.fma(product(tk, tq.transpose()), factor, shift))  # a row a key
+            if CAUSAL:
+                weights = tl.where(places(j, TN)[:, None] <= places(i, TM)[None, :], weights, 0)
+            slope = weights * (product(tv, tg.transpose()) - d)
+            sum_v = tl.mma(weights.astype(q.dtype), tg, sum_v)
+            sum_k = tl.mma(slope.astype(q.dtype), tq, sum_k)
     tl.store(grad_k, (b, g, j, 0), (sum_k * scale).astype(grad_k.dtype).reshape((1, 1, TN, D)))
     tl.store(grad_v, (b, g, j, 0), sum_v.astype(grad_v.dtype).reshape((1, 1, TN, D)))
 
 
-def constants(q, causal, scale):
-    return q.shape[3] ** -0.5 if scale is None else scale, causal, TILE, TILE, 1 << (q.shape[3] - 1).bit_length()
+def tiles(q, small):
+    """Queries, keys and depth of a tile; `small`: of the first two, on a GPU, for rows of up to 128 16-bit numbers."""
+    D = 1 << (q.shape[3] - 1).bit_length()
+    side = 64 if q.is_cpu or D <= 128 else 32
+    return *(small if not q.is_cpu and q.dtype.itemsize == 2 and D <= 128 else (side, side)), D
 
 
-def grid(x):
-    """A block for each tile of rows of each head."""
-    return tl.cdiv(x.shape[2], TILE), x.shape[1], x.shape[0]
+def grid(x, T):
+    """A block for each tile of T rows of each head."""
+    return tl.cdiv(x.shape[2], T), x.shape[1], x.shape[0]
+
+
+def scale_of(q, scale):
+    return q.shape[3] ** -0.5 if scale is None else scale
 
 
 @tile_ops.op("programs::attention(Tensor q, Tensor k, Tensor v, bool causal=False, float? scale=None) -> Tensor")
@@ -142,16 +161,21 @@ class attention:
 
     def run(q, k, v, causal, scale, out, lse):
         lse = q.new_empty(q.shape[:3], dtype=torch.float32) if lse is None else lse
-        forward_kernel[grid(q)](q, k, v, out, lse, *constants(q, causal, scale))
+        scale, sizes = scale_of(q, scale), tiles(q, (128, 64))
+        q, scale = (-q, -scale) if scale < 0 else (q, scale)
+        forward_kernel[grid(q, sizes[0])](q, k, v, out, lse, scale, causal, *sizes)
 
     class grad:
         def outputs(q, k, v):
             return q.new_empty(q.shape), k.new_empty(k.shape), v.new_empty(v.shape)
 
         def run(grad_out, q, k, v, causal, scale, out, lse, grad_q, grad_k, grad_v):
-            delta, given = torch.empty_like(lse), constants(q, causal, scale)
-            query_kernel[grid(q)](q, k, v, out, grad_out, lse, delta, grad_q, *given)
-            key_kernel[grid(k)](q, k, v, grad_out, lse, delta, grad_k, grad_v, *given)
+            delta, scale = torch.empty_like(lse), scale_of(q, scale)
+            sizes = tiles(q, (128, 32))
+            delta_kernel[grid(q, sizes[0])](out, grad_out, delta, sizes[0], sizes[2])
+            query_kernel[grid(q, sizes[0])](q, k, v, grad_out, lse, delta, grad_q, scale, causal, *sizes)
+            sizes = tiles(q, (32, 128))
+            key_kernel[grid(k, sizes[1])](q, k, v, grad_out, lse, delta, grad_k, grad_v, scale, causal, *sizes)
 
 
 if __name__ == "__main__":

@@ -23,30 +23,41 @@ def forward_kernel(x, w, b, out, mean, rstd, eps: float, N: tl.Constant[int]):
     tl.store(rstd, row, r)
 
 
+def row_of(array, row, N):
+    return tl.load(array, (row, 0), (1, N), padding_mode=ZERO).astype(tl.float32)
+
+
 @tl.kernel
-def backward_kernel(grad, x, w, mean, rstd, grad_x, parts_w, parts_b, N: tl.Constant[int]):
-    block, count = tl.bid(0), x.shape[1]
-    weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
-    inside = tl.arange(N, dtype=tl.int32) < count
+def backward_kernel(grad, x, w, mean, rstd, grad_x, parts, TOGETHER: tl.Constant[int], N: tl.Constant[int]):
+    block, count, turns = tl.bid(0), x.shape[1], tl.cdiv(x.shape[0], TOGETHER)
+    each = tl.cdiv(turns, tl.num_blocks(0))
+    weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)  # 0 beyond a row's end, where sums add nothing
     sum_w, sum_b = tl.zeros((1, N), tl.float32), tl.zeros((1, N), tl.float32)
-    for row in range(block, x.shape[0], tl.num_blocks(0)):
-        g = tl.load(grad, (row, 0), (1, N), padding_mode=ZERO).astype(tl.float32)
-        t, r = tl.load(x, (row, 0), (1, N)).astype(tl.float32), tl.load(rstd, row, ())
-        normal = tl.where(inside, (t - tl.load(mean, row, ())) * r, 0)
-        gw = g * weight
-        along = tl.sum(gw * normal) / count
-        tl.store(grad_x, (row, 0), ((gw - tl.sum(gw) / count - normal * along) * r).astype(grad_x.dtype))
-        sum_w += g * normal
-        sum_b += g
-    tl.store(parts_w, (block, 0), sum_w)
-    tl.store(parts_b, (block, 0), sum_b)
+    for turn in range(block * each, min((block + 1) * each, turns)):
+        loaded, summed = (), ()
+        for i in tl.static_iter(range(TOGETHER)):  # the rows of a turn wait for memory, and for their sums, once
+            row = turn * TOGETHER + i
+            loaded += ((row, row_of(grad, row, N), row_of(x, row, N) - tl.load(mean, row, ())),)
+        for i in tl.static_iter(range(TOGETHER)):
+            row, g, d = loaded[i]
+            u = g * weight
+            summed += ((u, tl.sum(u) / count, tl.sum(u * d) / count),)
+        for i in tl.static_iter(range(TOGETHER)):
+            row, g, d = loaded[i]
+            (u, shift, along), r = summed[i], tl.load(rstd, row, ())
+            tl.store(grad_x, (row, 0), (r * tl.fma(-r * r * along, d, u - shift)).astype(grad_x.dtype))
+            sum_w += g * (d * r)
+            sum_b += g
+    tl.store(parts, (0, block, 0), sum_w.reshape((1, 1, N)))
+    tl.store(parts, (1, block, 0), sum_b.reshape((1, 1, N)))
 
 
 @tl.kernel
-def sum_kernel(parts, out, R: tl.Constant[int], C: tl.Constant[int]):
-    column, total = tl.bid(0), tl.zeros((C,), tl.float32)
-    for i in range(tl.num_tiles(parts, 0, (R, C))):
-        total += tl.sum(tl.load(parts, (i, column), (R, C), padding_mode=ZERO), 0)
+def sum_kernel(parts, grad_w, grad_b, R: tl.Constant[int], C: tl.Constant[int]):
+    column, which, total = tl.bid(0), tl.bid(1), tl.zeros((C,), tl.float32)
+    for i in range(tl.num_tiles(parts, 1, (1, R, C))):
+        total += tl.sum(tl.load(parts, (which, i, column), (1, R, C), padding_mode=ZERO), 1).reshape((C,))
+    out = grad_w if which == 0 else grad_b
     tl.store(out, column, total.astype(out.dtype))
 
 
@@ -89,12 +100,16 @@ class layer_norm:
 
         def run(grad_out, x, weight, mean, rstd, grad_x, grad_weight, grad_bias):
             rows, flat = matrix(x), matrix(grad_out)
-            blocks = min(max(256, 2**19 // max(rows.shape[1], 1)), len(rows))  # enough to hide each other's waits
+            N, bytes = width(x), width(x) * x.dtype.itemsize
+            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows
+            turns = tl.cdiv(len(rows), turn)
+            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
+            blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))
             parts = rows.new_empty(2, blocks, rows.shape[1], dtype=torch.float32)
-            arguments = flat, rows, weight, mean.view(-1), rstd.view(-1), matrix(grad_x), *parts
-            backward_kernel[blocks](*arguments, width(x))
-            for part, out in zip(parts, (grad_weight, grad_bias)):
-                sum_kernel[tl.cdiv(rows.shape[1], 64)](part, out, 32, 64)
+            arguments = flat, rows, weight, mean.view(-1), rstd.view(-1), matrix(grad_x), parts
+            backward_kernel[blocks](*arguments, turn, N)
+            R, C = (64, 256) if x.is_cpu else (256, 32)
+            sum_kernel[tl.cdiv(rows.shape[1], C), 2](parts, grad_weight, grad_bias, R, C)
 
 
 if __name__ == "__main__":

@@ -20,17 +20,27 @@ def forward_kernel(x, w, out, rstd, eps: float, N: tl.Constant[int]):
     tl.store(rstd, row, r)
 
 
+def row_of(array, row, N):
+    return tl.load(array, (row, 0), (1, N), padding_mode=ZERO).astype(tl.float32)
+
+
 @tl.kernel
-def backward_kernel(grad, x, w, rstd, grad_x, parts, N: tl.Constant[int]):
-    block, total = tl.bid(0), tl.zeros((1, N), tl.float32)
-    weight = tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
-    for row in range(block, x.shape[0], tl.num_blocks(0)):
-        g = tl.load(grad, (row, 0), (1, N), padding_mode=ZERO).astype(tl.float32)
-        r = tl.load(rstd, row, ())
-        normal = tl.load(x, (row, 0), (1, N), padding_mode=ZERO).astype(tl.float32) * r
-        along = tl.sum(g * weight * normal) / x.shape[1]
-        tl.store(grad_x, (row, 0), ((g * weight - normal * along) * r).astype(grad_x.dtype))
-        total += g * normal
+def backward_kernel(grad, x, w, rstd, grad_x, parts, TOGETHER: tl.Constant[int], N: tl.Constant[int]):
+    block, turns, total = tl.bid(0), tl.cdiv(x.shape[0], TOGETHER), tl.zeros((1, N), tl.float32)
+    each, weight = tl.cdiv(turns, tl.num_blocks(0)), tl.load(w, 0, N, padding_mode=ZERO).astype(tl.float32)
+    for turn in range(block * each, min((block + 1) * each, turns)):
+        loaded, sums = (), ()
+        for i in tl.static_iter(range(TOGETHER)):  # the rows of a turn wait for memory, and for their sums, once
+            row = turn * TOGETHER + i
+            loaded += ((row, row_of(grad, row, N), row_of(x, row, N)),)
+        for i in tl.static_iter(range(TOGETHER)):
+            row, g, t = loaded[i]
+            sums += (tl.sum(g * weight * t) / x.shape[1],)
+        for i in tl.static_iter(range(TOGETHER)):
+            row, g, t = loaded[i]
+            r = tl.load(rstd, row, ())
+            tl.store(grad_x, (row, 0), (r * tl.fma(-r * r * sums[i], t, g * weight)).astype(grad_x.dtype))
+            total += g * (t * r)
     tl.store(parts, (block, 0), total)
 
 
@@ -81,11 +91,15 @@ class rms_norm:
 
         def run(grad_out, x, weight, rstd, grad_x, grad_weight):
             rows = matrix(x)
-            blocks = min(max(256, 2**19 // max(rows.shape[1], 1)), len(rows))  # enough to hide each other's waits
+            N, bytes = width(x), width(x) * x.dtype.itemsize
+            turn = 1 if x.is_cpu else max(1, min(16384 // bytes, 4))  # rows
+            turns = tl.cdiv(len(rows), turn)
+            blocks = 64 if x.is_cpu else max(132, 264 * 16384 // (turn * bytes))  # as many as a GPU runs at once
+            blocks = tl.cdiv(turns, max(1, tl.cdiv(turns, blocks)))
             parts = rows.new_empty(blocks, rows.shape[1], dtype=torch.float32)
-            arguments = matrix(grad_out), rows, weight, rstd.view(-1), matrix(grad_x), parts
-            backward_kernel[blocks](*arguments, width(x))
-            sum_kernel[tl.cdiv(rows.shape[1], 64)](parts, grad_weight, 32, 64)
+            backward_kernel[blocks](matrix(grad_out), rows, weight, rstd.view(-1), matrix(grad_x), parts, turn, N)
+            R, C = (64, 256) if x.is_cpu else (256, 32)
+            sum_kernel[tl.cdiv(rows.shape[1], C)](parts, grad_weight, R, C)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
 """The k largest of each row, in order, with their places, by bitonic sorting.
 
 A number and its place become one integer, larger for larger numbers and for smaller places, so that no two are equal.
-Runs of k are sorted, up and down in turn; then of each two neighbouring runs the larger ones remain, which one merge
-puts in order, until there is one run. Batcher, "Sorting networks and their applications", 1968; Shanbhag et al.,
-"Efficient top-k query processing on massively parallel hardware", 2018."""
+A row is a matrix whose columns are runs of k, so that steps work on whole rows of it. They are sorted, half of them up;
+then of a falling and a rising one the larger numbers remain, which one merge puts in order, until there is one run.
+Batcher, "Sorting networks and their applications", 1968; Shanbhag et al., "Efficient top-k query processing on
+massively parallel hardware", 2018."""
 
 import tile_ops
 import tile_ops.language as tl
@@ -24,15 +25,19 @@ def ordered(x):
 
 
 def merged(keys, size):
-    """Bitonic runs of a size to sorted ones, which fall and rise in turn; all fall where there is one a row."""
-    rows, columns = keys.shape
+    """Bitonic runs of a size, along the middle axis, to sorted ones, which fall and rise in turn; whole columns fall in
+    the first half of them and rise in the other."""
+    rows, length, columns = keys.shape
     for half in tl.static_iter(size >> i + 1 for i in range(size.bit_length() - 1)):
-        count = columns // (2 * half)
-        pairs, part = keys.reshape((rows, count, 2, half)), (rows, count, 1, half)
-        x, y = pairs.extract((0, 0, 0, 0), part), pairs.extract((0, 0, 1, 0), part)
-        rises = (tl.arange(count, dtype=tl.int32) & size // (2 * half) != 0).reshape((1, count, 1, 1))
+        count = length // (2 * half)
+        pairs, part = keys.reshape((rows, count, 2, half, columns)), (rows, count, 1, half, columns)
+        x, y = pairs.extract((0, 0, 0, 0, 0), part), pairs.extract((0, 0, 1, 0, 0), part)
+        if size < length:
+            rises = (tl.arange(count, dtype=tl.int32) & size // (2 * half) != 0).reshape((1, count, 1, 1, 1))
+        else:
+            rises = (tl.arange(columns, dtype=tl.int32) * 2 >= max(columns, 2)).reshape((1, 1, 1, 1, columns))
         low, high = tl.minimum(x, y), tl.maximum(x, y)
-        keys = tl.cat((tl.where(rises, low, high), tl.where(rises, high, low)), 2).reshape((rows, columns))
+        keys = tl.cat((tl.where(rises, low, high), tl.where(rises, high, low)), 2).reshape((rows, length, columns))
     return keys
 
 
@@ -40,11 +45,12 @@ def merged(keys, size):
 def top_k_kernel(x, values, indices, R: tl.Constant[int], N: tl.Constant[int], K: tl.Constant[int]):
     i, column = tl.bid(0), tl.arange(N, dtype=tl.int32)
     keys = (ordered(tl.load(x, (i, 0), (R, N))) << 32) + (N - 1 - column)
-    keys = tl.where(column < x.shape[1], keys, LEAST)
+    keys = tl.where(column < x.shape[1], keys, LEAST).reshape((R, K, N // K))  # a column is a run
     for stage in tl.static_iter(range(1, K.bit_length())):
         keys = merged(keys, 1 << stage)
-    for count in tl.static_iter(N >> i + 1 for i in range((N // K).bit_length() - 1)):
-        keys = merged(tl.max(keys.reshape((R, count // K, 2, K)), 2).reshape((R, count)), K)
+    for count in tl.static_iter(N // K >> i + 1 for i in range((N // K).bit_length() - 1)):
+        keys = merged(tl.max(keys.reshape((R, K, 2, count)), 2), K)
+    keys = keys.reshape((R, K))
     at = N - 1 - (keys & (N - 1)).astype(tl.int32)
     tl.store(indices, (i, 0), at)
     tl.store(values, (i, 0), tl.gather(x, ((i * R + tl.arange(R, dtype=tl.int32))[:, None], at)))

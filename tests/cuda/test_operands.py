@@ -4,6 +4,7 @@ import pytest
 import torch
 from emulate import Case
 from test_shapes import kernel, same_on_both
+from tile_ops import _C
 
 
 def loop(m, n, k, rounded, products):
@@ -72,3 +73,82 @@ def test_operands_without_room_take_the_place_of_others():
     assert kinds(turn) == ["wait", "mma", "write", "write", "wait", "mma", "mma", "mma", "wait", "write", "write", "wait",
                            "mma", "mma"], "\n".join(turn)
     same_on_both([launch])
+
+
+HEADS = """
+kernel heads(%q: array<bf16,4>, %k: array<bf16,4>, %out: array<f32,4>, %more: array<f32,4>, %g: i32, %h: i32) {
+  %z: i32 = constant {dtype=i32, value=0}
+  %i: i32 = bid {axis=0}
+  %n: i32 = constant {dtype=i32, value=4}
+  %one: i32 = constant {dtype=i32, value=1}
+  %zero: f32 = constant {dtype=f32, value=0.0}
+  %few: f32[16,16] = broadcast %zero {shape=[16,16]}
+  %none: f32[16,32] = broadcast %zero {shape=[16,32]}
+  %x4: bf16[1,16,1,32] = load %q, %h, %i, %g, %z {pad=PAD, shape=[1,16,1,32], steps=[1,16,1,32]}
+  %x: bf16[16,32] = reshape %x4 {shape=[16,32]}
+  %sum: f32[16,32] = for %z, %n, %one, %none (%j: i32, %acc: f32[16,32]) {
+    %y4: bf16[1,1,16,32] = load %k, %g, %h, %j, %z {pad=PAD, shape=[1,1,16,32], steps=[1,1,16,32]}
+    %t4: bf16[1,1,32,16] = permute %y4 {axes=[0,1,3,2]}
+    %t: bf16[32,16] = reshape %t4 {shape=[32,16]}
+    %scores: f32[16,16] = mma %x, %t, %few
+    %y: bf16[16,32] = permute %t {axes=[1,0]}
+    %s: bf16[16,16] = astype %scores {dtype=bf16}
+    %r: f32[16,32] = mma %s, %y, %acc
+    yield %r
+  }
+  %o: f32[1,1,16,32] = reshape %sum {shape=[1,1,16,32]}
+  store %out, %o, %g, %h, %i, %z {steps=[1,1,16,32]}
+  add_tile %more, %o, %h, %g, %i, %z {steps=[1,1,16,32]}
+}
+"""
+
+
+@pytest.mark.parametrize("pad", [0.0, 1.0])
+def test_heads_of_arrays_of_four_axes(pad):
+    """Loads, stores and additions at indices of which some are outside, below and above; with 0 outside, loads are
+    copied past the registers."""
+    text = HEADS.replace("PAD", str(pad))
+    launches = []
+    for g, h in [(0, 0), (1, 0), (0, 1), (-1, 0), (2, 1), (1, 3), (-7, 9)]:
+        q, k = torch.randint(-1, 2, (2, 40, 2, 32)).bfloat16(), torch.randint(-1, 2, (2, 2, 50, 32)).bfloat16()
+        launches.append((text, (3, 1, 1), [q, k, torch.ones(2, 2, 40, 32), torch.ones(2, 2, 40, 32), g, h]))
+    assert Case(*launches[0]).program["text"].count("copy_tile_async<") == (2 if pad == 0 else 0)
+    same_on_both(launches)
+    for g, h in [(0, 0), (1, 0)]:  # the text's meaning: inside, and what nothing is stored to
+        q, k = torch.randint(-1, 2, (2, 48, 2, 32)).bfloat16(), torch.randint(-1, 2, (2, 2, 64, 32)).bfloat16()
+        out, more = torch.ones(2, 2, 48, 32), torch.ones(2, 2, 48, 32)
+        _C.run_ir(text, (3, 1, 1), [q, k, out, more, g, h])
+        wanted = (q[h, :, g].float() @ k[g, h].float().mT).bfloat16().float() @ k[g, h].float()
+        rest = torch.ones(2, 2, dtype=torch.bool)
+        rest[g, h] = False
+        assert torch.equal(out[g, h], wanted) and (out[rest] == 1).all() and torch.equal(more[h, g], 1 + wanted)
+
+
+SINGLE = """
+kernel single(%a: array<bf16,3>, %b: array<bf16,3>, %out: array<f32,3>) {
+  %z: i32 = constant {dtype=i32, value=0}
+  %g: i32 = bid {axis=0}
+  %n: i32 = constant {dtype=i32, value=3}
+  %one: i32 = constant {dtype=i32, value=1}
+  %first: f32[1,32,16] = load %out, %g, %z, %z {pad=0.0, shape=[1,32,16], steps=[1,32,16]}
+  %sum: f32[1,32,16] = for %z, %n, %one, %first (%j: i32, %acc: f32[1,32,16]) {
+    %x: bf16[1,32,16] = load %a, %g, %z, %j {pad=0.0, shape=[1,32,16], steps=[1,32,16]}
+    %y: bf16[1,16,16] = load %b, %g, %z, %j {pad=0.0, shape=[1,16,16], steps=[1,16,16]}
+    %t: bf16[1,16,16] = permute %y {axes=[0,2,1]}
+    %r: f32[1,32,16] = mma %x, %t, %acc
+    yield %r
+  }
+  store %out, %sum, %g, %z, %z {steps=[1,32,16]}
+}
+"""
+
+
+def test_products_of_batches_of_one_matrix_are_products_of_matrices():
+    x, y = torch.randint(-2, 3, (3, 25, 48)).bfloat16(), torch.randint(-2, 3, (3, 11, 48)).bfloat16()
+    out = torch.randint(-2, 3, (3, 25, 11)).float()
+    wanted = out + x.float() @ y.float().mT
+    text = Case(SINGLE, (3, 1, 1), [x, y, out]).program["text"]
+    assert text.count("copy_tile_async<") == 2 and "Part<bf16, " in text and "mma_fma" not in text
+    same_on_both([(SINGLE, (3, 1, 1), [x, y, out.clone()])])
+    _C.run_ir(SINGLE, (3, 1, 1), [x, y, out])
+    assert torch.equal(out, wanted)

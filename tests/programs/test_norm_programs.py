@@ -1,9 +1,11 @@
 """examples/python: the norms, beside float64, with gradients; on the emulator, too."""
 
+import contextlib
+
 import pytest
 import torch
 import torch.nn.functional as F
-from programs_reference import compare
+from programs_reference import close, compare
 from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
@@ -74,9 +76,46 @@ def test_norms_on_the_emulator():
         compare(load("rms_norm").rms_norm, rms_norm, (x, w))
         compare(lambda x, w, b: load("group_norm").group_norm(x, 2, w, b), lambda x, w, b: group_norm(x, 2, w, b),
                 (torch.randn(2, 4, 70), torch.randn(4), torch.randn(4)))  # fmt: skip
-    kernels = ["forward_kernel", "backward_kernel", "sum_kernel", "sum_kernel", "forward_kernel", "backward_kernel",
-               "sum_kernel", "forward_kernel", "input_kernel", "channel_kernel"]  # fmt: skip
+    kernels = ["forward_kernel", "backward_kernel", "sum_kernel", "forward_kernel", "backward_kernel", "sum_kernel",
+               "forward_kernel", "input_kernel", "channel_kernel"]  # fmt: skip
     assert ran == kernels
+
+
+@needs_cpu
+@pytest.mark.parametrize("together", [1, 2, 4])
+def test_layer_norm_of_rows_that_share_a_turn(together):
+    """As on a GPU; the last turn has fewer, and the last block fewer turns."""
+    program, rows, columns = load("layer_norm"), 23, 100
+    x, w, b = tensors((rows, columns), torch.float32)
+    grad, mean = torch.randn(rows, columns), x.mean(1)
+    rstd = 1 / (x.var(1, correction=0) + 1e-5).sqrt()
+    given = [each.double().requires_grad_() for each in (x, w, b)]
+    wanted = torch.autograd.grad(layer_norm(*given), given, grad.double())
+    for place in (contextlib.nullcontext(), on_the_emulator()):
+        results = grad_x, grad_w, grad_b = [torch.full_like(each, 7) for each in (x, w, b)]
+        parts = torch.full((2, 3, columns), 7.0)
+        with place:
+            program.backward_kernel[3](grad, x, w, mean, rstd, grad_x, parts, together, 128)
+            program.sum_kernel[4, 2](parts, grad_w, grad_b, 2, 32)
+        for got, want in zip(results, wanted):
+            close(got, want)
+
+
+@needs_cpu
+@pytest.mark.parametrize("together", [2, 4])
+def test_rms_norm_of_rows_that_share_a_turn(together):
+    program, rows, columns = load("rms_norm"), 23, 100
+    x, w, _ = tensors((rows, columns), torch.float32)
+    grad, rstd = torch.randn(rows, columns), 1 / (x.square().mean(1) + 1e-6).sqrt()
+    given = [each.double().requires_grad_() for each in (x, w)]
+    wanted = torch.autograd.grad(rms_norm(*given), given, grad.double())
+    results = grad_x, grad_w = [torch.full_like(each, 7) for each in (x, w)]
+    parts = torch.full((3, columns), 7.0)
+    with on_the_emulator():
+        program.backward_kernel[3](grad, x, w, rstd, grad_x, parts, together, 128)
+        program.sum_kernel[4](parts, grad_w, 2, 32)
+    for got, want in zip(results, wanted):
+        close(got, want)
 
 
 def test_layer_norm_is_an_operator():

@@ -3,6 +3,7 @@
 import math
 
 import pytest
+import tile_ops
 import torch
 import torch.nn.functional as F
 from programs_reference import close, compare
@@ -99,9 +100,22 @@ def test_attention(q, k, dtype, causal):
     compare(load("attention").attention, exact_attention, heads(q, k, dtype), causal, scale=2)
 
 
-def test_attention_with_a_scale_and_strides():
-    q, k, v = heads((2, 50, 3, 32), (2, 50, 3, 32), torch.float32)
-    compare(load("attention").attention, exact_attention, [each.transpose(1, 2) for each in (q, k, v)], True, 0.3)
+@pytest.mark.parametrize("scale", [0.3, -0.7, 0.0])
+def test_attention_with_a_scale_and_strides(scale):
+    q, k, v = heads((2, 150, 3, 32), (2, 150, 3, 32), torch.float32)
+    compare(load("attention").attention, exact_attention, [each.transpose(1, 2) for each in (q, k, v)], True, scale)
+
+
+@pytest.mark.parametrize("depth", [64, 128])
+def test_attention_copies_its_tiles_past_the_registers_of_a_gpu(depth):
+    program = load("attention").attention
+    q, k, v, lse = (torch.empty(1, 2, 256, depth, dtype=torch.bfloat16, device="meta") for _ in range(4))
+    text = tile_ops.inspect(program.overload, q, k, v, True, what="cuda", chip=90)
+    # The queries, and both tiles of a turn in each of two loops, of which one has no mask.
+    assert text.count("copy_tile_async<") == 5 and "mma_fma" not in text and text.count("where(") == 2
+    backward = torch.ops.programs.attention_backward
+    text = tile_ops.inspect(backward, q, q, k, v, True, None, q, lse[..., 0].float(), what="cuda", chip=90)
+    assert text.count("copy_tile_async<") == 12 and "mma_fma" not in text
 
 
 @needs_cpu
@@ -124,7 +138,7 @@ def test_attention_on_the_emulator():
         compare(
             load("attention").attention, exact_attention, heads((1, 2, 70, 16), (1, 1, 90, 16), torch.float16), True
         )
-    assert ran == ["forward_kernel", "query_kernel", "key_kernel"]
+    assert ran == ["forward_kernel", "delta_kernel", "query_kernel", "key_kernel"]
 
 
 def test_attention_is_an_operator():
