@@ -58,6 +58,7 @@ void flags(Array bits, Array out) {
   Tile place = arange(16);
   atomic_or(bits, {place}, 6);
   atomic_and(bits, {place}, 3, {.order = MemoryOrder::relaxed});
+  atomic_or_offset(bits, 1, 4);                                  // the second, whatever the strides
   Tile was = atomic_xor(bits, {place}, 1, {.mask = place < 8});  // 2 becomes 3; 0 where the mask is false
   scatter(out, {0, place}, was.astype(f32));
 }
@@ -162,8 +163,7 @@ void some(Array x, Array out) {
 // page: reduce scan
 void combined(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});
-  Tile last = reduce(
-      tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
+  Tile last = reduce(tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
   Tile running = scan(tile, 1, [](Tile a, Tile b) { return a + b; });
   out.tiled_view({8, 16}).store({0, 0}, last + running - tile.cumsum(1));
 }
@@ -178,8 +178,7 @@ void looped(Array x, Array out) {
 // page: if
 void chosen(Array x, Array out) {
   Tile value = 0.0;
-  when(
-      x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
+  when(x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
   out.tiled_view({8, 16}).store({0, 0}, value);
 }
 
