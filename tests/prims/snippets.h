@@ -118,14 +118,15 @@ void magnitudes(Array x, Array out) {
   out.tiled_view({8, 16}).store({0, 0}, rounded + absolute);
 }
 
-// page: astype_rz astype_rm astype_rp add_rz add_rm add_rp sub_rz sub_rm sub_rp mul_rz mul_rm mul_rp
-// page: div_rz div_rm div_rp fma_rz fma_rm fma_rp sqrt_rz sqrt_rm sqrt_rp
+// page: astype_rz astype_rm astype_rp astype_ra add_rz add_rm add_rp sub_rz sub_rm sub_rp mul_rz mul_rm
+// page: mul_rp div_rz div_rm div_rp fma_rz fma_rm fma_rp sqrt_rz sqrt_rm sqrt_rp
 void between(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0}), root = sqrt(tile, Rounding::down);
   Tile low = div(tile, 3.0, Rounding::down), high = div(tile, 3.0, Rounding::up);
   Tile narrow = high.astype(f16, Rounding::zero).astype(f32);
+  Tile near = high.astype(tf32, Rounding::away).astype(f32);
   Tile sum = add(root, 0.1, {Rounding::up, Subnormals::flush});
-  Tile good = (low <= high) & (narrow <= high) & (sum > root);
+  Tile good = (low <= high) & (narrow <= near) & (sum > root);
   out.tiled_view({8, 16}).store({0, 0}, good.astype(f32));
 }
 

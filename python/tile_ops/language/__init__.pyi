@@ -810,7 +810,7 @@ def mma(x: TileLike, y: TileLike, /, acc: TileLike, *, use_fast_acc: bool = Fals
 def mma_scaled(x: TileLike, x_scale: TileLike, y: TileLike, y_scale: TileLike, /, acc: TileLike) -> Tile:
     """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
 
-    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3; scales: float8_e8m0fnu, whose arrays are of uint8 here, the
+    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3, the batch broadcast; scales: float8_e8m0fnu, or uint8, its
     bits; acc: float32. OCP Microscaling Formats 1.0.
     """
 

@@ -43,10 +43,11 @@ def _padded(translator, array, read, bounds, mask, padding_value, shape):
     """What `read` gives with a number as padding; other padding is put in by where()."""
     emitter = translator.emitter
     number = constant_of(padding_value) if is_constant(padding_value) else None
-    plain = number is not None and (number == 0 or array.dtype.category == dtypes.FLOAT)
+    floats = array.dtype.category == dtypes.FLOAT and array.dtype not in dtypes.OF_BITS
+    plain = number is not None and (number == 0 or floats)
     padding = emitter.implicit(padding_value, array.dtype)
     if plain:
-        return read(float(dtypes.converted(number, array.dtype)))
+        return read(float(dtypes.converted(number, array.dtype)) if number else float(number))
     if shape_of(padding) != shape:
         padding = emitter.broadcast(padding, shape, "padding_value")
     good = bounds()
