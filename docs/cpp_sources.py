@@ -205,7 +205,7 @@ def registered():
     found |= {name: (atomics, "infer_atomic") for name in re.findall(r"^ATOMIC\((\w+)", table, re.M)}
     found |= {name: (reduce, "infer_reduce") for name in re.findall(r"^REDUCTION\((\w+)", reduce.read_text(), re.M)}
     found |= {name: (reduce, "infer_arg") for name in re.findall(r"^INDEX_OF\((\w+)", reduce.read_text(), re.M)}
-    found |= {f"astype_{mode}": (CSRC / "prims/cast.cpp", "infer_directed") for mode in ("rz", "rm", "rp")}
+    found |= {f"astype_{mode}": (CSRC / "prims/cast.cpp", "infer_directed") for mode in ("rz", "rm", "rp", "ra")}
     return found
 
 

@@ -5,7 +5,7 @@ import inspect
 import pathlib
 
 import tile_ops.language as language
-from tile_ops.language.functions.elements import load_offset, store_offset
+from tile_ops.language.functions.elements import AT_OFFSETS
 from tile_ops.language.functions.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
 from tile_ops.language.core.modes import MemoryOrder, MemoryScope, PaddingMode, RoundingMode
 from tile_ops.language.core.registry import METHODS, LanguageFunction
@@ -83,7 +83,7 @@ def page():
             ]
             lines += [
                 entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(")
-                for each in (load_offset, store_offset)
+                for each in AT_OFFSETS.values()
             ]
             views = [("load", view_load), ("store", view_store), ("num_tiles", view_num_tiles), *VIEW_CHANGES.items()]
             lines += ["", "Of a tiled view:", ""]

@@ -40,14 +40,15 @@ def plain(tensor):
     return [float(x) if floating else int(x) for x in (tensor.float() if floating else tensor).tolist()]
 
 
-def case(name, dtype, torch_dtype, order="", scalar=False):
-    """The operation at distinct indices, some outside and some masked out; `scalar`: at one, by a scalar."""
+def case(name, dtype, torch_dtype, order="", scalar=False, flat=False):
+    """The operation at distinct indices, some outside and some masked out; `scalar`: at one, by a scalar; `flat`: at
+    offsets into the memory of a turned matrix, those outside masked out."""
     values = NAMES[name]
     count = len(INDICES)
     places = INDICES[:1] if scalar else INDICES
     memory = whole(torch_dtype, 12)
     index = torch.tensor(INDICES, dtype=torch.int32)
-    mask = torch.tensor([i not in MASKED for i in range(count)])
+    mask = torch.tensor([i not in MASKED and (not flat or 0 <= at < 12) for i, at in enumerate(INDICES)])
     operands = [whole(torch_dtype, count) for _ in range(values)]
     if values == 2:  # some are what is expected
         for i, at in enumerate(INDICES):
@@ -55,7 +56,7 @@ def case(name, dtype, torch_dtype, order="", scalar=False):
                 operands[0][i] = memory[at]
     result = whole(torch_dtype, count)
     pad = "0.0" if torch_dtype.is_floating_point else "0"
-    arrays = "%m: array<{0},1>, %i: array<i32,1>, %k: array<bool,1>, ".format(dtype)
+    arrays = f"%m: array<{dtype},{2 if flat else 1}>, %i: array<i32,1>, %k: array<bool,1>, "
     arrays += "".join(f"%v{n}: array<{dtype},1>, " for n in range(values)) + f"%r: array<{dtype},1>"
     shape = "" if scalar else f"[{count}]"
     size = "[1]" if scalar else f"[{count}]"
@@ -70,7 +71,8 @@ def case(name, dtype, torch_dtype, order="", scalar=False):
     for n in range(values):
         load(f"t{n}", f"v{n}", dtype, pad)
     given = "".join(f"%t{n}, " for n in range(values))
-    call = f"{name} %m, {given}%ti, %tk" + (f" {{{order}}}" if order else "")
+    attributes = ", ".join(["flat=1"] * flat + [order] * bool(order))
+    call = f"{name} %m, {given}%ti, %tk" + (f" {{{attributes}}}" if attributes else "")
     if name == "atomic_store":
         lines.append(call)
     else:
@@ -91,7 +93,10 @@ def case(name, dtype, torch_dtype, order="", scalar=False):
     def tensor(numbers):
         return torch.tensor(numbers).to(torch_dtype)
 
-    return Case(text, [memory, index, mask, *operands, result], tensor(after), tensor(out))
+    def lying(memory):
+        return memory.view(3, 4).t() if flat else memory
+
+    return Case(text, [lying(memory), index, mask, *operands, result], lying(tensor(after)), tensor(out))
 
 
 def check(case, arguments):

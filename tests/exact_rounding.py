@@ -12,6 +12,7 @@ FORMATS = {
     "f64": (53, -1074, torch.finfo(torch.float64).max),
 }
 MODES = ["rz", "rm", "rp"]
+CASTS = [*MODES, "ra"]  # ra: to nearest, halves away from zero
 
 
 def away(mode, negative):
@@ -33,13 +34,14 @@ def rounded(x, dtype, mode, root=False):
     unit = max((exponent // 2 if root else exponent) - digits + 1, least)
     scaled = size / Fraction(2) ** (2 * unit if root else unit)
     units = math.isqrt(math.floor(scaled)) if root else math.floor(scaled)
-    units += away(mode, negative) and (units * units if root else units) != scaled
+    units += (scaled - units >= Fraction(1, 2) if mode == "ra" else
+              away(mode, negative) and (units * units if root else units) != scaled)
     try:
         result = math.ldexp(units, unit)
     except OverflowError:
         result = math.inf
     if result > largest:
-        result = math.inf if away(mode, negative) else largest
+        result = math.inf if mode == "ra" or away(mode, negative) else largest
     return -result if negative else result
 
 

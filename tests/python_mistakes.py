@@ -194,7 +194,6 @@ t = n in (1, 2)
 t = (1, 2)[n]
 t = (1, 2)[5]
 t = (1, s)[i8]
-t = (1, 2) * 2
 a, b = (1, 2, 3)
 a, b, c = (1, 2)
 a, b = n
@@ -326,6 +325,10 @@ ct.atomic_add(v, (0, 0), 1.0)
 ct.atomic_add(out, (0, 0.5), 1.0)
 ct.atomic_and(v, 0, 1)
 ct.atomic_cas(i8, 0, 1, 2)
+v.get_raw_memory().atomic_and_offset(0, 1)
+t = ct.load(x, (0, 0), (8, 8)).astype(ct.float8_e8m0fnu)
+t = ct.load(x, (0, 0), (8, 8)).astype(ct.float16, rounding_mode=ct.RoundingMode.RA)
+t = (1, 2) * n
 ct.atomic_cas(v, 0, 1.0)
 ct.atomic_xchg(n, 0, 1)
 ct.scatter(x, (0,), 1.0)

@@ -316,3 +316,24 @@ def embedding_kernel(table, ids, out, N: tl.Constant[int], D: tl.Constant[int]):
 def embedding():
     table, ids = torch.randn(30, 20), torch.randint(0, 30, (40,), dtype=torch.int32)
     return embedding_kernel, 5, (table, ids, torch.empty(40, 20), 8, 32), {2: table[ids.long()]}
+
+
+@tl.kernel
+def microscale_kernel(x, scales, out, counts, N: tl.Constant[int]):
+    t = tl.load(x, tl.bid(0), N)
+    scale = (tl.max(tl.abs(t)) / 448).astype(tl.float8_e8m0fnu, rounding_mode=tl.RoundingMode.RP)
+    bits, wide = tl.bitcast(scale, tl.uint8), scale.astype(tl.float32)
+    tl.store(scales, tl.bid(0), bits)
+    tl.store(out, tl.bid(0), (t / wide).astype(tl.float8_e4m3fn).astype(tl.float32) * wide)
+    counts.get_raw_memory().atomic_add_offset(bits, 1)
+
+
+@program
+def microscale():
+    x = torch.randn(8, 32) * torch.exp2(torch.arange(8.0) * 3 - 9).unsqueeze(1)
+    exponents = (x.abs().amax(1).double() / 448).log2().ceil()
+    scales, wide = (exponents + 127).to(torch.uint8), torch.exp2(exponents).float().unsqueeze(1)
+    rounded = (x / wide).to(torch.float8_e4m3fn).float() * wide
+    counts = torch.bincount(scales.int(), minlength=256).int()
+    arguments = x.flatten(), torch.zeros_like(scales), torch.empty(256), torch.zeros(256, dtype=torch.int32), 32
+    return microscale_kernel, 8, arguments, {1: scales, 2: rounded.flatten(), 3: counts}

@@ -2,6 +2,7 @@
 #pragma once
 #include "cpu/lane_integer.h"
 #include "cpu/operand.h"
+#include "ir/atomic.h"
 
 namespace tile::cpu {
 
@@ -9,15 +10,17 @@ struct Elements {
   int array = -1;
   std::vector<WholeOperand> index;
   WholeOperand mask;
-  bool masked = false;
+  bool masked = false, flat = false;
   int64_t count = 0;
 
   Elements() = default;
   Elements(Lower& lower, const Op& op, size_t first_index)
-      : array(lower.array(op.operands[0])), count(element_count(op.operands.back()->type.shape)) {
-    const auto rank = static_cast<size_t>(op.type(0).array_rank);
-    for (size_t i = 0; i < rank; ++i) index.push_back(WholeOperand::of(lower, op.operands[first_index + i]));
-    masked = op.operands.size() > first_index + rank;
+      : array(lower.array(op.operands[0])),
+        flat(is_flat(op)),
+        count(element_count(op.operands.back()->type.shape)) {
+    const size_t tiles = index_count(op);
+    for (size_t i = 0; i < tiles; ++i) index.push_back(WholeOperand::of(lower, op.operands[first_index + i]));
+    masked = op.operands.size() > first_index + tiles;
     if (masked) mask = WholeOperand::of(lower, op.operands.back());
   }
 
@@ -30,11 +33,11 @@ struct Elements {
     const char* taken = masked ? mask.lanes(frame) : nullptr;
     for (int64_t i = 0; i < count; ++i) {
       char* address = to.data;
-      bool inside = to.there && (!taken || taken[i] != 0);
+      bool inside = (flat || to.there) && (!taken || taken[i] != 0);
       for (size_t k = 0; k < index.size() && inside; ++k) {
         int64_t at = lane_integer(lanes[k], lane_of(index[k].dtype), i);
-        inside = at >= to.first[k] && at < to.size[k];
-        address += at * to.stride[k];
+        inside = flat || (at >= to.first[k] && at < to.size[k]);
+        address += at * (flat ? info(to.dtype).bytes : to.stride[k]);
       }
       visit(i, inside ? address : nullptr);
     }

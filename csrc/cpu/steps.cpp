@@ -33,7 +33,9 @@ std::vector<StepFunction> step_functions(const Op& op) {
   const auto narrow = [&](DType dtype) {
     if (cast == Rounding::nearest) return;
     const Lane lane = dtype == DType::f32 ? Lane::f64 : Lane::f32;
-    const ElementwiseRow& row = row_of(op, str(dtype, info(*cast).suffix), lane);
+    // What is cut once more keeps on which side of a half it lies.
+    const bool cut_again = cast == Rounding::away && dtype != to;
+    const ElementwiseRow& row = row_of(op, str(dtype, info(cut_again ? Rounding::zero : *cast).suffix), lane);
     steps.push_back({row.name, row.variants, row.lane});
   };
   if (!cast) {

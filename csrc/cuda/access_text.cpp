@@ -6,6 +6,7 @@
 
 #include "cuda/literal.h"
 #include "cuda/lowering.h"
+#include "ir/atomic.h"
 
 namespace tile::cuda {
 
@@ -51,10 +52,9 @@ std::string mask_text(Emitter& emitter, const Op& op, size_t operand, const Layo
 }
 ElementsText elements_text(Emitter& emitter, const Op& op, size_t first, const Layout& layout) {
   ElementsText text;
-  const auto rank = static_cast<size_t>(op.type(0).array_rank);
-  for (size_t i = first; i < first + rank; ++i)
-    text.index += ", " + emitter.in_layout(op, op.operands[i], layout);
-  text.mask = mask_text(emitter, op, first + rank, layout);
+  const size_t end = first + index_count(op);
+  for (size_t i = first; i < end; ++i) text.index += ", " + emitter.in_layout(op, op.operands[i], layout);
+  text.mask = mask_text(emitter, op, end, layout);
   return text;
 }
 std::optional<Layout> relate_elements(const Op& op, const Value* from, const Value* to,

@@ -5,19 +5,20 @@
 
 #include "cuda/literal.h"
 #include "cuda/lowering.h"
+#include "cuda/taken_names.h"
 #include "ir/walk.h"
 #include "support/error.h"
 
 namespace tile::cuda {
 namespace {
 
-// Kernels in Python, whose places have columns, may be called max or memory, as functions of CUDA C++ and of
-// the headers are.
+// A kernel may be called max or memory, as functions of CUDA C++ and of the headers are. Kernels in Python,
+// whose places have columns, all have the prefix.
 std::string identifier(const Function& function) {
   const auto& ops = function.body().ops;
   const bool python =
       std::any_of(ops.begin(), ops.end(), [](const auto& op) { return op->location.column != 0; });
-  std::string text = (python ? "kernel_" : "") + function.name();
+  std::string text = (python || is_taken(function.name()) ? "kernel_" : "") + function.name();
   for (char& c : text)
     if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) c = '_';
   return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;

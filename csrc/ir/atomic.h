@@ -20,6 +20,12 @@ inline constexpr AtomicKind atomic_kinds[] = {
 };
 const AtomicKind* find_atomic(const Op& op);  // null: it is none
 const AtomicKind& atomic_kind(const Op& op);
+// Index tiles of an op on elements: one an axis. Of an atomic operation with the attribute "flat" one, which
+// counts elements from the array's first, without bounds and strides.
+inline bool is_flat(const Op& op) { return op.has("flat") && find_atomic(op); }
+inline size_t index_count(const Op& op) {
+  return is_flat(op) ? 1 : static_cast<size_t>(op.type(0).array_rank);
+}
 
 // Of an atomic operation. What a block did before a releasing one is seen by whoever reads its result by an
 // acquiring one, in what it does afterwards.

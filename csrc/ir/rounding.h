@@ -7,21 +7,26 @@
 
 namespace tile {
 
-enum class Rounding : uint8_t { nearest, zero, down, up };  // nearest: halves to even
-enum class Subnormals : uint8_t { keep, flush };            // flush: to zero, of the same sign
+// nearest: halves to even; away: to nearest, halves away from zero, of casts alone
+enum class Rounding : uint8_t { nearest, zero, down, up, away };
+enum class Subnormals : uint8_t { keep, flush };  // flush: to zero, of the same sign
 
 // Primitives that round in a direction have its suffix behind their name.
 struct RoundingInfo {
   std::string_view words, suffix;
 };
 inline constexpr RoundingInfo rounding_table[] = {
-    {"to nearest", ""}, {"toward zero", "_rz"}, {"down", "_rm"}, {"up", "_rp"}};
+    {"to nearest", ""}, {"toward zero", "_rz"}, {"down", "_rm"}, {"up", "_rp"}, {"with halves away", "_ra"}};
 constexpr const RoundingInfo& info(Rounding rounding) { return rounding_table[static_cast<int>(rounding)]; }
 // Of a cast by the name of its primitive; none: that is no cast.
 constexpr std::optional<Rounding> rounding_of_cast(std::string_view name) {
   constexpr std::string_view cast = "astype";
-  for (int i = 0; i < 4 && name.starts_with(cast); ++i)
-    if (name.substr(cast.size()) == rounding_table[i].suffix) return static_cast<Rounding>(i);
+  if (!name.starts_with(cast)) return std::nullopt;
+  int i = 0;
+  for (const RoundingInfo& row : rounding_table) {
+    if (name.substr(cast.size()) == row.suffix) return static_cast<Rounding>(i);
+    ++i;
+  }
   return std::nullopt;
 }
 inline std::ostream& operator<<(std::ostream& out, Rounding rounding) { return out << info(rounding).words; }

@@ -41,6 +41,8 @@ namespace rows {
        .doc = DOC "\noperands: " OPERANDS(                                                                   \
            VALUES) "an integer tile for each axis, perhaps "                                                 \
                    "a bool mask; all tiles of one shape.\n"                                                  \
+                   "{flat}: 1: one integer tile in their place, offsets from the array's first element, "    \
+                   "without bounds and strides.\n"                                                           \
                    "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"                \
                    "{scope}: block, device (the default) or system.\n"                                       \
                    "Outside of the array and where the mask is false nothing happens, and what is given is " \
@@ -48,11 +50,13 @@ namespace rows {
        "GPU: what the chip has no instruction for, 1- and 2-byte elements and max and min of floats, is "    \
        "done by exchanging a word until no one came between; sums of f16, and of bf16 from sm_90 on, only "  \
        "where what stood there is wanted.\n"                                                                 \
-       "C++: " #NAME "."}};
+       "C++: " #NAME ", " #NAME "_offset."}};
 #include "ir/atomics.def"
 }  // namespace rows
 
-Value* access(const Primitive& primitive, Array array, const std::vector<Operand>& index,
+enum class Places { elements, flat };
+
+Value* access(const Primitive& primitive, Array array, Places places, const std::vector<Operand>& index,
               const std::vector<Operand>& values, const Atomic& how, const Location& at) {
   const char* operation = primitive.name.data();
   std::vector<Value*> written;
@@ -63,25 +67,21 @@ Value* access(const Primitive& primitive, Array array, const std::vector<Operand
     attributes.set("order", std::string(memory_orders[static_cast<size_t>(how.order)]));
   if (how.scope != MemoryScope::device)
     attributes.set("scope", std::string(memory_scopes[static_cast<size_t>(how.scope)]));
-  return emit(primitive, element_operands(operation, array, std::move(written), index, mask, at), attributes,
-              at);
+  const bool flat = places == Places::flat;
+  if (flat) attributes.set("flat", int64_t{1});
+  return emit(primitive, element_operands(operation, array, std::move(written), index, mask, at, flat),
+              attributes, at);
 }
 
 }  // namespace
 
-Tile atomic_load(Array array, std::initializer_list<Operand> index, Atomic how, Location location) {
-  return Tile(access(rows::atomic_load_, array, index, {}, how, location));
-}
-void atomic_store(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {
-  access(rows::atomic_store_, array, index, {value}, how, value.location);
-}
-Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expected, Operand desired,
-                Atomic how) {
-  return Tile(access(rows::atomic_cas_, array, index, {expected, desired}, how, desired.location));
-}
-#define CHANGE(NAME)                                                                        \
-  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) { \
-    return Tile(access(rows::NAME##_, array, index, {value}, how, value.location));         \
+// Each at index tiles and at offsets.
+#define CHANGE(NAME)                                                                                  \
+  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {           \
+    return Tile(access(rows::NAME##_, array, Places::elements, index, {value}, how, value.location)); \
+  }                                                                                                   \
+  Tile NAME##_offset(Array array, Operand offset, Operand value, Atomic how) {                        \
+    return Tile(access(rows::NAME##_, array, Places::flat, {offset}, {value}, how, value.location));  \
   }
 CHANGE(atomic_add)
 CHANGE(atomic_max)
@@ -91,6 +91,28 @@ CHANGE(atomic_or)
 CHANGE(atomic_xor)
 CHANGE(atomic_xchg)
 #undef CHANGE
+
+Tile atomic_load(Array array, std::initializer_list<Operand> index, Atomic how, Location location) {
+  return Tile(access(rows::atomic_load_, array, Places::elements, index, {}, how, location));
+}
+Tile atomic_load_offset(Array array, Operand offset, Atomic how, Location location) {
+  return Tile(access(rows::atomic_load_, array, Places::flat, {offset}, {}, how, location));
+}
+void atomic_store(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {
+  access(rows::atomic_store_, array, Places::elements, index, {value}, how, value.location);
+}
+void atomic_store_offset(Array array, Operand offset, Operand value, Atomic how) {
+  access(rows::atomic_store_, array, Places::flat, {offset}, {value}, how, value.location);
+}
+Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expected, Operand desired,
+                Atomic how) {
+  return Tile(
+      access(rows::atomic_cas_, array, Places::elements, index, {expected, desired}, how, desired.location));
+}
+Tile atomic_cas_offset(Array array, Operand offset, Operand expected, Operand desired, Atomic how) {
+  return Tile(
+      access(rows::atomic_cas_, array, Places::flat, {offset}, {expected, desired}, how, desired.location));
+}
 
 // A tile's elements one by one: nothing but an addition is done for neighbours at once.
 void View::change(const Primitive& primitive, std::initializer_list<Operand> index,
@@ -107,7 +129,8 @@ void View::change(const Primitive& primitive, std::initializer_list<Operand> ind
         (start + arange(shape_[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape_, at), at);
   }
   Value* value = broadcast_to(operation, written_value(operation, array_, tile), shape_, at);
-  access(primitive, array_, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed}, at);
+  access(primitive, array_, Places::elements, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed},
+         at);
 }
 
 #define CHANGE(NAME)                                                          \

@@ -21,19 +21,31 @@ struct Atomic {
 // operations in the order of the program. Values are cast to the array's dtype.
 Tile atomic_load(Array array, std::initializer_list<Operand> index,
                  Atomic how = {.order = MemoryOrder::acquire}, Location location = Location::current());
+Tile atomic_load_offset(Array array, Operand offset, Atomic how = {.order = MemoryOrder::acquire},
+                        Location location = Location::current());
 void atomic_store(Array array, std::initializer_list<Operand> index, Operand value,
                   Atomic how = {.order = MemoryOrder::release});
+void atomic_store_offset(Array array, Operand offset, Operand value,
+                         Atomic how = {.order = MemoryOrder::release});
 // Integers and floats; max and min ignore a NaN, and integer sums wrap.
 Tile atomic_add(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_add_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_max(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_max_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_min(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_min_offset(Array array, Operand offset, Operand value, Atomic how = {});
 // Integers and bool.
 Tile atomic_and(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_and_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_or(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_or_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_xor(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_xor_offset(Array array, Operand offset, Operand value, Atomic how = {});
 // Any dtype. atomic_cas writes `desired` where the element has the bits of `expected`.
 Tile atomic_xchg(Array array, std::initializer_list<Operand> index, Operand value, Atomic how = {});
+Tile atomic_xchg_offset(Array array, Operand offset, Operand value, Atomic how = {});
 Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expected, Operand desired,
                 Atomic how = {});
+Tile atomic_cas_offset(Array array, Operand offset, Operand expected, Operand desired, Atomic how = {});
 
 }  // namespace tile

@@ -19,7 +19,7 @@ constexpr DTypeSet directed_results = dtypes::floats | DTypeSet(DType::tf32);
 
 std::vector<Type> infer_directed(const Op& op) {
   DType from = op.type(0).dtype, to = op.dtype("dtype");
-  if (!directed_results.has(to))
+  if (!directed_results.has(to) || (to == DType::bf16 && op.is("astype_ra")))
     fail(op, ErrorKind::type, "cannot round ", from, " to ", to, " in a direction; astype rounds to nearest");
   return {Type::tile(to, op.type(0).shape)};
 }
@@ -28,6 +28,7 @@ std::vector<Type> infer_directed(const Op& op) {
 bool rounds(DType from, DType to, Rounding rounding) {
   if (rounding == Rounding::nearest || to == DType::f64 || to == DType::f32) return true;
   if (rounding == Rounding::zero) return directed_results.has(to);
+  if (rounding == Rounding::away && to == DType::tf32) return true;
   return to == DType::f16 && (info(from).bits == 8 || info(from).bits == 16);
 }
 
@@ -63,21 +64,23 @@ const Register astype_{
             "point.\n"
             "C++: Tile::astype."}};
 // Constants are rounded to nearest, so these do not fold.
-#define TILE_DIRECTED(mode, way)                                                                           \
-  const Register astype_##mode{                                                                            \
-      {.name = "astype_" #mode,                                                                            \
-       .operands = 1,                                                                                      \
-       .traits = {.elementwise = true},                                                                    \
-       .dtypes = every_float,                                                                              \
-       .infer = infer_directed,                                                                            \
-       .doc = "Converts float to float, rounded " way                                                      \
-              "\noperands: x, a float tile.\n{dtype}: of the result: f64, f32 or f16; toward zero also "   \
-              "bf16 and tf32.\nresult: dtype of x's shape.\nDown and up into f16 the language takes only " \
-              "8-bit floats, f16 and bf16. It takes the plain `astype` where the conversion is "           \
+#define TILE_DIRECTED(mode, way)                                                                            \
+  const Register astype_##mode{                                                                             \
+      {.name = "astype_" #mode,                                                                             \
+       .operands = 1,                                                                                       \
+       .traits = {.elementwise = true},                                                                     \
+       .dtypes = every_float,                                                                               \
+       .infer = infer_directed,                                                                             \
+       .doc = "Converts float to float, rounded " way                                                       \
+              "\noperands: x, a float tile.\n{dtype}: of the result: f64, f32 or f16; toward zero also "    \
+              "bf16 and tf32, halves away also tf32.\nresult: dtype of x's shape.\nBut toward zero the "    \
+              "language takes only 8-bit floats, f16 and bf16 into f16. It takes the plain `astype` where " \
+              "the conversion is "                                                                          \
               "exact.\nC++: Tile::astype."}};
 TILE_DIRECTED(rz, "toward zero: beyond the largest number it is that.")
 TILE_DIRECTED(rm, "to minus infinity.")
 TILE_DIRECTED(rp, "to plus infinity.")
+TILE_DIRECTED(ra, "to nearest, halves away from zero.")
 #undef TILE_DIRECTED
 const Register bitcast_{{.name = "bitcast",
                          .operands = 1,

@@ -4,20 +4,20 @@
 #include <algorithm>
 
 #include "dsl/tracer.h"
+#include "ir/atomic.h"
 #include "prims/memory.h"
 #include "prims/padding.h"
 
 namespace tile {
 
 const Shape& check_element_address(const Op& op, size_t first_index) {
-  size_t rank = static_cast<size_t>(op.type(0).array_rank);
-  size_t masked = op.operands.size() - first_index - rank;
-  if (!op.type(0).is_array() || op.operands.size() < first_index + rank || masked > 1)
+  const size_t count = index_count(op), masked = op.operands.size() - first_index - count;
+  if (!op.type(0).is_array() || op.operands.size() < first_index + count || masked > 1)
     fail(op, ErrorKind::value, op.operands.size() - std::min(op.operands.size(), first_index),
-         " index tiles for ", op.type(0), "; give one an axis");
+         " index tiles for ", op.type(0), is_flat(op) ? "; give one of offsets" : "; give one an axis");
   const Shape& shape = op.type(op.operands.size() - 1).shape;
   for (size_t i = first_index; i < op.operands.size(); ++i) {
-    bool mask = i == first_index + rank;
+    bool mask = i == first_index + count;
     if (op.type(i).shape != shape ||
         (mask ? op.type(i).dtype != DType::boolean : !is_integer(op.type(i).dtype)))
       fail(op, ErrorKind::type, mask ? "the mask" : "an index tile", " is ", op.type(i), "; it must be ",
@@ -27,9 +27,10 @@ const Shape& check_element_address(const Op& op, size_t first_index) {
 }
 
 std::vector<Value*> element_operands(const char* operation, Array array, std::vector<Value*> values,
-                                     const std::vector<Operand>& index, Value* mask, const Location& at) {
+                                     const std::vector<Operand>& index, Value* mask, const Location& at,
+                                     bool flat) {
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
-  if (static_cast<int>(index.size()) != array.rank())
+  if (!flat && static_cast<int>(index.size()) != array.rank())
     fail(at, ErrorKind::value, operation, ": ", index.size(), " index tiles for ", array.value()->type,
          "; give one an axis");
   for (const Operand& each : index) values.push_back(each.any());

@@ -4,13 +4,15 @@
 
 namespace tile {
 
-// Of an op with operands array, values, one index tile an axis, [mask]: the shape of the elements. Error: the
-// index tiles do not fit.
+// Of an op with operands array, values, index tiles (index_count), [mask]: the shape of the elements. Error:
+// the index tiles do not fit.
 const Shape& check_element_address(const Op& op, size_t first_index);
 
-// The operands array, values, index tiles, [mask]; tiles are brought to one shape.
+// The operands array, values, index tiles, [mask]; tiles are brought to one shape. `flat`: one index tile,
+// of offsets.
 std::vector<Value*> element_operands(const char* operation, Array array, std::vector<Value*> values,
-                                     const std::vector<Operand>& index, Value* mask, const Location& at);
+                                     const std::vector<Operand>& index, Value* mask, const Location& at,
+                                     bool flat = false);
 
 // What is written to an array, in its dtype.
 Value* written_value(const char* operation, Array array, const Operand& value);

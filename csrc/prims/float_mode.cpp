@@ -11,6 +11,9 @@ void check(const char* name, DType dtype, const FloatMode& mode, const Location&
   if (mode.rounding && !find_primitive(str(name, info(Rounding::zero).suffix)))
     fail(at, ErrorKind::value, name,
          ": takes no rounding mode; add, sub, mul, div, fma, sqrt and astype() take one");
+  if (mode.rounding == Rounding::away)
+    fail(at, ErrorKind::value, name,
+         ": does not round halves away, which only astype() does; take nearest, zero, down or up");
   if (mode.rounding && !is_floating(dtype))
     fail(at, ErrorKind::type, name, ": a rounding mode is for floating dtypes, not ", dtype,
          "; leave it out, or cast with astype()");

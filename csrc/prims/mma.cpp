@@ -138,11 +138,28 @@ const Register mma_scaled_{
 
 }  // namespace
 
+namespace {
+
+// A matrix, or a batch of one, for each of the accumulator's.
+Value* batched(const char* operation, const Operand& operand, const Value* acc) {
+  Value* x = operand.any();
+  const Shape &shape = x->type.shape, &batch = acc->type.shape;
+  if (batch.size() != 3 || shape.size() < 2 || (shape.size() == 3 && shape[0] != 1)) return x;
+  return broadcast_to(operation, x, {batch[0], shape.end()[-2], shape.end()[-1]}, operand.location);
+}
+
+}  // namespace
+
 Tile mma(Operand x, Operand y, Operand acc) {
-  return Tile(emit(mma_, {x.any(), y.any(), acc.any()}, {}, x.location));
+  Value* sum = acc.any();
+  return Tile(emit(mma_, {batched("mma", x, sum), batched("mma", y, sum), sum}, {}, x.location));
 }
 Tile mma_scaled(Operand x, Operand x_scale, Operand y, Operand y_scale, Operand acc) {
-  return Tile(emit(mma_scaled_, {x.any(), x_scale.any(), y.any(), y_scale.any(), acc.any()}, {}, x.location));
+  std::vector<Value*> operands;
+  for (const Operand& each : {x, x_scale, y, y_scale})
+    operands.push_back(batched("mma_scaled", each, acc.any()));
+  operands.push_back(acc.any());
+  return Tile(emit(mma_scaled_, std::move(operands), {}, x.location));
 }
 
 }  // namespace tile

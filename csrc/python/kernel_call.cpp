@@ -85,8 +85,9 @@ void Call::note(uint64_t bits) {
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value))
-    return add_array(i, *tensor);
+  const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
+  // Scales are passed as their bits: a structure says what these are.
+  if (tensor && tensor->scalar_type() != at::kFloat8_e8m0fnu) return add_array(i, *tensor);
   if (PyBool_Check(value) && kind != structured) return add_scalar(scalar_argument(value == Py_True));
   if (PyLong_Check(value) && kind != structured) return add_scalar(integer(i, value, kind));
   if (PyFloat_Check(value) && kind != structured)

@@ -45,7 +45,7 @@ template <std::vector<std::string> (*function)()>
 PyObject* list_of(PyObject*, PyObject*) {
   return strings(function());
 }
-// Tensors and scalars of a Python list: float is f64, ctypes.c_float f32.
+// Tensors and scalars of a Python list: int is i32, float f64, ctypes.c_int64 i64, ctypes.c_float f32.
 std::vector<tile::Argument> launch_arguments(PyObject* list) {
   std::vector<tile::Argument> launch;
   for (Py_ssize_t i = 0; i < PyList_GET_SIZE(list); ++i) {
@@ -56,9 +56,10 @@ std::vector<tile::Argument> launch_arguments(PyObject* list) {
       launch.emplace_back(tile::scalar_argument(item == Py_True));
     else if (PyLong_Check(item))
       launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
-    else if (const tile::python::Owned single(PyObject_GetAttrString(item, "value"));
-             single)  // ctypes.c_float
-      launch.emplace_back(tile::scalar_argument(static_cast<float>(PyFloat_AsDouble(single.get()))));
+    else if (const tile::python::Owned single(PyObject_GetAttrString(item, "value")); single)  // of ctypes
+      launch.emplace_back(PyLong_Check(single.get())
+                              ? tile::scalar_argument(static_cast<int64_t>(PyLong_AsLongLong(single.get())))
+                              : tile::scalar_argument(static_cast<float>(PyFloat_AsDouble(single.get()))));
     else
       PyErr_Clear(), launch.emplace_back(tile::scalar_argument(PyFloat_AsDouble(item)));
   }

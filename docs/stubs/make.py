@@ -10,7 +10,7 @@ import tile_ops.cutile as cutile
 import tile_ops.language as language
 from tile_ops import _C
 from tile_ops.language.core.registry import METHODS, LanguageFunction
-from tile_ops.language.functions.elements import load_offset, store_offset
+from tile_ops.language.functions.elements import AT_OFFSETS
 from tile_ops.language.functions.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
 from tile_ops.language.functions.shared_memory import VIEW_CHANGES
 from tile_ops.language.functions.static import SpecialForm
@@ -111,7 +111,7 @@ def language_stub():
     made = {
         "ERRORS": "\n".join(f"    {name} as {name}," for name in errors),
         "METHODS": "\n".join(methods.values()),
-        "RAW_MEMORY": "\n".join(declaration(each.__name__, each, True, "    ") for each in (load_offset, store_offset)),
+        "RAW_MEMORY": "\n".join(declaration(each.__name__, each, True, "    ") for each in AT_OFFSETS.values()),
         "VIEW": "\n".join(declaration(name, each, True, "    ") for name, each in views.items()),
         "ARRAY": "\n".join(declaration(each.__name__, each, True, "    ") for each in (slice_, tiled_view)),
         "KERNEL": textwrap.indent(inspect.cleandoc(language.kernel.__doc__), "    ").strip() + "\n    ",

@@ -82,6 +82,11 @@ TEST_P(Directed, RandomBits) {
   test<double>(GetParam(), Lane::f64, {"add", "sub", "mul", "div", "fma", "sqrt", "f32"});
 }
 
+TEST_P(Directed, CastsOfHalvesAway) {
+  test<float>(GetParam(), Lane::f32, {"f16", "tf32"}, {"_ra"});
+  test<double>(GetParam(), Lane::f64, {"f32"}, {"_ra"});
+}
+
 TEST_P(Directed, FmaRoundsOnce) {
   test<float>(GetParam(), Lane::f32, {"fma"}, {""});
   test<double>(GetParam(), Lane::f64, {"fma"}, {""});

@@ -33,7 +33,10 @@ const Row rows[] = {
       {"f16" mode, 1, dtypes::single, false, true, -1e-4, 1e-4, 0}, \
       {"bf16" mode, 1, dtypes::single, false, true, -4, 4, 0},      \
       {"tf32" mode, 1, dtypes::single, false, true, -4, 4, 0},
-    DIRECTED_CASTS("_rz") DIRECTED_CASTS("_rm") DIRECTED_CASTS("_rp")
+    DIRECTED_CASTS("_rz") DIRECTED_CASTS("_rm")
+        DIRECTED_CASTS("_rp"){"f32_ra", 1, DTypeSet{DType::f64}, false, true, -4, 4, 0},
+    {"f16_ra", 1, dtypes::single, false, true, -1e-4, 1e-4, 0},
+    {"tf32_ra", 1, dtypes::single, false, true, -4, 4, 0},
     // Of results that are rounded to 16 bits: 2^-16, which is 128 to 256 last places.
     {"exp.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
     {"sigmoid.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},

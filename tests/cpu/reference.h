@@ -35,19 +35,21 @@ W in_direction(int direction, F f) {
   std::fesetround(before);
   return result;
 }
-// As a format with `mantissa` explicit bits has it.
+// As a format with `mantissa` explicit bits has it; the direction may be to nearest, halves away from zero.
+constexpr int halves_away = -1;
 template <class W>
 W cut_in_direction(int direction, W x, int mantissa, int least, double largest) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), least) - mantissa;
   const double units = std::ldexp(static_cast<double>(x), -exponent);
-  const double whole = std::copysign(direction == FE_DOWNWARD ? std::floor(units)
-                                     : direction == FE_UPWARD ? std::ceil(units)
-                                                              : std::trunc(units),
+  const double whole = std::copysign(direction == FE_DOWNWARD   ? std::floor(units)
+                                     : direction == FE_UPWARD   ? std::ceil(units)
+                                     : direction == halves_away ? std::round(units)
+                                                                : std::trunc(units),
                                      units);
   const double result = std::ldexp(whole, exponent);
   if (std::fabs(result) <= largest) return static_cast<W>(result);
-  const bool away = direction == (x < 0 ? FE_DOWNWARD : FE_UPWARD);
+  const bool away = direction == halves_away || direction == (x < 0 ? FE_DOWNWARD : FE_UPWARD);
   return static_cast<W>(std::copysign(away ? INFINITY : largest, static_cast<double>(x)));
 }
 
@@ -123,6 +125,9 @@ W float_reference(std::string_view name, W x, W y, W z) {
   DIRECTED(rm, FE_DOWNWARD);
   DIRECTED(rp, FE_UPWARD);
 #undef DIRECTED
+  ROW(f32_ra, cut_in_direction(halves_away, x, 23, -126, std::numeric_limits<float>::max()));
+  ROW(f16_ra, cut_in_direction(halves_away, x, 10, -14, 65504));
+  ROW(tf32_ra, cut_in_direction(halves_away, x, 10, -126, 0x1.ffcp127));
   ADD_FAILURE() << "no reference for " << name;
   return 0;
 }

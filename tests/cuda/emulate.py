@@ -170,6 +170,8 @@ def parameters_of(arguments):
             yield a.data_ptr(), a.itemsize, a.shape, a.stride()
         elif isinstance(a, ctypes.c_float):
             yield struct.pack("f", a.value)
+        elif isinstance(a, ctypes.c_int64):
+            yield struct.pack("q", a.value)
         else:
             yield struct.pack("?" if isinstance(a, bool) else "i" if isinstance(a, int) else "d", a)
 

@@ -1,5 +1,6 @@
 """Operators whose kernels the emulator runs: for a call meta tensors with memory stand for tensors on a GPU."""
 
+import contextlib
 import ctypes
 
 import emulate
@@ -10,26 +11,58 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 CHIP = 90
 
 
-def storage(x):
-    """The memory of a tensor's storage as bytes."""
-    count = x.untyped_storage().nbytes()
+def on_host(x):
+    """A tensor on the CPU in the memory of x, a meta tensor's or its own."""
+    count = x.untyped_storage().nbytes() // x.itemsize
+    if not count:
+        return torch.empty(x.shape, dtype=x.dtype)
     address = _C.host_memory(x) if x.is_meta else x.untyped_storage().data_ptr()
-    return (ctypes.c_char * count).from_address(address) if count else b""
+    memory = (ctypes.c_char * (count * x.itemsize)).from_address(address)
+    return torch.frombuffer(memory, dtype=x.dtype).as_strided(x.shape, x.stride(), x.storage_offset())
+
+
+def whole(x):
+    """All elements of a tensor's storage."""
+    count = x.untyped_storage().nbytes() // x.itemsize
+    return x.detach().as_strided((count,), (1,), 0)
+
+
+def as_stored(x, device):
+    """A copy whose storage holds what that of x holds."""
+    copy = torch.empty(x.untyped_storage().nbytes() // x.itemsize, dtype=x.dtype, device=device)
+    on_host(copy).copy_(on_host(whole(x)))
+    return copy.as_strided(x.shape, x.stride(), x.storage_offset())
 
 
 def to_gpu(x):
-    elements = x.untyped_storage().nbytes() // x.itemsize
-    meta = torch.empty(elements, dtype=x.dtype, device="meta").as_strided(x.shape, x.stride(), x.storage_offset())
-    if elements:
-        storage(meta)[:] = storage(x)[:]
-    return meta.requires_grad_(x.requires_grad)
+    return as_stored(x, "meta").requires_grad_(x.requires_grad)
 
 
 def to_host(meta):
-    x = torch.empty(meta.untyped_storage().nbytes() // meta.itemsize, dtype=meta.dtype)
-    if len(x):
-        storage(x)[:] = storage(meta)[:]
-    return x.as_strided(meta.shape, meta.stride(), meta.storage_offset())
+    return as_stored(meta, "cpu")
+
+
+def copy(meta, source, non_blocking=False):
+    on_host(meta).copy_(on_host(source))
+    return meta
+
+
+def fill(meta, value):
+    on_host(meta).fill_(value)
+    return meta
+
+
+# What operators ask of torch for tensors on a GPU, and torch leaves undone for meta tensors.
+TORCHS = {"copy_": copy, "fill_.Scalar": fill, "zero_": lambda meta: fill(meta, 0)}
+
+
+@contextlib.contextmanager
+def written_by_torch():
+    """Meta tensors that torch copies or fills inside have the values."""
+    with torch.library._scoped_library("aten", "IMPL") as library:
+        for name, function in TORCHS.items():
+            library.impl(name, function, "Meta")
+        yield
 
 
 class Emulation:
@@ -45,7 +78,8 @@ class Emulation:
                 else None)
 
     def call(self, function):
-        return _C.emulate(CHIP, function, self.launch, self.configuration, *self.limits)
+        with written_by_torch():
+            return _C.emulate(CHIP, function, self.launch, self.configuration, *self.limits)
 
     def operator(self, operator):
         """A function of CPU tensors that does as the operator does on a GPU, gradients included."""

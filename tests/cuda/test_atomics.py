@@ -20,10 +20,10 @@ TAKEN = {
 def test_each_operation(name):
     orders = {"atomic_load": ["", 'order="acquire"'], "atomic_store": ["", 'order="release"']}
     cases = [
-        atomic_cases.case(name, dtype, DTYPES[dtype], order, scalar)
+        atomic_cases.case(name, dtype, DTYPES[dtype], order, scalar, flat)
         for number, dtype in enumerate(TAKEN[name])
         for order in [orders.get(name, ["", 'order="acq_rel"'])[number % 2]]
-        for scalar in (False, True)
+        for scalar, flat in ((False, False), (True, False), (bool(number % 2), True))
     ]
     launches = [emulate.Case(case.text, (1, 1, 1), case.arguments) for case in cases]
     for case, launch, report in zip(cases, launches, emulate.run(launches)):
@@ -94,7 +94,7 @@ store %b, %w, %z {steps=[1]}
 ])
 def test_nvrtc_takes_it(name, dtype, scope, chip):
     order = {"atomic_load": "acquire", "atomic_store": "release"}.get(name, "acq_rel")
-    case = atomic_cases.case(name, dtype, DTYPES[dtype], f'order="{order}", scope="{scope}"')
+    case = atomic_cases.case(name, dtype, DTYPES[dtype], f'order="{order}", scope="{scope}"', flat=scope == "block")
     arguments = [argument.to("meta") for argument in case.arguments]
     (row,) = _C.inspect("code", chip, 0, lambda: _C.run_ir(case.text, (1, 1, 1), arguments))
     assert row["spill_stores"] == 0

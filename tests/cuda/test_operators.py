@@ -207,6 +207,9 @@ CASES = {
                                             torch.arange(40) * 7 % 72), {}),
     "embedding": ("embedding", embedding,
                   lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
+    "embedding_of_turned_indices": ("embedding", embedding,  # copied by the operator
+                                    lambda dtype: (make(50, 40, dtype=dtype),
+                                                   (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3), {}),
     "rope": ("rope", rope,
              lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
     "rope_interleaved": ("rope", rope,

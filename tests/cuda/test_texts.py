@@ -5,6 +5,7 @@ import tile_ops
 import torch
 from emulate import Case, run
 from test_shapes import kernel
+from tile_ops import _C
 
 ops = torch.ops.tile
 
@@ -34,6 +35,16 @@ store %b, %h, %i {{steps=[64]}}"""
     assert ("coarse<math::div_row>(" in case.program["text"]) == coarse
     assert run([case]) == [None]
     assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))
+
+
+@pytest.mark.parametrize("name", ["max", "sinf", "printf", "memory", "u8", "Window", "row_sum"])
+def test_a_kernel_may_be_called_as_a_function_of_cuda(name):
+    body = """%t: f32[64] = load %a, %i {pad=0.0, shape=[64], steps=[64]}
+store %a, %t, %i {steps=[64]}"""
+    x = torch.zeros(64)
+    program = _C.cuda_program(kernel([("f32", 1)], body).replace("kernel k(", f"kernel {name}("), [x], 90)
+    assert program["entry"].endswith(name)
+    _C.compile_text(program["text"], name, program["entry"], 90, False)
 
 
 def test_steps_of_which_one_only_feeds_the_next_are_one_loop():

@@ -53,9 +53,7 @@ TEST(FloatModes, NarrowFloatsAreRoundedTwiceInOneDirection) {
 
 TEST(FloatModes, OperandsAndResultsAreFlushed) {
   EXPECT_EQ(ops_of([] { rsqrt(ones(f32), Subnormals::flush); }), "flush_subnormal rsqrt flush_subnormal");
-  EXPECT_EQ(ops_of([] {
-              mul(ones(f32), ones(f32), {Rounding::up, Subnormals::flush});
-            }),
+  EXPECT_EQ(ops_of([] { mul(ones(f32), ones(f32), {Rounding::up, Subnormals::flush}); }),
             "flush_subnormal flush_subnormal mul_rp flush_subnormal");
   EXPECT_EQ(ops_of([] { max(ones(f32), ones(f32), Subnormals::flush); }),
             "flush_subnormal flush_subnormal maximum flush_subnormal");
@@ -78,6 +76,9 @@ TEST(FloatModes, WhereThereIsNone) {
             "here: div: a rounding mode is for floating dtypes, not u8; leave it out, or cast with astype()");
   EXPECT_EQ(error_in([] { rsqrt(ones(f32), Rounding::up); }),
             "here: rsqrt: takes no rounding mode; add, sub, mul, div, fma, sqrt and astype() take one");
+  EXPECT_EQ(
+      error_in([] { add(ones(f32), ones(f32), Rounding::away); }),
+      "here: add: does not round halves away, which only astype() does; take nearest, zero, down or up");
   EXPECT_EQ(error_in([] { maximum(ones(f32), ones(f32), Rounding::nearest); }),
             "here: maximum: takes no rounding mode; add, sub, mul, div, fma, sqrt and astype() take one");
   EXPECT_EQ(error_in([] { mul(ones(f16), ones(f16), Subnormals::flush); }),
@@ -94,10 +95,12 @@ constexpr DType every_float[] = {f8e4m3, f8e5m2, f16, bf16, tf32, f32, f64};
 TEST(FloatModes, CastsOfEveryPair) {
   for (DType from : every_float)
     for (DType to : every_float)
-      for (Rounding rounding : {Rounding::nearest, Rounding::zero, Rounding::down, Rounding::up}) {
+      for (Rounding rounding :
+           {Rounding::nearest, Rounding::zero, Rounding::down, Rounding::up, Rounding::away}) {
         const bool narrow = to == f8e4m3 || to == f8e5m2, to_f16 = from != f32 && from != f64 && from != tf32;
         const bool has = rounding == Rounding::nearest || to == f64 || to == f32 ||
-                         (rounding == Rounding::zero ? !narrow : to == f16 && to_f16);
+                         (rounding == Rounding::zero ? !narrow : to == f16 && to_f16) ||
+                         (rounding == Rounding::away && to == tf32);
         const std::string first = str("arange astype:", from);
         const bool exact = to == f64 || (to == f32 && from != f64);
         if (!has)
@@ -119,10 +122,14 @@ TEST(FloatModes, CastsOfFloatsOnly) {
             "here: astype: a rounding mode is for float to float, not f32 to i8; leave it out");
   EXPECT_EQ(error_in([] { ones(f32).astype(f8e5m2, Rounding::down); }),
             "here: astype: does not round f32 to f8e5m2 down; leave the mode out to round to nearest");
-  EXPECT_EQ(error_in([] {
-              emit("astype_rz", {ones(f32).value()}, {{"dtype", f8e4m3}}, Location::current());
-            }),
-            "here: astype_rz: cannot round f32 to f8e4m3 in a direction; astype rounds to nearest");
+  EXPECT_EQ(
+      error_in([] { emit("astype_rz", {ones(f32).value()}, {{"dtype", f8e4m3}}, Location::current()); }),
+      "here: astype_rz: cannot round f32 to f8e4m3 in a direction; astype rounds to nearest");
+  EXPECT_EQ(
+      error_in([] { ones(f32).astype(f16, Rounding::away); }),
+      "here: astype: does not round f32 to f16 with halves away; leave the mode out to round to nearest");
+  EXPECT_EQ(error_in([] { emit("astype_ra", {ones(f32).value()}, {{"dtype", bf16}}, Location::current()); }),
+            "here: astype_ra: cannot round f32 to bf16 in a direction; astype rounds to nearest");
 }
 
 }  // namespace

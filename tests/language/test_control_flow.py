@@ -3,6 +3,7 @@
 import contextlib
 import inspect
 import operator
+import re
 
 import pytest
 import tile_ops.language as tl
@@ -183,6 +184,30 @@ def test_static_iter():
     out = torch.zeros(2, dtype=torch.int32)
     kernel[1](out, 4)
     assert out.tolist() == [13 + 12, 16]
+
+
+def test_a_comprehension_over_anything_else():
+    @tl.kernel
+    def kernel(out):
+        tl.store(out, 0, sum(tuple(k for k in range(3))))
+
+    text = "All iterables in a tuple comprehension must be wrapped in tl.static_iter()"
+    with pytest.raises(tl.TileSyntaxError, match=re.escape(text)):
+        kernel[1](torch.zeros(1))
+
+
+def test_tuples_are_repeated():
+    @tl.kernel
+    def kernel(out, a: int, N: tl.Constant[int]):
+        x, y, z, w = (a, 3) * N
+        tl.store(out, (0,) * out.ndim, tl.reshape(x + y * z + w, (1,) * out.ndim))
+        items = 2 * (a,)
+        items *= 2
+        tl.store(out, (0, 1), items[3] + len(items) + len((1, 2) * 0))
+
+    out = torch.zeros(1, 2, dtype=torch.int32)
+    kernel[1](out, 5, 2)
+    assert out.tolist() == [[5 + 3 * 5 + 3, 9]]
 
 
 def test_calls_bind_as_python_does():

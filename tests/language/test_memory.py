@@ -203,6 +203,51 @@ def test_atomics_of_integers(dtype):
     equal(x, torch.tensor([9, 9, 1, 1]))
 
 
+@pytest.mark.parametrize("dtype", [torch.int32, torch.uint32, torch.int64, torch.uint64])
+def test_atomics_of_integers_at_offsets(dtype):
+    """The same in the memory of a turned matrix, with masks."""
+
+    @tl.kernel
+    def changed(x, old):
+        memory, at = x.get_raw_memory(), tl.arange(4, dtype=tl.int64)
+        wanted, two = at < 3, tl.full((), 2, x.dtype)
+        tl.store(old, (0, 0), memory.atomic_add_offset(at, 3, mask=wanted)[None, :])
+        tl.store(old, (1, 0), memory.atomic_max_offset(at, two * 3)[None, :])
+        tl.store(old, (2, 0), memory.atomic_min_offset(at, two * 4)[None, :])
+        tl.store(old, (3, 0), memory.atomic_and_offset(at, two * 3)[None, :])
+        tl.store(old, (4, 0), memory.atomic_or_offset(at, tl.ones((), x.dtype))[None, :])
+        tl.store(old, (5, 0), memory.atomic_xor_offset(at, two, memory_order="relaxed")[None, :])
+        tl.store(old, (6, 0), memory.atomic_xchg_offset(at, 9, mask=wanted)[None, :])
+        tl.store(old, (7, 0), memory.atomic_cas_offset(at, 9, 1, mask=at != 1)[None, :])
+        memory.atomic_add_offset(1, 5)
+
+    x = torch.tensor([[0, 1], [2, 3]]).to(dtype)
+    old = torch.zeros(8, 4).to(dtype)
+    changed[1](x.t(), old)
+    v = torch.arange(4)
+    rows = [torch.where(v < 3, v, 0), torch.where(v < 3, v + 3, v)]
+    rows.append(rows[-1].clamp(min=6))
+    rows.append(rows[-1].clamp(max=8))
+    rows.append(rows[-1] & 6)
+    rows.append(rows[-1] | 1)
+    rows.append(torch.where(v < 3, rows[-1] ^ 2, 0))
+    rows.append(torch.where(v < 3, 9, (rows[-2] ^ 2)))
+    equal(old, torch.stack(rows))
+    equal(x, torch.tensor([[1, 14], [1, rows[-1][3].item()]]))
+
+
+def test_floats_are_added_to_and_exchanged_at_offsets():
+    @tl.kernel
+    def changed(x, old):
+        memory, at = x.get_raw_memory(), tl.arange(4, dtype=tl.uint8)
+        memory.atomic_add_offset(at // 2, 1.5)
+        tl.store(old, 0, memory.atomic_xchg_offset(at, -1, memory_scope="block", mask=at > 0))
+
+    x, old = torch.arange(4.0), torch.ones(4)
+    changed[1](x, old)
+    assert x.tolist() == [3, -1, -1, -1] and old.tolist() == [0, 4, 2, 3]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_several_hits_of_one_element_all_count(dtype):
     @tl.kernel

@@ -1,21 +1,15 @@
 """The GPU's text of kernels in Python, run by the emulator, and compiled by NVRTC."""
 
-import ctypes
-
 import emulate
 import pytest
 import tile_ops.language as tl
 import torch
+from python_examples import on_the_emulator, passed
 from python_programs import PROGRAMS
 from tile_ops import _C
 
 pytestmark = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
-
-def passed(kernel, arguments):
-    """What a launch passes at run time."""
-    given = [each for place, each in enumerate(arguments) if kernel.letters[place] != "c"]
-    return [ctypes.c_float(each) if isinstance(each, float) else each for each in given]
 
 
 def cases():
@@ -64,3 +58,16 @@ def test_hints_reach_the_text(hints, chip, bounds):
     (report,) = emulate.run([emulate.Case(kernel.ir(*arguments), (4, 1, 1), passed(kernel, arguments))])
     assert not report
     torch.testing.assert_close(out, torch.softmax(x, 1))
+
+
+@tl.kernel
+def wide_kernel(out, n: tl.ScalarInt64, scale: float):
+    tl.store(out, 0, n * 2)
+    tl.store(out, 1, (scale * 4).astype(tl.int64))
+
+
+def test_an_integer_of_64_bits():
+    out = torch.zeros(2, dtype=torch.int64)
+    with on_the_emulator() as ran:
+        wide_kernel[1](out, 2**40, 0.5)
+    assert ran == ["wide_kernel"] and out.tolist() == [2**41, 2]

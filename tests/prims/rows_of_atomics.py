@@ -1,5 +1,7 @@
 """Rows of what has a test file of its own: atomic operations, print, scaled products."""
 
+import itertools
+
 import atomic_cases
 import scaled_cases
 from prims.ir_programs import DTYPES, NUMBERS, run, same, values
@@ -11,11 +13,10 @@ EVERY = list(DTYPES)
 
 def atomic(name):
     def row(dtype):
-        for scalar in (False, True):
-            for passes in (False, True):
-                case = atomic_cases.case(name, dtype, DTYPES[dtype], scalar=scalar)
-                _C.run_ir(case.text, (1, 1, 1), case.arguments, passes)
-                atomic_cases.check(case, case.arguments)
+        for scalar, flat, passes in itertools.product((False, True), repeat=3):
+            case = atomic_cases.case(name, dtype, DTYPES[dtype], scalar=scalar, flat=flat)
+            _C.run_ir(case.text, (1, 1, 1), case.arguments, passes)
+            atomic_cases.check(case, case.arguments)
 
     return row
 

@@ -58,6 +58,7 @@ void flags(Array bits, Array out) {
   Tile place = arange(16);
   atomic_or(bits, {place}, 6);
   atomic_and(bits, {place}, 3, {.order = MemoryOrder::relaxed});
+  atomic_or_offset(bits, 1, 4);                                  // the second, whatever the strides
   Tile was = atomic_xor(bits, {place}, 1, {.mask = place < 8});  // 2 becomes 3; 0 where the mask is false
   scatter(out, {0, place}, was.astype(f32));
 }
@@ -117,14 +118,15 @@ void magnitudes(Array x, Array out) {
   out.tiled_view({8, 16}).store({0, 0}, rounded + absolute);
 }
 
-// page: astype_rz astype_rm astype_rp add_rz add_rm add_rp sub_rz sub_rm sub_rp mul_rz mul_rm mul_rp
-// page: div_rz div_rm div_rp fma_rz fma_rm fma_rp sqrt_rz sqrt_rm sqrt_rp
+// page: astype_rz astype_rm astype_rp astype_ra add_rz add_rm add_rp sub_rz sub_rm sub_rp mul_rz mul_rm
+// page: mul_rp div_rz div_rm div_rp fma_rz fma_rm fma_rp sqrt_rz sqrt_rm sqrt_rp
 void between(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0}), root = sqrt(tile, Rounding::down);
   Tile low = div(tile, 3.0, Rounding::down), high = div(tile, 3.0, Rounding::up);
   Tile narrow = high.astype(f16, Rounding::zero).astype(f32);
+  Tile near = high.astype(tf32, Rounding::away).astype(f32);
   Tile sum = add(root, 0.1, {Rounding::up, Subnormals::flush});
-  Tile good = (low <= high) & (narrow <= high) & (sum > root);
+  Tile good = (low <= high) & (narrow <= near) & (sum > root);
   out.tiled_view({8, 16}).store({0, 0}, good.astype(f32));
 }
 
@@ -162,8 +164,7 @@ void some(Array x, Array out) {
 // page: reduce scan
 void combined(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});
-  Tile last = reduce(
-      tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
+  Tile last = reduce(tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
   Tile running = scan(tile, 1, [](Tile a, Tile b) { return a + b; });
   out.tiled_view({8, 16}).store({0, 0}, last + running - tile.cumsum(1));
 }
@@ -178,8 +179,7 @@ void looped(Array x, Array out) {
 // page: if
 void chosen(Array x, Array out) {
   Tile value = 0.0;
-  when(
-      x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
+  when(x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
   out.tiled_view({8, 16}).store({0, 0}, value);
 }
 

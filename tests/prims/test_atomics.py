@@ -135,6 +135,10 @@ ERRORS = {
     "%q: i32[4] = atomic_max %m, %f, %n": "atomic_max: cannot write f32[4] to elements [4] of array<i32,1>",
     "%q: f32[4] = atomic_and %g, %f, %n": "atomic_and: does not take f32; cast with astype() first",
     "%q: i32[4] = atomic_cas %m, %t, %n": "atomic_cas: 0 index tiles for array<i32,1>; give one an axis",
+    "%q: i32[4] = atomic_add %m, %t, %n, %n, %n {flat=1}":
+        "atomic_add: 3 index tiles for array<i32,1>; give one of offsets",
+    "%q: i32[4] = atomic_add %m, %t, %f {flat=1}":
+        "atomic_add: an index tile is f32[4]; it must be an integer tile of shape [4]",
     "%q: i32[4] = atomic_xchg %m, %t, %f":
         "atomic_xchg: an index tile is f32[4]; it must be an integer tile of shape [4]",
 }

@@ -140,6 +140,7 @@ def test_contract(check, args, kwargs):
     check(op, contract.with_gradients(args), kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, contract.with_gradients(CASES[0][0]), {})
 

@@ -103,6 +103,7 @@ def test_one_graph_serves_all_lengths():
     assert len(graphs) == 1
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     torch._dynamo.reset()
     args, kwargs = call("bias", torch.float32)

@@ -162,6 +162,7 @@ def test_contract(check, args, kwargs):
     check(op, (args[0].clone().requires_grad_(), args[1]), kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, (INPUT.clone().requires_grad_(), TARGET), {"z_loss": 0.1})
 

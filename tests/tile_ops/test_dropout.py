@@ -118,6 +118,7 @@ def test_contract(check, key):
         check(lambda t: op(t, 0.25, key), (x,), {})
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor(key):
     contract.compiles_with_inductor(lambda t: op(t, 0.25, key), (torch.randn(3, 5, requires_grad=True),), {})
 

@@ -111,6 +111,7 @@ def test_contract(check, args, kwargs):
     check(op, (args[0].clone().requires_grad_(), args[1]), kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, (WEIGHT.clone().requires_grad_(), INDICES), {})
 

@@ -135,6 +135,7 @@ def test_contract(check, kwargs):
     check(op, tuple(each.clone().requires_grad_() for each in CASE), kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, tuple(each.clone().requires_grad_() for each in CASE), {})
 

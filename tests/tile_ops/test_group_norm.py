@@ -102,7 +102,7 @@ def test_mixed_dtypes(dtype, memory_format):
 LARGE = [((2, 12, 65, 64), 4), ((1, 70, 33, 31), 1), ((9, 34, 4999), 2), ((3, 6, 70, 59), 1), ((8, 1, 9000), 1)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])])
 @pytest.mark.parametrize("activation", ["none", "silu"])
 @pytest.mark.parametrize("shape, groups", LARGE)
 def test_large_groups(shape, groups, activation, dtype):
@@ -196,6 +196,7 @@ def test_contract(check, args, kwargs):
     check(op, contract.with_gradients(args), kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, contract.with_gradients(CASES[0][0]), {"activation": "silu"})
 

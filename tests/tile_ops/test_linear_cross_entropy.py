@@ -106,6 +106,7 @@ def test_contract(check, args, kwargs):
     check(op, contract.with_gradients(args[:2]) + args[2:], kwargs)
 
 
+@pytest.mark.slow  # inductor compiles it for several seconds
 def test_inductor():
     contract.compiles_with_inductor(op, contract.with_gradients((X, W)) + (TARGET,), {})
 

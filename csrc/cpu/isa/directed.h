@@ -149,6 +149,26 @@ TILE_INLINE Vec<float> directed_to_f16(Vec<float> x) {
   return with_sign(select(size < V(0x1p-14f), tiny, r), x);
 }
 
+// To nearest, halves away from zero: where a number is a half, of its two neighbours the larger one.
+TILE_INLINE Vec<double> away_to_f32(Vec<double> x) {
+  const auto low = directed_to_f32<Direction::down>(x), high = directed_to_f32<Direction::up>(x);
+  const auto outer = select(x > Vec<double>(0), high, low);
+  return select(x - low == high - x, outer, directed_to_f32<Direction::nearest>(x));
+}
+template <int drop>
+TILE_INLINE Vec<float> away_cut(Vec<float> x) {
+  using I = Vec<int32_t>;
+  const I bits = bit_cast<I>(x) + I(1 << (drop - 1));
+  return select(is_nan(x), x, bit_cast<Vec<float>>(bits & I(~((1 << drop) - 1))));
+}
+TILE_INLINE Vec<float> away_to_f16(Vec<float> x) {
+  using V = Vec<float>;
+  const V size = clear_sign(x), r = clear_sign(away_cut<13>(x));
+  const V unit(0x1p-24f), near = (size + V(0.5f)) - V(0.5f);
+  const V tiny = select(size - near == V(0x1p-25f), near + unit, near);
+  return with_sign(select(size < V(0x1p-14f), tiny, select(r >= V(65536), V(__builtin_inff()), r)), x);
+}
+
 #define TILE_DIRECTED(mode, d)              \
   template <class V>                        \
   TILE_INLINE V add_##mode(V x, V y) {      \

@@ -9,6 +9,15 @@ template <Direction d>
 struct ToF32 {
   TILE_INLINE Vec<double> operator()(Vec<double> x) const { return directed_to_f32<d>(x); }
 };
+struct AwayToF32 {
+  TILE_INLINE Vec<double> operator()(Vec<double> x) const { return away_to_f32(x); }
+};
+struct AwayToF16 {
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return away_to_f16(x); }
+};
+struct AwayToTf32 {
+  TILE_INLINE Vec<float> operator()(Vec<float> x) const { return away_cut<13>(x); }
+};
 template <Direction d>
 struct ToF16 {
   TILE_INLINE Vec<float> operator()(Vec<float> x) const { return directed_to_f16<d>(x); }
@@ -26,6 +35,9 @@ constexpr ElementwiseRow rows[] = {
       row<vector_group<Cut<d, 13>, float, 1, 2>>("tf32" mode, Lane::f32),
     ROWS("_rz", Direction::zero) ROWS("_rm", Direction::down) ROWS("_rp", Direction::up)
 #undef ROWS
+        row<vector_group<AwayToF32, double, 1, 1>>("f32_ra", Lane::f64),
+    row<vector_group<AwayToF16, float, 1, 1>>("f16_ra", Lane::f32),
+    row<vector_group<AwayToTf32, float, 1, 2>>("tf32_ra", Lane::f32),
 };
 constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};
 

@@ -5,7 +5,7 @@
 namespace tile::cpu::TILE_ISA {
 
 // As the control register of x86 numbers them.
-enum class Direction { down = 1, up = 2, zero = 3 };
+enum class Direction { nearest = 0, down = 1, up = 2, zero = 3 };
 
 namespace whole {
 

@@ -1,6 +1,5 @@
 // bf16 and f16 in memory, float in registers: loads, stores and rounding in place.
-// float -> 16 bits rounds to nearest even; a NaN becomes bf16 0x7fc0, or the f16 quiet NaN with the same sign
-// and high payload.
+// float -> 16 bits rounds to nearest even; a NaN becomes the quiet NaN with the same sign and high payload.
 #pragma once
 #include "cpu/isa/integer.h"
 #include "cpu/isa/vec_memory.h"
@@ -19,9 +18,9 @@ template <class V>
 TILE_INLINE typename V::Bits to_bf16_bits(V x) {
   using B = typename V::Bits;
   const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
-  const B rounded = shift_right_zeros(bits + B(0x7fff) + odd, 16);
-  if (is_number(x)) return rounded;
-  return select(mask_cast<int32_t>(is_nan(x)), B(0x7fc0), rounded);
+  const B rounded = bits + B(0x7fff) + odd;
+  if (is_number(x)) return shift_right_zeros(rounded, 16);
+  return shift_right_zeros(select(mask_cast<int32_t>(is_nan(x)), bits | B(0x400000), rounded), 16);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }
 
@@ -131,7 +130,7 @@ TILE_INLINE Vec<float> round_through(Vec<float> x) {
 TILE_INLINE float to_float(bf16 x) { return bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 TILE_INLINE bf16 to_bf16(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x);
-  if (x != x) return {0x7fc0};
+  if (x != x) return {static_cast<uint16_t>(bits >> 16 | 0x40)};
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 TILE_INLINE float to_float(f16 x) {

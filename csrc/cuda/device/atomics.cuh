@@ -1,4 +1,4 @@
-// Atomic operations on elements at index tiles. Where the chip has no such instruction, a word is exchanged
+// Atomic operations on elements at index tiles or offsets. Where the chip has no such instruction, a word is exchanged
 // until no one came between.
 #pragma once
 #include "cuda/device/atomic_instructions.cuh"
@@ -6,6 +6,20 @@
 #include "cuda/device/memory.cuh"
 
 namespace tile {
+
+// The memory from an array's first element on, in which an offset is the place.
+template <class T, class S>
+struct Array<T, -1, S> {
+  T* data;
+};
+template <class T, int n, class S>
+TILE Array<T, -1, S> flat(const Array<T, n, S>& array) {
+  return {array.data};
+}
+template <class L, class T, class S, class Mask, class I>
+TILE T* element_of(const Array<T, -1, S>& array, int r, Mask mask, const Tile<I, L>& offset) {
+  return valid<L>(r) && mask(r) ? array.data + (i64)offset.x[r] : (T*)nullptr;
+}
 
 struct NoWord {};
 template <class T, bool whole = (sizeof(T) >= 4)>

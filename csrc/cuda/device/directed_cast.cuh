@@ -1,37 +1,48 @@
-// Casts of floats rounded in a direction: of scalars and tiles.
+// Casts of floats rounded in a direction, or with halves away from zero: of scalars and tiles.
 #pragma once
 #include "cuda/device/float_modes.cuh"
 #include "cuda/device/tile.cuh"
 
 namespace tile {
 
-// How each direction narrows f64, and whether it rounds the size of a number up.
+// How each way narrows f64, to be cut further or not, and what it adds to the size of a number before the bits
+// of `low` are cut off.
 struct TowardZero {
-  TILE static f32 narrow(f64 x) { return math::narrow_rz(x); }
-  TILE static bool away(bool) { return false; }
+  TILE static f32 narrow(f64 x, bool) { return math::narrow_rz(x); }
+  TILE static u32 added(bool, u32) { return 0; }
 };
 struct Down {
-  TILE static f32 narrow(f64 x) { return math::narrow_rm(x); }
-  TILE static bool away(bool negative) { return negative; }
+  TILE static f32 narrow(f64 x, bool) { return math::narrow_rm(x); }
+  TILE static u32 added(bool negative, u32 low) { return negative ? low : 0u; }
 };
 struct Up {
-  TILE static f32 narrow(f64 x) { return math::narrow_rp(x); }
-  TILE static bool away(bool negative) { return !negative; }
+  TILE static f32 narrow(f64 x, bool) { return math::narrow_rp(x); }
+  TILE static u32 added(bool negative, u32 low) { return negative ? 0u : low; }
+};
+// To nearest, halves away from zero.
+struct HalvesAway {
+  TILE static f32 narrow(f64 x, bool further) {
+    if (further) return math::narrow_rz(x);
+    const f32 low = math::narrow_rm(x), high = math::narrow_rp(x);
+    if (x - (f64)low == (f64)high - x) return x > 0 ? high : low;
+    return (f32)x;
+  }
+  TILE static u32 added(bool, u32 low) { return low / 2 + 1; }
 };
 
 // The size of a float32, no NaN, without its last bits.
-TILE u32 cut_bits(u32 size, int drop, bool away) {
+template <class Direction>
+TILE u32 cut_bits(u32 size, int drop, bool negative) {
   const u32 low = (1u << drop) - 1;
-  return (size + (away ? low : 0u)) & ~low;
+  return (size + Direction::added(negative, low)) & ~low;
 }
 // In units of the least subnormal of f16, 2^-24, which its bits are; or 1024 for the least normal number.
-TILE u32 subnormal_of_f16(u32 size, bool away) {
+template <class Direction>
+TILE u32 subnormal_of_f16(u32 size, bool negative) {
   const int exponent = (int)(size >> 23);
   const u32 mantissa = (size & 0x7fffffu) | (exponent ? 0x800000u : 0u);
-  const int drop = 126 - exponent;
-  if (drop > 24) return size != 0 && away;
-  const u32 whole = mantissa >> drop;
-  return whole + (away && whole << drop != mantissa);
+  const int drop = exponent < 96 ? 30 : 126 - exponent;  // nothing but what is added stays of the least
+  return (mantissa + Direction::added(negative, (1u << drop) - 1)) >> drop;
 }
 template <class Direction, class To>
 struct DirectedFrom;
@@ -44,7 +55,7 @@ struct DirectedFrom<Direction, tf32> {
   TILE static tf32 of(f32 x) {
     if (x != x) return {x};
     const u32 bits = bits_of(x), sign = bits & 0x80000000u;
-    return {float_from_bits(sign | cut_bits(bits ^ sign, 13, Direction::away(sign != 0)))};
+    return {float_from_bits(sign | cut_bits<Direction>(bits ^ sign, 13, sign != 0))};
   }
 };
 template <class Direction>
@@ -52,7 +63,7 @@ struct DirectedFrom<Direction, bf16> {
   TILE static bf16 of(f32 x) {
     if (x != x) return FromFloat<bf16>::of(x);
     const u32 bits = bits_of(x), sign = bits & 0x80000000u;
-    return {(u16)((sign | cut_bits(bits ^ sign, 16, Direction::away(sign != 0))) >> 16)};
+    return {(u16)((sign | cut_bits<Direction>(bits ^ sign, 16, sign != 0)) >> 16)};
   }
 };
 template <class Direction>
@@ -60,13 +71,13 @@ struct DirectedFrom<Direction, f16> {
   TILE static f16 of(f32 x) {
     const u32 bits = bits_of(x), sign = bits & 0x80000000u, size = bits ^ sign;
     if (size >= 0x7f800000u) return FromFloat<f16>::of(x);
-    const bool away = Direction::away(sign != 0);
+    const bool negative = sign != 0;
     u32 to;
     if (size < 0x38800000u)  // 2^-14
-      to = subnormal_of_f16(size, away);
+      to = subnormal_of_f16<Direction>(size, negative);
     else
-      to = (cut_bits(size, 13, away) - 0x38000000u) >> 13;
-    if (to >= 0x7c00u) to = away ? 0x7c00u : 0x7bffu;
+      to = (cut_bits<Direction>(size, 13, negative) - 0x38000000u) >> 13;
+    if (to >= 0x7c00u) to = Direction::added(negative, 1) ? 0x7c00u : 0x7bffu;
     return {(u16)(sign >> 16 | to)};
   }
 };
@@ -75,7 +86,7 @@ TILE To directed(From x) {
   if constexpr (Same<To, f64>::value)
     return (f64)LaneOf<From>::in(x);
   else if constexpr (Same<From, f64>::value)
-    return DirectedFrom<Direction, To>::of(Direction::narrow(x));
+    return DirectedFrom<Direction, To>::of(Direction::narrow(x, !Same<To, f32>::value));
   else
     return DirectedFrom<Direction, To>::of(LaneOf<From>::in(x));
 }
@@ -95,6 +106,7 @@ TILE To directed(From x) {
 TILE_CAST(astype_rz, TowardZero)
 TILE_CAST(astype_rm, Down)
 TILE_CAST(astype_rp, Up)
+TILE_CAST(astype_ra, HalvesAway)
 #undef TILE_CAST
 
 }  // namespace tile

@@ -71,8 +71,9 @@ void emit_atomic(Emitter& emitter, const Op& op) {
   std::string given;
   for (size_t i = 1; i <= values; ++i) given += ", " + emitter.in_layout(op, op.operands[i], layout);
   const ElementsText elements = elements_text(emitter, op, 1 + values, layout);
-  const std::string arguments = str("(", emitter.name(op.operands[0]), ", ", line_number(op), ", ",
-                                    elements.mask, given, elements.index, ")");
+  const std::string array = emitter.name(op.operands[0]),
+                    arguments = str("(", is_flat(op) ? str("flat(", array, ")") : array, ", ",
+                                    line_number(op), ", ", elements.mask, given, elements.index, ")");
   if (!wanted && order == MemoryOrder::relaxed && op.is("atomic_add") &&
       memory_scope(op) != MemoryScope::system)
     return emitter.line(op, str("add_elements<", emitter.layout(layout), ">", arguments, ";"));

@@ -116,8 +116,8 @@ AddLowering cast(std::string_view name) {
   return AddLowering(
       {.name = name, .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element});
 }
-const AddLowering casts_[] = {cast("astype"), cast("astype_rz"), cast("astype_rm"), cast("astype_rp"),
-                              cast("bitcast")};
+const AddLowering casts_[] = {cast("astype"),    cast("astype_rz"), cast("astype_rm"),
+                              cast("astype_rp"), cast("astype_ra"), cast("bitcast")};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -143,6 +143,105 @@ class RawMemory:
     ) -> None:
         """Writes elements by their offset from the array's first one."""
 
+    def atomic_cas_offset(
+        self,
+        offset: TileLike,
+        expected: TileLike,
+        desired: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Where an element has the bits of `expected` it becomes `desired`; the old values, at offsets from the array's
+        first element.
+        """
+
+    def atomic_xchg_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Exchanges elements for values; the old values, at offsets from the array's first element."""
+
+    def atomic_add_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Adds to elements; the old values, at offsets from the array's first element."""
+
+    def atomic_max_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """The larger of element and value; the old values, at offsets from the array's first element."""
+
+    def atomic_min_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """The smaller of element and value; the old values, at offsets from the array's first element."""
+
+    def atomic_and_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Bitwise and with elements; the old values, at offsets from the array's first element."""
+
+    def atomic_or_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Bitwise or with elements; the old values, at offsets from the array's first element."""
+
+    def atomic_xor_offset(
+        self,
+        offset: TileLike,
+        update: TileLike,
+        /,
+        *,
+        mask: Tile | bool | None = None,
+        memory_order: MemoryOrder = ...,
+        memory_scope: MemoryScope = ...,
+    ) -> Tile:
+        """Exclusive or with elements; the old values, at offsets from the array's first element."""
+
 class TiledView:
     """An array cut into tiles."""
 
@@ -711,7 +810,7 @@ def mma(x: TileLike, y: TileLike, /, acc: TileLike, *, use_fast_acc: bool = Fals
 def mma_scaled(x: TileLike, x_scale: TileLike, y: TileLike, y_scale: TileLike, /, acc: TileLike) -> Tile:
     """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
 
-    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3; scales: float8_e8m0fnu, whose arrays are of uint8 here, the
+    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3, the batch broadcast; scales: float8_e8m0fnu, or uint8, its
     bits; acc: float32. OCP Microscaling Formats 1.0.
     """
 

@@ -90,11 +90,11 @@ class Flattener:
             tensors.append(tensor_of(self.place, item))
         for what, facts in (
             ("rank", {each.dim() for each in tensors}),
-            ("data type", {each.dtype for each in tensors}),
+            ("data type", {(each.dtype, bits_dtype(item)) for each, item in zip(tensors, items)}),
         ):
             if len(facts) > 1:
                 raise TypeError(f"{self.place}: the arrays of a list vary in {what}")
-        made = [self._array(tensor, note_of(element) or element) for tensor in tensors]
+        made = [self._array(item, note_of(element) or element) for item in items]
         for (first, *_), (other, *_) in zip([each[2:] for each in made], [each[2:] for each in made[1:]]):
             for (axis, extent), (_, found) in zip(first, other):
                 if extent != found:
@@ -112,7 +112,7 @@ class Flattener:
             for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
         )
         self._leaf("r", tensor)
-        return ("array", note.index_dtype is dtypes.int64, extents, strides)
+        return ("array", note.index_dtype is dtypes.int64, extents, strides, bits_dtype(value))
 
 
 def _axes(place, what, axes, tensor):
@@ -126,10 +126,16 @@ def _axes(place, what, axes, tensor):
     return sorted(found)
 
 
+def bits_dtype(value):
+    """The dtype of an array whose elements a launch passes as their bits; None: it passes them as they are."""
+    dtype = dtypes.known(getattr(value, "dtype", None))
+    return dtype if dtype in dtypes.OF_BITS else None
+
+
 def tensor_of(place, value):
     """A tensor over the memory of an array of any library."""
     if isinstance(value, torch.Tensor):
-        return value.view(torch.uint8) if value.dtype is getattr(torch, "float8_e8m0fnu", None) else value
+        return value.view(torch.uint8) if bits_dtype(value) else value
     if hasattr(value, "__cuda_array_interface__") or (
         hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None
     ):
@@ -177,9 +183,9 @@ def rebuilt(translator, structure, described):
     if kind == "scalar":
         return value_of(next(described))
     if kind == "array":
-        wide, extents, strides = rest
+        wide, extents, strides, dtype = rest
         plain = value_of(next(described))
-        return Array(plain.number, plain.dtype, plain.ndim, wide, dict(extents), dict(strides))
+        return Array(plain.number, dtype or plain.dtype, plain.ndim, wide, dict(extents), dict(strides))
     if kind == "record":
         values = [rebuilt(translator, each, described) for each in rest[1:]]
         return Record(rest[0], dict(zip((field.name for field in dataclasses.fields(rest[0])), values)))

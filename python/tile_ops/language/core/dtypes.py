@@ -17,7 +17,7 @@ class DType:
 
     def __init__(self, name, ir, category, bitwidth, signed=True, arithmetic=True):
         self.name = self.__name__ = name
-        self.ir = ir  # in Tile IR; None: it has no such type
+        self.ir = ir  # in Tile IR; None: it has no such type; of OF_BITS the integer that its bits are
         self.category, self.signed, self.bitwidth, self.arithmetic = category, signed, bitwidth, arithmetic
         self.torch = getattr(torch, name.rstrip("_"), None)
 
@@ -43,12 +43,13 @@ float64 = DType("float64", "f64", FLOAT, 64)
 tfloat32 = DType("tfloat32", "tf32", FLOAT, 32, arithmetic=False)
 float8_e4m3fn = DType("float8_e4m3fn", "f8e4m3", FLOAT, 8, arithmetic=False)
 float8_e5m2 = DType("float8_e5m2", "f8e5m2", FLOAT, 8, arithmetic=False)
-float8_e8m0fnu = DType("float8_e8m0fnu", None, FLOAT, 8, arithmetic=False)
+float8_e8m0fnu = DType("float8_e8m0fnu", "u8", FLOAT, 8, signed=False, arithmetic=False)
 float8_e5m3fnu = DType("float8_e5m3fnu", None, FLOAT, 8, arithmetic=False)
 float4_e2m1fn = DType("float4_e2m1fn", None, FLOAT, 4, arithmetic=False)
 
 ALL = {value.name: value for value in list(globals().values()) if isinstance(value, DType)}
-_of_ir = {dtype.ir: dtype for dtype in ALL.values() if dtype.ir}
+OF_BITS = (float8_e8m0fnu,)
+_of_ir = {dtype.ir: dtype for dtype in ALL.values() if dtype.ir and dtype not in OF_BITS}
 _of_torch = {dtype.torch: dtype for dtype in ALL.values() if dtype.torch is not None}
 
 
@@ -119,6 +120,11 @@ def limits(dtype):
 def fits(value, dtype):
     low, high = limits(dtype)
     return low <= value <= high
+
+
+def bits_of(number, dtype):
+    """The integer that stands for a number of a dtype of OF_BITS."""
+    return torch.tensor(number, dtype=torch.float64).to(dtype.torch).view(torch.uint8).item()
 
 
 def converted(value, dtype):

@@ -4,7 +4,7 @@ import contextlib
 import re
 
 from ..._C import primitives
-from . import dtypes
+from . import dtypes, exponents
 from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
 from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape, to_load
 
@@ -44,7 +44,11 @@ class Emitter:
         if self.region:
             self._require_value(name)
         numbers = tuple(each.number for each in operands)
-        return self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
+        made = self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
+        # Bits stay those of the dtype that they came in; what regions give says its dtype itself.
+        for dtype in () if blocks else {each.dtype for each in operands}.intersection(dtypes.OF_BITS):
+            made = tuple(retyped(each, dtype) for each in made)
+        return made
 
     def _values(self, described):
         made = tuple(map(value_of, described))
@@ -60,7 +64,7 @@ class Emitter:
     def block(self, types):
         """A block for a region whose arguments are of the types [(dtype, shape)]: its number and they."""
         number, arguments = self._call(self._builder.block, tuple((dtype.ir, shape) for dtype, shape in types))
-        return number, self._values(arguments)
+        return number, tuple(retyped(each, dtype) for each, (dtype, _) in zip(self._values(arguments), types))
 
     @contextlib.contextmanager
     def inside(self, block):
@@ -97,6 +101,9 @@ class Emitter:
     def constant(self, value, dtype, shape=()):
         """A tile of one number, converted as an explicit cast does."""
         value = dtypes.converted(value, dtype)
+        if dtype in dtypes.OF_BITS:
+            bits = self.constant(dtypes.bits_of(value, dtype), dtypes.uint8, shape)
+            return retyped(bits, dtype)
         if dtype.category != dtypes.FLOAT:
             value = int(value) - (1 << 64) if value >= 1 << 63 else int(value)
         return self.broadcast(self.emit("constant", dtype=dtypes.require_ir(dtype), value=value), shape)
@@ -113,6 +120,10 @@ class Emitter:
         """An explicit cast of a tile."""
         if tile.dtype is dtype:
             return tile
+        if tile.dtype in dtypes.OF_BITS:
+            tile = exponents.widened(self, tile)
+        if dtype in dtypes.OF_BITS:
+            return exponents.narrowed(self, tile, dtype, None)
         return self.emit("astype", tile, dtype=dtypes.require_ir(dtype))
 
     def as_dtype(self, value, dtype):
@@ -183,6 +194,15 @@ class Emitter:
         elif dtype.category == dtypes.INTEGER and not dtypes.fits(value, dtype):
             raise TileValueError(f"{value} is out of range of {dtype}; convert with astype()")
         return self.constant(value, dtype)
+
+
+def retyped(value, dtype):
+    """A value whose type in Tile IR is the dtype's, as one of the dtype."""
+    if value.dtype is dtype or value.dtype.ir != dtype.ir:
+        return value
+    if isinstance(value, Tile):
+        return Tile(value.number, dtype, value.shape)
+    return Array(value.number, dtype, value.ndim, value.wide, value.extents, value.strides, value.origin)
 
 
 def value_of(described):

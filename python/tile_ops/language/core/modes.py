@@ -57,4 +57,5 @@ PADDING = {
 # Primitives that round in a direction have this behind their name.
 SUFFIX = {RoundingMode.RZ: "_rz", RoundingMode.RM: "_rm", RoundingMode.RP: "_rp"}
 DIRECTED = tuple(SUFFIX)
+CAST_SUFFIX = {**SUFFIX, RoundingMode.RA: "_ra"}
 EXACT = (RoundingMode.RN, *DIRECTED)

@@ -6,7 +6,7 @@ import torch
 
 from ..._C import TileKernel
 from ..core import dtypes
-from ..core.emit import PURE, Emitter, value_of
+from ..core.emit import PURE, Emitter, retyped, value_of
 from ..core.errors import TileError
 from ..core.values import Array, Method, RawMemory, Tile, TiledView
 from ..functions.memory import load, store
@@ -43,6 +43,8 @@ class _PieceTranslator(Translator):
 
 
 def _storage(dtype):
+    if dtype in dtypes.OF_BITS:
+        return torch.uint8
     return torch.float32 if dtype is dtypes.tfloat32 else dtype.torch
 
 
@@ -95,7 +97,7 @@ class Piece(TileKernel):
             if tile.dtype is dtypes.tfloat32:
                 tile = translator.emitter.cast(tile, dtypes.float32)
             tile = translator.emitter.reshape(tile, tile.shape or (1,))
-            store.lower(translator, (array, (0,) * len(tile.shape), tile), {})
+            store.lower(translator, (array, (0,) * len(tile.shape), retyped(tile, array.dtype)), {})
 
     def _described(self, value, tiles, memory):
         """The result with _Made where tiles and arrays stand."""
@@ -121,7 +123,7 @@ def _loaded(leaf, dtype, shape):
     """The tile of a leaf, from its array."""
     translator, array = leaf
     tile = load.lower(translator, (array, (0,) * array.ndim, shape or (1,)), {})
-    tile = translator.emitter.reshape(tile, shape)
+    tile = translator.emitter.reshape(retyped(tile, dtype), shape)
     return translator.emitter.cast(tile, dtype)
 
 

@@ -49,8 +49,9 @@ def _native(session, memory, structure, leaves):
             return session.scalar(value, dtypes.bool_)
         return session.scalar(value, dtypes.float32 if isinstance(value, float) else dtypes.int32)
     if kind == "array":
-        wide, extents, strides = rest
-        return session.array(memory.of(next(leaves)), wide, extents, strides)
+        wide, extents, strides, dtype = rest
+        tensor = memory.of(next(leaves))
+        return session.array(tensor.view(dtype.torch) if dtype else tensor, wide, extents, strides)
     if kind == "record":
         values = [_native(session, memory, each, leaves) for each in rest[1:]]
         names = [field.name for field in dataclasses.fields(rest[0])]

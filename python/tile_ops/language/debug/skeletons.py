@@ -3,7 +3,7 @@
 import dataclasses
 import types
 
-from ..arguments import constant_key
+from ..arguments import constant_key, tensor_of
 from ..core.registry import LanguageFunction
 from ..core.values import Array, ArrayList, RawMemory, Strict, TiledView
 from ..translator.records import Record
@@ -55,7 +55,7 @@ class Flattener:
 
     def _array(self, array):
         if array.root is not None:
-            self.leaves.append(array.root)
+            self.leaves.append(tensor_of("", array.root))
             return ("array", array.dtype, array.ndim, array.wide, array.extents, array.known_strides)
         body, arguments, named, at = array.made
         return ("made", body, self.call(arguments, named), at)

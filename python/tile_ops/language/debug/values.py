@@ -22,7 +22,11 @@ class DebugTile(Tile):
 
     @property
     def tensor(self):
-        return self.held.clone().reshape(self.shape)
+        return self._elements().clone()
+
+    def _elements(self):
+        bits = self.dtype in dtypes.OF_BITS
+        return (self.held.view(self.dtype.torch) if bits else self.held).reshape(self.shape)
 
     def _scalar(self):
         if self.shape:
@@ -30,7 +34,7 @@ class DebugTile(Tile):
                 f"Expected a scalar, got {shown(self)}; combine the elements of a condition with & and |, "
                 "compare in a chain by two comparisons, and write not as tl.logical_not()"
             )
-        return self.held.item()
+        return self._elements().item()
 
     def __bool__(self):
         return bool(self._scalar())
@@ -55,13 +59,13 @@ class DebugTile(Tile):
         raise AttributeError(f"No such attribute '{name}' for object of type {shown(self)}")
 
     def __repr__(self):
-        return f"{shown(self)} {self.held.reshape(self.shape)!r}"
+        return f"{shown(self)} {self._elements()!r}"
 
     def __str__(self):
-        return str(self.held.item()) if not self.shape else str(self.held.reshape(self.shape))
+        return str(self._elements() if self.shape else self._elements().item())
 
     def __format__(self, spec):
-        return format(self.held.item(), spec) if not self.shape else str(self)
+        return format(self._elements().item(), spec) if not self.shape else str(self)
 
     __hash__ = object.__hash__
 

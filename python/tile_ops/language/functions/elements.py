@@ -43,10 +43,11 @@ def _padded(translator, array, read, bounds, mask, padding_value, shape):
     """What `read` gives with a number as padding; other padding is put in by where()."""
     emitter = translator.emitter
     number = constant_of(padding_value) if is_constant(padding_value) else None
-    plain = number is not None and (number == 0 or array.dtype.category == dtypes.FLOAT)
+    floats = array.dtype.category == dtypes.FLOAT and array.dtype not in dtypes.OF_BITS
+    plain = number is not None and (number == 0 or floats)
     padding = emitter.implicit(padding_value, array.dtype)
     if plain:
-        return read(float(dtypes.converted(number, array.dtype)))
+        return read(float(dtypes.converted(number, array.dtype)) if number else float(number))
     if shape_of(padding) != shape:
         padding = emitter.broadcast(padding, shape, "padding_value")
     good = bounds()
@@ -165,8 +166,10 @@ def _updated(emitter, name, array, value, exact):
     return emitter.as_dtype(value, array.dtype) if exact else emitter.implicit(value, array.dtype)
 
 
-def _atomic(name, dtypes_, doc, values=1, exact=False):
-    def run(translator, array, indices, given, memory_order, memory_scope):
+def _changes(name, dtypes_, exact=False):
+    """run(translator, array, indices or an offset, mask, values, order, scope, more attributes): the old values."""
+
+    def run(translator, array, places, mask, values, memory_order, memory_scope, **flat):
         emitter = translator.emitter
         what = "tile_atomic_cas" if name == "atomic_cas" else "tile_atomic_rmw"
         words = _atomic_words(what, memory_order, memory_scope)
@@ -174,12 +177,21 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
             raise TileTypeError(
                 f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}"
             )
-        tiles, _, shape = _addressed(translator, name, array, indices, None)
-        given = [emitter.broadcast(_updated(emitter, name, array, each, exact), shape, name) for each in given]
-        old = emitter.emit(name, array, *given, *tiles, **words)
-        return old
+        if flat:
+            offset, mask = _offsets(translator, f"{name}_offset", places, mask)
+            tiles, shape = [offset], offset.shape
+        else:
+            tiles, mask, shape = _addressed(translator, name, array, places, mask)
+        values = [emitter.broadcast(_updated(emitter, name, array, each, exact), shape, name) for each in values]
+        return emitter.emit(name, array, *values, *tiles, *([] if mask is None else [mask]), **words, **flat)
 
-    if values == 2:
+    return run
+
+
+def _atomic(name, dtypes_, doc, compares=False, exact=False):
+    """The function at index tiles and the one at offsets."""
+    run = _changes(name, dtypes_, exact)
+    if compares:
 
         def atomic(
             translator,
@@ -193,7 +205,21 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
             memory_order: _order = MemoryOrder.ACQ_REL,
             memory_scope: _scope = MemoryScope.DEVICE,
         ):
-            return run(translator, array, indices, (expected, desired), memory_order, memory_scope)
+            return run(translator, array, indices, None, (expected, desired), memory_order, memory_scope)
+
+        def at_offset(
+            translator,
+            memory,
+            offset,
+            expected: checks.operand,
+            desired: checks.operand,
+            /,
+            *,
+            mask: checks.mask = None,
+            memory_order: _order = MemoryOrder.ACQ_REL,
+            memory_scope: _scope = MemoryScope.DEVICE,
+        ):
+            return run(translator, memory.array, offset, mask, (expected, desired), memory_order, memory_scope, flat=1)
 
     else:
 
@@ -208,19 +234,51 @@ def _atomic(name, dtypes_, doc, values=1, exact=False):
             memory_order: _order = MemoryOrder.ACQ_REL,
             memory_scope: _scope = MemoryScope.DEVICE,
         ):
-            return run(translator, array, indices, (update,), memory_order, memory_scope)
+            return run(translator, array, indices, None, (update,), memory_order, memory_scope)
+
+        def at_offset(
+            translator,
+            memory,
+            offset,
+            update: checks.operand,
+            /,
+            *,
+            mask: checks.mask = None,
+            memory_order: _order = MemoryOrder.ACQ_REL,
+            memory_scope: _scope = MemoryScope.DEVICE,
+        ):
+            return run(translator, memory.array, offset, mask, (update,), memory_order, memory_scope, flat=1)
 
     atomic.__name__, atomic.__doc__ = name, doc + " Elements outside are left alone."
-    return language_function(atomic)
+    at_offset.__name__ = f"{name}_offset"
+    at_offset.__doc__ = f"{doc[:-1]}, at offsets from the array's first element."
+    return language_function(atomic), language_function(at_offset)
 
 
-atomic_cas = _atomic(
-    "atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", 2
+atomic_cas, atomic_cas_offset = _atomic(
+    "atomic_cas", _EXCHANGED, "Where an element has the bits of `expected` it becomes `desired`; the old values.", True
 )
-atomic_xchg = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
-atomic_add = _atomic("atomic_add", ADDED, "Adds to elements; the old values.")
-atomic_max = _atomic("atomic_max", WORDS, "The larger of element and value; the old values.")
-atomic_min = _atomic("atomic_min", WORDS, "The smaller of element and value; the old values.")
-atomic_and = _atomic("atomic_and", WORDS, "Bitwise and with elements; the old values.", exact=True)
-atomic_or = _atomic("atomic_or", WORDS, "Bitwise or with elements; the old values.", exact=True)
-atomic_xor = _atomic("atomic_xor", WORDS, "Exclusive or with elements; the old values.", exact=True)
+atomic_xchg, atomic_xchg_offset = _atomic("atomic_xchg", _EXCHANGED, "Exchanges elements for values; the old values.")
+atomic_add, atomic_add_offset = _atomic("atomic_add", ADDED, "Adds to elements; the old values.")
+atomic_max, atomic_max_offset = _atomic("atomic_max", WORDS, "The larger of element and value; the old values.")
+atomic_min, atomic_min_offset = _atomic("atomic_min", WORDS, "The smaller of element and value; the old values.")
+atomic_and, atomic_and_offset = _atomic("atomic_and", WORDS, "Bitwise and with elements; the old values.", exact=True)
+atomic_or, atomic_or_offset = _atomic("atomic_or", WORDS, "Bitwise or with elements; the old values.", exact=True)
+atomic_xor, atomic_xor_offset = _atomic("atomic_xor", WORDS, "Exclusive or with elements; the old values.", exact=True)
+
+# Methods of an array's raw memory.
+AT_OFFSETS = {
+    each.__name__: each
+    for each in (
+        load_offset,
+        store_offset,
+        atomic_cas_offset,
+        atomic_xchg_offset,
+        atomic_add_offset,
+        atomic_max_offset,
+        atomic_min_offset,
+        atomic_and_offset,
+        atomic_or_offset,
+        atomic_xor_offset,
+    )
+}

@@ -2,7 +2,7 @@
 
 from ..core import checks, dtypes
 from .arithmetic import cdiv
-from ..core.errors import TileTypeError, TileValueError
+from ..core.errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
 from .grid import axis_order, extent
 from ..core.modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
 from ..core.registry import language_function
@@ -20,6 +20,8 @@ def require_rank(index, rank):
 
 
 def pad_of(dtype, mode):
+    if dtype in dtypes.OF_BITS and mode not in (PaddingMode.UNDETERMINED, PaddingMode.ZERO):
+        raise TileUnsupportedFeatureError(f"{dtype} is not padded with {mode.value}; load its bits as uint8, and use where()")
     return PADDING[mode] if dtype.category == dtypes.FLOAT else 0.0
 
 

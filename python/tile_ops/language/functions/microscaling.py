@@ -4,7 +4,8 @@ from ..core import checks, dtypes
 from ..core.checks import operand
 from ..core.errors import TileTypeError, TileUnsupportedFeatureError
 from ..core.registry import language_function
-from ..core.values import shown
+from ..core.values import shown, shown_shape
+from .products import batched, product_shape
 
 _NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 
@@ -13,7 +14,7 @@ _NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: operand, /, acc: operand):
     """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
 
-    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3; scales: float8_e8m0fnu, whose arrays are of uint8 here, the
+    x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3, the batch broadcast; scales: float8_e8m0fnu, or uint8, its
     bits; acc: float32. OCP Microscaling Formats 1.0.
     """
     tiles = [translator.emitter.tile(each) for each in (x, x_scale, y, y_scale, acc)]
@@ -26,8 +27,12 @@ def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: op
                 f"mma_scaled: operands of {tile.dtype} are not supported; use float8_e4m3fn or float8_e5m2"
             )
     for tile in (tiles[1], tiles[3]):
-        if tile.dtype is not dtypes.uint8:
-            raise TileTypeError(f"mma_scaled: scales are {tile.dtype}; expected float8_e8m0fnu, as uint8 bits")
+        if tile.dtype not in (dtypes.float8_e8m0fnu, dtypes.uint8):
+            raise TileTypeError(f"mma_scaled: scales are {tile.dtype}; expected float8_e8m0fnu, or uint8, its bits")
     if tiles[4].dtype is not dtypes.float32:
         raise TileTypeError(f"Unsupported acc dtype {tiles[4].dtype} for mma_scaled; use float32")
-    return translator.emitter.emit("mma_scaled", *tiles)
+    *operands, acc = tiles
+    shape = product_shape(operands[0], operands[2])
+    if acc.shape != shape:
+        raise TileTypeError(f"Expect acc shape to be {shown_shape(shape)}, got {shown_shape(acc.shape)}")
+    return translator.emitter.emit("mma_scaled", *batched(translator, "mma_scaled", operands, acc), acc)

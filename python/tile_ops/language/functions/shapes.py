@@ -1,9 +1,10 @@
 """Making tiles, and changing their shape and dtype."""
 
-from ..core import checks, dtypes
+from ..core import checks, dtypes, exponents
 from ..core.checks import normal_axis, operand
+from ..core.emit import retyped
 from ..core.errors import TileTypeError, TileValueError
-from ..core.modes import SUFFIX, RoundingMode
+from ..core.modes import CAST_SUFFIX, RoundingMode
 from ..core.registry import language_function
 from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shape_of, shown, shown_shape
 
@@ -40,6 +41,8 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
         raise TileTypeError(f"arange: size {size} must be power of 2")
     if size < 1:
         raise TileTypeError(f"arange: size {size} must be at least 1")
+    if dtype in dtypes.OF_BITS:
+        raise TileTypeError(f"arange: {dtype} is a non-arithmetic dtype; convert with astype()")
     emitter = translator.emitter
     places = emitter.emit("arange", dtype=dtypes.require_ir(dtype), size=size)
     for primitive, value, neutral in (("mul", step, 1), ("add", start, 0)):
@@ -219,12 +222,15 @@ def _rounds(source, target, mode):
     """Whether a cast between floats has the mode."""
     narrow = source.bitwidth <= 16 and source.category == dtypes.FLOAT
     wide = target in (dtypes.float64, dtypes.float32)
+    if target in dtypes.OF_BITS:
+        return mode in (RoundingMode.RZ, RoundingMode.RP)
     if mode is RoundingMode.RN:
         return True
     if mode is RoundingMode.RZ:
         return wide or target in (dtypes.tfloat32, dtypes.float16, dtypes.bfloat16)
-    if mode in (RoundingMode.RM, RoundingMode.RP):
-        return wide or (target is dtypes.float16 and narrow)
+    if mode in (RoundingMode.RM, RoundingMode.RP, RoundingMode.RA):
+        half_away = mode is RoundingMode.RA and target is dtypes.tfloat32
+        return wide or half_away or (target is dtypes.float16 and narrow)
     return False
 
 
@@ -247,12 +253,17 @@ def astype(
             raise TileTypeError(
                 f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}"
             )
+    if dtype in dtypes.OF_BITS and source is not dtype:
+        number = emitter.constant(constant_of(x), dtypes.float64) if is_constant(x) else x
+        return exponents.narrowed(emitter, number, dtype, rounding_mode)
     if is_constant(x):
         dtypes.require_ir(dtype)
         return Strict(dtypes.converted(constant_of(x), dtype), dtype)
+    if source in dtypes.OF_BITS and source is not dtype:
+        x = exponents.widened(emitter, x)
     exact = dtype is dtypes.float64 or (dtype is dtypes.float32 and source is not dtypes.float64)
-    if rounding_mode in SUFFIX and source is not dtype and not exact:
-        return emitter.emit("astype" + SUFFIX[rounding_mode], x, dtype=dtypes.require_ir(dtype))
+    if rounding_mode in CAST_SUFFIX and source is not dtype and not exact:
+        return emitter.emit("astype" + CAST_SUFFIX[rounding_mode], x, dtype=dtypes.require_ir(dtype))
     return emitter.cast(x, dtype)
 
 
@@ -265,7 +276,8 @@ def bitcast(translator, x: operand, /, dtype: checks.dtype):
         raise TileTypeError(f"bitcast: cannot reinterpret {x.dtype} as {dtype}; bool_ has no bits of its own")
     if x.dtype.bitwidth != dtype.bitwidth:
         raise TileTypeError(f"bitcast: the bit width is different: {x.dtype} and {dtype}")
-    return x if x.dtype is dtype else emitter.emit("bitcast", x, dtype=dtypes.require_ir(dtype))
+    ir = dtypes.require_ir(dtype)
+    return retyped(x if x.dtype.ir == ir else emitter.emit("bitcast", x, dtype=ir), dtype)
 
 
 @language_function
@@ -274,7 +286,7 @@ def pack_to_bytes(translator, x: operand, /):
     x = translator.emitter.tile(x)
     if x.dtype is dtypes.bool_:
         raise TileTypeError("cannot pack_to_bytes from a bool_ tile; convert it to uint8")
-    return translator.emitter.emit("pack_to_bytes", x)
+    return retyped(translator.emitter.emit("pack_to_bytes", x), dtypes.uint8)
 
 
 @language_function
@@ -291,4 +303,4 @@ def unpack_from_bytes(translator, x: operand, /, dtype: checks.dtype):
         raise TileTypeError(
             f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}"
         )
-    return translator.emitter.emit("unpack_from_bytes", x, dtype=dtypes.require_ir(dtype))
+    return retyped(translator.emitter.emit("unpack_from_bytes", x, dtype=dtypes.require_ir(dtype)), dtype)

@@ -30,6 +30,11 @@ def _specifier(dtype):
     return "%u" if dtype.category == dtypes.INTEGER and not dtype.signed else "%d"
 
 
+def _emit_print(emitter, text, tiles):
+    numbers = [emitter.cast(each, dtypes.float32) if each.dtype in dtypes.OF_BITS else each for each in tiles]
+    emitter.emit("print", *numbers, format=text)
+
+
 def parts_of(value):
     """How print shows a value, as parts."""
     if isinstance(value, Text):
@@ -105,7 +110,7 @@ def _print(translator, parts):
         else:
             text += part[0]
             tiles.append(part[1])
-    translator.emitter.emit("print", *tiles, format=text)
+    _emit_print(translator.emitter, text, tiles)
 
 
 def _only_text(what, value):
@@ -150,7 +155,7 @@ def printf(translator, format, /, *args):
     text += _literal(format[at:])
     if given < len(args):
         raise TileTypeError(f"Too many arguments for format string {format!r}")
-    translator.emitter.emit("print", *tiles, format=text)
+    _emit_print(translator.emitter, text, tiles)
 
 
 def _literal(text):

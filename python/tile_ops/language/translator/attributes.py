@@ -33,7 +33,6 @@ _VIEW_METHODS = {
     "num_tiles": memory.view_num_tiles,
     **VIEW_CHANGES,
 }
-_MEMORY_METHODS = {"load_offset": elements.load_offset, "store_offset": elements.store_offset}
 
 
 def _raw_memory(translator, array):
@@ -87,7 +86,7 @@ def attribute(translator, owner, name):
         return known.get(name, lambda: _none(name, owner))()
     for kind, methods, names in (
         (TiledView, _VIEW_METHODS, ("dtype", "tile_shape", "traversal_steps")),
-        (RawMemory, _MEMORY_METHODS, ("dtype",)),
+        (RawMemory, elements.AT_OFFSETS, ("dtype",)),
     ):
         if isinstance(owner, kind):
             if name in methods:

@@ -2,6 +2,7 @@
 together again by their layout."""
 
 from ..core import dtypes
+from ..core.emit import retyped
 from ..core.errors import TileTypeError
 from .memory import Memory, facts_of
 from .records import Record
@@ -168,7 +169,7 @@ def value_of(emitter, layout, tiles):
     if isinstance(layout, Fields):
         fields = {name: value_of(emitter, item, tiles) for name, item in layout.items.items()}
         return Record(layout.kind, fields)
-    return next(tiles)
+    return retyped(next(tiles), layout.dtype)
 
 
 def differing(x, y):

@@ -123,6 +123,12 @@ class Translator(Statements, Calls):
             return x + y
         if isinstance(x, str) and isinstance(y, str) and name == "Add":
             return x + y
+        if name == "Mult" and tuple in (type(x), type(y)):
+            items, count = (x, y) if type(x) is tuple else (y, x)
+            if is_constant(count) and type(constant_of(count)) is int:
+                return items * constant_of(count)
+            if isinstance(count, Tile) and count.shape == ():
+                raise TileTypeError(f"A tuple is repeated a constant number of times, not {shown(count)}")
         for value in (x, y):
             if not (isinstance(value, Tile) or is_constant(value)):
                 raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}{to_load(x, y)}")
@@ -274,7 +280,10 @@ class Translator(Statements, Calls):
                 return
             clause = clauses[0]
             if not self.is_static_iter(clause.iter):
-                raise TileSyntaxError("All iterables in a tuple comprehension must be wrapped in ct.static_iter()")
+                module = "ct" if self.emitter.cutile else "tl"
+                raise TileSyntaxError(
+                    f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()"
+                )
             for item in items_of(self, clause.iter):
                 self.assign(clause.target, item)
                 tests = [self.known_truth(self.value(test)) for test in clause.ifs]

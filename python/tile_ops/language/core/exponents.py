@@ -1,0 +1,52 @@
+"""float8_e8m0fnu, a power of two by its exponent alone: casts of its bits, which Tile IR has as u8."""
+
+from . import dtypes
+from .errors import TileTypeError
+from .modes import RoundingMode
+
+_MODES = (RoundingMode.RZ, RoundingMode.RP)
+_NAN, _LARGEST = 255, 254
+
+
+def widened(emitter, tile):
+    """In float32, exactly: 2^(bits - 127)."""
+
+    def constant(value):
+        return emitter.constant(value, dtypes.uint32, tile.shape)
+
+    bits = emitter.cast(same_bits(tile, dtypes.uint8), dtypes.uint32)
+    made = emitter.emit("shift_left", bits, constant(23))
+    for wrong, right in ((0, 0x00400000), (_NAN, 0x7FC00000)):  # 2^-127 is subnormal
+        made = emitter.emit("where", emitter.emit("eq", bits, constant(wrong)), constant(right), made)
+    return emitter.emit("bitcast", made, dtype="f32")
+
+
+def narrowed(emitter, tile, dtype, mode):
+    """Of sizes, as there is no sign: what is beyond the largest is that, what is below the least the least."""
+    if tile.dtype.category != dtypes.FLOAT:
+        raise TileTypeError(f"a conversion from {tile.dtype} to {dtype} is not supported; convert to float32 first")
+    if mode not in _MODES:
+        raise TileTypeError(
+            f"a conversion from {tile.dtype} to {dtype} has to name its mode, RoundingMode.RZ or RoundingMode.RP"
+        )
+    if tile.dtype is dtypes.float64:
+        size = emitter.emit("abs", tile)
+        tile = emitter.emit("astype_rz" if mode is RoundingMode.RZ else "astype_rp", size, dtype="f32")
+
+    def constant(value):
+        return emitter.constant(value, dtypes.uint32, tile.shape)
+
+    tile = emitter.cast(tile, dtypes.float32)
+    size = emitter.emit("bitwise_and", emitter.emit("bitcast", tile, dtype="u32"), constant(0x7FFFFFFF))
+    units = size
+    if mode is RoundingMode.RP:  # not at 2^-127, half of what the exponent 1 is
+        up = emitter.emit("add", size, constant(0x007FFFFF))
+        units = emitter.emit("where", emitter.emit("gt", size, constant(0x00400000)), up, size)
+    bits = emitter.emit("minimum", emitter.emit("shift_right", units, constant(23)), constant(_LARGEST))
+    bits = emitter.emit("where", emitter.emit("gt", size, constant(0x7F800000)), constant(_NAN), bits)
+    return same_bits(emitter.cast(bits, dtypes.uint8), dtype)
+
+
+def same_bits(tile, dtype):
+    """The same bits."""
+    return type(tile)(tile.number, dtype, tile.shape)
