@@ -2,6 +2,7 @@
 #pragma once
 #include "cpu/gemm_table.h"
 #include "cpu/isa/convert.h"
+#include "cpu/isa/gemm_panels.h"
 #include "cpu/isa/transpose.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -80,9 +81,20 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
   }
 }
 
+// body(rows, first row, first panel) for rows that are panels one behind the other.
+template <int mr, class F>
+TILE_INLINE void each_run_of_panels(long m, F body) {
+  constexpr long half = half_rows(mr);
+  const long left = m % mr + mr, whole = halves(mr, left) && m >= left ? m - left : m;
+  if (whole > 0) body(whole, 0, 0);
+  for (long row = whole, panel = whole / mr; row < m; row += half, ++panel) body(half, row, panel);
+}
 template <class T, class S, int mr>
 static void pack_a(long m, long k, const MatrixView& a, void* to) {
-  pack<T, S, mr>(m, k, static_cast<const S*>(a.data), a.row_stride, a.column_stride, static_cast<T*>(to));
+  each_run_of_panels<mr>(m, [&](long rows, long row, long panel) {
+    pack<T, S, mr>(rows, k, static_cast<const S*>(a.data) + row * a.row_stride, a.row_stride, a.column_stride,
+                   static_cast<T*>(to) + panel * mr * k);
+  });
 }
 template <class T, class S, int nr>
 static void pack_b(long k, long n, const MatrixView& b, void* to) {
