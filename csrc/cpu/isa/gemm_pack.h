@@ -38,6 +38,23 @@ TILE_INLINE void pack_square(const S* from, long so, T* out) {
   }
 }
 
+// Whole panels of contiguous rows, some side by side a row at a time: memory is read in its order. Returns how
+// far along `outer` they reach.
+template <class T, class S, int width>
+TILE_INLINE long pack_row_by_row(long outer, long inner, const S* from, long si, T* out) {
+  constexpr long together = 8, lanes = Vec<T>::lanes;
+  const long panels = outer / width;
+  for (long first = 0; first < panels; first += together) {
+    const long count = panels - first < together ? panels - first : together;
+    for (long i = 0; i < inner; ++i)
+      for (long panel = first; panel < first + count; ++panel)
+#pragma GCC unroll 4
+        for (int v = 0; v < width; v += lanes)
+          load_as<T>(from + i * si + panel * width + v, lanes).store(out + (panel * inner + i) * width + v);
+  }
+  return panels * width;
+}
+
 // Panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o, i) at
 // o so + i si. A packs with outer = m, inner = k; B with outer = n, inner = k.
 template <class T, class S, int width>
@@ -47,7 +64,12 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
   // A store of whole vectors may spill over into the next row of the panel, which is written after it; the
   // last may write into the slack behind the panels. Where the width is whole vectors nothing spills.
   constexpr bool spills = width % lanes != 0;
-  for (long o = 0; o < outer; o += width, out += width * inner) {
+  long o = 0;
+  if (so == 1 && !spills) {
+    o = pack_row_by_row<T, S, width>(outer, inner, from, si, out);
+    out += o * inner;
+  }
+  for (; o < outer; o += width, out += width * inner) {
     const long rows = outer - o < width ? outer - o : width;
     const S* p = from + o * so;
     long i = 0;
