@@ -38,8 +38,8 @@ TILE_INLINE void pack_square(const S* from, long so, T* out) {
   }
 }
 
-// Whole panels of contiguous rows, some side by side a row at a time: memory is read in its order. Returns how
-// far along `outer` they reach.
+// Whole panels of contiguous rows, some side by side a row at a time: memory is read in its order. Returns
+// how far along `outer` they reach.
 template <class T, class S, int width>
 TILE_INLINE long pack_row_by_row(long outer, long inner, const S* from, long si, T* out) {
   constexpr long together = 8, lanes = Vec<T>::lanes;
