@@ -24,7 +24,8 @@ struct GemmKernels {
   int lanes;                     // packing A may write that many elements beyond its panels
   int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
 
-  // A [m x k] to panels [m / mr][k][mr], B [k x n] to panels [n / nr][k][nr], short panels filled with zeros.
+  // A [m x k] to panels [m / mr][k][mr], the last two of which may be halves (isa/gemm_panels.h), B [k x n] to
+  // panels [n / nr][k][nr], short panels filled with zeros.
   // By dtype of the source; null where that dtype does not compute in this type.
   using Pack = void (*)(long rows, long columns, const MatrixView& from, void* to);
   Pack pack_a[dtype_count];

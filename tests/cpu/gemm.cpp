@@ -188,7 +188,7 @@ TEST(Gemm, EverySmallSize) {
   std::mt19937 random(3);
   for (Isa isa : machine_isas())
     for (DType dtype : {DType::f32, DType::bf16, DType::f64, DType::i32})
-      for (long m : {0, 1, 2, 3, 4, 5, 6, 7, 11, 13, 14, 15, 29})
+      for (long m : {0, 1, 2, 3, 4, 5, 6, 7, 8, 11, 13, 14, 15, 16, 20, 29, 30})
         for (long n : {0, 1, 3, 4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 48, 65})
           for (long k : {0, 1, 2, 7, 8, 9, 16, 33}) {
             multiply(isa, dtype, m, n, k, random);
@@ -225,7 +225,7 @@ TEST(Gemm, PairsOfBf16) {
     const GemmKernels* kernels = bf16_gemm(isa);
     if (!kernels) continue;
     for (DType dtype : {DType::bf16, DType::f32})
-      for (long m : {0, 1, 2, 5, 13, 14, 15, 29})
+      for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30})
         for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65})
           for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
             multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);

@@ -13,7 +13,8 @@ using Bf16Pair = uint32_t;
 template <>
 struct KernelShape<Bf16Pair> {
   struct Sum {
-    Vec<float> value{0.f};
+    Vec<float> value;
+    TILE_INLINE void clear() { value = Vec<float>(0.f); }
     TILE_INLINE void add(Vec<Bf16Pair> a, Vec<Bf16Pair> b) {
       value = (Native<float>)_mm512_dpbf16_ps((__m512)value.v, (__m512bh)a.v, (__m512bh)b.v);
     }
@@ -108,8 +109,11 @@ void pack_pairs(long outer, long inner, const S* from, long so, long si, Bf16Pai
 }
 template <class S>
 void pack_a_pairs(long m, long k, const MatrixView& a, void* to) {
-  pack_pairs<S, mr<Bf16Pair>>(m, k, static_cast<const S*>(a.data), a.row_stride, a.column_stride,
-                              static_cast<Bf16Pair*>(to));
+  constexpr int width = mr<Bf16Pair>;
+  each_run_of_panels<width>(m, [&](long rows, long row, long panel) {
+    pack_pairs<S, width>(rows, k, static_cast<const S*>(a.data) + row * a.row_stride, a.row_stride,
+                         a.column_stride, static_cast<Bf16Pair*>(to) + panel * width * ((k + 1) / 2));
+  });
 }
 template <class S>
 void pack_b_pairs(long k, long n, const MatrixView& b, void* to) {

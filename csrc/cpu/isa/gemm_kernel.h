@@ -1,6 +1,7 @@
 // The micro-kernel: a few rows by a few vectors of C, kept in registers while k runs.
 #pragma once
 #include "cpu/isa/convert.h"
+#include "cpu/isa/gemm_panels.h"
 #include "cpu/isa/vec_memory.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -9,13 +10,15 @@ namespace tile::cpu::TILE_ISA {
 // attention their last digits.
 template <class T>
 struct Sum {
-  Vec<T> value{T(0)};
+  Vec<T> value;
+  TILE_INLINE void clear() { value = Vec<T>(T(0)); }
   TILE_INLINE void add(Vec<T> a, Vec<T> b) { value = fma(a, b, value); }
   TILE_INLINE void add(Sum other) { value = value + other.value; }
   TILE_INLINE Vec<T> rounded() const { return value; }
 };
 struct DoubleSum {
-  Pair<Vec<double>> value{Vec<double>(0.), Vec<double>(0.)};
+  Pair<Vec<double>> value;
+  TILE_INLINE void clear() { value = {Vec<double>(0.), Vec<double>(0.)}; }
   TILE_INLINE void add(Vec<float> a, Vec<float> b) {
     const auto x = widen(a), y = widen(b);
     value = {value.low + x.low * y.low, value.high + x.high * y.high};
@@ -52,6 +55,14 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
   constexpr int sums = KernelShape<T>::emulated || rows * vectors >= 8 ? 1 : rows * vectors >= 4 ? 2 : 4;
   using S = typename KernelShape<T>::Sum;
   S part[sums][rows][vectors];
+#pragma GCC unroll 4
+  for (int s = 0; s < sums; ++s) {
+#pragma GCC unroll 16
+    for (int r = 0; r < rows; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v) part[s][r][v].clear();
+    }
+  }
   long k = 0;
   const auto step = [&](S(&sum)[rows][vectors]) __attribute__((always_inline)) {
     V column[vectors];
@@ -99,13 +110,16 @@ TILE_INLINE void kernel(long depth, const T* a, long lda, const T* b, long ldb,
   }
 }
 
-// All rows of A against one panel of B: whole panels of mr rows, then 8, 4, 2, 1 of them.
+// All rows of A against one panel of B: whole panels of mr rows, two halves, then 8, 4, 2, 1 of them.
 template <class T, int vectors, bool partial, bool packed>
 static void rows_times_panel(long m, long depth, const T* a, long lda, const T* b, long ldb,
                              typename KernelShape<T>::Result* c, long ldc, bool accumulate, long last) {
-  constexpr int mr = KernelShape<T>::mr;
-  for (; m >= mr; m -= mr, a += mr * (packed ? depth : lda), c += mr * ldc)
+  constexpr int mr = KernelShape<T>::mr, half = half_rows(mr);
+  for (; m >= mr && !halves(mr, m); m -= mr, a += mr * (packed ? depth : lda), c += mr * ldc)
     kernel<T, mr, vectors, partial, packed>(depth, a, lda, b, ldb, c, ldc, accumulate, last);
+  if constexpr (half > 0)
+    for (; m == 2 * half || m == half; m -= half, a += packed ? mr * depth : half * lda, c += half * ldc)
+      kernel<T, half, vectors, partial, packed>(depth, a, lda, b, ldb, c, ldc, accumulate, last);
   const long next_row = packed ? 1 : lda;
 #define TILE_ROWS(rows)                                                                         \
   if (rows < mr && m >= rows) {                                                                 \

@@ -2,6 +2,7 @@
 #pragma once
 #include "cpu/gemm_table.h"
 #include "cpu/isa/convert.h"
+#include "cpu/isa/gemm_panels.h"
 #include "cpu/isa/transpose.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -37,6 +38,23 @@ TILE_INLINE void pack_square(const S* from, long so, T* out) {
   }
 }
 
+// Whole panels of contiguous rows, some side by side a row at a time: memory is read in its order. Returns
+// how far along `outer` they reach.
+template <class T, class S, int width>
+TILE_INLINE long pack_row_by_row(long outer, long inner, const S* from, long si, T* out) {
+  constexpr long together = 8, lanes = Vec<T>::lanes;
+  const long panels = outer / width;
+  for (long first = 0; first < panels; first += together) {
+    const long count = panels - first < together ? panels - first : together;
+    for (long i = 0; i < inner; ++i)
+      for (long panel = first; panel < first + count; ++panel)
+#pragma GCC unroll 4
+        for (int v = 0; v < width; v += lanes)
+          load_as<T>(from + i * si + panel * width + v, lanes).store(out + (panel * inner + i) * width + v);
+  }
+  return panels * width;
+}
+
 // Panels of `width` along the first ("outer") direction: out[outer / width][inner][width], element (o, i) at
 // o so + i si. A packs with outer = m, inner = k; B with outer = n, inner = k.
 template <class T, class S, int width>
@@ -46,7 +64,12 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
   // A store of whole vectors may spill over into the next row of the panel, which is written after it; the
   // last may write into the slack behind the panels. Where the width is whole vectors nothing spills.
   constexpr bool spills = width % lanes != 0;
-  for (long o = 0; o < outer; o += width, out += width * inner) {
+  long o = 0;
+  if (so == 1 && !spills) {
+    o = pack_row_by_row<T, S, width>(outer, inner, from, si, out);
+    out += o * inner;
+  }
+  for (; o < outer; o += width, out += width * inner) {
     const long rows = outer - o < width ? outer - o : width;
     const S* p = from + o * so;
     long i = 0;
@@ -80,9 +103,20 @@ static void pack(long outer, long inner, const S* from, long so, long si, T* out
   }
 }
 
+// body(rows, first row, first panel) for rows that are panels one behind the other.
+template <int mr, class F>
+TILE_INLINE void each_run_of_panels(long m, F body) {
+  constexpr long half = half_rows(mr);
+  const long left = m % mr + mr, whole = halves(mr, left) && m >= left ? m - left : m;
+  if (whole > 0) body(whole, 0, 0);
+  for (long row = whole, panel = whole / mr; row < m; row += half, ++panel) body(half, row, panel);
+}
 template <class T, class S, int mr>
 static void pack_a(long m, long k, const MatrixView& a, void* to) {
-  pack<T, S, mr>(m, k, static_cast<const S*>(a.data), a.row_stride, a.column_stride, static_cast<T*>(to));
+  each_run_of_panels<mr>(m, [&](long rows, long row, long panel) {
+    pack<T, S, mr>(rows, k, static_cast<const S*>(a.data) + row * a.row_stride, a.row_stride, a.column_stride,
+                   static_cast<T*>(to) + panel * mr * k);
+  });
 }
 template <class T, class S, int nr>
 static void pack_b(long k, long n, const MatrixView& b, void* to) {
