@@ -2,6 +2,7 @@
 // gradient.
 #include "arguments.h"
 #include "gated.h"
+#include "pieces.h"
 #include "product.h"
 
 namespace {
@@ -42,17 +43,47 @@ Tensor matrix(const Tensor& tensor) {
   return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
 }
 
-// The gradients of both products, [2, ..., n]; of one that nobody wants nothing is written.
-Tensor gradients(const Tensor& grad, const Tensor& pre_gate, const Tensor& pre_up,
-                 const std::string& activation, bool of_gate, bool of_up) {
-  std::vector<int64_t> sizes = pre_gate.sizes().vec();
-  sizes.insert(sizes.begin(), 2);
-  Tensor both = at::empty(sizes, pre_gate.options());
-  const auto part = [&](int64_t which, bool wanted) {
-    return wanted ? std::optional(both.select(0, which)) : std::nullopt;
+// Of the input, [..., k], and of the weights, from those of both products: whole, or in pieces where they are
+// large. Of a product that nobody wants nothing is written.
+void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                   const Tensor& up_weight, Activation activation, const Tensor& pre_gate,
+                   const Tensor& pre_up, const Tensor& grad_input, const Tensor& grad_gate_weight,
+                   const Tensor& grad_up_weight) {
+  const at::IntArrayRef whole = pre_gate.sizes();
+  const bool of_gate = grad_input.defined() || grad_gate_weight.defined(),
+             of_up = grad_input.defined() || grad_up_weight.defined();
+  Tensor both;  // [2, ..., n]
+  std::vector<PieceGradient> gradients;
+  if (grad_input.defined())
+    gradients.push_back({grad_input, -1, [&](const Piece& piece, const Tensor& out, bool accumulate) {
+                           multiply(both, piece.of(gate_weight, whole, -2).t(), out,
+                                    {.accumulate = accumulate,
+                                     .other = piece.of(up_weight, whole, -2).t(),
+                                     .second = Second::summand});
+                         }});
+  const auto to_weight = [&](const Tensor& grad_weight, int64_t which) {
+    if (grad_weight.defined())
+      gradients.push_back(
+          {grad_weight, -2, [&, which](const Piece& piece, const Tensor& out, bool accumulate) {
+             multiply(piece.of(input, whole, -1).transpose(-2, -1), both.select(0, which), out,
+                      {.accumulate = accumulate});
+           }});
   };
-  gated_gradients(parse_activation(activation), grad, pre_gate, pre_up, part(0, of_gate), part(1, of_up));
-  return both;
+  to_weight(grad_gate_weight, 0);
+  to_weight(grad_up_weight, 1);
+  const int64_t element = 2 * static_cast<int64_t>(input.element_size());
+  const Tensor memory =
+      at::empty({2 * std::min(pre_gate.numel(), piece_bytes / element)}, pre_gate.options());
+  in_pieces(whole, element, gradients, [&](const Piece& piece) {
+    std::vector<int64_t> sizes = piece.count;
+    sizes.insert(sizes.begin(), 2);
+    both = memory.narrow(0, 0, 2 * piece.elements()).view(sizes);
+    const auto part = [&](int64_t which, bool wanted) {
+      return wanted ? std::optional(both.select(0, which)) : std::nullopt;
+    };
+    gated_gradients(activation, piece.of(grad_out, whole), piece.of(pre_gate, whole), piece.of(pre_up, whole),
+                    part(0, of_gate), part(1, of_up));
+  });
 }
 
 const auto gated_matmul =
@@ -99,16 +130,9 @@ const auto gated_matmul_backward =
                 const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
                 const Tensor& pre_up, std::array<bool, 3>, Tensor& grad_input, Tensor& grad_gate_weight,
                 Tensor& grad_up_weight) {
-          const bool to_input = grad_input.defined();
-          const Tensor both =
-              gradients(matrix(grad_out), matrix(pre_gate), matrix(pre_up), activation,
-                        to_input || grad_gate_weight.defined(), to_input || grad_up_weight.defined());
-          const Tensor x = matrix(input), columns = x.transpose(-2, -1);
-          if (to_input)
-            multiply(both, gate_weight.t(), matrix(grad_input),
-                     {.other = up_weight.t(), .second = Second::summand});
-          if (grad_gate_weight.defined()) multiply(columns, both.select(0, 0), grad_gate_weight);
-          if (grad_up_weight.defined()) multiply(columns, both.select(0, 1), grad_up_weight);
+          run_gradients(matrix(grad_out), matrix(input), gate_weight, up_weight, parse_activation(activation),
+                        matrix(pre_gate), matrix(pre_up), matrix(grad_input), grad_gate_weight,
+                        grad_up_weight);
         })
         .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"});
 

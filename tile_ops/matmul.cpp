@@ -3,6 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "arguments.h"
+#include "pieces.h"
 #include "product.h"
 
 namespace {
@@ -111,18 +112,18 @@ struct ElementTiles {
   }
 };
 
-// The gradient of what enters the activation, in the operands' dtype.
-Tensor gradient_before(Activation activation, const Tensor& grad, const optional<Tensor>& pre,
-                       at::ScalarType dtype) {
-  if (activation == Activation::none && grad.scalar_type() == dtype) return grad;
-  Tensor out = at::empty(grad.sizes(), grad.options().dtype(dtype));
-  if (activation == Activation::none) return out.copy_(grad);
-  if (grad.numel() == 0) return out;
+// The gradient of what enters the activation, into a dense tensor of the operands' dtype.
+void gradient_before(Activation activation, const Tensor& grad, const optional<Tensor>& pre,
+                     const Tensor& out) {
+  if (activation == Activation::none) {
+    out.copy_(grad);
+    return;
+  }
+  if (out.numel() == 0) return;
   const ElementTiles tiles{grad, *pre};
   const Tensor to = tiles.cut(out);
   activation_gradient_of.launch(tiles.grid(to), tiles.cut(grad), tiles.cut(*pre), to, activation,
                                 tiles.rows(), tiles.columns());
-  return out;
 }
 
 // The result's extents, after what grad_out and the forward's arguments must be.
@@ -134,6 +135,57 @@ Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor
   require_broadcasts("bias", bias, sizes);
   require_broadcasts("residual_like", residual_like, sizes);
   return sizes;
+}
+
+// Of the operands and of the bias, from that of what enters the activation: whole, or in pieces where it is
+// large.
+void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
+                   const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
+                   const Tensor& grad_other, const Tensor& grad_bias) {
+  if (!grad_input.defined() && !grad_other.defined() && !grad_bias.defined()) return;
+  const Tensor x = as.input(input), y = as.other(other);
+  const auto to_input = [&](const Tensor& grad, const Tensor& right, const Tensor& out, bool accumulate) {
+    multiply(grad, transposed(right), out, {.alpha = alpha, .accumulate = accumulate});
+  };
+  const auto to_other = [&](const Tensor& left, const Tensor& grad, const Tensor& out, bool accumulate) {
+    multiply(transposed(left), grad, out, {.alpha = alpha, .accumulate = accumulate});
+  };
+  const bool made = activation != Activation::none || grad_out.scalar_type() != input.scalar_type();
+  const auto element = static_cast<int64_t>(input.element_size());
+  Tensor grad = grad_out;
+  if (!made || grad_out.numel() * element <= piece_bytes) {
+    if (made) {
+      grad = at::empty(grad_out.sizes(), input.options());
+      gradient_before(activation, grad_out, pre, grad);
+    }
+    if (grad_bias.defined()) sum_to(grad, grad_bias);
+    if (grad_input.defined()) to_input(as.out(grad), y, as.input(grad_input), false);
+    if (grad_other.defined()) to_other(x, as.out(grad), as.other(grad_other), false);
+    return;
+  }
+  const Tensor incoming = as.out(grad_out), before = as.out(defined(pre));
+  const at::IntArrayRef whole = incoming.sizes();
+  std::vector<PieceGradient> gradients;
+  if (grad_input.defined())
+    gradients.push_back(
+        {as.input(grad_input), -1, [&](const Piece& piece, const Tensor& out, bool accumulate) {
+           to_input(grad, piece.of(y, whole, -2), out, accumulate);
+         }});
+  if (grad_other.defined())
+    gradients.push_back(
+        {as.other(grad_other), -2, [&](const Piece& piece, const Tensor& out, bool accumulate) {
+           to_other(piece.of(x, whole, -1), grad, out, accumulate);
+         }});
+  if (grad_bias.defined())
+    gradients.push_back({as.out(grad_bias), 0, [&](const Piece&, const Tensor& out, bool accumulate) {
+                           sum_to(grad, out, accumulate);
+                         }});
+  const Tensor memory = at::empty({piece_bytes / element}, x.options());
+  in_pieces(whole, element, gradients, [&](const Piece& piece) {
+    grad = memory.narrow(0, 0, piece.elements()).view(piece.count);
+    gradient_before(activation, piece.of(incoming, whole),
+                    before.defined() ? optional(piece.of(before, whole)) : std::nullopt, grad);
+  });
 }
 
 using VmapResults = VmapCall::Results;
@@ -238,16 +290,9 @@ const auto matmul_backward =
                 const std::string& activation, double alpha, const optional<Tensor>& pre,
                 const optional<Tensor>&, std::array<bool, 4>, Tensor& grad_input, Tensor& grad_other,
                 Tensor& grad_bias, Tensor& grad_residual) {
-          const Matrices as(input, other);
           if (grad_residual.defined()) sum_to(grad_out, grad_residual);
-          if (!grad_input.defined() && !grad_other.defined() && !grad_bias.defined()) return;
-          const Tensor grad =
-              gradient_before(parse_activation(activation), grad_out, pre, input.scalar_type());
-          if (grad_bias.defined()) sum_to(grad, grad_bias);
-          if (grad_input.defined())
-            multiply(as.out(grad), transposed(as.other(other)), as.input(grad_input), {.alpha = alpha});
-          if (grad_other.defined())
-            multiply(transposed(as.input(input)), as.out(grad), as.other(grad_other), {.alpha = alpha});
+          run_gradients(Matrices(input, other), parse_activation(activation), grad_out, input, other, alpha,
+                        pre, grad_input, grad_other, grad_bias);
         })
         .grad("tile::matmul_double_backward")
         .vmap([](VmapCall& call) {
@@ -301,8 +346,10 @@ const auto matmul_double_backward =
           };
           const Tensor x = as.input(to_input ? *to_input : zero(input)),
                        y = as.other(to_other ? *to_other : zero(other));
-          const Tensor grad =
-              as.out(gradient_before(Activation::none, grad_out, std::nullopt, input.scalar_type()));
+          const Tensor incoming = as.out(grad_out);
+          const Tensor grad = grad_out.scalar_type() == input.scalar_type()
+                                  ? incoming
+                                  : at::empty(incoming.sizes(), input.options()).copy_(incoming);
           if (grad_grad_out.defined()) {
             const Tensor sum = at::empty(
                 grad.sizes(),

@@ -32,7 +32,7 @@ struct Epilogue {
 // order whatever the threads.
 void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue = {});
 
-// The sum of a tensor over the axes that are 1 in out, or missing in front of it.
-void sum_to(const at::Tensor& tensor, const at::Tensor& out);
+// The sum of a tensor over the axes that are 1 in out, or missing in front of it; accumulate: as Epilogue's.
+void sum_to(const at::Tensor& tensor, const at::Tensor& out, bool accumulate = false);
 
 }  // namespace tile

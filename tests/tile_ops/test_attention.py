@@ -272,6 +272,22 @@ def test_attention_is_deterministic():
         torch.set_num_threads(threads)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("heads, key_heads, rows, dropout_p",
+                         [(64, 64, 4096, 0.2), (128, 64, 4096, 0.0), (8, 8, 21000, 0.2)])
+def test_gradients_of_many_queries_of_16_bits(heads, key_heads, rows, dropout_p):
+    """On a CPU some heads' sums at a time stand beside the result, or there are two passes."""
+    shapes = (1, heads, rows, 64), (1, key_heads, 100, 64), (1, key_heads, 100, 64), (1, heads, rows, 64)
+    *inputs, incoming = (torch.randn(shape).half() for shape in shapes)
+    found, seed = [], torch.tensor([3, 4]) if dropout_p else None
+    for dtype in (torch.float16, torch.float32):
+        leaves = [x.to(dtype).requires_grad_() for x in inputs]
+        out, _ = torch.ops.tile.attention(*leaves, dropout_p=dropout_p, seed=seed)
+        found.append(torch.autograd.grad(out, leaves, incoming.to(dtype)))
+    for own, wide in zip(*found):
+        torch.testing.assert_close(own.float(), wide, rtol=0, atol=2e-3 * wide.abs().max().item())
+
+
 def test_causal_offsets_against_a_mask():
     args = inputs(1, 2, 2, 70, 130, 16, dtype=torch.float64, requires_grad=False)
     for align in ("top_left", "bottom_right"):

@@ -1,5 +1,5 @@
 """No operator takes more than its arguments, results, gradients, what it saves, and 64 MiB: arguments are larger than
-that, so that a copy of one would show. Those that do take more are named, with what it is."""
+that, so that a copy of one would show."""
 
 import pytest
 import tile_ops  # noqa: F401
@@ -18,7 +18,6 @@ def rows(count=1):
 
 def vectors(count=1, size=COLUMNS):
     return [torch.randn(size) for _ in range(count)]
-
 
 
 def image(order):
@@ -76,15 +75,6 @@ def of_results(results):
     return sum(r.numel() * r.itemsize for r in results)
 
 
-# What a gradient takes beside, in bytes, of the incoming gradients.
-BESIDE = {
-    "matmul": of_results,  # the gradient of what enters the activation
-    "gated_matmul": lambda results: 2 * of_results(results),  # those of both products
-    # Of 16 bits on a CPU: the query's gradient in float32, while blocks of keys add to it.
-    "attention": lambda results: results[0].numel() * 4 if results[0].itemsize == 2 else 0,
-}
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 @pytest.mark.parametrize("name", CALLS)
 def test_memory(name, dtype, tmp_path, device):
@@ -99,8 +89,7 @@ def test_memory(name, dtype, tmp_path, device):
     most, left, gradients = allocated(lambda: torch.autograd.grad(results, tensors, incoming, allow_unused=True),
                                       tmp_path / "backward.json", device)
     given = of_results(g for g in gradients if g is not None)
-    beside = BESIDE.get(name.split(",")[0].removesuffix("_varlen"), lambda results: 0)(incoming)
-    assert most - given - beside < 64 * MIB, f"backward: {(most - given) / MIB:.0f} MiB"
+    assert most - given < 64 * MIB, f"backward: {(most - given) / MIB:.0f} MiB"
 
 
 def test_memory_of_what_is_written_in_place(tmp_path, device):

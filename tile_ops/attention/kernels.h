@@ -152,14 +152,15 @@ void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Arra
                     int depth);
 
 // A block has `span` tiles of keys of one key head and adds up over all queries of its group. With grad_query
-// it has every key of the head (span reaches them all) and so adds up that gradient too: in `partial`, or in
-// place where grad_query has the dtype of sums.
+// it has every key of the head (span reaches them all) and so adds up that gradient too: in place where it
+// has the dtype of sums, else in the block's part of `partial`, [blocks, group, rows, depth]. Such blocks
+// count along one axis of the grid; `first` are samples' key heads of earlier launches.
 void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
                    std::optional<Array> grad_out, Array top, Array weight, Array delta,
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
-                   Tile group, Options::Parameters options, Tile span, int rows, int cols, int depth,
-                   DType operand);
+                   Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
+                   int cols, int depth, DType operand);
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,

@@ -107,6 +107,14 @@ struct Problem {
   }
 };
 
+// In 16 bits that pass has sums of the queries' gradient beside the result: of as many key heads at once as
+// these bytes hold.
+constexpr int64_t most_sum_bytes = 40 << 20;
+int64_t heads_at_once(const Tensor& query, const Problem& p) {
+  const int64_t each = p.group * p.rows * query.size(3) * static_cast<int64_t>(sizeof(float));
+  return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
+}
+
 // [batch, heads, query, key] with stride 0 where it is broadcast.
 OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
   if (!bias) return std::nullopt;
@@ -196,8 +204,8 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const Problem p(query, key, value, request, packed);
   const OptionalTensor scores_bias = whole_bias(call.bias, p);
   const bool for_keys = call.grad_key.defined() || call.grad_value.defined();
-  const bool one_pass =
-      for_keys && call.grad_query.defined() && query.is_cpu() && p.batch * p.key_heads >= enough_heads;
+  const int64_t heads = p.batch * p.key_heads, at_once = is_small(query) ? heads_at_once(query, p) : heads;
+  const bool one_pass = for_keys && call.grad_query.defined() && query.is_cpu() && at_once >= enough_heads;
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
   const bool turned = for_keys && takes_turned(query, key, value, call.grad_out, p);
@@ -209,15 +217,22 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
                         call.grad_lse, delta, p.options.all(), tile.rows, static_cast<int>(most_depth));
 
   if (for_keys && !turned && p.batch * p.key_heads > 0) {
-    OptionalTensor sums, result;
-    if (one_pass) result = call.grad_query;
-    if (one_pass && query.scalar_type() != top.scalar_type()) sums = at::empty(query.sizes(), top.options());
-    const int64_t span = one_pass ? key_tiles : 1;
-    if (const int64_t blocks = one_pass ? 1 : key_tiles)
-      keys_kernel.launch({blocks, p.key_heads, p.batch}, query, key, value, scores_bias, call.grad_out, top,
-                         call.weight, delta, if_defined(call.grad_key), if_defined(call.grad_value), result,
-                         sums, p.scale, p.offset, p.group, p.options.all(), static_cast<int>(span), tile.rows,
+    const auto launch = [&](const Grid& grid, int64_t span, const OptionalTensor& result,
+                            const OptionalTensor& sums, std::optional<int> first) {
+      keys_kernel.launch(grid, query, key, value, scores_bias, call.grad_out, top, call.weight, delta,
+                         if_defined(call.grad_key), if_defined(call.grad_value), result, sums, p.scale,
+                         p.offset, p.group, p.options.all(), static_cast<int>(span), first, tile.rows,
                          tile.cols, tile.depth, operand_dtype(query));
+    };
+    if (one_pass && is_small(query)) {
+      const Tensor sums = at::empty({at_once, p.group, p.rows, query.size(3)}, top.options());
+      for (int64_t first = 0; first < heads; first += at_once)
+        launch({std::min(at_once, heads - first)}, key_tiles, call.grad_query, sums, static_cast<int>(first));
+    } else if (one_pass) {
+      launch({1, p.key_heads, p.batch}, key_tiles, call.grad_query, std::nullopt, std::nullopt);
+    } else if (key_tiles) {
+      launch({key_tiles, p.key_heads, p.batch}, 1, std::nullopt, std::nullopt, std::nullopt);
+    }
   }
   if (for_query && delta.numel())
     query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, call.grad_out, top,

@@ -4,7 +4,7 @@ import torch
 from torch.nn.utils import parametrize
 
 from . import recognise
-from .classes import Swapped, _kind_of, swapped_class, uses_rotation
+from .classes import Swapped, _kind_of, activation_behind, swapped_class, uses_rotation
 from .report import Report
 
 __all__ = ["patch", "unpatch", "Report"]
@@ -27,7 +27,7 @@ KINDS = {
     "Linear": "linear", "TransposedLinear": "linear", "GatedMLP": "gated_mlp", "LayerNorm": "layer_norm",
     "RMSNorm": "rms_norm", "OtherRMSNorm": "rms_norm", "GroupNorm": "group_norm", "Embedding": "embedding",
     "Dropout": "dropout", "Softmax": "softmax", "LogSoftmax": "softmax", "CrossEntropyLoss": "cross_entropy",
-    "Loss": "cross_entropy", "MultiheadAttention": "attention", "Calls": "attention",
+    "Loss": "cross_entropy", "MultiheadAttention": "attention", "Calls": "attention", "Sequential": "activation",
 }
 REACHED = {"ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"), "dispatch_attention_fn": ("attention",),
            "scaled_dot_product_attention": ("attention",)}
@@ -101,7 +101,7 @@ def patch(model, *, leave=()):
     """Swaps what our operators compute in a model, in place, and returns a Report of it.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
-    "dropout", "softmax", "cross_entropy" and "attention".
+    "dropout", "softmax", "cross_entropy", "attention" and "activation".
 
     Modules get another class, a subclass of their own; their parameters, buffers, hooks and other attributes stay the
     same objects, so that optimizers, state_dict and tied weights go on as before. unpatch() gives the classes back.
@@ -142,7 +142,46 @@ def patch(model, *, leave=()):
             report.left.append((path, name, "its class cannot be changed"))
         else:
             report.swapped.append((path, name, operator))
+    _swap_sequences(model, "activation" in leave, report)
     return report
+
+
+def _swap_sequences(model, as_asked, report):
+    """Sequentials in which an activation stands behind what can compute it; and what the report says of both."""
+    paths = {module: path for path, module in model.named_modules()}
+    rows = {path: i for i, (path, *_) in enumerate(report.left)}
+    activations = {}
+    for module, path in paths.items():
+        known = isinstance(module, torch.nn.Sequential) and (
+            getattr(type(module), "tile_key", None) == ("Sequential", ())
+            or type(module).forward is torch.nn.Sequential.forward and _plan(module, False) is None)
+        if not known:
+            continue
+        modules = list(module)
+        behind = [each for before, each in zip(modules, modules[1:]) if activation_behind(before, each)]
+        name = type(module).__name__
+        if not behind:
+            continue
+        if isinstance(module, Swapped):
+            where = "patched already"
+        elif as_asked:
+            where = "as asked"
+        else:
+            where = None
+            try:
+                module.__class__ = swapped_class(type(module), ("Sequential", ()))
+            except TypeError:
+                continue
+            report.swapped.append((path, name, "activations in matmul and group_norm"))
+        activations |= {each: where for each in behind}
+    for module, where in activations.items():
+        row = rows.get(paths[module])
+        if row is not None:
+            path, name, _ = report.left[row]
+            report.left[row] = (path, name, where) if where else None
+            if where is None:
+                report.swapped.append((path, name, "computed by the module before it"))
+    report.left[:] = [row for row in report.left if row is not None]
 
 
 def unpatch(model):

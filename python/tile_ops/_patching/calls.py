@@ -9,6 +9,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 
 from .. import functional
+from .recognise import ACTIVATIONS
 
 ops = torch.ops.tile
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -57,6 +58,28 @@ def linear(input, weight, bias=None):
     if not taken(input, weight, bias) or weight.dim() != 2 or (bias is not None and bias.dim() != 1):
         return NotImplemented
     return functional.linear(input, weight, bias)
+
+
+def _linear_activated(input, weight, bias, activation):
+    return ACTIVATIONS[activation](F.linear(input, weight, bias))
+
+
+def _group_norm_activated(input, num_groups, weight, bias, eps, activation):
+    return ACTIVATIONS[activation](F.group_norm(input, num_groups, weight, bias, eps))
+
+
+@or_torch(_linear_activated)
+def linear_activated(input, weight, bias, activation):
+    if not taken(input, weight, bias) or weight.dim() != 2 or (bias is not None and bias.dim() != 1):
+        return NotImplemented
+    return functional.linear(input, weight, bias, activation)
+
+
+@or_torch(_group_norm_activated)
+def group_norm_activated(input, num_groups, weight, bias, eps, activation):
+    if not taken(input, weight, bias) or not 2 <= input.dim() <= 5:
+        return NotImplemented
+    return ops.group_norm(input, num_groups, weight, bias, eps, activation=activation)
 
 
 @or_torch(F.layer_norm)

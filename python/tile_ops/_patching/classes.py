@@ -37,6 +37,9 @@ class Linear(Swapped):
     def forward(self, input):
         return calls.linear(input, self.weight, self.bias)
 
+    def tile_activated(self, input, activation):
+        return calls.linear_activated(input, self.weight, self.bias, activation)
+
 
 class TransposedLinear(Swapped):
     def forward(self, input):
@@ -58,6 +61,9 @@ class RMSNorm(Swapped):
 class GroupNorm(Swapped):
     def forward(self, input):
         return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+
+    def tile_activated(self, input, activation):
+        return calls.group_norm_activated(input, self.num_groups, self.weight, self.bias, self.eps, activation)
 
 
 class Embedding(Swapped):
@@ -125,6 +131,46 @@ class GatedMLP(Swapped):
         if not calls.taken(x, gate.weight, up.weight) or gate.weight.shape != up.weight.shape:
             return super().forward(x)
         return self.down_proj(gated_linear(x, gate.weight, up.weight, self.tile_activation))
+
+
+def _activation(module):
+    """The name of the activation that a module of torch is, or None."""
+    if type(module) is torch.nn.GELU:
+        return {"none": "gelu", "tanh": "gelu_tanh"}.get(module.approximate)
+    return {torch.nn.ReLU: "relu", torch.nn.SiLU: "silu"}.get(type(module))
+
+
+def _only_forward(module):
+    """Whether a call of this module is a call of its class's forward and nothing else."""
+    return (type(module).__call__ is torch.nn.Module.__call__ and "forward" not in module.__dict__
+            and module._compiled_call_impl is None and not _has_hooks(module))
+
+
+def activation_behind(module, following):
+    """The activation that a swapped module can compute of its result, where `following` is that, or None."""
+    if getattr(type(module), "tile_key", None) not in (("Linear", ()), ("GroupNorm", ())):
+        return None
+    return _activation(following) if _only_forward(module) and _only_forward(following) else None
+
+
+class Sequential(Swapped):
+    """Its modules in turn; a Linear or GroupNorm with the activation behind it is one call."""
+
+    def forward(self, input):
+        if not torch.compiler.is_compiling() and torch_module._has_any_global_hook():
+            return super().forward(input)
+        modules = list(self)
+        done = 0
+        while done < len(modules):
+            following = modules[done + 1 : done + 2]
+            activation = activation_behind(modules[done], following[0]) if following else None
+            if activation is None:
+                input = modules[done](input)
+                done += 1
+            else:
+                input = modules[done].tile_activated(input, activation)
+                done += 2
+        return input
 
 
 def _kind_of(act):
