@@ -7,6 +7,7 @@
 
 #include "cpu/lower.h"
 #include "cpu/parallel.h"
+#include "cpu/product.h"
 #include "cpu/stream.h"
 #include "ir/walk.h"
 
@@ -102,14 +103,16 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     static thread_local Thread kept;
     Thread nested;  // a kernel launched while this thread runs another
     Thread& thread = kept.busy ? nested : kept;
+    give_registers_back(kept.frame);  // of the kernel that this one interrupts, which takes them again
     thread.busy = true;
     struct Release {  // also where an assertion fails
-      bool& busy;
+      Thread& thread;
       ~Release() {
-        busy = false;
+        thread.busy = false;
+        give_registers_back(thread.frame);
         finish_streams();
       }
-    } release{thread.busy};
+    } release{thread};
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
     frame.kept = take_kept();
