@@ -98,7 +98,8 @@ def fresh_rows(options):
 
 def header(seconds):
     return [
-        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}; torch {torch.__version__}, "
+        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}"
+        f"{' with AMX' if tile_ops._C.amx() else ''}; torch {torch.__version__}, "
         "its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
         f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator (fresh output: the "

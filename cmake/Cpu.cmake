@@ -1,5 +1,6 @@
 # csrc/cpu: exact floating point everywhere, and csrc/cpu/isa once for each instruction set, in a namespace of its name.
 include(CheckCXXCompilerFlag)
+include(CheckCXXSourceCompiles)
 set(cpu_optimisation -O3)
 if(TILE_OPS_SANITIZE)
   # Checks at every access: -O3 would take minutes a file.
@@ -53,12 +54,20 @@ foreach(rows IN LISTS families)
   list(APPEND isa_sources ${source})
 endforeach()
 set(bf16_gemm csrc/cpu/isa/gemm_bf16.cpp)
-list(FILTER isa_sources EXCLUDE REGEX "/gemm_bf16.cpp$")
+set(amx_gemm csrc/cpu/isa/gemm_amx.cpp)
+list(FILTER isa_sources EXCLUDE REGEX "/gemm_(bf16|amx).cpp$")
 isa_archives(tile_cpu isa_libraries ${isa_sources})
-# Of chips with AVX512_BF16: asked for when the process runs, like the levels.
+# Of chips with AVX512_BF16 and with AMX: asked for when the process runs, like the levels.
 check_cxx_compiler_flag(-mavx512bf16 has_avx512bf16)
 if(TARGET tile_cpu_avx512 AND has_avx512bf16)
   target_sources(tile_cpu_avx512 PRIVATE ${bf16_gemm})
   set_source_files_properties(${bf16_gemm} PROPERTIES COMPILE_OPTIONS "-O2;-mavx512bf16")
   set_property(SOURCE csrc/cpu/product.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_BF16_GEMM)
+endif()
+# Its instructions are assembly: the assembler must know them.
+check_cxx_source_compiles("int main() { asm volatile(\"tdpbf16ps %tmm6, %tmm4, %tmm0\"); }" has_amx)
+if(TARGET tile_cpu_avx512 AND has_amx)
+  target_sources(tile_cpu_avx512 PRIVATE ${amx_gemm})
+  set_source_files_properties(${amx_gemm} PROPERTIES COMPILE_OPTIONS -O2)
+  set_property(SOURCE csrc/cpu/product.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_AMX_GEMM)
 endif()

@@ -127,6 +127,7 @@ struct Frame {
   PackedStrip strip;
   std::vector<KeptSlot> kept;  // by number, as Lower gives them out
   PackedTiles packed;
+  void (*give_back)() = nullptr;  // of registers that products took
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

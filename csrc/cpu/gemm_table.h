@@ -20,8 +20,9 @@ struct MatrixView {
 struct GemmKernels {
   DType compute;
   int element_bytes;
-  int mr, nr;                    // rows of a panel of A, columns of a panel of B
-  int lanes;                     // packing A may write that many elements beyond its panels
+  int mr, nr;                // rows of a panel of A, columns of a panel of B
+  int lanes;                 // packing A may write that many elements beyond its panels
+  int together, depth_step;  // values of k in an element; what a panel's depth is a multiple of, in values
   int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
 
   // A [m x k] to panels [m / mr][k][mr], the last two of which may be halves (isa/gemm_panels.h), B [k x n] to
@@ -58,9 +59,15 @@ struct GemmKernels {
   void (*streamed)(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c,
                    long ldc, bool accumulate, void* scratch);
 
+  // Around the products of a thread's piece of work: takes what the micro-kernel needs beyond the registers
+  // that there always are, and gives it back. Null: nothing.
+  void (*begin)();
+  void (*end)();
+
   // Sizes in elements of the compute type.
-  long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * k + lanes; }
-  long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * k; }
+  long panel_depth(long k) const { return (k + depth_step - 1) / depth_step * depth_step / together; }
+  long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * panel_depth(k) + lanes; }
+  long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * panel_depth(k); }
   long strip_size(long k, long n) const { return packed_b_size(k, n); }
   long blocked_scratch_size(long m, long k) const {
     return packed_a_size(m, k < block_depth ? k : block_depth);
@@ -86,6 +93,10 @@ TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table);
 // Products of bf16, which a chip has an instruction for; sources are bf16, and f32 that holds bf16's numbers.
 // Null where this machine does not have it.
 const GemmKernels* bf16_gemm(Isa isa);
+// The same on AMX's tile registers.
+const GemmKernels* amx_gemm(Isa isa);
+// Whether this process multiplies bf16 there, by its variables.
+bool uses_amx();
 
 // The kernels of a product of these operands that adds up in `sum`.
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum);

@@ -1,7 +1,9 @@
-// Which instruction set runs: cpuid, TILE_ISA, ATEN_CPU_CAPABILITY.
+// Which instruction set runs: cpuid, TILE_ISA, TILE_AMX, ATEN_CPU_CAPABILITY.
 #include "cpu/isa.h"
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "support/env.h"
 #include "support/error.h"
@@ -14,6 +16,31 @@ namespace {
 bool has_f16c() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+
+constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // of cpuid's leaf 7, in edx
+bool chip_has(unsigned leaf_7_edx) {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & leaf_7_edx) == leaf_7_edx;
+}
+
+// The system saves the tile registers, their shapes and their data, when it changes threads.
+bool system_has_tiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & bit_OSXSAVE)) return false;
+  unsigned low, high;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned tiles = 3u << 17;
+  return (low & tiles) == tiles;
+}
+// Linux lets a process use them once it has asked; not where a thread's stack for signals would be too small.
+bool system_allows_tiles() {
+#if defined(SYS_arch_prctl)
+  constexpr long request = 0x1023, tile_data = 18;  // ARCH_REQ_XCOMP_PERM
+  return syscall(SYS_arch_prctl, request, tile_data) == 0;
+#else
+  return false;
+#endif
 }
 
 }  // namespace
@@ -38,11 +65,19 @@ bool supports_bf16() {
   return __builtin_cpu_supports("avx512bf16");
 }
 
-bool prefers_bf16() {
-  constexpr unsigned amx_bf16 = 1u << 22;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  const bool amx = __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & amx_bf16);
-  return supports_bf16() && !amx;
+bool prefers_bf16() { return supports_bf16() && !chip_has(amx_bf16); }
+
+bool supports_amx() {
+  static const bool supports =
+      supported(Isa::avx512) && chip_has(amx_tile | amx_bf16) && system_has_tiles() && system_allows_tiles();
+  return supports;
+}
+
+bool choose_amx(Isa isa, std::string_view tile_amx) {
+  if (!tile_amx.empty() && tile_amx != "off")
+    fail(ErrorKind::value, "TILE_AMX=", tile_amx,
+         ": there is no such choice; unset TILE_AMX or set it to off");
+  return tile_amx.empty() && isa == Isa::avx512 && supports_amx();
 }
 
 namespace {

@@ -19,6 +19,12 @@ bool supports_bf16();
 // 16 cores took 1.7 times as long.
 bool prefers_bf16();
 
+// Beside avx512: products of bf16 on AMX's tile registers, which the chip has and the system gives this
+// process.
+bool supports_amx();
+// Whether the products of this instruction set go there, by TILE_AMX (off; anything else is an error).
+bool choose_amx(Isa isa, std::string_view tile_amx);
+
 // What the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or unsupported one is an error),
 // else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that is supported. Empty text: not
 // set.

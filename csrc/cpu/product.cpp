@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cpu/tables.h"
+#include "support/env.h"
 
 namespace tile::cpu {
 
@@ -19,10 +21,37 @@ const GemmKernels* bf16_gemm(Isa isa) {
 const GemmKernels* bf16_gemm(Isa) { return nullptr; }
 #endif
 
+#ifdef TILE_AMX_GEMM
+namespace avx512 {
+extern const GemmKernels amx_gemm;
+}
+const GemmKernels* amx_gemm(Isa isa) {
+  return isa == Isa::avx512 && supports_amx() ? &avx512::amx_gemm : nullptr;
+}
+#else
+const GemmKernels* amx_gemm(Isa) { return nullptr; }
+#endif
+
+bool uses_amx() {
+  static const bool uses =
+      choose_amx(active_isa(), environment("TILE_AMX")) && amx_gemm(active_isa()) != nullptr;
+  return uses;
+}
+
+namespace {
+// Null: as the products of other floats.
+const GemmKernels* best_bf16_gemm() {
+  const Isa isa = active_isa();
+  if (uses_amx()) return amx_gemm(isa);
+  return prefers_bf16() ? bf16_gemm(isa) : nullptr;
+}
+}  // namespace
+
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum) {
-  static const bool prefers = prefers_bf16();
-  if (a == DType::bf16 && b == DType::bf16)
-    if (const GemmKernels* kernels = bf16_gemm(active_isa()); kernels && prefers) return *kernels;
+  if (a == DType::bf16 && b == DType::bf16) {
+    static const GemmKernels* const best = best_bf16_gemm();
+    if (best) return *best;
+  }
   return gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
 
@@ -50,6 +79,15 @@ Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fil
   }
   // A single element repeats through a stride of 0.
   return {tile.axes[axis].extent == 1 && must_fill ? full : std::min(tile.axes[axis].extent, full), false};
+}
+
+void take_registers(const GemmKernels& kernels, Frame& frame) {
+  if (!kernels.begin || frame.give_back) return;
+  kernels.begin();
+  frame.give_back = kernels.end;
+}
+void give_registers_back(Frame& frame) {
+  if (frame.give_back) std::exchange(frame.give_back, nullptr)();
 }
 
 bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers,

@@ -23,6 +23,11 @@ struct Reach {
 // or where it is clamped and `must_fill`.
 Reach reach(TileRef& tile, int rank, int axis, const Shape& shape, bool must_fill, Scratch& scratch);
 
+// Before a thread calls `packed` or what calls it: takes the registers that it wants, if any, and keeps them
+// until they are given back, at the end of a piece of work.
+void take_registers(const GemmKernels& kernels, Frame& frame);
+void give_registers_back(Frame& frame);
+
 // The accumulator's content as dense lanes of these extents at `out`; true where there is something to add
 // to, false where the product may overwrite. `in_place`: the accumulator's buffer is `out` itself.
 bool begin_product(const TileRef& accumulator, int rank, const int64_t* extents, char* out, bool covers,

@@ -2,11 +2,12 @@
 #include "cpu/program.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 
+#include "cpu/block_ranges.h"
 #include "cpu/lower.h"
 #include "cpu/parallel.h"
+#include "cpu/product.h"
 #include "cpu/stream.h"
 #include "ir/walk.h"
 
@@ -102,14 +103,16 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     static thread_local Thread kept;
     Thread nested;  // a kernel launched while this thread runs another
     Thread& thread = kept.busy ? nested : kept;
+    give_registers_back(kept.frame);  // of the kernel that this one interrupts, which takes them again
     thread.busy = true;
     struct Release {  // also where an assertion fails
-      bool& busy;
+      Thread& thread;
       ~Release() {
-        busy = false;
+        thread.busy = false;
+        give_registers_back(thread.frame);
         finish_streams();
       }
-    } release{thread.busy};
+    } release{thread};
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
     frame.kept = take_kept();
@@ -140,21 +143,19 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     });
     return;
   }
-  std::atomic<int64_t> taken{0};
-  int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread));
+  int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread)), line = 1;
   // Blocks of one line often share operands, which a thread keeps packed: the lines stay whole where they are
   // many.
-  if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads)
-    piece = (piece + blocks[0] - 1) / blocks[0] * blocks[0];
-  auto body = [&](int64_t, int64_t) {
+  if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
+    line = blocks[0];
+    piece = (piece + line - 1) / line * line;
+  }
+  BlockRanges ranges(total, threads, line, piece);
+  auto body = [&](int64_t worker, int64_t) {
     try {
-      work([&](int64_t& begin, int64_t& end) {
-        begin = taken.fetch_add(piece);
-        end = std::min(begin + piece, total);
-        return begin < total;
-      });
+      work([&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
     } catch (...) {  // the other threads end what they have begun
-      taken = total;
+      ranges.stop();
       throw;
     }
   };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/assembler/sweep_code.h"
+#include "cpu/gemm_table.h"
 #include "cpu/isa.h"
 #include "cpu/lower.h"
 #include "cuda/lowering.h"
@@ -159,6 +160,7 @@ PyObject* isa(PyObject*, PyObject*) {
   const std::string name(tile::cpu::name(tile::cpu::active_isa()));
   return PyUnicode_FromString(name.c_str());
 }
+PyObject* amx(PyObject*, PyObject*) { return PyBool_FromLong(tile::cpu::uses_amx()); }
 PyObject* assemble_sweeps(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
@@ -205,6 +207,7 @@ PyObject* torch_version(PyObject*, PyObject*) { return PyUnicode_FromString(TORC
 PyMethodDef methods[] = {
     {"torch_version", guarded<torch_version>, METH_NOARGS, "The version of torch that this was built for."},
     {"isa", guarded<isa>, METH_NOARGS, "The instruction set that kernels run on: baseline, avx2 or avx512."},
+    {"amx", guarded<amx>, METH_NOARGS, "Whether products of bfloat16 run on AMX's tile registers."},
     {"operators", guarded<list_of<tile::registered_operators>>, METH_NOARGS,
      "The schemas of the operators defined so far."},
     {"registration_errors", guarded<list_of<tile::registration_errors>>, METH_NOARGS,

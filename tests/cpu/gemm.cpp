@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cpu/gemm_table.h"
+#include "cpu/isa/tile_twin.h"
 #include "cpu/machine_isas.h"
 
 namespace tile::cpu {
@@ -158,6 +159,12 @@ void multiply_all_ways(const GemmKernels& g, Isa isa, DType dtype, long m, long 
   g.blocked(m, n, k, a.view, dtype, strip.data(), c.data(), ldc, accumulate, scratch.data());
   check("blocked", isa, dtype, a, b, ldc, c, accumulate);
 
+  std::vector<T> blocks(static_cast<size_t>(g.packed_a_size(m, k)), T(77));
+  g.pack_blocks(m, k, a.view, dtype, blocks.data());
+  fill_c(c);
+  g.packed_blocks(m, n, k, blocks.data(), strip.data(), c.data(), ldc, accumulate);
+  check("packed_blocks", isa, dtype, a, b, ldc, c, accumulate);
+
   std::vector<T> rows(static_cast<size_t>(g.rows_size(m, k)), T(77)),
       piece(static_cast<size_t>(g.streamed_scratch_size(k, n)), T(77));
   g.pack_rows(m, k, a.view, dtype, rows.data());
@@ -218,19 +225,22 @@ TEST(Gemm, DeeperThanOneBlock) {
       }
 }
 
-// By the instruction for bf16, from bf16 and from f32 that holds its numbers.
+// By the instructions for bf16, from bf16 and from f32 that holds its numbers.
 TEST(Gemm, PairsOfBf16) {
   std::mt19937 random(8);
   for (Isa isa : machine_isas()) {
-    const GemmKernels* kernels = bf16_gemm(isa);
-    if (!kernels) continue;
-    for (DType dtype : {DType::bf16, DType::f32})
-      for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30})
-        for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65})
-          for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
-            multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);
-            if (HasFatalFailure()) return;
-          }
+    for (const GemmKernels* kernels : {bf16_gemm(isa), amx_gemm(isa), tile_twin(isa).kernels}) {
+      if (!kernels) continue;
+      if (kernels->begin) kernels->begin();
+      for (DType dtype : {DType::bf16, DType::f32})
+        for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30})
+          for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65})
+            for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
+              multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);
+              if (HasFatalFailure()) return;
+            }
+      if (kernels->end) kernels->end();
+    }
   }
 }
 

@@ -25,6 +25,7 @@ def machine(monkeypatch):
         nvrtc_chips=[75, 80, 90],
         registration_errors=[],
         isa="avx2",
+        amx=False,
         cache_info={"folder": "kernels", "unusable": "", "entries": 3, "bytes": 2048, "budget": 2**30},
     )
 
@@ -49,6 +50,12 @@ def machine(monkeypatch):
         return {(state, text[:9].strip()): text[11:] for state, text in lines}
 
     return wanted, examine
+
+
+def test_a_chip_with_amx(machine, capsys):
+    wanted, examine = machine
+    wanted.isa, wanted.amx = "avx512", True
+    assert examine(capsys)["ok", "CPU"].startswith("instruction set avx512 with AMX; a softmax there is right within ")
 
 
 def test_a_machine_without_a_gpu_is_well(machine, capsys):

@@ -48,7 +48,7 @@ constexpr GemmKernels f32 = f32_sources(), f64 = f64_sources(), i32 = i32_source
 
 }  // namespace
 
-extern const GemmTable gemm_table = {with_loops<f32, float>(), with_loops<f64, double>(),
-                                     with_loops<i32, int32_t>(), with_loops<i64, int64_t>()};
+extern const GemmTable gemm_table = {with_loops<f32>(), with_loops<f64>(), with_loops<i32>(),
+                                     with_loops<i64>()};
 
 }  // namespace tile::cpu::TILE_ISA

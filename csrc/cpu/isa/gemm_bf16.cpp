@@ -3,12 +3,10 @@
 #include <initializer_list>
 
 #include "cpu/isa/gemm_loops.h"
-#include "cpu/isa/gemm_pack.h"
+#include "cpu/isa/gemm_pairs.h"
+#include "cpu/isa/transpose.h"
 
 namespace tile::cpu::TILE_ISA {
-
-// The bf16 of k, in the lower half, and of k + 1.
-using Bf16Pair = uint32_t;
 
 template <>
 struct KernelShape<Bf16Pair> {
@@ -30,40 +28,6 @@ struct KernelShape<Bf16Pair> {
 namespace {
 
 constexpr int lanes = Vec<Bf16Pair>::lanes;
-
-// The bits of the first n of a vector of values, each in the lower half of its lane. f32 comes from lanes of
-// bf16: nothing is rounded.
-TILE_INLINE Vec<Bf16Pair> bits_of(const bf16* p, long n) {
-  HalfRegister h{};
-  if (n >= lanes)
-    __builtin_memcpy(&h, p, sizeof h);
-  else
-    __builtin_memcpy(&h, p, static_cast<unsigned long>(n) * sizeof(bf16));
-  return bit_cast<Vec<Bf16Pair>>(spread(h));
-}
-TILE_INLINE Vec<Bf16Pair> bits_of(const float* p, long n) {
-  return bit_cast<Vec<Bf16Pair>>(n >= lanes ? Vec<float>::load(p) : Vec<float>::load(p, n)) >> 16;
-}
-TILE_INLINE Vec<Bf16Pair> pair(Vec<Bf16Pair> first, Vec<Bf16Pair> second) { return first | second << 16; }
-TILE_INLINE Bf16Pair bits_of(bf16 x) { return __builtin_bit_cast(uint16_t, x); }
-TILE_INLINE Bf16Pair bits_of(float x) { return __builtin_bit_cast(uint32_t, x) >> 16; }
-
-// A vector of pairs from `left` values side by side.
-TILE_INLINE Vec<Bf16Pair> pairs_of(const bf16* p, long left) {
-  Vec<Bf16Pair> r(0u);
-  if (left >= 2 * lanes)
-    __builtin_memcpy(&r.v, p, vector_bytes);
-  else
-    __builtin_memcpy(&r.v, p, static_cast<unsigned long>(left) * sizeof(bf16));
-  return r;
-}
-TILE_INLINE Vec<Bf16Pair> pairs_of(const float* p, long left) {
-  const auto some = [&](long from) {
-    const long n = left - from;
-    return n <= 0 ? Vec<float>(0.f) : n >= lanes ? Vec<float>::load(p + from) : Vec<float>::load(p + from, n);
-  };
-  return (Native<Bf16Pair>)_mm512_cvtne2ps_pbh((__m512)some(lanes).v, (__m512)some(0).v);
-}
 
 // As pack() of gemm_pack.h, of pairs along `inner`: out[outer / width][(inner + 1) / 2][width].
 template <class S, int width>
@@ -133,6 +97,6 @@ constexpr GemmKernels kernels = sources();
 
 }  // namespace
 
-extern const GemmKernels bf16_gemm = with_loops<kernels, Bf16Pair>();
+extern const GemmKernels bf16_gemm = with_loops<kernels>();
 
 }  // namespace tile::cpu::TILE_ISA

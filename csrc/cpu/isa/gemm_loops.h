@@ -45,6 +45,7 @@ constexpr GemmKernels kernels_of(DType compute) {
   k.mr = mr<T>;
   k.nr = nr<T>;
   k.lanes = Vec<T>::lanes;
+  k.together = k.depth_step = KernelShape<T>::together;
   k.block_depth = block_depth;
   k.piece_depth = piece_depth;
   k.packed = packed<T>;
@@ -59,6 +60,15 @@ template <class T>
 const T* offset(const void* data, long elements) {
   return static_cast<const T*>(data) + elements;
 }
+// Panels of `n` rows or columns from k = at on, of which each block before is a multiple of depth_step.
+template <const GemmKernels& kernels>
+const char* panels_at(const void* data, long at, long n, long width) {
+  return offset<char>(data, at / kernels.together * panels(n, width) * kernels.element_bytes);
+}
+template <const GemmKernels& kernels>
+char* panels_at(void* data, long at, long n, long width) {
+  return const_cast<char*>(panels_at<kernels>(static_cast<const void*>(data), at, n, width));
+}
 MatrixView advance(const MatrixView& from, DType dtype, long elements) {
   // Bytes as the table of dtypes has them, without its inline functions.
   constexpr int bytes[dtype_count] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 1, 1, 2, 2, 4, 4, 8};
@@ -72,64 +82,66 @@ TILE_INLINE void each_block(long k, long block, F body) {
 }
 
 // Blocks of k follow each other, each packed as panels of its own.
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip) {
-  each_block(k, block_depth, [&](long at, long depth) {
+  each_block(k, kernels.block_depth, [&](long at, long depth) {
     kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride),
-                                 static_cast<T*>(strip) + at * panels(n, nr<T>));
+                                 panels_at<kernels>(strip, at, n, kernels.nr));
   });
 }
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 void pack_rows(long m, long k, const MatrixView& a, DType dtype, void* rows) {
-  each_block(k, piece_depth, [&](long at, long depth) {
+  each_block(k, kernels.piece_depth, [&](long at, long depth) {
     kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
-                                 static_cast<T*>(rows) + at * panels(m, mr<T>));
+                                 panels_at<kernels>(rows, at, m, kernels.mr));
   });
 }
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 void blocked(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c, long ldc,
              bool accumulate, void* scratch) {
-  if (k == 0) packed<T>(m, n, 0, scratch, strip, c, ldc, accumulate);
-  each_block(k, block_depth, [&](long at, long depth) {
+  if (k == 0) kernels.packed(m, n, 0, scratch, strip, c, ldc, accumulate);
+  each_block(k, kernels.block_depth, [&](long at, long depth) {
     kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride), scratch);
-    packed<T>(m, n, depth, scratch, offset<T>(strip, at * panels(n, nr<T>)), c, ldc, accumulate || at > 0);
+    kernels.packed(m, n, depth, scratch, panels_at<kernels>(strip, at, n, kernels.nr), c, ldc,
+                   accumulate || at > 0);
   });
 }
 // `blocked` with A packed before, block after block.
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 void pack_blocks(long m, long k, const MatrixView& a, DType dtype, void* blocks) {
-  each_block(k, block_depth, [&](long at, long depth) {
+  each_block(k, kernels.block_depth, [&](long at, long depth) {
     kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
-                                 static_cast<T*>(blocks) + at * panels(m, mr<T>));
+                                 panels_at<kernels>(blocks, at, m, kernels.mr));
   });
 }
-template <class T>
+template <const GemmKernels& kernels>
 void packed_blocks(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
                    bool accumulate) {
-  if (k == 0) packed<T>(m, n, 0, blocks, strip, c, ldc, accumulate);
-  each_block(k, block_depth, [&](long at, long depth) {
-    packed<T>(m, n, depth, offset<T>(blocks, at * panels(m, mr<T>)), offset<T>(strip, at * panels(n, nr<T>)),
-              c, ldc, accumulate || at > 0);
+  if (k == 0) kernels.packed(m, n, 0, blocks, strip, c, ldc, accumulate);
+  each_block(k, kernels.block_depth, [&](long at, long depth) {
+    kernels.packed(m, n, depth, panels_at<kernels>(blocks, at, m, kernels.mr),
+                   panels_at<kernels>(strip, at, n, kernels.nr), c, ldc, accumulate || at > 0);
   });
 }
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 void streamed(long m, long n, long k, const void* rows, const MatrixView& b, DType dtype, void* c, long ldc,
               bool accumulate, void* scratch) {
-  if (k == 0) packed<T>(m, n, 0, rows, scratch, c, ldc, accumulate);
-  each_block(k, piece_depth, [&](long at, long depth) {
+  if (k == 0) kernels.packed(m, n, 0, rows, scratch, c, ldc, accumulate);
+  each_block(k, kernels.piece_depth, [&](long at, long depth) {
     kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride), scratch);
-    packed<T>(m, n, depth, offset<T>(rows, at * panels(m, mr<T>)), scratch, c, ldc, accumulate || at > 0);
+    kernels.packed(m, n, depth, panels_at<kernels>(rows, at, m, kernels.mr), scratch, c, ldc,
+                   accumulate || at > 0);
   });
 }
-template <const GemmKernels& kernels, class T>
+template <const GemmKernels& kernels>
 constexpr GemmKernels with_loops() {
   GemmKernels k = kernels;
-  k.pack_strip = pack_strip<kernels, T>;
-  k.blocked = blocked<kernels, T>;
-  k.pack_blocks = pack_blocks<kernels, T>;
-  k.packed_blocks = packed_blocks<T>;
-  k.pack_rows = pack_rows<kernels, T>;
-  k.streamed = streamed<kernels, T>;
+  k.pack_strip = pack_strip<kernels>;
+  k.blocked = blocked<kernels>;
+  k.pack_blocks = pack_blocks<kernels>;
+  k.packed_blocks = packed_blocks<kernels>;
+  k.pack_rows = pack_rows<kernels>;
+  k.streamed = streamed<kernels>;
   return k;
 }
 

@@ -100,6 +100,7 @@ struct GemmLoopUnit final : Unit {
     char* out = frame.slots[static_cast<size_t>(slot)];
     bool add = begin_product(c, 2, extents, out, rows == extents[0] && cols == extents[1], frame);
     if (rows > 0 && cols > 0) {
+      take_registers(*kernels, frame);
       MatrixView left = view(x, a_transposed), right = view(y, b_transposed);
       // With all rows in one block nothing else uses these columns: they are packed piece by piece.
       if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {

@@ -52,6 +52,7 @@ struct MmaUnit final : Unit {
     bool add = begin_product(c, rank, extents, out, covers, frame);
     const Unwritten unwritten{unwritten_a && x.data == frame.tiles[static_cast<size_t>(a)].data,
                               unwritten_b && y.data == frame.tiles[static_cast<size_t>(b)].data};
+    take_registers(*kernels, frame);
     for (int64_t i = 0; i < batch; ++i) {
       Matrix left = matrix_of(x, row, *kernels), right = matrix_of(y, row, *kernels);
       auto shift = [&](Matrix& matrix, const TileRef& tile) {
