@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "cpu/isa/gemm_loops.h"
+#include "cpu/isa/gemm_pack.h"
 #include "cpu/isa/gemm_pairs.h"
 #include "cpu/isa/transpose.h"
 
