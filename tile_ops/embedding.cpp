@@ -85,22 +85,6 @@ void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, 
 }
 Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
 
-// The same where sums need no wider dtype than the gradient's, on a CPU: a block clears the rows of its bin
-// and adds to them in memory, so that it passes over its indices once.
-void embedding_backward_in_place_kernel(Array grad, Array places, Array at, Array begin, Array end, Array out,
-                                        Tile bin, int rows, int columns) {
-  Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
-  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
-       cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
-  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
-  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
-  for (Tile k : range(number(begin, b), number(end, b))) {
-    Tile row = number(at, k);
-    to.store({row, j}, to.load({row, j}) + from.load({number(places, k), j}));
-  }
-}
-Kernel embedding_backward_in_place("embedding_backward", embedding_backward_in_place_kernel);
-
 // Of each row that block b's indices name, on a CPU: first[row] is the first of these in `at`, next[k] the
 // one behind the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
 void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
@@ -116,8 +100,8 @@ void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Ti
 }
 Kernel chains_of("embedding_chains", chains_kernel);
 
-// As the one in place, where sums need a wider dtype: those of a row are added up along its chain and stored
-// once.
+// The same on a CPU: a block clears the rows of its bin and passes over its indices once. Those of a row are
+// added up along its chain and stored once.
 void embedding_backward_chained_kernel(Array grad, Array places, Array at, Array begin, Array end,
                                        Array first, Array next, Array out, Tile bin, int rows, int columns) {
   Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
@@ -128,13 +112,24 @@ void embedding_backward_chained_kernel(Array grad, Array places, Array at, Array
   for (Tile k : range(number(begin, b), number(end, b))) {
     Tile row = number(at, k);
     when(number(first, row) == k, [&] {
-      Tile sum = zeros({1, columns}, compute_dtype(out.dtype())), link = k;
-      while_loop([&] { return link >= 0; },
-                 [&] {
-                   sum += from.load({number(places, link), j}).astype(sum.dtype());
-                   link = number(next, link);
-                 });
-      to.store({row, j}, sum);
+      const auto added = [&](const Tile& link) {
+        return from.load({number(places, link), j}).astype(compute_dtype(out.dtype()));
+      };
+      Tile link = number(next, k);
+      when(
+          link < 0,
+          [&] {
+            to.store({row, j}, added(k));
+          },
+          [&] {
+            Tile sum = added(k);
+            while_loop([&] { return link >= 0; },
+                       [&] {
+                         sum += added(link);
+                         link = number(next, link);
+                       });
+            to.store({row, j}, sum);
+          });
     });
   }
 }
@@ -199,7 +194,6 @@ const auto embedding_backward =
           if (grad_weight.numel() == 0) return;
           const bool cpu = weight.is_cpu();
           const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 64 : 8;
-          const bool wider = compute_dtype(weight.scalar_type()) != weight.scalar_type();
           // Each of whole blocks. On a CPU some a thread: every bin reads all indices.
           const int most = cpu ? 32 : 1024;
           const int64_t bin = ceil_div(ceil_div(height, most), 8) * 8, bins = ceil_div(height, bin);
@@ -210,14 +204,11 @@ const auto embedding_backward =
           bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
           const Tensor grads = rows_of(grad_out, width);
           const Grid on_cpu{bins, ceil_div(width, columns)};
-          if (cpu && wider) {
+          if (cpu) {
             const Tensor first = ints(height), next = ints(count);
             chains_of.launch({bins}, at, begin, end, first, next, bin, 4096);
             embedding_backward_chained.launch(on_cpu, grads, places, at, begin, end, first, next, grad_weight,
                                               bin, rows, columns);
-          } else if (cpu) {
-            embedding_backward_in_place.launch(on_cpu, grads, places, at, begin, end, grad_weight, bin, rows,
-                                               columns);
           } else {
             embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, places,
                                          at, begin, end, grad_weight, bin, 4, rows, columns);

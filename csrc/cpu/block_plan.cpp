@@ -11,8 +11,12 @@
 namespace tile::cpu {
 
 BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(block) {
-  find_needed();
   plan();
+  for (const Updates::Several& several : lower.updates_.several) {
+    if (runs_before(several)) continue;
+    for (const Op* load : several.loads) lower.updates_.loads.erase(load);  // to be copied after all
+    plan();
+  }
   find_last_uses();
 }
 
@@ -42,7 +46,9 @@ void BlockPlan::find_needed() {
   std::unordered_set<const Value*> needed;
   for (size_t i = block_.ops.size(); i-- > 0;) {
     const Op& op = *block_.ops[i];
-    bool wanted = !op.traits().pure() || !op.regions.empty();
+    const Traits& traits = op.traits();  // what only reads has done nothing
+    bool wanted = traits.writes || traits.barrier || traits.effect || traits.terminator || traits.impure ||
+                  !op.regions.empty();
     for (const Value* result : op.results) wanted |= needed.count(result) != 0;
     if (!wanted) continue;
     needed_.insert(&op);
@@ -53,7 +59,20 @@ void BlockPlan::find_needed() {
   }
 }
 
+bool BlockPlan::runs_before(const Updates::Several& several) const {
+  int last = -1, first = static_cast<int>(groups_.size());
+  for (const auto& [op, group] : group_of_) {
+    if (several.readers.count(op)) last = std::max(last, group);
+    if (several.stores.count(op)) first = std::min(first, group);
+  }
+  return last <= first;
+}
+
 void BlockPlan::plan() {
+  needed_.clear(), users_.clear(), early_.clear(), groups_.clear(), places_.clear(), group_of_.clear();
+  last_reader_.clear(), last_writer_.clear();
+  barrier_ = last_access_ = -1;
+  find_needed();
   // Ops that need no group first, so that sweeps are not split by them.
   std::unordered_set<const Value*> late;
   std::vector<const Op*> rest;

@@ -28,6 +28,7 @@ class BlockPlan {
   std::vector<const Value*> reads(const Op& op) const;
   void find_needed();
   void plan();
+  bool runs_before(const Updates::Several& several) const;  // what reads the loads; false: their stores
   void place(const Op& op);
   int memory_bound(const Op& op) const;
   void note_memory(const Op& op, int group);

@@ -3,7 +3,6 @@
 
 #include "cpu/block_plan.h"
 #include "cpu/tables.h"
-#include "cpu/updates.h"
 #include "ir/rounding.h"
 #include "ir/walk.h"
 
@@ -73,7 +72,7 @@ const Value* viewed(const Value* value) {
 }
 
 Lower::Lower(const Function& function)
-    : function_(function), precision_(function), updating_(updating_loads(function)) {
+    : function_(function), precision_(function), updates_(find_updates(function)) {
   walk(function.body(), [&](const Op& op) {
     if (!op.traits().writes) return;
     for (const Value* operand : op.operands)
@@ -104,7 +103,7 @@ int Lower::scalar(const Value* value) {
 
 bool Lower::is_written(const Value* array) const { return written_.count(root_array(array)) != 0; }
 bool Lower::stays_in_memory(const Op& load) const {
-  return !load.results[0]->type.is_scalar() && (!is_written(load.operands[0]) || updating_.count(&load));
+  return !load.results[0]->type.is_scalar() && (!is_written(load.operands[0]) || updates_.loads.count(&load));
 }
 
 int Lower::new_slot(const Type& type, size_t bytes) {

@@ -10,6 +10,7 @@
 
 #include "cpu/address.h"
 #include "cpu/frame.h"
+#include "cpu/updates.h"
 #include "ir/op.h"
 #include "ir/precision.h"
 
@@ -83,7 +84,7 @@ class Lower {
   std::multimap<size_t, int> free_slots_;
   std::unordered_set<int> kept_slots_;  // never given to another value
   std::unordered_set<const Value*> written_, dedicated_;
-  const std::unordered_set<const Op*> updating_;
+  Updates updates_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the op being lowered may overwrite
   size_t scratch_bytes_ = 0, kept_ = 0;
 };

@@ -67,7 +67,12 @@ void SweepRun::find_places() {
     if (v >= input_count() && !places_[v].moving)
       places_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
   }
-  // A value that one store writes as it is may be computed in place.
+  // A value that one store writes as it is may be computed in place, unless others are computed from what is
+  // there.
+  const auto is_read = [&](const Cursor& to) {
+    return std::any_of(space_.inputs, space_.inputs + input_count(),
+                       [&](const Cursor& from) { return from.data == to.data; });
+  };
   for (size_t k = 0; k < sweep_.stores.size(); ++k) {
     const Cursor& to = space_.stores[k];
     auto v = static_cast<size_t>(sweep_.stores[k].value);
@@ -75,7 +80,7 @@ void SweepRun::find_places() {
     const bool fits = v >= input_count() && to.lanes && !to.streams && !places_[v].moving &&
                       varies(v, cols_dim_) && (varies(v, rows_dim_) || space_.extent[rows_dim_] == 1) &&
                       to.stride[cols_dim_] == element(v);
-    if (!fits) continue;
+    if (!fits || (sweep_.stores.size() > 1 && is_read(to))) continue;
     direct_[v] = static_cast<int>(k);
     places_[v] = {&to, 0, to.stride[rows_dim_]};
   }

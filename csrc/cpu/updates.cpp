@@ -1,4 +1,4 @@
-// Finds loads whose readers are all steps of the one store to the same place.
+// Finds loads whose readers are all steps of the stores into their array, one of them to the same place.
 #include "cpu/updates.h"
 
 #include <algorithm>
@@ -28,11 +28,14 @@ void add_steps(const Value* value, const Block* block, const Blocks& blocks,
   for (const Value* operand : op->operands) add_steps(operand, block, blocks, steps);
 }
 
-// A cast may leave its tile in memory, too.
-bool read_by(const std::unordered_set<const Op*>& steps, const Users& users, const Value* value) {
+// A cast may leave its tile in memory, too. `readers` gains what reads the value.
+bool read_by(const std::unordered_set<const Op*>& steps, const Users& users, const Value* value,
+             std::unordered_set<const Op*>& readers) {
   const auto found = users.find(value);
   return found == users.end() || std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-           return steps.count(user) && (!user->is("astype") || read_by(steps, users, user->results[0]));
+           readers.insert(user);
+           return steps.count(user) &&
+                  (!user->is("astype") || read_by(steps, users, user->results[0], readers));
          });
 }
 
@@ -43,33 +46,60 @@ bool same_place(const Op& load, const Op& store) {
                     store.operands.end());
 }
 
+// What is stored is computed, not moved: a store of what another overwrites would come too late.
+bool computes(const Op& store, const Block* block, const Blocks& blocks) {
+  const Op* op = store.operands[1]->definition;
+  while (op && op->is("astype")) op = op->operands[0]->definition;
+  return op && blocks.at(op) == block && op->traits().elementwise;
+}
+
+bool all_apart(const std::vector<const Op*>& stores) {
+  for (size_t i = 0; i < stores.size(); ++i)
+    for (size_t k = 0; k < i; ++k)
+      if (!apart(stores[i]->operands[0], stores[k]->operands[0])) return false;
+  return true;
+}
+
 }  // namespace
 
-std::unordered_set<const Op*> updating_loads(const Function& function) {
+Updates find_updates(const Function& function) {
   Users users;
-  std::unordered_map<const Value*, int> writers;
-  std::unordered_map<const Value*, std::vector<const Op*>> loads;  // by array
-  std::vector<const Op*> stores;
+  std::unordered_map<const Value*, std::vector<const Op*>> writers, loads;  // by root array
   walk(function.body(), [&](const Op& op) {
     for (const Value* operand : op.operands) {
       users[operand].push_back(&op);
-      if (op.traits().writes && operand->type.is_array()) ++writers[root_array(operand)];
+      if (op.traits().writes && operand->type.is_array()) writers[root_array(operand)].push_back(&op);
     }
-    if (op.is("load")) loads[op.operands[0]].push_back(&op);
-    if (op.is("store")) stores.push_back(&op);
+    if (op.is("load")) loads[root_array(op.operands[0])].push_back(&op);
   });
-  std::unordered_set<const Op*> found;
+  Updates found;
   Blocks blocks;
-  if (!stores.empty() && !loads.empty()) find_blocks(function.body(), blocks);
-  for (const Op* store : stores) {
-    const auto of_array = loads.find(store->operands[0]);
-    if (of_array == loads.end() || writers[root_array(store->operands[0])] != 1) continue;
-    std::unordered_set<const Op*> steps;
-    add_steps(store->operands[1], blocks.at(store), blocks, steps);
-    for (const Op* load : of_array->second)
-      if (blocks.at(load) == blocks.at(store) && same_place(*load, *store) &&
-          read_by(steps, users, load->results[0]))
-        found.insert(load);
+  if (!writers.empty() && !loads.empty()) find_blocks(function.body(), blocks);
+  for (const auto& [array, stores] : writers) {
+    const auto of_array = loads.find(array);
+    if (of_array == loads.end()) continue;
+    const Block* block = blocks.at(stores[0]);
+    const bool one = stores.size() == 1;
+    const auto fits = [&](const Op* op) {
+      return op->is("store") && blocks.at(op) == block && (one || computes(*op, block, blocks));
+    };
+    if (!std::all_of(stores.begin(), stores.end(), fits) || !all_apart(stores)) continue;
+    std::unordered_set<const Op*> steps, readers;
+    for (const Op* store : stores) add_steps(store->operands[1], block, blocks, steps);
+    Updates::Several several;
+    for (const Op* load : of_array->second) {
+      std::unordered_set<const Op*> of_load;
+      const auto stored = [&](const Op* store) { return same_place(*load, *store); };
+      if (blocks.at(load) != block || std::none_of(stores.begin(), stores.end(), stored) ||
+          !read_by(steps, users, load->results[0], of_load))
+        continue;
+      found.loads.insert(load);
+      several.loads.insert(load);
+      several.readers.merge(of_load);
+    }
+    if (one || several.loads.empty()) continue;
+    several.stores.insert(stores.begin(), stores.end());
+    found.several.push_back(std::move(several));
   }
   return found;
 }

@@ -113,3 +113,62 @@ kernel k(%x: array<f32,1>) {
         want = torch.cat([x[:16] * 2**k for k in range(5)])
         _C.run_ir(text, (1, 1, 1), [x], passes)
         torch.testing.assert_close(x, want)
+
+
+HALVES = """
+kernel k(%x: array<T,2>, %y: array<T,1>) {
+  %b: i32 = bid {axis=0}
+  %zero: i32 = constant {dtype=i32, value=0}
+  %one: i32 = constant {dtype=i32, value=1}
+  %p: array<T,1> = index %x, %zero
+  %q: array<T,1> = index %x, %one
+  %tp: T[512] = load %p, %b {pad=0.0, shape=[512], steps=[512]}
+  %tq: T[512] = load %q, %b {pad=0.0, shape=[512], steps=[512]}
+  %s: f32[512] = astype %tp {dtype=f32}
+  %t: f32[512] = astype %tq {dtype=f32}MIDDLE
+  %m: T[512] = astype %u {dtype=T}
+  %n: T[512] = astype %v {dtype=T}
+  store %p, %m, %b {steps=[512]}
+  store %q, %n, %b {steps=[512]}
+  store %y, %r, %b {steps=[512]}
+}
+"""
+# The middle of a kernel that writes both rows of x; the new rows and y of the old ones, in float32.
+BOTH = {
+    "each of both": ("""
+  %u: f32[512] = mul %s, %t
+  %v: f32[512] = add %s, %t
+  %r: T[512] = astype %u {dtype=T}""", lambda s, t: (s * t, s + t, s * t)),
+    "they change places": ("""
+  %u: f32[512] = astype %tq {dtype=f32}
+  %v: f32[512] = astype %tp {dtype=f32}
+  %w: f32[512] = mul %s, %t
+  %r: T[512] = astype %w {dtype=T}""", lambda s, t: (t, s, s * t)),
+    "one waits for a sum": ("""
+  %v: f32[512] = sub %s, %t
+  %w: f32[512] = mul %s, %t
+  %a: f32 = reduce_max %w {axes=[0]}
+  %c: f32[512] = broadcast %a {shape=[512]}
+  %u: f32[512] = add %c, %t
+  %r: T[512] = astype %v {dtype=T}""", lambda s, t: ((s * t).amax() + t, s - t, s - t)),
+    "the old value is stored elsewhere": ("""
+  %u: f32[512] = mul %s, %t
+  %v: f32[512] = mul %t, %t
+  %w: f32[512] = mul %s, %s
+  %r: T[512] = astype %w {dtype=T}""", lambda s, t: (s * t, t * t, s * s)),
+}
+
+
+@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("dtype, word", [(torch.float32, "f32"), (torch.bfloat16, "bf16"), (torch.float16, "f16")])
+@pytest.mark.parametrize("size", [512, 1300, 517, 3])
+def test_parts_that_are_apart(name, dtype, word, size):
+    """Each part is made of both: all that reads them runs before, or with, what is stored."""
+    middle, meaning = BOTH[name]
+    text = HALVES.replace("MIDDLE", middle).replace("T", word)
+    for passes in (False, True):
+        x, y = torch.rand(2, size).to(dtype) + 1, torch.zeros(size, dtype=dtype)
+        parts = [meaning(*(row.float() for row in both.unbind())) for both in x.split(512, 1)]
+        want = [torch.cat(each).to(dtype) for each in zip(*parts)]
+        _C.run_ir(text, ((size + 511) // 512, 1, 1), [x, y], passes)
+        torch.testing.assert_close((x[0], x[1], y), tuple(want))
