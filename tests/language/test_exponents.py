@@ -4,6 +4,7 @@ import math
 import re
 
 import pytest
+import tile_ops
 import tile_ops.cutile as ct
 import tile_ops.language as tl
 import torch
@@ -176,9 +177,10 @@ def test_print_and_debug(capfd):
 
     x, out, debugged = of_bits(126, 129), of_bits(0, 0), of_bits(0, 0)
     shown[1](x, out)
+    tile_ops.synchronize()
     assert capfd.readouterr().out == "[0.500000, 4.000000]\n" and bits(out).tolist() == [126, 129]
     shown.debug((1,), x, debugged)
-    assert capfd.readouterr().out == f"{x}\n" and bits(debugged).tolist() == [126, 129]
+    assert capfd.readouterr().out == f"{x.cpu()}\n" and bits(debugged).tolist() == [126, 129]
 
 
 def test_halves_are_rounded_away():

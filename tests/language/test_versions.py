@@ -95,7 +95,7 @@ def test_views_share_the_count():
     plain[1](x, x, base[4:])
     plain[1](x, x, base.detach()[:4])
     assert base._version == 2
-    memory = numpy.zeros(4, dtype=numpy.float32)
+    memory, x = numpy.zeros(4, dtype=numpy.float32), x.cpu()
     plain[1](x, x + 1, memory)
     assert memory.tolist() == [1] * 4 and x._version == 0
 

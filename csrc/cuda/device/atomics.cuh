@@ -17,8 +17,8 @@ TILE Array<T, -1, S> flat(const Array<T, n, S>& array) {
   return {array.data};
 }
 template <class L, class T, class S, class Mask, class I>
-TILE T* element_of(const Array<T, -1, S>& array, int r, Mask mask, const Tile<I, L>& offset) {
-  return valid<L>(r) && mask(r) ? array.data + (i64)offset.x[r] : (T*)nullptr;
+TILE Element<T> element_of(const Array<T, -1, S>& array, int r, Mask mask, const Tile<I, L>& offset) {
+  return {array.data + (i64)offset.x[r], valid<L>(r) && mask(r)};
 }
 
 struct NoWord {};
