@@ -98,6 +98,9 @@ def test_views_share_the_count():
     memory, x = numpy.zeros(4, dtype=numpy.float32), x.cpu()
     plain[1](x, x + 1, memory)
     assert memory.tolist() == [1] * 4 and x._version == 0
+    with torch.device("meta"):  # a default device does not move arrays of NumPy
+        plain[1](x, x, memory)
+    assert memory.tolist() == [0] * 4
 
 
 def test_tensors_of_inference_mode_have_no_count():

@@ -142,7 +142,8 @@ def tensor_of(place, value):
         if hasattr(value, "item") and not hasattr(value, "data_ptr") and not hasattr(value, "__setitem__"):
             raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
         try:
-            return torch.as_tensor(value)
+            # Without the device as_tensor copies to torch's default one.
+            return torch.as_tensor(value, device=None if hasattr(value, "__cuda_array_interface__") else "cpu")
         except TypeError:
             raise TypeError(f"{place}: Unsupported array dtype {getattr(value, 'dtype', '')}") from None
     if hasattr(value, "__dlpack__"):
