@@ -42,13 +42,18 @@ def to_host(meta):
     return as_stored(meta, "cpu")
 
 
+running = []  # calls under way: torch may keep these functions for later, when meta tensors hold nothing
+
+
 def copy(meta, source, non_blocking=False):
-    on_host(meta).copy_(on_host(source))
+    if running:
+        on_host(meta).copy_(on_host(source))
     return meta
 
 
 def fill(meta, value):
-    on_host(meta).fill_(value)
+    if running:
+        on_host(meta).fill_(value)
     return meta
 
 
@@ -62,7 +67,11 @@ def written_by_torch():
     with torch.library._scoped_library("aten", "IMPL") as library:
         for name, function in TORCHS.items():
             library.impl(name, function, "Meta")
-        yield
+        running.append(True)
+        try:
+            yield
+        finally:
+            running.pop()
 
 
 class Emulation:
