@@ -146,42 +146,38 @@ def patch(model, *, leave=()):
     return report
 
 
+def _is_sequence(module):
+    if isinstance(module, Swapped):
+        return module.tile_key == ("Sequential", ())
+    plain = isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward
+    return plain and _plan(module, False) is None
+
+
 def _swap_sequences(model, as_asked, report):
     """Sequentials in which an activation stands behind what can compute it; and what the report says of both."""
     paths = {module: path for path, module in model.named_modules()}
-    rows = {path: i for i, (path, *_) in enumerate(report.left)}
-    activations = {}
-    for module, path in paths.items():
-        known = isinstance(module, torch.nn.Sequential) and (
-            getattr(type(module), "tile_key", None) == ("Sequential", ())
-            or type(module).forward is torch.nn.Sequential.forward and _plan(module, False) is None)
-        if not known:
-            continue
-        modules = list(module)
+    why_left = {}  # by the activation's path; None: it is computed by the module before it
+    for module, path in list(paths.items()):
+        modules = list(module) if _is_sequence(module) else []
         behind = [each for before, each in zip(modules, modules[1:]) if activation_behind(before, each)]
-        name = type(module).__name__
         if not behind:
             continue
+        why, name = "as asked" if as_asked else None, type(module).__name__
         if isinstance(module, Swapped):
-            where = "patched already"
-        elif as_asked:
-            where = "as asked"
-        else:
-            where = None
+            why = "patched already"
+        elif why is None:
             try:
                 module.__class__ = swapped_class(type(module), ("Sequential", ()))
             except TypeError:
                 continue
             report.swapped.append((path, name, "activations in matmul and group_norm"))
-        activations |= {each: where for each in behind}
-    for module, where in activations.items():
-        row = rows.get(paths[module])
-        if row is not None:
-            path, name, _ = report.left[row]
-            report.left[row] = (path, name, where) if where else None
-            if where is None:
-                report.swapped.append((path, name, "computed by the module before it"))
-    report.left[:] = [row for row in report.left if row is not None]
+        why_left |= {paths[each]: why for each in behind}
+    left, report.left[:] = report.left[:], []
+    for path, name, why in left:
+        if why_left.get(path, why) is None:
+            report.swapped.append((path, name, "computed by the module before it"))
+        else:
+            report.left.append((path, name, why_left.get(path, why)))
 
 
 def unpatch(model):

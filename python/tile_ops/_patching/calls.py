@@ -53,33 +53,22 @@ def or_torch(original):
     return decorate
 
 
-@or_torch(F.linear)
-def linear(input, weight, bias=None):
-    if not taken(input, weight, bias) or weight.dim() != 2 or (bias is not None and bias.dim() != 1):
-        return NotImplemented
-    return functional.linear(input, weight, bias)
+def activated(original):
+    """torch's function with a name of ACTIVATIONS, or "none", for what is computed of its result."""
+
+    @functools.wraps(original)
+    def call(*args, activation="none", **kwargs):
+        result = original(*args, **kwargs)
+        return result if activation == "none" else ACTIVATIONS[activation](result)
+
+    return call
 
 
-def _linear_activated(input, weight, bias, activation):
-    return ACTIVATIONS[activation](F.linear(input, weight, bias))
-
-
-def _group_norm_activated(input, num_groups, weight, bias, eps, activation):
-    return ACTIVATIONS[activation](F.group_norm(input, num_groups, weight, bias, eps))
-
-
-@or_torch(_linear_activated)
-def linear_activated(input, weight, bias, activation):
+@or_torch(activated(F.linear))
+def linear(input, weight, bias=None, *, activation="none"):
     if not taken(input, weight, bias) or weight.dim() != 2 or (bias is not None and bias.dim() != 1):
         return NotImplemented
     return functional.linear(input, weight, bias, activation)
-
-
-@or_torch(_group_norm_activated)
-def group_norm_activated(input, num_groups, weight, bias, eps, activation):
-    if not taken(input, weight, bias) or not 2 <= input.dim() <= 5:
-        return NotImplemented
-    return ops.group_norm(input, num_groups, weight, bias, eps, activation=activation)
 
 
 @or_torch(F.layer_norm)
@@ -92,11 +81,11 @@ def rms_norm(input, normalized_shape, weight=None, eps=None):
     return ops.rms_norm(input, normalized_shape, weight, eps) if taken(input, weight) else NotImplemented
 
 
-@or_torch(F.group_norm)
-def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5):
+@or_torch(activated(F.group_norm))
+def group_norm(input, num_groups, weight=None, bias=None, eps=1e-5, *, activation="none"):
     if not taken(input, weight, bias) or not 2 <= input.dim() <= 5:
         return NotImplemented
-    return ops.group_norm(input, num_groups, weight, bias, eps)
+    return ops.group_norm(input, num_groups, weight, bias, eps, activation=activation)
 
 
 @or_torch(F.embedding)

@@ -35,10 +35,10 @@ def _new(original, key):
 
 class Linear(Swapped):
     def forward(self, input):
-        return calls.linear(input, self.weight, self.bias)
+        return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
-        return calls.linear_activated(input, self.weight, self.bias, activation)
+        return calls.linear(input, self.weight, self.bias, activation=activation)
 
 
 class TransposedLinear(Swapped):
@@ -60,10 +60,10 @@ class RMSNorm(Swapped):
 
 class GroupNorm(Swapped):
     def forward(self, input):
-        return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        return self.tile_activated(input, "none")
 
     def tile_activated(self, input, activation):
-        return calls.group_norm_activated(input, self.num_groups, self.weight, self.bias, self.eps, activation)
+        return calls.group_norm(input, self.num_groups, self.weight, self.bias, self.eps, activation=activation)
 
 
 class Embedding(Swapped):
