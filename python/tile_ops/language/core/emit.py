@@ -6,7 +6,7 @@ import re
 from ..._C import primitives
 from . import dtypes, exponents
 from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
-from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, shape_of, shown, shown_shape, to_load
+from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, retyped, shape_of, shown, shown_shape, to_load
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
 # Primitives that touch no memory and print nothing.
@@ -194,15 +194,6 @@ class Emitter:
         elif dtype.category == dtypes.INTEGER and not dtypes.fits(value, dtype):
             raise TileValueError(f"{value} is out of range of {dtype}; convert with astype()")
         return self.constant(value, dtype)
-
-
-def retyped(value, dtype):
-    """A value whose type in Tile IR is the dtype's, as one of the dtype."""
-    if value.dtype is dtype or value.dtype.ir != dtype.ir:
-        return value
-    if isinstance(value, Tile):
-        return Tile(value.number, dtype, value.shape)
-    return Array(value.number, dtype, value.ndim, value.wide, value.extents, value.strides, value.origin)
 
 
 def value_of(described):

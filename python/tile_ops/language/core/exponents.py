@@ -3,6 +3,7 @@
 from . import dtypes
 from .errors import TileTypeError
 from .modes import RoundingMode
+from .values import retyped
 
 _MODES = (RoundingMode.RZ, RoundingMode.RP)
 _NAN, _LARGEST = 255, 254
@@ -14,7 +15,7 @@ def widened(emitter, tile):
     def constant(value):
         return emitter.constant(value, dtypes.uint32, tile.shape)
 
-    bits = emitter.cast(same_bits(tile, dtypes.uint8), dtypes.uint32)
+    bits = emitter.cast(retyped(tile, dtypes.uint8), dtypes.uint32)
     made = emitter.emit("shift_left", bits, constant(23))
     for wrong, right in ((0, 0x00400000), (_NAN, 0x7FC00000)):  # 2^-127 is subnormal
         made = emitter.emit("where", emitter.emit("eq", bits, constant(wrong)), constant(right), made)
@@ -44,9 +45,4 @@ def narrowed(emitter, tile, dtype, mode):
         units = emitter.emit("where", emitter.emit("gt", size, constant(0x00400000)), up, size)
     bits = emitter.emit("minimum", emitter.emit("shift_right", units, constant(23)), constant(_LARGEST))
     bits = emitter.emit("where", emitter.emit("gt", size, constant(0x7F800000)), constant(_NAN), bits)
-    return same_bits(emitter.cast(bits, dtypes.uint8), dtype)
-
-
-def same_bits(tile, dtype):
-    """The same bits."""
-    return type(tile)(tile.number, dtype, tile.shape)
+    return retyped(emitter.cast(bits, dtypes.uint8), dtype)

@@ -228,3 +228,12 @@ def shown(value):
     if value is None:
         return "None"
     return getattr(value, "kind", type(value)).__name__
+
+
+def retyped(value, dtype):
+    """A value whose type in Tile IR is the dtype's, as one of the dtype."""
+    if value.dtype is dtype or value.dtype.ir != dtype.ir:
+        return value
+    if isinstance(value, Tile):
+        return Tile(value.number, dtype, value.shape)
+    return Array(value.number, dtype, value.ndim, value.wide, value.extents, value.strides, value.origin)

@@ -6,9 +6,9 @@ import torch
 
 from ..._C import TileKernel
 from ..core import dtypes
-from ..core.emit import PURE, Emitter, retyped, value_of
+from ..core.emit import PURE, Emitter, value_of
 from ..core.errors import TileError
-from ..core.values import Array, Method, RawMemory, Tile, TiledView
+from ..core.values import Array, Method, RawMemory, Tile, TiledView, retyped
 from ..functions.memory import load, store
 from ..translator.translator import Translator
 from .skeletons import Rebuilder, invoke

@@ -4,8 +4,8 @@ from ..core import checks, dtypes
 from ..core.checks import operand
 from ..core.errors import TileTypeError, TileUnsupportedFeatureError
 from ..core.registry import language_function
-from ..core.values import shown, shown_shape
-from .products import batched, product_shape
+from ..core.values import shown
+from .products import batched, require_sum
 
 _NARROW = (dtypes.float8_e4m3fn, dtypes.float8_e5m2)
 
@@ -32,7 +32,5 @@ def mma_scaled(translator, x: operand, x_scale: operand, y: operand, y_scale: op
     if tiles[4].dtype is not dtypes.float32:
         raise TileTypeError(f"Unsupported acc dtype {tiles[4].dtype} for mma_scaled; use float32")
     *operands, acc = tiles
-    shape = product_shape(operands[0], operands[2])
-    if acc.shape != shape:
-        raise TileTypeError(f"Expect acc shape to be {shown_shape(shape)}, got {shown_shape(acc.shape)}")
+    require_sum(operands[0], operands[2], acc)
     return translator.emitter.emit("mma_scaled", *batched(translator, "mma_scaled", operands, acc), acc)

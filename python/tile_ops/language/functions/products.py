@@ -24,13 +24,20 @@ ACCUMULATORS = {
 }
 
 
-def product_shape(x, y):
+def _product_shape(x, y):
     """The shape of x @ y, both of 2 or 3 axes, the batch axis broadcast. Error: they do not fit."""
     batches = [tile.shape[0] for tile in (x, y) if tile.ndim == 3]
     fits = x.shape[-1] == y.shape[-2] and (len(batches) < 2 or batches[0] == batches[1] or 1 in batches)
     if not fits:
         raise TileTypeError(f"Incompatible shapes for matrix mul: {shown_shape(x.shape)} and {shown_shape(y.shape)}")
     return ((max(batches),) if batches else ()) + (x.shape[-2], y.shape[-1])
+
+
+def require_sum(x, y, acc):
+    """Error: the accumulator has another shape than x @ y."""
+    shape = _product_shape(x, y)
+    if acc.shape != shape:
+        raise TileTypeError(f"Expect acc shape to be {shown_shape(shape)}, got {shown_shape(acc.shape)}")
 
 
 def batched(translator, operation, tiles, acc):
@@ -64,9 +71,7 @@ def mma(translator, x: operand, y: operand, /, acc: operand, *, use_fast_acc: ch
         raise TileTypeError(f"Unsupported acc dtype {acc.dtype} for {x.dtype}; use {ACCUMULATORS[x.dtype][-1]}")
     if use_fast_acc and x.dtype not in _F8:
         raise TileTypeError(f"use_fast_acc is only supported for fp8, got {x.dtype}")
-    shape = product_shape(x, y)
-    if acc.shape != shape:
-        raise TileTypeError(f"Expect acc shape to be {shown_shape(shape)}, got {shown_shape(acc.shape)}")
+    require_sum(x, y, acc)
     return _multiply(translator, x, y, acc)
 
 
@@ -84,7 +89,7 @@ def matmul(translator, x: operand, y: operand, /):
     row, column = x.ndim == 1, y.ndim == 1
     x = emitter.reshape(x, (1, *x.shape)) if row else x
     y = emitter.reshape(y, (*y.shape, 1)) if column else y
-    shape = product_shape(x, y)
+    shape = _product_shape(x, y)
     made = _multiply(translator, x, y, emitter.constant(0, ACCUMULATORS[x.dtype][0], shape))
     made = astype.lower(translator, (made, dtype), {})
     return emitter.reshape(made, shape[:-2] + (() if row else shape[-2:-1]) + (() if column else shape[-1:]))

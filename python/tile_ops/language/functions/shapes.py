@@ -2,11 +2,10 @@
 
 from ..core import checks, dtypes, exponents
 from ..core.checks import normal_axis, operand
-from ..core.emit import retyped
 from ..core.errors import TileTypeError, TileValueError
 from ..core.modes import CAST_SUFFIX, RoundingMode
 from ..core.registry import language_function
-from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shape_of, shown, shown_shape
+from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, retyped, shape_of, shown, shown_shape
 
 
 def _scalar(_, value):

@@ -2,8 +2,8 @@
 together again by their layout."""
 
 from ..core import dtypes
-from ..core.emit import retyped
 from ..core.errors import TileTypeError
+from ..core.values import retyped
 from .memory import Memory, facts_of
 from .records import Record
 from ..core.values import Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, memory_of, shown
