@@ -42,6 +42,7 @@ import tile_ops._C
 import torch
 from cases import PEERS, all_cases, fresh_cases
 from report import Table, cpu_name, digits, file_name, judged, ratio_bars
+from tile_ops._doctor import instructions
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEAD = ["case", "MB", "GF", "eager ms", "torch.compile ms", "ours ms", "ratio", "ratio to compile", "ours GB/s",
@@ -98,8 +99,7 @@ def fresh_rows(options):
 
 def header(seconds):
     return [
-        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {tile_ops._C.isa()}"
-        f"{' with AMX' if tile_ops._C.amx() else ''}; torch {torch.__version__}, "
+        f"{cpu_name()}, {torch.get_num_threads()} threads, tile_ops on {instructions()}; torch {torch.__version__}, "
         "its kernels on"
         f" {torch.backends.cpu.get_cpu_capability()}.",
         f"Medians of interleaved rounds in one process, {seconds:g} s a function, warm allocator (fresh output: the "

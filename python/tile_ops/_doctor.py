@@ -43,13 +43,14 @@ def _torch():
         yield WRONG, "operators", text
 
 
-def _instructions():
+def instructions():
+    """What CPU kernels run on, in words."""
     return _module().isa() + (" with AMX" if _module().amx() else "")
 
 
 def _cpu():
     said, error = _call(lambda: _kernel_on("cpu", lambda x: torch.softmax(x.double(), -1)))
-    yield (WRONG, "CPU", error) if error else (WELL, "CPU", f"instruction set {_instructions()}; {said}")
+    yield (WRONG, "CPU", error) if error else (WELL, "CPU", f"instruction set {instructions()}; {said}")
 
 
 def _device(index, device, chips):
