@@ -46,9 +46,7 @@ void BlockPlan::find_needed() {
   std::unordered_set<const Value*> needed;
   for (size_t i = block_.ops.size(); i-- > 0;) {
     const Op& op = *block_.ops[i];
-    const Traits& traits = op.traits();  // what only reads has done nothing
-    bool wanted = traits.writes || traits.barrier || traits.effect || traits.terminator || traits.impure ||
-                  !op.regions.empty();
+    bool wanted = op.traits().acts() || op.traits().terminator || !op.regions.empty();
     for (const Value* result : op.results) wanted |= needed.count(result) != 0;
     if (!wanted) continue;
     needed_.insert(&op);

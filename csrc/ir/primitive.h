@@ -26,6 +26,7 @@ struct Traits {
   bool effect = false;       // other than on memory: print, assert; keeps its place among writes and its like
   bool terminator = false;   // ends a region
   bool impure = false;       // two equal ops may differ: never merged
+  bool acts() const { return writes || barrier || effect; }  // also where nobody uses a result
   bool pure() const { return !reads && !writes && !barrier && !effect && !terminator && !impure; }
 };
 

@@ -22,8 +22,7 @@ class Liveness {
       if (op.is("break") || op.is("continue")) jumps_[loop_around(op)].push_back(&op);
     });
     walk(function.body(), [&](Op& op) {
-      const Traits& traits = op.traits();
-      if (traits.writes || traits.barrier || traits.effect) need(op);
+      if (op.traits().acts()) need(op);
     });
     while (!work_.empty()) {
       const Value* value = work_.back();

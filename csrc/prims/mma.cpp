@@ -136,10 +136,6 @@ const Register mma_scaled_{
             "sm_100 and sm_120 are not used.\n"
             "C++: mma_scaled."}};
 
-}  // namespace
-
-namespace {
-
 // A matrix, or a batch of one, for each of the accumulator's.
 Value* batched(const char* operation, const Operand& operand, const Value* acc) {
   Value* x = operand.any();
