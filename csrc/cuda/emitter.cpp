@@ -5,23 +5,18 @@
 
 #include "cuda/literal.h"
 #include "cuda/lowering.h"
-#include "cuda/taken_names.h"
 #include "ir/walk.h"
 #include "support/error.h"
 
 namespace tile::cuda {
 namespace {
 
-// A kernel may be called max or memory, as functions of CUDA C++ and of the headers are. Kernels in Python,
-// whose places have columns, all have the prefix.
-std::string identifier(const Function& function) {
-  const auto& ops = function.body().ops;
-  const bool python =
-      std::any_of(ops.begin(), ops.end(), [](const auto& op) { return op->location.column != 0; });
-  std::string text = (python || is_taken(function.name()) ? "kernel_" : "") + function.name();
+// With a prefix: CUDA C++ and the headers have functions max, printf, memory.
+std::string identifier(const std::string& name) {
+  std::string text = "kernel_" + name;
   for (char& c : text)
     if (!(std::isalnum(static_cast<unsigned char>(c)) || c == '_')) c = '_';
-  return text.empty() || std::isdigit(static_cast<unsigned char>(text[0])) ? "_" + text : text;
+  return text;
 }
 
 int64_t round_up(int64_t bytes) { return (bytes + 127) / 128 * 128; }
@@ -81,7 +76,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       configuration_(configuration),
       order_(function, plan),
       precision_(function),
-      entry_(identifier(function)),
+      entry_(identifier(function.name())),
       sweeps_(*this, function) {
   headers_.insert("tile.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
@@ -360,9 +355,9 @@ std::string Emitter::text() const {
   const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
-      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_, "(",
-          parameters, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
-          "}\n\n", "}  // namespace tile\n");
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_,
+          "(", parameters, ") {\n", views, body_,
+          plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
   return text;
 }
 
