@@ -86,79 +86,53 @@ void backward_delta(std::optional<Array> grad_out, Array out, std::optional<Arra
   sample.of(delta, head).tiled_view({rows}).store({i}, sum);
 }
 
-namespace {
-
-// What a block of backward_keys does, of one head of keys of a sample.
-struct KeysBlock {
-  const Array &query, &key, &value;
-  const std::optional<Array>&bias, &grad_out;
-  const Array &top, &weight, &delta;
-  const std::optional<Array>&grad_key, &grad_value, &grad_query, &partial;
-  const Tile &scale, &offset, &group;
-  const Options& options;
-  const Tile& span;
-  int rows, cols, depth;
-  DType operand;
-
-  void run(const Tile& key_head, const Tile& batch) const {
-    const Tile first_head = key_head * group;
-    const DType dtype = sum_dtype(query.dtype());
-    Call call(query, key, batch, scale, offset, group, rows, cols, options);
-    Tile factor = call.scale;
-    Shape query_tile{rows, depth}, key_tile{cols, depth};
-    // Of a head: sums of the gradient of query.
-    const auto sums = [&](const Tile& head) {
-      return partial ? (*partial)[{bid(0), head - first_head}].tiled_view(query_tile)
-                     : call.queries.of(*grad_query, head).tiled_view(query_tile);
-    };
-    Tile row_tiles = call.queries.of(query, first_head).tiled_view(query_tile).num_tiles(0);
-    if (grad_query)
-      for (Tile head : range(first_head, first_head + group))
-        for (Tile i : range(row_tiles)) sums(head).store({i, 0}, 0.0);
-
-    Tile key_tiles = call.keys.of(key, key_head).tiled_view(key_tile).num_tiles(0);
-    Tile first_tile = partial ? Tile(0) : bid(0) * span;
-    for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
-      Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
-      for (Tile head : range(first_head, first_head + group)) {
-        Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth,
-                            operand);
-        for (Tile i : gradients.scores.seeing_rows(j)) {
-          auto t = gradients.at(i, j);
-          Tile grad_score = (t.grad_product * factor).astype(operand);
-          if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
-          if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
-          if (grad_query) {
-            View sum_query = sums(head);
-            sum_query.store({i, 0}, mma(grad_score, t.k, sum_query.load({i, 0})));
-          }
-        }
-      }
-      if (grad_key) call.keys.of(*grad_key, key_head).tiled_view(key_tile).store({j, 0}, sum_key);
-      if (grad_value) call.keys.of(*grad_value, key_head).tiled_view(key_tile).store({j, 0}, sum_value);
-    }
-    if (partial)
-      for (Tile head : range(first_head, first_head + group))
-        for (Tile i : range(row_tiles))
-          call.queries.of(*grad_query, head).tiled_view(query_tile).store({i, 0}, sums(head).load({i, 0}));
-  }
-};
-
-}  // namespace
-
 void backward_keys(Array query, Array key, Array value, std::optional<Array> bias,
                    std::optional<Array> grad_out, Array top, Array weight, Array delta,
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
                    Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
                    int cols, int depth, DType operand) {
-  const Options all(options);
-  const KeysBlock block{query, key,      value,      bias,       grad_out, top,   weight,
-                        delta, grad_key, grad_value, grad_query, partial,  scale, offset,
-                        group, all,      span,       rows,       cols,     depth, operand};
-  if (!partial) return block.run(bid(1), bid(2));
-  Tile key_heads = key.dim(1), n = *first + bid(0);
-  block.run(mod(n, key_heads), floordiv(n, key_heads));
+  Tile key_heads = key.dim(1), own = first ? *first + bid(0) : bid(0);
+  Tile key_head = first ? mod(own, key_heads) : bid(1), batch = first ? floordiv(own, key_heads) : bid(2),
+       first_head = key_head * group;
+  DType dtype = sum_dtype(query.dtype());
+  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Tile factor = call.scale;
+  Shape query_tile{rows, depth}, key_tile{cols, depth};
+  // Of a head: sums of the gradient of query.
+  const auto sums = [&](const Tile& head) {
+    return partial ? (*partial)[{bid(0), head - first_head}].tiled_view(query_tile)
+                   : call.queries.of(*grad_query, head).tiled_view(query_tile);
+  };
+  Tile row_tiles = call.queries.of(query, first_head).tiled_view(query_tile).num_tiles(0);
+  if (grad_query)
+    for (Tile head : range(first_head, first_head + group))
+      for (Tile i : range(row_tiles)) sums(head).store({i, 0}, 0.0);
+
+  Tile key_tiles = call.keys.of(key, key_head).tiled_view(key_tile).num_tiles(0),
+       first_tile = first ? Tile(0) : bid(0) * span;
+  for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
+    Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
+    for (Tile head : range(first_head, first_head + group)) {
+      Gradients gradients(call, query, key, value, bias, grad_out, top, weight, delta, head, depth, operand);
+      for (Tile i : gradients.scores.seeing_rows(j)) {
+        auto t = gradients.at(i, j);
+        Tile grad_score = (t.grad_product * factor).astype(operand);
+        if (grad_value && t.grad_out) sum_value = mma(t.p.astype(operand).t(), *t.grad_out, sum_value);
+        if (grad_key) sum_key = mma(grad_score.t(), t.q, sum_key);
+        if (grad_query) {
+          View sum_query = sums(head);
+          sum_query.store({i, 0}, mma(grad_score, t.k, sum_query.load({i, 0})));
+        }
+      }
+    }
+    if (grad_key) call.keys.of(*grad_key, key_head).tiled_view(key_tile).store({j, 0}, sum_key);
+    if (grad_value) call.keys.of(*grad_value, key_head).tiled_view(key_tile).store({j, 0}, sum_value);
+  }
+  if (partial)
+    for (Tile head : range(first_head, first_head + group))
+      for (Tile i : range(row_tiles))
+        call.queries.of(*grad_query, head).tiled_view(query_tile).store({i, 0}, sums(head).load({i, 0}));
 }
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
