@@ -142,45 +142,34 @@ Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor
 void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
                    const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
                    const Tensor& grad_other, const Tensor& grad_bias) {
-  if (!grad_input.defined() && !grad_other.defined() && !grad_bias.defined()) return;
-  const Tensor x = as.input(input), y = as.other(other);
-  const auto to_input = [&](const Tensor& grad, const Tensor& right, const Tensor& out, bool accumulate) {
-    multiply(grad, transposed(right), out, {.alpha = alpha, .accumulate = accumulate});
-  };
-  const auto to_other = [&](const Tensor& left, const Tensor& grad, const Tensor& out, bool accumulate) {
-    multiply(transposed(left), grad, out, {.alpha = alpha, .accumulate = accumulate});
-  };
-  const bool made = activation != Activation::none || grad_out.scalar_type() != input.scalar_type();
-  const auto element = static_cast<int64_t>(input.element_size());
-  Tensor grad = grad_out;
-  if (!made || grad_out.numel() * element <= piece_bytes) {
-    if (made) {
-      grad = at::empty(grad_out.sizes(), input.options());
-      gradient_before(activation, grad_out, pre, grad);
-    }
-    if (grad_bias.defined()) sum_to(grad, grad_bias);
-    if (grad_input.defined()) to_input(as.out(grad), y, as.input(grad_input), false);
-    if (grad_other.defined()) to_other(x, as.out(grad), as.other(grad_other), false);
-    return;
-  }
-  const Tensor incoming = as.out(grad_out), before = as.out(defined(pre));
+  const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out),
+               before = as.out(defined(pre));
   const at::IntArrayRef whole = incoming.sizes();
+  Tensor grad = incoming;
   std::vector<PieceGradient> gradients;
   if (grad_input.defined())
     gradients.push_back(
         {as.input(grad_input), -1, [&](const Piece& piece, const Tensor& out, bool accumulate) {
-           to_input(grad, piece.of(y, whole, -2), out, accumulate);
+           multiply(grad, transposed(piece.of(y, whole, -2)), out,
+                    {.alpha = alpha, .accumulate = accumulate});
          }});
   if (grad_other.defined())
     gradients.push_back(
         {as.other(grad_other), -2, [&](const Piece& piece, const Tensor& out, bool accumulate) {
-           to_other(piece.of(x, whole, -1), grad, out, accumulate);
+           multiply(transposed(piece.of(x, whole, -1)), grad, out,
+                    {.alpha = alpha, .accumulate = accumulate});
          }});
   if (grad_bias.defined())
     gradients.push_back({as.out(grad_bias), 0, [&](const Piece&, const Tensor& out, bool accumulate) {
                            sum_to(grad, out, accumulate);
                          }});
-  const Tensor memory = at::empty({piece_bytes / element}, x.options());
+  if (gradients.empty()) return;
+  if (activation == Activation::none && grad_out.scalar_type() == input.scalar_type()) {
+    for (const PieceGradient& gradient : gradients) gradient.run(Piece(whole), gradient.out, false);
+    return;
+  }
+  const auto element = static_cast<int64_t>(input.element_size());
+  const Tensor memory = at::empty({std::min(incoming.numel(), piece_bytes / element)}, x.options());
   in_pieces(whole, element, gradients, [&](const Piece& piece) {
     grad = memory.narrow(0, 0, piece.elements()).view(piece.count);
     gradient_before(activation, piece.of(incoming, whole),
