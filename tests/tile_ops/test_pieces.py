@@ -55,10 +55,8 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_matmul(name, device):
+def test_matmul(name):
     dtype, x, y, b = CASES[name]
-    if device.type == "cuda" and name == "a vector":
-        x = (2_000_000, 1)  # one chain of sums in float32 there: of 11 million its own rounding is what shows
     x, y, *b = tensors(dtype, x, y, *(() if b is None else (b,)))
     check(ops.matmul, matmul, (x, y), {"activation": "gelu"} | ({"bias": b[0]} if b else {}))
 
@@ -69,9 +67,7 @@ def test_another_dtype_of_the_result():
 
 @pytest.mark.parametrize("dtype, x, y", [(F32, (3, 2000, 16), (16, 1024)), (BF16, (2, 9000, 16), (16, 640)),
                                          (BF16, (1100, 256), (256, 10400)), (HALF, (4,), (4, 6_000_000))], ids=str)
-def test_gated_matmul(dtype, x, y, device):
-    if device.type == "cuda" and len(x) == 1:
-        y = (4, 100_000)  # tensor cores cut off what they add to a sum: of millions that is what shows
+def test_gated_matmul(dtype, x, y):
     check(ops.gated_matmul, gated_matmul, tensors(dtype, x, y, y))
 
 
