@@ -42,7 +42,7 @@ def test_what_was_not_released_is_a_race():
     grid, arguments, _ = atomic_cases.chain(3)
     text = atomic_cases.CHAIN.replace('{order="acquire"}', "").replace('{order="release"}', "")
     assert emulate.run([emulate.Case(text, grid, arguments)]) == [
-        "kernel chain, line 16: thread 0 of block (1, 0, 0) reads byte 32 of parameter 2; thread 0 of another block "
+        "kernel kernel_chain, line 16: thread 0 of block (1, 0, 0) reads byte 32 of parameter 2; thread 0 of another block "
         "wrote it at line 19, and nothing orders blocks"
     ]
 

@@ -65,7 +65,7 @@ def test_what_lies_at_odd_places_is_read_in_single_elements(x):
 
 def test_ptx_and_resources_of_nvrtc(x):
     ptx = tile_ops.inspect(softmax, x, -1, what="ptx", chip=80)
-    assert ".target sm_80" in ptx and ".visible .entry softmax(" in ptx
+    assert ".target sm_80" in ptx and ".visible .entry kernel_softmax(" in ptx
     (row,) = tile_ops.inspect(softmax, x, -1, what="resources")
     assert (row["kernel"], row["chip"], row["spill_stores"]) == ("softmax", 90, 0)
     assert 16 <= row["registers"] <= 255 and row["threads"] % 32 == 0

@@ -19,7 +19,7 @@ compiles.argtypes = ctypes.c_double, ctypes.c_char_p
 def softmax():
     return tile_ops.inspect(torch.ops.tile.softmax, torch.randn(5, 300, device="cpu"), -1, what="resources")
 """
-SPILLS = "b\"Compiling entry function 'softmax'\\n 400 bytes spill stores, 400 bytes spill loads\""
+SPILLS = "b\"Compiling entry function 'kernel_softmax'\\n 400 bytes spill stores, 400 bytes spill loads\""
 
 
 @pytest.fixture

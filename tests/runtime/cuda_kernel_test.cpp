@@ -107,7 +107,7 @@ TEST_F(CudaKernelTest, ADeviceWithoutRoomForAClusterGetsSmallerOnes) {
 }
 
 TEST_F(CudaKernelTest, LaunchesTheConfigurationThatDoesNotSpill) {
-  nvrtc->log = "Compiling entry function 'copy'\n 400 bytes spill stores, 400 bytes spill loads";
+  nvrtc->log = "Compiling entry function 'kernel_copy'\n 400 bytes spill stores, 400 bytes spill loads";
   nvrtc->logs = {{"TILE_KERNEL(64, 1) ", ""}};
   run(*kernel());
   EXPECT_NE(fake->calls.back().find(" block 64 1 1 "), std::string::npos) << fake->calls.back();

@@ -28,7 +28,7 @@ constexpr const char *usual = "TILE_KERNEL(32, 16) ", *alone = "TILE_KERNEL(32, 
 
 std::string spilling(int stores, int loads) {
   return str(
-      "ptxas info    : Compiling entry function 'copy' for 'sm_90a'\nptxas         .     8 bytes stack "
+      "ptxas info    : Compiling entry function 'kernel_copy' for 'sm_90a'\nptxas         .     8 bytes stack "
       "frame, ",
       stores, " bytes spill stores, ", loads, " bytes spill loads");
 }
@@ -235,7 +235,7 @@ constexpr const char* two_sums =
 TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   const GpuCode code = compile(two_sums, {"two_sums", {"sums.cpp", 5}}, real_places);
   EXPECT_EQ(code.program.threads, 256);
-  EXPECT_EQ(resources_in(code.result.log, "two_sums").spill_stores, 0);
+  EXPECT_EQ(resources_in(code.result.log, code.program.entry).spill_stores, 0);
   EXPECT_EQ(said, "");
   CubinCompiler compiler(cache, real_places);
   const cuda::Target target{.chip = 90, .shared_bytes = 227 * 1024};
@@ -243,7 +243,7 @@ TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   EXPECT_EQ(first.threads, 128);
   const CompileResult result = compiler.compile(request_of(first.text, "two_sums", 90));
   EXPECT_TRUE(result.from_disk);
-  EXPECT_GT(resources_in(result.log, "two_sums").spill_stores, 128);
+  EXPECT_GT(resources_in(result.log, first.entry).spill_stores, 128);
 }
 
 }  // namespace
