@@ -200,6 +200,66 @@ TEST_P(Assembler, NarrowFloatsAreReadAndWritten) {
       }
 }
 
+// AVX2 takes sixteen of them as the even and the odd ones.
+TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
+  constexpr int64_t rows = 2, line = 320;
+  int count = 0;
+  for (const ElementwiseRow& row : interpreter().elementwise) {
+    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where" ||
+        !row.variants[0])
+      continue;
+    const int arity = arity_of(row);
+    ++count;
+    for (bool specials : {false, true})
+      for (int64_t cols : {8, 16, 40, 64}) {
+        Values<float> values(-4, 4, specials);
+        alignas(64) char inputs[most_operands][rows * line] = {}, results[2][rows * line] = {};
+        char numbers[rows * 2 * line] = {};
+        const MoveRow& narrow = interpreter().move.data[static_cast<int>(DType::bf16)];
+        for (int k = 0; k < arity; ++k)
+          for (int64_t c = 0; c < rows * line / 2; ++c) {
+            float x = values.next();
+            narrow.store(inputs[k] + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
+          }
+        const auto run = [&](DType to, bool streams, char* at, int64_t stride) {
+          Built built;
+          std::vector<int> operands;
+          std::vector<std::pair<char*, int64_t>> arrays;
+          for (int k = 0; k < arity; ++k) {
+            operands.push_back(built.input(DType::bf16));
+            arrays.emplace_back(inputs[k], line);
+          }
+          const int value = built.step(row.name, operands);
+          for (int twice = 0; twice < 2; ++twice) {
+            if (twice && to == DType::f32) break;
+            built.store(twice ? operands[0] : value, to, streams);
+            arrays.emplace_back(at, stride);
+            at += line / 2;
+          }
+          ASSERT_TRUE(built.assemble());
+          built.run(rows, cols, arrays);
+        };
+        run(DType::f32, false, numbers, 2 * line);
+        for (int64_t r = 0; r < rows; ++r) {
+          narrow.store(results[0] + r * line, 0, 2, numbers + r * 2 * line, 0, 1, cols);
+          for (int64_t c = 0; c < cols; ++c) {  // a bf16 that comes and goes becomes quiet
+            float x;
+            narrow.load(inputs[0] + r * line + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
+            narrow.store(results[0] + r * line + line / 2 + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1,
+                         1);
+          }
+        }
+        for (bool streams : {false, true}) {
+          std::fill_n(results[1], sizeof results[1], char{});
+          run(DType::bf16, streams, results[1], line);
+          ASSERT_EQ(std::string(results[1], sizeof results[1]), std::string(results[0], sizeof results[0]))
+              << row.name << ", " << cols << (streams ? " streamed" : "");
+        }
+      }
+  }
+  EXPECT_GT(count, 50);
+}
+
 TEST_P(Assembler, StreamsWriteWhatStoresDo) {
   constexpr int64_t rows = 2, line = 320;
   for (DType to : {DType::f32, DType::i32, DType::bf16, DType::f16})
@@ -361,29 +421,34 @@ TEST(AssemblerChoice, ObeysItsVariable) {
 
 // A disassembler knows every instruction, and the code ends where it says.
 TEST_P(Assembler, CodeDisassembles) {
-  for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where") continue;
-    Built built;
-    std::vector<int> operands;
-    for (int k = 0; k < arity_of(row); ++k) operands.push_back(built.input(k ? DType::f32 : DType::bf16));
-    built.step(row.name, operands);
-    built.store(operands[0], DType::f16);
-    built.reduce("reduce_max", false, operands.back());
-    built.reduce("reduce_sum", true, operands[0], operands.back());
-    ASSERT_TRUE(built.assemble());
-    const std::string path = ::testing::TempDir() + "assembled_sweep";
-    FILE* file = std::fopen(path.c_str(), "wb");
-    std::fwrite(built.code->code(), 1, built.code->code_bytes(), file);
-    std::fclose(file);
-    FILE* pipe = popen(("objdump -D -b binary -m i386:x86-64 " + path).c_str(), "r");
-    std::string text;
-    char piece[4096];
-    while (const size_t n = std::fread(piece, 1, sizeof piece, pipe)) text.append(piece, n);
-    ASSERT_EQ(pclose(pipe), 0);
-    ASSERT_EQ(text.find("(bad)"), text.npos) << row.name << text;
-    ASSERT_NE(text.find("vzeroupper"), text.npos);
-    ASSERT_NE(text.find("ret"), text.npos);
-  }
+  for (const ElementwiseRow& row : interpreter().elementwise)
+    for (bool of_bf16 : {false, true}) {
+      if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where")
+        continue;
+      Built built;
+      std::vector<int> operands;
+      for (int k = 0; k < arity_of(row); ++k)
+        operands.push_back(built.input(k && !of_bf16 ? DType::f32 : DType::bf16));
+      const int value = built.step(row.name, operands);
+      built.store(of_bf16 && row.variants[0] ? value : operands[0], of_bf16 ? DType::bf16 : DType::f16);
+      if (!of_bf16) {
+        built.reduce("reduce_max", false, operands.back());
+        built.reduce("reduce_sum", true, operands[0], operands.back());
+      }
+      ASSERT_TRUE(built.assemble());
+      const std::string path = ::testing::TempDir() + "assembled_sweep";
+      FILE* file = std::fopen(path.c_str(), "wb");
+      std::fwrite(built.code->code(), 1, built.code->code_bytes(), file);
+      std::fclose(file);
+      FILE* pipe = popen(("objdump -D -b binary -m i386:x86-64 " + path).c_str(), "r");
+      std::string text;
+      char piece[4096];
+      while (const size_t n = std::fread(piece, 1, sizeof piece, pipe)) text.append(piece, n);
+      ASSERT_EQ(pclose(pipe), 0);
+      ASSERT_EQ(text.find("(bad)"), text.npos) << row.name << text;
+      ASSERT_NE(text.find("vzeroupper"), text.npos);
+      ASSERT_NE(text.find("ret"), text.npos);
+    }
 }
 
 }  // namespace

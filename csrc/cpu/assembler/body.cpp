@@ -30,7 +30,7 @@ void Body::compute(const std::vector<int>& roots) {
 }
 
 bool Body::folds(int value) {
-  return op(value).micro == Micro::column && !masked_ && held(value).reg < 0 && held(value).slot < 0 &&
+  return op(value).micro == Micro::column && !masked() && held(value).reg < 0 && held(value).slot < 0 &&
          info(around_.dtypes[op(value).immediate]).bytes == 4 && held(value).uses.size() == 1;
 }
 bool Body::in_register(int value) {
@@ -139,7 +139,7 @@ void Body::load_input(int value, int reg) {
   locked_ |= 1u << reg;
   const bool scalar = op(value).micro == Micro::scalar;
   const auto read = [&](const Instruction& instruction) {
-    const bool cut = masked_ && !scalar && code_.wide();
+    const bool cut = masked() && !scalar && code_.wide();
     code_.vector(instruction, reg, 0, around_.input(input), whole, -1, {cut ? column_mask : 0, cut});
   };
   const auto shift = [&](Micro how, int count) {
@@ -151,12 +151,18 @@ void Body::load_input(int value, int reg) {
     predicate_lanes(code_, row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
   } else if (scalar) {
     read(instructions::broadcast);
+  } else if (dtype == DType::bf16 && columns_ == Columns::even) {
+    read(instructions::load);
+    shift(Micro::shift_left, 16);
+  } else if (dtype == DType::bf16 && columns_ == Columns::odd) {
+    read(instructions::load);
+    code_.vector(row_of(Micro::bit_and).instruction, reg, reg, around_.constants.place(0xffff0000));
   } else if (dtype == DType::bf16) {
     read(instructions::extend_words);
     shift(Micro::shift_left, 16);
   } else if (dtype == DType::f16) {
     read(row_of(Micro::from_half).instruction);
-  } else if (masked_ && !code_.wide()) {
+  } else if (masked() && !code_.wide()) {
     const int there = mask();
     code_.vector(avx2::masked_load, reg, there, around_.input(input));
   } else {

@@ -36,11 +36,15 @@ struct Surroundings {
   Place slot(int number) const { return Place::at(rsp, bytes_of(vectors) * number); }
 };
 
+// What a vector's lanes are: adjacent columns, of which some may not be there, or every other one of twice as
+// many.
+enum class Columns : uint8_t { all, some, even, odd };
+
 class Body {
  public:
-  // masked: some columns are not there; `mask`: of AVX2, where it stands which are.
-  Body(Encoder& code, Surroundings& around, bool masked = false, const Place& mask = {})
-      : code_(code), around_(around), masked_(masked), mask_(mask), values_(around.trace.ops.size()) {}
+  // `mask`: of AVX2, where it stands which columns are there.
+  Body(Encoder& code, Surroundings& around, Columns columns = Columns::all, const Place& mask = {})
+      : code_(code), around_(around), columns_(columns), mask_(mask), values_(around.trace.ops.size()) {}
 
   // These, in order; they then stay until the end.
   void compute(const std::vector<int>& roots);
@@ -62,6 +66,7 @@ class Body {
   Held& held(int value) { return values_[static_cast<size_t>(value)]; }
   const std::optional<Place>& home(int value) const { return around_.homes[static_cast<size_t>(value)]; }
   void visit(int value);
+  bool masked() const { return columns_ == Columns::some; }
   bool folds(int value);  // an input read where it is used
   bool in_register(int value);
   bool dies(int value);
@@ -80,7 +85,7 @@ class Body {
 
   Encoder& code_;
   Surroundings& around_;
-  bool masked_;
+  Columns columns_;
   Place mask_;
   std::vector<Held> values_;
   std::vector<int> order_;

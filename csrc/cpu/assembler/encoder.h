@@ -28,7 +28,7 @@ inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};  // of
 // Of AVX2 alone: masks are vectors.
 namespace avx2 {
 inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0},
-    blend{0x4a, 3, 1};
+    blend{0x4a, 3, 1}, blend_words{0x0e, 3, 1};
 inline constexpr Instruction pack_words{0x2b, 2, 1}, pack_signed_words{0x6b, 1, 1},
     pack_signed_bytes{0x63, 1, 1}, store_half{0x13, 1, 0};
 }  // namespace avx2

@@ -62,6 +62,26 @@ void SweepLoops::choose_unroll() {
   for (int k = 0; k < sums * unroll_; ++k)
     around_.registers &= ~(1u << (registers_of(code_.vectors()) - 1 - k));
 }
+// Two vectors of bf16 columns go as the even and the odd ones: 32 bytes are read without being spread out and
+// written without being packed. The high halves of lanes are odd columns as they stand, so that a store's
+// last shift is left out there.
+bool SweepLoops::pairs() const {
+  const auto halves = [](const SweepForm::Array& array) {
+    return !array.columns || array.dtype == DType::bf16;
+  };
+  const auto shifted = [&](int value) {
+    const MicroOp& op = trace_.trace.ops[static_cast<size_t>(value)];
+    return op.micro == Micro::shift_right_zeros && op.immediate == 16 &&
+           trace_.columns[static_cast<size_t>(value)];
+  };
+  return !code_.wide() && unroll_ == 2 && form_.reductions.empty() && !form_.stores.empty() &&
+         std::none_of(form_.outputs.begin(), form_.outputs.end(),
+                      [](const auto& out) { return out.columns; }) &&
+         std::all_of(form_.inputs.begin(), form_.inputs.end(), halves) &&
+         std::all_of(form_.stores.begin(), form_.stores.end(), halves) &&
+         std::all_of(trace_.quick.stores.begin(), trace_.quick.stores.end(), shifted) &&
+         std::all_of(trace_.slow.stores.begin(), trace_.slow.stores.end(), shifted);
+}
 int SweepLoops::accumulator(size_t k, int vector) const {
   int before = 0;
   for (size_t i = 0; i < k; ++i) before += sums_columns(i);
@@ -120,7 +140,8 @@ uint32_t SweepLoops::used_registers() {
   Surroundings around = around_;
   for (int value : row_values_) around.homes[static_cast<size_t>(value)] = around.slot(0);
   Label detour;
-  return write_vector(code, around, trace_.quick, {0, 0, false}, trace_.guard >= 0 ? &detour : nullptr);
+  return write_vector(code, around, trace_.quick, {0, 0, Columns::all},
+                      trace_.guard >= 0 ? &detour : nullptr);
 }
 
 Place SweepLoops::address(int participant) {
@@ -147,6 +168,10 @@ void SweepLoops::enter() {
   for (size_t i = 0; i < pointers_.size(); ++i)
     if (pointers_[i] >= 0) code_.load(pointers_[i], argument(at_offset(static_cast<int>(i))));
   if (any_columns()) mask_columns();
+  if (pairs()) {
+    pair_slot_ = around_.slots;
+    around_.slots += static_cast<int>(form_.stores.size());
+  }
   for (const auto& [value, place] : pinned_) {
     auto& home = around_.homes[static_cast<size_t>(value)];
     if (!home) continue;
@@ -222,7 +247,8 @@ void SweepLoops::columns() {
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
   code_.bind(turn);
-  for (int v = 0; v < unroll_; ++v) vector({v, v, false});
+  for (int v = 0; v < unroll_; ++v)
+    vector({v, v, !pairs() ? Columns::all : v % 2 ? Columns::odd : Columns::even});
   code_.add(rax, lanes * unroll_);
   code_.compare(rax, rdx);
   code_.jump(Condition::below, turn);
@@ -232,7 +258,7 @@ void SweepLoops::columns() {
   for (int v = 0; v + 1 < unroll_; ++v) {
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, tail);
-    vector({0, v, false});
+    vector({0, v, Columns::all});
     code_.add(rax, lanes);
   }
   code_.bind(tail);
@@ -240,7 +266,7 @@ void SweepLoops::columns() {
     code_.load(rdx, argument(cols_offset));
     code_.compare(rax, rdx);
     code_.jump(Condition::not_below, done);
-    vector({0, unroll_ - 1, true});
+    vector({0, unroll_ - 1, Columns::some});
     code_.bind(done);
   }
 }
@@ -265,14 +291,18 @@ void SweepLoops::detours() {
 
 // A vector in one of its ways; `detour`: where to go, before anything is written, if the guard says no.
 // Returns the registers touched.
-uint32_t SweepLoops::write_vector(Encoder& code, Surroundings& around, const Ways& ways, const Turn& turn,
+uint32_t SweepLoops::write_vector(Encoder& code, Surroundings& around, const Ways& all_ways, const Turn& turn,
                                   Label* detour) {
   at_work_ = &code;
-  vector_ = turn.vector;
+  const bool paired = turn.columns == Columns::even || turn.columns == Columns::odd;
+  vector_ = paired ? turn.vector / 2 * 2 : turn.vector;
+  Ways ways = all_ways;
+  if (turn.columns == Columns::odd)
+    for (int& store : ways.stores) store = trace_.trace.ops[static_cast<size_t>(store)].operands[0];
   std::vector<int> roots;
   if (detour) roots.push_back(trace_.guard);
   collect(ways, roots);
-  Body body(code, around, turn.masked, around.slot(mask_slot_));
+  Body body(code, around, turn.columns, around.slot(mask_slot_));
   body.compute(roots);
   if (detour) {
     const Condition some_are_not = body.test(trace_.guard);

@@ -19,7 +19,7 @@ class SweepLoops {
   // Where a vector of columns stands.
   struct Turn {
     int vector, accumulator;
-    bool masked;  // some of its columns are not there
+    Columns columns;
   };
   // One that must be done over with all lanes served.
   struct Detour {
@@ -33,6 +33,7 @@ class SweepLoops {
   const SweepForm::Array& array(int participant) const { return arrays_[static_cast<size_t>(participant)]; }
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
+  bool pairs() const;
   bool any_columns() const { return form_.any_columns(code_.vectors()); }
 
   void choose_unroll();
@@ -56,7 +57,8 @@ class SweepLoops {
                         Label* detour);
   void collect(const Ways& ways, std::vector<int>& roots) const;
   void write_results(Encoder& code, Body& body, const Ways& ways, const Turn& turn);
-  void store_vector(Encoder& code, Body& body, int value, int participant, bool masked);
+  void store_vector(Encoder& code, Body& body, int value, int participant, Columns columns);
+  void store_pair(Encoder& code, Body& body, int value, size_t k, Columns columns);
   void accumulate(Encoder& code, Body& body, size_t k, const std::pair<int, int>& values, const Turn& turn);
 
   const SweepForm& form_;
@@ -69,9 +71,10 @@ class SweepLoops {
   std::vector<std::pair<int, Place>> pinned_;  // values that have a register throughout
   std::vector<int> pointers_;                  // by participant: its register, or -1
   std::deque<Detour> detours_;
-  int unroll_ = 2, vector_ = 0;     // vectors a turn; the one at work
-  Encoder* at_work_ = nullptr;      // where addresses are loaded
-  int mask_slot_ = -1, frame_ = 0;  // frame_: where the code says how much stack it takes
+  int unroll_ = 2, vector_ = 0;          // vectors a turn; the one at work
+  Encoder* at_work_ = nullptr;           // where addresses are loaded
+  int mask_slot_ = -1, pair_slot_ = -1;  // pair_slot_: of the first store's even columns
+  int frame_ = 0;                        // where the code says how much stack it takes
 };
 
 }  // namespace tile::cpu::assembler

@@ -17,9 +17,13 @@ void SweepLoops::collect(const Ways& ways, std::vector<int>& roots) const {
 
 void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, const Turn& turn) {
   for (size_t k = 0; k < ways.outputs.size(); ++k)
-    if (form_.outputs[k].columns) store_vector(code, body, ways.outputs[k], output(k), turn.masked);
+    if (form_.outputs[k].columns) store_vector(code, body, ways.outputs[k], output(k), turn.columns);
+  const bool paired = turn.columns == Columns::even || turn.columns == Columns::odd;
   for (size_t k = 0; k < ways.stores.size(); ++k)
-    store_vector(code, body, ways.stores[k], store(k), turn.masked);
+    if (paired)
+      store_pair(code, body, ways.stores[k], k, turn.columns);
+    else
+      store_vector(code, body, ways.stores[k], store(k), turn.columns);
   for (size_t k = 0; k < ways.reductions.size(); ++k) accumulate(code, body, k, ways.reductions[k], turn);
 }
 
@@ -80,7 +84,24 @@ void store_words(Encoder& code, Body& body, int reg, const Place& place, bool st
 
 }  // namespace
 
-void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, bool masked) {
+// The even columns wait for the odd ones.
+void SweepLoops::store_pair(Encoder& code, Body& body, int value, size_t k, Columns columns) {
+  const Place evens = around_.slot(pair_slot_ + static_cast<int>(k));
+  const int reg = body.use(value);
+  if (columns == Columns::even) {
+    code.vector(instructions::store, reg, 0, evens);
+  } else {
+    constexpr int even_words = 0x55;
+    const int words = body.temporary();
+    code.vector(avx2::blend_words, words, reg, evens, whole, even_words);
+    code.vector(form_.stores[k].streams ? instructions::stream : instructions::store, words, 0,
+                address(store(k)));
+  }
+  body.release();
+}
+
+void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, Columns there_are) {
+  const bool masked = there_are == Columns::some;
   const auto& [dtype, columns, streams] = array(participant);
   const int reg = body.use(value);
   const Masked there{masked ? column_mask : 0, false};
@@ -117,10 +138,11 @@ void combine(Encoder& code, const Combination& how, int into, int value, int scr
 
 void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair<int, int>& values,
                             const Turn& turn) {
+  const bool masked = turn.columns == Columns::some;
   const Combination& how = *trace_.combinations[k];
   const bool in_register = sums_columns(k);
   int value = body.use(values.first), factor = values.second < 0 ? -1 : body.use(values.second);
-  if (turn.masked && in_register) {  // columns that are not there count for nothing
+  if (masked && in_register) {  // columns that are not there count for nothing
     const int mask = code.wide() ? column_mask : body.mask();
     const auto cut = [&](int reg) {
       const int part = body.temporary();
@@ -136,7 +158,7 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
     if (factor >= 0) factor = cut(factor);
   }
   const int into = in_register ? accumulator(k, turn.accumulator) : body.temporary();
-  if (!in_register) load_lanes(code, body, into, address(reduction(k)), turn.masked);
+  if (!in_register) load_lanes(code, body, into, address(reduction(k)), masked);
   if (factor >= 0) {
     code.vector(row_of(Micro::fused).instruction, into, value, Place::reg(factor));
   } else if (how.ignores_nan) {
@@ -146,7 +168,7 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
   } else {
     combine(code, how, into, value, 0, 0, whole, in_register);
   }
-  if (!in_register) store_lanes(code, body, into, address(reduction(k)), turn.masked);
+  if (!in_register) store_lanes(code, body, into, address(reduction(k)), masked);
   body.release();
 }
 
