@@ -66,6 +66,7 @@ def both_ways(*given, **more):
     return [launch("scan", *given, reverse=reverse, **more) for reverse in (False, True)]
 
 
+@pytest.mark.slow
 def test_order_is_kept_over_each_axis():
     launches = []
     for shape, axis in itertools.product([*SHAPES, (1, 2048), (2048, 3), (3, 520)], (0, 1)):

@@ -134,6 +134,7 @@ store %a, %t, %i {steps=[5]}
     same_on_both([(text, (2, 1, 1), [torch.zeros(8, dtype=torch.float64), 0.1, -7, c]) for c in (False, True)])
 
 
+@pytest.mark.slow
 def test_products_in_stages_of_every_width():
     launches = []
     for (m, n, k), edges in (

@@ -4,6 +4,7 @@ import importlib.util
 import pathlib
 import re
 
+import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -16,6 +17,7 @@ def script(path):
     return module
 
 
+@pytest.mark.slow
 def test_the_stages_of_the_compiler_are_current(examples):
     page = ROOT / "docs" / "how_the_compiler_works.md"
     assert (script(ROOT / "docs" / "make_stages.py").updated(page.read_text())

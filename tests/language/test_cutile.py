@@ -119,6 +119,7 @@ print(x.tolist() == [2.0 * i for i in range(8)], ct is tile_ops.cutile)
 """
 
 
+@pytest.mark.slow
 def test_programs_that_import_cuda_tile(tmp_path):
     path = tmp_path / "program.py"
     path.write_text(PROGRAM)

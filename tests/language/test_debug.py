@@ -320,6 +320,7 @@ assert add.compiled_count == 0
 """
 
 
+@pytest.mark.slow
 def test_the_variable(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)

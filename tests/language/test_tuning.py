@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 
+import pytest
 import tile_ops.language as tl
 import torch
 from tile_ops.language.tuning import copies, keys, measure
@@ -98,6 +99,7 @@ def run_program(path, folder, **variables):
     return done.stdout.strip()
 
 
+@pytest.mark.slow
 def test_the_disk(tmp_path):
     path, folder = tmp_path / "program.py", tmp_path / "cache"
     path.write_text(PROGRAM)

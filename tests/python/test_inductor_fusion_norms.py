@@ -178,6 +178,7 @@ def test_training_graphs_keep_what_stands_behind_a_norm():
     assert names(graphs[0]) == ["_layer_norm_saving", "_group_norm_saving"] and others(graphs[0])
 
 
+@pytest.mark.slow
 def test_kernels_of_norms():
     x, residual, weight, images = (torch.randn(shape) for shape in ((6, 40), (6, 40), (40,), (2, 8, 3, 3)))
 

@@ -110,6 +110,7 @@ def test_only_ours_off_and_on(args):
     assert not others(nodes)
 
 
+@pytest.mark.slow
 def test_caches_know_whether_it_is_on(tmp_path, monkeypatch, args):
     """What is in inductor's cache of graphs does not serve the other setting."""
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))

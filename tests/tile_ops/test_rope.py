@@ -121,6 +121,7 @@ def test_opcheck(make):
     opcheck(torch.ops.tile.rope_backward, (None, key, *tables(6, 4, 8), True, 8, torch.arange(6), [False, True]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compile(make, backend):
     torch._dynamo.reset()

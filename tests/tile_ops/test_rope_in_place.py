@@ -126,6 +126,7 @@ def step(packed, cos, sin):
     return own[0].sum(1, keepdim=True) + own[1] + query[:, :1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
 def test_compile(backend):
     torch._dynamo.reset()

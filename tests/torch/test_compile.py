@@ -182,6 +182,7 @@ def test_mask_says_what_is_wanted(ops):
     assert seen == [(mask, mask) for mask in want]
 
 
+@pytest.mark.slow
 def test_compiled_autograd(ops):
     x, c, s = data(torch.float32)
     w = torch.rand(8, requires_grad=True)

@@ -222,6 +222,7 @@ def test_definitions_that_do_not_fit():
         assert str(error.value) == text
 
 
+@pytest.mark.slow
 def test_the_example():
     path = pathlib.Path(__file__).parents[2] / "examples" / "saxpy.py"
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
