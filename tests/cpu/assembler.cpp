@@ -1,111 +1,13 @@
 // Sweeps as machine code do what the interpreter's functions do, bit for bit.
 #include <cstdio>
-#include <memory>
 #include <string>
 
-#include "cpu/assembler/traced_rows.h"
-#include "cpu/sweep.h"
+#include "built_sweep.h"
 #include "error_text.h"
-#include "lanes.h"
 
 namespace tile::cpu::testing {
 namespace {
 
-using assembler::SweepArguments;
-using assembler::SweepForm;
-
-// Of the test at work.
-Isa current = Isa::avx2;
-const Tables& interpreter() { return tables(current); }
-assembler::Vectors vectors() {
-  return current == Isa::avx512 ? assembler::Vectors::avx512 : assembler::Vectors::avx2;
-}
-
-// A sweep put together by hand: inputs first, then steps by the names of their rows.
-struct Built {
-  Sweep sweep;
-  SweepForm form;
-  std::unique_ptr<assembler::CodeMemory> code;
-
-  int input(DType dtype = DType::f32, bool columns = true) {
-    sweep.inputs.push_back(0);
-    form.inputs.push_back({dtype, columns, false});
-    return value(lane_of(dtype));
-  }
-  int step(std::string_view name, std::vector<int> operands, Lane result = Lane::f32) {
-    SweepStep step;
-    step.name = name;
-    step.arity = static_cast<int>(operands.size());
-    std::copy(operands.begin(), operands.end(), step.in);
-    step.out = value(result);
-    sweep.steps.push_back(step);
-    return step.out;
-  }
-  void store(int value, DType dtype = DType::f32, bool streams = false) {
-    sweep.stores.push_back({value, {}});
-    form.stores.push_back({dtype, true, streams});
-  }
-  void output(int value, DType dtype) {
-    sweep.outputs.push_back({value, 0, 0, dtype});
-    form.outputs.push_back({dtype, true, false});
-  }
-  void reduce(std::string_view name, bool columns, int value, int factor = -1) {
-    SweepReduction reduction;
-    reduction.value = value;
-    reduction.factor = factor;
-    reduction.row = find_reduce(name, Lane::f32, interpreter());
-    reduction.dtype = DType::f32;
-    sweep.reductions.push_back(reduction);
-    form.reductions.push_back({DType::f32, columns, false});
-  }
-  bool assemble() { return (code = assembler::assemble(sweep, form, vectors())) != nullptr; }
-  void run(int64_t rows, int64_t cols, const std::vector<std::pair<char*, int64_t>>& arrays) const {
-    SweepArguments arguments{rows, cols, {}};
-    for (size_t i = 0; i < arrays.size(); ++i) arguments.arrays[i] = {arrays[i].first, arrays[i].second};
-    reinterpret_cast<assembler::SweepFunction>(reinterpret_cast<uintptr_t>(code->code()))(&arguments);
-  }
-
- private:
-  int value(Lane lane) {
-    sweep.lanes.push_back(lane);
-    return static_cast<int>(sweep.lanes.size()) - 1;
-  }
-};
-
-template <class T>
-bool same(T a, T b) {
-  return std::bit_cast<uint32_t>(a) == std::bit_cast<uint32_t>(b) || (a != a && b != b);
-}
-
-int arity_of(const ElementwiseRow& row) {
-  int arity = 1;
-  while (arity < most_operands && row.variants[1 << (arity - 1)]) ++arity;
-  return row.variants[1] ? arity : 1;
-}
-
-// An array whose last row ends at a page that must not be touched.
-template <class T>
-struct Array : Arena, Rows<T> {
-  Array(int64_t rows, int64_t cols, int64_t pad = 3) : Rows<T>(*this, rows, cols, pad) {}
-  void fill(Values<T>& values, int64_t rows) {
-    for (int64_t r = 0; r < rows; ++r)
-      for (int64_t c = 0; c < this->cols; ++c) this->set(r, c, values.next());
-  }
-  std::pair<char*, int64_t> place() const { return {this->data, this->stride}; }
-};
-using Floats = Array<float>;
-
-// A parameter for the machines that have the instructions: elsewhere there is nothing to test.
-class Assembler : public ::testing::TestWithParam<Isa> {
- protected:
-  void SetUp() override { current = GetParam(); }
-};
-std::vector<Isa> assembled() {
-  std::vector<Isa> found;
-  for (Isa isa : {Isa::avx2, Isa::avx512})
-    if (supported(isa)) found.push_back(isa);
-  return found;
-}
 INSTANTIATE_TEST_SUITE_P(, Assembler, ::testing::ValuesIn(assembled()),
                          [](const auto& info) { return std::string(name(info.param)); });
 
@@ -198,66 +100,6 @@ TEST_P(Assembler, NarrowFloatsAreReadAndWritten) {
         store.store(want.data(), 0, info(to).bytes, line, 0, 1, cols);
         EXPECT_EQ(out, want) << from << " to " << to << " through '" << rounding << "'";
       }
-}
-
-// AVX2 takes sixteen of them as the even and the odd ones.
-TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
-  constexpr int64_t rows = 2, line = 320;
-  int count = 0;
-  for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where" ||
-        !row.variants[0])
-      continue;
-    const int arity = arity_of(row);
-    ++count;
-    for (bool specials : {false, true})
-      for (int64_t cols : {8, 16, 40, 64}) {
-        Values<float> values(-4, 4, specials);
-        alignas(64) char inputs[most_operands][rows * line] = {}, results[2][rows * line] = {};
-        char numbers[rows * 2 * line] = {};
-        const MoveRow& narrow = interpreter().move.data[static_cast<int>(DType::bf16)];
-        for (int k = 0; k < arity; ++k)
-          for (int64_t c = 0; c < rows * line / 2; ++c) {
-            float x = values.next();
-            narrow.store(inputs[k] + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
-          }
-        const auto run = [&](DType to, bool streams, char* at, int64_t stride) {
-          Built built;
-          std::vector<int> operands;
-          std::vector<std::pair<char*, int64_t>> arrays;
-          for (int k = 0; k < arity; ++k) {
-            operands.push_back(built.input(DType::bf16));
-            arrays.emplace_back(inputs[k], line);
-          }
-          const int value = built.step(row.name, operands);
-          for (int twice = 0; twice < 2; ++twice) {
-            if (twice && to == DType::f32) break;
-            built.store(twice ? operands[0] : value, to, streams);
-            arrays.emplace_back(at, stride);
-            at += line / 2;
-          }
-          ASSERT_TRUE(built.assemble());
-          built.run(rows, cols, arrays);
-        };
-        run(DType::f32, false, numbers, 2 * line);
-        for (int64_t r = 0; r < rows; ++r) {
-          narrow.store(results[0] + r * line, 0, 2, numbers + r * 2 * line, 0, 1, cols);
-          for (int64_t c = 0; c < cols; ++c) {  // a bf16 that comes and goes becomes quiet
-            float x;
-            narrow.load(inputs[0] + r * line + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
-            narrow.store(results[0] + r * line + line / 2 + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1,
-                         1);
-          }
-        }
-        for (bool streams : {false, true}) {
-          std::fill_n(results[1], sizeof results[1], char{});
-          run(DType::bf16, streams, results[1], line);
-          ASSERT_EQ(std::string(results[1], sizeof results[1]), std::string(results[0], sizeof results[0]))
-              << row.name << ", " << cols << (streams ? " streamed" : "");
-        }
-      }
-  }
-  EXPECT_GT(count, 50);
 }
 
 TEST_P(Assembler, StreamsWriteWhatStoresDo) {

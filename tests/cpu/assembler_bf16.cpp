@@ -1,0 +1,71 @@
+// Sweeps of bf16 alone as machine code: the bits that come of their float32 results.
+#include "built_sweep.h"
+
+namespace tile::cpu::testing {
+namespace {
+
+INSTANTIATE_TEST_SUITE_P(, Assembler, ::testing::ValuesIn(assembled()),
+                         [](const auto& info) { return std::string(name(info.param)); });
+
+// AVX2 takes sixteen of them as the even and the odd ones.
+TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
+  constexpr int64_t rows = 2, line = 320;
+  int count = 0;
+  for (const ElementwiseRow& row : interpreter().elementwise) {
+    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where" ||
+        !row.variants[0])
+      continue;
+    const int arity = arity_of(row);
+    ++count;
+    for (bool specials : {false, true})
+      for (int64_t cols : {8, 16, 40, 64}) {
+        Values<float> values(-4, 4, specials);
+        alignas(64) char inputs[most_operands][rows * line] = {}, results[2][rows * line] = {};
+        char numbers[rows * 2 * line] = {};
+        const MoveRow& narrow = interpreter().move.data[static_cast<int>(DType::bf16)];
+        for (int k = 0; k < arity; ++k)
+          for (int64_t c = 0; c < rows * line / 2; ++c) {
+            float x = values.next();
+            narrow.store(inputs[k] + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
+          }
+        const auto run = [&](DType to, bool streams, char* at, int64_t stride) {
+          Built built;
+          std::vector<int> operands;
+          std::vector<std::pair<char*, int64_t>> arrays;
+          for (int k = 0; k < arity; ++k) {
+            operands.push_back(built.input(DType::bf16));
+            arrays.emplace_back(inputs[k], line);
+          }
+          const int value = built.step(row.name, operands);
+          for (int twice = 0; twice < 2; ++twice) {
+            if (twice && to == DType::f32) break;
+            built.store(twice ? operands[0] : value, to, streams);
+            arrays.emplace_back(at, stride);
+            at += line / 2;
+          }
+          ASSERT_TRUE(built.assemble());
+          built.run(rows, cols, arrays);
+        };
+        run(DType::f32, false, numbers, 2 * line);
+        for (int64_t r = 0; r < rows; ++r) {
+          narrow.store(results[0] + r * line, 0, 2, numbers + r * 2 * line, 0, 1, cols);
+          for (int64_t c = 0; c < cols; ++c) {  // a bf16 that comes and goes becomes quiet
+            float x;
+            narrow.load(inputs[0] + r * line + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1, 1);
+            narrow.store(results[0] + r * line + line / 2 + 2 * c, 0, 2, reinterpret_cast<char*>(&x), 0, 1,
+                         1);
+          }
+        }
+        for (bool streams : {false, true}) {
+          std::fill_n(results[1], sizeof results[1], char{});
+          run(DType::bf16, streams, results[1], line);
+          ASSERT_EQ(std::string(results[1], sizeof results[1]), std::string(results[0], sizeof results[0]))
+              << row.name << ", " << cols << (streams ? " streamed" : "");
+        }
+      }
+  }
+  EXPECT_GT(count, 50);
+}
+
+}  // namespace
+}  // namespace tile::cpu::testing
