@@ -8,9 +8,6 @@
 namespace tile::cpu::testing {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(, Assembler, ::testing::ValuesIn(assembled()),
-                         [](const auto& info) { return std::string(name(info.param)); });
-
 template <class T>
 void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
   constexpr int64_t rows = 3;

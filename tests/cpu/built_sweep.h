@@ -104,5 +104,7 @@ inline std::vector<Isa> assembled() {
     if (supported(isa)) found.push_back(isa);
   return found;
 }
+INSTANTIATE_TEST_SUITE_P(, Assembler, ::testing::ValuesIn(assembled()),
+                         [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace tile::cpu::testing

@@ -151,15 +151,12 @@ void Body::load_input(int value, int reg) {
     predicate_lanes(code_, row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
   } else if (scalar) {
     read(instructions::broadcast);
-  } else if (dtype == DType::bf16 && columns_ == Columns::even) {
-    read(instructions::load);
-    shift(Micro::shift_left, 16);
-  } else if (dtype == DType::bf16 && columns_ == Columns::odd) {
-    read(instructions::load);
-    code_.vector(row_of(Micro::bit_and).instruction, reg, reg, around_.constants.place(0xffff0000));
   } else if (dtype == DType::bf16) {
-    read(instructions::extend_words);
-    shift(Micro::shift_left, 16);
+    read(paired(columns_) ? instructions::load : instructions::extend_words);
+    if (columns_ == Columns::odd)
+      code_.vector(row_of(Micro::bit_and).instruction, reg, reg, around_.constants.place(0xffff0000));
+    else
+      shift(Micro::shift_left, 16);
   } else if (dtype == DType::f16) {
     read(row_of(Micro::from_half).instruction);
   } else if (masked() && !code_.wide()) {

@@ -39,6 +39,7 @@ struct Surroundings {
 // What a vector's lanes are: adjacent columns, of which some may not be there, or every other one of twice as
 // many.
 enum class Columns : uint8_t { all, some, even, odd };
+inline bool paired(Columns columns) { return columns == Columns::even || columns == Columns::odd; }
 
 class Body {
  public:

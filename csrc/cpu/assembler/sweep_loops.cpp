@@ -247,8 +247,11 @@ void SweepLoops::columns() {
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
   code_.bind(turn);
-  for (int v = 0; v < unroll_; ++v)
-    vector({v, v, !pairs() ? Columns::all : v % 2 ? Columns::odd : Columns::even});
+  if (pair_slot_ < 0) {
+    for (int v = 0; v < unroll_; ++v) vector({v, v, Columns::all});
+  } else {
+    for (Columns half : {Columns::even, Columns::odd}) vector({0, 0, half});
+  }
   code_.add(rax, lanes * unroll_);
   code_.compare(rax, rdx);
   code_.jump(Condition::below, turn);
@@ -294,8 +297,7 @@ void SweepLoops::detours() {
 uint32_t SweepLoops::write_vector(Encoder& code, Surroundings& around, const Ways& all_ways, const Turn& turn,
                                   Label* detour) {
   at_work_ = &code;
-  const bool paired = turn.columns == Columns::even || turn.columns == Columns::odd;
-  vector_ = paired ? turn.vector / 2 * 2 : turn.vector;
+  vector_ = turn.vector;
   Ways ways = all_ways;
   if (turn.columns == Columns::odd)
     for (int& store : ways.stores) store = trace_.trace.ops[static_cast<size_t>(store)].operands[0];

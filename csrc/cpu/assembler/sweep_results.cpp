@@ -18,9 +18,8 @@ void SweepLoops::collect(const Ways& ways, std::vector<int>& roots) const {
 void SweepLoops::write_results(Encoder& code, Body& body, const Ways& ways, const Turn& turn) {
   for (size_t k = 0; k < ways.outputs.size(); ++k)
     if (form_.outputs[k].columns) store_vector(code, body, ways.outputs[k], output(k), turn.columns);
-  const bool paired = turn.columns == Columns::even || turn.columns == Columns::odd;
   for (size_t k = 0; k < ways.stores.size(); ++k)
-    if (paired)
+    if (paired(turn.columns))
       store_pair(code, body, ways.stores[k], k, turn.columns);
     else
       store_vector(code, body, ways.stores[k], store(k), turn.columns);
@@ -100,8 +99,8 @@ void SweepLoops::store_pair(Encoder& code, Body& body, int value, size_t k, Colu
   body.release();
 }
 
-void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, Columns there_are) {
-  const bool masked = there_are == Columns::some;
+void SweepLoops::store_vector(Encoder& code, Body& body, int value, int participant, Columns which) {
+  const bool masked = which == Columns::some;
   const auto& [dtype, columns, streams] = array(participant);
   const int reg = body.use(value);
   const Masked there{masked ? column_mask : 0, false};
