@@ -10,11 +10,12 @@ namespace {
 
 // Operands are [batch, batch, summed, m, k] and [batch, batch, summed, k, n], the rest [batch, batch, m, n];
 // a bias that is the same for all rows has one row. apart: a second product that is a factor has a loop of
-// its own; else both share what is read of x.
+// its own; else both share what is read of x. chain: so many tiles of k are added up apart from the rest, as
+// tensor cores drop low bits at each addition; 0: all in one chain.
 void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<Array> bias,
                     std::optional<Array> residual, std::optional<Array> pre, std::optional<Array> other_pre,
                     Array out, Tile alpha, Activation activation, bool scaled, bool accumulate, Second second,
-                    bool apart, int bm, int bn, int bk, int together) {
+                    bool apart, int bm, int bn, int bk, int together, int chain) {
   DType compute = x.dtype() == f64 ? f64 : f32;
   Tile i = bid(0), j = bid(1), batches = out.dim(1);
   if (together > 1) {
@@ -31,9 +32,25 @@ void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<
   const auto right = [&](const Array& array, const Operand& s) {
     return array[{b0, b1, s}].tiled_view({bk, bn});
   };
+  const auto for_tiles = [&](const Tile& tiles, std::initializer_list<Tile*> sums, const auto& add) {
+    if (chain == 0) {
+      for (Tile k : range(tiles)) add(k);
+      return;
+    }
+    for (Tile first : range(0, tiles, chain)) {
+      std::vector<Tile> before;
+      for (Tile* sum : sums) {
+        before.push_back(*sum);
+        *sum = zeros({bm, bn}, compute);
+      }
+      for (Tile k : range(first, min(first + chain, tiles))) add(k);
+      for (size_t at = 0; Tile* sum : sums) *sum += before[at++];
+    }
+  };
   // One blocked product on a CPU.
   const auto sum = [&](const View& rows, const View& columns, Tile& to) {
-    for (Tile k : range(rows.num_tiles(1))) to = mma(rows.load({i, k}), columns.load({k, j}), to);
+    for_tiles(rows.num_tiles(1), {&to},
+              [&](const Tile& k) { to = mma(rows.load({i, k}), columns.load({k, j}), to); });
   };
   if (second == Second::none) {
     for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
@@ -45,11 +62,11 @@ void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<
     sum(left(0), right(*other, 0), factor);
   } else {
     View rows = left(0), one = right(y, 0), two = right(*other, 0);
-    for (Tile k : range(rows.num_tiles(1))) {
+    for_tiles(rows.num_tiles(1), {&acc, &factor}, [&](const Tile& k) {
       Tile shared = rows.load({i, k});
       acc = mma(shared, one.load({k, j}), acc);
       factor = mma(shared, two.load({k, j}), factor);
-    }
+    });
   }
   if (scaled) acc *= alpha.astype(compute);
   if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
@@ -101,6 +118,9 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
   return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
+// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536 products
+// up to 2^-12 of it, a quarter of the last place of float16.
+constexpr int64_t chain_length = 65536;
 TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
@@ -294,12 +314,12 @@ class Product {
     const TileSize tile = cpu ? tile_size(m_, n_, batches, two)
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
-    const int together = cpu ? 1 : 16;
+    const int together = cpu ? 1 : 16, chain = cpu || k_ <= chain_length ? 0 : chain_length / tile.k;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
                    view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),
                    epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, epilogue_.accumulate,
-                   epilogue_.second, two && cpu, tile.m, tile.n, tile.k, together);
+                   epilogue_.second, two && cpu, tile.m, tile.n, tile.k, together, chain);
   }
 
   int64_t m_, n_, k_;

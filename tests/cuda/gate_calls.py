@@ -141,6 +141,8 @@ CALLS = {
     "group_norm[2,1280,16,16],last": lambda dtype: group_norm(dtype, 2, 1280, 16, True),
     "matmul[512,512,512]": lambda dtype: ops.matmul(make(dtype, 512, 512), make(dtype, 512, 512)),
     "matmul[4096,4096,4096]": lambda dtype: ops.matmul(make(dtype, 4096, 4096), make(dtype, 4096, 4096)),
+    "matmul[512,131072,512]": lambda dtype: ops.matmul(make(dtype, 512, 131072).detach(),
+                                                       make(dtype, 131072, 512).detach()),
     "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
     ),
