@@ -37,15 +37,15 @@ def backward_kernel(grad, x, w, mean, rstd, grad_x, parts, TOGETHER: tl.Constant
         loaded, summed = (), ()
         for i in tl.static_iter(range(TOGETHER)):  # the rows of a turn wait for memory, and for their sums, once
             row = turn * TOGETHER + i
-            loaded += ((row, row_of(grad, row, N), row_of(x, row, N) - tl.load(mean, row, ())),)
+            loaded += ((row, row_of(grad, row, N), row_of(x, row, N) - tl.load(mean, row, (1,))),)
         for i in tl.static_iter(range(TOGETHER)):
             row, g, d = loaded[i]
             u = g * weight
-            summed += ((u, tl.sum(u) / count, tl.sum(u * d) / count),)
+            summed += ((u, tl.sum(u, 1), tl.sum(u * d, 1)),)
         for i in tl.static_iter(range(TOGETHER)):
             row, g, d = loaded[i]
-            (u, shift, along), r = summed[i], tl.load(rstd, row, ())
-            tl.store(grad_x, (row, 0), (r * tl.fma(-r * r * along, d, u - shift)).astype(grad_x.dtype))
+            (u, total, along), r = summed[i], tl.load(rstd, row, (1,))
+            tl.store(grad_x, (row, 0), (r * tl.fma(-(r * (r * (along / count))), d, u - total / count)).astype(grad_x.dtype))
             sum_w += g * (d * r)
             sum_b += g
     tl.store(parts, (0, block, 0), sum_w.reshape((1, 1, N)))

@@ -53,11 +53,11 @@ std::string call(Emitter& emitter, const Op& op, const std::string& function) {
   return str(function, "(", join(operands), ")");
 }
 
-// Rows that coarse.cuh has faster; of a tile, since scalars are computed once.
+// Rows that coarse.cuh has faster. Scalars too: every thread computes them, in every turn of a loop.
 constexpr std::string_view coarse_rows[] = {"div", "exp", "exp2", "sigmoid", "silu", "sqrt"};
 bool may_be_coarse(const Emitter& emitter, const Op& op) {
   const Type& type = op.results[0]->type;
-  return !type.is_scalar() && is_floating(type.dtype) && emitter.coarse(op.results[0]) &&
+  return is_floating(type.dtype) && emitter.coarse(op.results[0]) &&
          std::find(std::begin(coarse_rows), std::end(coarse_rows), op.name()) != std::end(coarse_rows);
 }
 
@@ -72,7 +72,8 @@ std::string row_function(Emitter& emitter, const Op& op, const char* of = "") {
 }
 template <size_t row>
 void emit_row(Emitter& emitter, const Op& op) {
-  emitter.result(op, call(emitter, op, row_function<row>(emitter, op)));
+  const char* of = op.results[0]->type.is_scalar() ? "_element" : "";
+  emitter.result(op, call(emitter, op, row_function<row>(emitter, op, of)));
 }
 template <size_t row>
 std::string row_element(Emitter& emitter, const Op& op, const Elements& operands) {
