@@ -44,13 +44,15 @@ void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<
         *sum = zeros({bm, bn}, compute);
       }
       for (Tile k : range(first, min(first + chain, tiles))) add(k);
-      for (size_t at = 0; Tile* sum : sums) *sum += before[at++];
+      auto part = before.begin();
+      for (Tile* sum : sums) *sum += *part++;
     }
   };
   // One blocked product on a CPU.
   const auto sum = [&](const View& rows, const View& columns, Tile& to) {
-    for_tiles(rows.num_tiles(1), {&to},
-              [&](const Tile& k) { to = mma(rows.load({i, k}), columns.load({k, j}), to); });
+    for_tiles(rows.num_tiles(1), {&to}, [&](const Tile& k) {
+      to = mma(rows.load({i, k}), columns.load({k, j}), to);
+    });
   };
   if (second == Second::none) {
     for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
@@ -118,8 +120,8 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
   return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
-// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536 products
-// up to 2^-12 of it, a quarter of the last place of float16.
+// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
+// products up to 2^-12 of it, a quarter of the last place of float16.
 constexpr int64_t chain_length = 65536;
 TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two) {
   if (m <= 16) return {16, 256, 256};

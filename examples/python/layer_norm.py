@@ -45,7 +45,8 @@ def backward_kernel(grad, x, w, mean, rstd, grad_x, parts, TOGETHER: tl.Constant
         for i in tl.static_iter(range(TOGETHER)):
             row, g, d = loaded[i]
             (u, total, along), r = summed[i], tl.load(rstd, row, (1,))
-            tl.store(grad_x, (row, 0), (r * tl.fma(-(r * (r * (along / count))), d, u - total / count)).astype(grad_x.dtype))
+            centred = tl.fma(-(r * (r * (along / count))), d, u - total / count)
+            tl.store(grad_x, (row, 0), (r * centred).astype(grad_x.dtype))
             sum_w += g * (d * r)
             sum_b += g
     tl.store(parts, (0, block, 0), sum_w.reshape((1, 1, N)))

@@ -51,11 +51,16 @@ struct MicroOp {
 
 // How a micro-operation is written as an instruction.
 enum class Form : uint8_t { source, binary, predicate, unary, shift, narrowing, fused, select };
+// What NaN comes out: arithmetic makes the first operand's a quiet one, or makes one with no bit below;
+// `picks` is one of the last two operands as it stands, `signs` the first where a constant has no other bit
+// to change.
+enum class NanOf : uint8_t { any, never, arithmetic, picks, signs };
 struct MicroRow {
   Micro micro;
   Form form;
   Instruction instruction;  // of `fused`: the form that multiplies into the addend's register
   bool commutes = false, has_immediate = false;
+  NanOf nan = NanOf::any;
 };
 const MicroRow& row_of(Micro micro);
 

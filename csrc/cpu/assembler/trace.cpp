@@ -12,10 +12,35 @@ int Trace::add(Micro micro, int a, int b, int c, uint32_t immediate) {
   const MicroOp op{micro, {a, b, c}, immediate};
   const auto found = std::find(ops.begin(), ops.end(), op);
   if (found == ops.end()) {
+    nans.push_back(nan_bits(op));
     ops.push_back(op);
     return static_cast<int>(ops.size()) - 1;
   }
   return static_cast<int>(found - ops.begin());
+}
+
+NanBits Trace::nan_bits(const MicroOp& op) const {
+  constexpr uint32_t sign = 0x80000000, infinity = 0x7f800000, quiet = 0x00400000, low_half = 0xffff;
+  if (op.micro == Micro::constant) {
+    const bool number = (op.immediate & ~sign) <= infinity;
+    return {number || (op.immediate & low_half) == 0, number || (op.immediate & quiet) != 0};
+  }
+  const NanOf nan = row_of(op.micro).nan;
+  if (nan == NanOf::any) return {};
+  if (nan == NanOf::never) return {true, true};
+  const auto of = [&](int k) { return nans[static_cast<size_t>(op.operands[k])]; };
+  if (nan == NanOf::signs) {
+    const MicroOp& mask = ops[static_cast<size_t>(op.operands[1])];
+    const uint32_t kept = op.micro == Micro::bit_and ? mask.immediate : ~mask.immediate;
+    return mask.micro == Micro::constant && (kept | sign) == ~0u ? of(0) : NanBits{};
+  }
+  const int last = operand_count(op);
+  NanBits all{true, true};
+  for (int k = nan == NanOf::picks ? last - 2 : 0; k < last; ++k) {
+    all.low_zero = all.low_zero && of(k).low_zero;
+    all.quiet = all.quiet && of(k).quiet;
+  }
+  return {all.low_zero, nan == NanOf::arithmetic || all.quiet};
 }
 
 }  // namespace tile::cpu::assembler

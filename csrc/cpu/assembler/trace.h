@@ -12,15 +12,26 @@
 
 namespace tile::cpu::assembler {
 
+// What a value's NaN are known to have, if there are any: no bit in their low halves; the quiet bit.
+struct NanBits {
+  bool low_zero = false, quiet = false;
+};
+
 // Micro-operations in order; equal ones are one.
 class Trace {
  public:
   std::vector<MicroOp> ops;
-  std::vector<int> guards;   // masks: the quick ways hold where all their lanes are set
-  std::vector<int> numbers;  // values that are no NaN where the guards hold
-  bool quick = true;         // functions that ask whether all lanes are ordinary hear yes
+  std::vector<NanBits> nans;  // by micro-operation
+  std::vector<int> guards;    // masks: the quick ways hold where all their lanes are set
+  std::vector<int> numbers;   // values that are no NaN where the guards hold
+  bool quick = true;          // functions that ask whether all lanes are ordinary hear yes
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
+  int column(int input, bool bf16) {
+    const int value = add(Micro::column, -1, -1, -1, static_cast<uint32_t>(input));
+    nans[static_cast<size_t>(value)].low_zero = bf16;
+    return value;
+  }
   int constant(uint32_t bits) { return add(Micro::constant, -1, -1, -1, bits); }
 
   // The one that functions of this thread write to.
@@ -28,6 +39,9 @@ class Trace {
     static thread_local Trace* trace = nullptr;
     return trace;
   }
+
+ private:
+  NanBits nan_bits(const MicroOp& op) const;
 };
 
 inline int record(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0) {
@@ -166,9 +180,11 @@ inline Traced number(Traced x) {
   if (Trace::current()->quick) Trace::current()->numbers.push_back(x.id);
   return x;
 }
-inline bool is_number(Traced x) {
+inline bool rounds_plainly(Traced x) {
   const Trace& trace = *Trace::current();
-  return trace.quick && std::find(trace.numbers.begin(), trace.numbers.end(), x.id) != trace.numbers.end();
+  const NanBits& nan = trace.nans[static_cast<size_t>(x.id)];
+  return (nan.low_zero && nan.quiet) ||
+         (trace.quick && std::find(trace.numbers.begin(), trace.numbers.end(), x.id) != trace.numbers.end());
 }
 inline bool all(TracedMask m) {
   Trace& trace = *Trace::current();

@@ -19,7 +19,7 @@ TILE_INLINE typename V::Bits to_bf16_bits(V x) {
   using B = typename V::Bits;
   const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
   const B rounded = bits + B(0x7fff) + odd;
-  if (is_number(x)) return shift_right_zeros(rounded, 16);
+  if (rounds_plainly(x)) return shift_right_zeros(rounded, 16);
   return shift_right_zeros(select(mask_cast<int32_t>(is_nan(x)), bits | B(0x400000), rounded), 16);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }

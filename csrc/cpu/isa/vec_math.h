@@ -49,13 +49,14 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
 }
 // These, as what follows, take any type with the operations of Vec.
 
-// What recordings are told of a value, and may ask: that it is no NaN.
+// What recordings are told of a value: that it is no NaN. What they may be asked: whether its NaN, if any,
+// stay as they are where bf16's rounding adds to their low halves.
 template <class V>
 TILE_INLINE V number(V x) {
   return x;
 }
 template <class V>
-TILE_INLINE constexpr bool is_number(V) {
+TILE_INLINE constexpr bool rounds_plainly(V) {
   return false;
 }
 template <class V>
