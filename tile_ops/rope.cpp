@@ -26,19 +26,19 @@ void rows_at_kernel(Array cos, Array sin, Array positions, Array cos_out, Array 
 Kernel rows_at("rope_rows", rows_at_kernel);
 
 // Tensors arrive as pairs [b, 2, h, s, r/2] and the columns that pass through, if there are any, [b, h, s,
-// rest]; tables as [b, 1, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first `groups` of
-// them of query, the others of key; (i, g, b) where blocks that run at once shall share heads, not positions.
-// single: a tile has all columns of pairs. Without results query and key are rotated in place: two arrays of
-// one memory would be taken for two.
+// rest]; tables as [b, table_heads, s, r/2]. Block (g, i, b): `rows` positions of `heads` heads, the first
+// `groups` of them of query, the others of key; (i, g, b) where blocks that run at once shall share heads,
+// not positions. table_heads: of a tile of the tables, for all heads alike. single: a tile has all columns of
+// pairs. Without results query and key are rotated in place: two arrays of one memory would be taken for two.
 void rope_kernel(Array query, std::optional<Array> query_rest, std::optional<Array> query_out,
                  std::optional<Array> query_rest_out, Array key, std::optional<Array> key_rest,
                  std::optional<Array> key_out, std::optional<Array> key_rest_out, Array cos, Array sin,
-                 Tile groups, Tile direction, bool share_heads, bool single, int heads, int rows,
-                 int columns) {
+                 Tile groups, Tile direction, bool share_heads, bool single, int heads, int table_heads,
+                 int rows, int columns) {
   using Rest = std::optional<Array>;
   DType compute = query.dtype() == f64 ? f64 : f32;
   Tile g = bid(share_heads ? 1 : 0), i = bid(share_heads ? 0 : 1), b = bid(2);
-  Shape cut{heads, rows, columns}, table_cut{1, rows, columns};
+  Shape cut{heads, rows, columns}, table_cut{table_heads, rows, columns};
   const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
   const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
     Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
@@ -163,9 +163,12 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
+  // On a CPU 16-bit tables are widened again for each head: beside 16-bit rows that is cheaper than to read
+  // them widened.
+  const int table_heads = x.is_cpu() && tables.first.element_size() == 2 ? heads : 1;
   const auto table = [&](const Tensor& t) {
     const int64_t step = interleaved && t.size(2) == rotary ? 2 : 1;
-    return strided(t, {batch, 1, length, rotary / 2},
+    return strided(t, {batch, table_heads, length, rotary / 2},
                    {t.size(0) == 1 ? 0 : t.stride(0), 0, t.stride(1), t.stride(2) * step});
   };
   const int64_t groups = ceil_div(x.size(1), heads), all_groups = groups + ceil_div(y.size(1), heads);
@@ -178,8 +181,8 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const auto passed = [&](const Tensor& t) { return in_place ? std::nullopt : rest(t, rotary); };
   rope_of.launch(grid, pairs(x, rotary, interleaved), passed(x), result(x_out), passed(x_out),
                  pairs(y, rotary, interleaved), passed(y), result(y_out), passed(y_out), table(tables.first),
-                 table(tables.second), groups, direction, share_heads, rotary / 2 <= columns, heads, rows,
-                 columns);
+                 table(tables.second), groups, direction, share_heads, rotary / 2 <= columns, heads,
+                 table_heads, rows, columns);
 }
 
 // The two operands and the positions grow by the batch; tables that are the same for all samples stay.

@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// Results over so many bytes are mapped anew by every call: glibc keeps nothing larger.
+// Results of so many bytes are mapped anew by every call: glibc keeps nothing as large.
 inline constexpr std::size_t huge_pages_from = std::size_t{32} << 20;
 
 // A hint: nothing comes of it where the system gives none. 512 times fewer page faults where it does.

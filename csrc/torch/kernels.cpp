@@ -79,7 +79,7 @@ void ask_for_huge_pages(const Stack& stack, size_t begin) {
     if (!stack[i].isTensor()) continue;
     const at::Tensor& tensor = stack[i].toTensor();
     if (!tensor.defined() || !tensor.is_cpu() || !tensor.has_storage()) continue;
-    if (const size_t bytes = tensor.storage().nbytes(); bytes > huge_pages_from) [[unlikely]]
+    if (const size_t bytes = tensor.storage().nbytes(); bytes >= huge_pages_from) [[unlikely]]
       tile::ask_for_huge_pages(tensor.storage().mutable_data(), bytes);
   }
 }

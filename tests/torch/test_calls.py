@@ -271,7 +271,7 @@ def mapping_of(address):
 
 
 def test_large_results_ask_for_huge_pages():
-    x = torch.randn(9 << 20 if SYSTEM_HAS_HUGE_PAGES else 1, device="cpu")[None]
+    x = torch.randn(8 << 20 if SYSTEM_HAS_HUGE_PAGES else 1, device="cpu")[None]
     y = torch.ops.tile.softmax(x, 1)
     flags = [line for line in mapping_of(y.data_ptr() + y.nbytes // 2) if line.startswith("VmFlags:")]
     assert not SYSTEM_HAS_HUGE_PAGES or "hg" in flags[0].split()
