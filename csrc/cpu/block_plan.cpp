@@ -17,6 +17,7 @@ BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(b
     for (const Op* load : several.loads) lower.updates_.loads.erase(load);  // to be copied after all
     plan();
   }
+  repeat_cheap();
   find_last_uses();
 }
 
@@ -184,6 +185,8 @@ void BlockPlan::find_last_uses() {
     for (const Op* user : users) {
       auto at = group_of_.find(user);
       last = std::max(last, user->traits().terminator ? end : at != group_of_.end() ? at->second : -1);
+      if (auto again = repeats_.find(user); again != repeats_.end())
+        last = std::max(last, again->second.back());
     }
     const Value* owner = viewed(value);
     auto [at, fresh] = last_use_.emplace(owner, last);
@@ -210,12 +213,10 @@ void BlockPlan::emit_cheap(const Op& op, Units& units) {
 void BlockPlan::emit_group(size_t index, Units& units) {
   const Group& group = groups_[index];
   if (group.sweep) {
-    auto needed_outside = [&](const Value* value) {
-      for (const Op* user : users_[value])
-        if (std::find(group.ops.begin(), group.ops.end(), user) == group.ops.end()) return true;
-      return false;
-    };
-    auto unit = build_sweep(lower_, group.shape, group.ops, needed_outside, units);
+    auto unit = build_sweep(
+        lower_, group.shape, group.ops,
+        [&](const Value* value) { return needed_outside(value, static_cast<int>(index)); },
+        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, units);
     units.push_back(std::move(unit));
   } else {
     const Op& op = *group.ops[0];

@@ -34,6 +34,11 @@ class BlockPlan {
   void note_memory(const Op& op, int group);
   bool may_join(const Op& store, int group) const;
   void find_last_uses();
+  void repeat_cheap();
+  bool repeatable(const Value* value, const Shape& shape, int steps) const;
+  bool only_in_sweeps(const Value* value, const Shape& shape) const;
+  void repeat(const Value* value, int group, std::vector<const Op*>& front);
+  bool needed_outside(const Value* value, int group) const;
   bool unseen_after(const Value* owner, int group) const;  // by the cheap ops behind that group
   void emit_cheap(const Op& op, Units& units);
   void emit_group(size_t index, Units& units);
@@ -48,6 +53,7 @@ class BlockPlan {
   std::unordered_map<const Value*, Place> places_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;  // at this block's level
   std::unordered_map<const Op*, int> group_of_;
+  std::unordered_map<const Op*, std::vector<int>> repeats_;          // later groups that compute it again
   std::unordered_map<const Value*, int> last_reader_, last_writer_;  // by root array
   std::unordered_map<const Value*, int> last_use_;                   // group; of values that own a slot
   int barrier_ = -1, last_access_ = -1;

@@ -36,8 +36,8 @@ class SweepBuilder {
     }
   }
 
-  void build(const std::function<bool(const Value*)>& needed_outside) {
-    find_contractions(needed_outside);
+  void build(const Asked& needed_outside, const Asked& rounded) {
+    find_contractions(needed_outside, rounded);
     for (const Op* op : ops_) {
       if (contracted_.count(op)) continue;
       if (op->is("store"))
@@ -65,9 +65,9 @@ class SweepBuilder {
     std::vector<const Value*> operands;
   };
 
-  void find_contractions(const std::function<bool(const Value*)>& needed_outside) {
+  void find_contractions(const Asked& needed_outside, const Asked& rounded) {
     auto uses = [&](const Value* value) {
-      int count = needed_outside(value) ? 2 : 0;
+      int count = needed_outside(value) || rounded(value) ? 2 : 0;
       for (const Op* op : ops_)
         count += static_cast<int>(std::count(op->operands.begin(), op->operands.end(), value));
       return count;
@@ -150,7 +150,7 @@ class SweepBuilder {
     }
   }
 
-  void elementwise(const Op& op, const std::function<bool(const Value*)>& needed_outside) {
+  void elementwise(const Op& op, const Asked& needed_outside) {
     const Value* result = op.results[0];
     std::vector<StepFunction> functions = step_functions(op);
     bool outside = needed_outside(result);
@@ -249,10 +249,10 @@ void assign_buffers(Sweep& sweep) {
 }  // namespace
 
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const std::function<bool(const Value*)>& needed_outside, Units& before) {
+                                  const Asked& needed_outside, const Asked& rounded, Units& before) {
   auto sweep = std::make_unique<Sweep>();
   sweep->shape = shape;
-  SweepBuilder(lower, ops, before, *sweep).build(needed_outside);
+  SweepBuilder(lower, ops, before, *sweep).build(needed_outside, rounded);
   assign_buffers(*sweep);
   sweep->kept = lower.new_kept();
   lower.need_scratch(sweep->scratch_bytes());

@@ -10,7 +10,9 @@ namespace tile::cpu {
 bool in_sweep(const Op& op);             // an elementwise op on a tile, a named reduction, or a store
 const Shape& sweep_shape(const Op& op);  // the shape it runs over
 
+using Asked = std::function<bool(const Value*)>;
+// rounded: computed by other sweeps too, and the same in all: its op is not contracted with what reads it.
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const std::function<bool(const Value*)>& needed_outside, Units& before);
+                                  const Asked& needed_outside, const Asked& rounded, Units& before);
 
 }  // namespace tile::cpu

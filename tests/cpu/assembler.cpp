@@ -1,4 +1,6 @@
 // Sweeps as machine code do what the interpreter's functions do, bit for bit.
+#include <unistd.h>
+
 #include <cstdio>
 #include <string>
 
@@ -275,7 +277,7 @@ TEST_P(Assembler, CodeDisassembles) {
         built.reduce("reduce_sum", true, operands[0], operands.back());
       }
       ASSERT_TRUE(built.assemble());
-      const std::string path = ::testing::TempDir() + "assembled_sweep";
+      const std::string path = ::testing::TempDir() + "assembled_sweep" + std::to_string(getpid());
       FILE* file = std::fopen(path.c_str(), "wb");
       std::fwrite(built.code->code(), 1, built.code->code_bytes(), file);
       std::fclose(file);
