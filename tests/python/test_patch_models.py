@@ -205,8 +205,13 @@ def test_encode_and_decode_of_a_vae():
     (gemma, {"attention, rope, softmax": 2, "gated_matmul, gelu_tanh": 2, "rms_norm, 1 + weight": 5, "matmul": 15,
              "cross_entropy in its loss_function": 1}),
     (gpt2, {"attention, softmax": 2, "layer_norm": 5, "dropout": 7, "embedding": 2, "matmul": 9,
-            "cross_entropy in its loss_function": 1}),
-    (vae, {"attention": 2, "group_norm": 24, "dropout": 12, "matmul": 8})
+            "matmul, gelu_tanh": 2, "computed by the module before it": 2, "cross_entropy in its loss_function": 1}),
+    (bert, {"attention, softmax": 2, "layer_norm": 6, "dropout": 7, "embedding": 3, "matmul": 14, "matmul, gelu": 3,
+            "computed by the module before it": 3}),
+    (unet, {"attention": 8, "group_norm": 21, "layer_norm": 12, "dropout": 20, "matmul": 50, "group_norm, silu": 9,
+            "matmul, silu": 1, "computed by the module before it": 10}),
+    (vae, {"attention": 2, "group_norm": 24, "dropout": 12, "matmul": 8, "group_norm, silu": 12,
+           "computed by the module before it": 12})
 ], ids=lambda value: getattr(value, "__name__", ""))
 def test_what_is_swapped(make, swapped):
     found = [by for _, _, by in tile_ops.patch(make()).swapped]
