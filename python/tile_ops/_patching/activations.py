@@ -1,18 +1,18 @@
-"""What patch() does with activations that stand behind a module that can compute them: in Sequentials and in forwards."""
+"""What patch() does with activations behind a module that can compute them: in Sequentials and in forwards."""
 
 import inspect
 
 import torch
 
 from . import recognise, text
-from .classes import Swapped, activation_of, only_forward, swapped_class
+from .classes import Calls, Sequential, Swapped, activation_of, only_forward, swapped_class
 
 NO_OPERATOR = "no operator for it"
 OPERATORS = {"Linear": "matmul", "TransposedLinear": "matmul", "GroupNorm": "group_norm"}
 
 
 class _Model:
-    """A model whose modules have been swapped, what is planned for each, and what the report will say of activations."""
+    """A model whose other modules are swapped, what was planned for each, and what the report says of activations."""
 
     def __init__(self, plans, as_asked):
         self.paths = {module: path for path, module, _ in plans}
@@ -61,14 +61,12 @@ def swap(plans, as_asked, report):
     """Swaps what has activations to be computed by the modules before them; and what the report says of both."""
     model = _Model(plans, as_asked)
     for path, module, plan in plans:
-        if isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward and plan is None:
-            _swap_sequence(model, path, module, report)
-        elif getattr(module, "tile_key", None) == ("Sequential", ()):
-            modules = list(module)
-            for before, following in zip(modules, modules[1:]):
-                if model.behind(before, following):
-                    model.computed(following, None, "patched already")
-        elif plan is None or isinstance(module, Swapped) and module.tile_key[0] in ("Calls", "Pairs"):
+        if isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward:
+            if plan is None:
+                _swap_sequence(model, path, module, report)
+        elif isinstance(module, Swapped) and plan[1] is None:
+            _swapped_before(model, module)
+        elif plan is None or isinstance(module, Calls):
             _swap_forward(model, path, module, report)
     left, report.left[:] = report.left[:], []
     for path, name, why in left:
@@ -79,60 +77,68 @@ def swap(plans, as_asked, report):
             report.left.append((path, name, why))
 
 
+def _swapped_before(model, module):
+    """Of a module that was swapped by an earlier patch()."""
+    if isinstance(module, Sequential):
+        modules = list(module)
+        found = [each for before, each in zip(modules, modules[1:]) if model.behind(before, each)]
+    else:
+        forward = module.tile_original.forward
+        found = [text.named(forward, module, name) for _, name in getattr(module, "tile_pairs", ())]
+    for following in found:
+        model.computed(following, None, "patched already")
+
+
 def _swap_sequence(model, path, module, report):
     modules = list(module)
     found = [(following, model.behind(before, following)) for before, following in zip(modules, modules[1:])]
-    found = [each for each in found if each[1]]
-    name = type(module).__name__
-    try:
-        if found:
-            module.__class__ = swapped_class(type(module), ("Sequential", ()))
-            report.swapped.append((path, name, "activations in matmul and group_norm"))
-            for each in found:
-                model.computed(*each)
-    except TypeError:
-        pass
+    found = [(following, name) for following, name in found if name]
+    if found and _has_class(module, ("Sequential", ())):
+        report.swapped.append((path, type(module).__name__, "activations in matmul and group_norm"))
+        for each in found:
+            model.computed(*each)
 
 
 def _swap_forward(model, path, module, report):
-    key, fresh = getattr(module, "tile_key", None), isinstance(model.plans[module], tuple) and model.plans[module][1]
-    if isinstance(module, Swapped) and not fresh:
-        for _, following in dict(key[1]).get("pairs", ()):
-            model.computed(text.named(module.tile_original.forward, module, following), None, "patched already")
-        return
-    forward, name = type(module).forward, type(module).__name__
-    forward = module.tile_original.forward if fresh else forward
+    """A module with a forward of its own: one that is not swapped, or one of Calls, which has the pairs besides."""
+    name, own = type(module).__name__, getattr(module, "tile_original", None) or type(module)
+    forward, found = own.forward, {}
     if not _may_have_pairs(model, module, forward):
         return
     if not text.is_known(forward):
-        if not fresh:
+        if own is type(module):
             report.left.append((path, name, "the text of its forward is not there"))
         return
-    found = {}
 
     def wanted(*names):
         before, following = (text.named(forward, module, each) for each in names)
         activation = model.behind(before, following)
         if activation:
-            found[names] = (following, activation, f"{OPERATORS[before.tile_key[0]]}, {activation}")
+            found[names] = following, activation, f"{OPERATORS[before.tile_key[0]]}, {activation}"
         return activation is not None
 
     if text.with_pairs(forward, wanted) is None:
         return
-    pairs, original = ("pairs", tuple(sorted(found))), type(module)
-    operator = "; ".join(sorted({operator for _, _, operator in found.values()}))
+    pairs, by = ("pairs", tuple(sorted(found))), "; ".join(sorted({by for _, _, by in found.values()}))
+    if own is not type(module):
+        _, before = model.plans[module]
+        module.__class__ = swapped_class(own, ("Calls", (*module.tile_key[1], pairs)))
+        report.swapped[report.swapped.index((path, name, before))] = (path, name, f"{before}; {by}")
+    elif _has_class(module, ("Pairs", (pairs,))):
+        report.swapped.append((path, name, by))
+    else:
+        return
+    for following, activation, _ in found.values():
+        model.computed(following, activation)
+
+
+def _has_class(module, key):
+    """Whether the class of this module could be changed to that of the key."""
     try:
-        if fresh:
-            row = report.swapped.index((path, name, model.plans[module][1]))
-            module.__class__ = swapped_class(module.tile_original, ("Calls", (*key[1], pairs)))
-            report.swapped[row] = (path, name, f"{model.plans[module][1]}; {operator}")
-        else:
-            module.__class__ = swapped_class(original, ("Pairs", (pairs,)))
-            report.swapped.append((path, name, operator))
-        for following, activation, _ in found.values():
-            model.computed(following, activation)
+        module.__class__ = swapped_class(type(module), key)
     except TypeError:
-        pass
+        return False
+    return True
 
 
 def _may_have_pairs(model, module, forward):

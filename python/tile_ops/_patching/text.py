@@ -1,7 +1,7 @@
 """A forward's own text in which a module's call and the activation behind it become one call.
 
-`v = self.a(x); v = self.b(v)` is `v = self.tile_pair(self.a, self.b, x)`, which does the same whatever both are: the text
-alone says that nothing else sees the first result.
+`v = self.a(x); v = self.b(v)` is `v = self.tile_pair(self.a, self.b, x)`, which does the same whatever both are: the
+text alone says that nothing else sees the first result.
 """
 
 import ast
@@ -36,7 +36,7 @@ def _compiled(tree, code):
 
 @functools.cache
 def _tree(code, file):
-    """The tree of a file without the classes and functions beside this one, or None where the text is not that of the code."""
+    """A file's tree without what is defined beside this function, or None where the text is not that of the code."""
     try:
         tree = ast.parse("".join(inspect.findsource(code)[0]))
     except (OSError, SyntaxError):
@@ -85,7 +85,9 @@ class _Pairs(ast.NodeTransformer):
     def _pair(self, behind, before):
         """The one call of behind(before(x)), where both are as wanted."""
         first, second = _called(before), _called(behind)
-        if not first or not second or not self._own(first[0]) or not self.wanted(*map(ast.unparse, (first[0], second[0]))):
+        if not first or not second or not self._own(first[0]):
+            return None
+        if not self.wanted(ast.unparse(first[0]), ast.unparse(second[0])):
             return None
         self.found = True
         both = ast.Attribute(ast.Name(self.own, ast.Load()), "tile_pair", ast.Load())
@@ -129,7 +131,7 @@ class _Pairs(ast.NodeTransformer):
         return True
 
     def _entered(self, done, statement):
-        """`v = a(x)` before an if that begins with `v = b(v)`: at the start of both branches; the test calls nothing."""
+        """`v = a(x)` before an if that begins with `v = b(v)`: in both branches, where the test calls nothing."""
         if not isinstance(statement, ast.If) or not self._name(done[-1]):
             return False
         called = any(not isinstance(each, HARMLESS) or isinstance(each, ast.Name) and each.id != self.own
