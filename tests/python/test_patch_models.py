@@ -42,6 +42,10 @@ def gemma():
     return transformers.GemmaForCausalLM(config)
 
 
+def phi3():
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(**SMALL, **TOKENS, num_key_value_heads=2))
+
+
 def gpt2():
     return transformers.GPT2LMHeadModel(transformers.GPT2Config(
         vocab_size=97, n_embd=64, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
@@ -71,7 +75,7 @@ def vae():
         down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=4, sample_size=16)
 
 
-DECODERS = [llama, mistral, gemma, gpt2]
+DECODERS = [llama, mistral, gemma, phi3, gpt2]
 TEXT = [*DECODERS, bert]
 each_decoder = pytest.mark.parametrize("make", DECODERS, ids=lambda make: make.__name__)
 
@@ -124,9 +128,9 @@ def test_results_and_gradients(make, inputs, training):
     tile_ops.patch(model)
     tile_ops.patch(wide)
     ours, ours_wide = calls(model, inputs, training), calls(wide, inputs, training)
-    # The norms of Llama, Mistral and Gemma round to float32 within, whatever the dtype: the last bits of
+    # The norms of Llama, Mistral, Gemma and Phi-3 round to float32 within, whatever the dtype: the last bits of
     # float64 tip that over.
-    allowed = 1e-7 if make in (llama, mistral, gemma) else 1e-12
+    allowed = 1e-7 if make in (llama, mistral, gemma, phi3) else 1e-12
     check_all(ours, theirs, ours_wide, reference, allowed)
     tile_ops.unpatch(model)
     assert torch.equal(calls(model, inputs, training)[0], theirs[0])
@@ -212,13 +216,16 @@ def test_eager_attention_gives_weights():
     assert error(ours.attentions[1], expected.attentions[1]) < 1e-5
 
 
-def test_compile():
-    model, inputs = llama().eval(), text()
+@pytest.mark.parametrize("make", [llama, phi3, gpt2, bert], ids=lambda make: make.__name__)
+def test_compile(make):
+    model, inputs = make().eval(), text()
+    if make is not bert:
+        inputs["use_cache"] = False
     expected = model(**inputs).logits
     tile_ops.patch(model)
     torch._dynamo.reset()
     compiled = torch.compile(model, backend="eager", fullgraph=True)
-    assert error(compiled(**inputs, use_cache=False).logits, expected) < 1e-5
+    assert error(compiled(**inputs).logits, expected) < 1e-5
 
 
 def test_checkpointed_layers_and_saved_model(tmp_path):

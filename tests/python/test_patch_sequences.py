@@ -124,6 +124,7 @@ def test_what_is_left():
     x = torch.randn(3, 4)
     for module in (Twice(nn.Linear(4, 4), nn.ReLU()), nn.Sequential(Called(4, 4), nn.ReLU()),
                    nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU()), nn.Sequential(nn.LayerNorm(4), nn.ReLU()),
+                   nn.Sequential(nn.GroupNorm(2, 4), nn.ReLU()),
                    nn.Sequential(nn.ReLU(), nn.Linear(4, 4))):
         expected, own = module(x), type(module)
         report = tile_ops.patch(module)
