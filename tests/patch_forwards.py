@@ -127,6 +127,12 @@ class UsedAgain(Form):
         return self.second(hidden) + self.act(hidden)
 
 
+class Multiplied(Form):
+    def forward(self, x):
+        x = self.first(x)
+        return x.mul(self.act(x))
+
+
 class TwoNames(Form):
     def forward(self, x):
         hidden = self.first(x)
@@ -167,4 +173,4 @@ class Arguments(Form):
         return F.silu(self.first(x), inplace=True)
 
 
-LEFT = [Between, UsedAgain, TwoNames, Seen, Tried, Replaced, Arguments]
+LEFT = [Between, UsedAgain, Multiplied, TwoNames, Seen, Tried, Replaced, Arguments]

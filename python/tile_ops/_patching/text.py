@@ -118,7 +118,8 @@ class _Pairs(ast.NodeTransformer):
         parent, behind = statement, statement.value
         while (inner := _called(behind)) and _called(inner[1]):
             parent, behind = behind, inner[1]
-        if not inner or not isinstance(inner[1], ast.Name) or inner[1].id != name:
+        uses = [each for each in ast.walk(statement.value) if isinstance(each, ast.Name) and each.id == name]
+        if not inner or uses != [inner[1]]:  # it is the argument, and v.c is not what calls
             return False
         made = self._pair(behind, done[-1].value)
         if made is None:
