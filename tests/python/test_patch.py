@@ -8,6 +8,7 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
+from patch_calls import names_of_calls
 from patch_cases import MLP, Attention, Doubled, Model, OwnNorm, WideNorm
 from torch import nn
 from torch.nn.utils import parametrize
@@ -48,20 +49,6 @@ def gradients(model, *args):
     out = model(*args)
     out.square().sum().backward()
     return out.detach(), {name: parameter.grad for name, parameter in model.named_parameters()}
-
-
-def names_of_calls(function, *args):
-    """The operators that a call dispatches to."""
-
-    class Names(torch.utils._python_dispatch.TorchDispatchMode):
-        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-            found.add(str(func.name()))
-            return func(*args, **(kwargs or {}))
-
-    found = set()
-    with torch.no_grad(), Names():
-        function(*args)
-    return found
 
 
 def test_the_report():

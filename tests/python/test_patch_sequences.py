@@ -7,8 +7,8 @@ import pytest
 import tile_ops
 import torch
 from numerics import check
+from patch_calls import activations, results
 from torch import nn
-from torch.overrides import TorchFunctionMode
 
 BEHIND = "computed by the module before it"
 
@@ -20,33 +20,6 @@ def model():
 
 def image_model():
     return nn.Sequential(nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 8, 3, padding=1))
-
-
-class Functions(TorchFunctionMode):
-    """Notes torch's functions that are called from Python."""
-
-    def __init__(self):
-        super().__init__()
-        self.names = []
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        self.names.append(getattr(function, "__name__", str(function)))
-        return function(*args, **(kwargs or {}))
-
-
-def activations(module, x):
-    """How many activations are computed by themselves."""
-    with Functions() as functions:
-        module(x)
-    return sum(name in ("gelu", "silu", "relu", "relu_") for name in functions.names)
-
-
-def results(module, x):
-    x = x.detach().clone().requires_grad_()
-    module.zero_grad()
-    out = module(x)
-    out.square().sum().backward()
-    return [out.detach(), x.grad, *(parameter.grad.clone() for parameter in module.parameters())]
 
 
 def close(ours, theirs):
@@ -151,6 +124,7 @@ def test_what_is_left():
     x = torch.randn(3, 4)
     for module in (Twice(nn.Linear(4, 4), nn.ReLU()), nn.Sequential(Called(4, 4), nn.ReLU()),
                    nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU()), nn.Sequential(nn.LayerNorm(4), nn.ReLU()),
+                   nn.Sequential(nn.GroupNorm(2, 4), nn.ReLU()),
                    nn.Sequential(nn.ReLU(), nn.Linear(4, 4))):
         expected, own = module(x), type(module)
         report = tile_ops.patch(module)

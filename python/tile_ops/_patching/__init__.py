@@ -3,8 +3,8 @@
 import torch
 from torch.nn.utils import parametrize
 
-from . import recognise
-from .classes import Swapped, _kind_of, activation_behind, swapped_class, uses_rotation
+from . import activations, recognise
+from .classes import Swapped, _kind_of, swapped_class, uses_rotation
 from .report import Report
 
 __all__ = ["patch", "unpatch", "Report"]
@@ -28,6 +28,7 @@ KINDS = {
     "RMSNorm": "rms_norm", "OtherRMSNorm": "rms_norm", "GroupNorm": "group_norm", "Embedding": "embedding",
     "Dropout": "dropout", "Softmax": "softmax", "LogSoftmax": "softmax", "CrossEntropyLoss": "cross_entropy",
     "Loss": "cross_entropy", "MultiheadAttention": "attention", "Calls": "attention", "Sequential": "activation",
+    "Pairs": "activation", "Activation": "activation",
 }
 REACHED = {"ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"), "dispatch_attention_fn": ("attention",),
            "scaled_dot_product_attention": ("attention",)}
@@ -63,13 +64,15 @@ def _plan(module, rotary):
     plan = _plan_of_torch(module)
     if plan is not None:
         return plan
-    if recognise.is_gated(module):
-        found = recognise.gated_mlp(module)
+    parts = recognise.gated_parts(module)
+    if parts:
+        found = recognise.gated_mlp(module, parts)
         if found:
             act, name = found
-            options = ("act", act), ("act_kind", _kind_of(getattr(module, act))), ("activation", name)
+            kind = _kind_of(getattr(module, act))
+            options = ("parts", parts), ("act", act), ("act_kind", kind), ("activation", name)
             return ("GatedMLP", options), f"gated_matmul, {name}"
-        return "not known to be down_proj(activation(gate_proj(x)) * up_proj(x)) of silu, gelu or relu"
+        return f"not known to be {recognise.GATED[parts]} of silu, gelu or relu"
     found = recognise.rms_norm(module)
     if found:
         eps, one, wide = found
@@ -94,7 +97,7 @@ def _plan_of_functions(module, rotary):
         return None
     if "Norm" in type(module).__name__:
         return "not known to be an RMSNorm"
-    return "no operator for it"
+    return activations.NO_OPERATOR
 
 
 def patch(model, *, leave=()):
@@ -142,42 +145,8 @@ def patch(model, *, leave=()):
             report.left.append((path, name, "its class cannot be changed"))
         else:
             report.swapped.append((path, name, operator))
-    _swap_sequences(model, "activation" in leave, report)
+    activations.swap(plans, "activation" in leave, report)
     return report
-
-
-def _is_sequence(module):
-    if isinstance(module, Swapped):
-        return module.tile_key == ("Sequential", ())
-    plain = isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward
-    return plain and _plan(module, False) is None
-
-
-def _swap_sequences(model, as_asked, report):
-    """Sequentials in which an activation stands behind what can compute it; and what the report says of both."""
-    paths = {module: path for path, module in model.named_modules()}
-    why_left = {}  # by the activation's path; None: it is computed by the module before it
-    for module, path in list(paths.items()):
-        modules = list(module) if _is_sequence(module) else []
-        behind = [each for before, each in zip(modules, modules[1:]) if activation_behind(before, each)]
-        if not behind:
-            continue
-        why, name = "as asked" if as_asked else None, type(module).__name__
-        if isinstance(module, Swapped):
-            why = "patched already"
-        elif why is None:
-            try:
-                module.__class__ = swapped_class(type(module), ("Sequential", ()))
-            except TypeError:
-                continue
-            report.swapped.append((path, name, "activations in matmul and group_norm"))
-        why_left |= {paths[each]: why for each in behind}
-    left, report.left[:] = report.left[:], []
-    for path, name, why in left:
-        if why_left.get(path, why) is None:
-            report.swapped.append((path, name, "computed by the module before it"))
-        else:
-            report.left.append((path, name, why_left.get(path, why)))
 
 
 def unpatch(model):

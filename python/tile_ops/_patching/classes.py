@@ -5,11 +5,12 @@ import functools
 import types
 
 import torch
+import torch.nn.functional as F
 from torch.nn.modules import module as torch_module
 
 from .. import nn
 from ..functional import gated_linear
-from . import calls, recognise
+from . import calls, recognise, text
 
 
 class Swapped:
@@ -17,6 +18,7 @@ class Swapped:
 
     tile_original = None
     tile_key = None
+    tile_activations = ()  # those that tile_activated computes of its result
 
     def _get_name(self):
         return f"tile.{type(self).__name__}"
@@ -34,6 +36,8 @@ def _new(original, key):
 
 
 class Linear(Swapped):
+    tile_activations = tuple(recognise.ACTIVATIONS)
+
     def forward(self, input):
         return self.tile_activated(input, "none")
 
@@ -42,10 +46,16 @@ class Linear(Swapped):
 
 
 class TransposedLinear(Swapped):
+    tile_activations = tuple(recognise.ACTIVATIONS)
+
     def forward(self, input):
-        if not calls.taken(input, self.weight, self.bias):
-            return super().forward(input)
-        return calls.linear(input, self.weight.t(), self.bias)
+        return self.tile_activated(input, "none")
+
+    def tile_activated(self, input, activation):
+        if calls.taken(input, self.weight, self.bias):
+            return calls.linear(input, self.weight.t(), self.bias, activation=activation)
+        result = super().forward(input)
+        return result if activation == "none" else recognise.ACTIVATIONS[activation](result)
 
 
 class LayerNorm(Swapped):
@@ -59,6 +69,8 @@ class RMSNorm(Swapped):
 
 
 class GroupNorm(Swapped):
+    tile_activations = ("silu",)
+
     def forward(self, input):
         return self.tile_activated(input, "none")
 
@@ -120,27 +132,37 @@ def _has_hooks(module):
 
 
 class GatedMLP(Swapped):
-    """down_proj(activation(gate_proj(x)) * up_proj(x)), whose first half is one launch where it has no biases."""
+    """A gated MLP with the parts of recognise.GATED, whose first half is one launch where it has no biases."""
 
     def forward(self, x):
-        gate, up = self.gate_proj, self.up_proj
+        *first, down = (getattr(self, name) for name in self.tile_parts)
         hooks = not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
         same = _kind_of(getattr(self, self.tile_act)) == self.tile_act_kind
-        if hooks or not same or not (_bare(gate) and _bare(up)) or not (gate.bias is None and up.bias is None):
+        if hooks or not same or not all(_bare(each) and each.bias is None for each in first):
             return super().forward(x)
-        if not calls.taken(x, gate.weight, up.weight) or gate.weight.shape != up.weight.shape:
+        gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
+        if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
-        return self.down_proj(gated_linear(x, gate.weight, up.weight, self.tile_activation))
+        return down(gated_linear(x, gate, up, self.tile_activation))
 
 
-def _activation(module):
-    """The name of the activation that a module of torch is, or None."""
-    if type(module) is torch.nn.GELU:
-        return {"none": "gelu", "tanh": "gelu_tanh"}.get(module.approximate)
-    return {torch.nn.ReLU: "relu", torch.nn.SiLU: "silu"}.get(type(module))
+class Activation(Swapped):
+    """An activation of a model's own; its class has tile_activation, as recognise.activation_module found it."""
 
 
-def _only_forward(module):
+def activation_of(following):
+    """The name of the activation that a module or a function of torch is, or None."""
+    if type(following) is torch.nn.GELU:
+        return {"none": "gelu", "tanh": "gelu_tanh"}.get(following.approximate)
+    if getattr(type(following), "tile_key", (None,))[0] == "Activation":
+        return type(following).tile_activation
+    for name, function in (("silu", F.silu), ("gelu", F.gelu), ("relu", F.relu), ("relu", torch.relu)):
+        if following is function:
+            return name
+    return {torch.nn.ReLU: "relu", torch.nn.SiLU: "silu"}.get(type(following))
+
+
+def only_forward(module):
     """Whether a call of this module is a call of its class's forward and nothing else."""
     return (type(module).__call__ is torch.nn.Module.__call__ and "forward" not in module.__dict__
             and module._compiled_call_impl is None and not _has_hooks(module))
@@ -148,9 +170,22 @@ def _only_forward(module):
 
 def activation_behind(module, following):
     """The activation that a swapped module can compute of its result, where `following` is that, or None."""
-    if getattr(type(module), "tile_key", None) not in (("Linear", ()), ("GroupNorm", ())):
+    taken = getattr(type(module), "tile_activations", ())
+    activation = activation_of(following) if taken else None
+    if activation not in taken or not only_forward(module):
         return None
-    return _activation(following) if _only_forward(module) and _only_forward(following) else None
+    return activation if not isinstance(following, torch.nn.Module) or only_forward(following) else None
+
+
+def _pair(module, following, input):
+    """following(module(input)), in one call where that does the same."""
+    hooks = not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
+    activation = None if hooks else activation_behind(module, following)
+    return following(module(input)) if activation is None else module.tile_activated(input, activation)
+
+
+class Pairs(Swapped):
+    """A module's own forward, in which tile_pair stands for a module's call and the activation behind it."""
 
 
 class Sequential(Swapped):
@@ -174,6 +209,8 @@ class Sequential(Swapped):
 
 
 def _kind_of(act):
+    if isinstance(act, Activation):
+        return act.tile_original
     return type(act) if isinstance(act, torch.nn.Module) else act
 
 
@@ -242,8 +279,13 @@ def swapped_class(original, key):
     space = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__doc__": original.__doc__,
              "tile_original": original, "tile_key": key}
     space |= {f"tile_{option}": value for option, value in options}
+    forward, pairs = original.forward, dict(options).get("pairs")
+    if pairs:
+        space["tile_pair"] = staticmethod(_pair)
+        forward = text.with_pairs(forward, lambda *names: names in pairs) or forward
+    if name == "Pairs":
+        space["forward"] = forward
     if name == "Calls":
-        forward = original.forward
         space["tile_forward"] = _with_rotation(forward) if dict(options)["rotation"] else forward
     return type(original)(original.__name__, (globals()[name], original), space)
 

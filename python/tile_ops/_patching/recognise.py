@@ -51,15 +51,27 @@ def _in_both_modes(module, formula, args, rtol, **parts):
                for training in (False, True))
 
 
+def _range():
+    return torch.cat([_numbers(251) * 3, torch.linspace(-9, 9, 37, dtype=torch.float64, device="cpu")])  # 0 among them
+
+
 def activation(function):
     """The name of the activation that a function or module computes, or None."""
     if isinstance(function, torch.nn.Module) and (any(True for _ in function.parameters()) or function._buffers):
         return None
-    x = torch.cat([_numbers(251) * 3, torch.linspace(-9, 9, 37, dtype=torch.float64, device="cpu")])  # 0 among them
+    x = _range()
     for name, formula in ACTIVATIONS.items():
         if callable(function) and _agree(function, formula, x):
             return name
     return None
+
+
+def activation_module(module):
+    """The name of the activation that a module's forward computes in both modes, or None; its hooks are not called."""
+    if module._parameters or module._modules or module._buffers:
+        return None
+    x = _range()
+    return next((name for name, formula in ACTIVATIONS.items() if _in_both_modes(module, formula, [x], 1e-12)), None)
 
 
 def rms_norm(module):
@@ -89,25 +101,32 @@ def rms_norm(module):
     return None
 
 
-GATED = ("gate_proj", "up_proj", "down_proj")
+# The parts of gated MLPs, and what a report calls what they are to compute.
+GATED = {
+    ("gate_proj", "up_proj", "down_proj"): "down_proj(activation(gate_proj(x)) * up_proj(x))",
+    ("gate_up_proj", "down_proj"): "down_proj(activation(gate) * up) of the halves of gate_up_proj(x)",
+}
 ACTIVATION_NAMES = ("act_fn", "act", "activation_fn")
 
 
-def is_gated(module):
-    return all(isinstance(module._modules.get(name), torch.nn.Module) for name in GATED)
+def gated_parts(module):
+    """The names of GATED that a module has, or None."""
+    return next((names for names in GATED
+                 if all(isinstance(module._modules.get(name), torch.nn.Module) for name in names)), None)
 
 
-def gated_mlp(module):
+def gated_mlp(module, names):
     """(name of the attribute that is the activation, its name here), or None."""
     found = [name for name in ACTIVATION_NAMES if callable(getattr(module, name, None))]
-    if len(found) != 1 or set(module._modules) - {*GATED, found[0]} or module._parameters or module._buffers:
+    if len(found) != 1 or set(module._modules) - {*names, found[0]} or module._parameters or module._buffers:
         return None
     act = getattr(module, found[0])
     name = activation(act)
     if name is None:
         return None
-    gate, up, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
-                      for i, shape in enumerate(((7, 5), (7, 5), (5, 7)), 1))
+    shapes = ((7, 5), (7, 5), (5, 7)) if len(names) == 3 else ((14, 5), (5, 7))
+    *first, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
+                    for i, shape in enumerate(shapes, 1))
 
     def linear(weight, bias):
         layer = torch.nn.Linear(*reversed(weight.shape), device="meta")
@@ -115,9 +134,10 @@ def gated_mlp(module):
         return layer
 
     def formula(x):
-        return F.linear(ACTIVATIONS[name](F.linear(x, *gate)) * F.linear(x, *up), *down)
+        gate, up = torch.cat([F.linear(x, *each) for each in first], -1).chunk(2, -1)
+        return F.linear(ACTIVATIONS[name](gate) * up, *down)
 
-    parts = {part: linear(*values) for part, values in zip(GATED, (gate, up, down))}
+    parts = {part: linear(*values) for part, values in zip(names, (*first, down))}
     if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: act}):
         return found[0], name
     return None

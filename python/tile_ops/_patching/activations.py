@@ -1,0 +1,150 @@
+"""What patch() does with activations behind a module that can compute them: in Sequentials and in forwards."""
+
+import inspect
+
+import torch
+
+from . import recognise, text
+from .classes import Calls, Sequential, Swapped, activation_of, only_forward, swapped_class
+
+NO_OPERATOR = "no operator for it"
+OPERATORS = {"Linear": "matmul", "TransposedLinear": "matmul", "GroupNorm": "group_norm"}
+
+
+class _Model:
+    """A model whose other modules are swapped, what was planned for each, and what the report says of activations."""
+
+    def __init__(self, plans, as_asked):
+        self.paths = {module: path for path, module, _ in plans}
+        self.plans = {module: plan for _, module, plan in plans}
+        self.as_asked = as_asked
+        self.why_left = {}  # by the activation's path; None: it is computed by the module before it
+
+    def activation(self, following):
+        """The name of the activation that a module or function is; one of a model's own is run for that."""
+        name = activation_of(following)
+        if name is None and isinstance(following, torch.nn.Module) and self.plans.get(following) == NO_OPERATOR:
+            name = recognise.activation_module(following)
+        return name
+
+    def behind(self, before, following):
+        """The name of the activation `following` that `before` is to compute, or None, with why."""
+        taken = getattr(type(before), "tile_activations", ())
+        name = self.activation(following) if taken else activation_of(following)
+        if name is None or not isinstance(before, torch.nn.Module):
+            return None
+        modules = [each for each in (before, following) if isinstance(each, torch.nn.Module)]
+        if not taken:
+            own = not isinstance(before, Swapped) and not type(before).__module__.startswith("torch.")
+            why = f"behind {type(before).__name__}, which is not swapped" if own else NO_OPERATOR
+        elif name not in taken:
+            why = f"{OPERATORS[before.tile_key[0]]} computes {', '.join(taken)} alone"
+        elif not all(map(only_forward, modules)):
+            why = "a call of it or of the module before it does more than its forward"
+        elif self.as_asked:
+            why = "as asked"
+        else:
+            return name
+        self.why_left.setdefault(self.paths.get(following), why)
+        return None
+
+    def computed(self, following, name, why=None):
+        """Notes that it is computed by the module before it (or why it is not anew); a model's own gets a class."""
+        if following not in self.paths:
+            return
+        self.why_left[self.paths[following]] = why
+        if activation_of(following) is None:
+            following.__class__ = swapped_class(type(following), ("Activation", (("activation", name),)))
+
+
+def swap(plans, as_asked, report):
+    """Swaps what has activations to be computed by the modules before them; and what the report says of both."""
+    model = _Model(plans, as_asked)
+    for path, module, plan in plans:
+        if isinstance(module, torch.nn.Sequential) and type(module).forward is torch.nn.Sequential.forward:
+            if plan is None:
+                _swap_sequence(model, path, module, report)
+        elif isinstance(module, Swapped) and plan[1] is None:
+            _swapped_before(model, module)
+        elif plan is None or isinstance(module, Calls):
+            _swap_forward(model, path, module, report)
+    left, report.left[:] = report.left[:], []
+    for path, name, why in left:
+        why = model.why_left.get(path, why) if why == NO_OPERATOR else why
+        if why is None:
+            report.swapped.append((path, name, "computed by the module before it"))
+        else:
+            report.left.append((path, name, why))
+
+
+def _swapped_before(model, module):
+    """Of a module that was swapped by an earlier patch()."""
+    if isinstance(module, Sequential):
+        modules = list(module)
+        found = [each for before, each in zip(modules, modules[1:]) if model.behind(before, each)]
+    else:
+        forward = module.tile_original.forward
+        found = [text.named(forward, module, name) for _, name in getattr(module, "tile_pairs", ())]
+    for following in found:
+        model.computed(following, None, "patched already")
+
+
+def _swap_sequence(model, path, module, report):
+    modules = list(module)
+    found = [(following, model.behind(before, following)) for before, following in zip(modules, modules[1:])]
+    found = [(following, name) for following, name in found if name]
+    if found and _has_class(module, ("Sequential", ())):
+        report.swapped.append((path, type(module).__name__, "activations in matmul and group_norm"))
+        for each in found:
+            model.computed(*each)
+
+
+def _swap_forward(model, path, module, report):
+    """A module with a forward of its own: one that is not swapped, or one of Calls, which has the pairs besides."""
+    name, own = type(module).__name__, getattr(module, "tile_original", None) or type(module)
+    forward, found = own.forward, {}
+    if not _may_have_pairs(model, module, forward):
+        return
+    if not text.is_known(forward):
+        if own is type(module):
+            report.left.append((path, name, "the text of its forward is not there"))
+        return
+
+    def wanted(*names):
+        before, following = (text.named(forward, module, each) for each in names)
+        activation = model.behind(before, following)
+        if activation:
+            found[names] = following, activation, f"{OPERATORS[before.tile_key[0]]}, {activation}"
+        return activation is not None
+
+    if text.with_pairs(forward, wanted) is None:
+        return
+    pairs, by = ("pairs", tuple(sorted(found))), "; ".join(sorted({by for _, _, by in found.values()}))
+    if own is not type(module):
+        _, before = model.plans[module]
+        module.__class__ = swapped_class(own, ("Calls", (*module.tile_key[1], pairs)))
+        report.swapped[report.swapped.index((path, name, before))] = (path, name, f"{before}; {by}")
+    elif _has_class(module, ("Pairs", (pairs,))):
+        report.swapped.append((path, name, by))
+    else:
+        return
+    for following, activation, _ in found.values():
+        model.computed(following, activation)
+
+
+def _has_class(module, key):
+    """Whether the class of this module could be changed to that of the key."""
+    try:
+        module.__class__ = swapped_class(type(module), key)
+    except TypeError:
+        return False
+    return True
+
+
+def _may_have_pairs(model, module, forward):
+    """Whether the forward has names of a module within and of an activation: its text is worth reading."""
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    names = code.co_names if code else ()
+    held = [module._modules.get(name, module.__dict__.get(name)) for name in names]
+    return (any(isinstance(each, torch.nn.Module) for each in held)
+            and (any(name in recognise.ACTIVATIONS for name in names) or any(map(model.activation, held))))

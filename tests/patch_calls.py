@@ -1,0 +1,67 @@
+"""What a patched module computes, by which operators, and which activations it computes by themselves."""
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+
+class Functions(TorchFunctionMode):
+    """Notes torch's functions that are called from Python."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = []
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        self.names.append(getattr(function, "__name__", str(function)))
+        return function(*args, **(kwargs or {}))
+
+
+def activations(module, *args):
+    """How many activations are computed by themselves."""
+    with Functions() as functions:
+        module(*args)
+    return sum(name in ("gelu", "silu", "relu", "relu_") for name in functions.names)
+
+
+def results(module, x):
+    x = x.detach().clone().requires_grad_()
+    module.zero_grad()
+    out = module(x)
+    out.square().sum().backward()
+    return [out.detach(), x.grad, *(p.grad.clone() for p in module.parameters() if p.grad is not None)]
+
+
+def names_of_calls(function, *args):
+    """The operators that a call dispatches to."""
+
+    class Names(torch.utils._python_dispatch.TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            found.add(str(func.name()))
+            return func(*args, **(kwargs or {}))
+
+    found = set()
+    with torch.no_grad(), Names():
+        function(*args)
+    return found
+
+
+def error(ours, theirs, scale=None):
+    """The largest difference, as a share of the largest value (of `scale`)."""
+    return ((ours.double() - theirs.double()).abs().max() / (theirs if scale is None else scale).abs().max()).item()
+
+
+def errors(ours, theirs):
+    """Of the result, and of all gradients; parameters whose gradient is rounding noise count by the largest one."""
+    assert ours[1].keys() == theirs[1].keys()
+    top = max(grad.abs().max() for grad in theirs[1].values())
+    return (error(ours[0], theirs[0]),
+            max(error(grad, theirs[1][name], top) for name, grad in ours[1].items()))
+
+
+def check_all(ours, theirs, ours_wide, reference, allowed=1e-12):
+    """The numerics rule of (result, gradients by name): twice torch's own error and an ulp, gradients three times and
+    two; and in float64 what is allowed."""
+    eps = torch.finfo(torch.float32).eps
+    for found, own, times, ulps in zip(errors(ours, reference), errors(theirs, reference), (2, 3), (1, 2)):
+        assert found <= times * own + ulps * eps
+    assert all(found <= allowed for found in errors(ours_wide, reference))
