@@ -316,7 +316,8 @@ class Product {
     const TileSize tile = cpu ? tile_size(m_, n_, batches, two)
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
-    const int together = cpu ? 1 : 16, chain = cpu || k_ <= chain_length ? 0 : chain_length / tile.k;
+    const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
+    const int together = cpu ? 1 : 16, chain = cpu || length <= chain_length ? 0 : chain_length / tile.k;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
                    view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),

@@ -51,6 +51,10 @@ def transposed(x):
     return x.detach().t().requires_grad_()
 
 
+def turned(x):
+    return x.detach().transpose(0, 1).requires_grad_()
+
+
 def halves(x):
     return [half.detach().requires_grad_() for half in x.chunk(2, -1)]
 
@@ -235,6 +239,9 @@ CASES = {
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
     "matmul_of_long_sums": ("matmul", matmul, lambda dtype: (make(3, 70001, dtype=dtype), make(70001, 4, dtype=dtype)),
                             {}),
+    "matmul_of_long_sums_of_batches": ("matmul", matmul,
+                                       lambda dtype: (turned(make(64, 1100, 8, dtype=dtype)), make(8, 4, dtype=dtype)),
+                                       {}),
     "gated_matmul": ("gated_matmul", gated_matmul,
                      lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))), {}),
     "gated_matmul_of_long_sums": ("gated_matmul", gated_matmul,
@@ -297,7 +304,8 @@ def programs(request):
 
 @pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])],
                          ids=lambda dtype: str(dtype)[6:])
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if "long_sums" in name else name
+                                  for name in CASES])
 def test_operator(name, dtype, programs):
     emulation = Emulation()
     check(emulation, name, dtype)
