@@ -61,12 +61,9 @@ void BlockPlan::repeat_cheap() {
     if (!group.sweep || element_count(group.shape) < least_elements) continue;
     std::vector<const Op*> front;
     for (const Op* op : group.ops)
-      for (const Value* operand : op->operands) {
-        const Op* made = operand->definition;
-        if (made && group_of_.count(made) && cheap(*made) && repeatable(operand, group.shape, most_steps) &&
-            only_in_sweeps(operand, group.shape))
+      for (const Value* operand : op->operands)
+        if (repeatable(operand, group.shape, most_steps) && only_in_sweeps(operand, group.shape))
           repeat(operand, g, front);
-      }
     group.ops.insert(group.ops.begin(), front.begin(), front.end());
   }
 }

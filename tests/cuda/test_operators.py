@@ -48,10 +48,6 @@ def rope(query, key, cos, sin, *, interleaved=False, rotary_dim=None):
 
 
 def transposed(x):
-    return x.detach().t().requires_grad_()
-
-
-def turned(x):
     return x.detach().transpose(0, 1).requires_grad_()
 
 
@@ -240,8 +236,8 @@ CASES = {
     "matmul_of_long_sums": ("matmul", matmul, lambda dtype: (make(3, 70001, dtype=dtype), make(70001, 4, dtype=dtype)),
                             {}),
     "matmul_of_long_sums_of_batches": ("matmul", matmul,
-                                       lambda dtype: (turned(make(64, 1100, 8, dtype=dtype)), make(8, 4, dtype=dtype)),
-                                       {}),
+                                       lambda dtype: (transposed(make(64, 1100, 8, dtype=dtype)),
+                                                      make(8, 4, dtype=dtype)), {}),
     "gated_matmul": ("gated_matmul", gated_matmul,
                      lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))), {}),
     "gated_matmul_of_long_sums": ("gated_matmul", gated_matmul,

@@ -19,12 +19,15 @@ class _Model:
         self.plans = {module: plan for _, module, plan in plans}
         self.as_asked = as_asked
         self.why_left = {}  # by the activation's path; None: it is computed by the module before it
+        self.own = {}  # names of activations of a model's own, each run once
 
     def activation(self, following):
         """The name of the activation that a module or function is; one of a model's own is run for that."""
         name = activation_of(following)
         if name is None and isinstance(following, torch.nn.Module) and self.plans.get(following) == NO_OPERATOR:
-            name = recognise.activation_module(following)
+            if following not in self.own:
+                self.own[following] = recognise.activation_module(following)
+            name = self.own[following]
         return name
 
     def behind(self, before, following):

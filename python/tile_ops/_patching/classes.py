@@ -131,14 +131,17 @@ def _has_hooks(module):
                 or module._backward_pre_hooks)
 
 
+def _has_global_hooks():
+    return not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
+
+
 class GatedMLP(Swapped):
     """A gated MLP with the parts of recognise.GATED, whose first half is one launch where it has no biases."""
 
     def forward(self, x):
         *first, down = (getattr(self, name) for name in self.tile_parts)
-        hooks = not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
         same = _kind_of(getattr(self, self.tile_act)) == self.tile_act_kind
-        if hooks or not same or not all(_bare(each) and each.bias is None for each in first):
+        if _has_global_hooks() or not same or not all(_bare(each) and each.bias is None for each in first):
             return super().forward(x)
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
@@ -172,15 +175,14 @@ def activation_behind(module, following):
     """The activation that a swapped module can compute of its result, where `following` is that, or None."""
     taken = getattr(type(module), "tile_activations", ())
     activation = activation_of(following) if taken else None
-    if activation not in taken or not only_forward(module):
+    if activation not in taken or not only_forward(module) or _has_global_hooks():
         return None
     return activation if not isinstance(following, torch.nn.Module) or only_forward(following) else None
 
 
 def _pair(module, following, input):
     """following(module(input)), in one call where that does the same."""
-    hooks = not torch.compiler.is_compiling() and torch_module._has_any_global_hook()
-    activation = None if hooks else activation_behind(module, following)
+    activation = activation_behind(module, following)
     return following(module(input)) if activation is None else module.tile_activated(input, activation)
 
 
@@ -192,8 +194,6 @@ class Sequential(Swapped):
     """Its modules in turn; a Linear or GroupNorm with the activation behind it is one call."""
 
     def forward(self, input):
-        if not torch.compiler.is_compiling() and torch_module._has_any_global_hook():
-            return super().forward(input)
         modules = list(self)
         done = 0
         while done < len(modules):

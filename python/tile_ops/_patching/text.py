@@ -36,7 +36,9 @@ def _compiled(tree, code):
 
 @functools.cache
 def _tree(code, file):
-    """A file's tree without what is defined beside this function, or None where the text is not that of the code."""
+    """A file's tree without what is defined beside this function, or None where the text is not that of the code.
+
+    file: for the cache, since code of two files may be equal."""
     try:
         tree = ast.parse("".join(inspect.findsource(code)[0]))
     except (OSError, SyntaxError):
