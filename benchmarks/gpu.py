@@ -13,6 +13,7 @@ import re
 import statistics
 import sys
 import time
+from random import Random
 
 import measure
 import torch
@@ -59,7 +60,8 @@ def replayed(function, calls):
 
 
 def times(functions, rounds, calls, graphs=False):
-    """Microseconds of each, the median of interleaved rounds of `calls` calls each."""
+    """Microseconds of each, the median of interleaved rounds of `calls` calls each, in an order of its own each round:
+    a chip is slower behind what makes it hot."""
     for function in functions:
         for _ in range(3):
             function()
@@ -68,8 +70,10 @@ def times(functions, rounds, calls, graphs=False):
         for function in functions
     ]
     taken = [[] for _ in functions]
+    turns, order = list(zip(runs, taken)), Random(0)
     for _ in range(rounds):
-        for run, own in zip(runs, taken):
+        order.shuffle(turns)
+        for run, own in turns:
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
             run()

@@ -22,20 +22,21 @@ inline constexpr double log2_e = 1.4426950408889634;
 // tensors and numbers, in a kernel arrays and tiles.
 template <class Array, class Integer, class Number>
 struct OptionsOf {
-  std::optional<Integer> first;     // query r attends to no key before r + first
-  std::optional<Number> softcap;    // of scores: softcap * tanh(score / softcap), before what is added
-  std::optional<Array> slopes;      // [batch, heads], ALiBi: slope * |r + diagonal - key| is taken off
-  std::optional<Integer> diagonal;  // there with slopes
-  std::optional<Array> seed;        // [2], there with dropout
-  std::optional<Number> dropout;    // the share of probabilities that become 0
-  std::optional<Array> sinks;       // [heads]: a score more in each row, of a key without a value
+  std::optional<Integer> first;         // query r attends to no key before r + first
+  std::optional<Number> softcap;        // of scores: softcap * tanh(score / softcap), before what is added
+  std::optional<Array> slopes;          // [batch, heads], ALiBi: slope * |r + diagonal - key| is taken off
+  std::optional<Integer> diagonal;      // there with slopes
+  std::optional<Array> seed;            // [2], there with dropout
+  std::optional<Number> dropout;        // the share of probabilities that become 0
+  std::optional<Integer> heads_before;  // of samples' heads, in earlier launches: dropout counts them
+  std::optional<Array> sinks;           // [heads]: a score more in each row, of a key without a value
   // [batch + 1]: samples of their own lengths lie one behind the other, in arrays [1, heads, all, depth].
   std::optional<Array> query_starts, key_starts;
   bool from_last = false;  // of these, offset, first and diagonal count from the last query and key
 
   auto all() const {
-    return std::tuple(first, softcap, slopes, diagonal, seed, dropout, sinks, query_starts, key_starts,
-                      from_last);
+    return std::tuple(first, softcap, slopes, diagonal, seed, dropout, heads_before, sinks, query_starts,
+                      key_starts, from_last);
   }
 };
 struct Options : OptionsOf<Array, Tile, Tile> {

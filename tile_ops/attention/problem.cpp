@@ -158,29 +158,83 @@ TileSize turned_tile_size(const Tensor& query, const Problem& p) {
                                                                : TileSize{32, 64, depth};
 }
 
+// Samples with all their heads, or one sample with some of them.
+struct Part {
+  int64_t sample, samples, key_head, key_heads;
+};
+// Parts of about one length, of at most `most` key heads, but at least one.
+std::vector<Part> parts_of(const Problem& p, int64_t most) {
+  const auto evenly = [](int64_t all, int64_t most) { return ceil_div(all, ceil_div(all, most)); };
+  std::vector<Part> parts;
+  if (p.batch * p.key_heads == 0) return parts;
+  const bool whole = most >= p.key_heads;
+  const int64_t samples = whole ? evenly(p.batch, most / p.key_heads) : 1,
+                heads = whole ? p.key_heads : evenly(p.key_heads, std::max<int64_t>(most, 1));
+  for (int64_t i = 0; i < p.batch; i += samples)
+    for (int64_t j = 0; j < p.key_heads; j += heads)
+      parts.push_back({i, std::min(samples, p.batch - i), j, std::min(heads, p.key_heads - j)});
+  return parts;
+}
+// The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
+Tensor own_part(const Tensor& of, const Part& part, int64_t heads_of_key) {
+  return of.narrow(0, of.size(0) == 1 ? 0 : part.sample, of.size(0) == 1 ? 1 : part.samples)
+      .narrow(1, part.key_head * heads_of_key, part.key_heads * heads_of_key);
+}
+OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
+  auto options = p.options;
+  if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
+  for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
+    if (*starts) *starts = (*starts)->narrow(0, part.sample, part.samples + 1);
+  const int64_t before = part.key_head * p.group + (options.query_starts ? 0 : part.sample * p.heads);
+  if (options.dropout && before) options.heads_before = static_cast<int>(before);
+  return options;
+}
+
+// Of the sums of the queries' gradient: of as many key heads at once as these bytes hold.
+constexpr int64_t most_turned_bytes = 62 << 20;
+
 // The gradients of key and value, and that of query where it may be added up in no fixed order; returns
 // whether it was.
 bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem& p) {
   const TileSize tile = turned_tile_size(call.query, p);
   const bool adds = call.grad_query.defined() && !wants_fixed_order();
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const OptionalTensor sums =
-      adds ? OptionalTensor(
-                 at::empty({p.batch, p.heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_())
-           : std::nullopt;
   const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, call.top.options()),
                delta = result_like(shift);
   if (shift.numel())
     rows_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
                        call.grad_lse, call.top, call.weight, shift, delta, p.scale, p.options.all(),
                        tile.rows, tile.depth);
-  if (key_tiles)
-    turned_kernel.launch({key_tiles, p.key_heads, p.batch}, call.query, call.key, call.value, bias,
-                         call.grad_out, shift, delta, if_defined(call.grad_key), if_defined(call.grad_value),
-                         sums, p.scale, p.offset, p.group, p.options.all(), tile.rows, tile.cols, tile.depth);
-  if (adds && shift.numel())
-    rounded_kernel.launch({row_tiles, p.heads, p.batch}, *sums, call.grad_query, p.options.all(), tile.rows,
-                          tile.depth);
+  const int64_t head_sums = p.group * row_tiles * tile.rows * tile.depth,
+                head_bytes = head_sums * static_cast<int64_t>(sizeof(float));
+  const auto parts = parts_of(p, adds && head_bytes ? most_turned_bytes / head_bytes : p.batch * p.key_heads);
+  OptionalTensor sums;
+  if (adds && !parts.empty())
+    sums = at::empty({parts[0].samples * parts[0].key_heads * head_sums}, call.top.options());
+  for (const Part& part : parts) {
+    const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
+      return parts.size() == 1 ? tensor : own_part(tensor, part, heads_of_key);
+    };
+    const auto own_if = [&](const OptionalTensor& tensor, int64_t heads_of_key) {
+      return tensor && tensor->defined() ? OptionalTensor(own(*tensor, heads_of_key)) : std::nullopt;
+    };
+    const auto options = parts.size() == 1 ? p.options : own_options(p, part);
+    const int64_t heads = part.key_heads * p.group;
+    OptionalTensor own_sums;
+    if (adds)
+      own_sums = sums->narrow(0, 0, part.samples * part.key_heads * head_sums)
+                     .zero_()
+                     .view({part.samples, heads, row_tiles, tile.rows * tile.depth});
+    if (key_tiles)
+      turned_kernel.launch({key_tiles, part.key_heads, part.samples}, own(call.query, p.group),
+                           own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
+                           own_if(call.grad_out, p.group), own(shift, p.group), own(delta, p.group),
+                           own_if(call.grad_key, 1), own_if(call.grad_value, 1), own_sums, p.scale, p.offset,
+                           p.group, options.all(), tile.rows, tile.cols, tile.depth);
+    if (adds && shift.numel())
+      rounded_kernel.launch({row_tiles, heads, part.samples}, *own_sums, own(call.grad_query, p.group),
+                            options.all(), tile.rows, tile.depth);
+  }
   return adds;
 }
 

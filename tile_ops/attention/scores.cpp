@@ -104,6 +104,7 @@ std::optional<Tile> ScoreRule::kept(const Tile& i, const Tile& j) const {
     r += *call_.queries.start, c += *call_.keys.start;
   else
     outer += call_.batch * call_.query.dim(1);
+  if (options.heads_before) outer += *options.heads_before;
   Tile number = (wide(outer) * wide(call_.query.dim(2)) + wide(r)) * wide(call_.key.dim(2)) + wide(c);
   Tile key = scalar_of(*options.seed, 0), stream = scalar_of(*options.seed, 1);
   return uniform(number.shape(), key, number, f32, stream) >= options.dropout->astype(f32);
