@@ -36,6 +36,13 @@ def kept(i, j, keys, CAUSAL, TM, TN):
     return (columns <= rows) & (columns < keys) if CAUSAL else columns + 0 * rows < keys
 
 
+def place(GPU):
+    """A block's tile, how many tiles there are, its head and its batch. A GPU takes the same tile of all heads first, so
+    that causal blocks that have the most to do begin first; on a CPU a head's blocks find its keys in the cache."""
+    axis = 1 if GPU else 0
+    return tl.bid(axis), tl.num_blocks(axis), tl.bid(1 - axis), tl.bid(2)
+
+
 def product(x, y):
     return tl.mma(x, y, tl.zeros((x.shape[0], y.shape[1]), tl.float32))
 
@@ -47,10 +54,11 @@ def tiles_of_keys(i, k, CAUSAL, TM, TN):
 
 @tl.kernel
 def forward_kernel(
-    q, k, v, out, lse, scale: float, CAUSAL: tl.Constant[bool],
+    q, k, v, out, lse, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, h, b = tl.num_blocks(0) - 1 - tl.bid(0), tl.bid(1), tl.bid(2)  # causal: the longest blocks first
+    i, blocks, h, b = place(GPU)
+    i = blocks - 1 - i  # causal: the longest first
     g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq = rows_of(q, b, h, i, TM, D)
     acc, total = tl.zeros((TM, D), tl.float32), tl.zeros((TM, 1), tl.float32)
@@ -68,19 +76,20 @@ def forward_kernel(
 
 
 @tl.kernel
-def delta_kernel(out, grad, delta, TM: tl.Constant[int], D: tl.Constant[int]):
+def delta_kernel(out, grad, delta, GPU: tl.Constant[bool], TM: tl.Constant[int], D: tl.Constant[int]):
     """What the gradients of a row's scores have in common."""
-    i, h, b = tl.bid(0), tl.bid(1), tl.bid(2)
+    i, _, h, b = place(GPU)
     both = rows_of(out, b, h, i, TM, D).astype(tl.float32) * rows_of(grad, b, h, i, TM, D).astype(tl.float32)
     tl.store(delta, (b, h, i), tl.sum(both, 1).reshape((1, 1, TM)))
 
 
 @tl.kernel
 def query_kernel(
-    q, k, v, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool],
+    q, k, v, grad, lse, delta, grad_q, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    i, h, b = tl.num_blocks(0) - 1 - tl.bid(0), tl.bid(1), tl.bid(2)
+    i, blocks, h, b = place(GPU)
+    i = blocks - 1 - i
     g, factor = h // (q.shape[1] // k.shape[1]), scale * LOG2_E
     tq, tg = rows_of(q, b, h, i, TM, D), rows_of(grad, b, h, i, TM, D)
     shift, d = -numbers_of(lse, b, h, i, TM)[:, None], numbers_of(delta, b, h, i, TM)[:, None]
@@ -96,10 +105,10 @@ def query_kernel(
 
 @tl.kernel
 def key_kernel(
-    q, k, v, grad, lse, delta, grad_k, grad_v, scale: float, CAUSAL: tl.Constant[bool],
+    q, k, v, grad, lse, delta, grad_k, grad_v, scale: float, CAUSAL: tl.Constant[bool], GPU: tl.Constant[bool],
     TM: tl.Constant[int], TN: tl.Constant[int], D: tl.Constant[int],
 ):  # fmt: skip
-    j, g, b = tl.bid(0), tl.bid(1), tl.bid(2)
+    j, _, g, b = place(GPU)
     shared, factor = q.shape[1] // k.shape[1], scale * LOG2_E
     tk, tv = rows_of(k, b, g, j, TN, D), rows_of(v, b, g, j, TN, D)
     sum_k, sum_v = tl.zeros((TN, D), tl.float32), tl.zeros((TN, D), tl.float32)
@@ -119,15 +128,16 @@ def key_kernel(
 
 
 def tiles(q, small):
-    """Queries, keys and depth of a tile; `small`: of the first two, on a GPU, for rows of up to 128 16-bit numbers."""
+    """Whether on a GPU; queries, keys and depth of a tile. `small`: of the first two, for up to 128 16-bit numbers."""
     D = 1 << (q.shape[3] - 1).bit_length()
     side = 64 if q.is_cpu or D <= 128 else 32
-    return *(small if not q.is_cpu and q.dtype.itemsize == 2 and D <= 128 else (side, side)), D
+    return not q.is_cpu, *(small if not q.is_cpu and q.dtype.itemsize == 2 and D <= 128 else (side, side)), D
 
 
 def grid(x, T):
-    """A block for each tile of T rows of each head."""
-    return tl.cdiv(x.shape[2], T), x.shape[1], x.shape[0]
+    """A block for each tile of T rows of each head, as `place` reads it."""
+    rows, heads = tl.cdiv(x.shape[2], T), x.shape[1]
+    return (rows, heads, x.shape[0]) if x.is_cpu else (heads, rows, x.shape[0])
 
 
 def scale_of(q, scale):
@@ -163,7 +173,7 @@ class attention:
         lse = q.new_empty(q.shape[:3], dtype=torch.float32) if lse is None else lse
         scale, sizes = scale_of(q, scale), tiles(q, (128, 64))
         q, scale = (-q, -scale) if scale < 0 else (q, scale)
-        forward_kernel[grid(q, sizes[0])](q, k, v, out, lse, scale, causal, *sizes)
+        forward_kernel[grid(q, sizes[1])](q, k, v, out, lse, scale, causal, *sizes)
 
     class grad:
         def outputs(q, k, v):
@@ -172,10 +182,10 @@ class attention:
         def run(grad_out, q, k, v, causal, scale, out, lse, grad_q, grad_k, grad_v):
             delta, scale = torch.empty_like(lse), scale_of(q, scale)
             sizes = tiles(q, (128, 32))
-            delta_kernel[grid(q, sizes[0])](out, grad_out, delta, sizes[0], sizes[2])
-            query_kernel[grid(q, sizes[0])](q, k, v, grad_out, lse, delta, grad_q, scale, causal, *sizes)
+            delta_kernel[grid(q, sizes[1])](out, grad_out, delta, *sizes[:2], sizes[3])
+            query_kernel[grid(q, sizes[1])](q, k, v, grad_out, lse, delta, grad_q, scale, causal, *sizes)
             sizes = tiles(q, (32, 128))
-            key_kernel[grid(k, sizes[1])](q, k, v, grad_out, lse, delta, grad_k, grad_v, scale, causal, *sizes)
+            key_kernel[grid(k, sizes[2])](q, k, v, grad_out, lse, delta, grad_k, grad_v, scale, causal, *sizes)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,9 @@ def test_memory_that_changes_is_read_once():
     torch.testing.assert_close(out.double(), u * parts, rtol=1e-4, atol=0.1)
 
 
-def test_a_product_has_the_same_bits_each_time():
+def test_a_product_has_the_same_bits_each_time(device):
     x, w, out = torch.randn(1024, 1), torch.randn(1024, 1), torch.full((1024, 1), float("nan"))
     of_one_column[(1,)](x, w, out)
-    assert not out.any()
+    # A GPU contracts the product and the difference, which leaves the product's rounding.
+    rounding = 0 if device.type == "cpu" else torch.finfo(torch.float32).eps / 2
+    assert bool((out.abs() <= rounding * (x * w).abs()).all())

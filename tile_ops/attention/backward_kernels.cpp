@@ -91,10 +91,11 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
                    Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
-                   int cols, int depth, DType operand) {
+                   int cols, int depth, DType operand, bool heads_first) {
+  const Place place(heads_first);
   Tile key_heads = key.dim(1), own = first ? *first + bid(0) : bid(0);
-  Tile key_head = first ? mod(own, key_heads) : bid(1), batch = first ? floordiv(own, key_heads) : bid(2),
-       first_head = key_head * group;
+  Tile key_head = first ? mod(own, key_heads) : place.head,
+       batch = first ? floordiv(own, key_heads) : place.batch, first_head = key_head * group;
   DType dtype = sum_dtype(query.dtype());
   Call call(query, key, batch, scale, offset, group, rows, cols, options);
   Tile factor = call.scale;
@@ -110,7 +111,7 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
       for (Tile i : range(row_tiles)) sums(head).store({i, 0}, 0.0);
 
   Tile key_tiles = call.keys.of(key, key_head).tiled_view(key_tile).num_tiles(0),
-       first_tile = first ? Tile(0) : bid(0) * span;
+       first_tile = first ? Tile(0) : place.tile * span;
   for (Tile j : range(first_tile, min(first_tile + span, key_tiles))) {
     Tile sum_key = zeros(key_tile, dtype), sum_value = zeros(key_tile, dtype);
     for (Tile head : range(first_head, first_head + group)) {
@@ -138,8 +139,9 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
                     Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
-                    int depth, DType operand) {
-  Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);
+                    int depth, DType operand, bool heads_first) {
+  const Place place(heads_first);
+  Tile i = place.tiles - 1 - place.tile, head = place.head, batch = place.batch;
   DType dtype = sum_dtype(query.dtype());
   Call call(query, key, batch, scale, offset, group, rows, cols, options);
   Tile factor = call.scale, sum = zeros({rows, depth}, dtype);

@@ -48,7 +48,8 @@ void backward_turned(Array query, Array key, Array value, std::optional<Array> b
                      std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
                      std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
                      Tile group, Options::Parameters options, int rows, int cols, int depth) {
-  Tile j = bid(0), key_head = bid(1), batch = bid(2), first_head = key_head * group;
+  const Place place(true);
+  Tile j = place.tile, key_head = place.head, batch = place.batch, first_head = key_head * group;
   const DType operand = query.dtype();
   Shape query_tile{rows, depth}, key_tile{cols, depth};
   Call call(query, key, batch, scale, offset, group, rows, cols, options);

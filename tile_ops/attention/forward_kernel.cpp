@@ -6,8 +6,9 @@ namespace tile::attention {
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse,
              Array top_out, Array weight_out, std::optional<Array> residual, Tile scale, Tile offset,
              Tile group, Options::Parameters options, int rows, int cols, int depth, DType operand,
-             bool negative) {
-  Tile i = num_blocks(0) - 1 - bid(0), head = bid(1), batch = bid(2);  // causal: the longest blocks first
+             bool heads_first, bool negative) {
+  const Place place(heads_first);
+  Tile i = place.tiles - 1 - place.tile, head = place.head, batch = place.batch;  // causal: the longest first
   Call call(query, key, batch, scale, offset, group, rows, cols, options);
   if (call.queries.start) {
     const auto fits = [&](const Sample& sample, const Tile& all, const char* what) {
@@ -16,7 +17,7 @@ void forward(Array query, Array key, Array value, std::optional<Array> bias, Arr
     };
     fits(call.queries, query.dim(2), "cu_seqlens_q rises from 0 to the rows of query");
     fits(call.keys, key.dim(2), "cu_seqlens_k rises from 0 to the rows of key");
-    assert_(*call.queries.stop - *call.queries.start <= num_blocks(0) * rows,
+    assert_(*call.queries.stop - *call.queries.start <= place.tiles * rows,
             "no sequence is longer than max_seqlen_q");
   }
   Scores scores(call, query, key, bias, head, depth, operand);

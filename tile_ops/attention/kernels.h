@@ -44,6 +44,18 @@ struct Options : OptionsOf<Array, Tile, Tile> {
   Options(const Parameters& all);
 };
 
+// A block's tile of rows and how many there are, its head and sample. On a GPU the grid's first axis counts
+// heads: blocks of all heads that have the most to do begin first. On a CPU it counts tiles: a head's follow
+// each other, and find its keys in the cache.
+struct Place {
+  explicit Place(bool heads_first)
+      : tile(bid(heads_first ? 1 : 0)),
+        tiles(num_blocks(heads_first ? 1 : 0)),
+        head(bid(heads_first ? 0 : 1)),
+        batch(bid(2)) {}
+  Tile tile, tiles, head, batch;
+};
+
 // One sample's part of arrays.
 class Sample {
  public:
@@ -140,7 +152,8 @@ class Scores {
 // which loses less than exp(score - lse) where scores are large. residual: what rounding took from out.
 void forward(Array query, Array key, Array value, std::optional<Array> bias, Array out, Array lse, Array top,
              Array weight, std::optional<Array> residual, Tile scale, Tile offset, Tile group,
-             Options::Parameters options, int rows, int cols, int depth, DType operand, bool negative);
+             Options::Parameters options, int rows, int cols, int depth, DType operand, bool heads_first,
+             bool negative);
 
 // sum(grad_out * (out + residual)) - grad_lse of the rows of tile i, [rows]: what a row's gradients of scores
 // have in common.
@@ -161,12 +174,12 @@ void backward_keys(Array query, Array key, Array value, std::optional<Array> bia
                    std::optional<Array> grad_key, std::optional<Array> grad_value,
                    std::optional<Array> grad_query, std::optional<Array> partial, Tile scale, Tile offset,
                    Tile group, Options::Parameters options, Tile span, std::optional<Tile> first, int rows,
-                   int cols, int depth, DType operand);
+                   int cols, int depth, DType operand, bool heads_first);
 
 void backward_query(Array query, Array key, Array value, std::optional<Array> bias,
                     std::optional<Array> grad_out, Array top, Array weight, Array delta, Array grad_query,
                     Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
-                    int depth, DType operand);
+                    int depth, DType operand, bool heads_first);
 
 // The same by tensor cores. First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta
 // the sum of backward_delta times -scale; both arrays, [batch, heads, rows], reach over the whole of the last

@@ -115,6 +115,11 @@ int64_t heads_at_once(const Tensor& query, const Problem& p) {
   return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
 }
 
+// The grid that a kernel's Place reads.
+Grid places(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
+  return query.is_cpu() ? Grid{tiles, heads, batch} : Grid{heads, tiles, batch};
+}
+
 // [batch, heads, query, key] with stride 0 where it is broadcast.
 OptionalTensor whole_bias(const OptionalTensor& bias, const Problem& p) {
   if (!bias) return std::nullopt;
@@ -190,8 +195,9 @@ OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
   return options;
 }
 
-// Of the sums of the queries' gradient: of as many key heads at once as these bytes hold.
-constexpr int64_t most_turned_bytes = 62 << 20;
+// Of the sums of the queries' gradient: of as many key heads at once as these bytes hold, or as make so many
+// blocks, which keep a chip's multiprocessors busy.
+constexpr int64_t most_turned_bytes = 62 << 20, least_turned_blocks = 512;
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order; returns
 // whether it was.
@@ -207,7 +213,10 @@ bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem&
                        tile.rows, tile.depth);
   const int64_t head_sums = p.group * row_tiles * tile.rows * tile.depth,
                 head_bytes = head_sums * static_cast<int64_t>(sizeof(float));
-  const auto parts = parts_of(p, adds && head_bytes ? most_turned_bytes / head_bytes : p.batch * p.key_heads);
+  const auto parts =
+      parts_of(p, adds && head_bytes && key_tiles
+                      ? std::max(most_turned_bytes / head_bytes, ceil_div(least_turned_blocks, key_tiles))
+                      : p.batch * p.key_heads);
   OptionalTensor sums;
   if (adds && !parts.empty())
     sums = at::empty({parts[0].samples * parts[0].key_heads * head_sums}, call.top.options());
@@ -226,7 +235,7 @@ bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem&
                      .zero_()
                      .view({part.samples, heads, row_tiles, tile.rows * tile.depth});
     if (key_tiles)
-      turned_kernel.launch({key_tiles, part.key_heads, part.samples}, own(call.query, p.group),
+      turned_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
                            own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
                            own_if(call.grad_out, p.group), own(shift, p.group), own(delta, p.group),
                            own_if(call.grad_key, 1), own_if(call.grad_value, 1), own_sums, p.scale, p.offset,
@@ -245,12 +254,12 @@ void run_forward(const Forward& call, const Request& request, const Packed* pack
   const Tensor &query = call.query, &lse = call.lse;
   if (lse.numel() == 0) return;
   const TileSize tile = tile_size(query, p.depth, 64, true, p.beside(call.bias));
-  forward_kernel.launch({ceil_div(p.rows, tile.rows), p.heads, p.batch}, query, call.key, call.value,
-                        whole_bias(call.bias, p), call.out, lse,
+  forward_kernel.launch(places(query, ceil_div(p.rows, tile.rows), p.heads, p.batch), query, call.key,
+                        call.value, whole_bias(call.bias, p), call.out, lse,
                         call.top ? *call.top : at::empty(lse.sizes(), lse.options()),
                         call.weight ? *call.weight : at::empty(lse.sizes(), lse.options()),
                         if_any(call.residual), p.scale, p.offset, p.group, p.options.all(), tile.rows,
-                        tile.cols, tile.depth, operand_dtype(query), p.scale < 0);
+                        tile.cols, tile.depth, operand_dtype(query), !query.is_cpu(), p.scale < 0);
 }
 
 void run_backward(const Backward& call, const Request& request, const Packed* packed) {
@@ -276,7 +285,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
       keys_kernel.launch(grid, query, key, value, scores_bias, call.grad_out, top, call.weight, delta,
                          if_defined(call.grad_key), if_defined(call.grad_value), result, sums, p.scale,
                          p.offset, p.group, p.options.all(), static_cast<int>(span), first, tile.rows,
-                         tile.cols, tile.depth, operand_dtype(query));
+                         tile.cols, tile.depth, operand_dtype(query), !query.is_cpu());
     };
     if (one_pass && is_small(query)) {
       const Tensor sums = at::empty({at_once, p.group, p.rows, query.size(3)}, top.options());
@@ -285,13 +294,14 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
     } else if (one_pass) {
       launch({1, p.key_heads, p.batch}, key_tiles, call.grad_query, std::nullopt, std::nullopt);
     } else if (key_tiles) {
-      launch({key_tiles, p.key_heads, p.batch}, 1, std::nullopt, std::nullopt, std::nullopt);
+      launch(places(query, key_tiles, p.key_heads, p.batch), 1, std::nullopt, std::nullopt, std::nullopt);
     }
   }
   if (for_query && delta.numel())
-    query_kernel.launch({row_tiles, p.heads, p.batch}, query, key, value, scores_bias, call.grad_out, top,
-                        call.weight, delta, call.grad_query, p.scale, p.offset, p.group, p.options.all(),
-                        tile.rows, tile.cols, tile.depth, operand_dtype(query));
+    query_kernel.launch(places(query, row_tiles, p.heads, p.batch), query, key, value, scores_bias,
+                        call.grad_out, top, call.weight, delta, call.grad_query, p.scale, p.offset, p.group,
+                        p.options.all(), tile.rows, tile.cols, tile.depth, operand_dtype(query),
+                        !query.is_cpu());
   if (call.grad_bias.defined() && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
