@@ -38,6 +38,17 @@ std::string first_line(std::string_view text) {
   return with_whole_characters(text);
 }
 
+// Whether torch reads back what it prints: not some annotations, types in types, or names as defaults of
+// numbers.
+bool reads_again(const c10::FunctionSchema& schema) {
+  const std::string text = tile::str(schema);
+  try {
+    return tile::str(torch::jit::parseSchema(text, /*allow_typevars=*/false)) == text;
+  } catch (const std::exception&) {
+    return false;
+  }
+}
+
 // The C++ parameter to declare for a schema type.
 std::string declaration(const std::string& type, bool concrete) {
   if (type == "Tensor") return "const at::Tensor&";
@@ -110,6 +121,11 @@ c10::FunctionSchema parse_schema(const std::string& text) {
       fail(ErrorKind::value, schema->name(), ": the fixed length of '", argument.name(),
            "' is beyond 32 bits; write a smaller one, or []");
   }
+  if (!reads_again(*schema))
+    fail(ErrorKind::value, schema->name(),
+         ": torch does not read back how it prints this schema; write plain types, as Tensor[]? and "
+         "Tensor(a!)[], and "
+         "defaults of their own type");
   if (writes && !schema->returns().empty())
     fail(ErrorKind::value, schema->name(), ": writes into an argument and has ", schema->returns().size(),
          " results; an operator that writes returns ()");

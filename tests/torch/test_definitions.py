@@ -107,6 +107,13 @@ def test_the_length_of_a_list_that_torch_cannot_keep(library):
     assert text.endswith("tw::f: the fixed length of 'm' is beyond 32 bits; write a smaller one, or []")
 
 
+@pytest.mark.parametrize("argument", ["Tensor(a!)[]?[]? many", "Scalar?? many=None", "float many=float"])
+def test_a_schema_that_torch_prints_otherwise(library, argument):
+    text = library.schema(f"tw::f(Tensor x, {argument}) -> ()")
+    assert text.endswith("tw::f: torch does not read back how it prints this schema; write plain types, as Tensor[]? and "
+                         "Tensor(a!)[], and defaults of their own type")  # fmt: skip
+
+
 def test_a_mistake_is_raised_at_every_use(library):
     library.mistake("returns")
     for x in (torch.ones(1), torch.ones(1, requires_grad=True), torch.ones(1, device="meta")):
