@@ -98,6 +98,9 @@ const GemmKernels* amx_gemm(Isa isa);
 // Whether this process multiplies bf16 there, by its variables.
 bool uses_amx();
 
+// Whether this machine's products of bf16 read it as it is, and do not widen it.
+bool multiplies_bf16();
+
 // The kernels of a product of these operands that adds up in `sum`.
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum);
 

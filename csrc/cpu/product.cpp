@@ -41,17 +41,18 @@ bool uses_amx() {
 namespace {
 // Null: as the products of other floats.
 const GemmKernels* best_bf16_gemm() {
-  const Isa isa = active_isa();
-  if (uses_amx()) return amx_gemm(isa);
-  return prefers_bf16() ? bf16_gemm(isa) : nullptr;
+  static const GemmKernels* const best = uses_amx()       ? amx_gemm(active_isa())
+                                         : prefers_bf16() ? bf16_gemm(active_isa())
+                                                          : nullptr;
+  return best;
 }
 }  // namespace
 
+bool multiplies_bf16() { return best_bf16_gemm() != nullptr; }
+
 const GemmKernels& gemm_kernels(DType a, DType b, DType sum) {
-  if (a == DType::bf16 && b == DType::bf16) {
-    static const GemmKernels* const best = best_bf16_gemm();
-    if (best) return *best;
-  }
+  if (a == DType::bf16 && b == DType::bf16)
+    if (const GemmKernels* best = best_bf16_gemm()) return *best;
   return gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "runtime/gpu_limits.h"
 #include "runtime/kernel.h"
+#include "runtime/products.h"
 #include "tile.h"
 #include "torch/args.h"
 #include "torch/context.h"

@@ -106,6 +106,9 @@ c10::FunctionSchema parse_schema(const std::string& text) {
          "' does not parse: ", first_line(error.what_without_backtrace()), fix);
   } catch (const std::out_of_range&) {  // of std::stoll, which torch leaves as it is
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a number is too large", fix);
+  } catch (const std::invalid_argument&) {  // of std::stod
+    fail(ErrorKind::value, "op: the schema '", text, "' does not parse: a default is no number of its type",
+         fix);
   } catch (const std::exception& error) {
     fail(ErrorKind::value, "op: the schema '", text, "' does not parse: ", first_line(error.what()), fix);
   }

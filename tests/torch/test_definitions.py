@@ -95,6 +95,7 @@ def test_mistakes(library, name):
 
 @pytest.mark.parametrize(("schema", "fact"), [
     ("tw::f(Tensor x, int i=9223372036854775808) -> Tensor", "does not parse: a number is too large"),
+    ("tw::f(Tensor x, complex c=3) -> Tensor", "does not parse: a default is no number of its type"),
     ("tw::f(Tensor x, None? m=None) -> Tensor", "does not parse: torch cannot make one of its types"),
     ("tw::é(Tensor x) -> Tensor", "does not parse: expected a valid token but found '?' here"),
 ])

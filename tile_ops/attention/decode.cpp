@@ -123,8 +123,7 @@ void run_decode(const Tensor& given, const Tensor& key, const Tensor& value, con
                        outputs, logs, sums, tops, totals,
                        request.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))),
                        static_cast<int>(queries), options.all(), tile.rows, tile.cols, tile.depth,
-                       query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4,
-                       query.is_cpu() ? sum_dtype(dtype) : dtype);
+                       query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4, operand_dtype(query));
   if (parts > 1)
     combine_kernel.launch({row_tiles, key_heads, batch}, *sums, *tops, *totals, request.sinks, outputs, logs,
                           static_cast<int>(queries), tile.rows, tile.depth);

@@ -53,11 +53,6 @@ TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forwa
   if (!query.is_cpu()) return gpu_tile_size(query, depth, forward, beside);
   return {128, 128, depth <= 64 && least <= 64 ? 64 : depth <= 128 && least <= 128 ? 128 : 256};
 }
-// On a CPU products of 16-bit floats run in f32 anyway, and rounding operands to 16 bits would only lose.
-DType operand_dtype(const Tensor& query) {
-  const DType dtype = to_dtype(query.scalar_type());
-  return query.is_cpu() ? sum_dtype(dtype) : dtype;
-}
 // With this many key heads, one pass that keeps a head's gradients to one block is busy enough, and saves two
 // of seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
@@ -248,6 +243,11 @@ bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem&
 }
 
 }  // namespace
+
+DType operand_dtype(const Tensor& query) {
+  const DType dtype = to_dtype(query.scalar_type());
+  return multiplies_as_it_is(to_array_argument(query)) ? dtype : sum_dtype(dtype);
+}
 
 void run_forward(const Forward& call, const Request& request, const Packed* packed) {
   const Problem p(call.query, call.key, call.value, request, packed);

@@ -55,6 +55,9 @@ inline at::TensorOptions sum_options(const Tensor& query) {
   return query.options().dtype(query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
+// What products read of computed tiles: most CPUs widen 16-bit floats, and rounding to them would only lose.
+DType operand_dtype(const Tensor& query);
+
 // Packed tensors are [1, heads, all, head dim] here. Saved results that nobody asked for are written all the
 // same, so that there is one kernel; but not the large one.
 struct Forward {
