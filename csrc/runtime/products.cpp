@@ -1,3 +1,4 @@
+// By what the target of an array multiplies.
 #include "runtime/products.h"
 
 #include "cpu/gemm_table.h"
