@@ -127,8 +127,7 @@ c10::FunctionSchema parse_schema(const std::string& text) {
   if (!reads_again(*schema))
     fail(ErrorKind::value, schema->name(),
          ": torch does not read back how it prints this schema; write plain types, as Tensor[]? and "
-         "Tensor(a!)[], and "
-         "defaults of their own type");
+         "Tensor(a!)[], and defaults of their own type");
   if (writes && !schema->returns().empty())
     fail(ErrorKind::value, schema->name(), ": writes into an argument and has ", schema->returns().size(),
          " results; an operator that writes returns ()");

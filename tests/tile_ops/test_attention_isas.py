@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 import pytest
-import torch
+from sanitizers.run import machine_isas
 
 CHECK = """
 import attention_reference, numerics, tile_ops, torch
@@ -15,14 +15,11 @@ for heads, key_heads, rows, keys, depth in ((8, 8, 200, 257, 64), (4, 2, 130, 70
     tensors = attention_reference.inputs(1, heads, key_heads, rows, keys, depth, dtype=torch.bfloat16)
     numerics.check_call(torch.ops.tile.attention, attention_reference.peer, tensors, dict(is_causal=True))
 """
-ISAS = {"baseline": ("DEFAULT", "AVX2", "AVX512"), "avx2": ("AVX2", "AVX512"), "avx512": ("AVX512",)}
 
 
 @pytest.mark.slow  # a process each
-@pytest.mark.parametrize("isa", ISAS)
-def test_attention_of_bfloat16(isa, seed, device):
-    if device.type != "cpu" or not torch.backends.cpu.get_cpu_capability().startswith(ISAS[isa]):
-        pytest.skip(f"{device} has no {isa}")
+@pytest.mark.parametrize("isa", machine_isas())
+def test_attention_of_bfloat16(isa, seed):
     environment = {**os.environ, "TILE_ISA": isa, "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
         [sys.executable, "-c", CHECK.format(seed=seed)], env=environment, capture_output=True, text=True, timeout=300

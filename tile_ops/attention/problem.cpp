@@ -110,9 +110,10 @@ int64_t heads_at_once(const Tensor& query, const Problem& p) {
   return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
 }
 
-// The grid that a kernel's Place reads.
+// What a kernel's Place is told, and the grid that it reads.
+bool heads_first(const Tensor& query) { return !query.is_cpu(); }
 Grid places(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
-  return query.is_cpu() ? Grid{tiles, heads, batch} : Grid{heads, tiles, batch};
+  return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};
 }
 
 // [batch, heads, query, key] with stride 0 where it is broadcast.
@@ -158,7 +159,9 @@ TileSize turned_tile_size(const Tensor& query, const Problem& p) {
                                                                : TileSize{32, 64, depth};
 }
 
-// Samples with all their heads, or one sample with some of them.
+// Samples with all their heads, or one sample with some of them: a launch of tensors' own parts. A block that
+// finds its sample and head as quotient and remainder, as those of backward_keys, spills more of a GPU's
+// registers.
 struct Part {
   int64_t sample, samples, key_head, key_heads;
 };
@@ -177,8 +180,9 @@ std::vector<Part> parts_of(const Problem& p, int64_t most) {
 }
 // The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
 Tensor own_part(const Tensor& of, const Part& part, int64_t heads_of_key) {
-  return of.narrow(0, of.size(0) == 1 ? 0 : part.sample, of.size(0) == 1 ? 1 : part.samples)
-      .narrow(1, part.key_head * heads_of_key, part.key_heads * heads_of_key);
+  const int64_t heads = part.key_heads * heads_of_key;
+  const Tensor own = heads == of.size(1) ? of : of.narrow(1, part.key_head * heads_of_key, heads);
+  return of.size(0) == 1 || part.samples == of.size(0) ? own : own.narrow(0, part.sample, part.samples);
 }
 OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
   auto options = p.options;
@@ -206,37 +210,32 @@ bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem&
     rows_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
                        call.grad_lse, call.top, call.weight, shift, delta, p.scale, p.options.all(),
                        tile.rows, tile.depth);
-  const int64_t head_sums = p.group * row_tiles * tile.rows * tile.depth,
-                head_bytes = head_sums * static_cast<int64_t>(sizeof(float));
+  const int64_t head_bytes =
+      p.group * row_tiles * tile.rows * tile.depth * static_cast<int64_t>(sizeof(float));
   const auto parts =
       parts_of(p, adds && head_bytes && key_tiles
                       ? std::max(most_turned_bytes / head_bytes, ceil_div(least_turned_blocks, key_tiles))
                       : p.batch * p.key_heads);
-  OptionalTensor sums;
-  if (adds && !parts.empty())
-    sums = at::empty({parts[0].samples * parts[0].key_heads * head_sums}, call.top.options());
   for (const Part& part : parts) {
     const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
-      return parts.size() == 1 ? tensor : own_part(tensor, part, heads_of_key);
+      return own_part(tensor, part, heads_of_key);
     };
     const auto own_if = [&](const OptionalTensor& tensor, int64_t heads_of_key) {
       return tensor && tensor->defined() ? OptionalTensor(own(*tensor, heads_of_key)) : std::nullopt;
     };
-    const auto options = parts.size() == 1 ? p.options : own_options(p, part);
+    const auto options = own_options(p, part);
     const int64_t heads = part.key_heads * p.group;
-    OptionalTensor own_sums;
+    OptionalTensor sums;  // freed before the next part asks for as much
     if (adds)
-      own_sums = sums->narrow(0, 0, part.samples * part.key_heads * head_sums)
-                     .zero_()
-                     .view({part.samples, heads, row_tiles, tile.rows * tile.depth});
+      sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_();
     if (key_tiles)
       turned_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
                            own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
                            own_if(call.grad_out, p.group), own(shift, p.group), own(delta, p.group),
-                           own_if(call.grad_key, 1), own_if(call.grad_value, 1), own_sums, p.scale, p.offset,
+                           own_if(call.grad_key, 1), own_if(call.grad_value, 1), sums, p.scale, p.offset,
                            p.group, options.all(), tile.rows, tile.cols, tile.depth);
     if (adds && shift.numel())
-      rounded_kernel.launch({row_tiles, heads, part.samples}, *own_sums, own(call.grad_query, p.group),
+      rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grad_query, p.group),
                             options.all(), tile.rows, tile.depth);
   }
   return adds;
@@ -259,7 +258,7 @@ void run_forward(const Forward& call, const Request& request, const Packed* pack
                         call.top ? *call.top : at::empty(lse.sizes(), lse.options()),
                         call.weight ? *call.weight : at::empty(lse.sizes(), lse.options()),
                         if_any(call.residual), p.scale, p.offset, p.group, p.options.all(), tile.rows,
-                        tile.cols, tile.depth, operand_dtype(query), !query.is_cpu(), p.scale < 0);
+                        tile.cols, tile.depth, operand_dtype(query), heads_first(query), p.scale < 0);
 }
 
 void run_backward(const Backward& call, const Request& request, const Packed* packed) {
@@ -285,7 +284,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
       keys_kernel.launch(grid, query, key, value, scores_bias, call.grad_out, top, call.weight, delta,
                          if_defined(call.grad_key), if_defined(call.grad_value), result, sums, p.scale,
                          p.offset, p.group, p.options.all(), static_cast<int>(span), first, tile.rows,
-                         tile.cols, tile.depth, operand_dtype(query), !query.is_cpu());
+                         tile.cols, tile.depth, operand_dtype(query), heads_first(query));
     };
     if (one_pass && is_small(query)) {
       const Tensor sums = at::empty({at_once, p.group, p.rows, query.size(3)}, top.options());
@@ -301,7 +300,7 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
     query_kernel.launch(places(query, row_tiles, p.heads, p.batch), query, key, value, scores_bias,
                         call.grad_out, top, call.weight, delta, call.grad_query, p.scale, p.offset, p.group,
                         p.options.all(), tile.rows, tile.cols, tile.depth, operand_dtype(query),
-                        !query.is_cpu());
+                        heads_first(query));
   if (call.grad_bias.defined() && call.grad_bias.numel()) {
     const Tensor sums = four_dimensions(call.grad_bias);
     const int64_t bias_tiles = ceil_div(sums.size(2), tile.rows), bias_cols = sums.size(3);
