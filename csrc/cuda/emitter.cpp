@@ -79,6 +79,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       entry_(identifier(function.name())),
       sweeps_(*this, function) {
   headers_.insert("tile.cuh");
+  if (starts_early(target)) headers_.insert("dependent.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
   met_ = plan.cluster() == 1;
   block(function.body());
@@ -328,7 +329,8 @@ std::string Emitter::text() const {
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
                 scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_), "; }\n");
-  std::string parameters, views;
+  const bool early = starts_early(target_);
+  std::string parameters, views = early ? "  wait_for_kernels_before();\n" : "";
   const auto add_turned = [&](const char* memory, const char* turn, int64_t offset, int64_t bytes) {
     if (!bytes) return;
     text += str("\nTILE char* ", memory, "(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ", offset,
@@ -349,7 +351,8 @@ std::string Emitter::text() const {
     }
     parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank, "> p", i);
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
-                 ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
+                 ", ", facts(arguments[i]).index_type(), ">(",
+                 early ? str("after_kernels_before(p", i, ")") : str("p", i), ");\n");
   }
   if (!assertions_.empty()) parameters += str(arguments.empty() ? "" : ", ", "FailurePlace failures");
   const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for

@@ -26,6 +26,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 constexpr int oldest_chip = 80;                 // that kernels run on
+// Whether a kernel's blocks may be there while the kernel before it in the stream ends: the text has them wait.
+constexpr bool starts_early(const Target& target) { return target.chip >= 90; }
 constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
 int most_cluster_blocks(const Target& target);  // 1: the chip has none
 // Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.

@@ -134,6 +134,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
+  launch.programmatic = cuda::starts_early(loaded.code->target);
   launch.stream = current_stream(device);
   const Driver::Scope scope(driver_, device);
   driver_.launch(loaded.function, launch, packed.pointers);
