@@ -1,9 +1,10 @@
 """Kernels in Python against the same kernels by Triton, the operators in C++ and torch, on a GPU, in turns: a table.
 
-python benchmarks/python_kernels.py [--rounds N]"""
+python benchmarks/python_kernels.py [--rounds N] [--only REGEX]   (of some cases alone nothing is written)"""
 
 import argparse
 import pathlib
+import re
 import sys
 import time
 
@@ -48,7 +49,7 @@ def layer_norm(x, w, b, out, eps: float, EXACT: tl.Constant[bool], N: tl.Constan
     tl.store(out, (row, 0), y.astype(out.dtype))
 
 
-TUNED_ADD = add.tune([{"N": 1024}, {"N": 2048}, {"N": 4096}])
+TUNED_ADD = add.tune([{"N": 512}, {"N": 1024}, {"N": 2048}, {"N": 4096}])
 TUNED_SOFTMAX = softmax.tune([
     {}, {"occupancy": 3}, {"occupancy": 4}, {"occupancy": 8}, {"num_worker_warps": 4}, {"num_worker_warps": 8},
 ])  # fmt: skip
@@ -175,6 +176,7 @@ def host_times(functions, rounds=9, calls=2000):
 def main():
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rounds", type=int, default=25)
+    options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
     options = options.parse_args()
     check()
     chip = torch.cuda.get_device_name()
@@ -185,6 +187,8 @@ def main():
              "Ratios above 1: the kernel in Python takes less time. Made by `python benchmarks/python_kernels.py`."]
     table = Table("Kernels in Python", lines, head, {"case"})
     for name, moved, functions in cases():
+        if not re.search(options.only, name):
+            continue
         found = dict(zip(functions, times(list(functions.values()), options.rounds, 4, graphs=True)))
         ours = found["Python"]
         cells = [digits(found[key]) if key in found else "" for key in ("Python", "Triton", "C++", "torch")]
@@ -202,7 +206,8 @@ def main():
         "the host's part of a launch, 4 tensors and 2 scalars (torch.add: 2 tensors)",
         *[digits(host[key]) for key in ("Python", "Triton")], "", digits(host["torch"]), digits(host["Triton"] / host["Python"]),
     )  # fmt: skip
-    table.write(file_name("python", chip))
+    if not options.only:
+        table.write(file_name("python", chip))
 
 
 if __name__ == "__main__":

@@ -57,12 +57,13 @@ struct BackwardTiles {
   }
 };
 
-// A block's row tiles, and the row of the partial sums that is its own. The whole row fits the tile. `late`:
+// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many one behind the other;
+// without it blocks take turns, so that all work in one part of memory. The whole row fits the tile. `late`:
 // rows are added up behind the loop, until then each in registers of its own. A turn takes `together` tiles,
 // whose sums then wait for each other once.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
                           std::optional<Array> mean, Array rstd, std::optional<Array> dx,
-                          std::optional<Array> dw, std::optional<Array> db, Tile tiles, bool late,
+                          std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles, bool late,
                           int together, int rows, int columns, int axis) {
   BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
@@ -71,7 +72,8 @@ void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::opt
   const auto down = [&](const Tile& t, bool now) {
     return !now ? t : rows == 1 ? t.reshape({columns}) : t.sum(1 - axis);
   };
-  for (Tile turn : block_rows(x, tiles, rows * together)) {
+  for (Tile turn : tiles ? block_rows(x, *tiles, rows * together)
+                         : range(bid(0), cdiv(x.dim(1), rows * together), num_blocks(0))) {
     struct Row {
       Tile index, dy, d, u, sum, sum_d;
       std::optional<Tile> more;
@@ -227,11 +229,12 @@ namespace {
 struct GpuRows {
   RowTile tile;
   int together;    // rows
+  bool wide;       // beside a mean its registers are too few for blocks that take turns
   int64_t blocks;  // as many as run at once, 16 warps on each of 132 multiprocessors
 };
 GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
   const int turn = static_cast<int>(16384 / element_bytes);
-  GpuRows rows{tile, 1, 0};
+  GpuRows rows{tile, 1, tile.columns > turn, 0};
   if (axis && tile.whole()) {
     if (tile.columns > 2 * turn)
       rows.tile = {1, 8192, RowFit::walked};
@@ -261,6 +264,7 @@ void norm_backward(const NormBackward& call) {
         const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
         if (views.on_gpu()) tile = on_gpu.tile;
         const int together = views.on_gpu() ? on_gpu.together : 1;
+        const bool in_turns = views.on_gpu() && !(call.mean && on_gpu.wide);
         const auto options = call.input.options().dtype(call.rstd.scalar_type());
         RowTile sums = tile;
         if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
@@ -281,7 +285,8 @@ void norm_backward(const NormBackward& call) {
           std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
           if (tile.whole()) {
             backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), added,
-                                   weight, mean, views.view(first), dx, dw, db, static_cast<int>(split.tiles),
+                                   weight, mean, views.view(first), dx, dw, db,
+                                   in_turns ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
                                    views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
             return;
           }

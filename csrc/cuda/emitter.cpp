@@ -79,7 +79,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       entry_(identifier(function.name())),
       sweeps_(*this, function) {
   headers_.insert("tile.cuh");
-  if (starts_early(target)) headers_.insert("dependent.cuh");
+  if (may_start_early(target)) headers_.insert("dependent.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
   met_ = plan.cluster() == 1;
   block(function.body());
@@ -329,8 +329,9 @@ std::string Emitter::text() const {
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
                 scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_), "; }\n");
-  const bool early = starts_early(target_);
-  std::string parameters, views = early ? "  wait_for_kernels_before();\n" : "";
+  const bool early = may_start_early(target_);
+  std::string parameters, views;
+  if (early) views += str("  wait_for_kernels_before<", most_early_blocks, ">();\n");
   const auto add_turned = [&](const char* memory, const char* turn, int64_t offset, int64_t bytes) {
     if (!bytes) return;
     text += str("\nTILE char* ", memory, "(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ", offset,

@@ -134,7 +134,8 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
-  launch.programmatic = cuda::starts_early(loaded.code->target);
+  launch.programmatic = cuda::may_start_early(loaded.code->target) &&
+                        uint64_t{grid[0]} * grid[1] * grid[2] <= cuda::most_early_blocks;
   launch.stream = current_stream(device);
   const Driver::Scope scope(driver_, device);
   driver_.launch(loaded.function, launch, packed.pointers);

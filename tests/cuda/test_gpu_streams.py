@@ -5,6 +5,7 @@ The rules are those of docs/on_a_gpu.md."""
 
 import pytest
 import tile_ops
+import tile_ops.language as tl
 import torch
 from gpu_calls import assert_equal, busy, calls, late, results
 
@@ -18,6 +19,13 @@ __global__ void twice(float* x, int n) {
 }
 """
 SHAPE = 1024, 16384  # 64 MiB: a piece of memory that nothing else has
+
+
+@tl.kernel
+def shifted(x, y, blocks: int):
+    """Each block's elements are those of the block before it, plus 1."""
+    i = tl.bid(0)
+    tl.store(y, (i + 1) % blocks, tl.load(x, i, 64) + 1)
 
 
 @pytest.fixture
@@ -216,3 +224,29 @@ def test_raw_kernels_follow_the_current_stream(device, main, side):
         assert not side.query(), "the launch waited for the stream"
     side.synchronize()
     assert torch.equal(y, 2 * x)
+
+
+# Kernels that begin while the one before them ends.
+@pytest.mark.parametrize("captured", [False, True])
+@pytest.mark.parametrize("blocks", [1, 100, 2112, 2113, 6000])
+def test_a_kernel_reads_what_the_one_before_it_wrote(device, main, blocks, captured):
+    """Turns of adding one, each from a place of its own to the next, so that what is read early is seen."""
+    count, turns = 64 * blocks, 50
+    places = torch.full((turns + 1, count), torch.nan, device=device)
+
+    def chain():
+        for i in range(turns):
+            shifted[(blocks,)](places[i], places[i + 1], blocks)
+
+    expected = torch.arange(count, device=device, dtype=torch.float32)
+    places[0] = expected
+    chain()
+    torch.cuda.synchronize(device)
+    rounds = torch.cuda.CUDAGraph() if captured else None
+    if captured:
+        with torch.cuda.graph(rounds):
+            chain()
+    for _ in range(20):
+        places[1:] = torch.nan
+        rounds.replay() if captured else chain()
+        assert torch.equal(places[-1], expected.roll(64 * (turns % blocks)) + turns)

@@ -47,6 +47,16 @@ store %a, %t, %i {steps=[64]}"""
     _C.compile_text(program["text"], name, program["entry"], 90, False)
 
 
+def test_addresses_are_known_behind_the_wait_for_the_kernels_before():
+    lines = [line.strip() for line in text_of(ops.softmax, of(8, 1024), 1).split("\n")]
+    begin = next(i for i, line in enumerate(lines) if line.startswith("TILE_KERNEL("))
+    assert lines[begin + 1] == "wait_for_kernels_before<2112>();"
+    arrays = [line for line in lines if " = array_of<" in line]
+    assert arrays and all("(after_kernels_before(p" in line for line in arrays)
+    older = tile_ops.inspect(ops.softmax, of(8, 1024), 1, what="cuda", chip=89)
+    assert "kernels_before" not in older and " = array_of<" in older
+
+
 def test_steps_of_which_one_only_feeds_the_next_are_one_loop():
     text = text_of(ops.softmax, of(8, 8192), 1)
     loop = text[text.index("TILE_UNROLL for") :].split("\n")[:4]

@@ -2,6 +2,7 @@
 // passes, and exact texts of errors.
 #include "runtime/fake_cuda/cuda_kernel_test.h"
 
+#include <algorithm>
 #include <barrier>
 #include <cstring>
 #include <thread>
@@ -62,7 +63,8 @@ TEST_F(CudaKernelTest, AGridMayBeLongAlongAnyAxis) {
   const auto places = [&](int axis) {
     const std::string& text = copy->on(0, axis).code->program.text;
     std::string found;
-    for (size_t at = 0; (at = text.find(">()", at)) != text.npos; ++at) found += text[at - 1];
+    for (size_t at = text.find("= bid<") - 1; (at = text.find(">()", at)) != text.npos; ++at)
+      found += text[at - 1];
     return found;
   };
   const std::string launch = "cuLaunchKernelEx 300 grid ";
@@ -87,7 +89,7 @@ TEST_F(CudaKernelTest, ALargeTileIsLaunchedInClusters) {
   EXPECT_EQ(program.cluster, 16);
   EXPECT_EQ(std::count(fake->calls.begin(), fake->calls.end(), "cuFuncSetAttribute 300 14 1"), 1);
   EXPECT_EQ(fake->calls.back(), str("cuLaunchKernelEx 300 grid 48 1 1 block ", program.threads,
-                                    " 1 1 shared 0 stream 0 first 0 extra 0 attributes 4:16 1 1"));
+                                    " 1 1 shared 0 stream 0 first 0 extra 0 attributes 4:16 1 1 6:1"));
   run(*copy, 1);
   EXPECT_EQ(copy->on(1).code->program.cluster, 1);  // sm_80
   EXPECT_EQ(fake->calls.back().find("4:"), std::string::npos);
@@ -103,7 +105,20 @@ TEST_F(CudaKernelTest, ADeviceWithoutRoomForAClusterGetsSmallerOnes) {
   run(*copy);
   EXPECT_EQ(copy->on(0).code->program.cluster, 4);
   EXPECT_EQ(count("cuModuleUnload"), 2);
-  EXPECT_EQ(fake->calls.back().substr(fake->calls.back().find("attributes")), "attributes 4:4 1 1");
+  EXPECT_EQ(fake->calls.back().substr(fake->calls.back().find("attributes")), "attributes 4:4 1 1 6:1");
+}
+
+TEST_F(CudaKernelTest, OfFewBlocksBeginsWhileTheKernelBeforeItEnds) {
+  const auto copy = kernel();
+  const auto attributes = [&](int device, int blocks) {
+    run(*copy, device, blocks);
+    const auto launch = std::find_if(fake->calls.rbegin(), fake->calls.rend(),
+                                     [](const std::string& call) { return call.starts_with("cuLaunch"); });
+    return launch->substr(launch->find("attributes"));
+  };
+  EXPECT_EQ(attributes(0, cuda::most_early_blocks), "attributes 6:1");
+  EXPECT_EQ(attributes(0, cuda::most_early_blocks + 1), "attributes");
+  EXPECT_EQ(attributes(1, 1), "attributes");  // sm_80
 }
 
 TEST_F(CudaKernelTest, LaunchesTheConfigurationThatDoesNotSpill) {

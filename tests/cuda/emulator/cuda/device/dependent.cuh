@@ -4,6 +4,7 @@
 
 namespace tile {
 
+template <int most>
 TILE void wait_for_kernels_before() {}
 template <class T, int n>
 TILE const ArrayParameter<T, n>& after_kernels_before(const ArrayParameter<T, n>& array) {
