@@ -51,7 +51,8 @@ def layer_norm(x, w, b, out, eps: float, EXACT: tl.Constant[bool], N: tl.Constan
 
 TUNED_ADD = add.tune([{"N": 512}, {"N": 1024}, {"N": 2048}, {"N": 4096}])
 TUNED_SOFTMAX = softmax.tune([
-    {}, {"occupancy": 3}, {"occupancy": 4}, {"occupancy": 8}, {"num_worker_warps": 4}, {"num_worker_warps": 8},
+    {}, {"occupancy": 3}, {"occupancy": 4}, {"occupancy": 8},
+    {"num_worker_warps": 4}, {"num_worker_warps": 8}, {"num_worker_warps": 16},
 ])  # fmt: skip
 OF_16_BITS = {2048: layer_norm.replace_hints(num_worker_warps=4), 4096: layer_norm.replace_hints(num_worker_warps=4),
               8192: layer_norm.replace_hints(num_worker_warps=8)}  # fmt: skip

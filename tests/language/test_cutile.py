@@ -125,3 +125,13 @@ def test_programs_that_import_cuda_tile(tmp_path):
     path.write_text(PROGRAM)
     done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
     assert done.stdout == "True True\n"
+
+
+def test_worker_warps_are_4_or_8_as_there():
+    def body(x):
+        pass
+
+    with pytest.raises(ValueError) as error:
+        ct.kernel(num_worker_warps=16)(body)
+    assert str(error.value) == "num_worker_warps should be either 4 or 8, got 16"
+    ct.kernel(num_worker_warps=8)(body)

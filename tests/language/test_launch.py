@@ -171,7 +171,8 @@ HINTS = [
     ({"num_ctas": 3}, "num_ctas should be a power of two from 1 to 16, got 3"),
     ({"occupancy": 33}, "occupancy should be from 1 to 32, got 33"),
     ({"opt_level": 4}, "opt_level should be from 0 to 3, got 4"),
-    ({"num_worker_warps": 2}, "num_worker_warps should be either 4 or 8, got 2"),
+    ({"num_worker_warps": 6}, "num_worker_warps should be a power of two from 1 to 32, got 6"),
+    ({"num_worker_warps": 64}, "num_worker_warps should be a power of two from 1 to 32, got 64"),
     ({"num_ctas": tl.ByTarget(default=1, sm_90=5)}, "num_ctas should be a power of two from 1 to 16, got 5"),
 ]
 

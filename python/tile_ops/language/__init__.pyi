@@ -367,9 +367,9 @@ class kernel:
     kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
     GPU it runs in the current stream.
 
-    Hints, which never change results, on a GPU: num_worker_warps, 4 or 8, deals tiles over so many warps (not of
-    kernels that multiply matrices); occupancy, the blocks that a processor is to hold at once, bounds a thread's
-    registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
+    Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
+    tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
+    at once, bounds a thread's registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
     """
 
     parameters: tuple[str, ...]

@@ -25,8 +25,14 @@ _HINTS = {
     ),
     "occupancy": (lambda value: 1 <= value <= 32, "occupancy should be from 1 to 32"),
     "opt_level": (lambda value: 0 <= value <= 3, "opt_level should be from 0 to 3"),
-    "num_worker_warps": (lambda value: value in (4, 8), "num_worker_warps should be either 4 or 8"),
+    "num_worker_warps": (
+        lambda value: 1 <= value <= 32 and value & (value - 1) == 0,
+        "num_worker_warps should be a power of two from 1 to 32",
+    ),
 }
+_HINTS_OF_CUTILE = {
+    **_HINTS, "num_worker_warps": (lambda value: value in (4, 8), "num_worker_warps should be either 4 or 8")
+}  # fmt: skip
 
 
 class ByTarget:
@@ -78,9 +84,9 @@ def _launched_as_python(kind):
     return type(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
 
 
-def _checked_hints(hints):
+def _checked_hints(hints, rules):
     for name, value in hints.items():
-        good, text = _HINTS[name]
+        good, text = rules[name]
         each = [value.default, *value.targets.values()] if isinstance(value, ByTarget) else [value]
         for one in each:
             if one is not None and (isinstance(one, bool) or not isinstance(one, int) or not good(one)):
@@ -97,9 +103,9 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
     kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
     GPU it runs in the current stream.
 
-    Hints, which never change results, on a GPU: num_worker_warps, 4 or 8, deals tiles over so many warps (not of
-    kernels that multiply matrices); occupancy, the blocks that a processor is to hold at once, bounds a thread's
-    registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
+    Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
+    tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
+    at once, bounds a thread's registers; num_ctas and opt_level are accepted. Each may be ByTarget(default=4, sm_90=8).
     """
 
     _dialect = False  # of cutile
@@ -115,7 +121,8 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
             raise TypeError(f"kernel: {function!r} is no Python function")
         self._pyfunc = function
         self._hints = _checked_hints(
-            {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps}
+            {"num_ctas": num_ctas, "occupancy": occupancy, "opt_level": opt_level, "num_worker_warps": num_worker_warps},
+            _HINTS_OF_CUTILE if self._dialect else _HINTS,
         )
         self._target_hints = _of_targets(self._hints)
         self._words, self._structures, self._lock = {}, [], threading.Lock()
