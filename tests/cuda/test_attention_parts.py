@@ -1,22 +1,35 @@
-"""The launches of attention's gradient for a GPU: how many heads' sums of the queries' gradient stand in memory."""
+"""The launches of attention's gradient for a GPU: how many heads' sums of the queries' gradient stand in memory, and
+what comes of groups of query heads that are cut."""
 
+import contextlib
+import ctypes
+import pathlib
 import re
 
 import pytest
 import tile_ops
 import torch
+from attention_reference import inputs, peer
+from emulate_operators import Emulation
+from numerics import check_call
+
+MIB = 1 << 20
 
 
 @pytest.mark.parametrize("batch, heads, key_heads, rows, depth, parts", [
-    (2, 16, 16, 4096, 64, [(16, 2)]),
-    (64, 16, 16, 320, 64, [(16, 32)] * 2),
-    (3, 64, 32, 4096, 64, [(16, 1)] * 6),
-    (1, 66, 33, 4096, 64, [(17, 1), (16, 1)]),
-    (1, 32, 8, 8192, 128, [(8, 1)]),  # three heads would be 192 blocks
-    (2, 4, 2, 100_000, 128, [(1, 1)] * 4),  # a key head's sums alone are more than these bytes
+    (2, 16, 16, 4096, 64, [(16, 2, 1)]),
+    (64, 16, 16, 320, 64, [(16, 32, 1)] * 2),
+    (3, 64, 32, 4096, 64, [(16, 1, 2)] * 6),
+    (1, 66, 33, 4096, 64, [(17, 1, 2), (16, 1, 2)]),
+    (1, 32, 8, 8192, 128, [(8, 1, 1)] * 4),  # three key heads with their groups would be 192 blocks
+    (1, 64, 8, 8192, 64, [(8, 1, 3), (8, 1, 3), (8, 1, 2)]),
+    (2, 4, 2, 100_000, 128, [(1, 1, 1)] * 8),  # a key head's sums alone are more than these bytes
+    (1, 32, 1, 8192, 128, []),  # 64 blocks
+    (1, 2, 2, 130_000, 128, []),  # a query head's sums are more than these bytes
 ])  # fmt: skip
 def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_heads, rows, depth, parts):
-    """As many as have 62 MiB of float32 sums, or 512 blocks."""
+    """As many as have 62 MiB of float32 sums: key heads, samples, and query heads of each key head. Without sums a
+    kernel of its own makes the gradient."""
     q, k, v = (
         torch.empty(batch, h, rows, depth, dtype=torch.bfloat16, device="meta", requires_grad=True)
         for h in (heads, key_heads, key_heads)
@@ -27,8 +40,102 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
         return torch.autograd.grad(out, (q, k, v), out.detach())
 
     text = tile_ops.inspect(gradients, q, k, v, what="ir", chip=90)
-    grids = re.findall(r"// attention_backward_turned, grid \((\d+), (\d+), (\d+)\)", text)
-    assert [(int(own), int(samples)) for own, _, samples in grids] == parts
-    group = heads // key_heads
-    grids = re.findall(r"// attention_backward_rounded, grid \((\d+), (\d+), (\d+)\)", text)
-    assert [(int(own), int(samples)) for _, own, samples in grids] == [(own * group, many) for own, many in parts]
+
+    def grids(kernel):
+        return [tuple(map(int, each)) for each in re.findall(rf"// {kernel}, grid \((\d+), (\d+), (\d+)\)", text)]
+
+    turned, rounded = grids("attention_backward_turned"), grids("attention_backward_rounded")
+    expected = [(own, samples) for own, samples, _ in parts] or [(key_heads, batch)]
+    assert [(own, samples) for own, _, samples in turned] == expected
+    assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in parts]
+    assert bool(grids("attention_backward_query")) != bool(parts)
+    assert all(row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB
+               for row_tiles, own, samples in rounded)
+    assert sum(own * samples for _, own, samples in grids("attention_backward_rows")) == heads * batch
+
+
+@contextlib.contextmanager
+def sums_of(heads, depth=64):
+    """Launches have the sums of so many query heads at most, of 64 rows; few blocks are enough."""
+    library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
+    limits = (ctypes.c_int64 * 3).in_dll(library, "_ZN4tile9attention11part_limitsE")  # bytes, blocks, fewest
+    before = list(limits)
+    limits[:] = heads * 64 * depth * 4, before[1], 1
+    try:
+        yield
+    finally:
+        limits[:] = before
+
+
+def launches(emulation):
+    return [program["entry"] for program in emulation.programs].count("kernel_attention_backward_turned")
+
+
+SEED = torch.tensor([5, 11])
+
+
+def kept(p, batch, heads, rows, keys):
+    """What dropout multiplies probabilities by, found from those of equal scores."""
+    q, k = (torch.zeros(batch, heads, length, 1, dtype=torch.float64) for length in (rows, keys))
+    v = torch.eye(keys, dtype=torch.float64).expand(batch, heads, keys, keys)
+    return (torch.ops.tile.attention(q, k, v, dropout_p=p, seed=SEED)[0] != 0) / (1 - p)
+
+
+# name: options of ours, and of the peer where these are others.
+OPTIONS = {
+    "plain": lambda: ({}, None),
+    "causal": lambda: ({"is_causal": True}, None),
+    "bias": lambda: ({"attn_bias": torch.randn(2, 1, 40, 70).bfloat16()}, None),
+    "bias of heads": lambda: ({"attn_bias": torch.randn(6, 40, 70).bfloat16(), "is_causal": True}, None),
+    "slopes": lambda: ({"alibi_slopes": torch.rand(6)}, None),
+    "slopes of samples": lambda: ({"alibi_slopes": torch.rand(2, 6), "is_causal": True}, None),
+    "dropout": lambda: ({"dropout_p": 0.25, "seed": SEED}, {"kept": kept(0.25, 2, 6, 40, 70)}),
+}
+# Query heads whose sums fit, and the launches of 2 samples of 2 key heads of 3 each: parts of groups, of groups and
+# samples, and of groups and key heads.
+PARTS = {8: 2, 4: 3, 2: 6, 1: 12}
+
+
+def check(options, heads, dtype=torch.bfloat16, depth=64):
+    emulation = Emulation()
+    given, theirs = OPTIONS[options]()
+    operator = emulation.operator(torch.ops.tile.attention)
+    with sums_of(heads, depth):
+        check_call(lambda q, k, v: operator(q, k, v, **given),
+                   lambda q, k, v: peer(q, k, v, **(given if theirs is None else theirs)),
+                   inputs(2, 6, 2, 40, 70, depth, dtype=dtype), what=f"{options}, sums of {heads}")
+    assert launches(emulation) == PARTS[heads]
+
+
+@pytest.mark.parametrize("options", ["plain", "causal",
+                                     *(pytest.param(name, marks=pytest.mark.slow) for name in list(OPTIONS)[2:])])
+def test_groups_are_cut(options):
+    for heads in PARTS:
+        check(options, heads)
+
+
+@pytest.mark.slow  # compiles more kernels for the emulator
+@pytest.mark.parametrize("dtype, depth", [(torch.float16, 64), (torch.bfloat16, 128)], ids=str)
+def test_groups_of_other_tiles_are_cut(dtype, depth):
+    for heads in (8, 1):
+        check("causal", heads, dtype, depth)
+
+
+@pytest.mark.slow  # compiles more kernels for the emulator
+@pytest.mark.parametrize("heads, parts", [(12, 2), (2, 9)])
+def test_groups_of_packed_samples_are_cut(heads, parts):
+    rows, keys = [40, 0, 33], [70, 9, 130]
+    starts = [torch.tensor([0, *lengths]).cumsum(0).int() for lengths in (rows, keys)]
+
+    def each_alone(q, k, v):
+        results = [peer(*(x.transpose(0, 1).unsqueeze(0) for x in own), is_causal=True)
+                   for own in zip(q.split(rows), k.split(keys), v.split(keys))]
+        return torch.cat([out[0].transpose(0, 1) for out, _ in results]), torch.cat([lse[0] for _, lse in results], 1)
+
+    packed = [torch.randn(sum(lengths), h, 64).bfloat16().requires_grad_()
+              for lengths, h in ((rows, 6), (keys, 2), (keys, 2))]
+    emulation = Emulation()
+    operator = emulation.operator(torch.ops.tile.attention_varlen)
+    with sums_of(heads):
+        check_call(lambda q, k, v: operator(q, k, v, *starts, 40, 130, is_causal=True), each_alone, packed)
+    assert launches(emulation) == parts

@@ -29,6 +29,11 @@ def attention(**options):
     return lambda q, k, v: ops.attention(q, k, v, **options), [q, k, v]
 
 
+def grouped():
+    rows = 8192 if torch.empty(0).is_cuda else 512  # a CPU would take minutes
+    return ops.attention, [torch.randn(1, heads, rows, 128) for heads in (32, 8, 8)]
+
+
 def varlen():
     starts = torch.arange(0, 64 * 320 + 1, 320, dtype=torch.int32)
     return (lambda q, k, v: ops.attention_varlen(q, k, v, starts, starts, 320, 320),
@@ -64,6 +69,7 @@ CALLS = {
     "gated_matmul": lambda: (ops.gated_matmul, [torch.randn(40960, 512), *(torch.randn(512, 256) for _ in range(2))]),
     "attention": attention,
     "attention, causal": lambda: attention(is_causal=True),
+    "attention of few key heads": grouped,
     "attention_varlen": varlen,
     "attention_decode": lambda: (
         lambda q, k, v: ops.attention_decode(q.detach(), k.detach(), v.detach(), torch.full((16,), 2500)),

@@ -181,19 +181,24 @@ void backward_query(Array query, Array key, Array value, std::optional<Array> bi
                     Tile scale, Tile offset, Tile group, Options::Parameters options, int rows, int cols,
                     int depth, DType operand, bool heads_first);
 
-// The same by tensor cores. First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta
-// the sum of backward_delta times -scale; both arrays, [batch, heads, rows], reach over the whole of the last
-// tile.
+// The same by tensor cores, in launches that may have some query heads of each key head only: of `group`,
+// `count` from `first` on. shift, delta and sums hold a launch's own heads, the others are of all.
+using Members = std::optional<std::tuple<Tile, Tile, Tile>>;  // group, first, count
+// First, of each row: exp2(score * log2 e + shift) are its probabilities, and delta the sum of backward_delta
+// times -scale; both arrays, [batch, heads, rows], reach over the whole of the last tile.
 void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
                    std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
-                   Tile scale, Options::Parameters options, int rows, int depth);
+                   Tile scale, Members members, Options::Parameters options, int rows, int depth);
 // A block has a tile of keys. With sums, float32 zeros [batch, heads, row tiles, rows * depth], it adds its
-// part of the gradient of query there, in no fixed order; they are rounded afterwards.
+// part of the gradient of query there, in no fixed order; they are rounded afterwards. more: the gradients of
+// key and value are added to what an earlier launch stored.
 void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
                      std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
                      std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
-                     Tile group, Options::Parameters options, int rows, int cols, int depth);
-void backward_rounded(Array sums, Array grad_query, Options::Parameters options, int rows, int depth);
+                     Tile group, Members members, bool more, Options::Parameters options, int rows, int cols,
+                     int depth);
+void backward_rounded(Array sums, Array grad_query, Members members, Options::Parameters options, int rows,
+                      int depth);
 
 // The bias's gradient, summed over the axes where grad_bias has extent 1.
 void backward_bias(Array query, Array key, Array value, Array bias, std::optional<Array> grad_out, Array top,

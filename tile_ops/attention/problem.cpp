@@ -1,6 +1,7 @@
 // Which kernels run for a call of attention, and on what tiles.
 #include <cmath>
 
+#include "parts.h"
 #include "problem.h"
 
 namespace tile::attention {
@@ -159,25 +160,6 @@ TileSize turned_tile_size(const Tensor& query, const Problem& p) {
                                                                : TileSize{32, 64, depth};
 }
 
-// Samples with all their heads, or one sample with some of them: a launch of tensors' own parts. A block that
-// finds its sample and head as quotient and remainder, as those of backward_keys, spills more of a GPU's
-// registers.
-struct Part {
-  int64_t sample, samples, key_head, key_heads;
-};
-// Parts of about one length, of at most `most` key heads, but at least one.
-std::vector<Part> parts_of(const Problem& p, int64_t most) {
-  const auto evenly = [](int64_t all, int64_t most) { return ceil_div(all, ceil_div(all, most)); };
-  std::vector<Part> parts;
-  if (p.batch * p.key_heads == 0) return parts;
-  const bool whole = most >= p.key_heads;
-  const int64_t samples = whole ? evenly(p.batch, most / p.key_heads) : 1,
-                heads = whole ? p.key_heads : evenly(p.key_heads, std::max<int64_t>(most, 1));
-  for (int64_t i = 0; i < p.batch; i += samples)
-    for (int64_t j = 0; j < p.key_heads; j += heads)
-      parts.push_back({i, std::min(samples, p.batch - i), j, std::min(heads, p.key_heads - j)});
-  return parts;
-}
 // The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
 Tensor own_part(const Tensor& of, const Part& part, int64_t heads_of_key) {
   const int64_t heads = part.key_heads * heads_of_key;
@@ -194,51 +176,56 @@ OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
   return options;
 }
 
-// Of the sums of the queries' gradient: of as many key heads at once as these bytes hold, or as make so many
-// blocks, which keep a chip's multiprocessors busy.
-constexpr int64_t most_turned_bytes = 62 << 20, least_turned_blocks = 512;
-
-// The gradients of key and value, and that of query where it may be added up in no fixed order; returns
-// whether it was.
-bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const TileSize tile = turned_tile_size(call.query, p);
-  const bool adds = call.grad_query.defined() && !wants_fixed_order();
-  const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const Tensor shift = at::empty({p.batch, p.heads, row_tiles * tile.rows}, call.top.options()),
+// A launch for keys, and what it needs of each row. With `adds` also the gradient of its query heads.
+void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p, const TileSize& tile,
+              const Part& part, bool adds) {
+  const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
+    return own_part(tensor, part, heads_of_key);
+  };
+  const auto own_if = [&](const OptionalTensor& tensor, int64_t heads_of_key) {
+    return tensor && tensor->defined() ? OptionalTensor(own(*tensor, heads_of_key)) : std::nullopt;
+  };
+  const auto options = own_options(p, part);
+  auto of_rows = options;
+  of_rows.heads_before.reset();  // these do not ask, and have one kernel less
+  const int64_t heads = part.key_heads * part.count, row_tiles = ceil_div(p.rows, tile.rows),
+                key_tiles = ceil_div(p.keys, tile.cols);
+  std::optional<std::tuple<int, int, int>> members;
+  if (part.count < p.group) members = {p.group, static_cast<int>(part.first), static_cast<int>(part.count)};
+  const Tensor shift = at::empty({part.samples, heads, row_tiles * tile.rows}, call.top.options()),
                delta = result_like(shift);
   if (shift.numel())
-    rows_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
-                       call.grad_lse, call.top, call.weight, shift, delta, p.scale, p.options.all(),
-                       tile.rows, tile.depth);
-  const int64_t head_bytes =
-      p.group * row_tiles * tile.rows * tile.depth * static_cast<int64_t>(sizeof(float));
-  const auto parts =
-      parts_of(p, adds && head_bytes && key_tiles
-                      ? std::max(most_turned_bytes / head_bytes, ceil_div(least_turned_blocks, key_tiles))
-                      : p.batch * p.key_heads);
-  for (const Part& part : parts) {
-    const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
-      return own_part(tensor, part, heads_of_key);
-    };
-    const auto own_if = [&](const OptionalTensor& tensor, int64_t heads_of_key) {
-      return tensor && tensor->defined() ? OptionalTensor(own(*tensor, heads_of_key)) : std::nullopt;
-    };
-    const auto options = own_options(p, part);
-    const int64_t heads = part.key_heads * p.group;
-    OptionalTensor sums;  // freed before the next part asks for as much
-    if (adds)
-      sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_();
-    if (key_tiles)
-      turned_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
-                           own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
-                           own_if(call.grad_out, p.group), own(shift, p.group), own(delta, p.group),
-                           own_if(call.grad_key, 1), own_if(call.grad_value, 1), sums, p.scale, p.offset,
-                           p.group, options.all(), tile.rows, tile.cols, tile.depth);
-    if (adds && shift.numel())
-      rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grad_query, p.group),
-                            options.all(), tile.rows, tile.depth);
-  }
-  return adds;
+    rows_kernel.launch({row_tiles, heads, part.samples}, own_if(call.grad_out, p.group),
+                       own(call.out, p.group), own_if(if_any(call.residual), p.group),
+                       own_if(call.grad_lse, p.group), own(call.top, p.group), own(call.weight, p.group),
+                       shift, delta, p.scale, members, of_rows.all(), tile.rows, tile.depth);
+  OptionalTensor sums;
+  if (adds)
+    sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_();
+  if (key_tiles)
+    turned_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
+                         own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
+                         own_if(call.grad_out, p.group), shift, delta, own_if(call.grad_key, 1),
+                         own_if(call.grad_value, 1), sums, p.scale, p.offset, p.group, members,
+                         part.first > 0, options.all(), tile.rows, tile.cols, tile.depth);
+  if (adds && shift.numel())
+    rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grad_query, p.group), members,
+                          options.all(), tile.rows, tile.depth);
+}
+
+// The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
+// are busy enough; returns whether it was.
+bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const TileSize tile = turned_tile_size(call.query, p);
+  const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
+  const int64_t row_bytes =
+      ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
+  std::optional<std::vector<Part>> of_sums;
+  if (call.grad_query.defined() && !wants_fixed_order())
+    of_sums = parts_of_sums(heads, row_bytes * tile.depth);
+  for (const Part& part : of_sums ? *of_sums : parts_of(heads, 2 * row_bytes))
+    run_part(call, bias, p, tile, part, of_sums.has_value());
+  return of_sums.has_value();
 }
 
 }  // namespace
