@@ -1,6 +1,7 @@
 // A sweep: a chain of elementwise steps over one tile shape, with the inputs it reads, the tiles and memory
 // it writes and the reductions it ends in, run over chunks that stay in the first-level cache.
 #pragma once
+#include <optional>
 #include <vector>
 
 #include "cpu/address.h"
@@ -39,9 +40,10 @@ struct SweepReduction {
 // Values are numbered: inputs first, then one for each step's result.
 struct Sweep final : Unit {
   Shape shape;
-  std::vector<int> inputs;   // tiles of the frame
-  std::vector<Lane> lanes;   // of each value
-  std::vector<int> buffers;  // of each value: values that never live at once share one
+  std::vector<int> inputs;                  // tiles of the frame
+  std::vector<std::optional<float>> known;  // of each input: the number that it is everywhere
+  std::vector<Lane> lanes;                  // of each value
+  std::vector<int> buffers;                 // of each value: values that never live at once share one
   int buffer_count = 0;
   int kept = -1;                        // in Frame::kept
   mutable assembler::SweepCodes codes;  // as machine code, for what it met so far

@@ -2,6 +2,7 @@
 #include "cpu/sweep_build.h"
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -54,6 +55,13 @@ class SweepBuilder {
     if (made_.count(value) || !numbers_.emplace(value, static_cast<int>(sweep_.inputs.size())).second) return;
     sweep_.inputs.push_back(lower_.input(value, before_));
     sweep_.lanes.push_back(lane_of(value->type.dtype));
+    sweep_.known.push_back(known_number(value));
+  }
+  // Of f32, whose lanes are the values themselves.
+  static std::optional<float> known_number(const Value* value) {
+    const auto constant = value->type.dtype == DType::f32 ? constant_of(value) : std::nullopt;
+    if (!constant || std::isnan(constant->floating)) return std::nullopt;
+    return static_cast<float>(constant->floating);
   }
   int number(const Value* value) const { return numbers_.at(value); }
 

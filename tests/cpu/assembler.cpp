@@ -1,6 +1,7 @@
 // Sweeps as machine code do what the interpreter's functions do, bit for bit.
 #include <unistd.h>
 
+#include <cmath>
 #include <cstdio>
 #include <string>
 
@@ -70,6 +71,52 @@ TEST_P(Assembler, EveryRowHasTheInterpretersBits) {
   }
   EXPECT_GT(floats, 80);
   EXPECT_GT(integers, 15);
+}
+
+// A number that the code knows, among the operands, and the same read from memory.
+TEST_P(Assembler, KnownNumbersHaveTheBitsOfThoseRead) {
+  constexpr int64_t cols = 40;
+  int count = 0;
+  for (const ElementwiseRow& row : interpreter().elementwise) {
+    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where") continue;
+    const int arity = arity_of(row);
+    for (int known = 0; known < arity && arity > 1; ++known)
+      for (const float number : {0.f, -0.f, 1.f, -0.25f, 3.5f, INFINITY, -INFINITY})
+        for (const DType from : {DType::f32, DType::bf16}) {
+          ++count;
+          alignas(64) char inputs[most_operands][4 * cols], results[2][6 * cols] = {};
+          Values<float> values(-4, 4, true);
+          const MoveRow& move = interpreter().move.data[static_cast<int>(from)];
+          for (auto& input : inputs)
+            for (int64_t c = 0; c < cols; ++c) {
+              float x = values.next();
+              move.store(input + c * info(from).bytes, 0, info(from).bytes, reinterpret_cast<char*>(&x), 0, 1,
+                         1);
+            }
+          for (const bool knows : {false, true}) {
+            Built built;
+            std::vector<int> operands;
+            std::vector<std::pair<char*, int64_t>> arrays;
+            float read = number;
+            for (int k = 0; k < arity; ++k) {
+              operands.push_back(k != known ? built.input(from)
+                                 : knows    ? built.input(DType::f32, false, number)
+                                            : built.input(DType::f32, false));
+              arrays.emplace_back(k == known ? reinterpret_cast<char*>(&read) : inputs[k], 0);
+            }
+            const int value = built.step(row.name, operands);
+            built.store(value);
+            built.store(value, DType::bf16);
+            arrays.emplace_back(results[knows], 0);
+            arrays.emplace_back(results[knows] + 4 * cols, 0);
+            ASSERT_TRUE(built.assemble());
+            built.run(1, cols, arrays);
+          }
+          ASSERT_EQ(std::string(results[1], sizeof results[1]), std::string(results[0], sizeof results[0]))
+              << row.name << ", operand " << known << " is " << number;
+        }
+  }
+  EXPECT_GT(count, 200);
 }
 
 TEST_P(Assembler, NarrowFloatsAreReadAndWritten) {

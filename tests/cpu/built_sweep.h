@@ -1,6 +1,7 @@
 // Sweeps put together by hand, assembled and run.
 #pragma once
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "cpu/assembler/traced_rows.h"
@@ -25,8 +26,9 @@ struct Built {
   SweepForm form;
   std::unique_ptr<assembler::CodeMemory> code;
 
-  int input(DType dtype = DType::f32, bool columns = true) {
+  int input(DType dtype = DType::f32, bool columns = true, std::optional<float> known = {}) {
     sweep.inputs.push_back(0);
+    sweep.known.push_back(known);
     form.inputs.push_back({dtype, columns, false});
     return value(lane_of(dtype));
   }

@@ -2,6 +2,7 @@
 #include "cpu/assembler/sweep_trace.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cpu/assembler/traced_rows.h"
 
@@ -81,8 +82,9 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   const bool quick_way = trace.quick;
   std::vector<int> values(sweep.lanes.size(), -1);
   for (size_t v = 0; v < sweep.inputs.size(); ++v)
-    values[v] = varies[v] ? trace.column(static_cast<int>(v), form.inputs[v].dtype == DType::bf16)
-                          : trace.add(Micro::scalar, -1, -1, -1, static_cast<uint32_t>(v));
+    values[v] = varies[v]        ? trace.column(static_cast<int>(v), form.inputs[v].dtype == DType::bf16)
+                : sweep.known[v] ? trace.constant(std::bit_cast<uint32_t>(*sweep.known[v]))
+                                 : trace.add(Micro::scalar, -1, -1, -1, static_cast<uint32_t>(v));
   for (const SweepStep& step : sweep.steps) {
     const int typed = step.name == "where" ? step.in[1] : step.in[0];
     const TracedRow* row = find_traced(step.name, sweep.lanes[static_cast<size_t>(typed)]);

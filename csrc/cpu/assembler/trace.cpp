@@ -5,10 +5,25 @@
 
 namespace tile::cpu::assembler {
 
+namespace {
+constexpr uint32_t sign = 0x80000000, infinity = 0x7f800000;
+bool is_number(uint32_t bits) { return (bits & ~sign) <= infinity; }
+}  // namespace
+
+// What the result is the same as, where that is known already; else -1.
+int Trace::folded(Micro micro, int a, int b, int c, uint32_t immediate) {
+  constexpr uint32_t differ = 4;  // of predicates: a number does not differ from itself
+  const auto known = [&](int value) { return ops[static_cast<size_t>(value)].micro == Micro::constant; };
+  const auto bits = [&](int value) { return ops[static_cast<size_t>(value)].immediate; };
+  if (micro == Micro::bit_xor && known(a) && known(b)) return constant(bits(a) ^ bits(b));
+  if (micro == Micro::compare && immediate == differ && a == b && known(a) && is_number(bits(a)))
+    return constant(0);
+  if (micro == Micro::select && known(a) && bits(a) == 0) return c;
+  return -1;
+}
+
 int Trace::add(Micro micro, int a, int b, int c, uint32_t immediate) {
-  if (micro == Micro::bit_xor && ops[static_cast<size_t>(a)].micro == Micro::constant &&
-      ops[static_cast<size_t>(b)].micro == Micro::constant)
-    return constant(ops[static_cast<size_t>(a)].immediate ^ ops[static_cast<size_t>(b)].immediate);
+  if (const int same = folded(micro, a, b, c, immediate); same >= 0) return same;
   const MicroOp op{micro, {a, b, c}, immediate};
   const auto found = std::find(ops.begin(), ops.end(), op);
   if (found == ops.end()) {
@@ -20,9 +35,9 @@ int Trace::add(Micro micro, int a, int b, int c, uint32_t immediate) {
 }
 
 NanBits Trace::nan_bits(const MicroOp& op) const {
-  constexpr uint32_t sign = 0x80000000, infinity = 0x7f800000, quiet = 0x00400000, low_half = 0xffff;
+  constexpr uint32_t quiet = 0x00400000, low_half = 0xffff;
   if (op.micro == Micro::constant) {
-    const bool number = (op.immediate & ~sign) <= infinity;
+    const bool number = is_number(op.immediate);
     return {number || (op.immediate & low_half) == 0, number || (op.immediate & quiet) != 0};
   }
   const NanOf nan = row_of(op.micro).nan;

@@ -41,6 +41,7 @@ class Trace {
   }
 
  private:
+  int folded(Micro micro, int a, int b, int c, uint32_t immediate);
   NanBits nan_bits(const MicroOp& op) const;
 };
 
