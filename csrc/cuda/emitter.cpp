@@ -329,9 +329,8 @@ std::string Emitter::text() const {
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
                 scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_), "; }\n");
-  const bool early = may_start_early(target_);
-  std::string parameters, views;
-  if (early) views += str("  wait_for_kernels_before<", most_early_blocks, ">();\n");
+  const bool may_start_early = cuda::may_start_early(target_);
+  std::string parameters, views = may_start_early ? "  wait_for_kernels_before(starts_early);\n" : "";
   const auto add_turned = [&](const char* memory, const char* turn, int64_t offset, int64_t bytes) {
     if (!bytes) return;
     text += str("\nTILE char* ", memory, "(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ", offset,
@@ -352,10 +351,13 @@ std::string Emitter::text() const {
     }
     parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank, "> p", i);
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
-                 ", ", facts(arguments[i]).index_type(), ">(",
-                 early ? str("after_kernels_before(p", i, ")") : str("p", i), ");\n");
+                 ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }
-  if (!assertions_.empty()) parameters += str(arguments.empty() ? "" : ", ", "FailurePlace failures");
+  const auto add_parameter = [&](const char* parameter) {
+    parameters += str(parameters.empty() ? "" : ", ", parameter);
+  };
+  if (!assertions_.empty()) add_parameter("FailurePlace failures");
+  if (may_start_early) add_parameter("u32 starts_early");
   const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=

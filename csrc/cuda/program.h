@@ -26,10 +26,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 constexpr int oldest_chip = 80;  // that kernels run on
-// Where a launch's blocks may be there while the kernel before it in the stream ends, they wait for that in the
-// text. A launch of more blocks, 16 on each multiprocessor of an H200, would lose more by it than it gains.
+// Whether a launch's blocks may be there while the kernel before it in the stream ends, where they wait for it.
 constexpr bool may_start_early(const Target& target) { return target.chip >= 90; }
-constexpr int most_early_blocks = 2112;
 constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
 int most_cluster_blocks(const Target& target);  // 1: the chip has none
 // Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.
@@ -75,6 +73,7 @@ struct Program {
   std::vector<Conversion> conversions;  // of tiles between layouts, in the order of the text
   // By their numbers in the text. A kernel that has some takes one parameter more, the device library's
   // FailurePlace, and writes there {number + 1, first false element, x, y | z << 16 of the launched block}.
+  // Last, where it may start early, a u32: whether this launch does.
   std::vector<Assertion> assertions;
 
  private:

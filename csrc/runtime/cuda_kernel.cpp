@@ -10,6 +10,10 @@
 namespace tile {
 namespace {
 
+// Each block takes time to wait for the kernel before: a launch of more, 16 on each multiprocessor of an H200,
+// would lose more than it gains.
+constexpr uint64_t most_early_blocks = 2112;
+
 int device_of(ArgumentRefs arguments) {
   for (const ArgumentRef& argument : arguments)
     if (argument.array) return argument.array->device_index;
@@ -68,7 +72,8 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
     if (code->target == target) return *code;
   bool asserts = false;
   walk(function_.body(), [&](const Op& op) { asserts |= op.is("assert"); });
-  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailurePlace) : 0);
+  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailurePlace) : 0) +
+                           (cuda::may_start_early(target) ? sizeof(uint32_t) : 0);
       bytes > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", bytes,
          " bytes, and a GPU kernel takes at most ", CudaParameters::most_bytes, "; pass fewer arrays");
@@ -123,7 +128,6 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   const Loaded& loaded = on(device, long_axis);
   CudaParameters::Packed packed;
   parameters_.pack(arguments, packed);
-  packed.pointers[arguments.size()] = const_cast<FailurePlace*>(&loaded.failures);  // for who takes it
   const auto count = [&](size_t axis) { return static_cast<unsigned>(blocks[axis]); };
   std::array<unsigned, 3> grid = {count(0), count(1), count(2)};
   std::swap(grid[0], grid[static_cast<size_t>(long_axis)]);
@@ -135,7 +139,11 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
   launch.programmatic = cuda::may_start_early(loaded.code->target) &&
-                        uint64_t{grid[0]} * grid[1] * grid[2] <= cuda::most_early_blocks;
+                        uint64_t{grid[0]} * grid[1] * grid[2] <= most_early_blocks;
+  uint32_t starts_early = launch.programmatic;
+  void** more = packed.pointers + arguments.size();  // for who takes them
+  if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailurePlace*>(&loaded.failures);
+  *more = &starts_early;
   launch.stream = current_stream(device);
   const Driver::Scope scope(driver_, device);
   driver_.launch(loaded.function, launch, packed.pointers);

@@ -18,7 +18,7 @@ class CudaParameters {
   // For a launch: no memory is taken. `pointers`: one to each parameter.
   struct Packed {
     alignas(8) char data[most_bytes];
-    void* pointers[most_bytes / 8 + 1];
+    void* pointers[most_bytes / 8 + 2];
   };
   void pack(ArgumentRefs arguments, Packed& packed) const;
 

@@ -192,6 +192,8 @@ def launch(program, function, grid, parameters):
     if program.get("assertions"):
         buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed),
                                                                ctypes.addressof(failed) + 4)))
+    if "u32 starts_early) {" in program["text"]:
+        buffers.append(ctypes.create_string_buffer(4))
     pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
     arrays = [Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
               for i, p in enumerate(parameters) if not isinstance(p, bytes)]

@@ -47,14 +47,34 @@ store %a, %t, %i {steps=[64]}"""
     _C.compile_text(program["text"], name, program["entry"], 90, False)
 
 
-def test_addresses_are_known_behind_the_wait_for_the_kernels_before():
-    lines = [line.strip() for line in text_of(ops.softmax, of(8, 1024), 1).split("\n")]
-    begin = next(i for i, line in enumerate(lines) if line.startswith("TILE_KERNEL("))
-    assert lines[begin + 1] == "wait_for_kernels_before<2112>();"
-    arrays = [line for line in lines if " = array_of<" in line]
-    assert arrays and all("(after_kernels_before(p" in line for line in arrays)
+def of_kernel(text):
+    lines = [line.strip() for line in text.split("\n")]
+    return lines[next(i for i, line in enumerate(lines) if line.startswith("TILE_KERNEL(")) :]
+
+
+def test_a_kernel_first_waits_for_those_before_it():
+    lines = of_kernel(text_of(ops.softmax, of(8, 1024), 1))
+    assert lines[0].endswith(", u32 starts_early) {") and lines[1] == "wait_for_kernels_before(starts_early);"
     older = tile_ops.inspect(ops.softmax, of(8, 1024), 1, what="cuda", chip=89)
-    assert "kernels_before" not in older and " = array_of<" in older
+    assert "early" not in older and "kernels_before" not in older
+
+
+@pytest.mark.parametrize("chip", [90, 100, 120])
+def test_no_access_of_memory_stands_before_the_wait(chip):
+    heads, weight = of(1, 4, 256, 64), of(4096)
+    for operator, *arguments in [
+        (ops.softmax, of(64, 1024), 1),
+        (ops.rms_norm, of(64, 4096), [4096], weight),
+        (ops.add_rms_norm, of(64, 4096), of(64, 4096), [4096], weight),
+        (ops.rope, heads, heads, of(256, 32), of(256, 32)),
+        (ops.attention, heads, heads, heads),
+        (ops.matmul, of(256, 256), of(256, 256)),
+    ]:
+        code = tile_ops.inspect(operator, *arguments, what="ptx", chip=chip)
+        for kernel in code.split(".entry")[1:]:
+            accesses = [kernel.find(name) for name in ("ld.global", "st.global", "cp.async.c", "red.", "atom.")]
+            first = min(at for at in accesses if at >= 0)
+            assert 0 < kernel.find("griddepcontrol.wait") < first
 
 
 def test_steps_of_which_one_only_feeds_the_next_are_one_loop():

@@ -116,8 +116,12 @@ TEST_F(CudaKernelTest, OfFewBlocksBeginsWhileTheKernelBeforeItEnds) {
                                      [](const std::string& call) { return call.starts_with("cuLaunch"); });
     return launch->substr(launch->find("attributes"));
   };
-  EXPECT_EQ(attributes(0, cuda::most_early_blocks), "attributes 6:1");
-  EXPECT_EQ(attributes(0, cuda::most_early_blocks + 1), "attributes");
+  const auto said = [&] { return fake->parameters.at(3) == std::string("\1\0\0\0", 4); };
+  fake->parameter_bytes = {24, 24, 4, 4};
+  EXPECT_EQ(attributes(0, 2112), "attributes 6:1");
+  EXPECT_TRUE(said());
+  EXPECT_EQ(attributes(0, 2113), "attributes");
+  EXPECT_FALSE(said());
   EXPECT_EQ(attributes(1, 1), "attributes");  // sm_80
 }
 
@@ -273,7 +277,7 @@ TEST_F(CudaKernelTest, AKernelThatDoesNotAssertPaysNothing) {
   EXPECT_EQ(copy->on(0).failures.any, nullptr);
   EXPECT_EQ(count("cuMemHostAlloc"), 0);
   EXPECT_EQ(copy->on(0).code->program.text.find("ailure"), std::string::npos);
-  EXPECT_NE(kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures) {"),
+  EXPECT_NE(kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures, u32 starts_early) {"),
             std::string::npos);
 }
 
@@ -328,7 +332,7 @@ TEST_F(CudaKernelTest, RefusesTooManyArguments) {
   EXPECT_EQ(error_of([&] {
               copy->run({1, 1, 1}, arguments);
             }),
-            "copy.cpp:3: launch of copy: its arguments take 4800 bytes, and a GPU kernel takes at most 4096; "
+            "copy.cpp:3: launch of copy: its arguments take 4804 bytes, and a GPU kernel takes at most 4096; "
             "pass fewer arrays");
   // 170 and a number fit, but not with the place where an assertion says that it failed.
   text = "kernel copy(%i: i32";
@@ -340,7 +344,7 @@ TEST_F(CudaKernelTest, RefusesTooManyArguments) {
   EXPECT_EQ(error_of([&] {
               asserting->run({1, 1, 1}, {arguments.data(), 171});
             }),
-            "copy.cpp:3: launch of copy: its arguments take 4104 bytes, and a GPU kernel takes at most 4096; "
+            "copy.cpp:3: launch of copy: its arguments take 4108 bytes, and a GPU kernel takes at most 4096; "
             "pass fewer arrays");
 }
 
