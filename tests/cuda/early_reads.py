@@ -1,11 +1,12 @@
-"""Where a GPU's code reads zeros before they may be there.
+"""Where a GPU's code reads before what it reads may be there: zeros, and what the kernel before wrote.
 
-    python tests/cuda/early_reads.py [--cycles N] [REGEX]
+    python tests/cuda/early_reads.py [--cycles N] [--chip N] [REGEX]
 
-Compiles the usual kernels of gates.txt for sm_90 whose call matches, and names each instruction that reads registers
-fewer than N cycles behind the CS2R that zeroes them (default 6: ptxas leaves as many where nothing comes between). ptxas
-13.0 was seen to leave 5. Cycles are the least that the control codes in the code demand; where an instruction may wait,
-or a predicate turns it off, it may take no longer. Needs nvdisasm on PATH."""
+Compiles the usual kernels of gates.txt for a chip (default 90) whose call matches, and names each instruction that reads
+registers fewer than N cycles behind the CS2R that zeroes them (default 6: ptxas leaves as many where nothing comes
+between; of other chips than sm_90 0), and each access of global memory before the wait for the kernel before (ACQBULK).
+ptxas 13.0 was seen to leave 5 cycles. Cycles are the least that the control codes in the code demand; where an instruction
+may wait, or a predicate turns it off, it may take no longer. Needs nvdisasm on PATH."""
 
 import argparse
 import pathlib
@@ -19,6 +20,7 @@ SECOND = re.compile(r"^\s*/\* 0x([0-9a-f]{16}) \*/")
 ZEROES = re.compile(r"CS2R(\.32)? R(\d+), SRZ")
 FAR = 12  # instructions that are looked at behind one
 JUMPS = ("BRA", "EXIT", "BSYNC", "RET", "WARPSYNC", "CALL")
+GLOBAL = re.compile(r"(LDG|STG|LD|ST|RED|REDG|ATOM|ATOMG|LDGSTS|UTMA\w+|UBLK\w+|CCTL\w*|UREDG?R?)\b")
 ALL_READ = ("ST", "RED", "ISETP", "FSETP", "DSETP", "PLOP3", "BAR")  # no register of theirs is written first
 
 
@@ -56,6 +58,13 @@ def early_reads(found, cycles):
             passed += wait
 
 
+def unwaited(found):
+    """Accesses of global memory that stand before the wait; what has none waits nowhere."""
+    texts = [re.sub(r"^@!?U?P\d+ ", "", text) for _, _, text in found]
+    waits = next((i for i, text in enumerate(texts) if text.startswith("ACQBULK")), len(texts))
+    return [text for text in texts[:waits] if GLOBAL.match(text)]
+
+
 def disassembled(cubin):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder, "kernel.cubin")
@@ -69,19 +78,25 @@ def main():
 
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("regex", nargs="?", default="", help="calls whose name it matches")
-    options.add_argument("--cycles", type=int, default=6)
+    options.add_argument("--cycles", type=int)
+    options.add_argument("--chip", type=int, default=90)
     options = options.parse_args()
+    cycles = options.cycles if options.cycles is not None else 6 if options.chip == 90 else 0
     count, found = 0, 0
     for job in jobs():
-        if job[0] != 90 or not re.search(options.regex, job[2]):
+        if job[0] != options.chip or not re.search(options.regex, job[2]):
             continue
         for text in gates.texts(job, False):
             row = text.row
             code = gates._C.compile_text(row["text"], row["kernel"], row["entry"], row["chip"], row["multiplies"])
             count += 1
-            for zeroing, reader, passed in early_reads(instructions(disassembled(code["cubin"])), options.cycles):
+            kernel, lines = f"{' '.join(text.key[:2])} {row['kernel']}", instructions(disassembled(code["cubin"]))
+            for zeroing, reader, passed in early_reads(lines, cycles):
                 found += 1
-                print(f"{' '.join(text.key[:2])} {row['kernel']}: {zeroing} and {passed} cycles behind it {reader}")
+                print(f"{kernel}: {zeroing} and {passed} cycles behind it {reader}")
+            for access in unwaited(lines):
+                found += 1
+                print(f"{kernel}: before the wait {access}")
     print(f"{found} early reads in {count} kernels")
     return bool(found)
 

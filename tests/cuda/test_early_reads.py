@@ -1,6 +1,6 @@
 """early_reads.py on code as nvdisasm prints it: what it finds, and what it takes for no fault."""
 
-from early_reads import early_reads, instructions
+from early_reads import early_reads, instructions, unwaited
 
 # As ptxas 13.0 schedules it: five cycles, while the product, which the predicate turns off, is to take longer.
 FAULT = [
@@ -14,11 +14,15 @@ FAULT = [
 ]
 
 
-def found(code, cycles=6):
+def printed(code):
     text = "".join(f"        /*{16 * i:04x}*/                   {line} ;  /* 0x000000000000{i:04x} */\n"
                    f"                                     /* 0x{cycles << 41 | 5:016x} */\n"
                    for i, (cycles, line) in enumerate(code))  # fmt: skip
-    return [each[1:] for each in early_reads(instructions(f".text.k:\n{text}.L_x_0:\n"), cycles)]
+    return instructions(f".text.k:\n{text}.L_x_0:\n")
+
+
+def found(code, cycles=6):
+    return [each[1:] for each in early_reads(printed(code), cycles)]
 
 
 def test_a_read_before_the_zeros_are_there():
@@ -36,3 +40,11 @@ def test_no_fault():
     assert found([(1, "CS2R R8, SRZ"), (1, "IADD3 R8, R4, R5, RZ"), (1, "IADD3 R6, R8, R5, RZ")]) == []  # other numbers
     assert found([(1, "CS2R R8, SRZ"), (1, "BRA `(.L_x_0)"), (1, "IADD3 R6, R8, R5, RZ")]) == []
     assert found([(1, "CS2R R8, SRZ"), (1, "@!P0 LDG.E.128 R8, desc[UR10][R12.64]")]) == []
+
+
+def test_an_access_before_the_wait():
+    early, late = "@P0 LDG.E.CONSTANT R4, desc[UR4][R2.64]", "STG.E desc[UR4][R2.64], R4"
+    shared = "LDS R5, [R6]"
+    assert unwaited(printed([(2, early), (1, shared), (1, "@P1 ACQBULK"), (1, late)])) == [early[4:]]
+    assert unwaited(printed([(1, shared), (1, "ACQBULK"), (2, early), (1, late)])) == []
+    assert unwaited(printed([(2, early), (1, late)])) == [early[4:], late]
