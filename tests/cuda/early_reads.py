@@ -4,9 +4,9 @@
 
 Compiles the usual kernels of gates.txt for a chip (default 90) whose call matches, and names each instruction that reads
 registers fewer than N cycles behind the CS2R that zeroes them (default 6: ptxas leaves as many where nothing comes
-between; of other chips than sm_90 0), and each access of global memory before the wait for the kernel before (ACQBULK).
-ptxas 13.0 was seen to leave 5 cycles. Cycles are the least that the control codes in the code demand; where an instruction
-may wait, or a predicate turns it off, it may take no longer. Needs nvdisasm on PATH."""
+between; of other chips than sm_90 0), and from sm_90 on each access of global memory before the wait for the kernel
+before (ACQBULK). ptxas 13.0 was seen to leave 5 cycles. Cycles are the least that the control codes in the code demand;
+where an instruction may wait, or a predicate turns it off, it may take no longer. Needs nvdisasm on PATH."""
 
 import argparse
 import pathlib
@@ -94,7 +94,7 @@ def main():
             for zeroing, reader, passed in early_reads(lines, cycles):
                 found += 1
                 print(f"{kernel}: {zeroing} and {passed} cycles behind it {reader}")
-            for access in unwaited(lines):
+            for access in unwaited(lines) if options.chip >= 90 else ():
                 found += 1
                 print(f"{kernel}: before the wait {access}")
     print(f"{found} early reads in {count} kernels")
