@@ -6,6 +6,8 @@ import random
 import torch
 from random_meaning import DTYPES, FLOATS, HELD, SMALL, nearest, widened
 
+DENSE = torch.contiguous_format  # of one element contiguous() keeps a stride of 0, which no other view takes
+
 
 def divisors(n):
     return [d for d in range(1, n + 1) if n % d == 0]
@@ -60,12 +62,12 @@ class Tiles:
             count = torch.Size(x.shape).numel() * own.itemsize
             if count < 1500:
                 self.op(f"pack_to_bytes {x.name}", "u8", [count],
-                        lambda s: (widened(s.values[x][0].to(own).reshape(-1).contiguous().view(torch.uint8)), None))
+                        lambda s: (widened(s.values[x][0].to(own).reshape(-1).clone(memory_format=DENSE).view(torch.uint8)), None))
             return
         fits = [d for d in DTYPES if d != "bool" and d not in HELD and x.shape[0] % DTYPES[d].itemsize == 0]
         other = random.choice(fits)
         self.op(f"unpack_from_bytes {x.name} {{dtype={other}}}", other, [x.shape[0] // DTYPES[other].itemsize],
-                lambda s: (widened(s.values[x][0].to(torch.uint8).contiguous().view(DTYPES[other])), None))
+                lambda s: (widened(s.values[x][0].to(torch.uint8).clone(memory_format=DENSE).view(DTYPES[other])), None))
 
     def rows(self):
         """Rows of an array at an index tile, which may point outside."""
