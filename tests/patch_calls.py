@@ -1,5 +1,8 @@
 """What a patched module computes, by which operators, and which activations it computes by themselves."""
 
+import copy
+
+import tile_ops
 import torch
 from torch.overrides import TorchFunctionMode
 
@@ -65,3 +68,24 @@ def check_all(ours, theirs, ours_wide, reference, allowed=1e-12):
     for found, own, times, ulps in zip(errors(ours, reference), errors(theirs, reference), (2, 3), (1, 2)):
         assert found <= times * own + ulps * eps
     assert all(found <= allowed for found in errors(ours_wide, reference))
+
+
+def evaluated(module, args):
+    """The result, and the gradients of a fixed sum of it."""
+    module.zero_grad()
+    args = [arg.detach().to(next(module.parameters()).dtype, copy=True).requires_grad_() for arg in args]
+    out = module(*args)
+    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape)
+    (out.double() * weights).sum().backward()
+    grads = {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
+    return out.detach(), grads | {i: arg.grad for i, arg in enumerate(args)}
+
+
+def check_patched(module, args):
+    """patch(module)'s report, after its results and gradients were compared."""
+    wide = copy.deepcopy(module).double()
+    theirs, reference = evaluated(module, args), evaluated(wide, args)
+    report = tile_ops.patch(module)
+    tile_ops.patch(wide)
+    check_all(evaluated(module, args), theirs, evaluated(wide, args), reference)
+    return report

@@ -1,13 +1,12 @@
 """Blocks of diffusers and MLPs of transformers through tile_ops.patch: which activations are computed with what is
 before them, and which are not."""
 
-import copy
 import os
 
 import pytest
 import tile_ops
 import torch
-from patch_calls import activations, check_all, names_of_calls
+from patch_calls import activations, check_patched, names_of_calls
 from torch import nn
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -22,27 +21,6 @@ def _no_tf32():
     """Convolutions on a GPU round to tf32 else, differently behind a difference in the last place."""
     with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # torch's test utilities freeze the plain setting
         yield
-
-
-def evaluated(module, args):
-    """The result, and the gradients of a fixed sum of it."""
-    module.zero_grad()
-    args = [arg.detach().to(next(module.parameters()).dtype, copy=True).requires_grad_() for arg in args]
-    out = module(*args)
-    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape)
-    (out.double() * weights).sum().backward()
-    grads = {name: p.grad.clone() for name, p in module.named_parameters() if p.grad is not None}
-    return out.detach(), grads | {i: arg.grad for i, arg in enumerate(args)}
-
-
-def check_patched(module, args):
-    """patch(module)'s report, after its results and gradients were compared."""
-    wide = copy.deepcopy(module).double()
-    theirs, reference = evaluated(module, args), evaluated(wide, args)
-    report = tile_ops.patch(module)
-    tile_ops.patch(wide)
-    check_all(evaluated(module, args), theirs, evaluated(wide, args), reference)
-    return report
 
 
 def block(**options):
@@ -165,3 +143,13 @@ def test_a_gate_up_proj_that_is_replaced():
     assert "tile::gated_matmul" not in names_of_calls(module, x)
     ours = module(x)
     torch.testing.assert_close(ours, tile_ops.unpatch(module)(x), rtol=1e-4, atol=1e-4)
+
+
+def test_a_hook_of_the_activation_is_called():
+    module, _ = next(mlps())
+    x, seen = torch.randn(3, 16), []
+    tile_ops.patch(module)
+    handle = module.act_fn.register_forward_hook(lambda *_: seen.append("act"))
+    assert "tile::gated_matmul" not in names_of_calls(module, x) and seen == ["act"]
+    handle.remove()
+    assert "tile::gated_matmul" in names_of_calls(module, x)

@@ -197,7 +197,7 @@ def test_encode_and_decode_of_a_vae():
     (bert, {"attention, softmax": 2, "layer_norm": 6, "dropout": 7, "embedding": 3, "matmul": 14, "matmul, gelu": 3,
             "computed by the module before it": 3}),
     (unet, {"attention": 8, "group_norm": 21, "layer_norm": 12, "dropout": 20, "matmul": 50, "group_norm, silu": 9,
-            "matmul, silu": 1, "computed by the module before it": 10}),
+            "geglu": 4, "matmul, silu": 1, "computed by the module before it": 10}),
     (vae, {"attention": 2, "group_norm": 24, "dropout": 12, "matmul": 8, "group_norm, silu": 12,
            "computed by the module before it": 12})
 ], ids=lambda value: getattr(value, "__name__", ""))

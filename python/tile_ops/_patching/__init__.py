@@ -24,11 +24,17 @@ TORCH = {
 }
 # What patch(leave=…) calls the classes of classes.py.
 KINDS = {
-    "Linear": "linear", "TransposedLinear": "linear", "GatedMLP": "gated_mlp", "LayerNorm": "layer_norm",
-    "RMSNorm": "rms_norm", "OtherRMSNorm": "rms_norm", "GroupNorm": "group_norm", "Embedding": "embedding",
-    "Dropout": "dropout", "Softmax": "softmax", "LogSoftmax": "softmax", "CrossEntropyLoss": "cross_entropy",
-    "Loss": "cross_entropy", "MultiheadAttention": "attention", "Calls": "attention", "Sequential": "activation",
-    "Pairs": "activation", "Activation": "activation",
+    "linear": ("Linear", "TransposedLinear", "ActivatedProjection"),
+    "gated_mlp": ("GatedMLP", "GatedProjection"),
+    "layer_norm": ("LayerNorm",),
+    "rms_norm": ("RMSNorm", "OtherRMSNorm"),
+    "group_norm": ("GroupNorm",),
+    "embedding": ("Embedding",),
+    "dropout": ("Dropout",),
+    "softmax": ("Softmax", "LogSoftmax"),
+    "cross_entropy": ("CrossEntropyLoss", "Loss"),
+    "attention": ("MultiheadAttention", "Calls"),
+    "activation": ("Sequential", "Pairs", "Activation", "ActivatedProjection"),
 }
 REACHED = {"ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"), "dispatch_attention_fn": ("attention",),
            "scaled_dot_product_attention": ("attention",)}
@@ -73,6 +79,14 @@ def _plan(module, rotary):
             options = ("parts", parts), ("act", act), ("act_kind", kind), ("activation", name)
             return ("GatedMLP", options), f"gated_matmul, {name}"
         return f"not known to be {recognise.GATED[parts]} of silu, gelu or relu"
+    found = recognise.projection(module)
+    if found:
+        act, name, gate = found
+        if gate is None:
+            return ("ActivatedProjection", (("activation", name),)), f"matmul, {name}"
+        kind = _kind_of(getattr(module, act)) if act else None
+        options = ("act", act), ("act_kind", kind), ("activation", name), ("gate", gate)
+        return ("GatedProjection", options), "swiglu" if name == "silu" else "geglu"
     found = recognise.rms_norm(module)
     if found:
         eps, one, wide = found
@@ -113,10 +127,9 @@ def patch(model, *, leave=()):
     if isinstance(model, torch._dynamo.OptimizedModule):
         raise ValueError("patch: the model is compiled already; patch it before torch.compile")
     leave = {leave} if isinstance(leave, str) else set(leave)
-    if leave - set(KINDS.values()):
-        unknown = ", ".join(sorted(map(repr, leave - set(KINDS.values()))))
-        raise ValueError(f"patch: leave names {unknown}; the kinds are "
-                         f"{', '.join(map(repr, dict.fromkeys(KINDS.values())))}")
+    if leave - set(KINDS):
+        unknown = ", ".join(sorted(map(repr, leave - set(KINDS))))
+        raise ValueError(f"patch: leave names {unknown}; the kinds are {', '.join(map(repr, KINDS))}")
     report = Report(type(model).__name__)
     rotary = recognise.tables_have_equal_halves(model)
     plans = []
@@ -136,7 +149,7 @@ def patch(model, *, leave=()):
         if operator is None:
             report.left.append((path, name, "patched already"))
             continue
-        if KINDS[key[0]] in leave:
+        if any(key[0] in KINDS[kind] for kind in leave):
             report.left.append((path, name, "as asked"))
             continue
         try:

@@ -71,6 +71,14 @@ def linear(input, weight, bias=None, *, activation="none"):
     return functional.linear(input, weight, bias, activation)
 
 
+GATED = {"silu": ops.swiglu, "gelu": ops.geglu, "gelu_tanh": functools.partial(ops.geglu, approximate="tanh")}
+
+
+def gated(gate, up, activation):
+    """activation(gate) * up, in one launch where our operators take both."""
+    return GATED[activation](gate, up) if taken(gate, up) else ACTIVATIONS[activation](gate) * up
+
+
 @or_torch(F.layer_norm)
 def layer_norm(input, normalized_shape, weight=None, bias=None, eps=1e-5):
     return ops.layer_norm(input, normalized_shape, weight, bias, eps) if taken(input, weight, bias) else NotImplemented

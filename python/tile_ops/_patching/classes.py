@@ -140,13 +140,36 @@ class GatedMLP(Swapped):
 
     def forward(self, x):
         *first, down = (getattr(self, name) for name in self.tile_parts)
-        same = _kind_of(getattr(self, self.tile_act)) == self.tile_act_kind
+        same = _is_as_found(getattr(self, self.tile_act), self.tile_act_kind)
         if _has_global_hooks() or not same or not all(_bare(each) and each.bias is None for each in first):
             return super().forward(x)
         gate, up = (each.weight for each in first) if len(first) == 2 else first[0].weight.chunk(2)
         if not calls.taken(x, gate, up) or gate.shape != up.shape:
             return super().forward(x)
         return down(gated_linear(x, gate, up, self.tile_activation))
+
+
+class GatedProjection(Swapped):
+    """A gated half of a projection times the other half, which one launch computes: diffusers' GEGLU and SwiGLU."""
+
+    def forward(self, *args, **kwargs):
+        act = getattr(self, self.tile_act) if self.tile_act else None
+        same = act is None or (_is_as_found(act, self.tile_act_kind) and not _has_global_hooks())
+        if len(args) != 1 or kwargs or not same:
+            return super().forward(*args, **kwargs)
+        halves = self.proj(args[0]).chunk(2, -1)
+        return calls.gated(halves[self.tile_gate], halves[1 - self.tile_gate], self.tile_activation)
+
+
+class ActivatedProjection(Swapped):
+    """An activation of a projection, which the product computes: diffusers' GELU."""
+
+    def forward(self, *args, **kwargs):
+        taken = getattr(type(self.proj), "tile_activations", ())
+        bare = self.tile_activation in taken and only_forward(self.proj) and not _has_global_hooks()
+        if len(args) != 1 or kwargs or not bare:
+            return super().forward(*args, **kwargs)
+        return self.proj.tile_activated(args[0], self.tile_activation)
 
 
 class Activation(Swapped):
@@ -212,6 +235,11 @@ def _kind_of(act):
     if isinstance(act, Activation):
         return act.tile_original
     return type(act) if isinstance(act, torch.nn.Module) else act
+
+
+def _is_as_found(act, kind):
+    """Whether an activation is still of its kind, and a call of it nothing else."""
+    return _kind_of(act) == kind and (not isinstance(act, torch.nn.Module) or only_forward(act))
 
 
 class MultiheadAttention(Swapped):

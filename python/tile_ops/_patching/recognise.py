@@ -12,6 +12,7 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "relu": F.relu,
 }
+GATED_ACTIVATIONS = ("silu", "gelu", "gelu_tanh")  # of swiglu and geglu
 
 
 def _numbers(*shape, dtype=torch.float64, seed=0):
@@ -49,6 +50,12 @@ def _stand_in(module, training, **parts):
 def _in_both_modes(module, formula, args, rtol, **parts):
     return all(_agree(_stand_in(module, training, **parts).forward, formula, *args, rtol=rtol)
                for training in (False, True))
+
+
+def _linear(weight, bias):
+    layer = torch.nn.Linear(*reversed(weight.shape), device="meta")
+    layer.weight, layer.bias = torch.nn.Parameter(weight), torch.nn.Parameter(bias)
+    return layer
 
 
 def _range():
@@ -128,18 +135,38 @@ def gated_mlp(module, names):
     *first, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
                     for i, shape in enumerate(shapes, 1))
 
-    def linear(weight, bias):
-        layer = torch.nn.Linear(*reversed(weight.shape), device="meta")
-        layer.weight, layer.bias = torch.nn.Parameter(weight), torch.nn.Parameter(bias)
-        return layer
-
     def formula(x):
         gate, up = torch.cat([F.linear(x, *each) for each in first], -1).chunk(2, -1)
         return F.linear(ACTIVATIONS[name](gate) * up, *down)
 
-    parts = {part: linear(*values) for part, values in zip(names, (*first, down))}
+    parts = {part: _linear(*values) for part, values in zip(names, (*first, down))}
     if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: act}):
         return found[0], name
+    return None
+
+
+def projection(module):
+    """Of a module whose Linear is its `proj`, as diffusers' GEGLU and GELU: (name of the attribute that is the
+    activation, or None; the activation's name here; which half of proj(x) is the gate, or None where the whole is
+    activated), or None."""
+    names = [name for name in module._modules if name != "proj"]
+    if not isinstance(module._modules.get("proj"), torch.nn.Linear) or len(names) > 1:
+        return None
+    if module._parameters or module._buffers or any(activation(getattr(module, name)) is None for name in names):
+        return None
+    values = _numbers(14, 5, seed=2), _numbers(14, seed=3)
+    parts = {"proj": _linear(*values), **{name: getattr(module, name) for name in names}}
+    # An activation that is a module behind the whole is what Pairs are for.
+    for gate in (0, 1) if names else (0, 1, None):
+        for name, act in ACTIVATIONS.items():
+
+            def formula(x):
+                whole = F.linear(x, *values)
+                return act(whole) if gate is None else act(whole.chunk(2, -1)[gate]) * whole.chunk(2, -1)[1 - gate]
+
+            takes = gate is None or name in GATED_ACTIVATIONS
+            if takes and _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts):
+                return (names[0] if names else None), name, gate
     return None
 
 
