@@ -256,10 +256,12 @@ constexpr const char* asserting_text = R"(kernel copy(%x: array<f32,1>, %y: arra
 
 TEST_F(CudaKernelTest, AKernelThatAssertsIsGivenAPlaceToSayWhatFailed) {
   const auto copy = kernel(asserting_text), other = kernel();
-  fake->parameter_bytes = {24, 24, 4, 16};
+  fake->parameter_bytes = {24, 24, 4, sizeof(FailurePlace), 4};
   run(*copy);
   const FailurePlace& place = copy->on(0).failures;
   EXPECT_EQ(fake->parameters.at(3), std::string(reinterpret_cast<const char*>(&place), sizeof place));
+  EXPECT_EQ(fake->parameters.at(4), std::string("\1\0\0\0", 4));
+  fake->parameter_bytes = {24, 24, 4, 4};  // of the other one
   EXPECT_EQ(place.any, fake->host_memory);
   place.record[0] = 1, place.record[1] = 2, place.record[2] = 5;
   *place.any = 1;
