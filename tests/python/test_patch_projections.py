@@ -105,6 +105,14 @@ def test_a_proj_that_changes(make):
     torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_halves_of_two_and_one():
+    module, x = made("GEGLU"), torch.randn(3, 16)
+    module.proj = nn.Linear(16, 3)
+    expected = module(x)
+    tile_ops.patch(module)
+    torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
+
+
 def test_an_activation_that_changes():
     module, x, seen = made("SwiGLU"), torch.randn(3, 16), []
     tile_ops.patch(module, leave="linear")

@@ -76,7 +76,9 @@ GATED = {"silu": ops.swiglu, "gelu": ops.geglu, "gelu_tanh": functools.partial(o
 
 def gated(gate, up, activation):
     """activation(gate) * up, in one launch where our operators take both."""
-    return GATED[activation](gate, up) if taken(gate, up) else ACTIVATIONS[activation](gate) * up
+    if not taken(gate, up) or gate.shape != up.shape:
+        return ACTIVATIONS[activation](gate) * up
+    return GATED[activation](gate, up)
 
 
 @or_torch(F.layer_norm)
