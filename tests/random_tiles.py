@@ -6,7 +6,10 @@ import random
 import torch
 from random_meaning import DTYPES, FLOATS, HELD, SMALL, nearest, widened
 
-DENSE = torch.contiguous_format  # of one element contiguous() keeps a stride of 0, which no other view takes
+
+def viewed(x, dtype):
+    """The bytes of x as another dtype. Of one element contiguous() keeps a stride of 0, which no such view takes."""
+    return widened(x.reshape(-1).clone(memory_format=torch.contiguous_format).view(dtype))
 
 
 def divisors(n):
@@ -62,12 +65,12 @@ class Tiles:
             count = torch.Size(x.shape).numel() * own.itemsize
             if count < 1500:
                 self.op(f"pack_to_bytes {x.name}", "u8", [count],
-                        lambda s: (widened(s.values[x][0].to(own).reshape(-1).clone(memory_format=DENSE).view(torch.uint8)), None))
+                        lambda s: (viewed(s.values[x][0].to(own), torch.uint8), None))
             return
         fits = [d for d in DTYPES if d != "bool" and d not in HELD and x.shape[0] % DTYPES[d].itemsize == 0]
         other = random.choice(fits)
         self.op(f"unpack_from_bytes {x.name} {{dtype={other}}}", other, [x.shape[0] // DTYPES[other].itemsize],
-                lambda s: (widened(s.values[x][0].to(torch.uint8).clone(memory_format=DENSE).view(DTYPES[other])), None))
+                lambda s: (viewed(s.values[x][0].to(torch.uint8), DTYPES[other]), None))
 
     def rows(self):
         """Rows of an array at an index tile, which may point outside."""

@@ -105,6 +105,15 @@ def test_a_proj_that_changes(make):
     torch.testing.assert_close(module(x), expected, rtol=1e-4, atol=1e-4)
 
 
+def test_patching_draws_no_random_number_and_calls_no_hook():
+    module, seen = GateFirst(nn.SiLU()), []
+    module.act.register_forward_hook(lambda *_: seen.append("act"))
+    dropped = GateFirst(nn.Dropout())
+    before = torch.get_rng_state()
+    tile_ops.patch(nn.ModuleList([module, dropped]))
+    assert torch.equal(torch.get_rng_state(), before) and seen == []
+
+
 def test_halves_of_two_and_one():
     module, x = made("GEGLU"), torch.randn(3, 16)
     module.proj = nn.Linear(16, 3)

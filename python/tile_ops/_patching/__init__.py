@@ -86,7 +86,7 @@ def _plan(module, rotary):
             return ("ActivatedProjection", (("activation", name),)), f"matmul, {name}"
         kind = _kind_of(getattr(module, act)) if act else None
         options = ("act", act), ("act_kind", kind), ("activation", name), ("gate", gate)
-        return ("GatedProjection", options), "swiglu" if name == "silu" else "geglu"
+        return ("GatedProjection", options), recognise.GATES[name][0]
     found = recognise.rms_norm(module)
     if found:
         eps, one, wide = found

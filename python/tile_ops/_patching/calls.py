@@ -9,7 +9,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 
 from .. import functional
-from .recognise import ACTIVATIONS
+from .recognise import ACTIVATIONS, GATES
 
 ops = torch.ops.tile
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -71,14 +71,12 @@ def linear(input, weight, bias=None, *, activation="none"):
     return functional.linear(input, weight, bias, activation)
 
 
-GATED = {"silu": ops.swiglu, "gelu": ops.geglu, "gelu_tanh": functools.partial(ops.geglu, approximate="tanh")}
-
-
 def gated(gate, up, activation):
     """activation(gate) * up, in one launch where our operators take both."""
     if not taken(gate, up) or gate.shape != up.shape:
         return ACTIVATIONS[activation](gate) * up
-    return GATED[activation](gate, up)
+    name, options = GATES[activation]
+    return getattr(ops, name)(gate, up, **options)
 
 
 @or_torch(F.layer_norm)

@@ -165,9 +165,7 @@ class ActivatedProjection(Swapped):
     """An activation of a projection, which the product computes: diffusers' GELU."""
 
     def forward(self, *args, **kwargs):
-        taken = getattr(type(self.proj), "tile_activations", ())
-        bare = self.tile_activation in taken and only_forward(self.proj) and not _has_global_hooks()
-        if len(args) != 1 or kwargs or not bare:
+        if len(args) != 1 or kwargs or not _computes(self.proj, self.tile_activation):
             return super().forward(*args, **kwargs)
         return self.proj.tile_activated(args[0], self.tile_activation)
 
@@ -194,11 +192,16 @@ def only_forward(module):
             and module._compiled_call_impl is None and not _has_hooks(module))
 
 
+def _computes(module, activation):
+    """Whether a swapped module can compute this activation of its result, which nothing looks at before."""
+    taken = getattr(type(module), "tile_activations", ())
+    return activation in taken and only_forward(module) and not _has_global_hooks()
+
+
 def activation_behind(module, following):
     """The activation that a swapped module can compute of its result, where `following` is that, or None."""
-    taken = getattr(type(module), "tile_activations", ())
-    activation = activation_of(following) if taken else None
-    if activation not in taken or not only_forward(module) or _has_global_hooks():
+    activation = activation_of(following) if isinstance(module, Swapped) else None
+    if not _computes(module, activation):
         return None
     return activation if not isinstance(following, torch.nn.Module) or only_forward(following) else None
 

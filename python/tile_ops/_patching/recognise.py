@@ -12,7 +12,8 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "relu": F.relu,
 }
-GATED_ACTIVATIONS = ("silu", "gelu", "gelu_tanh")  # of swiglu and geglu
+# What computes activation(gate) * up: an operator, and its options.
+GATES = {"silu": ("swiglu", {}), "gelu": ("geglu", {}), "gelu_tanh": ("geglu", {"approximate": "tanh"})}
 
 
 def _numbers(*shape, dtype=torch.float64, seed=0):
@@ -29,7 +30,8 @@ def _close(ours, theirs, rtol):
 def _agree(function, formula, *args, rtol=1e-12):
     """Whether both give the same numbers; a function that cannot be called so is another one."""
     try:
-        with torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False):
+        with (torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False),
+              torch.random.fork_rng(devices=[])):
             return _close(function(*args), formula(*args), rtol)
     except Exception:  # whatever a forward that is not the formula does with these arguments
         return False
@@ -63,9 +65,11 @@ def _range():
 
 
 def activation(function):
-    """The name of the activation that a function or module computes, or None."""
-    if isinstance(function, torch.nn.Module) and (any(True for _ in function.parameters()) or function._buffers):
-        return None
+    """The name of the activation that a function or module computes, or None; its hooks are not called."""
+    if isinstance(function, torch.nn.Module):
+        if any(True for _ in function.parameters()) or function._buffers:
+            return None
+        function = function.forward
     x = _range()
     for name, formula in ACTIVATIONS.items():
         if callable(function) and _agree(function, formula, x):
@@ -127,8 +131,7 @@ def gated_mlp(module, names):
     found = [name for name in ACTIVATION_NAMES if callable(getattr(module, name, None))]
     if len(found) != 1 or set(module._modules) - {*names, found[0]} or module._parameters or module._buffers:
         return None
-    act = getattr(module, found[0])
-    name = activation(act)
+    name = activation(getattr(module, found[0]))
     if name is None:
         return None
     shapes = ((7, 5), (7, 5), (5, 7)) if len(names) == 3 else ((14, 5), (5, 7))
@@ -140,7 +143,7 @@ def gated_mlp(module, names):
         return F.linear(ACTIVATIONS[name](gate) * up, *down)
 
     parts = {part: _linear(*values) for part, values in zip(names, (*first, down))}
-    if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: act}):
+    if _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts, **{found[0]: ACTIVATIONS[name]}):
         return found[0], name
     return None
 
@@ -149,24 +152,26 @@ def projection(module):
     """Of a module whose Linear is its `proj`, as diffusers' GEGLU and GELU: (name of the attribute that is the
     activation, or None; the activation's name here; which half of proj(x) is the gate, or None where the whole is
     activated), or None."""
-    names = [name for name in module._modules if name != "proj"]
-    if not isinstance(module._modules.get("proj"), torch.nn.Linear) or len(names) > 1:
+    others = [name for name in module._modules if name != "proj"]
+    if not isinstance(module._modules.get("proj"), torch.nn.Linear) or len(others) > 1:
         return None
-    if module._parameters or module._buffers or any(activation(getattr(module, name)) is None for name in names):
+    own = [activation(getattr(module, name)) for name in others]
+    if module._parameters or module._buffers or None in own:
         return None
     values = _numbers(14, 5, seed=2), _numbers(14, seed=3)
-    parts = {"proj": _linear(*values), **{name: getattr(module, name) for name in names}}
+    parts = {"proj": _linear(*values), **{other: ACTIVATIONS[name] for other, name in zip(others, own)}}
     # An activation that is a module behind the whole is what Pairs are for.
-    for gate in (0, 1) if names else (0, 1, None):
-        for name, act in ACTIVATIONS.items():
+    for gate in (0, 1) if others else (0, 1, None):
+        for name in own or ACTIVATIONS:
+            act = ACTIVATIONS[name]
 
             def formula(x):
                 whole = F.linear(x, *values)
                 return act(whole) if gate is None else act(whole.chunk(2, -1)[gate]) * whole.chunk(2, -1)[1 - gate]
 
-            takes = gate is None or name in GATED_ACTIVATIONS
+            takes = gate is None or name in GATES
             if takes and _in_both_modes(module, formula, [_numbers(2, 3, 5)], 1e-12, **parts):
-                return (names[0] if names else None), name, gate
+                return (others[0] if others else None), name, gate
     return None
 
 
