@@ -18,6 +18,7 @@ BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(b
     plan();
   }
   repeat_cheap();
+  find_ahead();
   find_last_uses();
 }
 
@@ -213,10 +214,12 @@ void BlockPlan::emit_cheap(const Op& op, Units& units) {
 void BlockPlan::emit_group(size_t index, Units& units) {
   const Group& group = groups_[index];
   if (group.sweep) {
+    std::vector<SweepAhead> ahead;
+    for (const auto& [load, axis] : group.ahead) ahead.push_back({lower_.tile(load->results[0]), axis});
     auto unit = build_sweep(
         lower_, group.shape, group.ops,
         [&](const Value* value) { return needed_outside(value, static_cast<int>(index)); },
-        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, units);
+        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, std::move(ahead), units);
     units.push_back(std::move(unit));
   } else {
     const Op& op = *group.ops[0];

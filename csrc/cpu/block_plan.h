@@ -1,5 +1,7 @@
 // Orders the ops of one block into groups: sweeps of one shape, and single units.
 #pragma once
+#include <optional>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -16,8 +18,9 @@ class BlockPlan {
   struct Group {
     bool sweep = false;
     Shape shape;
-    std::vector<const Op*> ops;    // one, unless a sweep
-    std::vector<const Op*> after;  // cheap ops on its results, in order
+    std::vector<const Op*> ops;                    // one, unless a sweep
+    std::vector<const Op*> after;                  // cheap ops on its results, in order
+    std::vector<std::pair<const Op*, int>> ahead;  // loads and axes along which the next ones follow
   };
   enum class Kind { cheap, sweep, single, none };
   struct Place {
@@ -43,6 +46,10 @@ class BlockPlan {
   void emit_cheap(const Op& op, Units& units);
   void emit_group(size_t index, Units& units);
   std::unique_ptr<Unit> sweep(const Group& group, Units& before);
+  static constexpr int unplaced = -2;
+  void find_ahead();
+  void find_readers(const Value* value, std::set<int>& groups) const;
+  std::optional<int> moving_axis(const Op& load) const;
   void release_after(size_t index);
 
   Lower& lower_;

@@ -37,6 +37,11 @@ struct SweepReduction {
   int scalar = -1;  // where all axes are reduced
 };
 
+// A tile of memory, and the axis along which its array goes on with what the next turn or block reads.
+struct SweepAhead {
+  int tile, axis;
+};
+
 // Values are numbered: inputs first, then one for each step's result.
 struct Sweep final : Unit {
   Shape shape;
@@ -51,6 +56,7 @@ struct Sweep final : Unit {
   std::vector<SweepOutput> outputs;
   std::vector<SweepStore> stores;
   std::vector<SweepReduction> reductions;
+  std::vector<SweepAhead> ahead;  // fetched into the cache meanwhile
 
   Signal run(Frame& frame) const override;
   size_t run_bytes() const;      // of a SweepRun's own memory

@@ -27,8 +27,44 @@ void SweepRun::assemble() {
   if (streams) streaming_ = sweep_.codes.find(sweep_, form, *vectors_);
 }
 
+// The tiles whose elements lie as the sweep's rows and columns do.
+void SweepRun::find_ahead(const Frame& frame) {
+  constexpr int64_t most_bytes = 256 * 1024;  // what a second-level cache keeps until it is read
+  ahead_count_ = 0;
+  const size_t arrays =
+      input_count() + sweep_.outputs.size() + sweep_.stores.size() + sweep_.reductions.size();
+  for (const SweepAhead& each : sweep_.ahead) {
+    const TileRef& tile = frame.tiles[static_cast<size_t>(each.tile)];
+    const auto row = row_bytes(tile);
+    const int64_t distance = tile[each.axis].extent * tile[each.axis].stride;
+    if (!row || distance <= 0 || space_.extent[rows_dim_] * *row > most_bytes) continue;
+    if (arrays + static_cast<size_t>(ahead_count_) == assembler::most_arrays) break;
+    ahead_[ahead_count_++] = {each.tile, tile.dtype, distance, *row, nullptr};
+  }
+}
+
+// Bytes from row to row of the sweep; none where columns are not adjacent, or rows not evenly spaced.
+std::optional<int64_t> SweepRun::row_bytes(const TileRef& tile) const {
+  if (rows_dim_ != 0) return {};
+  const int64_t rows = space_.extent[rows_dim_], bytes = info(tile.dtype).bytes;
+  int64_t adjacent = bytes, row = 0;
+  for (int axis = tile.rank; axis-- > 0;) {
+    if (tile[axis].extent == 1) continue;
+    if (row == 0 && tile[axis].stride == adjacent) {
+      adjacent *= tile[axis].extent;
+    } else {
+      if (row != 0 || tile[axis].extent != rows) return {};
+      row = tile[axis].stride;
+    }
+  }
+  const int64_t line = space_.extent[cols_dim_] * bytes;
+  if (row == 0 && adjacent == rows * line) return line;
+  return adjacent == line ? std::optional(row) : std::nullopt;
+}
+
 bool SweepRun::describe(assembler::SweepForm& form) const {
-  form.inputs.clear(), form.outputs.clear(), form.stores.clear(), form.reductions.clear();
+  for (auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions, &form.ahead})
+    arrays->clear();
   const auto adjacent = [&](const Cursor& cursor, int64_t bytes) {
     return cursor.stride[cols_dim_] == bytes;
   };
@@ -61,6 +97,7 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
     if (columns && !adjacent(into.cursor, 4)) return false;
     form.reductions.push_back({DType::f32, columns, false});
   }
+  for (int i = 0; i < ahead_count_; ++i) form.ahead.push_back({ahead_[i].dtype, true, false});
   return true;
 }
 
@@ -120,6 +157,8 @@ int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
     next->at = line(input_count() + k);
     sweep_.reductions[k].row->identity(next->at, cols);
   }
+  for (int i = 0; i < ahead_count_; ++i, ++next)
+    *next = {ahead_[i].at + r * ahead_[i].row + c * info(ahead_[i].dtype).bytes, ahead_[i].row};
   (aligned ? streaming_ : code_)(&arguments);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k)
     if (lines_apart(k))

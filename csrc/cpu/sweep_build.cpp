@@ -257,11 +257,13 @@ void assign_buffers(Sweep& sweep) {
 }  // namespace
 
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const Asked& needed_outside, const Asked& rounded, Units& before) {
+                                  const Asked& needed_outside, const Asked& rounded,
+                                  std::vector<SweepAhead> ahead, Units& before) {
   auto sweep = std::make_unique<Sweep>();
   sweep->shape = shape;
   SweepBuilder(lower, ops, before, *sweep).build(needed_outside, rounded);
   assign_buffers(*sweep);
+  sweep->ahead = std::move(ahead);
   sweep->kept = lower.new_kept();
   lower.need_scratch(sweep->scratch_bytes());
   return sweep;

@@ -13,6 +13,7 @@ const Shape& sweep_shape(const Op& op);  // the shape it runs over
 using Asked = std::function<bool(const Value*)>;
 // rounded: computed by other sweeps too, and the same in all: its op is not contracted with what reads it.
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const Asked& needed_outside, const Asked& rounded, Units& before);
+                                  const Asked& needed_outside, const Asked& rounded,
+                                  std::vector<SweepAhead> ahead, Units& before);
 
 }  // namespace tile::cpu

@@ -8,6 +8,8 @@ namespace {
 
 // What a chunk touches stays in the first-level cache; calls cost too much on shorter chunks.
 constexpr int64_t cache_bytes = 24576, least_lanes = 512, most_lanes = 8192;
+// Where rows are added up, more of them over fewer columns: the sums then stay in that cache.
+constexpr int64_t most_line = 1024;
 
 bool everywhere_inside(const SweepSpace::Cursor& cursor, const SweepSpace& space) {
   bool all = !cursor.outside;
@@ -33,9 +35,11 @@ bool SweepRun::prepare(Frame& frame) {
   calls_ = memory_.take_array<Call>(sweep_.steps.size());
   converted_ = memory_.take_array<int>(input_count());
   bounded_ = memory_.take_array<int>(input_count());
+  ahead_ = memory_.take_array<Ahead>(sweep_.ahead.size());
   bounded_stores_ = memory_.take_array<int>(sweep_.stores.size());
   find_places();
   find_edges();
+  find_ahead(frame);
   assemble();
   size_chunks();
   place_buffers();
@@ -126,7 +130,10 @@ void SweepRun::size_chunks() {
   const int64_t lanes =
       bytes && !code_ ? std::clamp(cache_bytes / bytes / 64 * 64, least_lanes, most_lanes) : most_lanes;
   // Even chunks up to the edge.
-  const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + lanes - 1) / lanes;
+  int64_t most = lanes;  // columns
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k)
+    if (lines_apart(k)) most = std::min<int64_t>(most, most_line);
+  const int64_t span = std::max<int64_t>(edge_, 1), pieces = (span + most - 1) / most;
   cols_ = std::min(((span + pieces - 1) / pieces + 63) / 64 * 64, space_.extent[cols_dim_]);
   rows_ = std::clamp<int64_t>(lanes / std::max<int64_t>(cols_, 1), 1,
                               std::max<int64_t>(space_.extent[rows_dim_], 1));
@@ -161,6 +168,8 @@ void SweepRun::place_buffers() {
 void SweepRun::operator()(Frame& frame) {
   base_ = frame.scratch.take(bytes_);
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) begin(k);
+  for (int i = 0; i < ahead_count_; ++i)
+    ahead_[i].at = frame.tiles[static_cast<size_t>(ahead_[i].tile)].data + ahead_[i].distance;
   int64_t outer[max_rank] = {}, turns = 1;
   for (int d = 0; d < rows_dim_; ++d) turns *= space_.extent[d];
   for (int64_t turn = 0; turn < turns; ++turn) {

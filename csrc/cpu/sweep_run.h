@@ -65,6 +65,16 @@ class SweepRun final : public Kept {
   size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
   char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
 
+  // A tile to fetch: its next one stands `distance` bytes on, rows `row` bytes apart.
+  struct Ahead {
+    int tile;
+    DType dtype;
+    int64_t distance, row;
+    char* at;  // where its first row and column are, in this run
+  };
+  void find_ahead(const Frame& frame);
+  std::optional<int64_t> row_bytes(const TileRef& tile) const;
+
   // All chunks.
   void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
   void enter(Cursor& cursor, const int64_t* outer) const;
@@ -114,6 +124,8 @@ class SweepRun final : public Kept {
   Call* calls_ = nullptr;        // by step
   int *converted_ = nullptr, *bounded_ = nullptr,
       *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
+  Ahead* ahead_ = nullptr;
+  int ahead_count_ = 0;
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
   char* base_ = nullptr;                                           // of the buffers

@@ -1,5 +1,8 @@
 // Sweeps put together by hand, assembled and run.
 #pragma once
+#include <unistd.h>
+
+#include <cstdio>
 #include <memory>
 #include <optional>
 #include <string>
@@ -59,6 +62,18 @@ struct Built {
     form.reductions.push_back({DType::f32, columns, false});
   }
   bool assemble() { return (code = assembler::assemble(sweep, form, vectors())) != nullptr; }
+  std::string disassembled() const {
+    const std::string path = ::testing::TempDir() + "assembled_sweep" + std::to_string(getpid());
+    FILE* file = std::fopen(path.c_str(), "wb");
+    std::fwrite(code->code(), 1, code->code_bytes(), file);
+    std::fclose(file);
+    FILE* pipe = popen(("objdump -D -b binary -m i386:x86-64 " + path).c_str(), "r");
+    std::string text;
+    char piece[4096];
+    while (const size_t n = std::fread(piece, 1, sizeof piece, pipe)) text.append(piece, n);
+    EXPECT_EQ(pclose(pipe), 0);
+    return text;
+  }
   void run(int64_t rows, int64_t cols, const std::vector<std::pair<char*, int64_t>>& arrays) const {
     SweepArguments arguments{rows, cols, {}};
     for (size_t i = 0; i < arrays.size(); ++i) arguments.arrays[i] = {arrays[i].first, arrays[i].second};
@@ -106,7 +121,5 @@ inline std::vector<Isa> assembled() {
     if (supported(isa)) found.push_back(isa);
   return found;
 }
-INSTANTIATE_TEST_SUITE_P(, Assembler, ::testing::ValuesIn(assembled()),
-                         [](const auto& info) { return std::string(name(info.param)); });
 
 }  // namespace tile::cpu::testing

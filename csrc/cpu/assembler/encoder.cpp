@@ -96,6 +96,11 @@ void Encoder::general(int opcode, int reg, const Place& at) {
   byte(opcode);
   place(reg, at, 0);
 }
+void Encoder::prefetch(const Place& from) {
+  byte(0x40 | (from.index >= 8 ? 2 : 0) | (from.number >= 8 ? 1 : 0));
+  byte(0x0f), byte(0x18);
+  place(2, from, 0);
+}
 void Encoder::registers(int opcode, int rm, int reg) {
   byte(0x48 | (reg >= 8 ? 4 : 0) | (rm >= 8 ? 1 : 0));
   byte(opcode);

@@ -82,6 +82,7 @@ class Encoder {
   void store(const Place& to, int from) { general(0x89, from, to); }
   void add(int to, const Place& from) { general(0x03, to, from); }
   void address(int to, const Place& of) { general(0x8d, to, of); }
+  void prefetch(const Place& from);  // to the second-level cache
   void move(int to, int from) { registers(0x89, to, from); }
   void compare(int a, int b) { registers(0x39, a, b); }
   void clear(int reg) { registers(0x31, reg, reg); }

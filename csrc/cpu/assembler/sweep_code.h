@@ -28,12 +28,13 @@ struct SweepForm {
     bool operator==(const Array&) const = default;
   };
   std::vector<Array> inputs, outputs, stores, reductions;
+  std::vector<Array> ahead;  // neither read nor written: fetched into the second-level cache
   bool operator==(const SweepForm&) const = default;
   bool any_columns(Vectors vectors) const;  // their number need not be a multiple of lanes
 };
 
 inline constexpr int most_arrays = 32;
-// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions. Used up by a call.
+// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, ahead. Used up by a call.
 struct SweepArguments {
   int64_t rows, cols;
   struct {

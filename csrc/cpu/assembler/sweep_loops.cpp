@@ -23,7 +23,7 @@ int row_offset(int participant) { return at_offset(participant) + 8; }
 
 SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace, Vectors vectors)
     : form_(form), trace_(trace), code_(vectors), around_{trace.trace, constants_, {}, {}, {}, vectors} {
-  for (const auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions})
+  for (const auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions, &form.ahead})
     arrays_.insert(arrays_.end(), arrays->begin(), arrays->end());
   for (const SweepForm::Array& input : form.inputs) around_.dtypes.push_back(input.dtype);
   around_.homes.resize(trace.trace.ops.size());
@@ -247,6 +247,7 @@ void SweepLoops::columns() {
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
   code_.bind(turn);
+  fetch_ahead();
   if (pair_slot_ < 0) {
     for (int v = 0; v < unroll_; ++v) vector({v, v, Columns::all});
   } else {
@@ -271,6 +272,17 @@ void SweepLoops::columns() {
     code_.jump(Condition::not_below, done);
     vector({0, unroll_ - 1, Columns::some});
     code_.bind(done);
+  }
+}
+
+// Of whole turns alone, a cache line at a time.
+void SweepLoops::fetch_ahead() {
+  constexpr int line = 64;
+  vector_ = 0;
+  for (size_t k = 0; k < form_.ahead.size(); ++k) {
+    Place place = address(ahead(k));
+    for (int left = unroll_ * code_.lanes() * place.scale; left > 0; left -= line, place.offset += line)
+      code_.prefetch(place);
   }
 }
 

@@ -30,6 +30,7 @@ class SweepLoops {
   int output(size_t k) const { return static_cast<int>(form_.inputs.size() + k); }
   int store(size_t k) const { return output(form_.outputs.size() + k); }
   int reduction(size_t k) const { return store(form_.stores.size() + k); }
+  int ahead(size_t k) const { return reduction(form_.reductions.size() + k); }
   const SweepForm::Array& array(int participant) const { return arrays_[static_cast<size_t>(participant)]; }
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
@@ -49,6 +50,7 @@ class SweepLoops {
   void leave();
   void row_values();
   void columns();
+  void fetch_ahead();
   void vector(const Turn& turn);
   void detours();
   void finish_reductions();

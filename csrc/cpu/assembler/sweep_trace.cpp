@@ -35,7 +35,8 @@ bool supported(const SweepForm& form) {
   const auto sums = std::count_if(form.reductions.begin(), form.reductions.end(),
                                   [](const SweepForm::Array& array) { return !array.columns; });
   return sums <= most_sums && std::all_of(form.inputs.begin(), form.inputs.end(), reads) &&
-         form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() <=
+         form.inputs.size() + form.outputs.size() + form.stores.size() + form.reductions.size() +
+                 form.ahead.size() <=
              most_arrays;
 }
 

@@ -1,0 +1,56 @@
+// What the next turn or block reads first, fetched while this one computes: a block of several sweeps reads
+// memory in the first and leaves it idle in the others.
+#include "cpu/block_plan.h"
+#include "cpu/sweep_build.h"
+
+namespace tile::cpu {
+
+// The groups that read a tile, or a view of it; `unplaced` where not all of them are groups.
+void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
+  const auto users = users_.find(value);
+  if (users == users_.end()) return;
+  for (const Op* user : users->second) {
+    if (is_tile_view(*user)) {
+      find_readers(user->results[0], groups);
+      continue;
+    }
+    const auto at = group_of_.find(user);
+    groups.insert(at == group_of_.end() ? unplaced : at->second);
+    if (const auto again = repeats_.find(user); again != repeats_.end())
+      groups.insert(again->second.begin(), again->second.end());
+  }
+}
+
+// The one axis whose index is another in the next turn.
+std::optional<int> BlockPlan::moving_axis(const Op& load) const {
+  std::optional<int> found;
+  for (size_t i = 1; i < load.operands.size(); ++i) {
+    const Value* index = load.operands[i];
+    if (index->owner != &block_ || constant_of(index)) continue;
+    if (found) return {};
+    found = static_cast<int>(i) - 1;
+  }
+  return found;
+}
+
+// The last of the sweeps that read a load fetches the next one. If it also writes memory, the first does so,
+// too: what comes that early is not all there any more when it is wanted.
+void BlockPlan::find_ahead() {
+  for (const auto& op : block_.ops) {
+    if (!op->is("load") || !needed_.count(op.get()) || !lower_.stays_in_memory(*op)) continue;
+    std::set<int> readers;
+    find_readers(op->results[0], readers);
+    const auto computes = [&](int group) {
+      return group >= 0 && groups_[static_cast<size_t>(group)].sweep &&
+             groups_[static_cast<size_t>(group)].shape == op->results[0]->type.shape;
+    };
+    const auto axis = moving_axis(*op);
+    if (!axis || readers.size() < 2 || !std::all_of(readers.begin(), readers.end(), computes)) continue;
+    Group& last = groups_[static_cast<size_t>(*readers.rbegin())];
+    last.ahead.emplace_back(op.get(), *axis);
+    if (std::any_of(last.ops.begin(), last.ops.end(), [](const Op* other) { return other->is("store"); }))
+      groups_[static_cast<size_t>(*readers.begin())].ahead.emplace_back(op.get(), *axis);
+  }
+}
+
+}  // namespace tile::cpu
