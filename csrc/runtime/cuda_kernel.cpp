@@ -10,10 +10,6 @@
 namespace tile {
 namespace {
 
-// Each block takes time to wait for the kernel before: a launch of more, 16 on each multiprocessor of an H200,
-// would lose more than it gains.
-constexpr uint64_t most_early_blocks = 2112;
-
 int device_of(ArgumentRefs arguments) {
   for (const ArgumentRef& argument : arguments)
     if (argument.array) return argument.array->device_index;
@@ -138,8 +134,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
          "; on a GPU these are at most ", most_blocks[0], " along an axis, launch fewer");
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
-  launch.programmatic = cuda::may_start_early(loaded.code->target) &&
-                        uint64_t{grid[0]} * grid[1] * grid[2] <= most_early_blocks;
+  launch.programmatic = cuda::may_start_early(loaded.code->target);
   uint32_t starts_early = launch.programmatic;
   void** more = packed.pointers + arguments.size();  // for who takes them
   if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailurePlace*>(&loaded.failures);
