@@ -5,7 +5,8 @@
 
 namespace tile::cpu {
 
-// The groups that read a tile, or what is only another description of it; `unplaced` where not all of them are groups.
+// The groups that read a tile, or what is only another description of it; `unplaced` where not all of them
+// are groups.
 void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
   const auto users = users_.find(value);
   if (users == users_.end()) return;

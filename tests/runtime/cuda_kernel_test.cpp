@@ -279,8 +279,9 @@ TEST_F(CudaKernelTest, AKernelThatDoesNotAssertPaysNothing) {
   EXPECT_EQ(copy->on(0).failures.any, nullptr);
   EXPECT_EQ(count("cuMemHostAlloc"), 0);
   EXPECT_EQ(copy->on(0).code->program.text.find("ailure"), std::string::npos);
-  EXPECT_NE(kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures, u32 starts_early) {"),
-            std::string::npos);
+  EXPECT_NE(
+      kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures, u32 starts_early) {"),
+      std::string::npos);
 }
 
 TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
