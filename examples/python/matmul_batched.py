@@ -15,14 +15,9 @@ def leading(z, extents):
     return leading(z // extents[-1], extents[:-1]) + (z % extents[-1],) if len(extents) else ()
 
 
-def ones(axes):
-    """An extent of 1 for each axis."""
-    return tuple(1 for _ in tl.static_iter(axes))
-
-
 def matrix_tile(array, at, i, j, T):
     """The tile (i, j) of extents T of the matrix at leading indices."""
-    return tl.load(array, at + (i, j), ones(at) + T, padding_mode=ZERO).reshape(T)
+    return tl.load(array, at + (i, j), (1,) * len(at) + T, padding_mode=ZERO).reshape(T)
 
 
 @tl.kernel
@@ -33,7 +28,7 @@ def matmul_kernel(a, b, out, TM: tl.Constant[int], TN: tl.Constant[int], TK: tl.
     acc = tl.zeros((TM, TN), tl.float32)
     for k in range(tl.cdiv(a.shape[-1], TK)):
         acc = tl.mma(matrix_tile(a, at, i, k, (TM, TK)), matrix_tile(b, at, k, j, (TK, TN)), acc)
-    tl.store(out, at + (i, j), acc.astype(out.dtype).reshape(ones(at) + (TM, TN)))
+    tl.store(out, at + (i, j), acc.astype(out.dtype).reshape((1,) * len(at) + (TM, TN)))
 
 
 def tiles(x):
