@@ -42,7 +42,8 @@ void rope_kernel(Array query, std::optional<Array> query_rest, std::optional<Arr
   const auto half = [&](Array array, int which) { return array[{b, which}].tiled_view(cut); };
   const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
     Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-    Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute) * direction.astype(compute);
+    Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
+    s = where(direction < 0, -s, s);  // of a product the compiler would not know that no NaN needs care
     Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
     half(out, 0).store({g, i, j}, fma(x, c, y * -s));
     half(out, 1).store({g, i, j}, fma(y, c, x * s));
