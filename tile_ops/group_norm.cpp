@@ -107,6 +107,7 @@ struct Problem {
 
 void forward(const Problem& problem, double eps, const at::Tensor& out) {
   Images images({out, problem.input}, true);
+  images.fit_channels();
   const auto [channels, pixels] = images.tile;
   const int64_t groups = problem.groups;
   const Merged merged = merged_tile(images, groups);

@@ -29,15 +29,6 @@ inline Extents stream_tile(int64_t pixels, int axis) {
   return pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
 }
 
-// Channels of a tile where they are adjacent: of the numbers that models have most there is none beyond the
-// last.
-inline int cpu_channels(int64_t channels) {
-  constexpr int most = 512, step = 64;
-  for (int each = most; each >= step; each -= step)
-    if (channels == each || (channels % each == 0 && 2 * each >= most)) return each;
-  return most;
-}
-
 // Blocks of 128 threads that a GPU of 132 multiprocessors runs at once.
 constexpr int64_t most_parts = 528;
 
@@ -63,7 +54,12 @@ class Images {
     else if (axis)
       tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
     else
-      tile = {cpu_channels(channels), 128};  // more pixels: sums along them that round more than torch's
+      tile = {512, 128};  // more pixels: sums along them that round more than torch's
+  }
+  // On a CPU, of adjacent channels: of 320, 640 and 1280, which U-Nets have, none lies beyond a tile's last.
+  // No more widths than that, so that kernels stay few.
+  void fit_channels() {
+    if (!on_gpu && axis == 0 && channels % 320 == 0) tile.channels = 320;
   }
   bool holds_group(int64_t groups) const {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
