@@ -58,7 +58,8 @@ OF_16_BITS = {2048: layer_norm.replace_hints(num_worker_warps=4), 4096: layer_no
               8192: layer_norm.replace_hints(num_worker_warps=8)}  # fmt: skip
 
 
-def soft(x, out):
+def softmax_of(x, out):
+    """By hints that suit the width; of 16 bits by those that the tuner finds."""
     rows, columns = x.shape
     kernel = TUNED_SOFTMAX if x.dtype.itemsize == 2 else SOFTMAX.get(columns, softmax)
     kernel[(rows,)](x, out, columns)
@@ -106,7 +107,7 @@ def cases():
             out = torch.empty_like(x)
             kind = f"[{rows}, {columns}] {str(dtype)[6:]}"
             yield f"softmax {kind}", 2 * x.nbytes, {
-                "Python": lambda: soft(x, out),
+                "Python": lambda: softmax_of(x, out),
                 "Triton": lambda: peers.softmax(x, out),
                 "C++": lambda: torch.ops.tile.softmax(x, 1),
                 "torch": lambda: torch.softmax(x, 1),

@@ -65,14 +65,6 @@ def table():
         title = ast.get_docstring(tree).partition("\n")[0].rstrip(".")
         names = ", ".join(f"`{SCHEMA.fullmatch(schema)[1]}`" for schema, _ in operators(tree))
         lines.append(f"| [{title}]({path.stem}.md) | {names} | {lines_of_kernels(tree)} |")
-    lines += [
-        "",
-        "NVIDIA's own samples of cuTile Python (those of cutile-python and of TileGym 1.5.1, November 2026), counted with their decorators, take",
-        "more lines for the same kernel wherever there is one: vector add 7, transpose 9, a product of matrices 32, persistent 35, of",
-        "batches 17, attention 73 and its gradient 217, layer norm 27 and 53, RMS norm 25 and 30, RoPE 32, SwiGLU 14 and 22, softmax 15",
-        "(in chunks 43, online 20), cross entropy 36 and 38, FFT 60, mixture of experts 50, dropout 30, group norm 40 and 72. Some of them",
-        "do more: TileGym's RoPE turns queries and keys in one kernel, its cross entropy caps logits.",
-    ]
     return "\n".join(lines) + "\n"
 
 

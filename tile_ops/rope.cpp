@@ -43,7 +43,7 @@ void rope_kernel(Array query, std::optional<Array> query_rest, std::optional<Arr
   const auto rotate_columns = [&](Tile g, Array in, Array out, Operand j) {
     Tile c = cos[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
     Tile s = sin[{b}].tiled_view(table_cut).load({0, i, j}).astype(compute);
-    s = where(direction < 0, -s, s);  // of a product the compiler would not know that no NaN needs care
+    s = where(direction < 0, -s, s);  // a product's NaN would need care when it is rounded
     Tile x = half(in, 0).load({g, i, j}).astype(compute), y = half(in, 1).load({g, i, j}).astype(compute);
     half(out, 0).store({g, i, j}, fma(x, c, y * -s));
     half(out, 1).store({g, i, j}, fma(y, c, x * s));

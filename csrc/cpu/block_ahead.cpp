@@ -5,8 +5,8 @@
 
 namespace tile::cpu {
 
-// The groups that read a tile, or what is only another description of it; `unplaced` where not all of them
-// are groups.
+// The groups that read a tile, or what is only another description of it; -1 where not all of them are
+// groups.
 void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
   const auto users = users_.find(value);
   if (users == users_.end()) return;
@@ -16,7 +16,7 @@ void BlockPlan::find_readers(const Value* value, std::set<int>& groups) const {
       continue;
     }
     const auto at = group_of_.find(user);
-    groups.insert(at == group_of_.end() ? unplaced : at->second);
+    groups.insert(at == group_of_.end() ? -1 : at->second);
     if (const auto again = repeats_.find(user); again != repeats_.end())
       groups.insert(again->second.begin(), again->second.end());
   }
@@ -35,7 +35,7 @@ std::optional<int> BlockPlan::moving_axis(const Op& load) const {
 }
 
 // The last of the sweeps that read a load fetches the next one. If it also writes memory, the first does so,
-// too: what comes that early is not all there any more when it is wanted.
+// too: neither of them alone gains as much.
 void BlockPlan::find_ahead() {
   for (const auto& op : block_.ops) {
     if (!op->is("load") || !needed_.count(op.get()) || !lower_.stays_in_memory(*op)) continue;
@@ -48,9 +48,10 @@ void BlockPlan::find_ahead() {
     const auto axis = moving_axis(*op);
     if (!axis || readers.size() < 2 || !std::all_of(readers.begin(), readers.end(), computes)) continue;
     Group& last = groups_[static_cast<size_t>(*readers.rbegin())];
-    last.ahead.emplace_back(op.get(), *axis);
+    const SweepAhead next{lower_.tile(op->results[0]), *axis};
+    last.ahead.push_back(next);
     if (std::any_of(last.ops.begin(), last.ops.end(), [](const Op* other) { return other->is("store"); }))
-      groups_[static_cast<size_t>(*readers.begin())].ahead.emplace_back(op.get(), *axis);
+      groups_[static_cast<size_t>(*readers.begin())].ahead.push_back(next);
   }
 }
 

@@ -214,12 +214,10 @@ void BlockPlan::emit_cheap(const Op& op, Units& units) {
 void BlockPlan::emit_group(size_t index, Units& units) {
   const Group& group = groups_[index];
   if (group.sweep) {
-    std::vector<SweepAhead> ahead;
-    for (const auto& [load, axis] : group.ahead) ahead.push_back({lower_.tile(load->results[0]), axis});
     auto unit = build_sweep(
         lower_, group.shape, group.ops,
         [&](const Value* value) { return needed_outside(value, static_cast<int>(index)); },
-        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, std::move(ahead), units);
+        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, group.ahead, units);
     units.push_back(std::move(unit));
   } else {
     const Op& op = *group.ops[0];

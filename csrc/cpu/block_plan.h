@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cpu/lower.h"
+#include "cpu/sweep.h"
 
 namespace tile::cpu {
 
@@ -18,9 +19,9 @@ class BlockPlan {
   struct Group {
     bool sweep = false;
     Shape shape;
-    std::vector<const Op*> ops;                    // one, unless a sweep
-    std::vector<const Op*> after;                  // cheap ops on its results, in order
-    std::vector<std::pair<const Op*, int>> ahead;  // loads and axes along which the next ones follow
+    std::vector<const Op*> ops;    // one, unless a sweep
+    std::vector<const Op*> after;  // cheap ops on its results, in order
+    std::vector<SweepAhead> ahead;
   };
   enum class Kind { cheap, sweep, single, none };
   struct Place {
@@ -46,7 +47,6 @@ class BlockPlan {
   void emit_cheap(const Op& op, Units& units);
   void emit_group(size_t index, Units& units);
   std::unique_ptr<Unit> sweep(const Group& group, Units& before);
-  static constexpr int unplaced = -2;
   void find_ahead();
   void find_readers(const Value* value, std::set<int>& groups) const;
   std::optional<int> moving_axis(const Op& load) const;

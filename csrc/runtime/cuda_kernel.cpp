@@ -135,7 +135,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   grid[0] *= launch.cluster[0];
   launch.grid = grid;
   launch.programmatic = cuda::may_start_early(loaded.code->target);
-  uint32_t starts_early = launch.programmatic;
+  uint32_t starts_early = launch.programmatic;  // what the device's compiler must not know: dependent.cuh
   void** more = packed.pointers + arguments.size();  // for who takes them
   if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailurePlace*>(&loaded.failures);
   *more = &starts_early;

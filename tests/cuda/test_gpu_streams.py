@@ -228,7 +228,7 @@ def test_raw_kernels_follow_the_current_stream(device, main, side):
 
 # Kernels that begin while the one before them ends.
 @pytest.mark.parametrize("captured", [False, True])
-@pytest.mark.parametrize("blocks", [1, 100, 2112, 6000])
+@pytest.mark.parametrize("blocks", [1, 100, 2112, 2113, 6000])
 def test_a_kernel_reads_what_the_one_before_it_wrote(device, main, blocks, captured):
     """Turns of adding one, each from a place of its own to the next, so that what is read early is seen."""
     count, turns = 64 * blocks, 50

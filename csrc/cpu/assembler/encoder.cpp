@@ -93,13 +93,9 @@ void Encoder::test_mask(int mask) {
 void Encoder::general(int opcode, int reg, const Place& at) {
   const int base = at.kind == Place::pool ? 0 : at.number, index = at.index >= 0 ? at.index : 0;
   byte(0x48 | (reg >= 8 ? 4 : 0) | (index >= 8 ? 2 : 0) | (base >= 8 ? 1 : 0));
-  byte(opcode);
+  if (opcode > 0xff) byte(opcode >> 8);
+  byte(opcode & 0xff);
   place(reg, at, 0);
-}
-void Encoder::prefetch(const Place& from) {
-  byte(0x40 | (from.index >= 8 ? 2 : 0) | (from.number >= 8 ? 1 : 0));
-  byte(0x0f), byte(0x18);
-  place(2, from, 0);
 }
 void Encoder::registers(int opcode, int rm, int reg) {
   byte(0x48 | (reg >= 8 ? 4 : 0) | (rm >= 8 ? 1 : 0));

@@ -82,7 +82,7 @@ class Encoder {
   void store(const Place& to, int from) { general(0x89, from, to); }
   void add(int to, const Place& from) { general(0x03, to, from); }
   void address(int to, const Place& of) { general(0x8d, to, of); }
-  void prefetch(const Place& from);  // to the second-level cache
+  void prefetch(const Place& from) { general(0x0f18, 2, from); }  // to the second-level cache
   void move(int to, int from) { registers(0x89, to, from); }
   void compare(int a, int b) { registers(0x39, a, b); }
   void clear(int reg) { registers(0x31, reg, reg); }
@@ -106,7 +106,7 @@ class Encoder {
  private:
   void byte(int value) { bytes_.push_back(static_cast<uint8_t>(value)); }
   void four(int32_t value);
-  void general(int opcode, int reg, const Place& place);
+  void general(int opcode, int reg, const Place& place);  // opcode: of one byte or two
   void registers(int opcode, int rm, int reg);
   int number_to(int extension, int reg, int32_t number);
   void vex(const Instruction& instruction, int first, int second, const Place& third, bool is_256);
