@@ -26,6 +26,8 @@ def options_of(arguments=None):
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
     options.add_argument("--isa", choices=("baseline", "avx2", "avx512"),
                          help="what our kernels and torch's may use (default: the best of the machine)")
+    options.add_argument("--machine", default="", metavar="NAME",
+                         help="ends the names of the results files, so that two machines' lie side by side")
     options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # the process of fresh_rows()
     return options.parse_args(arguments)
 
@@ -135,7 +137,7 @@ def main(options):
     if not options.only:
         import bar_chart
 
-        path = file_name("cpu", tile_ops._C.isa())
+        path = file_name("cpu", f"{tile_ops._C.isa()} {options.machine}")
         table.write(path)
         bar_chart.draw(path)
 
