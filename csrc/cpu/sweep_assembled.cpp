@@ -89,8 +89,7 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) {
     const auto& into = space_.reductions[k];
     const auto plain = [&](int dim) {
-      return into.weight[dim] == 1 &&
-             (space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1);
+      return space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1;
     };
     if (!whole_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
     const bool columns = !into.reduced[cols_dim_];
@@ -107,11 +106,11 @@ bool SweepRun::lines_apart(size_t k) const {
   return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
 }
 
-// The columns done, from c on: none where an array ends within the chunk. What lies outside an array is read
+// The columns done, from c on: none where an array ends within the chunk, or an element weighs more than one. What lies outside an array is read
 // from, and written to, a line in its place.
 int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   if (!any_columns_) cols = cols / 8 * 8;
-  if (cols == 0) return 0;
+  if (cols == 0 || weighs(r + rows, c + cols)) return 0;
   assembler::SweepArguments arguments;
   arguments.rows = rows;
   arguments.cols = cols;

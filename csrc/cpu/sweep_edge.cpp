@@ -3,11 +3,13 @@
 
 namespace tile::cpu {
 
+// Of a lone column every row is copied to lanes side by side: what is computed then is one row of them.
 void SweepRun::place_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols) {
+  const bool column = cols == 1 && rows > 1;
   for (size_t v = 0; v < input_count(); ++v) read(v, r, rows, c, cols);
   for (size_t v = input_count(); v < values(); ++v) {
     const Place& place = places_[v];
-    bool there = place.moving != nullptr;
+    bool there = place.moving != nullptr && !column;
     if (there && direct_[v] >= 0) there = part(*place.moving, r, rows, c, cols).whole;
     if (there)
       at_[v] = {locate(*place.moving, r, c), place.row};
@@ -24,7 +26,8 @@ void SweepRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) 
   if (!across) cols = 1;
   char* data = locate(from, r, c);
   const Part there = part(from, r, rows, c, cols);  // what does not vary has no bounds
-  if (there.whole && in_place(v)) {
+  const bool apart = down && cols == 1 && rows > 1 && from.stride[rows_dim_] != element(v);
+  if (there.whole && in_place(v) && !apart) {
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;
   }

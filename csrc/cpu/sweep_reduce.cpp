@@ -61,10 +61,23 @@ void SweepRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t row
     }
 }
 
-void SweepRun::add(size_t k, const Piece& piece) const {
+// A column whose rows lie side by side, as its accumulators do, is a row to them.
+bool SweepRun::turns(size_t k, const Piece& piece) const {
+  const SweepReduction& reduction = sweep_.reductions[k];
+  const auto adjacent = [&](const Chunked& from, int value) {
+    return !from.data || from.row == element(static_cast<size_t>(value));
+  };
+  return piece.cols == 1 && piece.rows > 1 && adjacent(piece.from, reduction.value) &&
+         adjacent(piece.factor, reduction.factor) &&
+         space_.reductions[k].cursor.stride[rows_dim_] == element(static_cast<size_t>(reduction.value));
+}
+
+void SweepRun::add(size_t k, Piece piece) const {
   const auto& into = space_.reductions[k];
   const ReduceRow& row = *sweep_.reductions[k].row;
-  const bool columns = into.reduced[cols_dim_], product = piece.factor.data != nullptr;
+  const bool turned = turns(k, piece), columns = into.reduced[cols_dim_] && !turned,
+             product = piece.factor.data != nullptr;
+  if (turned) std::swap(piece.rows, piece.cols);
   const ChunkFunction by_column = product ? row.product_columns : row.columns,
                       by_row = product ? row.product_rows : row.rows;
   const int64_t to_row = into.cursor.stride[rows_dim_];

@@ -103,7 +103,7 @@ void SweepRun::find_places() {
       whole_ &= space_.reduces_along(sweep_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
 }
 
-// Chunks end where an array does, so that all but the last are inside.
+// Chunks end where an array does, and before what a reduction weighs, so that all but the last are plain.
 void SweepRun::find_edges() {
   edge_ = space_.extent[cols_dim_];
   row_edge_ = space_.extent[rows_dim_];
@@ -113,6 +113,22 @@ void SweepRun::find_edges() {
   };
   for (size_t v = 0; v < input_count(); ++v) limit(space_.inputs[v]);
   for (size_t k = 0; k < sweep_.stores.size(); ++k) limit(space_.stores[k]);
+  for (size_t k = 0; k < sweep_.reductions.size(); ++k) {
+    const auto& into = space_.reductions[k];
+    if (into.weight[cols_dim_] > 1 && into.last[cols_dim_] > 0) edge_ = std::min(edge_, into.last[cols_dim_]);
+    if (into.weight[rows_dim_] > 1 && into.last[rows_dim_] > 0)
+      row_edge_ = std::min(row_edge_, into.last[rows_dim_]);
+  }
+}
+
+// Whether some reduction weighs a row or column in front of these.
+bool SweepRun::weighs(int64_t row, int64_t column) const {
+  const auto heavy = [&](const SweepSpace::Accumulator& into, int dim, int64_t end) {
+    return into.weight[dim] > 1 && end > into.last[dim];
+  };
+  return std::any_of(space_.reductions, space_.reductions + sweep_.reductions.size(), [&](const auto& into) {
+    return heavy(into, rows_dim_, row) || heavy(into, cols_dim_, column);
+  });
 }
 
 void SweepRun::size_chunks() {

@@ -91,6 +91,7 @@ class SweepRun final : public Kept {
   };
   Part part(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
   bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
+  bool weighs(int64_t row, int64_t column) const;
   void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   void place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols);
   void call(const Call& call, int64_t rows, int64_t cols) const;
@@ -107,7 +108,8 @@ class SweepRun final : public Kept {
   void begin(size_t k) const;
   void accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   struct Piece;
-  void add(size_t k, const Piece& piece) const;
+  bool turns(size_t k, const Piece& piece) const;
+  void add(size_t k, Piece piece) const;
   void finish(Frame& frame) const;
 
   const Sweep& sweep_;
@@ -117,7 +119,7 @@ class SweepRun final : public Kept {
   int rows_dim_ = 0, cols_dim_ = 0;
   int64_t rows_ = 1, cols_ = 1;  // of a chunk
   int64_t line_ = 1;             // lanes from row to row in a buffer, of the chunk at work
-  int64_t edge_ = 0;             // columns from here on are padding of some participant
+  int64_t edge_ = 0;             // columns from here on are padding of some participant, or weigh more
   Place* places_ = nullptr;      // by value
   Chunked* at_ = nullptr;        // by value, of the chunk at work
   int* direct_ = nullptr;        // by value: the store it is computed into, or -1

@@ -148,7 +148,7 @@ RowTile row_tile(const Rows& rows) {
   if (columns >= 64 && columns <= 16384 && std::has_single_bit(static_cast<uint64_t>(columns)))
     return {static_cast<int>(std::min<int64_t>(32768 / columns, 256)), static_cast<int>(columns),
             RowFit::exact};
-  if (columns <= 64) return {256, 64, RowFit::inside};
+  if (columns <= 128) return {256, 128, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 4096) return {8, 4096, RowFit::inside};
   if (columns <= 16384) return {2, 16384, RowFit::inside};
