@@ -146,6 +146,21 @@ def row_cases(dtype):
                grads=(grad, other_grad))
 
 
+def short_row_cases(dtype):
+    """BERT's width, which is no power of two: tiles end past the rows."""
+    name, rows, width = name_of(dtype), 16384, 768
+    x, grad = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
+    parameters, count = (torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)), x.numel()
+    for label, ours, theirs, inputs, flops in (
+        ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4)),
+        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [width], w, b),
+         lambda x, w, b: F.layer_norm(x, [width], w, b), (x, *parameters), (7, 11)),
+    ):
+        yield case(f"{label} {rows}x{width} {name}", ours, theirs, inputs, (x, x), flops[0] * count)
+        yield case(f"{label} {rows}x{width} backward {name}", ours, theirs, inputs, (x, x, x), flops[1] * count,
+                   grads=grad)
+
+
 def gated_cases(dtype):
     name = name_of(dtype)
     gate, up, grad = (torch.randn(2048, 11008, dtype=dtype) for _ in range(3))
@@ -289,7 +304,7 @@ def all_cases():
     yield from small_cases()
     yield from first_call_cases()
     for dtype in DTYPES:
-        for of_dtype in (row_cases, gated_cases, loss_cases, rope_cases, dropout_cases, adamw_cases,
+        for of_dtype in (row_cases, short_row_cases, gated_cases, loss_cases, rope_cases, dropout_cases, adamw_cases,
                          group_norm_cases):
             yield from of_dtype(dtype)
     yield from matmul_cases()

@@ -106,8 +106,8 @@ bool SweepRun::lines_apart(size_t k) const {
   return !into.reduced[cols_dim_] && into.cursor.stride[rows_dim_] == 0;
 }
 
-// The columns done, from c on: none where an array ends within the chunk, or an element weighs more than one. What lies outside an array is read
-// from, and written to, a line in its place.
+// The columns done, from c on: none where an array ends within the chunk, or an element weighs more than one.
+// What lies outside an array is read from, and written to, a line in its place.
 int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   if (!any_columns_) cols = cols / 8 * 8;
   if (cols == 0 || weighs(r + rows, c + cols)) return 0;
