@@ -65,6 +65,7 @@ std::optional<int64_t> SweepRun::row_bytes(const TileRef& tile) const {
 bool SweepRun::describe(assembler::SweepForm& form) const {
   for (auto* arrays : {&form.inputs, &form.outputs, &form.stores, &form.reductions, &form.ahead})
     arrays->clear();
+  form.long_rows = false;
   const auto adjacent = [&](const Cursor& cursor, int64_t bytes) {
     return cursor.stride[cols_dim_] == bytes;
   };
@@ -91,10 +92,11 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
     const auto plain = [&](int dim) {
       return space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1;
     };
-    if (!whole_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
+    if (!varied_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
     const bool columns = !into.reduced[cols_dim_];
     if (columns && !adjacent(into.cursor, 4)) return false;
     form.reductions.push_back({DType::f32, columns, false});
+    form.long_rows |= !columns && edge_ > assembler::most_summed;
   }
   for (int i = 0; i < ahead_count_; ++i) form.ahead.push_back({ahead_[i].dtype, true, false});
   return true;
@@ -108,9 +110,9 @@ bool SweepRun::lines_apart(size_t k) const {
 
 // The columns done, from c on: none where an array ends within the chunk, or an element weighs more than one.
 // What lies outside an array is read from, and written to, a line in its place.
-int64_t SweepRun::run_code(int64_t r, int64_t rows, int64_t c, int64_t cols) {
+int64_t SweepRun::run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   if (!any_columns_) cols = cols / 8 * 8;
-  if (cols == 0 || weighs(r + rows, c + cols)) return 0;
+  if (cols == 0 || weighs(outer, r + rows, c + cols)) return 0;
   assembler::SweepArguments arguments;
   arguments.rows = rows;
   arguments.cols = cols;

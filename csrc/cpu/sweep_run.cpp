@@ -97,10 +97,12 @@ void SweepRun::find_places() {
     calls_[i] = {step.variants[repeats], step.arity, {}, step.out};
     std::copy(step.in, step.in + most_operands, calls_[i].in);
   }
-  whole_ = true;
+  varied_ = whole_ = true;
   for (size_t k = 0; k < sweep_.reductions.size(); ++k)
-    for (int d = 0; d < rows_dim_; ++d)
-      whole_ &= space_.reduces_along(sweep_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
+    for (int d = 0; d < rows_dim_; ++d) {
+      varied_ &= space_.reduces_along(sweep_.reductions[k], d);
+      whole_ &= varied_ && space_.reductions[k].weight[d] == 1;
+    }
 }
 
 // Chunks end where an array does, and before what a reduction weighs, so that all but the last are plain.
@@ -121,12 +123,14 @@ void SweepRun::find_edges() {
   }
 }
 
-// Whether some reduction weighs a row or column in front of these.
-bool SweepRun::weighs(int64_t row, int64_t column) const {
-  const auto heavy = [&](const SweepSpace::Accumulator& into, int dim, int64_t end) {
+// Whether some reduction weighs what stands there, or a row or column in front of it.
+bool SweepRun::weighs(const int64_t* outer, int64_t row, int64_t column) const {
+  const auto heavy = [](const SweepSpace::Accumulator& into, int dim, int64_t end) {
     return into.weight[dim] > 1 && end > into.last[dim];
   };
   return std::any_of(space_.reductions, space_.reductions + sweep_.reductions.size(), [&](const auto& into) {
+    for (int d = 0; d < rows_dim_; ++d)
+      if (heavy(into, d, outer[d] + 1)) return true;
     return heavy(into, rows_dim_, row) || heavy(into, cols_dim_, column);
   });
 }
@@ -260,7 +264,7 @@ void SweepRun::place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols) {
 }
 
 void SweepRun::chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols) {
-  if (const int64_t done = code_ ? run_code(r, rows, c, cols) : 0) {
+  if (const int64_t done = code_ ? run_code(outer, r, rows, c, cols) : 0) {
     c += done;
     cols -= done;
     if (cols == 0) return;

@@ -60,7 +60,8 @@ class SweepRun final : public Kept {
   // As machine code, where that is possible.
   void assemble();
   bool describe(assembler::SweepForm& form) const;
-  int64_t run_code(int64_t r, int64_t rows, int64_t c, int64_t cols);  // the columns done
+  int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c,
+                   int64_t cols);    // the columns done
   bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
   size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
   char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
@@ -91,7 +92,7 @@ class SweepRun final : public Kept {
   };
   Part part(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
   bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
-  bool weighs(int64_t row, int64_t column) const;
+  bool weighs(const int64_t* outer, int64_t row, int64_t column) const;
   void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   void place_inside(int64_t r, int64_t rows, int64_t c, int64_t cols);
   void call(const Call& call, int64_t rows, int64_t cols) const;
@@ -130,8 +131,8 @@ class SweepRun final : public Kept {
   int ahead_count_ = 0;
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
-  char* base_ = nullptr;                                           // of the buffers
-  bool whole_ = true;                                              // no reduction repeats an outer dimension
+  char* base_ = nullptr;               // of the buffers
+  bool varied_ = true, whole_ = true;  // no reduction repeats an outer dimension; nor weighs one
   assembler::SweepFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
   std::optional<assembler::Vectors> vectors_;                      // that were to be assembled
   bool any_columns_ = true;                                        // code_ takes any number of columns

@@ -201,6 +201,31 @@ TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
           }
 }
 
+// Of equal numbers every addition to one sum rounds the same way.
+TEST_P(Assembler, LongRowsAreSummedUpInParts) {
+  constexpr int64_t rows = 2;
+  for (std::string_view name : {"reduce_sum", "reduce_max"})
+    for (bool product : {false, true})
+      for (int64_t cols : {1, 40, 2047, 2048, 2049, 4096, 4101, 16001}) {
+        if (product && name != "reduce_sum") continue;
+        Built built;
+        const int x = built.input(), y = built.input();
+        built.reduce(name, false, x, product ? y : -1);
+        built.form.long_rows = true;
+        ASSERT_TRUE(built.assemble());
+        Floats a(rows, cols), b(rows, cols), got(rows, 1);
+        for (int64_t r = 0; r < rows; ++r)
+          for (int64_t c = 0; c < cols; ++c) a.set(r, c, 0.3f), b.set(r, c, 0.7f);
+        for (int64_t r = 0; r < rows; ++r)
+          find_reduce(name, Lane::f32, interpreter())->identity(got.at(r, 0), 1);
+        built.run(rows, cols, {a.place(), b.place(), got.place()});
+        const double one = product ? double{0.3f} * double{0.7f} : double{0.3f},
+                     want = name == "reduce_max" ? one : one * static_cast<double>(cols);
+        for (int64_t r = 0; r < rows; ++r)
+          EXPECT_NEAR(got.get(r, 0), want, 1e-6 * want) << name << product << " of " << cols;
+      }
+}
+
 // More values than registers, more arrays than pointers, and values of rows among them.
 TEST_P(Assembler, ValuesBeyondTheRegistersGoToMemory) {
   constexpr int64_t rows = 2, cols = 45;

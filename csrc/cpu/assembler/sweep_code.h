@@ -29,11 +29,14 @@ struct SweepForm {
   };
   std::vector<Array> inputs, outputs, stores, reductions;
   std::vector<Array> ahead;  // neither read nor written: fetched into the second-level cache
+  bool long_rows = false;    // of more than most_summed columns, which are summed up in parts
   bool operator==(const SweepForm&) const = default;
   bool any_columns(Vectors vectors) const;  // their number need not be a multiple of lanes
 };
 
 inline constexpr int most_arrays = 32;
+// A sum's error grows with how much is added one behind the other.
+inline constexpr int most_summed = 2048;
 // Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, ahead. Used up by a call.
 struct SweepArguments {
   int64_t rows, cols;

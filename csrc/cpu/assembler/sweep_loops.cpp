@@ -172,6 +172,10 @@ void SweepLoops::enter() {
     pair_slot_ = around_.slots;
     around_.slots += static_cast<int>(form_.stores.size());
   }
+  if (form_.long_rows) {
+    part_slot_ = around_.slots;
+    around_.slots += unroll_ * static_cast<int>(form_.reductions.size());
+  }
   for (const auto& [value, place] : pinned_) {
     auto& home = around_.homes[static_cast<size_t>(value)];
     if (!home) continue;
@@ -236,16 +240,26 @@ void SweepLoops::row_values() {
     for (int v = 0; v < unroll_ && sums_columns(k); ++v)
       code_.vector(instructions::load, accumulator(k, v), 0,
                    constants_.place(trace_.combinations[k]->identity));
+  begin_parts();
 }
 
 void SweepLoops::columns() {
   const int lanes = code_.lanes();
   code_.clear(rax);
+  Label part, turn, rest, tail, done;
+  code_.bind(part);
   code_.load(rdx, argument(cols_offset));
   code_.bit_and(rdx, -lanes * unroll_);
-  Label turn, rest, tail, done;
   code_.compare(rax, rdx);
   code_.jump(Condition::not_below, rest);
+  if (form_.long_rows) {
+    Label last;
+    code_.address(rcx, Place::at(rax, most_summed));
+    code_.compare(rdx, rcx);
+    code_.jump(Condition::below, last);
+    code_.move(rdx, rcx);
+    code_.bind(last);
+  }
   code_.bind(turn);
   fetch_ahead();
   if (pair_slot_ < 0) {
@@ -256,6 +270,10 @@ void SweepLoops::columns() {
   code_.add(rax, lanes * unroll_);
   code_.compare(rax, rdx);
   code_.jump(Condition::below, turn);
+  if (form_.long_rows) {
+    add_parts(false);
+    code_.jump(Condition::always, part);
+  }
   code_.bind(rest);
   code_.load(rdx, argument(cols_offset));
   code_.bit_and(rdx, -lanes);

@@ -53,6 +53,10 @@ class SweepLoops {
   void fetch_ahead();
   void vector(const Turn& turn);
   void detours();
+  bool sums_in_parts(size_t k) const;
+  Place part(size_t k, int vector) const;
+  void begin_parts();
+  void add_parts(bool ends);
   void finish_reductions();
   void next_row();
   uint32_t write_vector(Encoder& code, Surroundings& around, const Ways& ways, const Turn& turn,
@@ -76,6 +80,7 @@ class SweepLoops {
   int unroll_ = 2, vector_ = 0;          // vectors a turn; the one at work
   Encoder* at_work_ = nullptr;           // where addresses are loaded
   int mask_slot_ = -1, pair_slot_ = -1;  // pair_slot_: of the first store's even columns
+  int part_slot_ = -1;                   // of the first accumulator's sum of parts
   int frame_ = 0;                        // where the code says how much stack it takes
 };
 

@@ -171,10 +171,36 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
   body.release();
 }
 
+// Extremes are exact however many they are of.
+bool SweepLoops::sums_in_parts(size_t k) const {
+  return form_.long_rows && sums_columns(k) && !trace_.combinations[k]->ignores_nan;
+}
+Place SweepLoops::part(size_t k, int vector) const {
+  return around_.slot(part_slot_ + unroll_ * static_cast<int>(k) + vector);
+}
+void SweepLoops::begin_parts() {
+  for (size_t k = 0; k < form_.reductions.size(); ++k)
+    for (int v = 0; v < unroll_ && sums_in_parts(k); ++v)
+      code_.vector(instructions::store, accumulator(k, v), 0, part(k, v));
+}
+// What the accumulators have goes to the sums of parts; where the row ends, the other way.
+void SweepLoops::add_parts(bool ends) {
+  for (size_t k = 0; k < form_.reductions.size(); ++k)
+    for (int v = 0; v < unroll_ && sums_in_parts(k); ++v) {
+      const Combination& how = *trace_.combinations[k];
+      const int sum = accumulator(k, v);
+      code_.vector(row_of(how.micro).instruction, sum, sum, part(k, v));
+      if (ends) continue;
+      code_.vector(instructions::store, sum, 0, part(k, v));
+      code_.vector(instructions::load, sum, 0, constants_.place(how.identity));
+    }
+}
+
 // The accumulators of a row become one lane, in the interpreter's order: pairs of vectors, then halves.
 void SweepLoops::finish_reductions() {
   // No body is at work; what is pinned is elsewhere.
   const int scratch = 0, unordered = scratch_mask, other = 2;
+  add_parts(true);
   for (size_t k = 0; k < form_.reductions.size(); ++k) {
     if (!sums_columns(k)) continue;
     const Combination& how = *trace_.combinations[k];
