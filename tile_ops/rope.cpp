@@ -159,8 +159,8 @@ void rotate(const optional<Tensor>& query, const optional<Tensor>& key, const Te
   const Tensor y = others ? *key : no_heads(*query), y_out = others ? key_out : no_heads(query_out);
   const int64_t rotary = rotary_dim.value_or(x.size(3)), batch = x.size(0), length = x.size(2);
   const bool in_place = some ? query_out.is_same(*query) : key_out.is_same(*key);
-  // A tile is 16 heads' positions on a CPU, on a GPU what registers hold.
-  const int heads = x.is_cpu() ? 16 : 4, elements = x.is_cpu() ? 4096 : 512;
+  // A tile is 4 heads' positions: on a CPU a long run of each head's memory, on a GPU what registers hold.
+  const int heads = 4, elements = x.is_cpu() ? 16384 : 512;
   const int columns = rotary <= 64 ? 32 : rotary <= 128 ? 64 : 128, rows = elements / columns;
   std::pair tables{cos.dim() == 2 ? cos.unsqueeze(0) : cos, sin.dim() == 2 ? sin.unsqueeze(0) : sin};
   if (position_ids) tables = tables_at(*position_ids, tables.first, tables.second, columns);
