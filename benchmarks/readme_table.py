@@ -34,7 +34,7 @@ def read(path):
 
 def table():
     files = sorted(RESULTS.glob("cpu-*.md"))
-    # Two columns of machines: cpu-avx2-xeon.md is one more machine's, and linked only.
+    # A table for each instruction set; one more machine's, such as cpu-avx2-xeon.md, is linked only.
     results = {path.stem.removeprefix("cpu-"): read(path) for path in files if path.stem.count("-") == 1}
     head = ["case"] + [f"{name}: {column}" for name in results for column in ("eager ms", "ours ms", "ratio")]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]

@@ -60,8 +60,8 @@ class SweepRun final : public Kept {
   // As machine code, where that is possible.
   void assemble();
   bool describe(assembler::SweepForm& form) const;
-  int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c,
-                   int64_t cols);    // the columns done
+  // The columns done.
+  int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
   bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
   size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
   char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
@@ -132,7 +132,7 @@ class SweepRun final : public Kept {
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
   char* base_ = nullptr;               // of the buffers
-  bool varied_ = true, whole_ = true;  // no reduction repeats an outer dimension; nor weighs one
+  bool varied_ = true, whole_ = true;  // no reduction repeats an outer dimension; none weighs one, either
   assembler::SweepFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
   std::optional<assembler::Vectors> vectors_;                      // that were to be assembled
   bool any_columns_ = true;                                        // code_ takes any number of columns

@@ -35,7 +35,7 @@ struct SweepForm {
 };
 
 inline constexpr int most_arrays = 32;
-// A sum's error grows with how much is added one behind the other.
+// A sum's error grows with how much is added one behind the other. A multiple of the columns of any turn.
 inline constexpr int most_summed = 2048;
 // Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, ahead. Used up by a call.
 struct SweepArguments {
