@@ -119,27 +119,40 @@ def first_call_cases():
     yield Case("first call of the gelu chain", lambda: lambda: own_gelu_chain(x, next(sizes)), microseconds=2000)
 
 
+def row_operators(x, grad, wanted, backward="backward"):
+    """Those that `wanted` has bars of, forward's and backward's, over the columns of x."""
+    rows, width = x.shape
+    name, weight, bias = name_of(x.dtype), *(torch.randn(width, dtype=x.dtype) for _ in range(2))
+    for label, ours, theirs, inputs, flops in (  # of an element
+        ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4)),
+        ("rms_norm", lambda x, w: ops.rms_norm(x, [width], w), lambda x, w: F.rms_norm(x, [width], w), (x, weight),
+         (4, 9)),
+        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [width], w, b),
+         lambda x, w, b: F.layer_norm(x, [width], w, b), (x, weight, bias), (7, 11)),
+        ("log_softmax", lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), (x,), (5, 4)),
+    ):
+        if label not in wanted:
+            continue
+        forward, back = wanted[label]
+        yield case(f"{label} {rows}x{width} {name}", ours, theirs, inputs, (x, x), flops[0] * x.numel(), ratios=forward)
+        yield case(f"{label} {backward} {name}", ours, theirs, inputs, (x, x, x), flops[1] * x.numel(), grads=grad,
+                   ratios=back)
+
+
 def row_cases(dtype):
     name, bf16 = name_of(dtype), dtype == torch.bfloat16
-    x, residual, grad = (torch.randn(4096, 4096, dtype=dtype) for _ in range(3))
-    weight, bias = torch.randn(4096, dtype=dtype), torch.randn(4096, dtype=dtype)
-    other_grad, count = torch.randn_like(x), x.numel()
+    x, residual, grad, other_grad = (torch.randn(4096, 4096, dtype=dtype) for _ in range(4))
+    weight, count = torch.randn(4096, dtype=dtype), x.numel()
+    yield from row_operators(x, grad, {
+        "softmax": (bars(1.3, 1.5), bars(1.0, 1.1)),
+        "rms_norm": (bars(5, 1.3) if bf16 else bars(2.5, 1.05), bars(4, 1.1)),
+        "layer_norm": (bars(1.05, 1.3), bars(1.0, 1.1)),
+        "log_softmax": ({}, {}),
+    })
 
     def eager_add(x, r, w):
         return F.rms_norm(x + r, [4096], w), x + r
 
-    for label, ours, theirs, inputs, flops, forward, backward in (
-        ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4), bars(1.3, 1.5),
-         bars(1.0, 1.1)),
-        ("rms_norm", lambda x, w: ops.rms_norm(x, [4096], w), lambda x, w: F.rms_norm(x, [4096], w), (x, weight),
-         (4, 9), bars(5, 1.3) if bf16 else bars(2.5, 1.05), bars(4, 1.1)),
-        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [4096], w, b),
-         lambda x, w, b: F.layer_norm(x, [4096], w, b), (x, weight, bias), (7, 11), bars(1.05, 1.3), bars(1.0, 1.1)),
-        ("log_softmax", lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), (x,), (5, 4), {}, {}),
-    ):
-        yield case(f"{label} 4096x4096 {name}", ours, theirs, inputs, (x, x), flops[0] * count, ratios=forward)
-        yield case(f"{label} backward {name}", ours, theirs, inputs, (x, x, x), flops[1] * count, grads=grad,
-                   ratios=backward)
     own_add = lambda x, r, w: ops.add_rms_norm(x, r, [4096], w)  # noqa: E731
     yield case(f"add_rms_norm 4096x4096 {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 5 * count)
     yield case(f"add_rms_norm backward {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 10 * count,
@@ -148,17 +161,8 @@ def row_cases(dtype):
 
 def short_row_cases(dtype):
     """BERT's width, which is no power of two: tiles end past the rows."""
-    name, rows, width = name_of(dtype), 16384, 768
-    x, grad = torch.randn(rows, width, dtype=dtype), torch.randn(rows, width, dtype=dtype)
-    parameters, count = (torch.randn(width, dtype=dtype), torch.randn(width, dtype=dtype)), x.numel()
-    for label, ours, theirs, inputs, flops in (
-        ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4)),
-        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [width], w, b),
-         lambda x, w, b: F.layer_norm(x, [width], w, b), (x, *parameters), (7, 11)),
-    ):
-        yield case(f"{label} {rows}x{width} {name}", ours, theirs, inputs, (x, x), flops[0] * count)
-        yield case(f"{label} {rows}x{width} backward {name}", ours, theirs, inputs, (x, x, x), flops[1] * count,
-                   grads=grad)
+    x, grad = (torch.randn(16384, 768, dtype=dtype) for _ in range(2))
+    yield from row_operators(x, grad, {"softmax": ({}, {}), "layer_norm": ({}, {})}, "16384x768 backward")
 
 
 def gated_cases(dtype):

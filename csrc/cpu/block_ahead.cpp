@@ -35,7 +35,7 @@ std::optional<int> BlockPlan::moving_axis(const Op& load) const {
 }
 
 // The last of the sweeps that read a load fetches the next one. If it also writes memory, the first does so,
-// too: neither of them alone gains as much.
+// too.
 void BlockPlan::find_ahead() {
   for (const auto& op : block_.ops) {
     if (!op->is("load") || !needed_.count(op.get()) || !lower_.stays_in_memory(*op)) continue;

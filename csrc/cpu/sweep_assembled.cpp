@@ -89,10 +89,9 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
   }
   for (size_t k = 0; k < sweep_.reductions.size(); ++k) {
     const auto& into = space_.reductions[k];
-    const auto plain = [&](int dim) {
-      return space_.reduces_along(sweep_.reductions[k], dim) || space_.extent[dim] == 1;
-    };
-    if (!varied_ || !plain(rows_dim_) || !plain(cols_dim_)) return false;
+    for (int d = 0; d < space_.dims; ++d)  // what only repeats is weighed as a whole
+      if (!space_.reduces_along(sweep_.reductions[k], d) && (space_.extent[d] > 1 || into.weight[d] > 1))
+        return false;
     const bool columns = !into.reduced[cols_dim_];
     if (columns && !adjacent(into.cursor, 4)) return false;
     form.reductions.push_back({DType::f32, columns, false});

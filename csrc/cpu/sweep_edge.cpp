@@ -22,11 +22,11 @@ void SweepRun::place_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols) {
 void SweepRun::read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   const Cursor& from = space_.inputs[v];
   const bool down = varies(v, rows_dim_), across = varies(v, cols_dim_);
+  const bool apart = down && cols == 1 && rows > 1 && from.stride[rows_dim_] != element(v);
   if (!down) rows = 1;
   if (!across) cols = 1;
   char* data = locate(from, r, c);
   const Part there = part(from, r, rows, c, cols);  // what does not vary has no bounds
-  const bool apart = down && cols == 1 && rows > 1 && from.stride[rows_dim_] != element(v);
   if (there.whole && in_place(v) && !apart) {
     at_[v] = {data, down ? from.stride[rows_dim_] : 0};
     return;

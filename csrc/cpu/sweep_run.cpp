@@ -97,12 +97,10 @@ void SweepRun::find_places() {
     calls_[i] = {step.variants[repeats], step.arity, {}, step.out};
     std::copy(step.in, step.in + most_operands, calls_[i].in);
   }
-  varied_ = whole_ = true;
+  whole_ = true;
   for (size_t k = 0; k < sweep_.reductions.size(); ++k)
-    for (int d = 0; d < rows_dim_; ++d) {
-      varied_ &= space_.reduces_along(sweep_.reductions[k], d);
-      whole_ &= varied_ && space_.reductions[k].weight[d] == 1;
-    }
+    for (int d = 0; d < rows_dim_; ++d)
+      whole_ &= space_.reduces_along(sweep_.reductions[k], d) && space_.reductions[k].weight[d] == 1;
 }
 
 // Chunks end where an array does, and before what a reduction weighs, so that all but the last are plain.

@@ -131,8 +131,8 @@ class SweepRun final : public Kept {
   int ahead_count_ = 0;
   int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
   size_t bytes_ = 0, expanded_offset_ = 0;
-  char* base_ = nullptr;               // of the buffers
-  bool varied_ = true, whole_ = true;  // no reduction repeats an outer dimension; none weighs one, either
+  char* base_ = nullptr;                                           // of the buffers
+  bool whole_ = true;                                              // no reduction repeats an outer dimension
   assembler::SweepFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
   std::optional<assembler::Vectors> vectors_;                      // that were to be assembled
   bool any_columns_ = true;                                        // code_ takes any number of columns

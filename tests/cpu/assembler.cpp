@@ -167,6 +167,14 @@ TEST_P(Assembler, StreamsWriteWhatStoresDo) {
     }
 }
 
+// Of one input, or of the product of both.
+struct BuiltReduction : Built {
+  BuiltReduction(std::string_view name, bool columns, bool product) {
+    const int x = input(), y = input();
+    reduce(name, columns, x, product ? y : -1);
+  }
+};
+
 TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
   constexpr int64_t rows = 4;
   for (std::string_view name : {"reduce_sum", "reduce_max", "reduce_min"})
@@ -175,9 +183,7 @@ TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
         for (bool specials : {false, true})
           for (int64_t cols : {1, 5, 8, 31, 32, 64, 100, 251}) {
             if (product && name != "reduce_sum") continue;
-            Built built;
-            const int x = built.input(), y = built.input();
-            built.reduce(name, columns, x, product ? y : -1);
+            BuiltReduction built(name, columns, product);
             ASSERT_TRUE(built.assemble());
             Values<float> values(-4, 4, specials);
             Floats a(rows, cols), b(rows, cols), got(rows, columns ? cols : 1),
@@ -208,9 +214,7 @@ TEST_P(Assembler, LongRowsAreSummedUpInParts) {
     for (bool product : {false, true})
       for (int64_t cols : {1, 40, 2047, 2048, 2049, 4096, 4101, 16001}) {
         if (product && name != "reduce_sum") continue;
-        Built built;
-        const int x = built.input(), y = built.input();
-        built.reduce(name, false, x, product ? y : -1);
+        BuiltReduction built(name, false, product);
         built.form.long_rows = true;
         ASSERT_TRUE(built.assemble());
         Floats a(rows, cols), b(rows, cols), got(rows, 1);
