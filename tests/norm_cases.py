@@ -17,6 +17,8 @@ SHAPES = [
     ((70, 513), 1),
     ((5, 4097), 1),
     pytest.param((3, 17000), 1, marks=pytest.mark.slow),
+    pytest.param((2, 40000), 1, marks=pytest.mark.slow),
+    pytest.param((2, 140000), 1, marks=pytest.mark.slow),
     ((2, 3, 5, 7), 1),
     ((2, 3, 5, 7), 2),
     ((2, 3, 5, 7), 4),

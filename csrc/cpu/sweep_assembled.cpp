@@ -43,21 +43,23 @@ void SweepRun::find_ahead(const Frame& frame) {
   }
 }
 
-// Bytes from row to row of the sweep; none where columns are not adjacent, or rows not evenly spaced.
+// Bytes from row to row of the sweep; none where columns are not adjacent, or rows not evenly spaced. Of an
+// axis counts what is there: beyond, the sweep has a last element that stands for the padding, or none.
 std::optional<int64_t> SweepRun::row_bytes(const TileRef& tile) const {
   if (rows_dim_ != 0) return {};
-  const int64_t rows = space_.extent[rows_dim_], bytes = info(tile.dtype).bytes;
+  const int64_t rows = std::min(space_.extent[rows_dim_], row_edge_), bytes = info(tile.dtype).bytes;
   int64_t adjacent = bytes, row = 0;
   for (int axis = tile.rank; axis-- > 0;) {
-    if (tile[axis].extent == 1) continue;
+    const int64_t extent = std::min(tile[axis].extent, tile[axis].valid);
+    if (extent == 1) continue;
     if (row == 0 && tile[axis].stride == adjacent) {
-      adjacent *= tile[axis].extent;
+      adjacent *= extent;
     } else {
-      if (row != 0 || tile[axis].extent != rows) return {};
+      if (row != 0 || extent != rows) return {};
       row = tile[axis].stride;
     }
   }
-  const int64_t line = space_.extent[cols_dim_] * bytes;
+  const int64_t line = std::min(space_.extent[cols_dim_], edge_) * bytes;
   if (row == 0 && adjacent == rows * line) return line;
   return adjacent == line ? std::optional(row) : std::nullopt;
 }

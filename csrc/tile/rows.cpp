@@ -151,8 +151,9 @@ RowTile row_tile(const Rows& rows) {
   if (columns <= 128) return {256, 128, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 4096) return {8, 4096, RowFit::inside};
-  if (columns <= 16384) return {2, 16384, RowFit::inside};
-  return {4, 4096, RowFit::walked};
+  if (columns <= 32768) return {2, 32768, RowFit::inside};
+  if (columns <= 131072) return {1, 131072, RowFit::inside};
+  return {1, 16384, RowFit::walked};
 }
 
 RowBlocks row_blocks(const Rows& rows, RowTile tile) {

@@ -35,7 +35,7 @@ def test_shapes(shape, axes, affine, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("length", [40, 17000])
+@pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_the_sum_is_torchs(length, dtype):
     x, residual = pair((5, length), dtype)
     assert torch.equal(op(x, residual, (length,))[1], x + residual)
@@ -97,7 +97,7 @@ def test_mixed_dtypes(weight_dtype):
 
 
 @pytest.mark.parametrize("which", [0, 1])
-@pytest.mark.parametrize("length", [40, 17000])
+@pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_gradient_of_one_result(length, which):
     x, residual = pair((5, length))
     weight = torch.randn(length, requires_grad=True)
@@ -113,7 +113,7 @@ def test_a_gradient_of_the_sum_alone_passes_as_it_is():
 
 
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, True), (False, False, True)])
-@pytest.mark.parametrize("length", [40, 17000])
+@pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_gradient_of_some_arguments(wanted, length):
     x, residual, weight = (torch.randn(shape, requires_grad=each)
                            for shape, each in zip(((5, length), (5, length), (length,)), wanted))

@@ -58,6 +58,7 @@ SHAPES = [
     (5, 4097),
     (2, 16385),
     pytest.param((6, 40000), marks=pytest.mark.slow),
+    pytest.param((2, 140000), marks=pytest.mark.slow),
     (4, 10, 7),
     (2, 3, 33, 65),
     (2, 70, 0),
@@ -105,7 +106,7 @@ def test_int32_target_and_float32_weight(options):
     check_call(op, theirs, (x, target.int()), options)
 
 
-@pytest.mark.parametrize("classes", [5, 20000])
+@pytest.mark.parametrize("classes", [5, 20000, 140000])
 @pytest.mark.parametrize("layout", ["rows", "columns"])
 def test_infinities_and_nan(classes, layout):
     x = torch.randn(8, classes)

@@ -77,14 +77,14 @@ def test_mixed_dtypes(dtype):
     check_call(op, theirs, (x, (40,), None, bias))
 
 
-@pytest.mark.parametrize("length", [63, 4096, 20000])
+@pytest.mark.parametrize("length", [63, 4096, 20000, 140000])
 def test_large_mean_small_variance(length):
     # The variance is 1e-8 of the squared mean: a sum of squares less the squared mean has no digit left of it.
     x = (torch.randn(7, length) + 1e4).requires_grad_()
     check_call(op, F.layer_norm, (x, (length,)))
 
 
-@pytest.mark.parametrize("length", [63, 4096, 20000])
+@pytest.mark.parametrize("length", [63, 4096, 20000, 140000])
 def test_large_mean_small_variance_in_double(length):
     # torch rounds here too, so both are held against extended precision.
     x = torch.randn(7, length, dtype=torch.double) + 1e4
@@ -96,7 +96,7 @@ def test_large_mean_small_variance_in_double(length):
 
 
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, False), (False, False, True)])
-@pytest.mark.parametrize("length", [40, 17000])
+@pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_gradient_of_one_argument(wanted, length):
     x = torch.randn(5, length, requires_grad=wanted[0])
     weight, bias = (torch.randn(length, requires_grad=each) for each in wanted[1:])

@@ -87,7 +87,7 @@ def test_mixed_dtypes(dtype, weight_dtype):
 
 
 @pytest.mark.parametrize("wanted", [(True, False), (False, True)])
-@pytest.mark.parametrize("length", [40, 17000])
+@pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_gradient_of_one_argument(wanted, length):
     x = torch.randn(5, length, requires_grad=wanted[0])
     check_call(op, F.rms_norm, (x, (length,), torch.randn(length, requires_grad=wanted[1]), 1e-5))

@@ -45,6 +45,7 @@ SHAPES = [
     ((5, 4097), -1),
     ((2, 16385), 1),
     ((2, 40000), 1),
+    ((2, 140000), 1),
     ((63, 2), 0),
     ((300, 5), 0),
     ((5, 300, 7), 1),
@@ -82,7 +83,7 @@ def test_expanded(name, dim):
     check_torchs(name, x, dim)
 
 
-@pytest.mark.parametrize("length", [5, 20000])
+@pytest.mark.parametrize("length", [5, 20000, 140000])
 @pytest.mark.parametrize("dim", [0, 1])
 def test_infinities_and_nan(name, length, dim):
     x = torch.randn(6, length)
@@ -99,7 +100,7 @@ def test_infinities_and_nan(name, length, dim):
 
 @pytest.mark.parametrize("source", [torch.bool, torch.uint8, torch.int32, torch.int64, torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("result", DTYPES)
-@pytest.mark.parametrize("shape, dim", [((3, 70), 1), ((70, 3), 0), ((2, 17000), 1)])
+@pytest.mark.parametrize("shape, dim", [((3, 70), 1), ((70, 3), 0), ((2, 17000), 1), ((2, 40000), 1)])
 def test_dtype_casts_first(name, source, result, shape, dim):
     x = (torch.randn(shape) * 3).to(source)
     y, theirs = operator(name)(x, dim, dtype=result), getattr(torch, name)
