@@ -13,8 +13,9 @@ struct LogSum {
 inline Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
 
 // Of tiles load(k) of rows x columns, padded with -inf, for k < steps; along axis 0 they are columns x rows.
-// `exponential` is exp or what comes close to it. group: so many neighbours, which lie in one thread of a GPU,
-// have a maximum and a sum of their own until the end; 0: a row of the tile has. The result is a value a row.
+// `exponential` is exp or what comes close to it. group: so many neighbours, which lie in one thread of a
+// GPU, have a maximum and a sum of their own until the end; 0: a row of the tile has. The result is a value a
+// row.
 template <class Load, class Exponential>
 LogSum walked_log_sum(const Tile& steps, int rows, int columns, int axis, int group, DType compute,
                       const Load& load, const Exponential& exponential) {

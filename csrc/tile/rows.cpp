@@ -150,7 +150,7 @@ RowTile row_tile(const Rows& rows) {
             RowFit::exact};
   if (columns <= 128) return {256, 128, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
-  if (columns <= 4096) return {8, 4096, RowFit::inside};
+  if (columns <= 8192) return {8, 8192, RowFit::inside};
   if (columns <= 32768) return {2, 32768, RowFit::inside};
   if (columns <= 131072) return {1, 131072, RowFit::inside};
   return {1, 16384, RowFit::walked};
