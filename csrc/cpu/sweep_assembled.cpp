@@ -47,7 +47,7 @@ void SweepRun::find_ahead(const Frame& frame) {
 // axis counts what is there: beyond, the sweep has a last element that stands for the padding, or none.
 std::optional<int64_t> SweepRun::row_bytes(const TileRef& tile) const {
   if (rows_dim_ != 0) return {};
-  const int64_t rows = std::min(space_.extent[rows_dim_], row_edge_), bytes = info(tile.dtype).bytes;
+  const int64_t rows = row_edge_, bytes = info(tile.dtype).bytes;
   int64_t adjacent = bytes, row = 0;
   for (int axis = tile.rank; axis-- > 0;) {
     const int64_t extent = std::min(tile[axis].extent, tile[axis].valid);
@@ -59,7 +59,7 @@ std::optional<int64_t> SweepRun::row_bytes(const TileRef& tile) const {
       row = tile[axis].stride;
     }
   }
-  const int64_t line = std::min(space_.extent[cols_dim_], edge_) * bytes;
+  const int64_t line = edge_ * bytes;
   if (row == 0 && adjacent == rows * line) return line;
   return adjacent == line ? std::optional(row) : std::nullopt;
 }
