@@ -50,9 +50,8 @@ void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<
   };
   // One blocked product on a CPU.
   const auto sum = [&](const View& rows, const View& columns, Tile& to) {
-    for_tiles(rows.num_tiles(1), {&to}, [&](const Tile& k) {
-      to = mma(rows.load({i, k}), columns.load({k, j}), to);
-    });
+    for_tiles(rows.num_tiles(1), {&to},
+              [&](const Tile& k) { to = mma(rows.load({i, k}), columns.load({k, j}), to); });
   };
   if (second == Second::none) {
     for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
@@ -123,14 +122,19 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
 // Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
 // products up to 2^-12 of it, a quarter of the last place of float16.
 constexpr int64_t chain_length = 65536;
-TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two) {
+TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
   const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
   if (blocks < 8) return {64, 64, 256};
   // Wide blocks pack x less often, high ones y, of which two products have two.
   if (two) return blocks < 64 ? TileSize{128, 256, 256} : TileSize{256, 256, 256};
-  return blocks < 32 ? TileSize{128, 256, 256} : TileSize{128, 512, 256};
+  // Threads share what they pack, so that blocks may be small and many, for threads that are not equally
+  // fast: as long as a packed x stays.
+  constexpr int64_t most_blocks = 1024, most_bytes = 16 << 20;
+  const bool small =
+      m > 128 && ceil_div(m, 64) * ceil_div(n, 128) * batches <= most_blocks && packed_bytes <= most_bytes;
+  return small ? TileSize{64, 128, 256} : TileSize{128, 256, 256};
 }
 
 class Product {
@@ -313,7 +317,9 @@ class Product {
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
-    const TileSize tile = cpu ? tile_size(m_, n_, batches, two)
+    const int64_t packed_element = std::max<int64_t>(info(view(X, m_, k_)->dtype).bytes, 4),
+                  summands = epilogue_.second == Second::summand ? 2 : 1;
+    const TileSize tile = cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);

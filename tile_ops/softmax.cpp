@@ -1,4 +1,5 @@
 // softmax and log_softmax over one axis of any stride, and their gradients.
+#include "log_sum.h"
 #include "tile/rows.h"
 
 namespace tile {
@@ -21,14 +22,13 @@ Tile share(const Tile& part, const Tile& sum, const Tile& inverse, bool shows) {
   return shows ? fma(fma(-quotient, sum, part), inverse, quotient) : quotient;
 }
 
-// group: so many neighbours are summed first; 0: none.
+// group: so many neighbours are summed first, or walked apart; 0: none.
 void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, int group, int rows,
                     int columns, bool whole, int axis) {
   // The logits wait for the logarithm of the sum: of several sums fewer threads are faster.
   if (log_of && has_short_rows(x, rows, columns)) hint_threads(-1);
   RowView in(x, bid(1), rows, columns, axis), out(y, bid(1), rows, columns, axis);
   DType result = y.dtype(), compute = compute_dtype(result);
-  Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
   const auto sum_of = [&](const Tile& e) {
     if (!group) return e.sum(axis, true);
     return axis ? e.reshape({rows, columns / group, group}).sum(2).sum(1, true)
@@ -42,13 +42,12 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
       out.store(row, 0, log_of ? d - log(sum) : share(e, sum, 1 / sum, result == compute));
       return;
     }
-    Tile top = full(column, -inf, compute), total = zeros(column, compute);
-    for (Tile k : range(in.steps())) top = max(top, load(k).max(axis, true));
-    for (Tile k : range(in.steps())) total += sum_of(exp(load(k) - top));
-    Tile last = log_of ? log(total) : 1 / total;
+    const auto exponential = [](const Tile& v) { return exp(v); };
+    const LogSum sum = walked_log_sum(in.steps(), rows, columns, axis, group, compute, load, exponential);
+    Tile last = log_of ? log(sum.total) : 1 / sum.total;
     for (Tile k : range(in.steps())) {
-      Tile d = load(k) - top;
-      out.store(row, k, log_of ? d - last : share(exp(d), total, last, result == compute));
+      Tile d = load(k) - sum.top;
+      out.store(row, k, log_of ? d - last : share(exp(d), sum.total, last, result == compute));
     }
   });
 }
@@ -144,7 +143,9 @@ void run_softmax(decltype(softmax_forward)& kernel, bool log_of, const at::Tenso
                  const at::Tensor& out) {
   on_rows(out, {&input}, dim, [&](const Rows& rows, const RowBlocks& blocks, RowTile tile, int axis) {
     // One behind the other a thread's numbers would round at each of them, which a result of float32 shows.
-    const int group = rows.on_gpu() && out.scalar_type() == at::kFloat ? 4 : 0;
+    // Where rows are walked, a thread's own maxima save the warps from waiting for each other at every tile.
+    const bool apart = rows.on_gpu() && (out.scalar_type() == at::kFloat || !tile.whole());
+    const int group = apart ? static_cast<int>(16 / out.element_size()) : 0;
     kernel.launch(blocks.grid, rows.view(1), rows.view(0), blocks.tiles, log_of, group, tile.rows,
                   tile.columns, tile.whole(), axis);
   });
@@ -176,9 +177,7 @@ const auto softmax_backward_ =
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
           run_softmax_backward(softmax_backward, false, grad_out, out, dim, grad_input);
         })
-        .vmap([](VmapCall& call) {
-          return batched(call, "out", {"grad_out", "out"});
-        });
+        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
 
 const auto log_softmax_ =
     op("tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
@@ -198,9 +197,7 @@ const auto log_softmax_backward_ =
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
           run_softmax_backward(log_softmax_backward, true, grad_out, out, dim, grad_input);
         })
-        .vmap([](VmapCall& call) {
-          return batched(call, "out", {"grad_out", "out"});
-        });
+        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
 
 }  // namespace
 }  // namespace tile

@@ -8,6 +8,7 @@
 #include "cpu/aligned_memory.h"
 #include "cpu/lane.h"
 #include "cpu/packed_tiles.h"
+#include "cpu/shared_panels.h"
 #include "ir/type.h"
 
 namespace tile::cpu {
@@ -93,20 +94,6 @@ class Scratch {
   size_t used_ = 0;
 };
 
-// The right operand of a blocked product, packed; kept while the next block wants the same.
-struct PackedStrip {
-  struct Key {
-    const void* data = nullptr;
-    int64_t k = 0, columns = 0;
-    long row_stride = 0, column_stride = 0;
-    DType dtype = DType::f32;
-    const void* loop = nullptr;
-    bool operator==(const Key&) const = default;
-  };
-  Key key;
-  AlignedMemory memory;
-};
-
 // What a unit keeps between its runs, so as not to work it out again.
 struct Kept {
   virtual ~Kept() = default;
@@ -124,10 +111,11 @@ struct Frame {
   std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange theirs
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
-  PackedStrip strip;
   std::vector<KeptSlot> kept;  // by number, as Lower gives them out
   PackedTiles packed;
-  void (*give_back)() = nullptr;  // of registers that products took
+  ProductPanels* own_panels = nullptr;     // this thread's
+  ProductPanels* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
+  void (*give_back)() = nullptr;           // of registers that products took
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

@@ -45,12 +45,12 @@ struct GemmKernels {
   // A whole loop over k with operands in memory, in two forms. `scratch` is as long as blocked_scratch_size
   // or streamed_scratch_size says. blocked: B packed once by pack_strip, to be used for every block of rows
   // with these columns; A block by block into scratch. 120 to 192 rows and 256 to 512 columns keep A's block
-  // in L2 and a panel of B in L1.
-  void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip);
+  // in L2 and a panel of B in L1. Parts of a strip, strip_parts of them, may be packed at once.
+  void (*pack_strip)(long k, long n, const MatrixView& b, DType dtype, void* strip, long part);
   void (*blocked)(long m, long n, long k, const MatrixView& a, DType dtype, const void* strip, void* c,
                   long ldc, bool accumulate, void* scratch);
-  // The same with A packed by pack_blocks, for as many strips as there are.
-  void (*pack_blocks)(long m, long k, const MatrixView& a, DType dtype, void* blocks);
+  // The same with A packed by pack_blocks, for as many strips as there are; in block_parts.
+  void (*pack_blocks)(long m, long k, const MatrixView& a, DType dtype, void* blocks, long part);
   void (*packed_blocks)(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
                         bool accumulate);
   // streamed: for few rows in all (up to 128), where B is used once: A packed once by pack_rows, to be used
@@ -64,11 +64,20 @@ struct GemmKernels {
   void (*begin)();
   void (*end)();
 
+  long block_parts(long k) const { return (k + block_depth - 1) / block_depth; }
+  // Columns of a part of a strip: whole panels, about 128.
+  long part_columns() const { return nr < 128 ? 128 / nr * nr : nr; }
+  long strip_parts(long k, long n) const {
+    return block_parts(k) * ((n + part_columns() - 1) / part_columns());
+  }
+
   // Sizes in elements of the compute type.
   long panel_depth(long k) const { return (k + depth_step - 1) / depth_step * depth_step / together; }
   long packed_a_size(long m, long k) const { return (m + mr - 1) / mr * mr * panel_depth(k) + lanes; }
   long packed_b_size(long k, long n) const { return (n + nr - 1) / nr * nr * panel_depth(k); }
   long strip_size(long k, long n) const { return packed_b_size(k, n); }
+  // Each part has its slack, as others may be packed beside it.
+  long blocks_size(long m, long k) const { return packed_a_size(m, k) + block_parts(k) * lanes; }
   long blocked_scratch_size(long m, long k) const {
     return packed_a_size(m, k < block_depth ? k : block_depth);
   }

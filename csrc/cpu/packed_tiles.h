@@ -30,8 +30,6 @@ class PackedTiles {
   };
   // Stays there until the second call after this one: a product has two operands.
   Place find(const Key& key, size_t bytes);
-  // Whether so many of that size stay.
-  static bool holds(size_t bytes, int64_t count) { return count <= static_cast<int64_t>(limit(bytes)); }
   void clear() { used_.assign(used_.size(), nullptr); }
 
  private:

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <optional>
 
 #include "cpu/block_ranges.h"
 #include "cpu/lower.h"
@@ -35,6 +36,7 @@ double cost_of(const Block& block) {
 
 struct Program::Thread {
   Frame frame;
+  ProductPanels panels;
   AlignedMemory arena{4096};
   bool busy = false;
 };
@@ -89,7 +91,6 @@ void Program::prepare(Frame& frame, const std::vector<ArrayRef>& arrays,
   frame.slots.resize(slot_bytes_.size());
   frame.scratch.reserve(scratch_bytes_);
   frame.scratch.release(0);
-  frame.strip.key = {};
   frame.packed.clear();
 }
 
@@ -99,6 +100,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   if (total <= 0) return;
   size_t arena_bytes = 0;
   for (size_t bytes : slot_bytes_) arena_bytes += bytes;
+  ProductPanels* shared = nullptr;
   auto work = [&](auto next) {
     static thread_local Thread kept;
     Thread nested;  // a kernel launched while this thread runs another
@@ -115,6 +117,9 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     } release{thread};
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
+    frame.own_panels = &thread.panels;
+    thread.panels.clear();
+    frame.shared_panels = shared;
     frame.kept = take_kept();
     char* slot = thread.arena.at_least(arena_bytes);
     for (size_t i = 0; i < slot_bytes_.size(); ++i) {
@@ -144,11 +149,14 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     return;
   }
   int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread)), line = 1;
-  // Blocks of one line often share operands, which a thread keeps packed: the lines stay whole where they are
-  // many.
+  // Blocks of one line often share operands. Where lines are many they stay whole, and each thread keeps its
+  // own operands packed; else all threads pack and read the same.
+  std::optional<LaunchPanels> panels;
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
     line = blocks[0];
     piece = (piece + line - 1) / line * line;
+  } else {
+    shared = panels.emplace(threads).get();
   }
   BlockRanges ranges(total, threads, line, piece);
   auto body = [&](int64_t worker, int64_t) {

@@ -144,14 +144,13 @@ RowTile row_tile(const Rows& rows) {
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::walked};
   // Of the widths that models have most no column needs a mask, and what lies beyond a row's end is not
-  // computed.
-  if (columns >= 64 && columns <= 16384 && std::has_single_bit(static_cast<uint64_t>(columns)))
-    return {static_cast<int>(std::min<int64_t>(32768 / columns, 256)), static_cast<int>(columns),
-            RowFit::exact};
+  // computed. 64, 128 and 1024 are as fast with a mask, in tiles that narrower rows share.
+  if (columns >= 256 && columns <= 16384 && columns != 1024 &&
+      std::has_single_bit(static_cast<uint64_t>(columns)))
+    return {static_cast<int>(32768 / columns), static_cast<int>(columns), RowFit::exact};
   if (columns <= 128) return {256, 128, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 8192) return {8, 8192, RowFit::inside};
-  if (columns <= 32768) return {2, 32768, RowFit::inside};
   if (columns <= 131072) return {1, 131072, RowFit::inside};
   return {1, 16384, RowFit::walked};
 }

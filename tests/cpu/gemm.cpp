@@ -11,6 +11,7 @@
 #include "cpu/gemm_table.h"
 #include "cpu/isa/tile_twin.h"
 #include "cpu/machine_isas.h"
+#include "cpu/strip.h"
 
 namespace tile::cpu {
 namespace {
@@ -154,13 +155,13 @@ void multiply_all_ways(const GemmKernels& g, Isa isa, DType dtype, long m, long 
 
   std::vector<T> strip(static_cast<size_t>(g.strip_size(k, n)), T(77)),
       scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)), T(77));
-  g.pack_strip(k, n, b.view, dtype, strip.data());
+  pack_strip(g, k, n, b.view, dtype, strip.data());
   fill_c(c);
   g.blocked(m, n, k, a.view, dtype, strip.data(), c.data(), ldc, accumulate, scratch.data());
   check("blocked", isa, dtype, a, b, ldc, c, accumulate);
 
-  std::vector<T> blocks(static_cast<size_t>(g.packed_a_size(m, k)), T(77));
-  g.pack_blocks(m, k, a.view, dtype, blocks.data());
+  std::vector<T> blocks(static_cast<size_t>(g.blocks_size(m, k)), T(77));
+  for (long part = g.block_parts(k); part-- > 0;) g.pack_blocks(m, k, a.view, dtype, blocks.data(), part);
   fill_c(c);
   g.packed_blocks(m, n, k, blocks.data(), strip.data(), c.data(), ldc, accumulate);
   check("packed_blocks", isa, dtype, a, b, ldc, c, accumulate);
@@ -221,6 +222,7 @@ TEST(Gemm, DeeperThanOneBlock) {
     for (DType dtype : {DType::f32, DType::f16, DType::f64, DType::i8, DType::i64})
       for (long k : {255, 256, 257, 600}) {
         multiply(isa, dtype, 37, 50, k, random);
+        multiply(isa, dtype, 3, 300, k, random);
         if (HasFatalFailure()) return;
       }
 }
@@ -234,7 +236,7 @@ TEST(Gemm, PairsOfBf16) {
       if (kernels->begin) kernels->begin();
       for (DType dtype : {DType::bf16, DType::f32})
         for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30})
-          for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65})
+          for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65, 150})
             for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
               multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);
               if (HasFatalFailure()) return;
@@ -271,7 +273,7 @@ TEST(Gemm, RealValues) {
     const GemmKernels& g = gemm_table(isa).f32;
     std::vector<float> strip(static_cast<size_t>(g.strip_size(k, n))),
         scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)));
-    g.pack_strip(k, n, {b.data(), n, 1}, DType::f32, strip.data());
+    pack_strip(g, k, n, {b.data(), n, 1}, DType::f32, strip.data());
     g.blocked(m, n, k, {a.data(), k, 1}, DType::f32, strip.data(), c.data(), n, false, scratch.data());
     for (long i = 0; i < m; ++i)
       for (long j = 0; j < n; ++j) {
@@ -291,7 +293,7 @@ TEST(Gemm, NaNStaysInItsRowAndColumn) {
     a[3 * 5 + 2] = nan;
     std::vector<float> strip(static_cast<size_t>(g.strip_size(5, 9)), nan),
         scratch(static_cast<size_t>(g.blocked_scratch_size(7, 5)), nan);
-    g.pack_strip(5, 9, {b.data(), 9, 1}, DType::f32, strip.data());
+    pack_strip(g, 5, 9, {b.data(), 9, 1}, DType::f32, strip.data());
     g.blocked(7, 9, 5, {a.data(), 5, 1}, DType::f32, strip.data(), c.data(), 9, false, scratch.data());
     for (int i = 0; i < 63; ++i) EXPECT_EQ(std::isnan(c[i]), i / 9 == 3) << name(isa) << " " << i;
   }

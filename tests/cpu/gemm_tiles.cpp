@@ -13,6 +13,7 @@
 
 #include "cpu/gemm_table.h"
 #include "cpu/isa/tile_twin.h"
+#include "cpu/strip.h"
 #include "error_text.h"
 
 namespace tile::cpu {
@@ -75,7 +76,7 @@ std::vector<float> blocked(const GemmKernels& g, const Operand& a, const Operand
   const long m = a.rows, k = a.columns, n = b.columns;
   std::vector<float> strip(static_cast<size_t>(g.strip_size(k, n)), std::nanf("")),
       scratch(static_cast<size_t>(g.blocked_scratch_size(m, k)), std::nanf(""));
-  g.pack_strip(k, n, b.view(dtype_b), static_cast<DType>(dtype_b), strip.data());
+  pack_strip(g, k, n, b.view(dtype_b), static_cast<DType>(dtype_b), strip.data());
   g.begin();
   g.blocked(m, n, k, a.view(dtype_a), static_cast<DType>(dtype_a), strip.data(), c.data(), ldc, accumulate,
             scratch.data());

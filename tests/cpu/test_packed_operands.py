@@ -42,3 +42,35 @@ def test_blocks_of_k_and_a_whole_k_are_packed_apart(products):
     want = a.float() @ b.float()  # whole numbers: exact in any order
     assert torch.equal(out, want)
     assert torch.equal(again, want)
+
+
+def products():
+    """Of whole numbers, exact in any order: shared by threads or not, x kept packed or not, of two matrices, of many."""
+    ops = torch.ops.tile
+
+    def whole(*shape):
+        return torch.randint(-4, 5, shape).float()
+
+    for m, n, k in ((300, 700, 1100), (130, 1030, 2100), (1030, 300, 4500), (200, 300, 64)):
+        for dtype in (torch.float32, torch.bfloat16, torch.float64):
+            x, y = whole(m, k).to(dtype), whole(k, n).to(dtype)
+            call = lambda x=x, y=y: ops.matmul(x, y, out_dtype=torch.float64)  # noqa: E731
+            yield f"{m} x {n} x {k} {dtype}", call, x.double() @ y.double()
+    x, y = whole(3, 200, 1024), whole(3, 1024, 300)
+    yield "batch", lambda: ops.matmul(x, y), x @ y
+    rows, gate, up = whole(260, 2048), whole(2048, 520), whole(2048, 520)
+    yield "two", lambda: ops.gated_matmul(rows, gate, up, activation="none"), (rows @ gate) * (rows @ up)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 7, 16])
+def test_threads_share_operands(threads):
+    torch.manual_seed(1)
+    before = torch.get_num_threads()
+    cases = list(products())
+    torch.set_num_threads(threads)
+    try:
+        for name, call, want in cases:
+            for _ in range(3):
+                assert torch.equal(call().double(), want.double()), name
+    finally:
+        torch.set_num_threads(before)

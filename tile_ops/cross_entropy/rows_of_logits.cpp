@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "../arguments.h"
+#include "../log_sum.h"
 #include "../norm.h"
 #include "../partials.h"
 
@@ -11,9 +12,6 @@ namespace tile {
 namespace {
 
 constexpr double log2_e = 1.4426950408889634, nan = std::numeric_limits<double>::quiet_NaN();
-
-// A sum of exp(x - top) as one of exp(x - to); nothing is summed yet where top is -inf.
-Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
 
 // One value a row, as a column of the tile (a row where transposed).
 struct TargetRows {
@@ -63,33 +61,21 @@ Known known_rows(const Array& x, const RowView& in, const Tile& row, const Targe
     if (weight) part *= row_vector(*weight, k, columns, axis, compute);
     return part.sum(axis, true);
   };
-  const auto load = [&](const Operand& k) { return in.load(row, k, -inf).astype(compute); };
+  const auto load = [&](const Operand& k) {
+    Tile v = in.load(row, k, -inf).astype(compute);
+    if (smooth) known.sum += smoothed(v, k);
+    return v;
+  };
   if (whole) {
     Tile v = load(0);
     known.top = v.max(axis, true);
     Tile each = exponential(v - finite_shift(known.top));
     known.total =
         group ? each.reshape({rows, columns / group, group}).sum(2).sum(1, true) : each.sum(axis, true);
-    if (smooth) known.sum = smoothed(v, 0);
-  } else if (group == 0) {
-    for (Tile k : range(in.steps())) {
-      Tile v = load(k), top = max(known.top, v.max(axis, true)), shift = finite_shift(top);
-      known.total = known.total * exponential(known.top - shift) + exponential(v - shift).sum(axis, true);
-      known.top = top;
-      if (smooth) known.sum += smoothed(v, k);
-    }
   } else {
-    const Shape parts{rows, columns / group};
-    Tile tops = full(parts, -inf, compute), totals = zeros(parts, compute);
-    for (Tile k : range(in.steps())) {
-      Tile v = load(k), grouped = v.reshape({rows, columns / group, group});
-      Tile top = max(tops, grouped.max(2)), shift = finite_shift(top);
-      totals = totals * exponential(tops - shift) + exponential(grouped - shift.expand_dims(2)).sum(2);
-      tops = top;
-      if (smooth) known.sum += smoothed(v, k);
-    }
-    known.top = tops.max(1, true);
-    known.total = (totals * exponential(tops - finite_shift(known.top))).sum(1, true);
+    const LogSum sum = walked_log_sum(in.steps(), rows, columns, axis, group, compute, load, exponential);
+    known.top = sum.top;
+    known.total = sum.total;
   }
   if (state) {
     const auto before = [&](int k, double none) { return where(first == 0, none, old(k)); };

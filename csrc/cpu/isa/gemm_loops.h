@@ -81,13 +81,27 @@ TILE_INLINE void each_block(long k, long block, F body) {
   for (long at = 0; at < k; at += block) body(at, k - at < block ? k - at : block);
 }
 
-// Blocks of k follow each other, each packed as panels of its own.
+// The block of k that a part is in.
+struct KBlock {
+  long at, depth;
+};
 template <const GemmKernels& kernels>
-void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip) {
-  each_block(k, kernels.block_depth, [&](long at, long depth) {
-    kernels.pack_b[index(dtype)](depth, n, advance(b, dtype, at * b.row_stride),
-                                 panels_at<kernels>(strip, at, n, kernels.nr));
-  });
+KBlock block_of(long k, long block) {
+  const long at = block * kernels.block_depth;
+  return {at, k - at < kernels.block_depth ? k - at : kernels.block_depth};
+}
+
+// Blocks of k follow each other, each packed as panels of its own. A part is some of a block's panels.
+template <const GemmKernels& kernels>
+void pack_strip(long k, long n, const MatrixView& b, DType dtype, void* strip, long part) {
+  const long blocks = kernels.block_parts(k), width = kernels.part_columns();
+  const KBlock block = block_of<kernels>(k, part % blocks);
+  const long first = part / blocks * width, count = n - first < width ? n - first : width;
+  MatrixView from = advance(b, dtype, block.at * b.row_stride);
+  from = {advance(from, dtype, first * b.column_stride).data, b.row_stride, b.column_stride};
+  char* const panels = panels_at<kernels>(strip, block.at, n, kernels.nr);
+  kernels.pack_b[index(dtype)](block.depth, count, from,
+                               panels + first * kernels.panel_depth(block.depth) * kernels.element_bytes);
 }
 template <const GemmKernels& kernels>
 void pack_rows(long m, long k, const MatrixView& a, DType dtype, void* rows) {
@@ -106,20 +120,24 @@ void blocked(long m, long n, long k, const MatrixView& a, DType dtype, const voi
                    accumulate || at > 0);
   });
 }
-// `blocked` with A packed before, block after block.
+// `blocked` with A packed before, block after block, each with the slack that packing may write.
 template <const GemmKernels& kernels>
-void pack_blocks(long m, long k, const MatrixView& a, DType dtype, void* blocks) {
-  each_block(k, kernels.block_depth, [&](long at, long depth) {
-    kernels.pack_a[index(dtype)](m, depth, advance(a, dtype, at * a.column_stride),
-                                 panels_at<kernels>(blocks, at, m, kernels.mr));
-  });
+long slack_before(long at) {
+  return at / kernels.block_depth * kernels.lanes * kernels.element_bytes;
+}
+template <const GemmKernels& kernels>
+void pack_blocks(long m, long k, const MatrixView& a, DType dtype, void* blocks, long part) {
+  const KBlock block = block_of<kernels>(k, part);
+  kernels.pack_a[index(dtype)](
+      m, block.depth, advance(a, dtype, block.at * a.column_stride),
+      panels_at<kernels>(blocks, block.at, m, kernels.mr) + slack_before<kernels>(block.at));
 }
 template <const GemmKernels& kernels>
 void packed_blocks(long m, long n, long k, const void* blocks, const void* strip, void* c, long ldc,
                    bool accumulate) {
   if (k == 0) kernels.packed(m, n, 0, blocks, strip, c, ldc, accumulate);
   each_block(k, kernels.block_depth, [&](long at, long depth) {
-    kernels.packed(m, n, depth, panels_at<kernels>(blocks, at, m, kernels.mr),
+    kernels.packed(m, n, depth, panels_at<kernels>(blocks, at, m, kernels.mr) + slack_before<kernels>(at),
                    panels_at<kernels>(strip, at, n, kernels.nr), c, ldc, accumulate || at > 0);
   });
 }

@@ -70,6 +70,13 @@ std::optional<Pattern> match(const Lower& lower, const Op& op) {
   return Pattern{mma, *a, *b};
 }
 
+// What packed operands that stay while a launch lasts may take: a thread's strips beside the one in use, its
+// left ones, either of all threads. Of 1024 x 1024 float32 each thread keeps all, of 2048 x 2048 all threads:
+// blocks of rows, rounded up to whole panels, take a bit over 4 and 16 MiB.
+constexpr size_t strips_room = size_t{2} << 20, blocks_room = size_t{5} << 20, room_shared = size_t{20} << 20;
+// Products of two numbers in a block: of small ones packing is done sooner than threads wait for each other.
+constexpr int64_t shared_from = int64_t{1} << 23;
+
 struct GemmLoopUnit final : Unit {
   ScalarSlot low, high, step;
   TileAddress a, b;  // their loop index is a scalar of this unit, set to the first one
@@ -77,6 +84,7 @@ struct GemmLoopUnit final : Unit {
   bool a_transposed, b_transposed;
   int index, accumulator, to, slot;
   int64_t m, n, block_k;
+  size_t loops;  // that follow each other in the block: each may have operands of its own
   DType dtype;
   const GemmKernels* kernels;
   Units plain;  // for what the blocked product does not take: padding in front, a step
@@ -105,16 +113,8 @@ struct GemmLoopUnit final : Unit {
       // With all rows in one block nothing else uses these columns: they are packed piece by piece.
       if (frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k] <= m) {
         streamed(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
-      } else if (const void* strip = packed_strip(frame, k, cols, right, y.dtype); keeps_left(frame, k)) {
-        const int64_t depth = std::min<int64_t>(k, kernels->block_depth);
-        const PackedTiles::Place place = frame.packed.find(
-            {left.data, rows, k, left.row_stride, left.column_stride, x.dtype, true, depth, kernels},
-            left_bytes(k));
-        if (!place.filled) kernels->pack_blocks(rows, k, left, x.dtype, place.data);
-        kernels->packed_blocks(rows, cols, k, place.data, strip, out, extents[1], add);
       } else {
-        kernels->blocked(rows, cols, k, left, x.dtype, strip, out, extents[1], add,
-                         take(frame, kernels->blocked_scratch_size(rows, k)));
+        by_blocks(frame, rows, cols, k, left, x.dtype, right, y.dtype, out, extents[1], add);
       }
     }
     frame.tiles[static_cast<size_t>(to)] = dense_lanes(out, dtype, 2, extents);
@@ -138,14 +138,52 @@ struct GemmLoopUnit final : Unit {
     return transposed ? MatrixView{tile.data, cols, rows} : MatrixView{tile.data, rows, cols};
   }
 
-  // Whether the whole left operand, packed, is to be kept for the next strip of columns.
-  bool keeps_left(const Frame& frame, int64_t k) const {
+  // Blocks of one column of the grid share the packed strip, those of one row the left operand.
+  void by_blocks(Frame& frame, int64_t rows, int64_t cols, int64_t k, const MatrixView& left,
+                 DType left_dtype, const MatrixView& right, DType right_dtype, void* out, long row_stride,
+                 bool add) const {
+    const auto key = [&](const MatrixView& view, int64_t rows, int64_t columns, DType dtype, bool is_left) {
+      return SharedPanels::Key{
+          view.data, rows, columns, view.row_stride, view.column_stride, dtype, is_left, kernels->block_depth,
+          kernels};
+    };
+    const bool share = frame.shared_panels && m * n * k >= shared_from;
+    ProductPanels& panels = share ? *frame.shared_panels : *frame.own_panels;
+    const size_t strip_bytes = bytes_of(kernels->strip_size(k, n));
+    const SharedPanels::Held strip = panels.right.hold(
+        key(right, k, cols, right_dtype, false), strip_bytes,
+        std::max(static_cast<size_t>(panels.threads), (share ? room_shared : strips_room) / strip_bytes));
+    const size_t blocks_bytes = bytes_of(kernels->blocks_size(m, k)),
+                 kept = blocks_kept(frame, blocks_bytes, (share ? room_shared : blocks_room) / loops);
+    const auto fill_strip = [&] {
+      strip.fill(kernels->strip_parts(k, cols),
+                 [&](int64_t part) { kernels->pack_strip(k, cols, right, right_dtype, strip.data(), part); });
+    };
+    if (kept == 0) {
+      fill_strip();
+      kernels->blocked(rows, cols, k, left, left_dtype, strip.data(), out, row_stride, add,
+                       take(frame, kernels->blocked_scratch_size(rows, k)));
+      return;
+    }
+    const SharedPanels::Held blocks =
+        panels.left.hold(key(left, rows, k, left_dtype, true), blocks_bytes, kept);
+    blocks.fill(kernels->block_parts(k),
+                [&](int64_t part) { kernels->pack_blocks(rows, k, left, left_dtype, blocks.data(), part); });
+    fill_strip();
+    kernels->packed_blocks(rows, cols, k, blocks.data(), strip.data(), out, row_stride, add);
+  }
+
+  // How many blocks of left operands are to be kept for the next strip of columns; 0 where not all of a
+  // matrix have room.
+  size_t blocks_kept(const Frame& frame, size_t bytes, size_t room) const {
     const int64_t all_rows = frame.arrays[static_cast<size_t>(a.array)].size[1 - a_k],
                   all_columns = frame.arrays[static_cast<size_t>(b.array)].size[1 - b_k];
-    return all_columns > n && frame.packed.holds(left_bytes(k), (all_rows + m - 1) / m);
+    const auto count = static_cast<size_t>((all_rows + m - 1) / m);
+    return all_columns > n && count * bytes <= room ? room / bytes : 0;
   }
-  size_t left_bytes(int64_t k) const {
-    return static_cast<size_t>(kernels->packed_a_size(m, k) * kernels->element_bytes);
+  // Never 0, by which rooms are divided.
+  size_t bytes_of(int64_t elements) const {
+    return static_cast<size_t>(std::max<int64_t>(elements, 1) * kernels->element_bytes);
   }
 
   void* take(Frame& frame, int64_t elements) const {
@@ -168,20 +206,6 @@ struct GemmLoopUnit final : Unit {
       advance(left, piece * left.column_stride, left_dtype);
       advance(right, piece * right.row_stride, right_dtype);
     }
-  }
-
-  // Blocks of one column of the grid share the packed strip; they follow each other.
-  const void* packed_strip(Frame& frame, int64_t k, int64_t cols, const MatrixView& from,
-                           DType from_dtype) const {
-    PackedStrip& strip = frame.strip;
-    PackedStrip::Key key{from.data, k, cols, from.row_stride, from.column_stride, from_dtype, this};
-    if (!(strip.key == key)) {
-      size_t bytes = static_cast<size_t>(kernels->strip_size(k, cols) * kernels->element_bytes);
-      strip.memory.at_least(bytes);
-      kernels->pack_strip(k, cols, from, from_dtype, strip.memory.data());
-      strip.key = key;
-    }
-    return strip.memory.data();
   }
 };
 
@@ -207,6 +231,10 @@ std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
   unit->block_k = a_shape[1];
   unit->dtype = pattern.mma->type(2).dtype;
   unit->kernels = &gemm_kernels(pattern.mma->type(0).dtype, pattern.mma->type(1).dtype, unit->dtype);
+  unit->loops =
+      static_cast<size_t>(std::count_if(op.parent->ops.begin(), op.parent->ops.end(), [&](const auto& other) {
+        return other->is("for") && match(lower, *other);
+      }));
   unit->plain.push_back(control_unit(lower, op));  // gives the result its place
   unit->accumulator = lower.tile(op.operands[3]);
   unit->to = lower.tile(op.results[0]);
