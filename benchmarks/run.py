@@ -7,6 +7,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 
 import measure
 
@@ -36,6 +37,8 @@ if __name__ == "__main__":  # before torch and tile_ops are loaded
     OPTIONS = options_of()
     if OPTIONS.isa:
         os.environ.update(HELD[OPTIONS.isa], TILE_ISA=OPTIONS.isa)
+        # Inductor's cache does not tell apart code for wider vectors: read back, it writes past its buffers.
+        os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/tile_ops_bench_{OPTIONS.isa}")
     if not OPTIONS.fresh:
         measure.start_warm()
         measure.reserve()
