@@ -37,7 +37,7 @@ if __name__ == "__main__":  # before torch and tile_ops are loaded
     OPTIONS = options_of()
     if OPTIONS.isa:
         os.environ.update(HELD[OPTIONS.isa], TILE_ISA=OPTIONS.isa)
-        # Inductor's cache does not tell apart code for wider vectors: read back, it writes past its buffers.
+        # With one cache, processes held to less than it was filled with end with "buffer overflow detected".
         os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", f"{tempfile.gettempdir()}/tile_ops_bench_{OPTIONS.isa}")
     if not OPTIONS.fresh:
         measure.start_warm()

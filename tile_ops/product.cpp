@@ -50,8 +50,9 @@ void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<
   };
   // One blocked product on a CPU.
   const auto sum = [&](const View& rows, const View& columns, Tile& to) {
-    for_tiles(rows.num_tiles(1), {&to},
-              [&](const Tile& k) { to = mma(rows.load({i, k}), columns.load({k, j}), to); });
+    for_tiles(rows.num_tiles(1), {&to}, [&](const Tile& k) {
+      to = mma(rows.load({i, k}), columns.load({k, j}), to);
+    });
   };
   if (second == Second::none) {
     for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
@@ -317,7 +318,7 @@ class Product {
     };
     const int64_t batches = size(kept[0]) * size(kept[1]);
     const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
-    const int64_t packed_element = std::max<int64_t>(info(view(X, m_, k_)->dtype).bytes, 4),
+    const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
                   summands = epilogue_.second == Second::summand ? 2 : 1;
     const TileSize tile = cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());

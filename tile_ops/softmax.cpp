@@ -177,7 +177,9 @@ const auto softmax_backward_ =
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
           run_softmax_backward(softmax_backward, false, grad_out, out, dim, grad_input);
         })
-        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
+        .vmap([](VmapCall& call) {
+          return batched(call, "out", {"grad_out", "out"});
+        });
 
 const auto log_softmax_ =
     op("tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out")
@@ -197,7 +199,9 @@ const auto log_softmax_backward_ =
         .run([](const at::Tensor& grad_out, const at::Tensor& out, int64_t dim, at::Tensor& grad_input) {
           run_softmax_backward(log_softmax_backward, true, grad_out, out, dim, grad_input);
         })
-        .vmap([](VmapCall& call) { return batched(call, "out", {"grad_out", "out"}); });
+        .vmap([](VmapCall& call) {
+          return batched(call, "out", {"grad_out", "out"});
+        });
 
 }  // namespace
 }  // namespace tile

@@ -62,6 +62,7 @@ class Lower {
   bool stays_in_memory(const Op& load) const;           // its tile is never copied
   int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
+  void need_panels() { needs_panels_ = true; }          // for blocked products
   Units block(const Block& block);  // of a region
   // A tile input for a unit: scalars get a descriptor too, made by a unit added in front.
   int input(const Value* value, Units& before);
@@ -73,6 +74,7 @@ class Lower {
   const std::vector<size_t>& slot_bytes() const { return slot_bytes_; }
   size_t kept_count() const { return kept_; }
   size_t scratch_bytes() const { return scratch_bytes_; }
+  bool needs_panels() const { return needs_panels_; }
 
  private:
   friend class BlockPlan;
@@ -87,6 +89,7 @@ class Lower {
   Updates updates_;
   std::unordered_set<const Value*> last_used_here_;  // operands that the op being lowered may overwrite
   size_t scratch_bytes_ = 0, kept_ = 0;
+  bool needs_panels_ = false;
 };
 
 // Views of tiles that move nothing, so that liveness and slots follow them to what they show.

@@ -6,9 +6,7 @@
 namespace tile::cpu {
 namespace {
 constexpr size_t most_entries = 64, least_entries = 4;
-// A left operand of 1024 x 1024 float32 stays: its blocks of 128 rows, rounded up to whole panels, take a bit
-// over 4 MiB.
-constexpr size_t most_bytes = size_t{5} << 20;
+constexpr size_t most_bytes = size_t{5} << 20;  // of a thread
 }  // namespace
 
 size_t PackedTiles::limit(size_t bytes) {

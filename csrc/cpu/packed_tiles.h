@@ -20,7 +20,6 @@ class PackedTiles {
     long row_stride = 0, column_stride = 0;
     DType dtype = DType::f32;
     bool left = false;
-    int64_t depth = 0;  // of a panel: how much of k it holds
     const GemmKernels* kernels = nullptr;
     bool operator==(const Key&) const = default;
   };

@@ -75,6 +75,7 @@ Program::Program(Function function) : function_(std::move(function)) {
   arrays_ = lower.array_count();
   scratch_bytes_ = lower.scratch_bytes();
   kept_ = lower.kept_count();
+  needs_panels_ = lower.needs_panels();
   block_cost_ = cost_of(function_.body());
 }
 Program::~Program() = default;
@@ -118,7 +119,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     Frame& frame = thread.frame;
     prepare(frame, arrays, scalars);
     frame.own_panels = &thread.panels;
-    thread.panels.clear();
+    if (needs_panels_) thread.panels.clear();
     frame.shared_panels = shared;
     frame.kept = take_kept();
     char* slot = thread.arena.at_least(arena_bytes);
@@ -155,7 +156,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
     line = blocks[0];
     piece = (piece + line - 1) / line * line;
-  } else {
+  } else if (needs_panels_) {
     shared = panels.emplace(threads).get();
   }
   BlockRanges ranges(total, threads, line, piece);

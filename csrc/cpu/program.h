@@ -28,6 +28,7 @@ class Program {
   std::vector<int> array_arguments_, scalar_arguments_;  // places in the frame
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
+  bool needs_panels_ = false;
   double block_cost_ = 0;  // elements worked on, roughly
   mutable std::mutex idle_mutex_;
   mutable std::vector<std::vector<KeptSlot>> idle_;  // what threads kept that are done

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 
 namespace tile {
 namespace {
@@ -144,10 +145,11 @@ RowTile row_tile(const Rows& rows) {
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::walked};
   // Of the widths that models have most no column needs a mask, and what lies beyond a row's end is not
-  // computed. 64, 128 and 1024 are as fast with a mask, in tiles that narrower rows share.
-  if (columns >= 256 && columns <= 16384 && columns != 1024 &&
-      std::has_single_bit(static_cast<uint64_t>(columns)))
-    return {static_cast<int>(32768 / columns), static_cast<int>(columns), RowFit::exact};
+  // computed. 128 and 1024 share the tiles below, which they fill.
+  constexpr int64_t exact[] = {64, 256, 512, 2048, 4096, 8192, 16384};
+  if (std::find(std::begin(exact), std::end(exact), columns) != std::end(exact))
+    return {static_cast<int>(std::min<int64_t>(32768 / columns, 256)), static_cast<int>(columns),
+            RowFit::exact};
   if (columns <= 128) return {256, 128, RowFit::inside};
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 8192) return {8, 8192, RowFit::inside};

@@ -70,10 +70,13 @@ std::optional<Pattern> match(const Lower& lower, const Op& op) {
   return Pattern{mma, *a, *b};
 }
 
-// What packed operands that stay while a launch lasts may take: a thread's strips beside the one in use, its
-// left ones, either of all threads. Of 1024 x 1024 float32 each thread keeps all, of 2048 x 2048 all threads:
-// blocks of rows, rounded up to whole panels, take a bit over 4 and 16 MiB.
-constexpr size_t strips_room = size_t{2} << 20, blocks_room = size_t{5} << 20, room_shared = size_t{20} << 20;
+// What packed operands that stay while a launch lasts may take. Of 1024 x 1024 float32 on the left each thread
+// keeps all, of 2048 x 2048 all threads: blocks of rows, rounded up to whole panels, take a bit over 4 and
+// 16 MiB.
+struct Room {
+  size_t strips, left;
+};
+constexpr Room own_room{size_t{2} << 20, size_t{5} << 20}, shared_room{size_t{20} << 20, size_t{20} << 20};
 // Products of two numbers in a block: of small ones packing is done sooner than threads wait for each other.
 constexpr int64_t shared_from = int64_t{1} << 23;
 
@@ -144,17 +147,17 @@ struct GemmLoopUnit final : Unit {
                  bool add) const {
     const auto key = [&](const MatrixView& view, int64_t rows, int64_t columns, DType dtype, bool is_left) {
       return SharedPanels::Key{
-          view.data, rows, columns, view.row_stride, view.column_stride, dtype, is_left, kernels->block_depth,
-          kernels};
+          view.data, rows, columns, view.row_stride, view.column_stride, dtype, is_left, kernels};
     };
     const bool share = frame.shared_panels && m * n * k >= shared_from;
+    const Room& room = share ? shared_room : own_room;
     ProductPanels& panels = share ? *frame.shared_panels : *frame.own_panels;
     const size_t strip_bytes = bytes_of(kernels->strip_size(k, n));
     const SharedPanels::Held strip = panels.right.hold(
         key(right, k, cols, right_dtype, false), strip_bytes,
-        std::max(static_cast<size_t>(panels.threads), (share ? room_shared : strips_room) / strip_bytes));
+        std::max(static_cast<size_t>(panels.threads), room.strips / strip_bytes));
     const size_t blocks_bytes = bytes_of(kernels->blocks_size(m, k)),
-                 kept = blocks_kept(frame, blocks_bytes, (share ? room_shared : blocks_room) / loops);
+                 kept = blocks_kept(frame, blocks_bytes, room.left / loops);
     const auto fill_strip = [&] {
       strip.fill(kernels->strip_parts(k, cols),
                  [&](int64_t part) { kernels->pack_strip(k, cols, right, right_dtype, strip.data(), part); });
@@ -231,6 +234,7 @@ std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
   unit->block_k = a_shape[1];
   unit->dtype = pattern.mma->type(2).dtype;
   unit->kernels = &gemm_kernels(pattern.mma->type(0).dtype, pattern.mma->type(1).dtype, unit->dtype);
+  lower.need_panels();
   unit->loops =
       static_cast<size_t>(std::count_if(op.parent->ops.begin(), op.parent->ops.end(), [&](const auto& other) {
         return other->is("for") && match(lower, *other);

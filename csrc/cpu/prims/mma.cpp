@@ -92,7 +92,7 @@ struct MmaUnit final : Unit {
       PackedTiles::Place place{nullptr, false};
       if (keep)
         place = frame.packed.find({view.data, rows, columns, view.row_stride, view.column_stride,
-                                   matrix.dtype, is_left, k, kernels},
+                                   matrix.dtype, is_left, kernels},
                                   bytes);
       else
         place.data = frame.scratch.take(bytes);
