@@ -31,17 +31,27 @@ char* Scratch::take(size_t bytes) {
   return spill_.emplace_back().at_least(bytes);
 }
 
-TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents) {
+namespace {
+TileRef dense(char* data, DType dtype, bool lanes, int rank, const int64_t* extents) {
   TileRef tile;
   tile.data = data;
   tile.dtype = dtype;
+  tile.lanes = lanes;
   tile.rank = rank;
-  int64_t bytes = lane_bytes(lane_of(dtype));
+  int64_t bytes = lanes ? lane_bytes(lane_of(dtype)) : info(dtype).bytes;
   for (int i = rank - 1; i >= 0; --i) {
     tile.axes[i] = {extents[i], bytes, 0, unlimited};
     bytes *= extents[i];
   }
   return tile;
+}
+}  // namespace
+
+TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents) {
+  return dense(data, dtype, true, rank, extents);
+}
+TileRef dense_elements(char* data, DType dtype, int rank, const int64_t* extents) {
+  return dense(data, dtype, false, rank, extents);
 }
 
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to) {

@@ -138,6 +138,8 @@ inline Signal run_units(const Units& units, Frame& frame) {
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to);
 // A descriptor of dense lanes with these extents.
 TileRef dense_lanes(char* data, DType dtype, int rank, const int64_t* extents);
+// The same of elements as memory has them.
+TileRef dense_elements(char* data, DType dtype, int rank, const int64_t* extents);
 // `from` itself where it already is lanes with at least those extents and no padding; else a copy in scratch.
 TileRef materialise(const TileRef& from, int rank, const int64_t* extents, Scratch& scratch);
 

@@ -35,10 +35,13 @@ struct GemmKernels {
   // C = A B, or C += A B with accumulate; any m, n, k >= 0.
   void (*packed)(long m, long n, long k, const void* packed_a, const void* packed_b, void* c, long ldc,
                  bool accumulate);
-  // A row-major in the compute type, read in place.
+  // A row-major, of the dtype `in_place`, read where it is: m a multiple of direct_rows, k of depth_step, the
+  // row stride of `together`, and the address that of an element.
+  DType in_place;
+  int direct_rows;
   void (*direct_a)(long m, long n, long k, const void* a, long lda, const void* packed_b, void* c, long ldc,
                    bool accumulate);
-  // Both read in place, B row-major too. Null, as direct_a, where panels do not hold the compute type.
+  // Both read in place, B row-major too. Null where panels do not hold the compute type.
   void (*direct)(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
                  bool accumulate);
 

@@ -106,6 +106,19 @@ bool Lower::stays_in_memory(const Op& load) const {
   return !load.results[0]->type.is_scalar() && (!is_written(load.operands[0]) || updates_.loads.count(&load));
 }
 
+bool Lower::read_as_elements(const Value* value, const std::vector<const Op*>& but) const {
+  bool all = true;
+  walk(function_.body(), [&](const Op& op) {
+    for (size_t k = 0; k < op.operands.size() && all; ++k) {
+      if (op.operands[k] != value || std::find(but.begin(), but.end(), &op) != but.end()) continue;
+      const Lowering* lowering = op.traits().terminator ? nullptr : find_lowering(*this, op);
+      all = is_tile_view(op) ? read_as_elements(op.results[0], {})
+                             : lowering && lowering->reads_elements && lowering->reads_elements(*this, op, k);
+    }
+  });
+  return all;
+}
+
 int Lower::new_slot(const Type& type, size_t bytes) {
   bytes = std::max(bytes, static_cast<size_t>(element_count(type.shape) * lane_bytes(lane_of(type.dtype))));
   slot_bytes_.push_back((bytes + 63) / 64 * 64);

@@ -27,6 +27,8 @@ struct Lowering {
   bool (*applies)(const Lower& lower, const Op& op) = nullptr;
   // What it reads instead of the op's operands.
   std::vector<const Value*> (*needs)(const Lower& lower, const Op& op) = nullptr;
+  // Whether it reads this operand as well in the form that memory has, denormal numbers then being 0.
+  bool (*reads_elements)(const Lower& lower, const Op& op, size_t operand) = nullptr;
 };
 // `static const AddLowering gather_{{"gather", …}};` in cpu/prims/<family>.cpp. Several of one name are asked
 // in order of registration within a file; `applies` decides.
@@ -58,6 +60,8 @@ class Lower {
   // use.
   bool take_over(const Op& op, size_t operand);
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
+  // All that reads a tile, but for these ops, takes it in the form that memory has.
+  bool read_as_elements(const Value* value, const std::vector<const Op*>& but) const;
   bool is_written(const Value* array) const;            // the kernel stores into it somewhere
   bool stays_in_memory(const Op& load) const;           // its tile is never copied
   int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept

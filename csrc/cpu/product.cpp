@@ -65,7 +65,9 @@ Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels) {
   };
   Matrix matrix{
       {tile.data, static_cast<long>(stride(row)), static_cast<long>(stride(row + 1))}, dtype, false};
-  matrix.in_place = kernels.direct && dtype == kernels.compute && matrix.view.column_stride == 1;
+  matrix.in_place = dtype == kernels.in_place && matrix.view.column_stride == 1 &&
+                    matrix.view.row_stride % kernels.together == 0 &&
+                    reinterpret_cast<uintptr_t>(tile.data) % static_cast<size_t>(kernels.element_bytes) == 0;
   return matrix;
 }
 

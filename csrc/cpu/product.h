@@ -9,7 +9,7 @@ namespace tile::cpu {
 struct Matrix {
   MatrixView view;
   DType dtype;    // of the elements at view.data
-  bool in_place;  // in the compute type, columns adjacent
+  bool in_place;  // lies as the kernels' direct forms read it
 };
 // Axes `row` and `row + 1` of a tile, all of whose elements are there.
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels);

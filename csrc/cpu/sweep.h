@@ -22,6 +22,7 @@ struct SweepStep {
 struct SweepOutput {
   int value, tile, slot;
   DType dtype;
+  bool elements = false;  // as memory has them, for products alone: of denormal numbers may come 0
 };
 struct SweepStore {
   int value;

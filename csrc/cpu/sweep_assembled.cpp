@@ -80,9 +80,11 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
     const auto value = static_cast<size_t>(sweep_.outputs[k].value);
-    const bool columns = varies(value, cols_dim_), mask = sweep_.outputs[k].dtype == DType::boolean;
-    if (columns && !adjacent(space_.outputs[k], element(value))) return false;
-    form.outputs.push_back({mask ? DType::boolean : dtype_of(sweep_.lanes[value]), columns, false});
+    const bool columns = varies(value, cols_dim_),
+               kept = sweep_.outputs[k].dtype == DType::boolean || sweep_.outputs[k].elements;
+    const DType dtype = kept ? sweep_.outputs[k].dtype : dtype_of(sweep_.lanes[value]);
+    if (columns && !adjacent(space_.outputs[k], info(dtype).bytes)) return false;
+    form.outputs.push_back({dtype, columns, false});
   }
   for (size_t k = 0; k < sweep_.stores.size(); ++k) {
     const Cursor& to = space_.stores[k];

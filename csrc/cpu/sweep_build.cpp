@@ -161,9 +161,9 @@ class SweepBuilder {
   void elementwise(const Op& op, const Asked& needed_outside) {
     const Value* result = op.results[0];
     std::vector<StepFunction> functions = step_functions(op);
-    bool outside = needed_outside(result);
+    const bool outside = needed_outside(result), elements = outside && lower_.read_as_elements(result, ops_);
     // A store rounds by itself.
-    bool only_stored = !outside;
+    bool only_stored = !outside || elements;
     for (const Op* user : ops_)
       for (const Value* operand : user->operands) only_stored &= operand != result || user->is("store");
     if (ends_in_rounding(op) && only_stored) functions.pop_back();
@@ -190,7 +190,8 @@ class SweepBuilder {
       sweep_.steps.push_back(step);
     }
     numbers_[result] = at;
-    if (outside) sweep_.outputs.push_back({at, lower_.tile(result), lower_.slot(result), result->type.dtype});
+    if (outside)
+      sweep_.outputs.push_back({at, lower_.tile(result), lower_.slot(result), result->type.dtype, elements});
   }
 
   void reduction(const Op& op) {

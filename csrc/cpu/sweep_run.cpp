@@ -68,7 +68,7 @@ void SweepRun::find_places() {
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
     auto v = static_cast<size_t>(sweep_.outputs[k].value);
-    if (v >= input_count() && !places_[v].moving)
+    if (v >= input_count() && !places_[v].moving && !sweep_.outputs[k].elements)
       places_[v] = {&space_.outputs[k], 0, space_.outputs[k].stride[rows_dim_]};
   }
   // A value that one store writes as it is may be computed in place, unless others are computed from what is
@@ -311,19 +311,18 @@ void SweepRun::put(const Cursor& to, char* first, const char* lanes, int64_t lan
   for (int64_t i = 0; i < rows; ++i) move_row(to.dtype).stream(first + i * row, lanes + i * lane_row, cols);
 }
 
-// Outputs that are inputs, or second outputs of a value, are copied; others were computed in place.
+// Elements are converted; outputs that are inputs, or second outputs of a value, are copied; others were
+// computed in place.
 void SweepRun::copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols) {
   const Cursor& to = space_.outputs[k];
   auto v = static_cast<size_t>(sweep_.outputs[k].value);
   char* data = locate(to, r, c);
+  if (!varies(v, rows_dim_)) rows = 1;
+  if (!varies(v, cols_dim_)) cols = 1;
+  if (sweep_.outputs[k].elements) return put(to, data, at_[v].data, at_[v].row, rows, cols);
   if (data == at_[v].data) return;
   cast_row(sweep_.lanes[v], sweep_.lanes[v])
-      .variants[0]({varies(v, rows_dim_) ? rows : 1,
-                    varies(v, cols_dim_) ? cols : 1,
-                    data,
-                    to.stride[rows_dim_],
-                    {at_[v].data},
-                    {at_[v].row}});
+      .variants[0]({rows, cols, data, to.stride[rows_dim_], {at_[v].data}, {at_[v].row}});
 }
 
 }  // namespace tile::cpu

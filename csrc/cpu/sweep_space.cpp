@@ -146,8 +146,9 @@ void SweepSpace::place_results(const Sweep& sweep, Frame& frame) {
   for (size_t k = 0; k < sweep.outputs.size(); ++k) {
     int64_t extents[max_rank];
     extents_of(varies_[sweep.outputs[k].value], extents);
-    output_tiles[k] = dense_lanes(frame.slots[static_cast<size_t>(sweep.outputs[k].slot)],
-                                  sweep.outputs[k].dtype, rank_, extents);
+    char* const data = frame.slots[static_cast<size_t>(sweep.outputs[k].slot)];
+    output_tiles[k] = (sweep.outputs[k].elements ? dense_elements : dense_lanes)(data, sweep.outputs[k].dtype,
+                                                                                 rank_, extents);
     outputs[k] = cursor_of(output_tiles[k]);
     for (int i = 0; i < rank_; ++i)
       if (extents[i] == 1) outputs[k].stride[i] = 0;

@@ -1,5 +1,7 @@
 // Sweeps of bf16 alone as machine code: the bits that come of their float32 results.
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "built_sweep.h"
 
@@ -58,6 +60,36 @@ TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
       }
   }
   EXPECT_GT(count, 50);
+}
+
+// What products alone read: rounded, but that 0 may come of denormal numbers.
+TEST_P(Assembler, ElementsForProductsAreRounded) {
+  for (int64_t cols : {1, 8, 15, 16, 17, 40, 77}) {
+    if (cols % 8 && vectors() == assembler::Vectors::avx2) continue;
+    constexpr int64_t rows = 3;
+    Built built;
+    const int x = built.input();
+    built.output(built.step("mul", {x, x}), DType::bf16);
+    ASSERT_TRUE(built.assemble());
+    Values<float> values(-4, 4, true);
+    Floats in(rows, cols);
+    in.fill(values, rows);
+    Array<uint16_t> out(rows, cols, 5);
+    built.run(rows, cols, {in.place(), out.place()});
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t c = 0; c < cols; ++c) {
+        float square = in.get(r, c) * in.get(r, c);
+        uint16_t want;
+        interpreter().move.data[static_cast<int>(DType::bf16)].store(
+            reinterpret_cast<char*>(&want), 0, 2, reinterpret_cast<char*>(&square), 0, 1, 1);
+        constexpr float least = std::numeric_limits<float>::min();
+        const bool flushed = std::abs(square) < least && out.get(r, c) == 0;
+        EXPECT_TRUE(out.get(r, c) == want || flushed || square != square)
+            << square << ": " << out.get(r, c) << ", not " << want;
+        if (square != square) EXPECT_EQ(out.get(r, c) & 0x7fc0, 0x7fc0) << "a quiet NaN";
+      }
+    EXPECT_TRUE(out.padding_untouched(rows));
+  }
 }
 
 }  // namespace

@@ -117,6 +117,24 @@ void check(const char* what, Isa isa, DType dtype, const Matrix& a, const Matrix
     }
 }
 
+// The matrix as rows `stride` elements apart, of T or of bf16, and nothing behind the last one.
+template <class T>
+std::vector<char> row_major(const Matrix& matrix, DType dtype, long stride) {
+  const long bytes = info(dtype).bytes;
+  std::vector<char> rows(
+      static_cast<size_t>(matrix.rows ? ((matrix.rows - 1) * stride + matrix.columns) * bytes : 0));
+  for (long i = 0; i < matrix.rows; ++i)
+    for (long j = 0; j < matrix.columns; ++j) {
+      const T value = static_cast<T>(matrix.values[i * matrix.columns + j]);
+      char element[sizeof(T)];
+      std::memcpy(element, &value, sizeof value);
+      // bf16 is the upper half of a float.
+      std::memcpy(&rows[static_cast<size_t>((i * stride + j) * bytes)],
+                  element + (dtype == DType::bf16 ? 2 : 0), static_cast<size_t>(bytes));
+    }
+  return rows;
+}
+
 template <class T>
 void multiply_all_ways(const GemmKernels& g, Isa isa, DType dtype, long m, long n, long k,
                        std::mt19937& random) {
@@ -136,18 +154,17 @@ void multiply_all_ways(const GemmKernels& g, Isa isa, DType dtype, long m, long 
   g.packed(m, n, k, packed_a.data(), packed_b.data(), c.data(), ldc, accumulate);
   check("packed", isa, dtype, a, b, ldc, c, accumulate);
 
-  if (g.direct) {
-    // The in-place forms take row-major operands of the compute type.
-    const long lda = k + 2, ldb = n + 1;
-    std::vector<T> plain_a(static_cast<size_t>(m ? (m - 1) * lda + k : 0)),
-        plain_b(static_cast<size_t>(k ? (k - 1) * ldb + n : 0));
-    for (long i = 0; i < m; ++i)
-      for (long j = 0; j < k; ++j) plain_a[i * lda + j] = static_cast<T>(a.values[i * k + j]);
-    for (long i = 0; i < k; ++i)
-      for (long j = 0; j < n; ++j) plain_b[i * ldb + j] = static_cast<T>(b.values[i * n + j]);
+  // The in-place forms take row-major operands.
+  const long lda = k + 2, ldb = n + 1;
+  if (m % g.direct_rows == 0 && k % g.depth_step == 0) {
+    const std::vector<char> plain_a = row_major<T>(a, g.in_place, lda);
     fill_c(c);
     g.direct_a(m, n, k, plain_a.data(), lda, packed_b.data(), c.data(), ldc, accumulate);
     check("direct_a", isa, dtype, a, b, ldc, c, accumulate);
+  }
+  if (g.direct) {
+    const std::vector<char> plain_a = row_major<T>(a, g.in_place, lda),
+                            plain_b = row_major<T>(b, g.in_place, ldb);
     fill_c(c);
     g.direct(m, n, k, plain_a.data(), lda, plain_b.data(), ldb, c.data(), ldc, accumulate);
     check("direct", isa, dtype, a, b, ldc, c, accumulate);
@@ -235,9 +252,9 @@ TEST(Gemm, PairsOfBf16) {
       if (!kernels) continue;
       if (kernels->begin) kernels->begin();
       for (DType dtype : {DType::bf16, DType::f32})
-        for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30})
+        for (long m : {0, 1, 2, 5, 13, 14, 15, 16, 29, 30, 32, 48})
           for (long n : {0, 1, 15, 16, 17, 31, 32, 33, 65, 150})
-            for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 257, 600}) {
+            for (long k : {0, 1, 2, 3, 15, 31, 32, 33, 65, 160, 257, 600}) {
               multiply_all_ways<float>(*kernels, isa, dtype, m, n, k, random);
               if (HasFatalFailure()) return;
             }

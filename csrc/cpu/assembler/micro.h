@@ -32,11 +32,14 @@ enum class Micro : uint8_t {
   shift_left,  // immediate: the count
   shift_right,
   shift_right_zeros,
+  scale,         // of AVX-512: a 2^b of a whole b
+  beyond_whole,  // of AVX-512; immediate: the mode
   square_root,
   round,  // immediate: the mode
   from_integer,
   to_half,  // 16-bit lanes in the lower half
   from_half,
+  to_bf16,         // of AVX512_BF16, likewise; denormal numbers become 0
   fused,           // a * b + c
   fused_negative,  // c - a * b
   select,          // a: mask, b: yes, c: no

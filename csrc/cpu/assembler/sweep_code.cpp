@@ -37,7 +37,7 @@ void enable(bool on) { switched_on() = on; }
 
 std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form, Vectors vectors) {
   SweepTrace trace;
-  if (!trace.record(sweep, form)) return nullptr;
+  if (!trace.record(sweep, form, vectors)) return nullptr;
   SweepLoops loops(form, trace, vectors);
   loops.write();
   return CodeMemory::make(loops.pool(), loops.code());

@@ -69,6 +69,13 @@ void store_bytes(Encoder& code, Body& body, Constants& constants, int reg, const
   code.vector(bit_and, bytes, bytes, constants.place(0x01010101), 128);
   code.vector(avx2::store_half, bytes, 0, place, 128);
 }
+// Words side by side.
+void store_narrow(Encoder& code, Body& body, int reg, const Place& place, Masked there) {
+  if (there.number == 0) return code.vector(instructions::store, reg, 0, place, 256);
+  const int lanes = body.temporary();
+  code.vector(instructions::extend_words, lanes, 0, Place::reg(reg));
+  code.vector(avx512::narrow_to_words, lanes, 0, place, whole, -1, there);
+}
 void store_words(Encoder& code, Body& body, int reg, const Place& place, bool streams, Masked there) {
   if (code.wide() && !streams) return code.vector(avx512::narrow_to_words, reg, 0, place, whole, -1, there);
   const int words = body.temporary(), half = code.wide() ? 256 : 128;
@@ -109,6 +116,8 @@ void SweepLoops::store_vector(Encoder& code, Body& body, int value, int particip
     store_bytes(code, body, constants_, reg, to, there);
   else if (dtype == DType::f16)
     code.vector(row_of(Micro::to_half).instruction, reg, 0, to, whole, 0, there);
+  else if (trace_.trace.ops[static_cast<size_t>(value)].micro == Micro::to_bf16)
+    store_narrow(code, body, reg, to, there);
   else if (dtype == DType::bf16)
     store_words(code, body, reg, to, streams && !masked, there);
   else if (streams && !masked)

@@ -28,6 +28,11 @@ bool known(DType dtype) {
 // Memory of a dtype that a lane goes to.
 bool goes_to(Lane lane, DType dtype) { return known(dtype) && lane_of(dtype) == lane; }
 
+// What is written of lanes: of bf16 its bits.
+int stored(int lanes, DType dtype) {
+  return dtype == DType::bf16 ? find_traced("bits.bf16", Lane::f32)->record(&lanes) : lanes;
+}
+
 bool supported(const SweepForm& form) {
   const auto reads = [](const SweepForm::Array& array) {
     return array.columns ? known(array.dtype) : whole_lane(array.dtype) || array.dtype == DType::boolean;
@@ -50,8 +55,10 @@ bool SweepForm::any_columns(Vectors vectors) const {
          std::all_of(stores.begin(), stores.end(), maskable);
 }
 
-bool SweepTrace::record(const Sweep& sweep, const SweepForm& form) {
+bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vectors) {
   if (!supported(form)) return false;
+  trace.scales = vectors == Vectors::avx512;
+  rounds_to_bf16_ = vectors == Vectors::avx512 && supports_bf16();
   for (const SweepReduction& reduction : sweep.reductions) {
     combinations.push_back(find_combination(*reduction.row));
     if (!combinations.back()) return false;
@@ -100,16 +107,18 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   const auto lane = [&](int value) { return sweep.lanes[static_cast<size_t>(value)]; };
   ways = {};
   for (size_t k = 0; k < sweep.outputs.size(); ++k) {
-    const auto& [dtype, columns, streams] = form.outputs[k];
-    if (!goes_to(lane(sweep.outputs[k].value), dtype) || (!columns && !whole_lane(dtype))) return false;
-    ways.outputs.push_back(value_of(sweep.outputs[k].value));
+    const SweepForm::Array& to = form.outputs[k];
+    if (!goes_to(lane(sweep.outputs[k].value), to.dtype) || (!to.columns && !whole_lane(to.dtype)))
+      return false;
+    const int lanes = value_of(sweep.outputs[k].value);
+    // Denormal numbers of elements that only products read need not be kept.
+    ways.outputs.push_back(to.dtype == DType::bf16 && rounds_to_bf16_ ? trace.add(Micro::to_bf16, lanes)
+                                                                      : stored(lanes, to.dtype));
   }
   for (size_t k = 0; k < sweep.stores.size(); ++k) {
     const int value = sweep.stores[k].value;
     if (!goes_to(lane(value), form.stores[k].dtype)) return false;
-    const int lanes = value_of(value);
-    ways.stores.push_back(
-        form.stores[k].dtype == DType::bf16 ? find_traced("bits.bf16", Lane::f32)->record(&lanes) : lanes);
+    ways.stores.push_back(stored(value_of(value), form.stores[k].dtype));
   }
   for (size_t k = 0; k < sweep.reductions.size(); ++k) {
     const SweepReduction& reduction = sweep.reductions[k];

@@ -18,7 +18,7 @@ struct Combination {
 
 struct SweepTrace {
   Trace trace;
-  // The values that are written, the quick way and the one that serves all lanes: of outputs, stores (as
+  // The values that are written, the quick way and the one that serves all lanes: of outputs and stores (as
   // their dtype has them) and reductions (of products the factors, else the second is -1).
   struct Ways {
     std::vector<int> outputs, stores;
@@ -28,10 +28,11 @@ struct SweepTrace {
   std::vector<const Combination*> combinations;  // of reductions
   std::vector<bool> columns;                     // micro-operations that differ from column to column
 
-  bool record(const Sweep& sweep, const SweepForm& form);  // false: refused
+  bool record(const Sweep& sweep, const SweepForm& form, Vectors vectors);  // false: refused
 
  private:
   bool record(const Sweep& sweep, const SweepForm& form, const std::vector<bool>& varies, Ways& ways);
+  bool rounds_to_bf16_ = false;  // there is an instruction for Micro::to_bf16
 };
 
 }  // namespace tile::cpu::assembler

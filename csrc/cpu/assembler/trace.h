@@ -25,6 +25,7 @@ class Trace {
   std::vector<int> guards;    // masks: the quick ways hold where all their lanes are set
   std::vector<int> numbers;   // values that are no NaN where the guards hold
   bool quick = true;          // functions that ask whether all lanes are ordinary hear yes
+  bool scales = false;        // there are instructions for Micro::scale and beyond_whole
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
   int column(int input, bool bf16) {
@@ -146,6 +147,9 @@ inline TracedBits min(TracedBits a, TracedBits b) {
 inline TracedBits max(TracedBits a, TracedBits b) {
   return TracedBits::of(record(Micro::max_integer, a.id, b.id));
 }
+inline Traced scale(Traced x, Traced n) { return Traced::of(record(Micro::scale, x.id, n.id)); }
+inline Traced beyond_whole(Traced x) { return Traced::of(record(Micro::beyond_whole, x.id, -1, -1, 8)); }
+inline bool can_scale(Traced) { return Trace::current()->scales; }
 inline Traced sqrt(Traced x) { return Traced::of(record(Micro::square_root, x.id)); }
 // The modes are those of the instruction, exceptions off.
 inline Traced round(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 8)); }

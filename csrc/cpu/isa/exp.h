@@ -39,10 +39,12 @@ TILE_INLINE V decay_reduced(V r) {
   const V square = r * r, low = fma(V(-c[1]), r, V(c[0])), high = fma(V(-c[3]), r, V(c[2]));
   return fnma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
-// p 2^(n + shift) for e.bits = n + 254: in two factors, so that results down to the smallest denormal are
-// rounded once.
+// p 2^n for bits = n + 254: where there is no instruction for it in two factors, so that results down to the
+// smallest denormal are rounded once.
 template <class V>
-TILE_INLINE V scale_by_exponent(V p, typename V::Bits bits) {
+TILE_INLINE V scale_by_exponent(V p, V n, typename V::Bits bits) {
+  if constexpr (requires { scale(p, n); })
+    if (can_scale(p)) return scale(p, n);
   const auto half = bits >> 1;
   return (p * bit_cast<V>(half << 23)) * bit_cast<V>((bits - half) << 23);
 }
@@ -52,7 +54,7 @@ template <int shift, class V>
 TILE_INLINE V exp_shifted(V x) {
   // The constant comes first: min and max return the second operand when it is NaN.
   const auto e = split_exponent<254 + shift>(min(V(89.5f), max(V(-104.5f), x)));
-  return scale_by_exponent(expm1_reduced(e.r) + V(1.f), e.bits);
+  return scale_by_exponent(expm1_reduced(e.r) + V(1.f), shift == 0 ? e.n : e.n + V(shift), e.bits);
 }
 
 // exp of -87.33 <= x <= 88.37, or NaN.
@@ -84,19 +86,27 @@ TILE_INLINE bool exp_is_normal(V x) {
 }
 template <FloatVector V>
 TILE_INLINE V exp(V x) {
-  if constexpr (in_double<V>)
+  if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_exp(a); }, x);
-  else
+  } else {
+    if constexpr (requires { scale(x, x); })
+      if (can_scale(x)) return exp_shifted<0>(x);  // as short as the other, and there is nothing to ask
     return exp_is_normal(x) ? exp_ordinary(x) : exp_shifted<0>(x);
+  }
 }
 template <FloatVector V>
 TILE_INLINE V exp2(V x) {
   if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_exp2(a); }, x);
   } else {
+    if constexpr (requires { scale(x, x); })
+      if (can_scale(x)) {
+        const V r = beyond_whole(x);
+        return scale(expm1_reduced(r * V(0.693147181f)) + V(1.f), x - r);
+      }
     const V magic(0x1.8p23f + 254), clamped = min(V(129.f), max(V(-151.f), x));
-    const V t = clamped + magic, r = (clamped - (t - magic)) * V(0.693147181f);
-    return scale_by_exponent(expm1_reduced(r) + V(1.f), bit_cast<typename V::Bits>(t));
+    const V t = clamped + magic, n = t - magic, r = (clamped - n) * V(0.693147181f);
+    return scale_by_exponent(expm1_reduced(r) + V(1.f), n, bit_cast<typename V::Bits>(t));
   }
 }
 

@@ -39,7 +39,7 @@ void pack_pairs(long outer, long inner, const S* from, long so, long si, Bf16Pai
   for (long o = 0; o < outer; o += width, out += width * depth) {
     const long rows = outer - o < width ? outer - o : width;
     const S* p = from + o * so;
-    if (so == 1 && !spills) {
+    if (so == 1 && (!spills || width < lanes)) {
       for (long i = 0; i < depth; ++i, p += 2 * si) {
         for (int v = 0; v < width; v += lanes) {
           const long readable = rows - v;
@@ -88,6 +88,7 @@ void pack_b_pairs(long k, long n, const MatrixView& b, void* to) {
 
 constexpr GemmKernels sources() {
   GemmKernels k = kernels_of<Bf16Pair>(DType::f32);
+  k.in_place = DType::bf16;
   for (const DType same : {DType::f32, DType::bf16}) {
     k.pack_a[index(same)] = same == DType::f32 ? pack_a_pairs<float> : pack_a_pairs<bf16>;
     k.pack_b[index(same)] = same == DType::f32 ? pack_b_pairs<float> : pack_b_pairs<bf16>;

@@ -25,8 +25,10 @@ void packed(long m, long n, long k, const void* a, const void* b, void* c, long 
 template <class T>
 void direct_a(long m, long n, long k, const void* a, long lda, const void* b, void* c, long ldc,
               bool accumulate) {
-  multiply<T, false>(m, n, k, static_cast<const T*>(a), lda, static_cast<const T*>(b), nr<T>, k * nr<T>,
-                     static_cast<T*>(c), ldc, accumulate);
+  constexpr int together = KernelShape<T>::together;
+  k /= together;
+  multiply<T, false>(m, n, k, static_cast<const T*>(a), lda / together, static_cast<const T*>(b), nr<T>,
+                     k * nr<T>, static_cast<Result<T>*>(c), ldc, accumulate);
 }
 template <class T>
 void direct(long m, long n, long k, const void* a, long lda, const void* b, long ldb, void* c, long ldc,
@@ -49,10 +51,10 @@ constexpr GemmKernels kernels_of(DType compute) {
   k.block_depth = block_depth;
   k.piece_depth = piece_depth;
   k.packed = packed<T>;
-  if constexpr (KernelShape<T>::together == 1) {
-    k.direct_a = direct_a<T>;
-    k.direct = direct<T>;
-  }
+  k.in_place = compute;
+  k.direct_rows = 1;
+  k.direct_a = direct_a<T>;
+  if constexpr (KernelShape<T>::together == 1) k.direct = direct<T>;
   return k;
 }
 constexpr long panels(long n, long width) { return (n + width - 1) / width * width; }

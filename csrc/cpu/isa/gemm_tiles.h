@@ -83,10 +83,16 @@ void pack_b_squares(long k, long n, const MatrixView& b, void* to) {
                          static_cast<Bf16Pair*>(to));
 }
 
+// Where panels of A are: a square's rows `line` bytes apart, the next square along k, and the next panel.
+struct LeftPanels {
+  const Bf16Pair* at;
+  long line, square, panel;
+};
+
 // C of rows x columns registers, rows `stride` bytes apart: 0 to 3 hold it, 4 and 5 A, 6 and 7 B. Four sums
 // hide the latency of one, and each register of operands is read twice.
 template <class Registers, int rows, int columns>
-TILE_INLINE void multiply_tiles(long steps, const Bf16Pair* a, const Bf16Pair* b, float* c, long stride,
+TILE_INLINE void multiply_tiles(long steps, LeftPanels a, const Bf16Pair* b, float* c, long stride,
                                 bool accumulate) {
   constexpr bool below = rows == 2, beside = columns == 2;
   constexpr long line = tile_edge * sizeof(Bf16Pair);
@@ -103,16 +109,16 @@ TILE_INLINE void multiply_tiles(long steps, const Bf16Pair* a, const Bf16Pair* b
     if (below) Registers::template zero<2>();
     if (below && beside) Registers::template zero<3>();
   }
-  for (long i = 0; i < steps; ++i, a += tile_pairs, b += tile_pairs) {
+  for (long i = 0; i < steps; ++i, a.at += a.square, b += tile_pairs) {
     Registers::template load<6>(b, line);
-    Registers::template load<4>(a, line);
+    Registers::template load<4>(a.at, a.line);
     Registers::template multiply<0, 4, 6>();
     if (beside) {
       Registers::template load<7>(b + panel, line);
       Registers::template multiply<1, 4, 7>();
     }
     if (below) {
-      Registers::template load<5>(a + panel, line);
+      Registers::template load<5>(a.at + a.panel, a.line);
       Registers::template multiply<2, 5, 6>();
     }
     if (below && beside) Registers::template multiply<3, 5, 7>();
@@ -126,7 +132,7 @@ TILE_INLINE void multiply_tiles(long steps, const Bf16Pair* a, const Bf16Pair* b
 // One block of C of up to rows x columns registers, of which m x n elements are there: past its edge nothing
 // is read or written.
 template <class Registers, int rows, int columns>
-void multiply_block(long m, long n, long steps, const Bf16Pair* a, const Bf16Pair* b, float* c, long ldc,
+void multiply_block(long m, long n, long steps, LeftPanels a, const Bf16Pair* b, float* c, long ldc,
                     bool accumulate) {
   constexpr long width = columns * tile_edge;
   if (m >= rows * tile_edge && n >= width) {
@@ -146,24 +152,40 @@ void multiply_block(long m, long n, long steps, const Bf16Pair* a, const Bf16Pai
 }
 
 template <class Registers, int columns>
-TILE_INLINE void multiply_columns(long m, long n, long steps, const Bf16Pair* a, const Bf16Pair* b, float* c,
+TILE_INLINE void multiply_columns(long m, long n, long steps, LeftPanels a, const Bf16Pair* b, float* c,
                                   long ldc, bool accumulate) {
   constexpr long two = 2 * tile_edge;
-  for (; m > tile_edge; m -= two, a += 2 * steps * tile_pairs, c += two * ldc)
+  for (; m > tile_edge; m -= two, a.at += 2 * a.panel, c += two * ldc)
     multiply_block<Registers, 2, columns>(m, n, steps, a, b, c, ldc, accumulate);
   if (m > 0) multiply_block<Registers, 1, columns>(m, n, steps, a, b, c, ldc, accumulate);
 }
 template <class Registers>
-void packed_tiles(long m, long n, long k, const void* packed_a, const void* packed_b, void* to, long ldc,
-                  bool accumulate) {
-  const long steps = (k + tile_depth - 1) / tile_depth;
-  const auto* a = static_cast<const Bf16Pair*>(packed_a);
+TILE_INLINE void multiply_panels(long m, long n, long steps, LeftPanels a, const void* packed_b, void* to,
+                                 long ldc, bool accumulate) {
   const auto* b = static_cast<const Bf16Pair*>(packed_b);
   auto* c = static_cast<float*>(to);
   constexpr long two = 2 * tile_edge;
   for (; n > tile_edge; n -= two, b += 2 * steps * tile_pairs, c += two)
     multiply_columns<Registers, 2>(m, n, steps, a, b, c, ldc, accumulate);
   if (n > 0) multiply_columns<Registers, 1>(m, n, steps, a, b, c, ldc, accumulate);
+}
+template <class Registers>
+void packed_tiles(long m, long n, long k, const void* a, const void* b, void* c, long ldc, bool accumulate) {
+  const long steps = (k + tile_depth - 1) / tile_depth;
+  multiply_panels<Registers>(
+      m, n, steps,
+      {static_cast<const Bf16Pair*>(a), tile_edge * sizeof(Bf16Pair), tile_pairs, steps * tile_pairs}, b, c,
+      ldc, accumulate);
+}
+// Rows of A in memory, whole squares of it.
+template <class Registers>
+void direct_tiles(long m, long n, long k, const void* a, long lda, const void* b, void* c, long ldc,
+                  bool accumulate) {
+  const long row = lda / 2;  // in pairs
+  multiply_panels<Registers>(m, n, k / tile_depth,
+                             {static_cast<const Bf16Pair*>(a), row * static_cast<long>(sizeof(Bf16Pair)),
+                              tile_edge, tile_edge * row},
+                             b, c, ldc, accumulate);
 }
 
 template <class Registers>
@@ -178,6 +200,9 @@ constexpr GemmKernels tile_kernels() {
   k.block_depth = 512;
   k.piece_depth = 256;
   k.packed = packed_tiles<Registers>;
+  k.in_place = DType::bf16;
+  k.direct_rows = tile_edge;
+  k.direct_a = direct_tiles<Registers>;
   k.begin = [] { Registers::configure(whole_tiles); };
   k.end = [] { Registers::release(); };
   k.pack_a[index(DType::bf16)] = pack_a_squares<bf16>;

@@ -128,6 +128,19 @@ TILE_INLINE Vec<T> sqrt(Vec<T> x) {
   static_assert(std::is_floating_point_v<T>);
   TILE_X86(sqrt, x.v);
 }
+#if TILE_VECTOR_BYTES == 64
+// x 2^n of a whole n, rounded once.
+TILE_INLINE Vec<float> scale(Vec<float> x, Vec<float> n) { return _mm512_scalef_ps(x.v, n.v); }
+// What x has beyond the nearest whole number (of two the even one): exact, 0 of infinities.
+TILE_INLINE Vec<float> beyond_whole(Vec<float> x) {
+  return _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+#endif
+// Asked where there are these two: recordings have them, and know whether their instructions do.
+template <class V>
+TILE_INLINE constexpr bool can_scale(V) {
+  return true;
+}
 template <FloatVector V>
 TILE_INLINE V rsqrt(V x) {
   return V(1) / sqrt(x);

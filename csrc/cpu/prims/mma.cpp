@@ -77,8 +77,9 @@ struct MmaUnit final : Unit {
   };
   void multiply(int64_t m, int64_t n, int64_t k, const Matrix& left, const Matrix& right, Unwritten unwritten,
                 char* out, int64_t ld, bool add, Frame& frame) const {
-    const bool pack_right = !right.in_place || (unwritten.b && m >= enough_rows);
-    if (left.in_place && !pack_right) {
+    const bool pack_right = !kernels->direct || !right.in_place || (unwritten.b && m >= enough_rows),
+               left_in_place = left.in_place && m % kernels->direct_rows == 0 && k % kernels->depth_step == 0;
+    if (left_in_place && !pack_right) {
       kernels->direct(m, n, k, left.view.data, left.view.row_stride, right.view.data, right.view.row_stride,
                       out, ld, add);
       return;
@@ -100,7 +101,7 @@ struct MmaUnit final : Unit {
       return place.data;
     };
     const char* packed_b = pack(right, k, n, false, unwritten.b, kernels->packed_b_size(k, n));
-    if (left.in_place) {
+    if (left_in_place) {
       kernels->direct_a(m, n, k, left.view.data, left.view.row_stride, packed_b, out, ld, add);
       return;
     }
@@ -108,6 +109,16 @@ struct MmaUnit final : Unit {
     kernels->packed(m, n, k, packed_a, packed_b, out, ld, add);
   }
 };
+
+// Scaled elements are computed, both, and may be of any magnitude: these are widened.
+bool any_in_memory(const Lower& lower, const Op& op) {
+  return memory_load(lower, op.operands[0]) || memory_load(lower, op.operands[1]);
+}
+
+bool reads_elements(const Lower& lower, const Op& op, size_t operand) {
+  return operand < 2 && op.type(0).dtype == DType::bf16 && op.type(1).dtype == DType::bf16 &&
+         multiplies_bf16() && any_in_memory(lower, op);
+}
 
 std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   auto unit = std::make_unique<MmaUnit>();
@@ -123,8 +134,7 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->dtype = op.type(2).dtype;
   unit->unwritten_a = memory_load(lower, op.operands[0]);
   unit->unwritten_b = memory_load(lower, op.operands[1]);
-  // Scaled elements are computed, both, and may be of any magnitude.
-  unit->kernels = unit->unwritten_a || unit->unwritten_b
+  unit->kernels = any_in_memory(lower, op)
                       ? &gemm_kernels(op.type(0).dtype, op.type(1).dtype, unit->dtype)
                       : &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
@@ -134,7 +144,7 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   return unit;
 }
 
-const AddLowering mma_{{"mma", lower_mma}};
+const AddLowering mma_{{.name = "mma", .lower = lower_mma, .reads_elements = reads_elements}};
 
 }  // namespace
 }  // namespace tile::cpu
