@@ -19,6 +19,8 @@ ROWS = [
     "attention [1,16,1024,64] full float32",
     "attention [1,16,1024,64] causal float32",
     "attention backward [1,16,1024,64] causal float32",
+    "attention [1,16,1024,64] full bfloat16",
+    "attention backward [1,16,1024,64] full bfloat16",
     "matmul 1024^3 float32",
     "matmul 1024^3 bfloat16",
     "linear+gelu 1024x1024x4096 float32",
