@@ -107,6 +107,7 @@ bool Lower::stays_in_memory(const Op& load) const {
 }
 
 bool Lower::read_as_elements(const Value* value, const std::vector<const Op*>& but) const {
+  if (stored_as_lane(value->type.dtype)) return false;  // one form is both
   bool all = true;
   walk(function_.body(), [&](const Op& op) {
     for (size_t k = 0; k < op.operands.size() && all; ++k) {

@@ -4,6 +4,8 @@ import pytest
 import torch
 from tile_ops import _C
 
+pytestmark = pytest.mark.usefixtures("sweeps")
+
 HEAD = """
 kernel computed(%x: array<bf16,2>, %s: array<f32,2>, %b: array<bf16,2>, %out: array<f32,2>, %more: array<f32,2>) {{
   %0: i32 = constant {{dtype=i32, value=0}}
@@ -43,13 +45,6 @@ MORE = {
   store %more, %sum, %0, %0 {{steps=[{m},{k}]}}
 """,
 }
-
-
-@pytest.fixture(params=["assembled", "interpreted"], autouse=True)
-def sweeps(request):
-    _C.assemble_sweeps(request.param == "assembled")
-    yield
-    _C.assemble_sweeps(True)
 
 
 def close(got, want, sizes):

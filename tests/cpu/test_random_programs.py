@@ -64,13 +64,6 @@ def run(seed):
 PARTS = 10
 
 
-@pytest.fixture(params=["assembled", "interpreted"])
-def sweeps(request):
-    _C.assemble_sweeps(request.param == "assembled")
-    yield request.param
-    _C.assemble_sweeps(True)
-
-
 @pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
 def test_random_programs(part, long, sweeps):
     total = sum(run(PARTS * i + part) for i in range(1000 if long else 50))

@@ -4,6 +4,8 @@ import pytest
 import torch
 from tile_ops import _C
 
+pytestmark = pytest.mark.usefixtures("sweeps")
+
 TEXT = """
 kernel edges(%x: array<f32,2>, %y: array<f32,2>, %r: array<f32,2>, %s: array<f32,2>, %out: array<f32,1>, %all: array<f32,2>) {
   %b: i32 = bid {axis=0}
@@ -24,13 +26,6 @@ kernel edges(%x: array<f32,2>, %y: array<f32,2>, %r: array<f32,2>, %s: array<f32
   store %all, %3, %b, %0 {steps=[256,64]}
 }
 """
-
-
-@pytest.fixture(params=["assembled", "interpreted"], autouse=True)
-def sweeps(request):
-    _C.assemble_sweeps(request.param == "assembled")
-    yield
-    _C.assemble_sweeps(True)
 
 
 @pytest.mark.parametrize("rows", [1, 24, 200, 255, 256, 300])

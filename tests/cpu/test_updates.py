@@ -4,13 +4,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-
-@pytest.fixture(params=["assembled", "interpreted"], autouse=True)
-def sweeps(request):
-    _C.assemble_sweeps(request.param == "assembled")
-    yield
-    _C.assemble_sweeps(True)
-
+pytestmark = pytest.mark.usefixtures("sweeps")
 
 LOAD = "load %x, %b {pad=0.0, shape=[512], steps=[512]}"
 # The middle of a kernel over tiles of x, which also writes y; the new x and y.

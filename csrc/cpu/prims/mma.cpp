@@ -111,13 +111,15 @@ struct MmaUnit final : Unit {
 };
 
 // Scaled elements are computed, both, and may be of any magnitude: these are widened.
-bool any_in_memory(const Lower& lower, const Op& op) {
-  return memory_load(lower, op.operands[0]) || memory_load(lower, op.operands[1]);
+const GemmKernels& kernels_of(const Lower& lower, const Op& op) {
+  const DType sum = op.type(2).dtype;
+  return memory_load(lower, op.operands[0]) || memory_load(lower, op.operands[1])
+             ? gemm_kernels(op.type(0).dtype, op.type(1).dtype, sum)
+             : gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
 
 bool reads_elements(const Lower& lower, const Op& op, size_t operand) {
-  return operand < 2 && op.type(0).dtype == DType::bf16 && op.type(1).dtype == DType::bf16 &&
-         multiplies_bf16() && any_in_memory(lower, op);
+  return operand < 2 && kernels_of(lower, op).in_place == op.type(operand).dtype;
 }
 
 std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
@@ -134,9 +136,7 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->dtype = op.type(2).dtype;
   unit->unwritten_a = memory_load(lower, op.operands[0]);
   unit->unwritten_b = memory_load(lower, op.operands[1]);
-  unit->kernels = any_in_memory(lower, op)
-                      ? &gemm_kernels(op.type(0).dtype, op.type(1).dtype, unit->dtype)
-                      : &gemm_table().of(unit->dtype == DType::f16 ? DType::f32 : unit->dtype);
+  unit->kernels = &kernels_of(lower, op);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
                                               element_count(unit->c_shape))) *
                          8 +
