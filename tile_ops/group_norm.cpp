@@ -1,6 +1,7 @@
 // group_norm with an optional SiLU, in the operator's own memory order, and its gradient.
 #include "arguments.h"
 #include "group_norm/cpu_kernels.h"
+#include "group_norm/cpu_merge.h"
 #include "group_norm/gpu_kernels.h"
 #include "group_norm/images.h"
 #include "group_norm/kernels.h"
@@ -19,11 +20,14 @@ Kernel one_tile_backward("group_norm_tile_backward", one_tile_backward_kernel);
 Kernel moments("group_norm_moments", moments_kernel);
 Kernel stream_moments("group_norm_moments", stream_moments_kernel);
 Kernel merge("group_norm_merge", merge_kernel);
+Kernel merge_parts("group_norm_merge_parts", merge_parts_kernel);
+Kernel merge_channels("group_norm_merge_channels", merge_channels_kernel);
 Kernel coefficients("group_norm_coefficients", coefficients_kernel);
 Kernel apply("group_norm_apply", apply_kernel);
 Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
 Kernel stream_sums("group_norm_sums", stream_sums_kernel);
+Kernel add_parts("group_norm_add_parts", sum_parts_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
@@ -117,17 +121,26 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
   const at::Tensor centers = problem.per_channel(images.images), scales = result_like(centers),
                    shifts = result_like(centers);
   const Grid parts{split.blocks, images.tiles().y, images.images};
-  const auto tiles = static_cast<int>(split.tiles);
-  if (images.on_gpu)
+  const auto by_group = [&](const at::Tensor& tensor) { return grouped(tensor, 1, groups); };
+  const auto tiles = static_cast<int>(split.tiles), span = static_cast<int>(split.tiles * pixels),
+             all = static_cast<int>(images.pixels);
+  if (images.on_gpu) {
     stream_moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis,
                           images.pixels % pixels == 0);
-  else
+    merge.launch({ceil_div(groups, merged.groups), images.images}, grouped(means, 2, groups),
+                 grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(),
+                 scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
+                 by_group(shifts), all, span, eps, merged.parts, merged.groups, merged.channels);
+  } else {
+    const at::Tensor mean = result_like(centers), low = result_like(centers), square = result_like(centers);
     moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis);
-  merge.launch({ceil_div(groups, merged.groups), images.images}, grouped(means, 2, groups),
-               grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(),
-               scalars(problem.mean), scalars(problem.rstd), grouped(centers, 1, groups),
-               grouped(scales, 1, groups), grouped(shifts, 1, groups), static_cast<int>(images.pixels),
-               static_cast<int>(split.tiles * pixels), eps, merged.parts, merged.groups, merged.channels);
+    merge_parts.launch({ceil_div(images.channels, cpu_parts.channels), images.images}, means, squares, mean,
+                       low, square, all, span);
+    merge_channels.launch({ceil_div(groups, cpu_groups), images.images}, by_group(mean), by_group(low),
+                          by_group(square), problem.weight_by_group(), problem.bias_by_group(),
+                          scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
+                          by_group(shifts), all, eps);
+  }
   if (images.on_gpu) {
     const Parts walks = images.walks();
     stream_apply.launch({walks.blocks, images.tiles().y, images.images}, images[1], centers, scales, shifts,
@@ -237,10 +250,20 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     launch(stream_sums, blocks, parts_d, parts, together, problem.silu, rounded);
   else
     launch(sums, blocks, parts_d, parts, together, problem.silu);
-  merge_sums.launch({ceil_div(groups, merged.groups), n}, grouped(parts_d, 2, groups),
-                    grouped(parts, 2, groups), by_group(scales), scalars(problem.rstd), by_group(grad_weight),
-                    by_group(grad_bias), by_group(slopes), by_group(shifts), static_cast<int>(images.pixels),
-                    merged.parts, merged.groups, merged.channels);
+  const auto finish_sums = [&](const at::Tensor& of_d, const at::Tensor& of_dz, const Merged& tile) {
+    merge_sums.launch({ceil_div(groups, tile.groups), n}, grouped(of_d, 2, groups), grouped(of_dz, 2, groups),
+                      by_group(scales), scalars(problem.rstd), by_group(grad_weight), by_group(grad_bias),
+                      by_group(slopes), by_group(shifts), static_cast<int>(images.pixels), tile.parts,
+                      tile.groups, tile.channels);
+  };
+  if (images.on_gpu) {
+    finish_sums(parts_d, parts, merged);
+  } else {
+    const at::Tensor sum_d = at::empty({n, 1, images.channels}, parts.options()), sum = result_like(sum_d);
+    add_parts.launch({ceil_div(images.channels, cpu_parts.channels), n}, parts_d, parts, sum_d.squeeze(1),
+                     sum.squeeze(1));
+    finish_sums(sum_d, sum, {1, cpu_groups, cpu_group_channels});
+  }
   if (!grad_input) return;
   if (images.on_gpu)
     launch(stream_apply_backward, {walks.blocks, images.tiles().y, n}, slopes, shifts, images[0],

@@ -111,7 +111,7 @@ struct Frame {
   std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange theirs
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
-  std::vector<KeptSlot> kept;  // by number, as Lower gives them out
+  std::vector<KeptSlot>* kept = nullptr;  // by number, as Lower gives them out
   PackedTiles packed;
   ProductPanels* own_panels = nullptr;     // this thread's
   ProductPanels* shared_panels = nullptr;  // those of the launch's threads; null: each has its own

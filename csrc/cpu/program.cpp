@@ -41,23 +41,13 @@ struct Program::Thread {
   bool busy = false;
 };
 
-// Small launches, one behind the other, find what the last one kept. Of many threads at work few return it.
-std::vector<KeptSlot> Program::take_kept() const {
-  std::vector<KeptSlot> kept;
-  {
-    const std::lock_guard lock(idle_mutex_);
-    if (idle_.empty()) return std::vector<KeptSlot>(kept_);
-    kept = std::move(idle_.back());
-    idle_.pop_back();
-  }
-  for (KeptSlot& slot : kept)
+// Launches one behind the other find what the last one kept.
+std::unique_ptr<KeptPlaces::Slots> Program::take_kept(int64_t worker) const {
+  auto kept = idle_.take(worker);
+  if (!kept) return std::make_unique<KeptPlaces::Slots>(kept_);
+  for (KeptSlot& slot : *kept)
     if (slot.kept && !slot.kept->lasts()) slot.kept.reset();
   return kept;
-}
-void Program::return_kept(std::vector<KeptSlot> kept) const {
-  constexpr size_t most_idle = 2;
-  const std::lock_guard lock(idle_mutex_);
-  if (idle_.size() < most_idle) idle_.push_back(std::move(kept));
 }
 
 Program::Program(Function function) : function_(std::move(function)) {
@@ -102,7 +92,9 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   size_t arena_bytes = 0;
   for (size_t bytes : slot_bytes_) arena_bytes += bytes;
   ProductPanels* shared = nullptr;
-  auto work = [&](auto next) {
+  auto work = [&](int64_t worker, auto next) {
+    int64_t begin, end;
+    if (!next(begin, end)) return;
     static thread_local Thread kept;
     Thread nested;  // a kernel launched while this thread runs another
     Thread& thread = kept.busy ? nested : kept;
@@ -121,28 +113,29 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     frame.own_panels = &thread.panels;
     if (needs_panels_) thread.panels.clear();
     frame.shared_panels = shared;
-    frame.kept = take_kept();
+    auto slots = take_kept(worker);
+    frame.kept = slots.get();
     char* slot = thread.arena.at_least(arena_bytes);
     for (size_t i = 0; i < slot_bytes_.size(); ++i) {
       frame.slots[i] = slot;
       slot += slot_bytes_[i];
     }
     std::copy(blocks, blocks + 3, frame.blocks);
-    int64_t begin, end;
-    while (next(begin, end))
+    do {
       for (int64_t i = begin; i < end; ++i) {
         frame.block[0] = i % blocks[0];
         frame.block[1] = i / blocks[0] % blocks[1];
         frame.block[2] = i / blocks[0] / blocks[1];
         run_units(units_, frame);
       }
-    return_kept(std::move(frame.kept));  // not what an error left
+    } while (next(begin, end));
+    idle_.give_back(worker, std::move(slots));  // not what an error left
   };
   const ParallelRuntime& runtime = parallel_runtime();
   const int threads = runtime.threads();
   if (threads <= 1 || total == 1 || static_cast<double>(total) * block_cost_ < serial_below) {
     bool done = false;
-    work([&](int64_t& begin, int64_t& end) {
+    work(0, [&](int64_t& begin, int64_t& end) {
       begin = 0;
       end = total;
       return !std::exchange(done, true);
@@ -162,7 +155,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   BlockRanges ranges(total, threads, line, piece);
   auto body = [&](int64_t worker, int64_t) {
     try {
-      work([&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
+      work(worker, [&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
     } catch (...) {  // the other threads end what they have begun
       ranges.stop();
       throw;

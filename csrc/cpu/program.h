@@ -1,10 +1,10 @@
 // A kernel compiled for the CPU: units over a frame, run for every block of a grid.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "cpu/frame.h"
+#include "cpu/kept_places.h"
 #include "ir/op.h"
 
 namespace tile::cpu {
@@ -20,8 +20,7 @@ class Program {
  private:
   struct Thread;
   void prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
-  std::vector<KeptSlot> take_kept() const;
-  void return_kept(std::vector<KeptSlot> kept) const;
+  std::unique_ptr<KeptPlaces::Slots> take_kept(int64_t worker) const;
   Function function_;
   Units units_;
   std::vector<Scalar> scalars_;
@@ -29,9 +28,8 @@ class Program {
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   bool needs_panels_ = false;
-  double block_cost_ = 0;  // elements worked on, roughly
-  mutable std::mutex idle_mutex_;
-  mutable std::vector<std::vector<KeptSlot>> idle_;  // what threads kept that are done
+  double block_cost_ = 0;    // elements worked on, roughly
+  mutable KeptPlaces idle_;  // what workers kept that are done
 };
 
 }  // namespace tile::cpu

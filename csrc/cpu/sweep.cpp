@@ -7,9 +7,9 @@ namespace tile::cpu {
 
 Signal Sweep::run(Frame& frame) const {
   const size_t mark = frame.scratch.mark();
-  KeptSlot& slot = frame.kept[static_cast<size_t>(kept)];
+  KeptSlot& slot = (*frame.kept)[static_cast<size_t>(kept)];
   if (slot.kept && static_cast<SweepRun&>(*slot.kept).fits(frame)) {
-    static_cast<SweepRun&> (*slot.kept)(frame);
+    static_cast<SweepRun&>(*slot.kept)(frame);
   } else if (!slot.ran) {  // perhaps the only run of this launch
     slot.ran = true;
     SweepRun once(*this, &frame.scratch);
@@ -24,8 +24,10 @@ Signal Sweep::run(Frame& frame) const {
 }
 
 size_t Sweep::run_bytes() const {
-  return (inputs.size() + outputs.size() + stores.size() + reductions.size() + 8) * 1024 +
-         (lanes.size() + steps.size()) * 256;
+  using Cursor = SweepSpace::Cursor;
+  constexpr size_t pieces = 20 * 64;  // each starts at a line of its own
+  return (inputs.size() + outputs.size() + stores.size()) * (sizeof(Cursor) + sizeof(TileRef) + 64) +
+         reductions.size() * sizeof(SweepSpace::Accumulator) + (lanes.size() + steps.size()) * 128 + pieces;
 }
 
 size_t Sweep::scratch_bytes() const {

@@ -69,3 +69,23 @@ def test_threads_that_come_and_go():
             thread.join()
         for i in range(4):
             torch.testing.assert_close(found[i], x[i].softmax(-1))
+
+
+def test_launches_of_many_threads_at_once():
+    # Each worker of a launch takes what it kept; another launch at the same time finds the place empty.
+    x = torch.randn(4, 96, 1024)
+    found, threads = {}, torch.get_num_threads()
+
+    def run(i):
+        for count in (1, 3, 2) * 4:
+            torch.set_num_threads(count)
+            found[i] = ops.softmax(x[i], -1)
+
+    callers = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in callers:
+        caller.join()
+    torch.set_num_threads(threads)
+    for i in range(4):
+        torch.testing.assert_close(found[i], x[i].softmax(-1))

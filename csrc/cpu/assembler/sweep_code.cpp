@@ -1,7 +1,7 @@
 // Which sweeps become code, and where it is kept.
 #include "cpu/assembler/sweep_code.h"
 
-#include <atomic>
+#include <utility>
 
 #include "cpu/assembler/sweep_loops.h"
 #include "support/env.h"
@@ -43,17 +43,26 @@ std::unique_ptr<CodeMemory> assemble(const Sweep& sweep, const SweepForm& form, 
   return CodeMemory::make(loops.pool(), loops.code());
 }
 
+SweepCodes::~SweepCodes() {
+  for (Entry* entry = first_; entry;) delete std::exchange(entry, entry->next);
+}
+
+SweepFunction SweepCodes::Entry::function() const {
+  return code ? reinterpret_cast<SweepFunction>(reinterpret_cast<uintptr_t>(code->code())) : nullptr;
+}
+const SweepCodes::Entry* SweepCodes::find(const Entry* first, const SweepForm& form) {
+  while (first && !(first->form == form)) first = first->next;
+  return first;
+}
+
 SweepFunction SweepCodes::find(const Sweep& sweep, const SweepForm& form, Vectors vectors) {
+  if (const Entry* known = find(first_.load(std::memory_order_acquire), form)) return known->function();
   const std::lock_guard lock(mutex_);
-  Entry* entry = nullptr;
-  for (Entry& known : entries_)
-    if (known.form == form) entry = &known;
-  if (!entry) {
-    entries_.push_back({form, assemble(sweep, form, vectors)});
-    entry = &entries_.back();
-  }
-  return entry->code ? reinterpret_cast<SweepFunction>(reinterpret_cast<uintptr_t>(entry->code->code()))
-                     : nullptr;
+  Entry* const first = first_.load(std::memory_order_relaxed);
+  if (const Entry* known = find(first, form)) return known->function();
+  auto* entry = new Entry{form, assemble(sweep, form, vectors), first};
+  first_.store(entry, std::memory_order_release);
+  return entry->function();
 }
 
 }  // namespace tile::cpu::assembler

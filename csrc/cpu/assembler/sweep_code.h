@@ -1,6 +1,7 @@
 // A sweep as machine code: what its elementwise steps, loads, casts, stores and reductions do to some rows of
 // columns, in one loop. The interpreter is its meaning and takes what is refused here.
 #pragma once
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -54,9 +55,11 @@ std::optional<Vectors> enabled();
 std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted);
 void enable(bool on);  // for tests that compare; sweeps already prepared stay as they are
 
-// The code of a sweep in each form met so far.
+// The code of a sweep in each form met so far: threads that start a launch all look for theirs at once, and
+// find it without a lock.
 class SweepCodes {
  public:
+  ~SweepCodes();
   // Null: refused.
   SweepFunction find(const Sweep& sweep, const SweepForm& form, Vectors vectors);
 
@@ -64,9 +67,12 @@ class SweepCodes {
   struct Entry {
     SweepForm form;
     std::unique_ptr<CodeMemory> code;
+    Entry* next;
+    SweepFunction function() const;
   };
-  std::mutex mutex_;
-  std::vector<Entry> entries_;
+  static const Entry* find(const Entry* first, const SweepForm& form);
+  std::atomic<Entry*> first_ = nullptr;
+  std::mutex mutex_;  // of those who add one
 };
 
 // Null: refused.

@@ -1,0 +1,78 @@
+// Merging what blocks found of channels, on a CPU: first over the parts, as rows of all channels, since
+// groups are few elements wide; then over the channels of a group.
+#pragma once
+#include "kernels.h"
+
+namespace tile::group_norm {
+
+struct PartTile {
+  int parts, channels;
+  Tile load(const Array& parts_of, const Tile& n, const Operand& part, const Tile& tile) const {
+    return parts_of[{n}].tiled_view({parts, channels}).load({part, tile});
+  }
+  void store(const Array& array, const Tile& n, const Tile& tile, const Tile& values) const {
+    array.tiled_view({1, channels}).store({n, tile}, values);
+  }
+};
+inline constexpr PartTile cpu_parts{64, 64};
+inline constexpr int cpu_groups = 32, cpu_group_channels = 16;  // of a tile of groups
+
+// Each channel's moments of all its pixels, [N, C], from those of its parts, [N, parts, C]; `span` pixels a
+// part, the last one what is left. Blocks of (channel tile, image).
+inline void merge_parts_kernel(Array means, Array squares, Array mean, Array low, Array square, Tile pixels,
+                               Tile span) {
+  const PartTile at = cpu_parts;
+  DType dtype = means.dtype();
+  Tile tile = bid(0), n = bid(1), all = pixels.astype(dtype);
+  // Of parts that are not there, int32 could wrap around.
+  Tile part = arange(at.parts).astype(i64), width = span.astype(i64);
+  Tile count = max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype).expand_dims(1);
+  // Around the first part: the sum of means themselves would round in units of a large one.
+  Tile pivot = PartTile{1, at.channels}.load(means, n, 0, tile), d = at.load(means, n, 0, tile) - pivot;
+  Tile away = (d * count).sum(0, true) / all;
+  d -= away;
+  at.store(mean, n, tile, pivot);
+  at.store(low, n, tile, away);
+  at.store(square, n, tile, at.load(squares, n, 0, tile).sum(0, true) + (d * d * count).sum(0, true));
+}
+
+// The groups' statistics and every channel's coefficients from the channels' moments; all [N, G, C / G].
+// Blocks of (groups, image).
+inline void merge_channels_kernel(Array channel_mean, Array channel_low, Array channel_square,
+                                  std::optional<Array> weight, std::optional<Array> bias, Array mean,
+                                  Array rstd, Array centers, Array scales, Array shifts, Tile pixels,
+                                  Tile eps) {
+  DType dtype = mean.dtype();
+  const Shape shape{cpu_groups, cpu_group_channels};
+  Tile g = bid(0), n = bid(1), channels = centers.dim(2), all = pixels.astype(dtype);
+  const auto load = [&](const Array& array, const Tile& i) {
+    return array[{n}].tiled_view(shape).load({g, i});
+  };
+  const auto merged = [&](const Tile& i) {
+    return group_moments(load(channel_mean, i), load(channel_low, i), load(channel_square, i), i, channels,
+                         all, dtype);
+  };
+  Moments group = Moments::none({cpu_groups}, dtype);
+  Tile tiles = cdiv(channels, cpu_group_channels);
+  for (Tile i : range(tiles)) group.merge(merged(i));
+  Tile rounded = group.mean + group.low, low = (group.mean - rounded) + group.low,
+       r = group.rstd(eps.astype(dtype));
+  store_groups(mean, n, g, rounded);
+  store_groups(rstd, n, g, r);
+  for (Tile i : range(tiles))
+    store_coefficients(rounded, low, r, weight, bias, centers, scales, shifts, n, g, i, dtype,
+                       cpu_group_channels);
+}
+
+// Two arrays of sums, [N, parts, C] to [N, C]. Blocks of (channel tile, image).
+inline void sum_parts_kernel(Array parts_d, Array parts, Array sum_d, Array sum) {
+  const PartTile at = cpu_parts;
+  Tile tile = bid(0), n = bid(1);
+  const auto add = [&](const Array& from, const Array& to) {
+    at.store(to, n, tile, at.load(from, n, 0, tile).sum(0, true));
+  };
+  add(parts_d, sum_d);
+  add(parts, sum);
+}
+
+}  // namespace tile::group_norm
