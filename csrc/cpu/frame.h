@@ -100,7 +100,7 @@ struct Kept {
   virtual bool lasts() const = 0;  // beyond the launch, whose arrays may hold other elements in the next
 };
 struct KeptSlot {
-  std::unique_ptr<Kept> kept;
+  std::unique_ptr<Kept> kept[2];  // the latest first: a loop's first turn often has a form of its own
   bool ran = false;
 };
 

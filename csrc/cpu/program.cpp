@@ -46,7 +46,8 @@ std::unique_ptr<KeptPlaces::Slots> Program::take_kept(int64_t worker) const {
   auto kept = idle_.take(worker);
   if (!kept) return std::make_unique<KeptPlaces::Slots>(kept_);
   for (KeptSlot& slot : *kept)
-    if (slot.kept && !slot.kept->lasts()) slot.kept.reset();
+    for (auto& each : slot.kept)
+      if (each && !each->lasts()) each.reset();
   return kept;
 }
 

@@ -1,6 +1,8 @@
 // Running a sweep: anew, or as the last time at other addresses.
 #include "cpu/sweep.h"
 
+#include <utility>
+
 #include "cpu/sweep_run.h"
 
 namespace tile::cpu {
@@ -8,16 +10,22 @@ namespace tile::cpu {
 Signal Sweep::run(Frame& frame) const {
   const size_t mark = frame.scratch.mark();
   KeptSlot& slot = (*frame.kept)[static_cast<size_t>(kept)];
-  if (slot.kept && static_cast<SweepRun&>(*slot.kept).fits(frame)) {
-    static_cast<SweepRun&>(*slot.kept)(frame);
+  auto& [latest, other] = slot.kept;
+  const auto fits = [&](const std::unique_ptr<Kept>& run) {
+    return run && static_cast<SweepRun&>(*run).fits(frame);
+  };
+  if (fits(latest)) {
+    static_cast<SweepRun&>(*latest)(frame);
   } else if (!slot.ran) {  // perhaps the only run of this launch
     slot.ran = true;
     SweepRun once(*this, &frame.scratch);
     if (once.prepare(frame)) once(frame);
   } else {
-    if (!slot.kept) slot.kept = std::make_unique<SweepRun>(*this);
-    auto& run = static_cast<SweepRun&>(*slot.kept);
-    if (run.prepare(frame)) run(frame);
+    const bool known = fits(other);
+    std::swap(latest, other);
+    if (!latest) latest = std::make_unique<SweepRun>(*this);
+    auto& run = static_cast<SweepRun&>(*latest);
+    if (known || run.prepare(frame)) run(frame);
   }
   frame.scratch.release(mark);
   return Signal::next;

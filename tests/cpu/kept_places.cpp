@@ -17,7 +17,7 @@ struct Counted final : Kept {
 };
 std::unique_ptr<KeptPlaces::Slots> one(std::atomic<int>& alive) {
   auto slots = std::make_unique<KeptPlaces::Slots>(1);
-  slots->front().kept = std::make_unique<Counted>(alive);
+  slots->front().kept[0] = std::make_unique<Counted>(alive);
   return slots;
 }
 
