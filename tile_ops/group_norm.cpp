@@ -27,7 +27,7 @@ Kernel apply("group_norm_apply", apply_kernel);
 Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
 Kernel stream_sums("group_norm_sums", stream_sums_kernel);
-Kernel add_parts("group_norm_add_parts", sum_parts_kernel);
+Kernel add_parts("group_norm_add_parts", add_parts_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);

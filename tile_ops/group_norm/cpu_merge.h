@@ -15,6 +15,8 @@ struct PartTile {
   }
 };
 inline constexpr PartTile cpu_parts{64, 64};
+static_assert(cpu_parts.parts == cpu_merged.parts);  // by which the pixels are split
+
 inline constexpr int cpu_groups = 32, cpu_group_channels = 16;  // of a tile of groups
 
 // Each channel's moments of all its pixels, [N, C], from those of its parts, [N, parts, C]; `span` pixels a
@@ -48,24 +50,17 @@ inline void merge_channels_kernel(Array channel_mean, Array channel_low, Array c
   const auto load = [&](const Array& array, const Tile& i) {
     return array[{n}].tiled_view(shape).load({g, i});
   };
-  const auto merged = [&](const Tile& i) {
-    return group_moments(load(channel_mean, i), load(channel_low, i), load(channel_square, i), i, channels,
-                         all, dtype);
-  };
   Moments group = Moments::none({cpu_groups}, dtype);
-  Tile tiles = cdiv(channels, cpu_group_channels);
-  for (Tile i : range(tiles)) group.merge(merged(i));
-  Tile rounded = group.mean + group.low, low = (group.mean - rounded) + group.low,
-       r = group.rstd(eps.astype(dtype));
-  store_groups(mean, n, g, rounded);
-  store_groups(rstd, n, g, r);
-  for (Tile i : range(tiles))
-    store_coefficients(rounded, low, r, weight, bias, centers, scales, shifts, n, g, i, dtype,
-                       cpu_group_channels);
+  for (Tile i : range(cdiv(channels, cpu_group_channels))) {
+    group.merge(group_moments(load(channel_mean, i), load(channel_low, i), load(channel_square, i), i,
+                              channels, all, dtype));
+  }
+  store_statistics(group, weight, bias, mean, rstd, centers, scales, shifts, n, g, eps, channels,
+                   cpu_group_channels);
 }
 
 // Two arrays of sums, [N, parts, C] to [N, C]. Blocks of (channel tile, image).
-inline void sum_parts_kernel(Array parts_d, Array parts, Array sum_d, Array sum) {
+inline void add_parts_kernel(Array parts_d, Array parts, Array sum_d, Array sum) {
   const PartTile at = cpu_parts;
   Tile tile = bid(0), n = bid(1);
   const auto add = [&](const Array& from, const Array& to) {

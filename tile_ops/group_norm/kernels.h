@@ -195,6 +195,21 @@ inline void store_coefficients(const Tile& mean, const std::optional<Tile>& low,
   store(shifts, shift);
 }
 
+// The statistics of some groups, and the coefficients of their channels, `channels` a group.
+inline void store_statistics(const Moments& group, const std::optional<Array>& weight,
+                             const std::optional<Array>& bias, const Array& mean, const Array& rstd,
+                             const Array& centers, const Array& scales, const Array& shifts, const Tile& n,
+                             const Tile& g, const Tile& eps, const Tile& channels, int channels_together) {
+  DType dtype = mean.dtype();
+  Tile rounded = group.mean + group.low, low = (group.mean - rounded) + group.low,
+       r = group.rstd(eps.astype(dtype));
+  store_groups(mean, n, g, rounded);
+  store_groups(rstd, n, g, r);
+  for (Tile i : range(cdiv(channels, channels_together)))
+    store_coefficients(rounded, low, r, weight, bias, centers, scales, shifts, n, g, i, dtype,
+                       channels_together);
+}
+
 // Merges the parts of some groups' channels; a part has `span` pixels, the last one what is left.
 inline void merge_kernel(Array means, Array squares, std::optional<Array> weight, std::optional<Array> bias,
                          Array mean, Array rstd, Array centers, Array scales, Array shifts, Tile pixels,
@@ -217,13 +232,8 @@ inline void merge_kernel(Array means, Array squares, std::optional<Array> weight
                               load_parts(squares, n, g, i, tile).sum(0) + (d * d * count).sum(0), i, channels,
                               all, dtype));
   }
-  Tile rounded = group.mean + group.low, low = (group.mean - rounded) + group.low,
-       r = group.rstd(eps.astype(dtype));
-  store_groups(mean, n, g, rounded);
-  store_groups(rstd, n, g, r);
-  for (Tile i : range(cdiv(channels, channels_together)))
-    store_coefficients(rounded, low, r, weight, bias, centers, scales, shifts, n, g, i, dtype,
-                       channels_together);
+  store_statistics(group, weight, bias, mean, rstd, centers, scales, shifts, n, g, eps, channels,
+                   channels_together);
 }
 
 // The coefficients of statistics that were saved.
