@@ -27,7 +27,6 @@ Kernel apply("group_norm_apply", apply_kernel);
 Kernel stream_apply("group_norm_apply", stream_apply_kernel);
 Kernel sums("group_norm_sums", sums_kernel);
 Kernel stream_sums("group_norm_sums", stream_sums_kernel);
-Kernel add_parts("group_norm_add_parts", add_parts_kernel);
 Kernel merge_sums("group_norm_merge_sums", merge_sums_kernel);
 Kernel fused_backward("group_norm_fused_backward", fused_backward_kernel);
 Kernel apply_backward("group_norm_apply_backward", apply_backward_kernel);
@@ -131,6 +130,10 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
                  grouped(squares, 2, groups), problem.weight_by_group(), problem.bias_by_group(),
                  scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
                  by_group(shifts), all, span, eps, merged.parts, merged.groups, merged.channels);
+    const Parts walks = images.walks();
+    stream_apply.launch({walks.blocks, images.tiles().y, images.images}, images[1], centers, scales, shifts,
+                        images[0], static_cast<int>(walks.tiles), problem.silu, channels, pixels,
+                        images.axis);
   } else {
     const at::Tensor mean = result_like(centers), low = result_like(centers), square = result_like(centers);
     moments.launch(parts, images[1], means, squares, tiles, channels, pixels, images.axis);
@@ -140,13 +143,6 @@ void forward(const Problem& problem, double eps, const at::Tensor& out) {
                           by_group(square), problem.weight_by_group(), problem.bias_by_group(),
                           scalars(problem.mean), scalars(problem.rstd), by_group(centers), by_group(scales),
                           by_group(shifts), all, eps);
-  }
-  if (images.on_gpu) {
-    const Parts walks = images.walks();
-    stream_apply.launch({walks.blocks, images.tiles().y, images.images}, images[1], centers, scales, shifts,
-                        images[0], static_cast<int>(walks.tiles), problem.silu, channels, pixels,
-                        images.axis);
-  } else {
     apply.launch(images.tiles(), images[1], centers, scales, shifts, images[0], problem.silu, channels,
                  pixels, images.axis);
   }
@@ -259,10 +255,9 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
   if (images.on_gpu) {
     finish_sums(parts_d, parts, merged);
   } else {
-    const at::Tensor sum_d = at::empty({n, 1, images.channels}, parts.options()), sum = result_like(sum_d);
-    add_parts.launch({ceil_div(images.channels, cpu_parts.channels), n}, parts_d, parts, sum_d.squeeze(1),
-                     sum.squeeze(1));
-    finish_sums(sum_d, sum, {1, cpu_groups, cpu_group_channels});
+    const at::Tensor sum_d = at::empty({n, images.channels}, parts.options()), sum = result_like(sum_d);
+    sum_parts({{parts_d, sum_d}, {parts, sum}});
+    finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), {1, cpu_groups, cpu_group_channels});
   }
   if (!grad_input) return;
   if (images.on_gpu)

@@ -8,16 +8,17 @@
 namespace tile {
 namespace {
 
-// Block (i, s): columns i of sum s. single: a tile has all parts.
+// Block (i, s, n): columns i of image n of sum s. Arrays are [images, parts, columns] and [images, columns].
+// single: a tile has all parts.
 void sum_parts_kernel(Array parts, Array out, std::optional<Array> more_parts, std::optional<Array> more_out,
                       bool single, int parts_a_tile, int columns) {
   const auto sum = [&](const Array& from, const Array& to) {
-    View in = from.tiled_view({parts_a_tile, columns});
+    View in = from[{bid(2)}].tiled_view({parts_a_tile, columns});
     const auto tile = [&](const Operand& k) { return in.load({k, bid(0)}).astype(f64).sum(0); };
     Tile total = single ? tile(0) : zeros({columns}, f64);
     if (!single)
       for (Tile k : range(in.num_tiles(0))) total += tile(k);
-    to.tiled_view({columns}).store({bid(0)}, total);
+    to[{bid(2)}].tiled_view({columns}).store({bid(0)}, total);
   };
   if (!more_parts) return sum(parts, out);
   when(
@@ -26,12 +27,23 @@ void sum_parts_kernel(Array parts, Array out, std::optional<Array> more_parts, s
 
 Kernel sum_kernel("sum_parts", sum_parts_kernel);
 
+// [p, n] as [1, p, n].
+ArrayArgument of_images(const at::Tensor& parts) {
+  ArrayArgument all = to_array_argument(parts);
+  if (all.rank == 2)
+    for (int i = all.rank++; i >= 0; --i) {
+      all.sizes[i] = i ? all.sizes[i - 1] : 1;
+      all.strides[i] = all.strides[i ? i - 1 : 0];
+    }
+  return all;
+}
 // A gradient is dense, in any order of its axes, and so are the parts: both are one axis.
-ArrayArgument flat(const at::Tensor& out) {
+ArrayArgument flat(const at::Tensor& out, int64_t images) {
   ArrayArgument all = to_array_argument(out);
-  all.rank = 1;
-  all.sizes[0] = out.numel();
-  all.strides[0] = 1;
+  all.rank = 2;
+  all.sizes[0] = images;
+  all.sizes[1] = all.strides[0] = out.numel() / images;
+  all.strides[1] = 1;
   return all;
 }
 
@@ -47,15 +59,18 @@ void sum_parts(std::vector<PartialSum> sums) {
   std::erase_if(sums, [](const PartialSum& sum) { return sum.out.numel() == 0; });
   for (size_t i = 0; i < sums.size(); i += 2) {
     const PartialSum &first = sums[i], *second = i + 1 < sums.size() ? &sums[i + 1] : nullptr;
-    // On a GPU narrow tiles make blocks enough.
+    const ArrayArgument parts = of_images(first.parts);
+    const int64_t images = parts.sizes[0], count = parts.sizes[1], width = parts.sizes[2];
+    // On a GPU narrow tiles make blocks enough; on a CPU where there are few columns.
+    constexpr int64_t few = 4096;
     const bool cpu = first.out.is_cpu();
-    const int64_t parts = first.parts.size(0), gpu_rows = std::clamp<int64_t>(parts, 8, 256);
-    const int columns = cpu ? 256 : 32,
+    const int64_t gpu_rows = std::clamp<int64_t>(count, 8, 256);
+    const int cpu_columns = width <= few ? 64 : 256, columns = cpu ? cpu_columns : 32,
               rows = cpu ? 64 : static_cast<int>(std::bit_ceil(static_cast<uint64_t>(gpu_rows)));
-    sum_kernel.launch({ceil_div(first.out.numel(), columns), second ? 2 : 1}, first.parts, flat(first.out),
-                      second ? std::optional(second->parts) : std::nullopt,
-                      second ? std::optional(flat(second->out)) : std::nullopt, !cpu && parts <= rows, rows,
-                      columns);
+    sum_kernel.launch({ceil_div(width, columns), second ? 2 : 1, images}, parts, flat(first.out, images),
+                      second ? std::optional(of_images(second->parts)) : std::nullopt,
+                      second ? std::optional(flat(second->out, images)) : std::nullopt, !cpu && count <= rows,
+                      rows, columns);
   }
 }
 

@@ -14,8 +14,8 @@ struct Parts {
 };
 Parts parts(int64_t tiles, int64_t slices, int64_t wanted);
 
-// out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements; a
-// launch for each two sums, which are alike in p and n.
+// out[i] = sum of parts[p, i] over p, where `parts` is [p, n] and contiguous and `out` holds n elements; or
+// of each image, from [images, p, n] to [images, n]. A launch for each two sums, which are alike in shape.
 struct PartialSum {
   at::Tensor parts, out;
 };

@@ -26,16 +26,12 @@ inline void merge_parts_kernel(Array means, Array squares, Array mean, Array low
   const PartTile at = cpu_parts;
   DType dtype = means.dtype();
   Tile tile = bid(0), n = bid(1), all = pixels.astype(dtype);
-  // Of parts that are not there, int32 could wrap around.
-  Tile part = arange(at.parts).astype(i64), width = span.astype(i64);
-  Tile count = max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype).expand_dims(1);
-  // Around the first part: the sum of means themselves would round in units of a large one.
-  Tile pivot = PartTile{1, at.channels}.load(means, n, 0, tile), d = at.load(means, n, 0, tile) - pivot;
-  Tile away = (d * count).sum(0, true) / all;
-  d -= away;
-  at.store(mean, n, tile, pivot);
-  at.store(low, n, tile, away);
-  at.store(square, n, tile, at.load(squares, n, 0, tile).sum(0, true) + (d * d * count).sum(0, true));
+  Tile count = part_pixels(at.parts, pixels, span, dtype).expand_dims(1);
+  Moments each = moments_of_parts(PartTile{1, at.channels}.load(means, n, 0, tile),
+                                  at.load(means, n, 0, tile), at.load(squares, n, 0, tile), count, all);
+  at.store(mean, n, tile, each.mean);
+  at.store(low, n, tile, each.low);
+  at.store(square, n, tile, each.square);
 }
 
 // The groups' statistics and every channel's coefficients from the channels' moments; all [N, G, C / G].
@@ -57,17 +53,6 @@ inline void merge_channels_kernel(Array channel_mean, Array channel_low, Array c
   }
   store_statistics(group, weight, bias, mean, rstd, centers, scales, shifts, n, g, eps, channels,
                    cpu_group_channels);
-}
-
-// Two arrays of sums, [N, parts, C] to [N, C]. Blocks of (channel tile, image).
-inline void add_parts_kernel(Array parts_d, Array parts, Array sum_d, Array sum) {
-  const PartTile at = cpu_parts;
-  Tile tile = bid(0), n = bid(1);
-  const auto add = [&](const Array& from, const Array& to) {
-    at.store(to, n, tile, at.load(from, n, 0, tile).sum(0, true));
-  };
-  add(parts_d, sum_d);
-  add(parts, sum);
 }
 
 }  // namespace tile::group_norm

@@ -50,11 +50,11 @@ inline Moments tile_moments(const Array& array, const Operand& slice, const Oper
   Tile l = d.sum(at.axis, true) / n;
   return {n, m, l, (d * d).sum(at.axis, true) - l * l * n};
 }
-// In pixel tiles low … high - 1.
-inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, Operand low,
-                               Operand high, const Tile& pixels, Layout at) {
-  Moments all = Moments::none(at.one(), at.dtype);
-  for (Tile k : range(low, high)) all.merge(tile_moments(array, slice, tile, k, pixels, at));
+// In pixel tiles low … high - 1, of which there is one or more: the first, often the only one, is no merge.
+inline Moments channel_moments(const Array& array, const Operand& slice, const Tile& tile, const Tile& low,
+                               const Tile& high, const Tile& pixels, Layout at) {
+  Moments all = tile_moments(array, slice, tile, low, pixels, at);
+  for (Tile k : range(low + 1, high)) all.merge(tile_moments(array, slice, tile, k, pixels, at));
   return all;
 }
 
@@ -147,8 +147,7 @@ inline void moments_kernel(Array x, Array means, Array squares, Tile tiles, int 
                            int axis) {
   Layout at{channels, pixels, axis, compute_dtype(x.dtype())};
   Tile low = bid(0) * tiles, high = min(low + tiles, cdiv(x.dim(2), pixels));
-  Moments all = tile_moments(x, bid(2), bid(1), low, x.dim(2), at);  // often the only one
-  for (Tile k : range(low + 1, high)) all.merge(tile_moments(x, bid(2), bid(1), k, x.dim(2), at));
+  Moments all = channel_moments(x, bid(2), bid(1), low, high, x.dim(2), at);
   means[{bid(2)}]
       .tiled_view({1, channels})
       .store({bid(0), bid(1)}, (all.mean + all.low).reshape({1, channels}));
@@ -160,6 +159,21 @@ struct Merged {
   int parts, groups, channels;
 };
 inline constexpr Merged cpu_merged{64, 8, 64};
+
+// The pixels of each part: `span` of them, the last one's what is left. [parts]
+inline Tile part_pixels(int parts, const Tile& pixels, const Tile& span, DType dtype) {
+  // Of parts that are not there, int32 could wrap around.
+  Tile part = arange(parts).astype(i64), width = span.astype(i64);
+  return max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype);
+}
+// Those of all parts, along axis 0, of `count` pixels each. Around the first part: the sum of means
+// themselves would round in units of a large one.
+inline Moments moments_of_parts(const Tile& first, const Tile& means, const Tile& squares, const Tile& count,
+                                const Tile& pixels) {
+  Tile d = means - first, low = (d * count).sum(0, true) / pixels;
+  d -= low;
+  return {pixels, first, low, squares.sum(0, true) + (d * d * count).sum(0, true)};
+}
 
 // Channels of some groups in all parts, from an array [N, parts, G, C / G].
 inline Tile load_parts(const Array& parts, const Tile& n, const Tile& g, const Tile& i, Merged m) {
@@ -217,20 +231,15 @@ inline void merge_kernel(Array means, Array squares, std::optional<Array> weight
   const Merged tile{parts, groups, channels_together};
   DType dtype = means.dtype();
   Tile g = bid(0), n = bid(1), channels = means.dim(3), all = pixels.astype(dtype);
-  // Of parts that are not there, int32 could wrap around.
-  Tile part = arange(parts).astype(i64), width = span.astype(i64);
-  Tile count = max(min(pixels.astype(i64) - part * width, width), 0).astype(dtype).reshape({parts, 1, 1});
+  Tile count = part_pixels(parts, pixels, span, dtype).reshape({parts, 1, 1});
   const Shape shape{groups, channels_together};
   Moments group = Moments::none({groups}, dtype);
   for (Tile i : range(cdiv(channels, channels_together))) {
-    Tile m = load_parts(means, n, g, i, tile);
-    // Around the first part: the sum of means themselves would round in units of a large one.
-    Tile pivot = means[{n}].tiled_view({1, groups, channels_together}).load({0, g, i});
-    Tile low = ((m - pivot) * count).sum(0, true) / all;
-    Tile d = (m - pivot) - low;
-    group.merge(group_moments(pivot.reshape(shape), low.reshape(shape),
-                              load_parts(squares, n, g, i, tile).sum(0) + (d * d * count).sum(0), i, channels,
-                              all, dtype));
+    Moments each =
+        moments_of_parts(means[{n}].tiled_view({1, groups, channels_together}).load({0, g, i}),
+                         load_parts(means, n, g, i, tile), load_parts(squares, n, g, i, tile), count, all);
+    group.merge(group_moments(each.mean.reshape(shape), each.low.reshape(shape), each.square.reshape(shape),
+                              i, channels, all, dtype));
   }
   store_statistics(group, weight, bias, mean, rstd, centers, scales, shifts, n, g, eps, channels,
                    channels_together);
