@@ -17,27 +17,28 @@ void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array
   Shape column = axis ? Shape{rows, 1} : Shape{1, rows};
   each_row_tile(x, tiles, rows, [&](const Tile& row) {
     auto load = [&](const Operand& k) { return in.load(row, k).astype(compute); };
-    auto centred = [&](const Operand& k, const Tile& center) {
-      if (fit == RowFit::exact) return load(k) - center;
-      return fma(inside_row(k, columns, axis, x.dim(2), compute), -center, load(k));
+    auto less = [&](const Operand& k, const Tile& v, const Tile& center) {
+      if (fit == RowFit::exact) return v - center;
+      return fma(inside_row(k, columns, axis, x.dim(2), compute), -center, v);
     };
     auto squares = [&](const Tile& d) { return (d * d).sum(axis, true); };
-    Tile sum = zeros(column, compute), square_sum = zeros(column, compute), center = zeros(column, compute),
-         d;
+    Tile sum = zeros(column, compute), square_sum = zeros(column, compute), center, low, d;
     if (whole) {
       center = load(0).sum(axis, true) / extent;
-      d = centred(0, center);
+      d = less(0, load(0), center);
       square_sum = squares(d);
     } else {
-      for (Tile k : range(in.steps())) sum += load(k).sum(axis, true);
-      center = sum / extent;
-      for (Tile k : range(in.steps())) square_sum += squares(centred(k, center));
+      // Around the first tile's mean, which the mean is never added to: so long a sum would round it.
+      center = load(0).sum(axis, true) / min(x.dim(2), columns).astype(compute);
+      for (Tile k : range(in.steps())) sum += less(k, load(k), center).sum(axis, true);
+      low = sum / extent;
+      for (Tile k : range(in.steps())) square_sum += squares(less(k, less(k, load(k), center), low));
     }
     Tile scale = 1 / sqrt(square_sum / extent + eps.astype(compute));
-    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, center);
+    if (mean) RowView(*mean, bid(1), rows, 1, axis).store(row, 0, whole ? center : center + low);
     if (rstd) RowView(*rstd, bid(1), rows, 1, axis).store(row, 0, scale);
     auto store = [&](const Operand& k) {
-      Tile v = (whole ? d : load(k) - center) * scale;
+      Tile v = (whole ? d : load(k) - center - low) * scale;
       auto vector = [&](const Array& of_columns) {
         return row_vector(of_columns, k, columns, axis, compute);
       };
@@ -80,10 +81,11 @@ const auto layer_norm =
           const std::optional<at::Tensor> weights = flat_parameter(weight), biases = flat_parameter(bias);
           TensorPointers statistics;
           if (mean) statistics = {&*mean, &*rstd};
-          on_norm_rows(normalized_shape.size(), {&out, &input}, statistics, [&](Rows& views, RowTile tile) {
+          on_norm_rows(normalized_shape.size(), {&out, &input}, statistics, [&](Rows& views) {
             const auto statistic = [&](size_t k) {
               return mean ? std::optional(views.view(k)) : std::nullopt;
             };
+            const RowTile tile = row_tile_for_threads(views);
             const RowBlocks blocks = row_blocks(views, tile);
             views.each([&](int64_t) {
               layer_norm_forward.launch(blocks.grid, views.view(1), weights, biases, views.view(0),

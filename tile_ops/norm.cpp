@@ -259,7 +259,8 @@ void norm_backward(const NormBackward& call) {
   at::Tensor parts_w, parts_b;
   on_norm_rows(
       call.axes, tensors, statistics,
-      [&](Rows& views, RowTile tile) {
+      [&](Rows& views) {
+        RowTile tile = row_tile(views);
         const int axis = views.transposed() ? 0 : 1;
         const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
         if (views.on_gpu()) tile = on_gpu.tile;

@@ -28,7 +28,7 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 using TensorPointers = c10::SmallVector<const at::Tensor*, 4>;
 // The last `axes` axes of tensors, the first `results` of them written and the others read, as columns; calls
-// f(views, tile). Where they are no single axis, f works on contiguous copies.
+// f(views). Where they are no single axis, f works on contiguous copies.
 template <class F>
 void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& statistics, F f,
                   size_t results = 1) {
@@ -53,7 +53,7 @@ void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& sta
     }
     rows = views();
   }
-  f(rows, row_tile(rows));
+  f(rows);
   for (size_t i = 0; i < results && !copies.empty(); ++i) given[i]->copy_(copies[i]);
 }
 

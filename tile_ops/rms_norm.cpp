@@ -84,7 +84,8 @@ void run_rms_norm(const at::Tensor& input, const at::Tensor* residual, size_t ax
   if (rstd) statistics.push_back(&*rstd);
   on_norm_rows(
       axes, tensors, statistics,
-      [&](Rows& views, RowTile tile) {
+      [&](Rows& views) {
+        const RowTile tile = row_tile_for_threads(views);
         const RowBlocks blocks = row_blocks(views, tile);
         views.each([&](int64_t) {
           const auto view = [&](bool there, size_t k) {

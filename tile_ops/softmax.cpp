@@ -135,7 +135,7 @@ void on_rows(const at::Tensor& result, std::initializer_list<const at::Tensor*> 
   for (const at::Tensor* tensor : read) arrays.push_back(to_array_argument(*tensor));
   Rows rows(arrays, axis_bit(result, dim));
   if (rows.empty()) return;
-  const RowTile tile = row_tile(rows);
+  const RowTile tile = row_tile_for_threads(rows);
   const RowBlocks blocks = row_blocks(rows, tile);
   rows.each([&](int64_t) { launch(rows, blocks, tile, rows.transposed() ? 0 : 1); });
 }

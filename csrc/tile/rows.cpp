@@ -5,6 +5,8 @@
 #include <bit>
 #include <iterator>
 
+#include "cpu/parallel.h"
+
 namespace tile {
 namespace {
 
@@ -155,6 +157,19 @@ RowTile row_tile(const Rows& rows) {
   if (columns <= 8192) return {8, 8192, RowFit::inside};
   if (columns <= 131072) return {1, 131072, RowFit::inside};
   return {1, 16384, RowFit::walked};
+}
+
+RowTile row_tile_for_threads(const Rows& rows) {
+  constexpr int part = 8;
+  constexpr int64_t one_thread = 32768;     // elements of a launch that keeps to the caller's
+  constexpr int64_t least_elements = 8192;  // for a thread; of fewer the tiles' own cost is too much
+  RowTile tile = row_tile(rows);
+  const int64_t all = rows.slices() * rows.rows() * rows.columns();
+  if (rows.on_gpu() || rows.transposed() || all < one_thread) return tile;
+  const int64_t threads = cpu::parallel_runtime().threads();
+  if (rows.slices() * ceil_div(rows.rows(), tile.rows) < std::min(threads, all / least_elements))
+    tile.rows = std::max(1, tile.rows / part);
+  return tile;
 }
 
 RowBlocks row_blocks(const Rows& rows, RowTile tile) {

@@ -76,6 +76,9 @@ struct RowTile {
   bool whole() const { return fit != RowFit::walked; }
 };
 RowTile row_tile(const Rows& rows);
+// The same, or one of fewer rows where a CPU's threads would else find too few of them. For results that do
+// not depend on how rows are parted: a sum over rows would change with the number of threads.
+RowTile row_tile_for_threads(const Rows& rows);
 
 // Blocks that walk `tiles` row tiles of a slice each: on a CPU enough work for a block and enough blocks for
 // the threads; on a GPU one, and none says that without a loop.

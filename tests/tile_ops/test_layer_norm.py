@@ -84,6 +84,14 @@ def test_large_mean_small_variance(length):
     check_call(op, F.layer_norm, (x, (length,)))
 
 
+@pytest.mark.parametrize("shape, order", [((3, 140000), (0, 1)), ((1000, 70), (1, 0))])
+def test_rows_that_are_walked_keep_a_small_variance(shape, order):
+    # torch rounds the mean here, which is off by up to 1e-3 of a deviation.
+    x = (torch.randn(shape) + 1e4).permute(order)
+    expected = F.layer_norm(x.double(), x.shape[1:])
+    assert (op(x, x.shape[1:]) - expected).abs().max() < 1e-5
+
+
 @pytest.mark.parametrize("length", [63, 4096, 20000, 140000])
 def test_large_mean_small_variance_in_double(length):
     # torch rounds here too, so both are held against extended precision.
