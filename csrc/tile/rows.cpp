@@ -161,13 +161,13 @@ RowTile row_tile(const Rows& rows) {
 
 RowTile row_tile_for_threads(const Rows& rows) {
   constexpr int part = 8;
-  constexpr int64_t one_thread = 32768;     // elements of a launch that keeps to the caller's
-  constexpr int64_t least_elements = 8192;  // for a thread; of fewer the tiles' own cost is too much
+  constexpr int64_t least = 32768;          // elements that are worth waking threads,
+  constexpr int64_t least_a_thread = 8192;  // and each of them: a tile costs time of its own
   RowTile tile = row_tile(rows);
   const int64_t all = rows.slices() * rows.rows() * rows.columns();
-  if (rows.on_gpu() || rows.transposed() || all < one_thread) return tile;
+  if (rows.on_gpu() || rows.transposed() || all < least) return tile;
   const int64_t threads = cpu::parallel_runtime().threads();
-  if (rows.slices() * ceil_div(rows.rows(), tile.rows) < std::min(threads, all / least_elements))
+  if (rows.slices() * ceil_div(rows.rows(), tile.rows) < std::min(threads, all / least_a_thread))
     tile.rows = std::max(1, tile.rows / part);
   return tile;
 }
