@@ -5,7 +5,7 @@
 #include <bit>
 #include <iterator>
 
-#include "cpu/parallel.h"
+#include "torch/threads.h"
 
 namespace tile {
 namespace {
@@ -166,7 +166,7 @@ RowTile row_tile_for_threads(const Rows& rows) {
   RowTile tile = row_tile(rows);
   const int64_t all = rows.slices() * rows.rows() * rows.columns();
   if (rows.on_gpu() || rows.transposed() || all < least) return tile;
-  const int64_t threads = cpu::parallel_runtime().threads();
+  const int64_t threads = launch_threads();
   if (rows.slices() * ceil_div(rows.rows(), tile.rows) < std::min(threads, all / least_a_thread))
     tile.rows = std::max(1, tile.rows / part);
   return tile;

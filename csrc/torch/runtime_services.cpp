@@ -7,6 +7,7 @@
 
 #include "cpu/parallel.h"
 #include "runtime/launch_range.h"
+#include "torch/threads.h"
 
 // Exported by libtorch_cpu, unlike at::parallel_for not a template that needs -fopenmp. Its error code says
 // that the body threw, not what.
@@ -23,6 +24,8 @@ extern "C" void __tsan_release(void*);
 #endif
 
 namespace tile {
+int launch_threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
+
 namespace {
 
 // torch's threads are OpenMP's. ThreadSanitizer does not see those wait for each other, so it is told: what
@@ -66,8 +69,6 @@ void run(int64_t count, void (*body)(int64_t, int64_t, void*), void* context) {
   if (loop.error) std::rethrow_exception(loop.error);
 }
 
-int threads() { return at::in_parallel_region() ? 1 : at::get_num_threads(); }
-
 void* begin_range(const std::string& kernel) {
   auto callbacks = at::getStepCallbacksUnlessEmpty(at::RecordScope::USER_SCOPE);
   if (!callbacks) [[likely]]
@@ -79,8 +80,8 @@ void* begin_range(const std::string& kernel) {
 
 void end_range(void* range) { delete static_cast<at::RecordFunction*>(range); }
 
-[[maybe_unused]] const bool given =
-    (cpu::set_parallel_runtime({run, threads}), LaunchRange::set_profiler({begin_range, end_range}), true);
+[[maybe_unused]] const bool given = (cpu::set_parallel_runtime({run, launch_threads}),
+                                     LaunchRange::set_profiler({begin_range, end_range}), true);
 
 }  // namespace
 }  // namespace tile
