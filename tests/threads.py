@@ -1,6 +1,20 @@
-"""Threads whose errors are the test's."""
+"""Threads whose errors are the test's, and calls with other counts of torch's threads."""
 
 import threading
+
+import torch
+
+
+def with_torch_threads(counts, call):
+    """What call() gives with each count of torch's threads."""
+    before, results = torch.get_num_threads(), []
+    try:
+        for count in counts:
+            torch.set_num_threads(count)
+            results.append(call())
+    finally:
+        torch.set_num_threads(before)
+    return results
 
 
 def in_threads(work, arguments, start=None):

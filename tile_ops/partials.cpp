@@ -29,13 +29,7 @@ Kernel sum_kernel("sum_parts", sum_parts_kernel);
 
 // [p, n] as [1, p, n].
 ArrayArgument of_images(const at::Tensor& parts) {
-  ArrayArgument all = to_array_argument(parts);
-  if (all.rank == 2)
-    for (int i = all.rank++; i >= 0; --i) {
-      all.sizes[i] = i ? all.sizes[i - 1] : 1;
-      all.strides[i] = all.strides[i ? i - 1 : 0];
-    }
-  return all;
+  return to_array_argument(parts.dim() == 2 ? parts.unsqueeze(0) : parts);
 }
 // A gradient is dense, in any order of its axes, and so are the parts: both are one axis.
 ArrayArgument flat(const at::Tensor& out, int64_t images) {

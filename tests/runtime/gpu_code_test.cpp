@@ -232,9 +232,9 @@ constexpr const char* two_sums =
   store %out, %other, %zero, %one {steps=[128,128]}
 })";
 
-// NVRTC 13.0 does not spill there: then the first is the one.
 TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   const GpuCode code = compile(two_sums, {"two_sums", {"sums.cpp", 5}}, real_places);
+  EXPECT_EQ(code.program.threads, 256);
   EXPECT_EQ(resources_in(code.result.log, code.program.entry).spill_stores, 0);
   EXPECT_EQ(said, "");
   CubinCompiler compiler(cache, real_places);
@@ -243,7 +243,7 @@ TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   EXPECT_EQ(first.threads, 128);
   const CompileResult result = compiler.compile(request_of(first.text, "two_sums", 90));
   EXPECT_TRUE(result.from_disk);
-  EXPECT_EQ(code.program.threads, resources_in(result.log, first.entry).spill_stores > 128 ? 256 : 128);
+  EXPECT_GT(resources_in(result.log, first.entry).spill_stores, 128);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@ import torch
 from numerics import check
 from tile_ops import _C
 from torch.library import opcheck
+from threads import with_torch_threads
 
 adamw_ = torch.ops.tile.adamw_
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
@@ -234,15 +235,15 @@ def test_vmap():
 
 
 def test_threads_agree_bit_for_bit():
-    lists, results, before = lists_of([(300, 700), (5000,)]), [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            results.append(copies(lists))
-            ours(results[-1], amsgrad=True)
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for one, other in zip(*results) for a, b in zip(one, other))
+    lists = lists_of([(300, 700), (5000,)])
+
+    def call():
+        result = copies(lists)
+        ours(result, amsgrad=True)
+        return result
+
+    one, other = with_torch_threads((1, 2), call)
+    assert all(torch.equal(a, b) for mine, its in zip(one, other) for a, b in zip(mine, its))
 
 
 def test_kernels_do_not_grow_with_tensors(device):

@@ -8,6 +8,7 @@ import torch
 from attention_reference import causal_mask, inputs, peer
 from numerics import check_call
 from opinfo import DTYPES, check_samples
+from threads import with_torch_threads
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -262,14 +263,9 @@ def test_attention_is_deterministic():
         return out, lse, *torch.autograd.grad(out.sin().sum() + lse.sum(), (*args, bias))
 
     first = once()
-    threads = torch.get_num_threads()
-    try:
-        for count in (1, 2, 2):
-            torch.set_num_threads(count)
-            for mine, other in zip(once(), first):
-                assert torch.equal(mine, other)
-    finally:
-        torch.set_num_threads(threads)
+    for again in with_torch_threads((1, 2, 2), once):
+        for mine, other in zip(again, first):
+            assert torch.equal(mine, other)
 
 
 @pytest.mark.slow

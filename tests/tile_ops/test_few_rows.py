@@ -3,18 +3,11 @@
 import pytest
 import tile_ops  # noqa: F401
 import torch
+from threads import with_torch_threads
 
 tile = torch.ops.tile
-THREADS = 16
 # Of these rows a tile holds 256, 64, 32, 8 or 1, or an eighth as many.
 SHAPES = [(512, 128), (65, 1000), (64, 512), (32, 4096), (9, 30000), (3, 40, 2, 1024), (1030, 100), (40, 1024)]
-
-
-@pytest.fixture
-def threads():
-    before = torch.get_num_threads()
-    yield torch.set_num_threads
-    torch.set_num_threads(before)
 
 
 def with_gradients(function, x, *parameters):
@@ -35,10 +28,8 @@ CALLS = {
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float64], ids=lambda d: str(d)[6:])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: "x".join(map(str, s)))
 @pytest.mark.parametrize("name", CALLS)
-def test_same_bits(name, shape, dtype, threads):
+def test_same_bits(name, shape, dtype):
     x, w, b = (torch.randn(s).to(dtype) for s in (shape, shape[-1:], shape[-1:]))
-    threads(1)
-    alone = CALLS[name](x, w, b)
-    threads(THREADS)
-    for ours, expected in zip(CALLS[name](x, w, b), alone, strict=True):
+    alone, together = with_torch_threads((1, 16), lambda: CALLS[name](x, w, b))
+    for ours, expected in zip(together, alone, strict=True):
         assert torch.equal(ours, expected)

@@ -10,6 +10,7 @@ from activations import ACTIVATIONS
 from numerics import check_call
 from opinfo import DTYPES
 from torch.library import opcheck
+from threads import with_torch_threads
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -185,15 +186,13 @@ def test_gated_linear(make):
 
 
 def test_threads_agree_bit_for_bit(make):
-    args, results, before = (make(300, 200), make(200, 280), make(200, 280)), [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            out = op(*args)
-            results.append((out.detach(), *torch.autograd.grad(out.sum(), args)))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    args = make(300, 200), make(200, 280), make(200, 280)
+
+    def call():
+        out = op(*args)
+        return out.detach(), *torch.autograd.grad(out.sum(), args)
+
+    assert all(torch.equal(a, b) for a, b in zip(*with_torch_threads((1, 2), call)))
 
 
 @pytest.mark.parametrize("error, text, call", [

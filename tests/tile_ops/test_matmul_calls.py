@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from numerics import check_call
 from torch.library import opcheck
+from threads import with_torch_threads
 
 matmul = torch.ops.tile.matmul
 
@@ -186,15 +187,12 @@ def test_incoming_gradients_of_any_layout(make, make_grad):
 
 def test_threads_agree_bit_for_bit(make):
     x, w, bias = make(300, 200), make(200, 280), make(280)
-    results, before = [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            out = matmul(x, w, bias=bias, activation="gelu")
-            results.append((out.detach(), *torch.autograd.grad(out.sum(), (x, w, bias))))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+
+    def call():
+        out = matmul(x, w, bias=bias, activation="gelu")
+        return out.detach(), *torch.autograd.grad(out.sum(), (x, w, bias))
+
+    assert all(torch.equal(a, b) for a, b in zip(*with_torch_threads((1, 2), call)))
 
 
 @pytest.mark.parametrize(

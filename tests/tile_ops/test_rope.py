@@ -8,6 +8,7 @@ from opinfo import DTYPES
 from rope_reference import tables
 from rope_reference import turned as reference
 from torch.library import opcheck
+from threads import with_torch_threads
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -203,14 +204,7 @@ def test_incoming_gradients_of_any_layout(make):
 
 def test_threads_agree_bit_for_bit(make):
     args = make(2, 6, 700, 64, grad=False), make(2, 2, 700, 64, grad=False), *tables(700, 32, 64)
-    results, before = [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            results.append(rope(*args))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    assert all(torch.equal(a, b) for a, b in zip(*with_torch_threads((1, 2), lambda: rope(*args))))
 
 
 def test_tables_have_no_gradient(make):

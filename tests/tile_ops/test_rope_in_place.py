@@ -10,6 +10,7 @@ from numerics import check_call
 from opinfo import DTYPES
 from rope_reference import tables, turned
 from torch.library import opcheck
+from threads import with_torch_threads
 
 rope_ = torch.ops.tile.rope_
 
@@ -162,14 +163,8 @@ def test_vmap():
 
 
 def test_threads_agree_bit_for_bit():
-    args, results, before = (draw(2, 6, 700, 64), draw(2, 2, 700, 64), *tables(700, 32, 64)), [], torch.get_num_threads()
-    try:
-        for threads in (1, 2):
-            torch.set_num_threads(threads)
-            results.append(ours(*args))
-    finally:
-        torch.set_num_threads(before)
-    assert all(torch.equal(a, b) for a, b in zip(*results))
+    args = draw(2, 6, 700, 64), draw(2, 2, 700, 64), *tables(700, 32, 64)
+    assert all(torch.equal(a, b) for a, b in zip(*with_torch_threads((1, 2), lambda: ours(*args))))
 
 
 def memory(count=4096):
