@@ -35,12 +35,13 @@ std::optional<int> BlockPlan::moving_axis(const Op& load) const {
 }
 
 // The last of the sweeps that read a load fetches the next one. If it also writes memory, the first does so,
-// too.
+// too. What one alone reads it fetches itself, just before.
 void BlockPlan::find_ahead() {
   for (const auto& op : block_.ops) {
     if (!op->is("load") || !needed_.count(op.get()) || !lower_.stays_in_memory(*op)) continue;
     std::set<int> readers;
     find_readers(op->results[0], readers);
+    if (readers.size() == 1) read_once_.insert(op.get());
     const auto computes = [&](int group) {
       return group >= 0 && groups_[static_cast<size_t>(group)].sweep &&
              groups_[static_cast<size_t>(group)].shape == op->results[0]->type.shape;

@@ -214,11 +214,11 @@ void BlockPlan::emit_cheap(const Op& op, Units& units) {
 void BlockPlan::emit_group(size_t index, Units& units) {
   const Group& group = groups_[index];
   if (group.sweep) {
-    auto unit = build_sweep(
-        lower_, group.shape, group.ops,
+    const SweepSurroundings around = {
         [&](const Value* value) { return needed_outside(value, static_cast<int>(index)); },
-        [&](const Value* value) { return repeats_.count(value->definition) != 0; }, group.ahead, units);
-    units.push_back(std::move(unit));
+        [&](const Value* value) { return repeats_.count(value->definition) != 0; },
+        [&](const Value* value) { return read_once_.count(lower_.memory_load(value)) != 0; }, group.ahead};
+    units.push_back(build_sweep(lower_, group.shape, group.ops, around, units));
   } else {
     const Op& op = *group.ops[0];
     lower_.last_used_here_.clear();

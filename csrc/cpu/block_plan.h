@@ -46,7 +46,6 @@ class BlockPlan {
   bool unseen_after(const Value* owner, int group) const;  // by the cheap ops behind that group
   void emit_cheap(const Op& op, Units& units);
   void emit_group(size_t index, Units& units);
-  std::unique_ptr<Unit> sweep(const Group& group, Units& before);
   void find_ahead();
   void find_readers(const Value* value, std::set<int>& groups) const;
   std::optional<int> moving_axis(const Op& load) const;
@@ -57,6 +56,7 @@ class BlockPlan {
   std::unordered_set<const Op*> needed_;
   std::vector<const Op*> early_;
   std::vector<Group> groups_;
+  std::unordered_set<const Op*> read_once_;  // loads that one group reads
   std::unordered_map<const Value*, Place> places_;
   std::unordered_map<const Value*, std::vector<const Op*>> users_;  // at this block's level
   std::unordered_map<const Op*, int> group_of_;

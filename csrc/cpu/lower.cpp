@@ -106,6 +106,18 @@ bool Lower::stays_in_memory(const Op& load) const {
   return !load.results[0]->type.is_scalar() && (!is_written(load.operands[0]) || updates_.loads.count(&load));
 }
 
+bool Lower::keeps_lanes(const Op& cast) const {
+  const DType from = cast.type(0).dtype, to = cast.results[0]->type.dtype;
+  return !cast.type(0).is_scalar() && to == DType::f32 && from != DType::f32 && lane_of(from) == Lane::f32 &&
+         memory_load(cast.operands[0]);
+}
+
+const Op* Lower::memory_load(const Value* value) const {
+  const Op* op = viewed(value)->definition;
+  while (op && op->is("astype") && keeps_lanes(*op)) op = viewed(op->operands[0])->definition;
+  return op && op->is("load") && stays_in_memory(*op) ? op : nullptr;
+}
+
 bool Lower::read_as_elements(const Value* value, const std::vector<const Op*>& but) const {
   if (stored_as_lane(value->type.dtype)) return false;  // one form is both
   bool all = true;

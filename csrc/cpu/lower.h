@@ -62,12 +62,16 @@ class Lower {
   TileAddress address(const Op& op, size_t first_index, const Shape& shape);
   // All that reads a tile, but for these ops, takes it in the form that memory has.
   bool read_as_elements(const Value* value, const std::vector<const Op*>& but) const;
-  bool is_written(const Value* array) const;            // the kernel stores into it somewhere
-  bool stays_in_memory(const Op& load) const;           // its tile is never copied
+  bool is_written(const Value* array) const;   // the kernel stores into it somewhere
+  bool stays_in_memory(const Op& load) const;  // its tile is never copied
+  // The load whose memory a tile still is at run time, seen through views and casts that keep lanes; null:
+  // none.
+  const Op* memory_load(const Value* value) const;
+  bool keeps_lanes(const Op& cast) const;  // a narrow float in memory read as f32: its lanes are f32 already
   int new_kept() { return static_cast<int>(kept_++); }  // a number in Frame::kept
   void need_scratch(size_t bytes) { scratch_bytes_ = std::max(scratch_bytes_, bytes); }
-  void need_panels() { needs_panels_ = true; }          // for blocked products
-  Units block(const Block& block);  // of a region
+  void need_panels() { needs_panels_ = true; }  // for blocked products
+  Units block(const Block& block);              // of a region
   // A tile input for a unit: scalars get a descriptor too, made by a unit added in front.
   int input(const Value* value, Units& before);
 

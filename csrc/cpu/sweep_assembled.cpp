@@ -9,6 +9,7 @@ namespace tile::cpu {
 namespace {
 
 constexpr int64_t least_columns = 8;  // rows cost more than their columns below
+constexpr int64_t long_row = 4096;    // bytes: little is fetched behind its end
 
 }  // namespace
 
@@ -75,8 +76,10 @@ bool SweepRun::describe(assembler::SweepForm& form) const {
     const Cursor& from = space_.inputs[v];
     const bool columns = varies(v, cols_dim_);
     const DType dtype = from.lanes && from.dtype != DType::boolean ? dtype_of(sweep_.lanes[v]) : from.dtype;
-    if (columns && !adjacent(from, info(dtype).bytes)) return false;
-    form.inputs.push_back({dtype, columns, false});
+    const int64_t bytes = info(dtype).bytes, row = edge_ * bytes;
+    if (columns && !adjacent(from, bytes)) return false;
+    const bool goes_on = row >= long_row || (varies(v, rows_dim_) && from.stride[rows_dim_] == row);
+    form.inputs.push_back({dtype, columns, columns && sweep_.read_once[v] && goes_on});
   }
   for (size_t k = 0; k < sweep_.outputs.size(); ++k) {
     const auto value = static_cast<size_t>(sweep_.outputs[k].value);

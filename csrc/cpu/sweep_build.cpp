@@ -25,8 +25,9 @@ namespace {
 
 class SweepBuilder {
  public:
-  SweepBuilder(Lower& lower, const std::vector<const Op*>& ops, Units& before, Sweep& sweep)
-      : lower_(lower), ops_(ops), before_(before), sweep_(sweep) {
+  SweepBuilder(Lower& lower, const std::vector<const Op*>& ops, const SweepSurroundings& around, Units& before,
+               Sweep& sweep)
+      : lower_(lower), ops_(ops), around_(around), before_(before), sweep_(sweep) {
     // Inputs are numbered first.
     for (const Op* op : ops)
       for (const Value* result : op->results)
@@ -37,14 +38,14 @@ class SweepBuilder {
     }
   }
 
-  void build(const Asked& needed_outside, const Asked& rounded) {
-    find_contractions(needed_outside, rounded);
+  void build() {
+    find_contractions();
     for (const Op* op : ops_) {
       if (contracted_.count(op)) continue;
       if (op->is("store"))
         sweep_.stores.push_back({number(op->operands[1]), lower_.address(*op, 2, op->type(1).shape)});
       else if (op->traits().elementwise)
-        elementwise(*op, needed_outside);
+        elementwise(*op);
       else
         reduction(*op);
     }
@@ -56,6 +57,7 @@ class SweepBuilder {
     sweep_.inputs.push_back(lower_.input(value, before_));
     sweep_.lanes.push_back(lane_of(value->type.dtype));
     sweep_.known.push_back(known_number(value));
+    sweep_.read_once.push_back(around_.read_once(value));
   }
   // Of f32, whose lanes are the values themselves.
   static std::optional<float> known_number(const Value* value) {
@@ -73,9 +75,9 @@ class SweepBuilder {
     std::vector<const Value*> operands;
   };
 
-  void find_contractions(const Asked& needed_outside, const Asked& rounded) {
+  void find_contractions() {
     auto uses = [&](const Value* value) {
-      int count = needed_outside(value) || rounded(value) ? 2 : 0;
+      int count = around_.needed_outside(value) || around_.rounded(value) ? 2 : 0;
       for (const Op* op : ops_)
         count += static_cast<int>(std::count(op->operands.begin(), op->operands.end(), value));
       return count;
@@ -158,10 +160,10 @@ class SweepBuilder {
     }
   }
 
-  void elementwise(const Op& op, const Asked& needed_outside) {
+  void elementwise(const Op& op) {
     const Value* result = op.results[0];
     std::vector<StepFunction> functions = step_functions(op);
-    const bool outside = needed_outside(result), elements = outside && lower_.read_as_elements(result, ops_);
+    const bool outside = around_.needed_outside(result), elements = outside && lower_.read_as_elements(result, ops_);
     // A store rounds by itself.
     bool only_stored = !outside || elements;
     for (const Op* user : ops_)
@@ -219,6 +221,7 @@ class SweepBuilder {
 
   Lower& lower_;
   const std::vector<const Op*>& ops_;
+  const SweepSurroundings& around_;
   Units& before_;
   Sweep& sweep_;
   std::unordered_map<const Value*, int> numbers_, made_;
@@ -258,13 +261,12 @@ void assign_buffers(Sweep& sweep) {
 }  // namespace
 
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const Asked& needed_outside, const Asked& rounded,
-                                  std::vector<SweepAhead> ahead, Units& before) {
+                                  const SweepSurroundings& around, Units& before) {
   auto sweep = std::make_unique<Sweep>();
   sweep->shape = shape;
-  SweepBuilder(lower, ops, before, *sweep).build(needed_outside, rounded);
+  SweepBuilder(lower, ops, around, before, *sweep).build();
   assign_buffers(*sweep);
-  sweep->ahead = std::move(ahead);
+  sweep->ahead = around.ahead;
   sweep->kept = lower.new_kept();
   lower.need_scratch(sweep->scratch_bytes());
   return sweep;

@@ -11,9 +11,15 @@ bool in_sweep(const Op& op);             // an elementwise op on a tile, a named
 const Shape& sweep_shape(const Op& op);  // the shape it runs over
 
 using Asked = std::function<bool(const Value*)>;
-// rounded: computed by other sweeps too, and the same in all: its op is not contracted with what reads it.
+// What a sweep must know of the other units of its block.
+struct SweepSurroundings {
+  Asked needed_outside;
+  // Computed by other sweeps too, and the same in all: its op is not contracted with what reads it.
+  Asked rounded;
+  Asked read_once;  // in memory, and no other unit's
+  std::vector<SweepAhead> ahead;
+};
 std::unique_ptr<Unit> build_sweep(Lower& lower, const Shape& shape, const std::vector<const Op*>& ops,
-                                  const Asked& needed_outside, const Asked& rounded,
-                                  std::vector<SweepAhead> ahead, Units& before);
+                                  const SweepSurroundings& around, Units& before);
 
 }  // namespace tile::cpu

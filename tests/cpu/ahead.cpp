@@ -37,7 +37,28 @@ TEST_P(Assembler, FetchesALineATurnAndChangesNothing) {
   }
 }
 
-// Of the sweeps in a kernel's loop, how many tiles each fetches, with their axes.
+// Work on few bytes hides what is read next; an addition does not.
+TEST_P(Assembler, FetchesItsOwnInputsWhereTheWorkIsLong) {
+  constexpr int64_t rows = 3, cols = 77;
+  const auto fetches = [&](const char* step, int operands, bool streams) {
+    Values<float> values(-4, 4, false);
+    Floats in(rows, cols), out(rows, cols);
+    in.fill(values, rows);
+    Built built;
+    const int x = built.input(DType::f32, true, {}, streams);
+    built.store(built.step(step, std::vector<int>(static_cast<size_t>(operands), x)));
+    EXPECT_TRUE(built.assemble());
+    built.run(rows, cols, {in.place(), out.place()});
+    EXPECT_TRUE(out.padding_untouched(rows));
+    return count_of("prefetcht1", built.disassembled());
+  };
+  EXPECT_EQ(fetches("tanh", 1, true), vectors() == assembler::Vectors::avx512 ? 2 : 1);
+  EXPECT_EQ(fetches("tanh", 1, false), 0);
+  EXPECT_EQ(fetches("add", 2, true), 0);
+}
+
+// Of the sweeps in a kernel's loop, which tiles each fetches: by axes those of the next turn, by "once" what it
+// alone reads.
 std::string fetched(const std::string& body) {
   const Function function = parse(
       "kernel k(%0: array<f32,2>, %1: array<f32,2>, %2: i32) {\n"
@@ -51,6 +72,7 @@ std::string fetched(const std::string& body) {
     if (const auto* sweep = dynamic_cast<const Sweep*>(unit.get())) {
       text += "[";
       for (const SweepAhead& ahead : sweep->ahead) text += std::to_string(ahead.axis);
+      for (const bool once : sweep->read_once) text += once ? "once" : "";
       text += "]";
     }
   return text;
@@ -89,12 +111,12 @@ TEST(FetchAhead, IsOfTheFirstTooIfTheLastWrites) {
   EXPECT_EQ(fetched(in_loop(less, "%6, %3")), "[0][0]");
 }
 
-TEST(FetchAhead, IsNotOfWhatOneSweepReads) {
+TEST(FetchAhead, IsNotOfTheNextTurnWhereOneSweepReads) {
   const std::string once =
       "    %7: f32[8,64] = load %0, INDEX {pad=0.0, shape=[8,64], steps=[8,64]}\n"
       "    %8: f32[8,64] = exp %7\n"
       "    store %1, %8, INDEX {steps=[8,64]}\n";
-  EXPECT_EQ(fetched(in_loop(once, "%6, %3")), "[]");
+  EXPECT_EQ(fetched(in_loop(once, "%6, %3")), "[once]");
 }
 
 }  // namespace

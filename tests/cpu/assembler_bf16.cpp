@@ -8,7 +8,7 @@
 namespace tile::cpu::testing {
 namespace {
 
-// AVX2 takes sixteen of them as the even and the odd ones.
+// They are taken as the even and the odd ones, two vectors at a time.
 TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
   constexpr int64_t rows = 2, line = 320;
   int count = 0;

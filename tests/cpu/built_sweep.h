@@ -29,10 +29,11 @@ struct Built {
   SweepForm form;
   std::unique_ptr<assembler::CodeMemory> code;
 
-  int input(DType dtype = DType::f32, bool columns = true, std::optional<float> known = {}) {
+  int input(DType dtype = DType::f32, bool columns = true, std::optional<float> known = {},
+            bool streams = false) {
     sweep.inputs.push_back(0);
     sweep.known.push_back(known);
-    form.inputs.push_back({dtype, columns, false});
+    form.inputs.push_back({dtype, columns, streams});
     return value(lane_of(dtype));
   }
   int step(std::string_view name, std::vector<int> operands, Lane result = Lane::f32) {

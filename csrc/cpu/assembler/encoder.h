@@ -36,7 +36,8 @@ inline constexpr Instruction pack_words{0x2b, 2, 1}, pack_signed_words{0x6b, 1, 
 namespace avx512 {
 inline constexpr Instruction blend{0x65, 2, 1}, lanes_of_mask{0x38, 2, 2}, mask_of_lanes{0x39, 2, 2};
 inline constexpr Instruction narrow_to_words{0x33, 2, 2, -1, 2}, narrow_to_bytes{0x31, 2, 2, -1, 4};
-inline constexpr Instruction upper_256{0x1b, 3, 1};
+inline constexpr Instruction upper_256{0x1b, 3, 1},
+    ternary{0x25, 3, 1};  // of its three operands, by a table of eight bits
 }  // namespace avx512
 
 // A vector register, or where in memory: base + index * scale + offset, or a constant of the pool.

@@ -25,7 +25,9 @@ struct SweepForm {
   struct Array {
     DType dtype;
     bool columns;  // a lane a column, adjacent; else a lane a row: of a reduction, the sum of its columns
-    bool streams;  // written past the caches; rows then start at 32 bytes
+    // Of a store: written past the caches; rows then start at 32 bytes. Of an input: of memory in which rows
+    // follow each other.
+    bool streams;
     bool operator==(const Array&) const = default;
   };
   std::vector<Array> inputs, outputs, stores, reductions;

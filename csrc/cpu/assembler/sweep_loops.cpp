@@ -14,6 +14,7 @@ constexpr int saved[] = {rbx, r12, r13, r14, r15};
 constexpr int for_pointers[] = {r8, r9, r10, r11, rbx, r12, r13, r14, r15};
 constexpr int rows_offset = 0, cols_offset = 8, arrays_offset = 16;
 constexpr int least_free = 6;  // vector registers that a body has at least
+constexpr int line = 64;       // bytes of the caches'
 
 Place argument(int offset) { return Place::at(rdi, offset); }
 int at_offset(int participant) { return arrays_offset + 16 * participant; }
@@ -74,7 +75,7 @@ bool SweepLoops::pairs() const {
     return op.micro == Micro::shift_right_zeros && op.immediate == 16 &&
            trace_.columns[static_cast<size_t>(value)];
   };
-  return !code_.wide() && unroll_ == 2 && form_.reductions.empty() && !form_.stores.empty() &&
+  return unroll_ == 2 && form_.reductions.empty() && !form_.stores.empty() &&
          std::none_of(form_.outputs.begin(), form_.outputs.end(),
                       [](const auto& out) { return out.columns; }) &&
          std::all_of(form_.inputs.begin(), form_.inputs.end(), halves) &&
@@ -140,8 +141,10 @@ uint32_t SweepLoops::used_registers() {
   Surroundings around = around_;
   for (int value : row_values_) around.homes[static_cast<size_t>(value)] = around.slot(0);
   Label detour;
-  return write_vector(code, around, trace_.quick, {0, 0, Columns::all},
-                      trace_.guard >= 0 ? &detour : nullptr);
+  const uint32_t used =
+      write_vector(code, around, trace_.quick, {0, 0, Columns::all}, trace_.guard >= 0 ? &detour : nullptr);
+  vector_bytes_ = code.size();
+  return used;
 }
 
 Place SweepLoops::address(int participant) {
@@ -293,15 +296,26 @@ void SweepLoops::columns() {
   }
 }
 
+// Whether the work on a line of an input is so long that the core, which looks some hundred instructions
+// ahead, meets the next lines too late, and pages later still.
+bool SweepLoops::hides_next(const SweepForm::Array& input) const {
+  constexpr int least_bytes = 170;  // of code a line: less reads as fast as memory allows without
+  return vector_bytes_ * line >= least_bytes * code_.lanes() * info(input.dtype).bytes;
+}
+
 // Of whole turns alone, a cache line at a time.
 void SweepLoops::fetch_ahead() {
-  constexpr int line = 64;
+  constexpr int next_bytes = 2048;  // of an input, from the column at work on
   vector_ = 0;
-  for (size_t k = 0; k < form_.ahead.size(); ++k) {
-    Place place = address(ahead(k));
+  const auto fetch = [&](int participant, int distance) {
+    Place place = address(participant);
+    place.offset += distance;
     for (int left = unroll_ * code_.lanes() * place.scale; left > 0; left -= line, place.offset += line)
       code_.prefetch(place);
-  }
+  };
+  for (size_t k = 0; k < form_.inputs.size(); ++k)
+    if (form_.inputs[k].streams && hides_next(form_.inputs[k])) fetch(static_cast<int>(k), next_bytes);
+  for (size_t k = 0; k < form_.ahead.size(); ++k) fetch(ahead(k), 0);
 }
 
 void SweepLoops::vector(const Turn& turn) {

@@ -50,6 +50,7 @@ class SweepLoops {
   void leave();
   void row_values();
   void columns();
+  bool hides_next(const SweepForm::Array& input) const;
   void fetch_ahead();
   void vector(const Turn& turn);
   void detours();
@@ -81,6 +82,7 @@ class SweepLoops {
   Encoder* at_work_ = nullptr;           // where addresses are loaded
   int mask_slot_ = -1, pair_slot_ = -1;  // pair_slot_: of the first store's even columns
   int part_slot_ = -1;                   // of the first accumulator's sum of parts
+  int vector_bytes_ = 0;                 // of a vector's code
   int frame_ = 0;                        // where the code says how much stack it takes
 };
 

@@ -97,11 +97,19 @@ void SweepLoops::store_pair(Encoder& code, Body& body, int value, size_t k, Colu
   if (columns == Columns::even) {
     code.vector(instructions::store, reg, 0, evens);
   } else {
-    constexpr int even_words = 0x55;
     const int words = body.temporary();
-    code.vector(avx2::blend_words, words, reg, evens, whole, even_words);
-    code.vector(form_.stores[k].streams ? instructions::stream : instructions::store, words, 0,
-                address(store(k)));
+    if (code.wide()) {
+      constexpr int and_or = 0xea;  // words & reg | evens
+      code.vector(instructions::load, words, 0, constants_.place(0xffff0000));
+      code.vector(avx512::ternary, words, reg, evens, whole, and_or);
+    } else {
+      constexpr int even_words = 0x55;
+      code.vector(avx2::blend_words, words, reg, evens, whole, even_words);
+    }
+    if (form_.stores[k].streams)
+      stream_lanes(code, body, words, address(store(k)));
+    else
+      code.vector(instructions::store, words, 0, address(store(k)));
   }
   body.release();
 }

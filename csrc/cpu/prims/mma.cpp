@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "cpu/lower.h"
-#include "cpu/prims/memory_load.h"
 #include "cpu/product.h"
 #include "cpu/tables.h"
 
@@ -113,7 +112,7 @@ struct MmaUnit final : Unit {
 // Scaled elements are computed, both, and may be of any magnitude: these are widened.
 const GemmKernels& kernels_of(const Lower& lower, const Op& op) {
   const DType sum = op.type(2).dtype;
-  return memory_load(lower, op.operands[0]) || memory_load(lower, op.operands[1])
+  return lower.memory_load(op.operands[0]) || lower.memory_load(op.operands[1])
              ? gemm_kernels(op.type(0).dtype, op.type(1).dtype, sum)
              : gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
@@ -134,8 +133,8 @@ std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
   unit->b_shape = op.type(1).shape;
   unit->c_shape = op.type(2).shape;
   unit->dtype = op.type(2).dtype;
-  unit->unwritten_a = memory_load(lower, op.operands[0]);
-  unit->unwritten_b = memory_load(lower, op.operands[1]);
+  unit->unwritten_a = lower.memory_load(op.operands[0]);
+  unit->unwritten_b = lower.memory_load(op.operands[1]);
   unit->kernels = &kernels_of(lower, op);
   lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
                                               element_count(unit->c_shape))) *

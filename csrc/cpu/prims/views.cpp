@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "cpu/lower.h"
-#include "cpu/prims/memory_load.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
@@ -159,12 +158,7 @@ std::unique_ptr<Unit> lower_load_copy(Lower& lower, const Op& op) {
   return unit;
 }
 
-// A narrow float in memory read as f32: its lanes are f32 already.
-bool is_lane_cast(const Lower& lower, const Op& op) {
-  DType from = op.type(0).dtype, to = op.results[0]->type.dtype;
-  return !op.type(0).is_scalar() && to == DType::f32 && from != DType::f32 && lane_of(from) == Lane::f32 &&
-         memory_load(lower, op.operands[0]);
-}
+bool keeps_lanes(const Lower& lower, const Op& op) { return lower.keeps_lanes(op); }
 struct SameUnit final : ViewUnit {
   Signal run(Frame& frame) const override {
     frame.tiles[static_cast<size_t>(to)] = source(frame);
@@ -214,14 +208,8 @@ const AddLowering reshape_{{"reshape", lower_unit_reshape, true, is_unit_reshape
 const AddLowering load_{{"load", lower_load, true, stays_in_memory}};
 const AddLowering load_copy_{
     {"load", lower_load_copy, false, [](const Lower& l, const Op& op) { return !stays_in_memory(l, op); }}};
-const AddLowering astype_{{"astype", lower_lane_cast, true, is_lane_cast}};
+const AddLowering astype_{{"astype", lower_lane_cast, true, keeps_lanes}};
 const AddLowering arange_{{"arange", lower_arange, true}};
 
 }  // namespace
-
-const Op* memory_load(const Lower& lower, const Value* value) {
-  const Op* op = viewed(value)->definition;
-  while (op && op->is("astype") && is_lane_cast(lower, *op)) op = viewed(op->operands[0])->definition;
-  return op && op->is("load") && lower.stays_in_memory(*op) ? op : nullptr;
-}
 }  // namespace tile::cpu
