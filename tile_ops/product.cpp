@@ -121,8 +121,9 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
 // Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
-// products up to 2^-12 of it, a quarter of the last place of float16.
-constexpr int64_t chain_length = 65536;
+// products up to 2^-12 of it, a quarter of the last place of float16. Of float32 the roundings of so long a
+// chain are many of its last places, of one of 4096 a quarter as many.
+constexpr int64_t chain_length = 65536, float32_chain = 4096;
 TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
   if (m <= 16) return {16, 256, 256};
   if (n <= 16) return {128, 16, 256};
@@ -324,7 +325,8 @@ class Product {
                               : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
     const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
     const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
-    const int together = cpu ? 1 : 16, chain = cpu || length <= chain_length ? 0 : chain_length / tile.k;
+    const int64_t chained = matrices_[X].tensor.scalar_type() == at::kFloat ? float32_chain : chain_length;
+    const int together = cpu ? 1 : 16, chain = cpu || length <= chain_length ? 0 : chained / tile.k;
     const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
     product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
                    view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),
