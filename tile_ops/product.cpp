@@ -121,8 +121,8 @@ TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::Scal
   return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
 }
 // Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
-// products up to 2^-12 of it, a quarter of the last place of float16. Of float32 the roundings of so long a
-// chain are many of its last places, of one of 4096 a quarter as many.
+// products up to 2^-12 of it, a quarter of the last place of float16. Products of float32 round to nearest,
+// but as often: shorter chains keep more of their digits.
 constexpr int64_t chain_length = 65536, float32_chain = 4096;
 TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
   if (m <= 16) return {16, 256, 256};

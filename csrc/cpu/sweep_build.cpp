@@ -25,8 +25,8 @@ namespace {
 
 class SweepBuilder {
  public:
-  SweepBuilder(Lower& lower, const std::vector<const Op*>& ops, const SweepSurroundings& around, Units& before,
-               Sweep& sweep)
+  SweepBuilder(Lower& lower, const std::vector<const Op*>& ops, const SweepSurroundings& around,
+               Units& before, Sweep& sweep)
       : lower_(lower), ops_(ops), around_(around), before_(before), sweep_(sweep) {
     // Inputs are numbered first.
     for (const Op* op : ops)
@@ -163,7 +163,8 @@ class SweepBuilder {
   void elementwise(const Op& op) {
     const Value* result = op.results[0];
     std::vector<StepFunction> functions = step_functions(op);
-    const bool outside = around_.needed_outside(result), elements = outside && lower_.read_as_elements(result, ops_);
+    const bool outside = around_.needed_outside(result),
+               elements = outside && lower_.read_as_elements(result, ops_);
     // A store rounds by itself.
     bool only_stored = !outside || elements;
     for (const Op* user : ops_)

@@ -135,7 +135,7 @@ void SweepLoops::pin() {
   }
 }
 
-// A rehearsal, the results of which are thrown away.
+// A rehearsal: of its code only the length is kept.
 uint32_t SweepLoops::used_registers() {
   Encoder code(code_.vectors());
   Surroundings around = around_;
