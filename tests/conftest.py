@@ -137,6 +137,13 @@ def seed(request):
     return zlib.crc32(request.node.nodeid.encode()) if given is None else given
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _first_calls_of_torch():
+    import first_calls
+
+    first_calls.make_first_calls()
+
+
 @pytest.fixture(autouse=True)
 def _seeded(request, seed):
     import torch
