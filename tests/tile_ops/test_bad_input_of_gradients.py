@@ -53,13 +53,13 @@ def group_norm(grad=None, mean=None, rstd=None, x=None):
 
 def cross_entropy(reduction, divisors, grad=None, lse=None, target=None):
     return tile.cross_entropy_backward(f() if grad is None else grad, f(3, 5), i64(3) if target is None else target, None,
-                                       -100, reduction, 0.0, 0.0, f(3) if lse is None else lse, divisors)
+                                       -100, reduction, 0.0, 0.0, f(3, 2) if lse is None else lse, divisors)
 
 
 def linear_cross_entropy(reduction, divisors, grad=None, lse=None, weight=None, target=None):
     return tile.linear_cross_entropy_backward(f() if grad is None else grad, f(3, 4), f(5, 4) if weight is None else weight,
                                               i64(3) if target is None else target, None, -100, reduction, 0.0, 0.0,
-                                              f(3) if lse is None else lse, divisors, ALL)
+                                              f(3, 2) if lse is None else lse, divisors, ALL)
 
 
 def matmul(grad=None, pre=None, bias=None, residual=None, activation="none"):
@@ -120,7 +120,7 @@ SHAPES = [
     (lambda: group_norm(rstd=f(4)), f"group_norm_backward: rstd has shape [4]; it must be [2, 2], {SAVED}"),
     (lambda: cross_entropy("sum", None, grad=f(1)),
      f"cross_entropy_backward: grad_out has shape [1]; it must be [], {RESULT}"),
-    (lambda: cross_entropy("sum", None, lse=f(2)), f"cross_entropy_backward: lse has shape [2]; it must be [3], {SAVED}"),
+    (lambda: cross_entropy("sum", None, lse=f(2)), f"cross_entropy_backward: lse has shape [2]; it must be [3, 2], {SAVED}"),
     (lambda: cross_entropy("mean", f(1)), f"cross_entropy_backward: divisors has shape [1]; it must be [2], {SAVED}"),
     (lambda: cross_entropy("mean", f()), f"cross_entropy_backward: divisors has shape []; it must be [2], {SAVED}"),
     (lambda: cross_entropy("mean", None),
@@ -191,7 +191,7 @@ DTYPES = [
     (lambda: group_norm(x=bf(2, 4, 3), rstd=bf(2, 2)),
      f"group_norm_backward: rstd is bfloat16; it must be float32, {SAVED}"),
     (lambda: cross_entropy("sum", None, grad=f64()), f"cross_entropy_backward: grad_out is float64; it must be float32, {RESULT}"),
-    (lambda: cross_entropy("sum", None, lse=bf(3)), f"cross_entropy_backward: lse is bfloat16; it must be float32, {SAVED}"),
+    (lambda: cross_entropy("sum", None, lse=bf(3, 2)), f"cross_entropy_backward: lse is bfloat16; it must be float32, {SAVED}"),
     (lambda: cross_entropy("mean", i64(2)), f"cross_entropy_backward: divisors is int64; it must be float32, {SAVED}"),
     (lambda: linear_cross_entropy("mean", f64(2)),
      f"linear_cross_entropy_backward: divisors is float64; it must be float32, {SAVED}"),

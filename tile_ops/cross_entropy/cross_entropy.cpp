@@ -22,6 +22,9 @@ Logits batch(const Tensor& input, const Tensor& target, const optional<Tensor>& 
 optional<Tensor> in_batch(const optional<Tensor>& values, const Tensor& input) {
   return values && input.dim() == 1 ? values->unsqueeze(0) : values;
 }
+RowLse lse_in_batch(const optional<Tensor>& saved, const Tensor& input) {
+  return row_lse(in_batch(saved, input), input.scalar_type());
+}
 
 void check(const Tensor& input, const Tensor& target, const optional<Tensor>& weight,
            const std::string& reduction, double label_smoothing) {
@@ -65,7 +68,7 @@ const auto cross_entropy =
         .saved_outputs([](const Tensor& input, const Tensor& target, const optional<Tensor>&, int64_t,
                           const std::string& reduction, double, double) {
           const auto options = input.options().dtype(compute_dtype(input.scalar_type()));
-          return std::tuple(at::empty_symint(target.sym_sizes(), options),
+          return std::tuple(empty_lse(input, target),
                             reduction == "mean" ? at::empty({2}, options) : Tensor());
         })
         .run([](const Tensor& input, const Tensor& target, const optional<Tensor>& weight,
@@ -77,7 +80,7 @@ const auto cross_entropy =
           check_classes(target, of.classes, ignore_index);
           const bool none = reduce == LossReduction::none;
           LossParts parts;
-          loss_forward(of, options, std::nullopt, in_batch(lse, input),
+          loss_forward(of, options, std::nullopt, lse_in_batch(lse, input),
                        none ? in_batch(out, input) : std::nullopt, none ? nullptr : &parts, reduce);
           if (!none) add_up_losses(parts, out, divisors);
         })
@@ -93,7 +96,8 @@ const auto cross_entropy_backward =
                     const optional<Tensor>& weight, int64_t, const std::string& reduction,
                     double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors) {
           check(input, target, weight, reduction, label_smoothing);
-          check_loss_gradient(grad_out, input.scalar_type(), target, lse, divisors, reduction);
+          check_loss_gradient(grad_out, input.scalar_type(), input.scalar_type(), target, lse, divisors,
+                              reduction);
           return result_like(input);
         })
         .run([](const Tensor& grad_out, const Tensor& input, const Tensor& target,
@@ -103,7 +107,8 @@ const auto cross_entropy_backward =
           const LossOptions options{ignore_index, label_smoothing, z_loss};
           const Logits of = batch(input, target, weight, options);
           check_classes(target, of.classes, ignore_index);
-          loss_backward(of, options, grad_out, *in_batch(lse, input), divisors, *in_batch(grad_input, input));
+          loss_backward(of, options, grad_out, lse_in_batch(lse, input), divisors,
+                        *in_batch(grad_input, input));
         })
         .vmap([](VmapCall& call) { return batched(call, {"grad_out", "input", "target", "lse"}); });
 

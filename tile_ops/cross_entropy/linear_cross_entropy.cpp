@@ -90,7 +90,7 @@ Tensor empty_sums(const Tensor& like, at::IntArrayRef sizes) {
 }
 
 void forward(const Head& head, const Tensor& input, const Tensor& target, LossReduction reduction,
-             const Tensor& out, const optional<Tensor>& lse, const optional<Tensor>& divisors) {
+             const Tensor& out, const RowLse& saved, const optional<Tensor>& divisors) {
   const Tensor targets = target.reshape({target.numel()});
   check_classes(target, head.classes(), head.options.ignore_index);
   const bool none = reduction == LossReduction::none;
@@ -110,7 +110,7 @@ void forward(const Head& head, const Tensor& input, const Tensor& target, LossRe
       const bool last = first + count == head.classes();
       const Tensor logits = head.logits(group.input, first, count, buffer);
       loss_forward({logits, targets.narrow(0, group.from, group.count), {}, {}, head.classes(), first},
-                   head.options, states, last ? own(lse) : std::nullopt,
+                   head.options, states, last ? RowLse{own(saved.lse), own(saved.rest)} : RowLse{},
                    last && none ? own(out) : std::nullopt, last && !none ? &parts : nullptr, reduction);
     });
   }
@@ -119,7 +119,8 @@ void forward(const Head& head, const Tensor& input, const Tensor& target, LossRe
 
 struct Backward {
   Head head;
-  Tensor grad_out, target, lse;  // a number a row, or one
+  Tensor grad_out, target;  // a number a row, or one
+  RowLse saved;
   optional<Tensor> divisors;
   at::ScalarType type;
 
@@ -132,8 +133,11 @@ struct Backward {
     const Tensor logits = head.logits(input, first, count, buffer);
     const int64_t rows = input.size(0);
     const Tensor grad = narrow.narrow(0, 0, rows).narrow(1, 0, count);
-    loss_backward({logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
-                  own(grad_out, from, rows), own(lse, from, rows), divisors, grad);
+    loss_backward(
+        {logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
+        own(grad_out, from, rows),
+        {own(*saved.lse, from, rows), saved.rest ? optional(own(*saved.rest, from, rows)) : std::nullopt},
+        divisors, grad);
     return grad;
   }
 };
@@ -252,14 +256,14 @@ const auto linear_cross_entropy =
         .saved_outputs([](const Tensor& input, const Tensor&, const Tensor& target, const optional<Tensor>&,
                           int64_t, const std::string& reduction, double, double) {
           const auto options = input.options().dtype(compute_dtype(input.scalar_type()));
-          return std::tuple(at::empty_symint(target.sym_sizes(), options),
+          return std::tuple(empty_lse(input, target),
                             reduction == "mean" ? at::empty({2}, options) : Tensor());
         })
         .run([](const Tensor& input, const Tensor& weight, const Tensor& target, const optional<Tensor>& bias,
                 int64_t ignore_index, const std::string& reduction, double label_smoothing, double z_loss,
                 Tensor& out, const optional<Tensor>& lse, const optional<Tensor>& divisors) {
           forward({weight, bias, {ignore_index, label_smoothing, z_loss}}, input, target,
-                  parse_reduction(reduction), out, lse, divisors);
+                  parse_reduction(reduction), out, row_lse(lse, input.scalar_type()), divisors);
         })
         .autocast("lower")
         .grad("tile::linear_cross_entropy_backward");
@@ -273,7 +277,8 @@ const auto linear_cross_entropy_backward =
                     double label_smoothing, double, const Tensor& lse, const optional<Tensor>& divisors,
                     std::array<bool, 3> wanted) {
           check(input, weight, target, bias, reduction, label_smoothing);
-          check_loss_gradient(grad_out, compute_dtype(input.scalar_type()), target, lse, divisors, reduction);
+          check_loss_gradient(grad_out, compute_dtype(input.scalar_type()), input.scalar_type(), target, lse,
+                              divisors, reduction);
           return std::tuple(wanted[0] ? result_like(input) : Tensor(),
                             wanted[1] ? result_like(weight) : Tensor(),
                             wanted[2] && bias ? result_like(*bias) : Tensor());
@@ -285,11 +290,12 @@ const auto linear_cross_entropy_backward =
                 const optional<Tensor>& grad_bias) {
           check_classes(target, weight.size(0), ignore_index);
           const auto flat = [&](const Tensor& t) { return t.reshape({target.numel()}); };
+          const RowLse saved = row_lse(lse, input.scalar_type());
           const bool each = reduction == "none" || target.dim() == 0;
           backward({{weight, bias, {ignore_index, label_smoothing, z_loss}},
                     each ? flat(grad_out) : grad_out,
                     flat(target),
-                    flat(lse),
+                    {flat(*saved.lse), saved.rest ? optional(flat(*saved.rest)) : std::nullopt},
                     divisors,
                     input.scalar_type()},
                    input, grad_input, grad_weight, grad_bias);

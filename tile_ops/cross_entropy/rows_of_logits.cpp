@@ -92,10 +92,10 @@ Known known_rows(const Array& x, const RowView& in, const Tile& row, const Targe
 }
 
 void loss_kernel(Array x, Array target, std::optional<Array> weight, std::optional<Array> weight_sum,
-                 std::optional<Array> state, std::optional<Array> lse, std::optional<Array> loss,
-                 std::optional<Array> parts, Tile ignore_index, Tile label_smoothing, Tile z_loss, Tile first,
-                 Tile classes, bool smooth, int kinds, std::optional<Tile> tiles, int rows, int columns,
-                 int group, bool whole, int axis) {
+                 std::optional<Array> state, std::optional<Array> lse, std::optional<Array> rest,
+                 std::optional<Array> loss, std::optional<Array> parts, Tile ignore_index,
+                 Tile label_smoothing, Tile z_loss, Tile first, Tile classes, bool smooth, int kinds,
+                 std::optional<Tile> tiles, int rows, int columns, int group, bool whole, int axis) {
   const DType compute = compute_dtype(x.dtype());
   RowView in(x, bid(1), rows, columns, axis), targets(target, bid(1), rows, 1, axis);
   Tile sum = zeros({}, compute), divisor = sum, sum_z = sum, count = sum;
@@ -123,6 +123,7 @@ void loss_kernel(Array x, Array target, std::optional<Array> weight, std::option
     if (!apart) value += z;
     const auto counted = [&](const Tile& v) { return where(at.ignored, 0, where(at.inside, v, nan)); };
     if (lse) RowView(*lse, bid(1), rows, 1, axis).store(row, 0, row_lse);
+    if (rest) RowView(*rest, bid(1), rows, 1, axis).store(row, 0, known.top - row_lse + log_total);
     if (loss) RowView(*loss, bid(1), rows, 1, axis).store(row, 0, counted(value));
     if (!parts) return;
     sum += counted(value).sum();
@@ -144,10 +145,11 @@ Kernel loss_of("cross_entropy", loss_kernel);
 
 // With p = exp(logit - lse), w the weight of the target and u = smoothing / classes, of a row
 // (1 - smoothing) w s (p - [target]) + u s (sum of weights p - weight) + 2 z lse s_z p.
-void loss_backward_kernel(Array grad, Array x, Array target, Array lse, Array dx, std::optional<Array> weight,
-                          std::optional<Array> weight_sum, std::optional<Array> divisors, Tile ignore_index,
-                          Tile label_smoothing, Tile z_loss, Tile first, Tile classes, bool smooth,
-                          std::optional<Tile> tiles, int rows, int columns, int axis) {
+void loss_backward_kernel(Array grad, Array x, Array target, Array lse, std::optional<Array> rest, Array dx,
+                          std::optional<Array> weight, std::optional<Array> weight_sum,
+                          std::optional<Array> divisors, Tile ignore_index, Tile label_smoothing, Tile z_loss,
+                          Tile first, Tile classes, bool smooth, std::optional<Tile> tiles, int rows,
+                          int columns, int axis) {
   const DType compute = compute_dtype(x.dtype());
   const auto values = [&](const Array& array) { return RowView(array, bid(1), rows, 1, axis); };
   RowView in(x, bid(1), rows, columns, axis), out(dx, bid(1), rows, columns, axis);
@@ -171,7 +173,9 @@ void loss_backward_kernel(Array grad, Array x, Array target, Array lse, Array dx
     // Of an ignored row nothing is left, whatever its logits.
     row_lse = where(at.ignored, inf, row_lse);
     Tile place = where(at.inside, at.target - first, -1).astype(i32);
-    Tile p = exp(in.load(row, k).astype(compute) - row_lse);
+    Tile of_lse = in.load(row, k).astype(compute) - row_lse;
+    if (rest) of_lse -= where(abs(row_lse) < inf, values(*rest).load(row, 0), 0);
+    Tile p = exp(of_lse);
     // Terms that cancel meet first.
     Tile v = p * picked - where(column == place, picked, 0);
     if (smooth) {
@@ -251,13 +255,31 @@ void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const cha
          sizes_of);
 }
 
-void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, const at::Tensor& target,
-                         const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
-                         const std::string& reduction) {
+namespace {
+std::vector<c10::SymInt> lse_sizes(at::ScalarType input, const at::Tensor& target) {
+  std::vector<c10::SymInt> sizes = target.sym_sizes().vec();
+  if (input == at::kFloat) sizes.emplace_back(2);
+  return sizes;
+}
+}  // namespace
+
+at::Tensor empty_lse(const at::Tensor& input, const at::Tensor& target) {
+  const at::ScalarType dtype = input.scalar_type();
+  return at::empty_symint(lse_sizes(dtype, target), input.options().dtype(compute_dtype(dtype)));
+}
+
+RowLse row_lse(const std::optional<at::Tensor>& saved, at::ScalarType input) {
+  if (!saved || input != at::kFloat) return {saved};
+  return {saved->select(-1, 0), saved->select(-1, 1)};
+}
+
+void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, at::ScalarType input,
+                         const at::Tensor& target, const at::Tensor& lse,
+                         const std::optional<at::Tensor>& divisors, const std::string& reduction) {
   require_agrees("grad_out", grad_out, reduction == "none" ? target.sym_sizes() : c10::SymIntArrayRef(),
                  dtype, of_result);
   const at::ScalarType compute = compute_dtype(dtype);
-  require_agrees("lse", lse, target.sym_sizes(), compute, as_saved);
+  require_agrees("lse", lse, lse_sizes(input, target), compute, as_saved);
   const bool mean = reduction == "mean";
   if (mean != divisors.has_value())
     fail(ErrorKind::value, "divisors is ", mean ? "not given" : "given", " and reduction is \"", reduction,
@@ -279,11 +301,12 @@ std::optional<at::Tensor> sum_of_weights(const std::optional<at::Tensor>& weight
 }
 
 void loss_forward(const Logits& of, const LossOptions& options, const std::optional<at::Tensor>& state,
-                  const std::optional<at::Tensor>& lse, const std::optional<at::Tensor>& loss,
-                  LossParts* parts, LossReduction reduction) {
+                  const RowLse& saved, const std::optional<at::Tensor>& loss, LossParts* parts,
+                  LossReduction reduction) {
   const at::Tensor& x = of.logits;
-  c10::SmallVector<ArrayArgument, 4> arrays{to_array_argument(x), row_values(of.target, x)};
-  for (const auto* values : {&lse, &loss})
+  c10::SmallVector<ArrayArgument, 5> arrays{to_array_argument(x), row_values(of.target, x)};
+  const std::optional<at::Tensor>* const results[] = {&saved.lse, &saved.rest, &loss};
+  for (const auto* values : results)
     if (*values) arrays.push_back(row_values(**values, x));
   Rows rows(arrays, 1u << 1);
   const int64_t kinds = loss_kinds(reduction, of.weight.has_value());
@@ -303,29 +326,35 @@ void loss_forward(const Logits& of, const LossOptions& options, const std::optio
       own = parts->sums.narrow(1, parts->used, each);
       parts->used += each;
     }
-    loss_of.launch(blocks.grid, rows.view(0), rows.view(1), of.weight, of.weight_sum, state,
-                   lse ? std::optional(rows.view(2)) : std::nullopt,
-                   loss ? std::optional(rows.view(lse ? 3 : 2)) : std::nullopt, own, options.ignore_index,
-                   options.label_smoothing, options.z_loss, of.first, of.classes,
-                   options.label_smoothing != 0, static_cast<int>(kinds), blocks.tiles, tile.rows,
+    size_t next = 2;
+    const auto view = [&](const std::optional<at::Tensor>& values) {
+      return values ? std::optional(rows.view(next++)) : std::nullopt;
+    };
+    const auto to_lse = view(saved.lse), to_rest = view(saved.rest), to_loss = view(loss);
+    loss_of.launch(blocks.grid, rows.view(0), rows.view(1), of.weight, of.weight_sum, state, to_lse, to_rest,
+                   to_loss, own, options.ignore_index, options.label_smoothing, options.z_loss, of.first,
+                   of.classes, options.label_smoothing != 0, static_cast<int>(kinds), blocks.tiles, tile.rows,
                    tile.columns, group, tile.whole(), rows.transposed() ? 0 : 1);
   });
 }
 
 void loss_backward(const Logits& of, const LossOptions& options, const at::Tensor& grad_out,
-                   const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
+                   const RowLse& saved, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits) {
   const at::Tensor& x = of.logits;
-  Rows rows({to_array_argument(grad_logits), to_array_argument(x), row_values(of.target, x),
-             row_values(lse, x), row_values(grad_out, x)},
-            1u << 1);
+  c10::SmallVector<ArrayArgument, 6> arrays{to_array_argument(grad_logits), to_array_argument(x),
+                                            row_values(of.target, x), row_values(*saved.lse, x),
+                                            row_values(grad_out, x)};
+  if (saved.rest) arrays.push_back(row_values(*saved.rest, x));
+  Rows rows(arrays, 1u << 1);
   if (rows.empty()) return;
   const RowTile tile = loss_tile(rows, 8192);
   const RowBlocks blocks = row_blocks(rows, tile);
   const Grid grid{blocks.grid.x, blocks.grid.y, ceil_div(rows.columns(), tile.columns)};
   rows.each([&](int64_t) {
-    loss_backward_of.launch(grid, rows.view(4), rows.view(1), rows.view(2), rows.view(3), rows.view(0),
-                            of.weight, of.weight_sum, divisors, options.ignore_index, options.label_smoothing,
+    loss_backward_of.launch(grid, rows.view(4), rows.view(1), rows.view(2), rows.view(3),
+                            saved.rest ? std::optional(rows.view(5)) : std::nullopt, rows.view(0), of.weight,
+                            of.weight_sum, divisors, options.ignore_index, options.label_smoothing,
                             options.z_loss, of.first, of.classes, options.label_smoothing != 0, blocks.tiles,
                             tile.rows, tile.columns, rows.transposed() ? 0 : 1);
   });

@@ -15,10 +15,18 @@ LossReduction parse_reduction(const std::string& reduction);
 void check_loss_options(const std::string& reduction, double label_smoothing);
 // Class indices of these sizes. `sizes_of`: whose, for the error.
 void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
-// What a gradient is given of the result, and of what the forward saved.
-void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, const at::Tensor& target,
-                         const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
-                         const std::string& reduction);
+// log(sum(exp(x))) of each row, and what rounding it took off: a float32 gradient without that has twice the
+// error; of other dtypes it does not show.
+struct RowLse {
+  std::optional<at::Tensor> lse, rest = {};
+};
+// The two as one tensor that is saved: of float32 [target's sizes, 2], else the first alone.
+at::Tensor empty_lse(const at::Tensor& input, const at::Tensor& target);
+RowLse row_lse(const std::optional<at::Tensor>& saved, at::ScalarType input);
+// What a gradient is given of the result, which has this dtype, and of what the forward saved.
+void check_loss_gradient(const at::Tensor& grad_out, at::ScalarType dtype, at::ScalarType input,
+                         const at::Tensor& target, const at::Tensor& lse,
+                         const std::optional<at::Tensor>& divisors, const std::string& reduction);
 // On the CPU an index that is no class is an error; a GPU makes NaN of its row.
 void check_classes(const at::Tensor& target, int64_t classes, int64_t ignore_index);
 
@@ -47,11 +55,11 @@ inline constexpr int64_t row_state = 5;
 // Writes what is there of loss and lse, which have the target's sizes, and to parts, which are made where
 // they are undefined.
 void loss_forward(const Logits& rows, const LossOptions& options, const std::optional<at::Tensor>& state,
-                  const std::optional<at::Tensor>& lse, const std::optional<at::Tensor>& loss,
-                  LossParts* parts, LossReduction reduction);
+                  const RowLse& saved, const std::optional<at::Tensor>& loss, LossParts* parts,
+                  LossReduction reduction);
 // grad_out has the target's sizes, or is one number.
 void loss_backward(const Logits& rows, const LossOptions& options, const at::Tensor& grad_out,
-                   const at::Tensor& lse, const std::optional<at::Tensor>& divisors,
+                   const RowLse& saved, const std::optional<at::Tensor>& divisors,
                    const at::Tensor& grad_logits);
 
 }  // namespace tile
