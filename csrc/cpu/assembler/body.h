@@ -1,5 +1,6 @@
 // Straight-line code for a vector of columns, or for a row's own values: micro-operations in registers.
 #pragma once
+#include <array>
 #include <functional>
 #include <map>
 #include <optional>
@@ -10,17 +11,25 @@
 
 namespace tile::cpu::assembler {
 
-// Vectors of equal lanes, by the bits of a lane.
+// Vectors, by the bits of their lanes.
 class Constants {
  public:
-  Place place(uint32_t bits) {
-    return Place::constant(numbers_.emplace(bits, static_cast<int>(numbers_.size())).first->second);
+  using Lanes = std::array<uint32_t, 16>;
+  Place place(const Lanes& lanes) {
+    return Place::constant(numbers_.emplace(lanes, static_cast<int>(numbers_.size())).first->second);
   }
-  const std::map<uint32_t, int>& numbers() const { return numbers_; }
+  Place place(uint32_t bits) {
+    Lanes equal;
+    equal.fill(bits);
+    return place(equal);
+  }
+  const std::map<Lanes, int>& numbers() const { return numbers_; }
 
  private:
-  std::map<uint32_t, int> numbers_;
+  std::map<Lanes, int> numbers_;
 };
+// Of Micro::table.
+Constants::Lanes powers_of_sixteenths(int shift);
 
 // What a body finds around it.
 struct Surroundings {

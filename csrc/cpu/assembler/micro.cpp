@@ -8,6 +8,7 @@ namespace {
 
 constexpr MicroRow rows[] = {
     {Micro::constant, Form::source, {}},
+    {Micro::table, Form::source, {}, false, false, NanOf::never},
     {Micro::column, Form::source, {}},
     {Micro::scalar, Form::source, {}},
     {Micro::add, Form::binary, {0x58, 1, 0}, true, false, NanOf::arithmetic},
@@ -31,7 +32,8 @@ constexpr MicroRow rows[] = {
     {Micro::shift_right, Form::shift, {0x72, 1, 1, 4}, false, true},
     {Micro::shift_right_zeros, Form::shift, {0x72, 1, 1, 2}, false, true},
     {Micro::scale, Form::binary, {0x2c, 2, 1}, false, false, NanOf::arithmetic},
-    {Micro::beyond_whole, Form::unary, {0x56, 3, 1}, false, true, NanOf::arithmetic},
+    {Micro::lookup, Form::binary, {0x16, 2, 1}, false, false, NanOf::never},
+    {Micro::range, Form::binary, {0x50, 3, 1}, false, true, NanOf::arithmetic},
     {Micro::square_root, Form::unary, {0x51, 1, 0}, false, false, NanOf::arithmetic},
     {Micro::round, Form::unary, {0x08, 3, 1}, false, true, NanOf::arithmetic},
     {Micro::from_integer, Form::unary, {0x5b, 1, 0}, false, false, NanOf::never},

@@ -10,6 +10,7 @@ namespace tile::cpu::assembler {
 
 enum class Micro : uint8_t {
   constant,  // immediate: the bits of a lane
+  table,     // of AVX-512: 2^(k/16 + shift) in lane k; immediate: the shift
   column,    // immediate: an input with a lane a column
   scalar,    // immediate: an input with a lane a row
   add,
@@ -32,8 +33,9 @@ enum class Micro : uint8_t {
   shift_left,  // immediate: the count
   shift_right,
   shift_right_zeros,
-  scale,         // of AVX-512: a 2^b of a whole b
-  beyond_whole,  // of AVX-512; immediate: the mode
+  scale,   // of AVX-512: a 2^b of the whole number below b
+  lookup,  // of AVX-512: the lanes of b that a's low bits name
+  range,   // of AVX-512; immediate: what is chosen, one of RangeMode
   square_root,
   round,  // immediate: the mode
   from_integer,
@@ -44,6 +46,8 @@ enum class Micro : uint8_t {
   fused_negative,  // c - a * b
   select,          // a: mask, b: yes, c: no
 };
+
+enum RangeMode : uint8_t { range_nearer_0 = 2, range_lesser = 4, range_greater = 5 };
 
 struct MicroOp {
   Micro micro;

@@ -28,9 +28,12 @@ SweepLoops::SweepLoops(const SweepForm& form, const SweepTrace& trace, Vectors v
     arrays_.insert(arrays_.end(), arrays->begin(), arrays->end());
   for (const SweepForm::Array& input : form.inputs) around_.dtypes.push_back(input.dtype);
   around_.homes.resize(trace.trace.ops.size());
-  for (size_t i = 0; i < trace.trace.ops.size(); ++i)
-    if (trace.trace.ops[i].micro == Micro::constant)
-      around_.homes[i] = constants_.place(trace.trace.ops[i].immediate);
+  for (size_t i = 0; i < trace.trace.ops.size(); ++i) {
+    const MicroOp& op = trace.trace.ops[i];
+    if (op.micro == Micro::constant) around_.homes[i] = constants_.place(op.immediate);
+    if (op.micro == Micro::table)
+      around_.homes[i] = constants_.place(powers_of_sixteenths(static_cast<int>(op.immediate)));
+  }
   around_.input = [this](int input) { return array(input).columns ? address(input) : lane_address(input); };
 }
 
@@ -94,7 +97,7 @@ void SweepLoops::find_row_values() {
   std::vector<bool> wanted(ops.size(), false);
   const auto want = [&](int value) {
     if (value >= 0 && !trace_.columns[static_cast<size_t>(value)] &&
-        ops[static_cast<size_t>(value)].micro != Micro::constant)
+        !around_.homes[static_cast<size_t>(value)])
       wanted[static_cast<size_t>(value)] = true;
   };
   for (size_t i = 0; i < ops.size(); ++i)
@@ -386,8 +389,9 @@ std::vector<uint8_t> SweepLoops::pool() const {
     else
       put(mask_table_offset() + 4 * n, ~0u, 4);
   }
-  for (const auto& [bits, number] : numbers)
-    for (int lane = 0; lane < code_.lanes(); ++lane) put(pool_offset(number, vectors) + 4 * lane, bits, 4);
+  for (const auto& [lanes, number] : numbers)
+    for (int lane = 0; lane < code_.lanes(); ++lane)
+      put(pool_offset(number, vectors) + 4 * lane, lanes[static_cast<size_t>(lane)], 4);
   return bytes;
 }
 

@@ -137,12 +137,18 @@ void SweepLoops::store_vector(Encoder& code, Body& body, int value, int particip
 
 namespace {
 
+// into = a (+) b of AVX-512's min and max, where quiet NaN are left out and +0 is greater than -0.
+void pick(Encoder& code, const Combination& how, int into, int a, int b, int bits) {
+  const RangeMode mode = how.micro == Micro::max ? range_greater : range_lesser;
+  code.vector(row_of(Micro::range).instruction, into, a, Place::reg(b), bits, mode);
+}
 // into = into (+) value, where NaN values of min and max are left out. Of two zeros `first` keeps into's
 // sign, as the interpreter does while it goes along a row; else it is value's.
 void combine(Encoder& code, const Combination& how, int into, int value, int scratch, int unordered, int bits,
              bool first) {
   const Instruction& instruction = row_of(how.micro).instruction;
   if (!how.ignores_nan) return code.vector(instruction, into, into, Place::reg(value), bits);
+  if (code.wide()) return pick(code, how, into, into, value, bits);
   constexpr int is_unordered = 3;
   const int kept = first ? into : value, other = first ? value : into;
   code.vector(instruction, scratch, other, Place::reg(kept), bits);  // kept, where either is NaN
@@ -177,9 +183,13 @@ void SweepLoops::accumulate(Encoder& code, Body& body, size_t k, const std::pair
   if (!in_register) load_lanes(code, body, into, address(reduction(k)), masked);
   if (factor >= 0) {
     code.vector(row_of(Micro::fused).instruction, into, value, Place::reg(factor));
+  } else if (how.ignores_nan && code.wide()) {
+    const bool is_quiet = trace_.trace.nans[static_cast<size_t>(values.first)].quiet;
+    const int quiet = is_quiet ? value : body.temporary();
+    if (!is_quiet) pick(code, how, quiet, value, value, whole);
+    pick(code, how, into, into, quiet, whole);
   } else if (how.ignores_nan) {
-    const int scratch = body.temporary();
-    const int unordered = code.wide() ? scratch_mask : body.temporary();
+    const int scratch = body.temporary(), unordered = body.temporary();
     combine(code, how, into, value, scratch, unordered, whole, in_register);
   } else {
     combine(code, how, into, value, 0, 0, whole, in_register);
@@ -216,7 +226,7 @@ void SweepLoops::add_parts(bool ends) {
 // The accumulators of a row become one lane, in the interpreter's order: pairs of vectors, then halves.
 void SweepLoops::finish_reductions() {
   // No body is at work; what is pinned is elsewhere.
-  const int scratch = 0, unordered = scratch_mask, other = 2;
+  const int scratch = 0, unordered = 1, other = 2;
   add_parts(true);
   for (size_t k = 0; k < form_.reductions.size(); ++k) {
     if (!sums_columns(k)) continue;

@@ -57,7 +57,7 @@ bool SweepForm::any_columns(Vectors vectors) const {
 
 bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vectors) {
   if (!supported(form)) return false;
-  trace.scales = vectors == Vectors::avx512;
+  trace.wide = vectors == Vectors::avx512;
   rounds_to_bf16_ = vectors == Vectors::avx512 && supports_bf16();
   for (const SweepReduction& reduction : sweep.reductions) {
     combinations.push_back(find_combination(*reduction.row));

@@ -25,7 +25,7 @@ class Trace {
   std::vector<int> guards;    // masks: the quick ways hold where all their lanes are set
   std::vector<int> numbers;   // values that are no NaN where the guards hold
   bool quick = true;          // functions that ask whether all lanes are ordinary hear yes
-  bool scales = false;        // there are instructions for Micro::scale and beyond_whole
+  bool wide = false;          // there are the instructions of AVX-512
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
   int column(int input, bool bf16) {
@@ -148,8 +148,21 @@ inline TracedBits max(TracedBits a, TracedBits b) {
   return TracedBits::of(record(Micro::max_integer, a.id, b.id));
 }
 inline Traced scale(Traced x, Traced n) { return Traced::of(record(Micro::scale, x.id, n.id)); }
-inline Traced beyond_whole(Traced x) { return Traced::of(record(Micro::beyond_whole, x.id, -1, -1, 8)); }
-inline bool can_scale(Traced) { return Trace::current()->scales; }
+inline Traced in_range(Traced a, Traced b, RangeMode mode) {
+  return Traced::of(record(Micro::range, a.id, b.id, -1, mode));
+}
+inline Traced lesser(Traced a, Traced b) { return in_range(a, b, range_lesser); }
+inline Traced greater(Traced a, Traced b) { return in_range(a, b, range_greater); }
+inline Traced quiet(Traced x) {
+  return Trace::current()->nans[static_cast<size_t>(x.id)].quiet ? x : greater(x, x);
+}
+inline Traced limited(Traced x, Traced limit) { return in_range(x, limit, range_nearer_0); }
+template <int shift>
+Traced power_of_sixteenths(TracedBits bits) {
+  const int table = record(Micro::table, -1, -1, -1, static_cast<uint32_t>(shift));
+  return Traced::of(record(Micro::lookup, bits.id, table));
+}
+inline bool is_wide(Traced) { return Trace::current()->wide; }
 inline Traced sqrt(Traced x) { return Traced::of(record(Micro::square_root, x.id)); }
 // The modes are those of the instruction, exceptions off.
 inline Traced round(Traced x) { return Traced::of(record(Micro::round, x.id, -1, -1, 8)); }

@@ -2,9 +2,11 @@
 #include "cpu/assembler/traced_rows.h"
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 
 #define TILE_ISA traced
-#include "cpu/assembler/trace.h"
+#include "cpu/assembler/body.h"
 #define TILE_ROWS "prims/elementwise/all.def"
 #include "cpu/isa/coarse.h"
 #include "cpu/isa/meaning_rows.h"
@@ -113,6 +115,13 @@ constexpr TracedRow rows[] = {
 };
 
 }  // namespace
+
+Constants::Lanes powers_of_sixteenths(int shift) {
+  Constants::Lanes lanes;
+  for (size_t k = 0; k < lanes.size(); ++k)
+    lanes[k] = std::bit_cast<uint32_t>(std::ldexp(fitted::sixteenths[k], shift));
+  return lanes;
+}
 
 const TracedRow* find_traced(std::string_view name, Lane lane) {
   const TracedRow* row = std::find_if(std::begin(rows), std::end(rows), [&](const TracedRow& row) {

@@ -30,20 +30,57 @@ TILE_INLINE V one_and_short_exp(V x) {
   return fnma(fnma(short_tail(square, r, -1), square, r), power, power + V(shift == 0 ? 1.f : 0x1p-64f));
 }
 
+// Both with a table, of every x.
+template <Wide V>
+TILE_INLINE V short_exp_wide(V x) {
+  const auto& c = fitted::exp_short_coarse;
+  const V magic(sixteenths_magic), t = fma(x, V(1.44269504f), magic), n = t - magic;
+  const V r = limited(fnma(n, V(0.693147181f), x), V(most_sixteenth));
+  return scaled_power(t, n, fma(V(c[1]), r, V(c[0])) * r);
+}
+template <int shift, Wide V>
+TILE_INLINE V one_and_short_exp_wide(V x) {
+  const auto& c = fitted::exp_short_coarse;
+  const V magic(sixteenths_magic), t = fnma(x, V(1.44269504f), magic), n = t - magic;
+  const V minus_r = limited(fma(n, V(0.693147181f), x), V(most_sixteenth));
+  const V decay = fma(V(-c[1]), minus_r, V(c[0])) * minus_r;
+  const V power = power_of_sixteenths<shift>(bit_cast<typename V::Bits>(t));
+  return scale(fnma(power, decay, power), n) + V(shift == 0 ? 1.f : 0x1p-64f);
+}
+
 // A vector of ordinary lanes goes the short way; a lane's bits do not depend on its neighbours.
-#define TILE_COARSE(name, quick)                                                            \
-  struct name##_row {                                                                       \
-    template <class V>                                                                      \
-    TILE_INLINE V operator()(V x) const {                                                   \
-      const auto ordinary = [&] { return quick; };                                          \
-      return exp_is_normal(x) ? number(ordinary())                                          \
-                              : select(exp_is_normal_of(x), ordinary(), TILE_ISA::name(x)); \
-    }                                                                                       \
-  };
-TILE_COARSE(exp, short_exp(x))
-TILE_COARSE(sigmoid, V(1.f) / one_and_short_exp<0>(x))
-TILE_COARSE(silu, x / one_and_short_exp<0>(x))
-#undef TILE_COARSE
+template <class V, class F, class G>
+TILE_INLINE V short_where_normal(V x, F ordinary, G any) {
+  return exp_is_normal(x) ? number(ordinary()) : select(exp_is_normal_of(x), ordinary(), any());
+}
+struct exp_row {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    if constexpr (Wide<V>)
+      if (is_wide(x)) return short_exp_wide(x);
+    return short_where_normal(x, [&] { return short_exp(x); }, [&] { return TILE_ISA::exp(x); });
+  }
+};
+struct sigmoid_row {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    if constexpr (Wide<V>)
+      if (is_wide(x)) return V(0x1p-64f) / one_and_short_exp_wide<-64>(x);
+    return short_where_normal(
+        x, [&] { return V(1.f) / one_and_short_exp<0>(x); }, [&] { return TILE_ISA::sigmoid(x); });
+  }
+};
+struct silu_row {
+  template <class V>
+  TILE_INLINE V operator()(V x) const {
+    const auto ordinary = [&] {
+      if constexpr (Wide<V>)
+        if (is_wide(x)) return x / one_and_short_exp_wide<0>(x);
+      return x / one_and_short_exp<0>(x);
+    };
+    return short_where_normal(x, ordinary, [&] { return TILE_ISA::silu(x); });
+  }
+};
 struct tanh_row {
   template <class V>
   TILE_INLINE V operator()(V x) const {
@@ -53,7 +90,10 @@ struct tanh_row {
 struct OnePlusTanh {
   template <class V>
   TILE_INLINE V operator()(V x) const {
-    return V(0x1p-63f) / one_and_short_exp<-64>(min(V(30.f), max(V(-104.5f), x + x)));
+    const V y = x + x;
+    if constexpr (Wide<V>)
+      if (is_wide(x)) return V(0x1p-63f) / one_and_short_exp_wide<-64>(y);
+    return V(0x1p-63f) / one_and_short_exp<-64>(min(V(30.f), max(V(-104.5f), y)));
   }
 };
 

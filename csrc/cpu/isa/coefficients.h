@@ -10,6 +10,20 @@ static constexpr float exp_tail[] = {0.49999994f, 0.166665167f, 0.041668281f, 0.
 // the same, of results that are rounded to 16 bits; relative error 2^-17.5
 static constexpr float exp_tail_coarse[] = {0.500053227f, 0.167552561f, 0.0412700176f};
 
+// (exp(r) - 1 - r) / r², |r| <= ln 2 / 32; relative error 2^-29.2
+static constexpr float exp_short[] = {0.50001651f, 0.166668549f};
+
+// (exp(r) - 1) / r on that interval, of results that are rounded to 16 bits; relative error 2^-21.1
+static constexpr float exp_short_coarse[] = {1.00005972f, 0.500003278f};
+
+// (2^r - 1) / r, |r| <= 1/32; relative error 2^-29.2
+static constexpr float exp2_short[] = {0.693147182f, 0.24023445f, 0.0555025674f};
+
+// 2^(k/16)
+static constexpr float sixteenths[] = {
+    1.0f,        1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+
 // 2^f, |f| <= 1/2; relative error 2^-40.1
 static constexpr double exp2_double[] = {
     0.99999999999973765,    0.69314718054541302,    0.24022650699125886,

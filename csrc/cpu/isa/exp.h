@@ -39,14 +39,41 @@ TILE_INLINE V decay_reduced(V r) {
   const V square = r * r, low = fma(V(-c[1]), r, V(c[0])), high = fma(V(-c[3]), r, V(c[2]));
   return fnma(fma(fma(V(c[4]), square, high), square, low), square, r);
 }
-// p 2^n for bits = n + 254: where there is no instruction for it in two factors, so that results down to the
-// smallest denormal are rounded once.
+// p 2^n for bits = n + 254, in two factors, so that results down to the smallest denormal are rounded once.
 template <class V>
-TILE_INLINE V scale_by_exponent(V p, V n, typename V::Bits bits) {
-  if constexpr (requires { scale(p, n); })
-    if (can_scale(p)) return scale(p, n);
+TILE_INLINE V scale_by_exponent(V p, typename V::Bits bits) {
   const auto half = bits >> 1;
   return (p * bit_cast<V>(half << 23)) * bit_cast<V>((bits - half) << 23);
+}
+
+// With AVX-512 a table of 2^(k/16) stands in for most of the polynomial: x = n ln 2 + r with 16 n whole and
+// |r| <= ln 2 / 32. Of every x: where it has no such n, r is limited, and n decides alone.
+template <class V>
+concept Wide = FloatVector<V> && requires(V x, typename V::Bits bits) {
+  power_of_sixteenths<0>(bits);
+  scale(limited(x, x), x);
+};
+// The fraction of n is in the low four bits of n + this.
+static constexpr float sixteenths_magic = 0x1.8p19f, most_sixteenth = 0x1.63p-6f;  // of r
+// power (1 + tail) 2^n for t = n + sixteenths_magic.
+template <Wide V>
+TILE_INLINE V scaled_power(V t, V n, V tail) {
+  const V power = power_of_sixteenths<0>(bit_cast<typename V::Bits>(t));
+  return scale(fma(power, tail, power), n);
+}
+template <Wide V>
+TILE_INLINE V exp_wide(V x) {
+  const auto& c = fitted::exp_short;
+  const V magic(sixteenths_magic), t = fma(x, V(1.44269504f), magic), n = t - magic;
+  V r = fnma(n, V(0.693145752f), x);  // 15 bits: the product is exact
+  r = limited(fnma(n, V(1.42860677e-6f), r), V(most_sixteenth));
+  return scaled_power(t, n, fma(fma(V(c[1]), r, V(c[0])), r * r, r));
+}
+template <Wide V>
+TILE_INLINE V exp2_wide(V x) {
+  const auto& c = fitted::exp2_short;
+  const V magic(sixteenths_magic), t = x + magic, n = t - magic, r = limited(x - n, V(0x1p-5f));
+  return scaled_power(t, n, fma(fma(V(c[2]), r, V(c[1])), r, V(c[0])) * r);
 }
 
 // exp(x) 2^shift, every x: denormal results, 0, infinity, NaN.
@@ -54,7 +81,7 @@ template <int shift, class V>
 TILE_INLINE V exp_shifted(V x) {
   // The constant comes first: min and max return the second operand when it is NaN.
   const auto e = split_exponent<254 + shift>(min(V(89.5f), max(V(-104.5f), x)));
-  return scale_by_exponent(expm1_reduced(e.r) + V(1.f), shift == 0 ? e.n : e.n + V(shift), e.bits);
+  return scale_by_exponent(expm1_reduced(e.r) + V(1.f), e.bits);
 }
 
 // exp of -87.33 <= x <= 88.37, or NaN.
@@ -89,8 +116,8 @@ TILE_INLINE V exp(V x) {
   if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_exp(a); }, x);
   } else {
-    if constexpr (requires { scale(x, x); })
-      if (can_scale(x)) return exp_shifted<0>(x);  // as short as the other, and there is nothing to ask
+    if constexpr (Wide<V>)
+      if (is_wide(x)) return exp_wide(x);
     return exp_is_normal(x) ? exp_ordinary(x) : exp_shifted<0>(x);
   }
 }
@@ -99,14 +126,11 @@ TILE_INLINE V exp2(V x) {
   if constexpr (in_double<V>) {
     return map_lanes([](double a) { return __builtin_exp2(a); }, x);
   } else {
-    if constexpr (requires { scale(x, x); })
-      if (can_scale(x)) {
-        const V r = beyond_whole(x);
-        return scale(expm1_reduced(r * V(0.693147181f)) + V(1.f), x - r);
-      }
+    if constexpr (Wide<V>)
+      if (is_wide(x)) return exp2_wide(x);
     const V magic(0x1.8p23f + 254), clamped = min(V(129.f), max(V(-151.f), x));
     const V t = clamped + magic, n = t - magic, r = (clamped - n) * V(0.693147181f);
-    return scale_by_exponent(expm1_reduced(r) + V(1.f), n, bit_cast<typename V::Bits>(t));
+    return scale_by_exponent(expm1_reduced(r) + V(1.f), bit_cast<typename V::Bits>(t));
   }
 }
 

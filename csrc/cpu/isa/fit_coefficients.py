@@ -96,6 +96,17 @@ def main():
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
     polynomial("exp_tail_coarse", "the same, of results that are rounded to 16 bits", -half_ln2, half_ln2, 3,
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
+    # Beside a table of 2^(k/16): errors count as those of exp.
+    sixteenth = half_ln2 / 16
+    polynomial("exp_short", "(exp(r) - 1 - r) / r², |r| <= ln 2 / 32", -sixteenth, sixteenth, 2,
+               lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
+    polynomial("exp_short_coarse", "(exp(r) - 1) / r on that interval, of results that are rounded to 16 bits",
+               -sixteenth, sixteenth, 2, lambda r: np.expm1(r) / r, lambda r: np.exp(r) / r)
+    polynomial("exp2_short", "(2^r - 1) / r, |r| <= 1/32", -0.5 / 16 * 1.01, 0.5 / 16 * 1.01, 3,
+               lambda r: np.expm1(r * math.log(2)) / r, lambda r: np.exp2(r) / r)
+    print("// 2^(k/16)")
+    sixteenths = ", ".join(f"{float(np.float32(2 ** (k / 16))):.9g}f" for k in range(16)).replace("1f,", "1.0f,", 1)
+    print(f"static constexpr float sixteenths[] = {{{sixteenths}}};\n")
     polynomial("exp2_double", "2^f, |f| <= 1/2", -0.505, 0.505, 9, np.exp2, np.exp2, dtype=np.float64)
     low, high = math.sqrt(0.5) - 1.001, math.sqrt(2) - 0.999
     polynomial("log_tail", "(log(1 + f) - f + f²/2) / f³, 1 + f in [sqrt 1/2, sqrt 2]", low - 1e-3, high, 9,

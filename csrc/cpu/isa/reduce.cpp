@@ -89,21 +89,42 @@ struct Idempotent {
   static constexpr bool skips_nan = is_float<T>;
   static T weigh(T x, int64_t) { return x; }
 };
+// With AVX-512 +0 is greater than -0, and there is one instruction: in vectors and lanes alike.
+template <class T>
+constexpr bool orders_zeros = requires(Vec<T> a) {
+  greater(a, a);
+};
 template <class T>
 struct Max : Idempotent<T> {
   static constexpr T start = lowest<T>, identity = nothing(start);
   static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) { return max_number(a, x); }
-  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) { return max(x, a); }
-  static TILE_INLINE T combine(T a, T x) { return x != x || a > x ? a : x; }
-  static TILE_INLINE T quick(T a, T x) { return a > x ? a : x; }
+  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) {
+    return orders_zeros<T> ? max_number(a, x) : max(x, a);
+  }
+  static TILE_INLINE T combine(T a, T x) {
+    if constexpr (orders_zeros<T>) return max_number(Vec<T>(a), Vec<T>(x))[0];
+    return x != x || a > x ? a : x;
+  }
+  static TILE_INLINE T quick(T a, T x) {
+    if constexpr (orders_zeros<T>) return max_number(Vec<T>(a), Vec<T>(x))[0];
+    return a > x ? a : x;
+  }
 };
 template <class T>
 struct Min : Idempotent<T> {
   static constexpr T start = highest<T>, identity = nothing(start);
   static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) { return min_number(a, x); }
-  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) { return min(x, a); }
-  static TILE_INLINE T combine(T a, T x) { return x != x || a < x ? a : x; }
-  static TILE_INLINE T quick(T a, T x) { return a < x ? a : x; }
+  static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) {
+    return orders_zeros<T> ? min_number(a, x) : min(x, a);
+  }
+  static TILE_INLINE T combine(T a, T x) {
+    if constexpr (orders_zeros<T>) return min_number(Vec<T>(a), Vec<T>(x))[0];
+    return x != x || a < x ? a : x;
+  }
+  static TILE_INLINE T quick(T a, T x) {
+    if constexpr (orders_zeros<T>) return min_number(Vec<T>(a), Vec<T>(x))[0];
+    return a < x ? a : x;
+  }
 };
 // Of bool lanes.
 template <class T>

@@ -1,5 +1,6 @@
 // Operations of Vec beyond the operators: fma, min and max, signs, square root, rounding to an integer.
 #pragma once
+#include "cpu/isa/coefficients.h"
 #include "cpu/isa/vec.h"
 
 namespace tile::cpu::TILE_ISA {
@@ -47,6 +48,32 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   TILE_X86(max, a.v, b.v);
   return select(a > b, a, b);
 }
+#if TILE_VECTOR_BYTES == 64
+// Of two numbers, of two zeros too; of a quiet NaN and another operand the other.
+TILE_INLINE Vec<float> lesser(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 4); }
+TILE_INLINE Vec<float> greater(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 5); }
+// NaN as a quiet one.
+TILE_INLINE Vec<float> quiet(Vec<float> x) { return greater(x, x); }
+// x where |x| is less, else limit with its sign; limit of NaN.
+TILE_INLINE Vec<float> limited(Vec<float> x, Vec<float> limit) { return _mm512_range_ps(x.v, limit.v, 2); }
+// x 2^n rounded once, of the whole number below n.
+TILE_INLINE Vec<float> scale(Vec<float> x, Vec<float> n) { return _mm512_scalef_ps(x.v, n.v); }
+// 2^(k/16 + shift) of k in the low four bits.
+template <int shift>
+TILE_INLINE Vec<float> power_of_sixteenths(Vec<int32_t> bits) {
+  constexpr float factor = shift == 0 ? 1 : 0x1p-64f;
+  static_assert(shift == 0 || shift == -64);
+  Vec<float> powers;
+  for (int k = 0; k < 16; ++k) powers.v[k] = fitted::sixteenths[k] * factor;
+  return _mm512_permutexvar_ps((__m512i)bits.v, powers.v);
+}
+#endif
+// Asked where there are these: recordings have them, and know whether their instructions do.
+template <class V>
+TILE_INLINE constexpr bool is_wide(V) {
+  return true;
+}
+
 // These, as what follows, take any type with the operations of Vec.
 
 // What recordings are told of a value: that it is no NaN. What they may be asked: whether its NaN, if any,
@@ -78,11 +105,15 @@ TILE_INLINE V max_nan(V a, V b) {
 template <class V>
 TILE_INLINE V min_number(V a, V b) {
   if constexpr (std::is_integral_v<typename V::Element>) return min(a, b);
+  if constexpr (requires { lesser(a, b); })
+    if (is_wide(a)) return lesser(quiet(a), quiet(b));
   return select(is_nan(b), a, min(a, b));
 }
 template <class V>
 TILE_INLINE V max_number(V a, V b) {
   if constexpr (std::is_integral_v<typename V::Element>) return max(a, b);
+  if constexpr (requires { greater(a, b); })
+    if (is_wide(a)) return greater(quiet(a), quiet(b));
   return select(is_nan(b), a, max(a, b));
 }
 
@@ -127,19 +158,6 @@ template <class T>
 TILE_INLINE Vec<T> sqrt(Vec<T> x) {
   static_assert(std::is_floating_point_v<T>);
   TILE_X86(sqrt, x.v);
-}
-#if TILE_VECTOR_BYTES == 64
-// x 2^n of a whole n, rounded once.
-TILE_INLINE Vec<float> scale(Vec<float> x, Vec<float> n) { return _mm512_scalef_ps(x.v, n.v); }
-// What x has beyond the nearest whole number (of two the even one): exact, 0 of infinities.
-TILE_INLINE Vec<float> beyond_whole(Vec<float> x) {
-  return _mm512_reduce_ps(x.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-}
-#endif
-// Asked where there are these two: recordings have them, and know whether their instructions do.
-template <class V>
-TILE_INLINE constexpr bool can_scale(V) {
-  return true;
 }
 template <FloatVector V>
 TILE_INLINE V rsqrt(V x) {

@@ -104,6 +104,29 @@ template <class T>
 static Lane<T> trunc(Lane<T> x) {
   return Lane<T>(static_cast<T>(__builtin_trunc(x.v)));
 }
+#if TILE_VECTOR_BYTES == 64
+static inline Lane<float> lesser(Lane<float> a, Lane<float> b) {
+  return Lane<float>(a.v == b.v && __builtin_signbit(a.v) ? a.v : __builtin_fminf(a.v, b.v));
+}
+static inline Lane<float> greater(Lane<float> a, Lane<float> b) {
+  return Lane<float>(a.v == b.v && !__builtin_signbit(a.v) ? a.v : __builtin_fmaxf(a.v, b.v));
+}
+static inline Lane<float> quiet(Lane<float> x) { return x.v == x.v ? x : Lane<float>(__builtin_nanf("")); }
+static inline Lane<float> limited(Lane<float> x, Lane<float> limit) {
+  if (x.v != x.v) return limit;
+  return __builtin_fabsf(x.v) < limit.v ? x : Lane<float>(__builtin_copysignf(limit.v, x.v));
+}
+static inline Lane<float> scale(Lane<float> x, Lane<float> n) {
+  constexpr float most = 1000;  // more changes no result
+  if (n.v != n.v) return n;
+  const float held = n.v > most ? most : n.v < -most ? -most : __builtin_floorf(n.v);
+  return Lane<float>(__builtin_ldexpf(x.v, static_cast<int>(held)));
+}
+template <int shift>
+static Lane<float> power_of_sixteenths(Lane<int32_t> bits) {
+  return Lane<float>(__builtin_ldexpf(fitted::sixteenths[bits.v & 15], shift));
+}
+#endif
 static inline Lane<float> to_float(Lane<int32_t> x) { return Lane<float>(static_cast<float>(x.v)); }
 template <class T>
 static Lane<T> shift_right_zeros(Lane<T> x, int n) {
