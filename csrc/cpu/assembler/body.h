@@ -28,8 +28,6 @@ class Constants {
  private:
   std::map<Lanes, int> numbers_;
 };
-// Of Micro::table.
-Constants::Lanes powers_of_sixteenths(int shift);
 
 // What a body finds around it.
 struct Surroundings {

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "cpu/assembler/masks.h"
+#include "cpu/assembler/traced_rows.h"
 
 namespace tile::cpu::assembler {
 namespace {

@@ -6,7 +6,7 @@
 #include <cmath>
 
 #define TILE_ISA traced
-#include "cpu/assembler/body.h"
+#include "cpu/assembler/trace.h"
 #define TILE_ROWS "prims/elementwise/all.def"
 #include "cpu/isa/coarse.h"
 #include "cpu/isa/meaning_rows.h"
@@ -116,8 +116,8 @@ constexpr TracedRow rows[] = {
 
 }  // namespace
 
-Constants::Lanes powers_of_sixteenths(int shift) {
-  Constants::Lanes lanes;
+std::array<uint32_t, 16> powers_of_sixteenths(int shift) {
+  std::array<uint32_t, 16> lanes;
   for (size_t k = 0; k < lanes.size(); ++k)
     lanes[k] = std::bit_cast<uint32_t>(std::ldexp(fitted::sixteenths[k], shift));
   return lanes;

@@ -1,5 +1,7 @@
 // The elementwise rows of the interpreter, as recordings: the same templates, hence the same bits.
 #pragma once
+#include <array>
+#include <cstdint>
 #include <string_view>
 
 #include "cpu/lane.h"
@@ -13,5 +15,6 @@ struct TracedRow {
 };
 // Null: it cannot be recorded.
 const TracedRow* find_traced(std::string_view name, Lane lane);
+std::array<uint32_t, 16> powers_of_sixteenths(int shift);  // of Micro::table, as bits
 
 }  // namespace tile::cpu::assembler
