@@ -13,7 +13,7 @@ import pytest
 import torch
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HARNESS = ("built.py", "conftest.py", "googletest.py", "gpus.py")
+HARNESS = ("built.py", "conftest.py", "first_calls.py", "googletest.py", "gpus.py")
 
 
 def collected(*flags: str) -> list[str]:
