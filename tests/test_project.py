@@ -7,10 +7,10 @@ import re
 import subprocess
 import sys
 
+import first_calls
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FIRST_CALLS = ROOT / "tests" / "first_calls.py"  # its docstring says why pages need it
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -38,7 +38,7 @@ def test_python_blocks_run(page, tmp_path):
     for text in blocks(page, "python"):
         block = tmp_path / "block.py"  # a kernel in Python needs a file
         block.write_text(text)
-        done = subprocess.run([sys.executable, FIRST_CALLS, block], cwd=tmp_path, capture_output=True, text=True)
+        done = subprocess.run([sys.executable, first_calls.__file__, block], cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, f"{text}\n{done.stderr}"
 
 

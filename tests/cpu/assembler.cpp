@@ -209,7 +209,6 @@ TEST_P(Assembler, ReductionsKeepTheInterpretersOrder) {
           }
 }
 
-// Of equal numbers every addition to one sum rounds the same way.
 // With AVX-512 one instruction; one more where a number may be a signaling NaN, which it would not leave out.
 TEST_P(Assembler, ExtremesAreShortWithAvx512) {
   for (const bool computed : {false, true}) {
@@ -235,6 +234,7 @@ TEST_P(Assembler, ExtremesAreShortWithAvx512) {
   }
 }
 
+// Of equal numbers every addition to one sum rounds the same way.
 TEST_P(Assembler, LongRowsAreSummedUpInParts) {
   constexpr int64_t rows = 2;
   for (std::string_view name : {"reduce_sum", "reduce_max"})

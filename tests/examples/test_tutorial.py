@@ -6,10 +6,10 @@ import re
 import subprocess
 import sys
 
+import first_calls
 import pytest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-FOLDER = ROOT / "docs" / "tutorial"
+FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 FILES = sorted(path.name for path in FOLDER.glob("*.py"))
 
 
@@ -22,7 +22,7 @@ def test_the_table_has_every_file():
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_runs(name, tmp_path):
     done = subprocess.run(
-        [sys.executable, ROOT / "tests" / "first_calls.py", FOLDER / name], cwd=tmp_path, capture_output=True, text=True,
+        [sys.executable, first_calls.__file__, FOLDER / name], cwd=tmp_path, capture_output=True, text=True,
         env={**os.environ, "TILE_CACHE_DIR": str(tmp_path)},
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

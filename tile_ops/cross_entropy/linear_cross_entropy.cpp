@@ -103,15 +103,14 @@ void forward(const Head& head, const Tensor& input, const Tensor& target, LossRe
   const Tensor buffer = empty_sums(input, {rows, width}), states = empty_sums(input, {row_state, rows});
   for (const RowGroup& group :
        target.numel() ? row_groups(input, std::nullopt, rows) : std::vector<RowGroup>()) {
-    const auto own = [&](const optional<Tensor>& t) {
-      return t ? optional(rows_of(*t).narrow(0, group.from, group.count)) : std::nullopt;
-    };
+    const auto own = [&](const Tensor& t) { return rows_of(t).narrow(0, group.from, group.count); };
     each_chunk(head.classes(), width, [&](int64_t first, int64_t count) {
       const bool last = first + count == head.classes();
       const Tensor logits = head.logits(group.input, first, count, buffer);
       loss_forward({logits, targets.narrow(0, group.from, group.count), {}, {}, head.classes(), first},
-                   head.options, states, last ? RowLse{own(saved.lse), own(saved.rest)} : RowLse{},
-                   last && none ? own(out) : std::nullopt, last && !none ? &parts : nullptr, reduction);
+                   head.options, states, last ? saved.each(own) : RowLse{},
+                   last && none ? optional(own(out)) : std::nullopt, last && !none ? &parts : nullptr,
+                   reduction);
     });
   }
   if (!none) add_up_losses(parts, out, divisors);
@@ -133,11 +132,9 @@ struct Backward {
     const Tensor logits = head.logits(input, first, count, buffer);
     const int64_t rows = input.size(0);
     const Tensor grad = narrow.narrow(0, 0, rows).narrow(1, 0, count);
-    loss_backward(
-        {logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
-        own(grad_out, from, rows),
-        {own(*saved.lse, from, rows), saved.rest ? optional(own(*saved.rest, from, rows)) : std::nullopt},
-        divisors, grad);
+    loss_backward({logits, own(target, from, rows), {}, {}, head.classes(), first}, head.options,
+                  own(grad_out, from, rows), saved.each([&](const Tensor& t) { return own(t, from, rows); }),
+                  divisors, grad);
     return grad;
   }
 };
@@ -290,12 +287,11 @@ const auto linear_cross_entropy_backward =
                 const optional<Tensor>& grad_bias) {
           check_classes(target, weight.size(0), ignore_index);
           const auto flat = [&](const Tensor& t) { return t.reshape({target.numel()}); };
-          const RowLse saved = row_lse(lse, input.scalar_type());
           const bool each = reduction == "none" || target.dim() == 0;
           backward({{weight, bias, {ignore_index, label_smoothing, z_loss}},
                     each ? flat(grad_out) : grad_out,
                     flat(target),
-                    {flat(*saved.lse), saved.rest ? optional(flat(*saved.rest)) : std::nullopt},
+                    row_lse(lse, input.scalar_type()).each(flat),
                     divisors,
                     input.scalar_type()},
                    input, grad_input, grad_weight, grad_bias);

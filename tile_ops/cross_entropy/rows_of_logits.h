@@ -15,10 +15,17 @@ LossReduction parse_reduction(const std::string& reduction);
 void check_loss_options(const std::string& reduction, double label_smoothing);
 // Class indices of these sizes. `sizes_of`: whose, for the error.
 void check_target(const at::Tensor& target, c10::SymIntArrayRef sizes, const char* sizes_of);
-// log(sum(exp(x))) of each row, and what rounding it took off: a float32 gradient without that has twice the
-// error; of other dtypes it does not show.
+// log(sum(exp(x))) of each row, and what rounding it took off, where the input is float32: without that its
+// gradient is less exact than torch's.
 struct RowLse {
   std::optional<at::Tensor> lse, rest = {};
+  template <class F>
+  RowLse each(const F& f) const {
+    const auto of = [&](const std::optional<at::Tensor>& t) {
+      return t ? std::optional(f(*t)) : std::nullopt;
+    };
+    return {of(lse), of(rest)};
+  }
 };
 // The two as one tensor that is saved: of float32 [target's sizes, 2], else the first alone.
 at::Tensor empty_lse(const at::Tensor& input, const at::Tensor& target);

@@ -14,7 +14,7 @@ constexpr bool in_double = std::is_same_v<typename V::Element, double>;
 template <class V>
 struct Exponent {
   typename V::Bits bits;  // low bits: n + bias
-  V n, r;
+  V r;
 };
 template <int bias, class V>
 TILE_INLINE Exponent<V> split_exponent(V x) {
@@ -22,7 +22,7 @@ TILE_INLINE Exponent<V> split_exponent(V x) {
   const V t = fma(x, V(1.44269504f), magic), n = t - magic;
   V r = fnma(n, V(0.693145752f), x);  // 15 bits: the product is exact
   r = fnma(n, V(1.42860677e-6f), r);
-  return {bit_cast<typename V::Bits>(t), n, r};
+  return {bit_cast<typename V::Bits>(t), r};
 }
 // exp(r) - 1 on that interval. Not by Horner's rule: what waits for one another is shorter so.
 template <class V>
