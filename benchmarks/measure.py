@@ -74,11 +74,22 @@ def seconds_of(function, device="cpu", calls=None):
     return (time.perf_counter() - start) / calls
 
 
-def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu", calls=None):
+# Longer than threads of OpenMP spin after their work; calls of microseconds are slower beside them.
+SPIN = 0.02
+
+
+def keep_calling(function, seconds):
+    start = time.perf_counter()
+    while time.perf_counter() - start < seconds:
+        function()
+
+
+def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu", calls=None, settle=0.0):
     """Median seconds of each function of a dict, measured in turns; device: "cpu" or "cuda", where they work.
 
     Every round calls each function `calls` times, by default once, on a GPU ten times; rounds go on until `seconds` a
-    function are spent.
+    function are spent. Before them come its calls of `settle` seconds, which do not count: threads of the function
+    before it come to rest.
     """
     for function in functions.values():  # compile, warm caches and allocator
         function()
@@ -87,6 +98,7 @@ def rounds_of(functions, seconds=1.0, least=5, most=200, device="cpu", calls=Non
     start, count = time.perf_counter(), 0
     while count < least or (time.perf_counter() - start < seconds * len(functions) and count < most):
         for name, function in functions.items():
+            keep_calling(function, settle)
             times[name].append(seconds_of(function, device, calls))
         count += 1
     return {name: statistics.median(values) for name, values in times.items()}

@@ -73,7 +73,8 @@ def made_peers(case, complain):
 def row(case, seconds, complain):
     peers, failed = made_peers(case, complain)
     rounds = dict(seconds=seconds, least=3, most=5) if case.long else dict(seconds=seconds)
-    times = measure.rounds_of({**peers, "ours": case.make()}, calls=case.calls, **rounds)
+    settle = measure.SPIN if case.calls else 0.0
+    times = measure.rounds_of({**peers, "ours": case.make()}, calls=case.calls, settle=settle, **rounds)
     ours = times.pop("ours")
     found = list(ratio_bars(case.ratios, ours, times))
     if case.microseconds:
