@@ -4,6 +4,8 @@ so."""
 import pathlib
 import sys
 
+from report import read
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 BEGIN, END = "<!-- benchmarks/readme_table.py -->\n", "<!-- end of the table -->\n"
@@ -27,17 +29,10 @@ ROWS = [
 ]
 
 
-def read(path):
-    """{case: {column: text}} of a results file."""
-    lines = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in path.read_text().splitlines()
-             if line.startswith("|")]
-    return {line[0]: dict(zip(lines[0], line)) for line in lines[2:]}
-
-
 def table():
     files = sorted(RESULTS.glob("cpu-*.md"))
     # A table for each instruction set; one more machine's, such as cpu-avx2-xeon.md, is linked only.
-    results = {path.stem.removeprefix("cpu-"): read(path) for path in files if path.stem.count("-") == 1}
+    results = {path.stem.removeprefix("cpu-"): read(path)[1] for path in files if path.stem.count("-") == 1}
     head = ["case"] + [f"{name}: {column}" for name in results for column in ("eager ms", "ours ms", "ratio")]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for case in ROWS:

@@ -1,11 +1,10 @@
 """What a kernel keeps from launch to launch: never elements, and nothing that another shape makes stale."""
 
-import threading
-
 import pytest
 import tile_ops  # noqa: F401
 import torch
 import torch.nn.functional as F
+from threads import in_threads, with_torch_threads
 
 ops = torch.ops.tile
 
@@ -62,11 +61,7 @@ def test_threads_that_come_and_go():
             found[i] = ops.softmax(x[i], -1)
 
     for _ in range(3):
-        threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(run, [(i,) for i in range(4)])
         for i in range(4):
             torch.testing.assert_close(found[i], x[i].softmax(-1))
 
@@ -74,18 +69,10 @@ def test_threads_that_come_and_go():
 def test_launches_of_many_threads_at_once():
     # Each worker of a launch takes what it kept; another launch at the same time finds the place empty.
     x = torch.randn(4, 96, 1024)
-    found, threads = {}, torch.get_num_threads()
 
     def run(i):
-        for count in (1, 3, 2) * 4:
-            torch.set_num_threads(count)
-            found[i] = ops.softmax(x[i], -1)
+        for result in with_torch_threads((1, 3, 2) * 4, lambda: ops.softmax(x[i], -1)):
+            torch.testing.assert_close(result, x[i].softmax(-1))
 
-    callers = [threading.Thread(target=run, args=(i,)) for i in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    torch.set_num_threads(threads)
-    for i in range(4):
-        torch.testing.assert_close(found[i], x[i].softmax(-1))
+    # Around them all: a thread may begin with the count another has set.
+    with_torch_threads((torch.get_num_threads(),), lambda: in_threads(run, [(i,) for i in range(4)]))

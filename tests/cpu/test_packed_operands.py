@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from threads import with_torch_threads
 from tile_ops import _C
 
 LOOP = """
@@ -62,15 +63,9 @@ def products():
     yield "two", lambda: ops.gated_matmul(rows, gate, up, activation="none"), (rows @ gate) * (rows @ up)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 7, 16])
-def test_threads_share_operands(threads):
+def test_threads_share_operands():
     torch.manual_seed(1)
-    before = torch.get_num_threads()
-    cases = list(products())
-    torch.set_num_threads(threads)
-    try:
-        for name, call, want in cases:
-            for _ in range(3):
-                assert torch.equal(call().double(), want.double()), name
-    finally:
-        torch.set_num_threads(before)
+    for name, call, want in products():
+        for results in with_torch_threads((1, 2, 7, 16), lambda call=call: [call() for _ in range(3)]):
+            for result in results:
+                assert torch.equal(result.double(), want.double()), name

@@ -31,9 +31,11 @@ def test_the_table_of_the_readme_is_current():
 
 
 def test_every_row_of_the_readme_is_a_case():
+    import report
+
     # A name that no case has would silently be missing from the table.
     module = script(ROOT / "benchmarks" / "readme_table.py")
-    names = {name for path in module.RESULTS.glob("cpu-*.md") for name in module.read(path)}
+    names = {name for path in module.RESULTS.glob("cpu-*.md") for name in report.read(path)[1]}
     assert not names or set(module.ROWS) <= names
 
 
