@@ -74,7 +74,7 @@ def seconds_of(function, device="cpu", calls=None):
     return (time.perf_counter() - start) / calls
 
 
-# Longer than threads of OpenMP spin after their work; calls of microseconds are slower beside them.
+# Longer than threads of OpenMP spin, waiting for more work.
 SPIN = 0.02
 
 

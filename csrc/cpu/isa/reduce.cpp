@@ -94,53 +94,29 @@ template <class T>
 constexpr bool orders_zeros = requires(Vec<T> a) {
   greater(a, a);
 };
-// Of: `number` leaves NaN out, `hardware` gives its second operand where either is NaN.
-template <class T, class Of>
+template <class T, bool greatest>
 struct Extreme : Idempotent<T> {
-  static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) { return Of::number(a, x); }
+  static TILE_INLINE Vec<T> combine(Vec<T> a, Vec<T> x) {
+    if constexpr (greatest) return max_number(a, x);
+    return min_number(a, x);
+  }
   static TILE_INLINE Vec<T> quick(Vec<T> a, Vec<T> x) {
-    return orders_zeros<T> ? Of::number(a, x) : Of::hardware(x, a);
+    if constexpr (orders_zeros<T>) return combine(a, x);
+    if constexpr (greatest) return max(x, a);
+    return min(x, a);
   }
   static TILE_INLINE T combine(T a, T x) { return x != x ? a : quick(a, x); }
   static TILE_INLINE T quick(T a, T x) {
-    if constexpr (orders_zeros<T>) return Of::number(Vec<T>(a), Vec<T>(x))[0];
-    return Of::beats(a, x) ? a : x;
-  }
-};
-struct Greatest {
-  template <class V>
-  static TILE_INLINE V number(V a, V x) {
-    return max_number(a, x);
-  }
-  template <class V>
-  static TILE_INLINE V hardware(V a, V x) {
-    return max(a, x);
-  }
-  template <class T>
-  static TILE_INLINE bool beats(T a, T x) {
-    return a > x;
-  }
-};
-struct Least {
-  template <class V>
-  static TILE_INLINE V number(V a, V x) {
-    return min_number(a, x);
-  }
-  template <class V>
-  static TILE_INLINE V hardware(V a, V x) {
-    return min(a, x);
-  }
-  template <class T>
-  static TILE_INLINE bool beats(T a, T x) {
-    return a < x;
+    if constexpr (orders_zeros<T>) return combine(Vec<T>(a), Vec<T>(x))[0];
+    return (greatest ? a > x : a < x) ? a : x;
   }
 };
 template <class T>
-struct Max : Extreme<T, Greatest> {
+struct Max : Extreme<T, true> {
   static constexpr T start = lowest<T>, identity = nothing(start);
 };
 template <class T>
-struct Min : Extreme<T, Least> {
+struct Min : Extreme<T, false> {
   static constexpr T start = highest<T>, identity = nothing(start);
 };
 // Of bool lanes.
