@@ -1,4 +1,5 @@
-"""Random statements that reach single elements of arrays: gather, scatter and the atomic operations."""
+"""Random statements that reach single elements of arrays, gather, scatter and the atomic operations, and blocks that
+wait for others by them."""
 
 import random
 
@@ -166,6 +167,59 @@ class Elements:
         else:
             order = self.order("acquire", "release", "acq_rel")
             self.op(f"{name} {array.name}, {names(*values, index, mask)}{order}", dtype, (size,), change)
+
+    def critical(self):
+        """A tile that all blocks change one after the other, in any order: under a lock, or by tickets."""
+        value = self.pick(lambda v: v.shape and (v.dtype in INTEGERS or v.dtype == "bool"))
+        if not value:
+            return
+        name = random.choice([n for n in COMBINED if takes(n, value.dtype)])
+        array = self.array(True, value.dtype, list(value.shape))
+        gates = [self.array(True, "i32", [1]) for _ in range(2)]
+        for gate in gates:
+            gate.tensor.zero_()
+        for each in (array, *gates):
+            each.shared = True
+        zero, one, number = self.constant("i32", 0), self.constant("i32", 1), len(self.lines)
+        tickets = random.random() < 0.5
+        for line in self.enters(tickets, gates, zero.name, one.name, number):
+            self.line(line)
+        at, shape = f", {zero.name}" * len(value.shape), list(value.shape)
+        self.line(f"%was{number}: {value.type} = load {array.name}{at} {{pad=0, shape={shape}, steps={shape}}}")
+        self.line(f"%new{number}: {value.type} = {COMBINED[name]} %was{number}, {value.name}")
+        self.line(f"store {array.name}, %new{number}{at} {{steps={shape}}}")
+        order = f'{{order="{random.choice(["release", "acq_rel"])}"}}'
+        leave = f"atomic_add {gates[1].name}, {one.name}" if tickets else f"atomic_xchg {gates[1].name}, {zero.name}"
+        if not tickets and "acq" not in order and random.random() < 0.5:
+            self.line(f"atomic_store {gates[1].name}, {zero.name}, {zero.name} {order}")
+        else:
+            self.line(f"%left{number}: i32 = {leave}, {zero.name} {order}")
+
+        def run(s):
+            x, _ = s.memory[array.name]
+            part = tuple(slice(0, min(n, size)) for n, size in zip(shape, x.shape))
+            x[part] = new_element(name, array.dtype, x[part], s.values[value][0][part])
+            for gate in gates:
+                s.memory[gate.name][0][0] += tickets
+
+        self.does(run)
+
+    @staticmethod
+    def enters(tickets, gates, zero, one, number):
+        """Lines that wait until the block is alone."""
+        order = f'{{order="{random.choice(["acquire", "acq_rel"])}"}}'
+        if not tickets:
+            look, free = f"atomic_cas {gates[1].name}, {zero}, {one}, {zero} {order}", zero
+        else:
+            yield f'%ticket{number}: i32 = atomic_add {gates[0].name}, {one}, {zero} {{order="relaxed"}}'
+            look, free = f"atomic_load {gates[1].name}, {zero} {{order=\"acquire\"}}", f"%ticket{number}"
+            if random.random() < 0.5:
+                look = f"atomic_add {gates[1].name}, {zero}, {zero} {order}"
+        yield "loop () {"
+        yield f"  %now{number}: i32 = {look}"
+        yield f"  %free{number}: bool = eq %now{number}, {free}"
+        yield f"  if %free{number} () {{"
+        yield from ("    break", "  } () {", "    yield", "  }", "  continue", "}")
 
     def found(self, s, array, index, mask, otherwise):
         """What stands at the places, otherwise the tile's value."""

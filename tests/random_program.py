@@ -85,7 +85,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
                    self.predicate: 2, self.where: 2, self.convert: 3, self.beside_a_tie: 1, self.move: 4,
                    self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1, self.index: 2,
                    self.store: 2, self.reload: 5, self.scatter: 1, self.atomic_of_all_blocks: 1,
-                   self.atomic_of_own_places: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
+                   self.atomic_of_own_places: 1, self.critical: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()

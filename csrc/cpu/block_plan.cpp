@@ -159,6 +159,12 @@ void BlockPlan::place(const Op& op) {
     return;
   }
   bound = std::max(bound, memory_bound(op));
+  // What lies in memory that the kernel writes is read here, not where its load stands.
+  const bool in_place = std::any_of(operands.begin(), operands.end(), [&](const Value* operand) {
+    const Op* load = lower_.memory_load(operand);
+    return load && lower_.is_written(load->operands[0]);
+  });
+  if (in_place) bound = std::max(bound, barrier_ + 1);
   int chosen = -1;
   if (kind == Kind::sweep) {
     const Shape& shape = sweep_shape(op);
@@ -177,6 +183,7 @@ void BlockPlan::place(const Op& op) {
   bool inside = kind == Kind::sweep && op.traits().elementwise;
   for (const Value* result : op.results) places_[result] = {chosen, !inside};
   note_memory(op, chosen);
+  if (in_place) last_access_ = std::max(last_access_, chosen);
 }
 
 void BlockPlan::find_last_uses() {

@@ -3,6 +3,7 @@
 
 #include "cpu/address.h"
 #include "cpu/carry.h"
+#include "cpu/watch.h"
 
 namespace tile::cpu {
 namespace {
@@ -32,12 +33,17 @@ struct ForUnit final : Unit {
   ScalarSlot low, high, step, index;
   std::unique_ptr<Carry> enter, leave;
   Units body;
+  int every;  // turns from look to look at the launch's watch
   Signal run(Frame& frame) const override {
     const int64_t last = integer(frame, high), by = integer(frame, step);
     enter->run(frame);
+    Glance glance(every);
     for (int64_t i = integer(frame, low); i < last; i += by) {
       set_integer(frame.scalars[static_cast<size_t>(index.id)], index.lane, i);
       run_units(body, frame);
+      glance(frame.watch);
+      // The next one may be beyond the last number of int64.
+      if (static_cast<uint64_t>(last) - static_cast<uint64_t>(i) <= static_cast<uint64_t>(by)) break;
     }
     leave->run(frame);
     return Signal::next;
@@ -47,10 +53,11 @@ struct ForUnit final : Unit {
 struct LoopUnit final : Unit {
   std::unique_ptr<Carry> enter;
   Units body;
+  int every;
   Signal run(Frame& frame) const override {
     enter->run(frame);
-    while (run_units(body, frame) != Signal::leave_loop) {
-    }
+    Glance glance(every);
+    while (run_units(body, frame) != Signal::leave_loop) glance(frame.watch);
     return Signal::next;
   }
 };
@@ -87,6 +94,7 @@ std::unique_ptr<Unit> lower_for(Lower& lower, const Op& op) {
   unit->high = lower.index(op.operands[1]);
   unit->step = lower.index(op.operands[2]);
   unit->index = lower.index(body.arguments[0]);
+  unit->every = Glance::every(cost_of(body));
   Receivers arguments = receivers(body.arguments, 1);
   unit->enter = entry(lower, {op.operands.begin() + 3, op.operands.end()}, arguments);
   unit->body = lower.block(body);
@@ -104,6 +112,7 @@ std::unique_ptr<Unit> lower_loop(Lower& lower, const Op& op) {
     if (!result->type.is_scalar()) lower.owned_slot(result);
   unit->enter = entry(lower, op.operands, receivers(op.region().arguments));
   unit->body = lower.block(op.region());
+  unit->every = Glance::every(cost_of(op.region()));
   return unit;
 }
 

@@ -104,6 +104,8 @@ struct KeptSlot {
   bool ran = false;
 };
 
+class Watch;
+
 struct Frame {
   std::vector<TileRef> tiles;
   std::vector<Scalar> scalars;
@@ -116,6 +118,7 @@ struct Frame {
   ProductPanels* own_panels = nullptr;     // this thread's
   ProductPanels* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
   void (*give_back)() = nullptr;           // of registers that products took
+  Watch* watch = nullptr;                  // of the launch
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

@@ -53,11 +53,9 @@ char* WholeResult::lanes(Frame& frame) const {
 }
 
 void WholeResult::finish(Frame& frame) const {
-  char* data = lanes(frame);
-  if (ChunkFunction round = move_row(dtype).round) round({1, count(), data, 0, {data}, {0}});
   if (scalar < 0)
     frame.tiles[static_cast<size_t>(tile)] =
-        dense_lanes(data, dtype, static_cast<int>(shape.size()), shape.data());
+        dense_lanes(lanes(frame), dtype, static_cast<int>(shape.size()), shape.data());
 }
 
 }  // namespace tile::cpu

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <optional>
 
 #include "cpu/block_ranges.h"
@@ -10,6 +11,7 @@
 #include "cpu/parallel.h"
 #include "cpu/product.h"
 #include "cpu/stream.h"
+#include "cpu/watch.h"
 #include "ir/walk.h"
 
 namespace tile::cpu {
@@ -18,19 +20,6 @@ namespace {
 constexpr double serial_below = 32768;  // elements of work: waking threads costs more
 constexpr int least_lines_a_thread = 8;
 constexpr int pieces_a_thread = 16;  // handed out one by one, so that uneven blocks balance
-
-// Elements that the ops of a block touch; a loop counts as a few turns.
-double cost_of(const Block& block) {
-  double cost = 0;
-  for (const auto& op : block.ops) {
-    for (const Value* result : op->results) cost += static_cast<double>(element_count(result->type.shape));
-    if (op->is("mma"))
-      cost += static_cast<double>(element_count(op->type(0).shape)) *
-              static_cast<double>(op->type(1).shape.back()) / 8;
-    for (const auto& region : op->regions) cost += cost_of(*region) * (op->is("if") ? 1 : 8);
-  }
-  return cost;
-}
 
 }  // namespace
 
@@ -68,6 +57,7 @@ Program::Program(Function function) : function_(std::move(function)) {
   kept_ = lower.kept_count();
   needs_panels_ = lower.needs_panels();
   block_cost_ = cost_of(function_.body());
+  blocks_between_looks_ = Glance::every(block_cost_);
 }
 Program::~Program() = default;
 
@@ -93,6 +83,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   size_t arena_bytes = 0;
   for (size_t bytes : slot_bytes_) arena_bytes += bytes;
   ProductPanels* shared = nullptr;
+  Watch watch;
   auto work = [&](int64_t worker, auto next) {
     int64_t begin, end;
     if (!next(begin, end)) return;
@@ -114,6 +105,8 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     frame.own_panels = &thread.panels;
     if (needs_panels_) thread.panels.clear();
     frame.shared_panels = shared;
+    frame.watch = &watch;
+    Glance glance(blocks_between_looks_);
     auto slots = take_kept(worker);
     frame.kept = slots.get();
     char* slot = thread.arena.at_least(arena_bytes);
@@ -124,6 +117,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     std::copy(blocks, blocks + 3, frame.blocks);
     do {
       for (int64_t i = begin; i < end; ++i) {
+        glance(&watch);
         frame.block[0] = i % blocks[0];
         frame.block[1] = i / blocks[0] % blocks[1];
         frame.block[2] = i / blocks[0] / blocks[1];
@@ -155,12 +149,18 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   }
   BlockRanges ranges(total, threads, line, piece);
   auto body = [&](int64_t worker, int64_t) {
+    const Watch::Running running(watch);
+    std::exception_ptr error;
     try {
       work(worker, [&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
-    } catch (...) {  // the other threads end what they have begun
+    } catch (const Interrupted&) {  // the launching thread throws why
+    } catch (...) {                 // the other threads end what they have begun
       ranges.stop();
-      throw;
+      error = std::current_exception();
     }
+    // torch's wait would hear of no interruption.
+    if (watch.on_launcher()) watch.wait_for_others();
+    if (error) std::rethrow_exception(error);
   };
   runtime.run(
       threads,

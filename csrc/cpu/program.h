@@ -29,6 +29,7 @@ class Program {
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   bool needs_panels_ = false;
   double block_cost_ = 0;    // elements worked on, roughly
+  int blocks_between_looks_ = 1;
   mutable KeptPlaces idle_;  // what workers kept that are done
 };
 

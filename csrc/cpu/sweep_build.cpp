@@ -56,6 +56,7 @@ class SweepBuilder {
     if (made_.count(value) || !numbers_.emplace(value, static_cast<int>(sweep_.inputs.size())).second) return;
     sweep_.inputs.push_back(lower_.input(value, before_));
     sweep_.lanes.push_back(lane_of(value->type.dtype));
+    sweep_.dtypes.push_back(value->type.dtype);
     sweep_.known.push_back(known_number(value));
     sweep_.read_once.push_back(around_.read_once(value));
   }
@@ -169,7 +170,8 @@ class SweepBuilder {
     bool only_stored = !outside || elements;
     for (const Op* user : ops_)
       for (const Value* operand : user->operands) only_stored &= operand != result || user->is("store");
-    if (ends_in_rounding(op) && only_stored) functions.pop_back();
+    const bool left_to_store = ends_in_rounding(op) && only_stored;
+    if (left_to_store) functions.pop_back();
     std::vector<const Value*> operands(op.operands.begin(), op.operands.end());
     if (auto form = forms_.find(&op); form != forms_.end()) {
       operands = form->second.operands;
@@ -190,6 +192,8 @@ class SweepBuilder {
       }
       step.out = at = static_cast<int>(sweep_.lanes.size());
       sweep_.lanes.push_back(functions[i].result);
+      const bool rounded = i + 1 == functions.size() && !left_to_store;
+      sweep_.dtypes.push_back(rounded ? result->type.dtype : dtype_of(functions[i].result));
       sweep_.steps.push_back(step);
     }
     numbers_[result] = at;

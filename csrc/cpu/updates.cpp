@@ -53,6 +53,17 @@ bool computes(const Op& store, const Block* block, const Blocks& blocks) {
   return op && blocks.at(op) == block && op->traits().elementwise;
 }
 
+// How many ops that order memory stand before each op of a block: between two of one number there is none.
+std::unordered_map<const Op*, int> orders_before(const Block& block) {
+  std::unordered_map<const Op*, int> before;
+  int orders = 0;
+  for (const auto& op : block.ops) {
+    before.emplace(op.get(), orders);
+    orders += effects_of(*op).barrier;
+  }
+  return before;
+}
+
 bool all_apart(const std::vector<const Op*>& stores) {
   for (size_t i = 0; i < stores.size(); ++i)
     for (size_t k = 0; k < i; ++k)
@@ -86,6 +97,7 @@ Updates find_updates(const Function& function) {
     if (!std::all_of(stores.begin(), stores.end(), fits) || !all_apart(stores)) continue;
     std::unordered_set<const Op*> steps, readers;
     for (const Op* store : stores) add_steps(store->operands[1], block, blocks, steps);
+    const auto orders = orders_before(*block);
     Updates::Several several;
     for (const Op* load : of_array->second) {
       std::unordered_set<const Op*> of_load;
@@ -93,6 +105,9 @@ Updates find_updates(const Function& function) {
       if (blocks.at(load) != block || std::none_of(stores.begin(), stores.end(), stored) ||
           !read_by(steps, users, load->results[0], of_load))
         continue;
+      // Behind an op that orders memory another block may have written what the load was to see.
+      const auto ordered = [&](const Op* reader) { return orders.at(reader) != orders.at(load); };
+      if (std::any_of(of_load.begin(), of_load.end(), ordered)) continue;
       found.loads.insert(load);
       several.loads.insert(load);
       several.readers.merge(of_load);

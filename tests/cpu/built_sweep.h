@@ -34,14 +34,14 @@ struct Built {
     sweep.inputs.push_back(0);
     sweep.known.push_back(known);
     form.inputs.push_back({dtype, columns, streams});
-    return value(lane_of(dtype));
+    return value(dtype);
   }
   int step(std::string_view name, std::vector<int> operands, Lane result = Lane::f32) {
     SweepStep step;
     step.name = name;
     step.arity = static_cast<int>(operands.size());
     std::copy(operands.begin(), operands.end(), step.in);
-    step.out = value(result);
+    step.out = value(dtype_of(result));
     sweep.steps.push_back(step);
     return step.out;
   }
@@ -82,8 +82,9 @@ struct Built {
   }
 
  private:
-  int value(Lane lane) {
-    sweep.lanes.push_back(lane);
+  int value(DType dtype) {
+    sweep.lanes.push_back(lane_of(dtype));
+    sweep.dtypes.push_back(dtype);
     return static_cast<int>(sweep.lanes.size()) - 1;
   }
 };

@@ -149,6 +149,8 @@ void Body::load_input(int value, int reg) {
     read(scalar ? instructions::broadcast_byte : instructions::extend_bytes);
     if (scalar) shift(Micro::shift_right_zeros, 24);
     predicate_lanes(code_, row_of(Micro::greater_integer).instruction, reg, reg, around_.constants.place(0));
+  } else if (op(value).micro == Micro::words) {
+    read(instructions::extend_words);
   } else if (scalar) {
     read(instructions::broadcast);
   } else if (dtype == DType::bf16) {

@@ -35,6 +35,10 @@ class SweepLoops {
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
   bool pairs() const;
+  // Of a store of f16: it is given the bits.
+  bool is_words(int participant) const {
+    return participant >= store(0) && trace_.words[static_cast<size_t>(participant - store(0))];
+  }
   bool any_columns() const { return form_.any_columns(code_.vectors()); }
 
   void choose_unroll();

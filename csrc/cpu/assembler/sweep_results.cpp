@@ -122,11 +122,11 @@ void SweepLoops::store_vector(Encoder& code, Body& body, int value, int particip
   const Place to = address(participant);
   if (dtype == DType::boolean)
     store_bytes(code, body, constants_, reg, to, there);
-  else if (dtype == DType::f16)
+  else if (dtype == DType::f16 && !is_words(participant))
     code.vector(row_of(Micro::to_half).instruction, reg, 0, to, whole, 0, there);
   else if (trace_.trace.ops[static_cast<size_t>(value)].micro == Micro::to_bf16)
     store_narrow(code, body, reg, to, there);
-  else if (dtype == DType::bf16)
+  else if (dtype == DType::bf16 || dtype == DType::f16)
     store_words(code, body, reg, to, streams && !masked, there);
   else if (streams && !masked)
     stream_lanes(code, body, reg, to);

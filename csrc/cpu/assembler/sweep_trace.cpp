@@ -77,7 +77,7 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vecto
   const bool both = recorded && (guard < 0 || record(sweep, form, varies, slow));
   Trace::current() = nullptr;
   for (const MicroOp& op : trace.ops) {
-    bool column = op.micro == Micro::column;
+    bool column = op.micro == Micro::column || op.micro == Micro::words;
     for (int k = 0; k < operand_count(op); ++k)
       column = column || columns[static_cast<size_t>(op.operands[k])];
     columns.push_back(column);
@@ -85,14 +85,52 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vecto
   return both;
 }
 
+// The step that picks the value; null: no such step makes it.
+const SweepStep* SweepTrace::picked(const Sweep& sweep, int value) const {
+  const auto made = std::find_if(sweep.steps.begin(), sweep.steps.end(), [&](const SweepStep& step) {
+    return step.out == value && step.name == "where";
+  });
+  return made == sweep.steps.end() ? nullptr : &*made;
+}
+// Of f16: whether its bits are those of an input.
+bool SweepTrace::moved(const Sweep& sweep, int value) const {
+  return sweep.dtypes[static_cast<size_t>(value)] == DType::f16 &&
+         (value < static_cast<int>(sweep.inputs.size()) || picked(sweep, value));
+}
+// Whether one of these inputs lies in memory as f16: of a NaN the chip's conversion has other bits.
+bool SweepTrace::of_memory(const Sweep& sweep, const SweepForm& form, int value) const {
+  if (value < static_cast<int>(sweep.inputs.size()))
+    return form.inputs[static_cast<size_t>(value)].dtype == DType::f16;
+  const SweepStep* step = picked(sweep, value);
+  return step && (of_memory(sweep, form, step->in[1]) || of_memory(sweep, form, step->in[2]));
+}
+
+// The 16 bits of each lane of f16.
+int SweepTrace::bits_of_half(const Sweep& sweep, const SweepForm& form, int value) {
+  const int lanes = values_[static_cast<size_t>(value)];
+  if (value < static_cast<int>(sweep.inputs.size()))
+    return of_memory(sweep, form, value)
+               ? trace.add(Micro::words, -1, -1, -1, static_cast<uint32_t>(value))
+               : find_traced("bits.f16", Lane::f32)->record(&lanes);
+  if (const SweepStep* step = picked(sweep, value)) {
+    const int yes = bits_of_half(sweep, form, step->in[1]), no = bits_of_half(sweep, form, step->in[2]);
+    return trace.add(Micro::select, values_[static_cast<size_t>(step->in[0])], yes, no);
+  }
+  const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // quiet, where it is a NaN
+  const int half = rounded.micro == Micro::from_half ? rounded.operands[0] : trace.add(Micro::to_half, lanes);
+  return trace.add(Micro::extend, half);
+}
+
 bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::vector<bool>& varies,
                         Ways& ways) {
   const bool quick_way = trace.quick;
-  std::vector<int> values(sweep.lanes.size(), -1);
+  std::vector<int>& values = values_;
+  values.assign(sweep.lanes.size(), -1);
   for (size_t v = 0; v < sweep.inputs.size(); ++v)
-    values[v] = varies[v]        ? trace.column(static_cast<int>(v), form.inputs[v].dtype == DType::bf16)
-                : sweep.known[v] ? trace.constant(std::bit_cast<uint32_t>(*sweep.known[v]))
-                                 : trace.add(Micro::scalar, -1, -1, -1, static_cast<uint32_t>(v));
+    values[v] = !varies[v] && sweep.known[v]
+                    ? trace.constant(std::bit_cast<uint32_t>(*sweep.known[v]))
+                    : trace.input(varies[v] ? Micro::column : Micro::scalar, static_cast<int>(v),
+                                  sweep.dtypes[v] == DType::bf16 || form.inputs[v].dtype == DType::bf16);
   for (const SweepStep& step : sweep.steps) {
     const int typed = step.name == "where" ? step.in[1] : step.in[0];
     const TracedRow* row = find_traced(step.name, sweep.lanes[static_cast<size_t>(typed)]);
@@ -106,11 +144,17 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   const auto value_of = [&](int value) { return values[static_cast<size_t>(value)]; };
   const auto lane = [&](int value) { return sweep.lanes[static_cast<size_t>(value)]; };
   ways = {};
+  words.assign(sweep.stores.size(), false);
   for (size_t k = 0; k < sweep.outputs.size(); ++k) {
     const SweepForm::Array& to = form.outputs[k];
     if (!goes_to(lane(sweep.outputs[k].value), to.dtype) || (!to.columns && !whole_lane(to.dtype)))
       return false;
-    const int lanes = value_of(sweep.outputs[k].value);
+    const int value = sweep.outputs[k].value;
+    int lanes = value_of(value);
+    if (to.dtype == DType::f32 && moved(sweep, value) && of_memory(sweep, form, value)) {
+      const int bits = bits_of_half(sweep, form, value);
+      lanes = find_traced("of bits.f16", Lane::f32)->record(&bits);
+    }
     // Denormal numbers of elements that only products read need not be kept.
     ways.outputs.push_back(to.dtype == DType::bf16 && rounds_to_bf16_ ? trace.add(Micro::to_bf16, lanes)
                                                                       : stored(lanes, to.dtype));
@@ -118,7 +162,10 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   for (size_t k = 0; k < sweep.stores.size(); ++k) {
     const int value = sweep.stores[k].value;
     if (!goes_to(lane(value), form.stores[k].dtype)) return false;
-    ways.stores.push_back(stored(value_of(value), form.stores[k].dtype));
+    const bool words = form.stores[k].dtype == DType::f16 && moved(sweep, value);
+    this->words[k] = words;
+    ways.stores.push_back(words ? bits_of_half(sweep, form, value)
+                                : stored(value_of(value), form.stores[k].dtype));
   }
   for (size_t k = 0; k < sweep.reductions.size(); ++k) {
     const SweepReduction& reduction = sweep.reductions[k];

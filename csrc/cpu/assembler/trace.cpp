@@ -40,6 +40,7 @@ NanBits Trace::nan_bits(const MicroOp& op) const {
     const bool number = is_number(op.immediate);
     return {number || (op.immediate & low_half) == 0, number || (op.immediate & quiet) != 0};
   }
+  if (op.micro == Micro::shift_left && op.immediate >= 16) return {true, false};
   const NanOf nan = row_of(op.micro).nan;
   if (nan == NanOf::any) return {};
   if (nan == NanOf::never) return {true, true};

@@ -28,8 +28,8 @@ class Trace {
   bool wide = false;          // there are the instructions of AVX-512
 
   int add(Micro micro, int a = -1, int b = -1, int c = -1, uint32_t immediate = 0);
-  int column(int input, bool bf16) {
-    const int value = add(Micro::column, -1, -1, -1, static_cast<uint32_t>(input));
+  int input(Micro micro, int input, bool bf16) {
+    const int value = add(micro, -1, -1, -1, static_cast<uint32_t>(input));
     nans[static_cast<size_t>(value)].low_zero = bf16;
     return value;
   }
@@ -153,8 +153,9 @@ inline Traced in_range(Traced a, Traced b, RangeMode mode) {
 }
 inline Traced lesser(Traced a, Traced b) { return in_range(a, b, range_lesser); }
 inline Traced greater(Traced a, Traced b) { return in_range(a, b, range_greater); }
+inline bool is_quiet(Traced x) { return Trace::current()->nans[static_cast<size_t>(x.id)].quiet; }
 inline Traced quiet(Traced x) {
-  return Trace::current()->nans[static_cast<size_t>(x.id)].quiet ? x : greater(x, x);
+  return is_quiet(x) ? x : greater(x, x);
 }
 inline Traced limited(Traced x, Traced limit) { return in_range(x, limit, range_nearer_0); }
 template <int shift>
@@ -201,7 +202,7 @@ inline Traced number(Traced x) {
 inline bool rounds_plainly(Traced x) {
   const Trace& trace = *Trace::current();
   const NanBits& nan = trace.nans[static_cast<size_t>(x.id)];
-  return (nan.low_zero && nan.quiet) ||
+  return nan.low_zero ||
          (trace.quick && std::find(trace.numbers.begin(), trace.numbers.end(), x.id) != trace.numbers.end());
 }
 inline bool all(TracedMask m) {

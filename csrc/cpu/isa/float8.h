@@ -1,6 +1,6 @@
 // f8e4m3 (no infinities, one NaN pattern, largest 448) and f8e5m2 (IEEE-like, largest 57344), one value at a
 // time. float -> 8 bits rounds to nearest even; beyond the largest: the largest for e4m3, infinity for e5m2
-// (what torch's casts do from 2.13 on, and a GPU's).
+// (what torch's casts do from 2.13 on, and a GPU's). A NaN of e5m2 goes to float and back as it was.
 #pragma once
 #include "cpu/isa/vec.h"
 
@@ -51,16 +51,22 @@ TILE_INLINE f8e4m3 to_f8e4m3(float x) {
   if (magnitude >= 0x43e80000) return {static_cast<uint8_t>(sign | 0x7e)};  // 464, half way beyond 448
   return {static_cast<uint8_t>(sign | float_to_small<4, 3>(magnitude))};
 }
+// The first two bits of the payload in float. Of f8e5m2 0x7f is the NaN that others become: that is float's
+// 10, and 0x7e, whose payload it is, is 11.
+TILE_INLINE uint32_t swapped_payload(uint32_t payload) { return payload ^ (payload >> 1); }
 TILE_INLINE float to_float(f8e5m2 x) {
   if ((x.bits & 0x7f) >= 0x7c)
     return bit_cast<float>(0x7f800000u | static_cast<uint32_t>(x.bits & 0x80) << 24 |
-                           ((x.bits & 3) ? 0x400000u | static_cast<uint32_t>(x.bits & 3) << 21 : 0u));
+                           swapped_payload(x.bits & 3) << 21);
   return small_to_float<5, 2>(x.bits);
 }
 TILE_INLINE f8e5m2 to_f8e5m2(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x), magnitude = bits & 0x7fffffff;
   const uint8_t sign = static_cast<uint8_t>(bits >> 24 & 0x80);
-  if (magnitude > 0x7f800000) return {static_cast<uint8_t>(sign | 0x7f)};
+  if (magnitude > 0x7f800000) {
+    const bool kept = (magnitude & 0x1fffff) == 0;
+    return {static_cast<uint8_t>(sign | (kept ? 0x7c | swapped_payload(magnitude >> 21 & 3) : 0x7f))};
+  }
   if (magnitude >= 0x47800000) return {static_cast<uint8_t>(sign | 0x7c)};
   const uint32_t r = float_to_small<5, 2>(magnitude);
   return {static_cast<uint8_t>(sign | (r > 0x7c ? 0x7c : r))};

@@ -14,7 +14,7 @@ TILE_INLINE Vec<T> load_as(const S* p, long n) {
   if constexpr (std::is_same_v<S, T>) {
     return n >= lanes ? Vec<T>::load(p) : Vec<T>::load(p, n);
   } else if constexpr (std::is_same_v<T, float> && (std::is_same_v<S, bf16> || std::is_same_v<S, f16>)) {
-    return n >= lanes ? load_half(p) : load_half(p, n);
+    return n >= lanes ? load_half<For::arithmetic>(p) : load_half<For::arithmetic>(p, n);
   } else {
     T lane[lanes] = {};
     for (int i = 0; i < lanes && i < n; ++i) lane[i] = cast<T>(p[i]);

@@ -1,5 +1,6 @@
 // bf16 and f16 in memory, float in registers: loads, stores and rounding in place.
-// float -> 16 bits rounds to nearest even; a NaN becomes the quiet NaN with the same sign and high payload.
+// float -> 16 bits rounds to nearest even; a NaN keeps its sign and high payload, and becomes a quiet one if
+// bits of its payload are lost: what came from 16 bits goes back as it was.
 #pragma once
 #include "cpu/isa/integer.h"
 #include "cpu/isa/vec_memory.h"
@@ -13,14 +14,34 @@ struct f16 {
   uint16_t bits;
 };
 
+// The quiet bit of a NaN of these bits where any of its last `count` is set.
+template <int count, class B>
+TILE_INLINE B quiet_if_cut(B bits) {
+  const B low((1 << count) - 1);
+  return (((bits & low) + low) & B(1 << count)) << (22 - count);
+}
+// Whether what NaN there are are known to be quiet.
+template <class V>
+TILE_INLINE constexpr bool is_quiet(V) {
+  return false;
+}
+
+// Whether no lane is a NaN; false where that is not asked.
+TILE_INLINE bool no_nan(Vec<float> x) { return all(x == x); }
+template <class V>
+TILE_INLINE constexpr bool no_nan(V) {
+  return false;
+}
+
 // The 16-bit pattern of each lane, in the low half of a 32-bit lane, and back.
 template <class V>
 TILE_INLINE typename V::Bits to_bf16_bits(V x) {
   using B = typename V::Bits;
   const B bits = bit_cast<B>(x), odd = shift_right_zeros(bits, 16) & B(1);
   const B rounded = bits + B(0x7fff) + odd;
-  if (rounds_plainly(x)) return shift_right_zeros(rounded, 16);
-  return shift_right_zeros(select(mask_cast<int32_t>(is_nan(x)), bits | B(0x400000), rounded), 16);
+  if (rounds_plainly(x) || no_nan(x)) return shift_right_zeros(rounded, 16);
+  const B nan = is_quiet(x) ? bits : bits | quiet_if_cut<16>(bits);
+  return shift_right_zeros(select(mask_cast<int32_t>(is_nan(x)), nan, rounded), 16);
 }
 TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<float>>(bits << 16); }
 
@@ -28,23 +49,23 @@ TILE_INLINE Vec<float> from_bf16_bits(Vec<int32_t> bits) { return bit_cast<Vec<f
 TILE_INLINE Vec<int32_t> to_f16_bits_portable(Vec<float> x) {
   using I = Vec<int32_t>;
   const I bits = bit_cast<I>(x), magnitude = bits & I(0x7fffffff);
-  const I sign = bit_cast<I>(bit_cast<Vec<uint32_t>>(bits) >> 16) & I(0x8000);
+  const I sign = shift_right_zeros(bits, 16) & I(0x8000);
   const I normal = (magnitude - I(112 << 23) + I(0xfff) + ((magnitude >> 13) & I(1))) >> 13;
   const I tiny = bit_cast<I>(bit_cast<Vec<float>>(magnitude) + Vec<float>(0.5f)) - I(0x3f000000);
-  const I nan = ((magnitude >> 13) & I(0x3ff)) | I(0x7e00);
+  const I nan = ((magnitude | quiet_if_cut<13>(bits)) >> 13 & I(0x3ff)) | I(0x7c00);
   I r = select(magnitude < I(113 << 23), tiny, normal);
   r = select(magnitude > I(0x477fefff), I(0x7c00), r);
   r = select(magnitude > I(0x7f800000), nan, r);
   return r | sign;
 }
-TILE_INLINE Vec<float> from_f16_bits_portable(Vec<int32_t> bits) {
-  using I = Vec<int32_t>;
+template <class V = Vec<float>>
+TILE_INLINE V from_f16_bits_portable(typename V::Bits bits) {
+  using I = typename V::Bits;
   const I magnitude = bits & I(0x7fff), wide = magnitude << 13;
-  const I tiny = bit_cast<I>(bit_cast<Vec<float>>(wide + I(113 << 23)) - Vec<float>(0x1p-14f));
+  const I tiny = bit_cast<I>(bit_cast<V>(wide + I(113 << 23)) - V(0x1p-14f));
   I r = select(magnitude < I(0x400), tiny, wide + I(112 << 23));
   r = select(magnitude >= I(0x7c00), wide + I(224 << 23), r);
-  r = select(magnitude > I(0x7c00), r | I(0x400000), r);
-  return bit_cast<Vec<float>>(r | ((bits & I(0x8000)) << 16));
+  return bit_cast<V>(r | ((bits & I(0x8000)) << 16));
 }
 
 // Half a register of 16-bit values: what goes with one Vec<float>.
@@ -74,23 +95,35 @@ TILE_INLINE HalfRegister to_f16(Vec<float> x) { return squeeze(to_f16_bits_porta
 #endif
 static_assert(sizeof(HalfRegister) * 2 == vector_bytes);
 
-TILE_INLINE Vec<float> widen(HalfRegister h, bf16) { return from_bf16_bits(spread(h)); }
-TILE_INLINE Vec<float> widen(HalfRegister h, f16) { return from_f16(h); }
+// What is moved keeps its bits, while the chip's conversions of f16 make every NaN a quiet one: enough for
+// arithmetic.
+enum class For { moves, arithmetic };
+template <For use>
+TILE_INLINE Vec<float> widen(HalfRegister h, bf16) {
+  return from_bf16_bits(spread(h));
+}
+template <For use>
+TILE_INLINE Vec<float> widen(HalfRegister h, f16) {
+  const Vec<float> x = from_f16(h);
+  return use == For::arithmetic || no_nan(x) ? x : from_f16_bits_portable(spread(h));
+}
 TILE_INLINE HalfRegister round_to(bf16, Vec<float> x) { return squeeze(to_bf16_bits(x)); }
-TILE_INLINE HalfRegister round_to(f16, Vec<float> x) { return to_f16(x); }
+TILE_INLINE HalfRegister round_to(f16, Vec<float> x) {
+  return no_nan(x) ? to_f16(x) : squeeze(to_f16_bits_portable(x));
+}
 
 // Lanes of Vec<float> from and to H = bf16 or f16 in memory; the forms with n touch n elements only.
-template <class H>
+template <For use = For::moves, class H>
 TILE_INLINE Vec<float> load_half(const H* p) {
   HalfRegister h;
   __builtin_memcpy(&h, p, sizeof h);
-  return widen(h, H{});
+  return widen<use>(h, H{});
 }
-template <class H>
+template <For use = For::moves, class H>
 TILE_INLINE Vec<float> load_half(const H* p, long n) {
   HalfRegister h{};
   __builtin_memcpy(&h, p, static_cast<unsigned long>(n) * sizeof(H));
-  return widen(h, H{});
+  return widen<use>(h, H{});
 }
 template <class H>
 TILE_INLINE void store_half(H* p, Vec<float> x) {
@@ -130,7 +163,7 @@ TILE_INLINE Vec<float> round_through(Vec<float> x) {
 TILE_INLINE float to_float(bf16 x) { return bit_cast<float>(static_cast<uint32_t>(x.bits) << 16); }
 TILE_INLINE bf16 to_bf16(float x) {
   const uint32_t bits = bit_cast<uint32_t>(x);
-  if (x != x) return {static_cast<uint16_t>(bits >> 16 | 0x40)};
+  if (x != x) return {static_cast<uint16_t>(bits >> 16 | (bits & 0xffff ? 0x40 : 0))};
   return {static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16)};
 }
 TILE_INLINE float to_float(f16 x) {

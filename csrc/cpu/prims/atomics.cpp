@@ -3,6 +3,7 @@
 
 #include "cpu/atomic_change.h"
 #include "cpu/elements.h"
+#include "cpu/stream.h"
 
 namespace tile::cpu {
 namespace {
@@ -14,8 +15,10 @@ struct AtomicUnit final : Unit {
   std::optional<WholeResult> result;
   AtomicChange change;
   DType dtype = DType::f32;
+  bool releases = false;
 
   Signal run(Frame& frame) const override {
+    if (releases) finish_streams();  // the only stores that an atomic access might overtake
     const size_t mark = frame.scratch.mark();
     const int64_t bytes = lane_bytes(lane_of(dtype));
     const char* lanes[2] = {};
@@ -51,6 +54,7 @@ std::unique_ptr<Unit> lower_atomic(Lower& lower, const Op& op) {
   for (size_t i = 1; i <= values; ++i) unit->values.push_back(WholeOperand::of(lower, op.operands[i]));
   unit->elements = Elements(lower, op, 1 + values);
   unit->dtype = op.type(0).dtype;
+  unit->releases = releases(memory_order(op));
   unit->change = AtomicChange(unit->dtype, unit->kind->combination);
   if (unit->kind->gives) unit->result = WholeResult::of(lower, op.results[0]);
   return unit;

@@ -7,6 +7,7 @@
 #include "cpu/lower.h"
 #include "cpu/product.h"
 #include "cpu/tables.h"
+#include "cpu/watch.h"
 
 namespace tile::cpu {
 namespace {
@@ -202,6 +203,7 @@ struct GemmLoopUnit final : Unit {
       view.data = static_cast<const char*>(view.data) + elements * info(dtype).bytes;
     };
     for (int64_t at = 0; at < std::max<int64_t>(k, 1); at += piece) {
+      frame.watch->look();
       const int64_t depth = std::min(piece, k - at);
       kernels->pack_rows(rows, depth, left, left_dtype, packed);
       kernels->streamed(rows, cols, depth, packed, right, right_dtype, out, row_stride, add || at > 0,

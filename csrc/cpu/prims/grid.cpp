@@ -88,8 +88,8 @@ struct SliceUnit final : Unit {
     ArrayRef view = frame.arrays[static_cast<size_t>(from)];
     int64_t low = integer(frame, start), high = integer(frame, stop);
     view.data += low * view.stride[axis];
-    view.size[axis] = std::min(high, view.size[axis]) - low;
     view.first[axis] = std::max<int64_t>(view.first[axis] - low, 0);
+    view.size[axis] = std::max(std::min(high, view.size[axis]) - low, view.first[axis]);
     frame.arrays[static_cast<size_t>(to)] = view;
     return Signal::next;
   }

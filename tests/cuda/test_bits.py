@@ -1,0 +1,16 @@
+"""What only moves elements keeps their bits, in kernels made for a GPU and run by the emulator."""
+
+import bit_cases
+import emulate
+import pytest
+
+
+@pytest.mark.parametrize("dtype", [
+    pytest.param(dtype, marks=[] if dtype in ("f16", "bf16", "f8e5m2") else pytest.mark.slow) for dtype in bit_cases.DTYPES
+])
+def test_moves_keep_bits(dtype):
+    cases = [move(dtype) for move in bit_cases.MOVES if (move, dtype) not in bit_cases.LACKS]
+    launches = [emulate.Case(case.text, case.grid, case.given()) for case in cases]
+    for case, launch, report in zip(cases, launches, emulate.run(launches)):
+        assert report is None, f"{report}\n{case.text}"
+        assert case.mistake(launch.arguments) is None, f"{case.mistake(launch.arguments)}\n{case.text}"

@@ -1,0 +1,15 @@
+"""What only moves elements keeps their bits, signalling NaN's too."""
+
+import bit_cases
+import pytest
+from tile_ops import _C
+
+
+@pytest.mark.parametrize("passes", [False, True])
+@pytest.mark.parametrize("name", bit_cases.CASES)
+def test_moves_keep_bits(name, passes):
+    move, dtype = bit_cases.CASES[name]
+    case = move(dtype)
+    left = case.given()
+    _C.run_ir(case.text, case.grid, left, passes)
+    assert case.mistake(left) is None, f"{case.mistake(left)}\n{case.text}"
