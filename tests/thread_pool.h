@@ -5,6 +5,7 @@
 #include <exception>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cpu/parallel.h"
@@ -13,7 +14,7 @@ namespace tile {
 
 inline constexpr int pool_threads = 4;
 
-// As long as it lives kernels run on four threads, new ones for each launch.
+// As long as it lives kernels run on four threads: the caller's and, for each launch, new ones.
 class ThreadPool {
  public:
   ThreadPool() : before_(cpu::parallel_runtime()) {
@@ -27,17 +28,19 @@ class ThreadPool {
     std::mutex mutex;
     std::exception_ptr error;  // the first one
     const int64_t part = std::max<int64_t>(1, (count + pool_threads - 1) / pool_threads);
+    const auto run_part = [&](int64_t begin) {
+      const bool before = std::exchange(inside, true);
+      try {
+        body(begin, std::min(begin + part, count), context);
+      } catch (...) {
+        const std::lock_guard lock(mutex);
+        if (!error) error = std::current_exception();
+      }
+      inside = before;
+    };
     std::vector<std::thread> threads;
-    for (int64_t begin = 0; begin < count; begin += part)
-      threads.emplace_back([&, begin] {
-        inside = true;
-        try {
-          body(begin, std::min(begin + part, count), context);
-        } catch (...) {
-          const std::lock_guard lock(mutex);
-          if (!error) error = std::current_exception();
-        }
-      });
+    for (int64_t begin = part; begin < count; begin += part) threads.emplace_back(run_part, begin);
+    if (count > 0) run_part(0);
     for (std::thread& thread : threads) thread.join();
     if (error) std::rethrow_exception(error);
   }

@@ -19,6 +19,7 @@ KernelArrays::KernelArrays(const Function& function) {
                                   .aligned = fact("aligned", 0) != 0,
                                   .whole = fact("whole", 0) != 0,
                                   .small = fact("small", 0) != 0,
+                                  .wide = fact("wide", 0) != 0,
                                   .constant = true};
   }
   walk(function.body(), [&](const Op& op) {
@@ -31,11 +32,15 @@ ArrayFacts KernelArrays::facts(const Value* array) const {
   if (!view) return parameters_.at(array);
   ArrayFacts facts = this->facts(view->operands[0]);
   // Its indices may be far from the array's.
-  if (view->is("slice")) facts.small = false;
+  if (view->is("slice")) {
+    facts.small = false;
+    const DType start = view->type(1).dtype;
+    facts.wide = facts.wide || info(start).bits == 64 || start == DType::u32;
+  }
   if (facts.unit < 0) return facts;
   if (view->is("index")) {
     facts.unit -= static_cast<int>(view->operands.size()) - 1;
-    if (facts.unit < 0) facts = {.small = facts.small, .constant = facts.constant};
+    if (facts.unit < 0) facts = {.small = facts.small, .wide = facts.wide, .constant = facts.constant};
   } else if (view->is("slice")) {
     if (facts.unit == view->integer("axis")) facts.aligned = facts.whole = false;
   } else if (view->is("permute_array")) {

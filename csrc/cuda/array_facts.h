@@ -11,8 +11,10 @@ struct ArrayFacts {
   bool aligned = false;   // base and other strides are multiples of 16 bytes
   bool whole = false;     // so is the extent of the unit axis
   bool small = false;     // strides fit 32 bits in bytes, extents 29
+  bool wide = false;      // an extent is larger than i32 holds
   bool constant = false;  // the kernel writes nothing into it
-  const char* index_type() const { return small ? "i32" : "i64"; }  // of strides and of where tiles begin
+  // Of strides and of where tiles begin; wide: of extents, too.
+  const char* index_type() const { return wide ? "wide" : small ? "i32" : "i64"; }
 };
 
 // The arrays of a kernel: parameters and views of them.

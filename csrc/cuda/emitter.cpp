@@ -349,7 +349,8 @@ std::string Emitter::text() const {
       parameters += str(type.dtype, " ", name);
       continue;
     }
-    parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank, "> p", i);
+    parameters += str("ArrayParameter<", type.dtype, ", ", type.array_rank,
+                      facts(arguments[i]).wide ? ", i64" : "", "> p", i);
     views += str("  const ", array_type(arguments[i]), " ", name, " = array_of<", facts(arguments[i]).unit,
                  ", ", facts(arguments[i]).index_type(), ">(p", i, ");\n");
   }

@@ -4,8 +4,24 @@
 #include <exception>
 
 #include "dsl/tracer.h"
+#include "ir/walk.h"
 
 namespace tile {
+namespace {
+
+// Of a step that is known at run time alone: a loop of any other would never end, or do nothing.
+void require_step(Value* step, const Location& location) {
+  if (const std::optional<Constant> known = constant_of(step)) {
+    if (known->integer > 0) return;
+    fail(location, ErrorKind::value, "range: the step is ", known->integer, "; it must be at least 1");
+  }
+  if (step->definition && step->definition->is("num_blocks")) return;
+  Value* zero = emit("constant", {}, {{"dtype", step->type.dtype}, {"value", int64_t{0}}}, location);
+  emit(primitive("assert"), {emit("gt", {step, zero}, {}, location)},
+       {{"message", std::string("range: the step must be at least 1")}}, location);
+}
+
+}  // namespace
 
 Range::Range(Operand low, Operand high, Operand step, Location location) : location_(location) {
   DType dtype = DType::i32;
@@ -21,6 +37,7 @@ Range::Range(Operand low, Operand high, Operand step, Location location) : locat
   low_ = low.as(dtype, "range");
   high_ = high.as(dtype, "range");
   step_ = step.as(dtype, "range");
+  if (!step.literal) require_step(step_, location);
 }
 
 Range::~Range() {

@@ -36,7 +36,8 @@ class Range {
   bool open_ = false;
 };
 
-// 0 <= index < high, or low <= index < high by a positive step; i32, or i64 where a bound is.
+// 0 <= index < high, or low <= index < high by a step of at least 1; i32, or i64 where a bound is. A step
+// known at run time alone is asserted.
 inline Range range(Operand high) {
   return Range(Operand(0, high.location), high, Operand(1, high.location), high.location);
 }

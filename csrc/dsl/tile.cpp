@@ -19,7 +19,7 @@ Tile::Tile(Value* value) {
 Tile::Tile(const Tile& other, Location location) : Tile(location) {
   Tracer* tracer = Tracer::current_or_null();
   if (!tracer || tracer->serial() != other.trace_) {  // reading it later says which trace is wrong
-    trace_ = other.trace_;
+    variable_ = other.variable_, trace_ = other.trace_;
     return;
   }
   tracer->assign(variable_, trace_, tracer->touch(other.variable_), location);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "dsl/namespace_scope.h"
 #include "ir/print.h"
 #include "ir/verify.h"
 #include "ir/walk.h"
@@ -25,11 +26,13 @@ Tracer::Tracer(std::string name)
 Tracer::~Tracer() { current_tracer = outer_; }
 
 Tracer* Tracer::current_or_null() { return current_tracer; }
-Tracer& Tracer::current(const Location& use) {
-  if (!current_tracer)
-    fail(use, ErrorKind::runtime,
-         "a tile operation was used outside a kernel; it runs only while a kernel is traced");
-  return *current_tracer;
+Tracer& Tracer::current(const Location& use) { return current_tracer ? *current_tracer : trace_outside(use); }
+
+std::unique_ptr<Tracer> Tracer::unentered(std::string name) {
+  Tracer* const before = current_tracer;
+  auto made = std::make_unique<Tracer>(std::move(name));
+  current_tracer = before;
+  return made;
 }
 
 uint32_t Tracer::new_variable(Value* value, const Location& location) {
@@ -37,10 +40,18 @@ uint32_t Tracer::new_variable(Value* value, const Location& location) {
   return static_cast<uint32_t>(variables_.size() - 1);
 }
 
+void Tracer::check_own(uint32_t variable, uint32_t trace, const Location& use) const {
+  if (trace == serial_) return;
+  if (const Location* place = made_outside(variable, trace))
+    fail(use, ErrorKind::runtime, "this Tile was made outside of any kernel (made at ", *place,
+         "); make it inside the kernel that uses it");
+  fail(use, ErrorKind::runtime,
+       trace ? "this Tile belongs to another trace" : "this Tile was made outside of any kernel",
+       "; make it inside the kernel that uses it");
+}
+
 Value* Tracer::read(uint32_t variable, uint32_t trace, const Location& use) {
-  if (trace != serial_)
-    fail(use, ErrorKind::runtime,
-         "this Tile belongs to another trace; make it inside the kernel that uses it");
+  check_own(variable, trace, use);
   if (Value* value = touch(variable)) return value;
   fail(use, ErrorKind::runtime,
        "this Tile has no value here: it was never assigned, or it was made inside a loop ",
@@ -62,9 +73,7 @@ Value* Tracer::touch(uint32_t variable) {
 }
 
 void Tracer::assign(uint32_t variable, uint32_t trace, Value* value, const Location& use) {
-  if (trace != serial_)
-    fail(use, ErrorKind::runtime,
-         "this Tile belongs to another trace; make it inside the kernel that uses it");
+  check_own(variable, trace, use);
   touch(variable);
   set(variable, value);
 }

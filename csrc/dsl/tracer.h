@@ -22,11 +22,17 @@ class Tracer {
 
   static Tracer& current(const Location& use);  // error: no trace is running
   static Tracer* current_or_null();
+  static std::unique_ptr<Tracer> unentered(std::string name);  // one that is not the current trace
 
   Builder& builder() { return build_; }
   Function& function() { return function_; }
   Block& block() { return block_of(scopes_.back()); }  // where operations go now
   uint32_t serial() const { return serial_; }
+  // Extents of arrays are i64, not i32, from here on.
+  void count_in_i64() { extent_dtype_ = DType::i64; }
+  DType extent_dtype() const { return extent_dtype_; }
+  bool nested() const { return scopes_.size() > 1; }  // in a loop, branch or combine region
+  const Location& made_at(uint32_t variable) const { return variables_[variable].location; }
 
   // Variables.
   uint32_t new_variable(Value* value, const Location& location);
@@ -107,6 +113,7 @@ class Tracer {
   std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();
+  void check_own(uint32_t variable, uint32_t trace, const Location& use) const;  // error: another trace's
   void check_reached(const Location& at) const;  // error: it stands behind a jump
 
   Function function_;
@@ -116,6 +123,7 @@ class Tracer {
   std::string pending_;
   uint32_t serial_;
   Tracer* outer_;
+  DType extent_dtype_ = DType::i32;
 };
 
 }  // namespace tile

@@ -40,6 +40,9 @@ std::vector<Type> infer_types(const Op& op) {
   if (!subject && !types.empty()) subject = &types[0];
   if (subject && !prim.dtypes.has(subject->dtype))
     fail(op, ErrorKind::type, "does not take ", subject->dtype, "; cast with astype() first");
+  for (const Type& type : types)
+    if (element_count(type.shape) > most_tile_elements) [[unlikely]]
+      fail(op, ErrorKind::value, too_large_text(type));
   return types;
 }
 

@@ -12,6 +12,12 @@ int64_t element_count(const Shape& shape) {
   return count;
 }
 
+std::string too_large_text(const Type& type) {
+  const int64_t count = element_count(type.shape);
+  return str("the tile ", type, " has ", count == INT64_MAX ? "2^63 or more" : str(count),
+             " elements; the most is ", most_tile_elements, ", make it smaller");
+}
+
 std::ostream& operator<<(std::ostream& out, const Shape& shape) {
   return out << '[' << join(shape, ",") << ']';
 }

@@ -1,6 +1,7 @@
 // The type of an IR value: a tile dtype[shape] (rank 0 is a scalar), or an array argument array<dtype,rank>.
 #pragma once
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ir/dtype.h"
@@ -10,6 +11,8 @@ namespace tile {
 using Shape = std::vector<int64_t>;
 
 int64_t element_count(const Shape& shape);  // at most INT64_MAX
+// Of a tile: a GiB of f64. Places in a tile are i32 on every target.
+inline constexpr int64_t most_tile_elements = int64_t{1} << 27;
 
 struct Type {
   DType dtype = DType::f32;
@@ -23,6 +26,9 @@ struct Type {
   int rank() const { return is_array() ? array_rank : static_cast<int>(shape.size()); }
   bool operator==(const Type&) const = default;
 };
+
+// Of a tile with more elements than that.
+std::string too_large_text(const Type& type);
 
 std::ostream& operator<<(std::ostream& out, const Type& type);
 std::ostream& operator<<(std::ostream& out, const Shape& shape);  // [2,3]

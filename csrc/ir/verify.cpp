@@ -98,6 +98,7 @@ class Verifier {
   }
 
   void define(const Value* value) {
+    check(element_count(value->type.shape) <= most_tile_elements, too_large_text(value->type));
     check(visible_.insert(value).second, "a value of type ", value->type, " is defined twice");
     order_.push_back(value);
   }

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "support/text.h"
+
 namespace tile {
 
 UseCounts count_uses(const Block& block) {
@@ -71,6 +73,14 @@ Effects effects_of(const Op& op) {
   add(op);
   for (const auto& region : op.regions) walk(*region, add);
   return effects;
+}
+
+bool is_wide_array(const Function& function, const Value* array) {
+  if (function.attributes().empty()) return false;
+  const auto& parameters = function.body().arguments;
+  const auto at = std::find(parameters.begin(), parameters.end(), root_array(array));
+  return at != parameters.end() &&
+         function.attributes().find(str("array.", at - parameters.begin(), ".wide")) != nullptr;
 }
 
 uint64_t written_parameters(const Function& function) {

@@ -80,6 +80,10 @@ Linear Bounds::extent(Value* array, int64_t axis) {
   op.attributes.set("axis", axis);
   Value& value = extent_values_.emplace_back();
   value.type = Type::tile(DType::i32);
+  if (is_wide_array(facts_.function(), array)) {
+    value.type.dtype = DType::i64;
+    op.attributes.set("dtype", DType::i64);
+  }
   value.definition = &op;
   op.results = {&value};
   return {{{&value, 1}}, 0, 0};

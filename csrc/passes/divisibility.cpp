@@ -205,6 +205,7 @@ Facts::Known Facts::compute(const Value* value) {
       };
       result = {fact("low").value_or(0), fact("high").value_or(INT32_MAX), fact("divisor").value_or(1)};
     }
+    if (is_wide_array(function_, op->operands[0])) result.high = INT64_MAX;
   }
   if (result.low == 0 && result.high == 0) return {{0, 0}, 0};
   Known known;

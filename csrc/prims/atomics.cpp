@@ -54,13 +54,26 @@ namespace rows {
 #include "ir/atomics.def"
 }  // namespace rows
 
+// An operand in the array's dtype. No cast may change one whose bits count: of and, or, xor, and what cas
+// compares with.
+Value* changed_value(const Primitive& primitive, Array array, const Operand& value, size_t operand) {
+  const std::string_view name = primitive.name;
+  const bool compares = name == "atomic_cas" && operand == 0;
+  const bool bits = compares || name == "atomic_and" || name == "atomic_or" || name == "atomic_xor";
+  if (bits && !value.literal && value.value->type.dtype != array.dtype())
+    fail(value.location, ErrorKind::type, name, ": the ", compares ? "expected value" : "value", " is ",
+         value.value->type, ", the array ", array.value()->type, "; its bits count, cast it with astype()");
+  return written_value(name.data(), array, value);
+}
+
 enum class Places { elements, flat };
 
 Value* access(const Primitive& primitive, Array array, Places places, const std::vector<Operand>& index,
               const std::vector<Operand>& values, const Atomic& how, const Location& at) {
   const char* operation = primitive.name.data();
   std::vector<Value*> written;
-  for (const Operand& value : values) written.push_back(written_value(operation, array, value));
+  for (const Operand& value : values)
+    written.push_back(changed_value(primitive, array, value, written.size()));
   Value* mask = how.mask ? how.mask->as(DType::boolean, operation) : nullptr;
   Attributes attributes;
   if (how.order != MemoryOrder::relaxed)
@@ -128,7 +141,7 @@ void View::change(const Primitive& primitive, std::initializer_list<Operand> ind
     elements.emplace_back(
         (start + arange(shape_[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape_, at), at);
   }
-  Value* value = broadcast_to(operation, written_value(operation, array_, tile), shape_, at);
+  Value* value = broadcast_to(operation, changed_value(primitive, array_, tile, 0), shape_, at);
   access(primitive, array_, Places::elements, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed},
          at);
 }

@@ -2,6 +2,7 @@
 #include "prims/grid.h"
 
 #include "dsl/array.h"
+#include "dsl/tracer.h"
 #include "prims/axes.h"
 
 namespace tile {
@@ -18,7 +19,10 @@ void check_axis(const Op& op) {
 }
 std::vector<Type> infer_dim(const Op& op) {
   check_axis(op);
-  return {Type::tile(DType::i32)};
+  const DType dtype = op.has("dtype") ? op.dtype("dtype") : DType::i32;
+  if (dtype != DType::i32 && dtype != DType::i64)
+    fail(op, ErrorKind::type, "dtype is ", dtype, "; it must be i32 or i64");
+  return {Type::tile(dtype)};
 }
 std::vector<Type> infer_stride(const Op& op) {
   check_axis(op);
@@ -49,7 +53,9 @@ const Register dim_{{.name = "dim",
                             "operands: array.\n"
                             "{axis}: of the array; the language counts negative ones "
                             "from the end.\n"
-                            "result: an i32 scalar. Of a slice it is the part's extent.\n"
+                            "{dtype}: i32 unless said, or i64, which arrays of more than "
+                            "2147483647 elements an axis need.\n"
+                            "result: a scalar of this dtype. Of a slice it is the part's extent.\n"
                             "C++: Array::dim."}};
 const Register stride_{{.name = "stride",
                         .operands = 1,
@@ -70,7 +76,10 @@ Tile num_blocks(int axis, Location location) {
 }
 
 Tile Array::dim(int axis, Location location) const {
-  return Tile(emit(dim_, {value_}, {{"axis", normal_axis("dim", axis, value_->type, location)}}, location));
+  Attributes attributes{{"axis", normal_axis("dim", axis, value_->type, location)}};
+  if (const DType dtype = Tracer::current(location).extent_dtype(); dtype != DType::i32)
+    attributes.set("dtype", dtype);
+  return Tile(emit(dim_, {value_}, std::move(attributes), location));
 }
 Tile Array::stride(int axis, Location location) const {
   return Tile(

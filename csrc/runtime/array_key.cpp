@@ -1,6 +1,8 @@
 // Unit axis, alignment and whole vectors of an array.
 #include "runtime/array_key.h"
 
+#include <limits>
+
 #include "runtime/kernel.h"
 #include "support/text.h"
 
@@ -10,9 +12,16 @@ namespace {
 constexpr uint64_t vector_bytes = 16;
 
 // Places in a word.
-constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_at = 33, small_at = 34;
+constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_at = 33, small_at = 34,
+              wide_at = 35;
 
 bool has(uint64_t word, int fact) { return word >> fact & 1; }
+
+constexpr uint64_t most_i32 = std::numeric_limits<int32_t>::max();
+
+uint64_t wide_bit(const ArrayArgument& array) {
+  return static_cast<uint64_t>(has_wide_extents(array)) << wide_at;
+}
 
 // All but where the data begins. One loop: a launch asks for most of its arrays.
 uint64_t layout_word(const ArrayArgument& array) {
@@ -41,7 +50,8 @@ uint64_t layout_word(const ArrayArgument& array) {
   const bool whole = !array.scalars && unit >= 0 && unit_size * element % vector_bytes == 0;
   const bool small = strides >> 31 == 0 && sizes >> 29 == 0;
   return static_cast<uint64_t>(unit + 1) << unit_at | static_cast<uint64_t>(aligned) << aligned_at |
-         static_cast<uint64_t>(whole) << whole_at | static_cast<uint64_t>(small) << small_at;
+         static_cast<uint64_t>(whole) << whole_at | static_cast<uint64_t>(small) << small_at |
+         static_cast<uint64_t>(sizes > most_i32) << wide_at;
 }
 // Aligned only if the data is, too.
 uint64_t with_data(uint64_t word, const ArrayArgument& array) {
@@ -63,23 +73,47 @@ bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
 
 }  // namespace
 
+bool has_wide_extents(const ArrayArgument& array) {
+  uint64_t sizes = 0;  // none is negative, and the most is all ones: a larger one shows in the bits of all
+  for (int axis = 0; axis < array.rank; ++axis)
+    sizes |= static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
+  return sizes > most_i32;
+}
+
+bool has_far_elements(const ArrayArgument& array) {
+  using Wide = unsigned __int128;
+  uint64_t count = 1, reach = 0;  // both stay below 2^35
+  bool far = false;
+  for (int axis = 0; axis < array.rank; ++axis) {
+    const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
+    const int64_t signed_stride = array.strides[static_cast<size_t>(axis)];
+    const uint64_t stride =
+        signed_stride < 0 ? 0 - static_cast<uint64_t>(signed_stride) : static_cast<uint64_t>(signed_stride);
+    const Wide elements = Wide(count) * size, distance = Wide(size ? size - 1 : 0) * stride;
+    far |= size > most_i32 || stride > most_i32 || elements > most_i32 || distance > most_i32;
+    count = far ? 1 : static_cast<uint64_t>(elements);
+    reach += far ? 0 : static_cast<uint64_t>(distance);
+  }
+  return far || reach > most_i32;
+}
+
 uint64_t key_word(const ArrayArgument& array) {
-  if (array.device == DeviceKind::cpu) return head(array);
+  if (array.device == DeviceKind::cpu) return head(array) | wide_bit(array);
   return head(array) | with_data(layout_word(array), array);
 }
 
 void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) {
-  if (array.device == DeviceKind::cpu) return key.add(head(array));
+  if (array.device == DeviceKind::cpu) return key.add(head(array) | wide_bit(array));
   if (!key.seen || !lies_like(*key.seen, array)) key.seen = &array, key.seen_word = layout_word(array);
   key.add(head(array) | with_data(key.seen_word, array));
 }
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
-  if (array.device == DeviceKind::cpu) return;
   const uint64_t word = key_word(array);
   const auto set = [&](const char* fact, int64_t value) {
     function.attributes().set(str("array.", parameter, ".", fact), value);
   };
+  if (has(word, wide_at)) set("wide", 1);
   if (const auto unit = static_cast<int64_t>(word >> unit_at & 0xff)) set("unit", unit - 1);
   if (has(word, aligned_at)) set("aligned", 1);
   if (has(word, whole_at)) set("whole", 1);

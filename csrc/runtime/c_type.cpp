@@ -127,6 +127,13 @@ std::string code_of(std::string_view source) {
 
 }  // namespace
 
+bool CType::writes() const {
+  if (kind != Kind::pointer) return false;
+  std::string_view to(text.data(), text.size() - 1);
+  if (constexpr std::string_view word = " volatile"; to.ends_with(word)) to.remove_suffix(word.size());
+  return !to.ends_with(" const");
+}
+
 const char* const signature_text =
     "\ntemplate <class, unsigned long, bool> struct tile_parameter;\n"
     "template <class> struct tile_signature;\n"

@@ -24,8 +24,12 @@ int long_axis_of(const Blocks& blocks) {
 
 CudaParameters parameters_of(const Function& function) {
   std::vector<Type> types;
-  for (const Value* parameter : function.body().arguments) types.push_back(parameter->type);
-  return CudaParameters(types);
+  std::vector<bool> wide;
+  for (const Value* parameter : function.body().arguments) {
+    types.push_back(parameter->type);
+    wide.push_back(is_wide_array(function, parameter));
+  }
+  return CudaParameters(types, std::move(wide));
 }
 
 CudaLaunch shape_of(const cuda::Program& program) {

@@ -3,14 +3,15 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace tile {
 namespace {
 
-// {void* data; int64_t strides[n]; int32_t sizes[n];}
-size_t array_bytes(int rank) {
-  const size_t n = static_cast<size_t>(std::max(rank, 1));
-  return sizeof(void*) + (n * (sizeof(int64_t) + sizeof(int32_t)) + 7) / 8 * 8;
+// {void* data; int64_t strides[n]; int32_t sizes[n];}, sizes of a wide one int64_t.
+size_t array_bytes(int rank, bool wide) {
+  const size_t n = static_cast<size_t>(std::max(rank, 1)), size = wide ? sizeof(int64_t) : sizeof(int32_t);
+  return sizeof(void*) + (n * (sizeof(int64_t) + size) + 7) / 8 * 8;
 }
 
 template <class T>
@@ -19,7 +20,7 @@ char* put(char* at, T value) {
   return at + sizeof value;
 }
 
-void put_array(char* at, const ArrayArgument& array) {
+void put_array(char* at, const ArrayArgument& array, bool wide) {
   const size_t rank = static_cast<size_t>(array.rank);
   at = put(at, array.data);
   if (rank == 0) {
@@ -27,15 +28,19 @@ void put_array(char* at, const ArrayArgument& array) {
     return;
   }
   for (size_t axis = 0; axis < rank; ++axis) at = put(at, array.strides[axis]);
-  for (size_t axis = 0; axis < rank; ++axis) at = put(at, static_cast<int32_t>(array.sizes[axis]));
+  for (size_t axis = 0; axis < rank; ++axis)
+    at = wide ? put(at, array.sizes[axis]) : put(at, static_cast<int32_t>(array.sizes[axis]));
 }
 
 }  // namespace
 
-CudaParameters::CudaParameters(const std::vector<Type>& parameters) {
-  for (const Type& type : parameters) {
+CudaParameters::CudaParameters(const std::vector<Type>& parameters, std::vector<bool> wide)
+    : wide_(std::move(wide)) {
+  wide_.resize(parameters.size());
+  for (size_t i = 0; i < parameters.size(); ++i) {
     offsets_.push_back(bytes_);
-    bytes_ += type.is_array() ? array_bytes(type.array_rank) : sizeof(uint64_t);
+    const Type& type = parameters[i];
+    bytes_ += type.is_array() ? array_bytes(type.array_rank, wide_[i]) : sizeof(uint64_t);
   }
 }
 
@@ -44,7 +49,7 @@ void CudaParameters::pack(ArgumentRefs arguments, Packed& packed) const {
     char* at = packed.data + offsets_[i];
     packed.pointers[i] = at;
     if (arguments[i].array)
-      put_array(at, *arguments[i].array);
+      put_array(at, *arguments[i].array, wide_[i]);
     else
       put(at, arguments[i].scalar->bits);
   }

@@ -12,7 +12,8 @@ class CudaParameters {
  public:
   static constexpr size_t most_bytes = 4096;  // what every chip and driver takes
 
-  explicit CudaParameters(const std::vector<Type>& parameters);
+  // `wide`, by parameter: whether an array's extents are of 64 bits.
+  explicit CudaParameters(const std::vector<Type>& parameters, std::vector<bool> wide = {});
   size_t bytes() const { return bytes_; }
 
   // For a launch: no memory is taken. `pointers`: one to each parameter.
@@ -24,6 +25,7 @@ class CudaParameters {
 
  private:
   std::vector<size_t> offsets_;
+  std::vector<bool> wide_;
   size_t bytes_ = 0;
 };
 

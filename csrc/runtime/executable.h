@@ -24,7 +24,8 @@ class Executable {
   virtual ~Executable() = default;
   // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
-  uint64_t written = 0;  // its parameters that it writes, as written_parameters says
+  // Its parameters that it writes and reads, as written_parameters says.
+  uint64_t written = 0, read = 0;
 };
 
 struct Target {

@@ -1,6 +1,7 @@
 // From a launch to a compiled program: key, table, trace, passes, target.
 #include "runtime/kernel.h"
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -28,20 +29,38 @@ Counts& counts() {
   return *instance;
 }
 
+// The parameters whose memory it reads, as written_parameters has it.
+uint64_t read_parameters(const Function& function) {
+  const auto& parameters = function.body().arguments;
+  uint64_t bits = 0;
+  for (const auto& op : function.body().ops)
+    for (const Value* array : effects_of(*op).reads) {
+      const auto at = std::find(parameters.begin(), parameters.end(), array) - parameters.begin();
+      if (const auto i = static_cast<size_t>(at); i < std::min<size_t>(parameters.size(), 64))
+        bits |= uint64_t{1} << i;
+    }
+  return bits;
+}
+
 }  // namespace
 
 struct KernelBase::State {
   KernelName name;
   KernelTable table;
   std::atomic<size_t> compiled{0};
+  Extents extents = Extents::narrow;
 };
 
-KernelBase::KernelBase(const char* name, Location location) : state_(std::make_unique<State>()) {
+KernelBase::KernelBase(const char* name, Location location, Extents extents)
+    : state_(std::make_unique<State>()) {
   state_->name = {name, location};
+  state_->extents = extents;
 }
+KernelBase::KernelBase(const char* name, Location location) : KernelBase(name, location, Extents::narrow) {}
 KernelBase::~KernelBase() = default;
 
 const std::string& KernelBase::name() const { return state_->name.name; }
+const Location& KernelBase::where() const { return state_->name.where; }
 size_t KernelBase::compiled_count() const { return state_->compiled; }
 std::map<std::string, size_t> KernelBase::compiled_counts() {
   std::lock_guard lock(counts().mutex);
@@ -50,6 +69,7 @@ std::map<std::string, size_t> KernelBase::compiled_counts() {
 
 Function KernelBase::trace_call(const TraceBody& body) const {
   Tracer tracer(name());
+  if (state_->extents == Extents::wide) tracer.count_in_i64();
   body(tracer);
   Function function = tracer.finish();
   verify(function, "trace");
@@ -62,14 +82,24 @@ Function KernelBase::compiled(const TraceBody& body) const {
   return function;
 }
 
+std::pair<uint64_t, uint64_t> KernelBase::touched_of(const TraceBody& body) const {
+  const Function function = compiled(body);
+  return {written_parameters(function), read_parameters(function)};
+}
+
 uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                                  const TraceBody& body) {
+  return launch_call(grid, key, arguments, body, nullptr, nullptr);
+}
+uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
+                                 const TraceBody& body, WriteCheck check, const void* call) {
   State& state = *state_;
-  const Target& target = check_launch(state.name, grid, arguments);
+  const Target& target = check_launch(state.name, grid, arguments, state.extents == Extents::wide);
   if (LaunchObserver* observer = LaunchObserver::of_thread()) [[unlikely]]
     if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
+  if (check) check(call, kernel->written, kernel->read);
   run_blocks(state.name, *kernel, grid, arguments);
   return kernel->written;
 }
@@ -78,9 +108,10 @@ const Executable& KernelBase::compile(const Target& target, const LaunchKey& key
   return state_->table.compile(key, [&] {
     const Stopwatch time;
     Function function = compiled(body);
-    const uint64_t written = written_parameters(function);
+    const uint64_t written = written_parameters(function), read = read_parameters(function);
     auto kernel = target.compile(std::move(function), state_->name);
     kernel->written = written;
+    kernel->read = read;
     log_line(name(), ": traced", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
     ++state_->compiled;
     std::lock_guard lock(counts().mutex);

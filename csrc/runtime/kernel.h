@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 
 #include "dsl/array.h"
 #include "dsl/tile.h"
@@ -20,16 +21,22 @@ class Executable;
 class Tracer;
 struct Target;
 
+// What a kernel counts the elements of an axis in. narrow: dim() and num_tiles() are i32, and a launch
+// refuses arrays of more than 2147483647 elements an axis; wide: they are i64, of every array.
+enum class Extents : uint8_t { narrow, wide };
+
 // Traces the body once; called only when a key is new.
 using TraceBody = std::function<void(Tracer&)>;
 
 class KernelBase {
  public:
   explicit KernelBase(const char* name, Location location);
+  KernelBase(const char* name, Location location, Extents extents);
   KernelBase(const KernelBase&) = delete;
   ~KernelBase();
 
   const std::string& name() const;
+  const Location& where() const;
   size_t compiled_count() const;  // kernels compiled so far, all keys
   // The same of every Kernel in the process, by name.
   static std::map<std::string, size_t> compiled_counts();
@@ -37,6 +44,11 @@ class KernelBase {
  protected:
   // The arguments that it wrote, as written_parameters says.
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
+  // The same, asking check(call, written, read) before it runs, which may refuse what would be written.
+  using WriteCheck = void (*)(const void* call, uint64_t written, uint64_t read);
+  uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body,
+                       WriteCheck check, const void* call);
+  std::pair<uint64_t, uint64_t> touched_of(const TraceBody& body) const;  // what it would write and read
   Function trace_call(const TraceBody& body) const;  // after no pass
 
  private:
@@ -188,6 +200,8 @@ class Kernel : public KernelBase {
  public:
   Kernel(const char* name, void (*function)(P...), Location location = Location::current())
       : KernelBase(name, location), function_(function) {}
+  Kernel(const char* name, void (*function)(P...), Extents extents, Location location = Location::current())
+      : KernelBase(name, location, extents), function_(function) {}
 
   // Compiles for these arguments if they are new, then runs every block of the grid: on the CPU before it
   // returns, on a GPU in the current stream. All arrays must be on one device. Errors carry the kernel

@@ -46,12 +46,18 @@ std::string misplaced_text(const void* data, int64_t bytes, std::string_view dty
   return str("begins at address ", data, ", which is no multiple of the ", bytes, " bytes of ", dtype);
 }
 
+void fail_memory(const KernelName& kernel) {
+  fail(kernel.where, ErrorKind::runtime, "launch of ", kernel.name,
+       ": there is not enough memory for the tiles of its blocks; make them smaller, or run fewer threads");
+}
+
 const Target& target_of(DeviceKind device) {
   static constexpr const Target* targets[] = {&cpu_target, &cuda_target};
   return *targets[static_cast<size_t>(device)];
 }
 
-const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments) {
+const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+                           bool takes_wide_extents) {
   if (grid.x < 0 || grid.y < 0 || grid.z < 0) fail_grid(kernel, grid, "an axis must be at least 0");
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   const ArrayArgument* first = nullptr;
@@ -66,7 +72,7 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
         reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
     int64_t extents = 0;  // none is negative, and `most` is all ones: a larger one shows in the bits of all
     for (int i = 0; i < array->rank; ++i) extents |= array->sizes[static_cast<size_t>(i)];
-    if (extents > most) [[unlikely]]
+    if (extents > most && !takes_wide_extents) [[unlikely]]
       fail_extent(kernel, *array, most);
   }
   if (misplaced) [[unlikely]]

@@ -1,5 +1,7 @@
 // What holds for a launch on every target.
 #pragma once
+#include <new>
+
 #include "runtime/executable.h"
 #include "runtime/launch_range.h"
 
@@ -16,15 +18,23 @@ inline bool is_misplaced(const void* data, int64_t bytes) {
 // "begins at address 0x7f01, which is no multiple of the 4 bytes of f32"
 std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype);
 
-// Where it will run. Errors: bad grids, arrays on several devices, misplaced ones, extents too large.
-const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments);
+// Where it will run. Errors: bad grids, arrays on several devices, misplaced ones, extents that i32 does not
+// hold where the kernel does not take them.
+const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
+                           bool takes_wide_extents = false);
+
+[[noreturn]] void fail_memory(const KernelName& kernel);
 
 // Runs what was checked; nothing where the grid is empty.
 inline void run_blocks(const KernelName& kernel, const Executable& executable, const Grid& grid,
                        ArgumentRefs arguments) {
   if (!grid.x || !grid.y || !grid.z) return;
   const LaunchRange range(kernel.name);
-  executable.run({grid.x, grid.y, grid.z}, arguments);
+  try {
+    executable.run({grid.x, grid.y, grid.z}, arguments);
+  } catch (const std::bad_alloc&) {
+    fail_memory(kernel);
+  }
 }
 
 }  // namespace tile

@@ -67,7 +67,8 @@ void RawKernel::check_grid(const RawGrid& launch, int device, const CudaSource::
     fail(ErrorKind::value, name(), ": ", shared_bytes, " bytes of shared memory; give what a block can have");
 }
 
-void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> arguments) const {
+const std::vector<CType>& RawKernel::launch_raw(const RawGrid& launch,
+                                                std::span<const RawArgument> arguments) const {
   const int device = device_of(arguments);
   const CudaSource::Loaded& loaded = source_->on(device);
   const CudaSource::Kernel& kernel = loaded.code->kernels[index_];
@@ -92,7 +93,7 @@ void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> a
     put_argument(name(), i + 1, kernel.parameters[i], arguments[i], pointers[i]);
   }
   const auto& [grid, block, shared_bytes] = launch;
-  if (!grid[0] || !grid[1] || !grid[2]) return;
+  if (!grid[0] || !grid[1] || !grid[2]) return kernel.parameters;
 
   const LaunchRange range(name());
   const Driver& driver = source_->driver();
@@ -118,6 +119,7 @@ void RawKernel::launch_raw(const RawGrid& launch, std::span<const RawArgument> a
                  .stream = current_stream(device),
                  .programmatic = source_->options().programmatic},
                 pointers);
+  return kernel.parameters;
 }
 
 }  // namespace tile

@@ -36,7 +36,8 @@ class RawKernel {
     const RawArgument raw[] = {to_raw_argument(arguments)..., RawArgument()};
     launch_raw(grid, {raw, sizeof...(A)});
   }
-  void launch_raw(const RawGrid& grid, std::span<const RawArgument> arguments) const;
+  // Gives the types of its parameters.
+  const std::vector<CType>& launch_raw(const RawGrid& grid, std::span<const RawArgument> arguments) const;
 
   const std::string& name() const { return source_->names()[index_]; }
   const std::shared_ptr<const CudaSource>& source() const { return source_; }

@@ -3,6 +3,7 @@
 
 #include "ir/print.h"
 #include "ir/verify.h"
+#include "ir/walk.h"
 #include "passes/pipeline.h"
 #include "runtime/array_key.h"
 #include "runtime/kernel_table.h"
@@ -24,6 +25,11 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
   Function function = parse(text_);
   for (size_t i = 0; i < arguments.size(); ++i)
     if (arguments[i].array) set_facts(function, i, *arguments[i].array);
+  walk(function.body(), [&](const Op& op) {
+    if (op.is("dim") && op.results[0]->type.dtype != DType::i64 && is_wide_array(function, op.operands[0]))
+      fail(op, ErrorKind::value, "an extent is larger than i32 holds; write {axis=", op.integer("axis"),
+           ", dtype=i64}");
+  });
   if (passes_)
     run_passes(function);
   else
@@ -56,7 +62,7 @@ void TextKernel::launch(Grid grid, const std::vector<Argument>& arguments) const
   for (const ArgumentRef& ref : refs)
     if (ref.array) key.add(key_word(*ref.array));
   const KernelName name{name_, {}};
-  const Target& target = check_launch(name, grid, refs);
+  const Target& target = check_launch(name, grid, refs, true);
   if (LaunchObserver* observer = LaunchObserver::of_thread())
     if (observer->saw(name, grid, refs, [&] { return compiled(refs); })) return;
   run_blocks(name, table_->compile(key, [&] { return target.compile(compiled(refs), name); }), grid, refs);

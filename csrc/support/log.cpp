@@ -1,6 +1,7 @@
 // What goes to stderr, and whom warnings were about.
 #include "support/log.h"
 
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -8,7 +9,19 @@
 
 namespace tile {
 
+namespace {
+std::atomic<void (*)(const std::string&)> log_sink = nullptr;
+}  // namespace
+
 void dump(const std::string& text) { print_above_progress(text); }
+
+void set_log_sink(void (*sink)(const std::string& line)) { log_sink = sink; }
+void write_log(const std::string& line) {
+  if (const auto sink = log_sink.load())
+    sink(line);
+  else
+    dump("tile: " + line + '\n');
+}
 
 void warn_once(const std::string& about, const std::string& text) {
   static std::mutex mutex;

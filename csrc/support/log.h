@@ -1,4 +1,5 @@
-// TILE_DUMP and TILE_LOG: what the process says on stderr about the kernels that it compiles.
+// TILE_DUMP and TILE_LOG: what the process says about the kernels that it compiles, on stderr; Python's
+// module takes the lines of TILE_LOG to Python's logging.
 #pragma once
 #include <chrono>
 #include <cstdio>
@@ -19,10 +20,13 @@ inline bool logs() {
   const std::string value = environment("TILE_LOG");
   return !value.empty() && value != "0";
 }
+// Who is given lines in place of stderr; null: nobody. From any thread, and whatever locks that holds.
+void set_log_sink(void (*sink)(const std::string& line));
+void write_log(const std::string& line);
 // One call, one line: those of several threads do not mix.
 template <class... A>
 void log_line(const A&... parts) {
-  if (logs()) dump(str("tile: ", parts..., '\n'));
+  if (logs()) write_log(str(parts...));
 }
 
 // "tile: warning: about: text", which the user gets without asking; once a process for each `about`.

@@ -52,16 +52,14 @@ void each_element_tile(const ElementArrays& given,
                    [&](int a, int b) { return arrays.front().strides[a] > arrays.front().strides[b]; });
   int64_t elements = 1;
   for (int i = 0; i < rank; ++i) elements *= arrays.front().sizes[i];
-  if (elements > std::numeric_limits<int32_t>::max()) {
+  if (elements > longest_axis) {
     const int axis =
         *std::find_if(order.begin(), order.end(), [&](int i) { return arrays.front().sizes[i] > 1; });
     ElementArrays rest = given;
     for (size_t k = 0; k < arrays.size(); ++k) {
-      const int64_t half = arrays[k].sizes[axis] / 2;
-      arrays[k].sizes[axis] = half;
-      rest[k].sizes[axis] -= half;
-      rest[k].data =
-          static_cast<char*>(rest[k].data) + half * rest[k].strides[axis] * info(rest[k].dtype).bytes;
+      const int64_t size = given[k].sizes[axis], half = size / 2;
+      arrays[k] = narrowed(given[k], axis, 0, half);
+      rest[k] = narrowed(given[k], axis, half, size - half);
     }
     each_element_tile(arrays, f);
     return each_element_tile(rest, f);

@@ -15,8 +15,8 @@ namespace {
 using Kind = ExpressionSchema::Kind;
 
 struct Elementwise {
-  Elementwise(const std::string& text, Expression of, Location where)
-      : schema(text, 0),
+  Elementwise(const std::string& text, Expression of, Location where, ExpressionVersion version)
+      : schema(text, 0, std::move(version)),
         expression(std::move(of)),
         forward(schema.name, where),
         backward(schema.name + "_backward", where) {
@@ -182,10 +182,13 @@ VmapCall::Results batch_by_broadcasting(const ExpressionSchema& schema, VmapCall
 
 }  // namespace
 
-Operator define_elementwise(const std::string& schema, Expression expression, Location where, bool replace) {
+Operator define_elementwise(const std::string& schema, Expression expression, Location where, bool replace,
+                            ExpressionVersion version) {
   Operator forward = replace ? redefine(schema, where) : op(schema, where);
   std::shared_ptr<Elementwise> made;
-  forward.step([&] { made = std::make_shared<Elementwise>(schema, std::move(expression), where); });
+  forward.step([&] {
+    made = std::make_shared<Elementwise>(schema, std::move(expression), where, std::move(version));
+  });
   if (!made) return forward;
   forward.set_outputs(
       {[made](c10::IValue* values, BoxedValues& results) { made->allocate(values, results); }});

@@ -11,7 +11,8 @@ namespace tile {
 //
 // const auto swish = elementwise("mine::swish(Tensor x, float beta=1.0) -> Tensor",
 //                                [](Tile x, Tile beta) { return x * sigmoid(beta * x); });
-Operator define_elementwise(const std::string& schema, Expression expression, Location where, bool replace);
+Operator define_elementwise(const std::string& schema, Expression expression, Location where, bool replace,
+                            ExpressionVersion version = {});
 template <class F>
 Operator elementwise(const std::string& schema, F function, Location where = Location::current()) {
   return define_elementwise(schema, expression(std::move(function)), where, false);

@@ -28,7 +28,8 @@ std::string type_of(const c10::Argument& argument) { return argument.real_type()
 
 }  // namespace
 
-ExpressionSchema::ExpressionSchema(const std::string& text, size_t skip) {
+ExpressionSchema::ExpressionSchema(const std::string& text, size_t skip, ExpressionVersion of)
+    : version(std::move(of)) {
   const c10::FunctionSchema schema = torch::jit::parseSchema(text, true);
   name = schema.name();
   for (size_t i = 0; i + skip < schema.arguments().size(); ++i) {
@@ -135,6 +136,7 @@ ExpressionValues::ExpressionValues(const ExpressionSchema& schema, const c10::IV
   }
 }
 void ExpressionValues::key(LaunchKey& key) const {
+  if (schema_.version) key.add(schema_.version());
   for (const ScalarArgument& number : numbers_) key.add(static_cast<uint64_t>(number.dtype));
   for (size_t i = 0; i < schema_.arguments.size(); ++i) {
     if (schema_.arguments[i].kind != ExpressionSchema::Kind::constant) continue;

@@ -19,6 +19,10 @@ struct ExpressionArgument {
 };
 using Expression = std::function<std::vector<Tile>(const std::vector<ExpressionArgument>&)>;
 
+// A number that changes where an expression, which is no constant of the program, gives other tiles than
+// before. None: it never does.
+using ExpressionVersion = std::function<uint64_t()>;
+
 namespace expression_detail {
 
 template <class T>
@@ -66,7 +70,7 @@ class ExpressionSchema {
  public:
   // Error: an argument or result of a type that expressions do not have. `skip`: the last arguments, which
   // are not the expression's.
-  ExpressionSchema(const std::string& text, size_t skip);
+  ExpressionSchema(const std::string& text, size_t skip, ExpressionVersion version = {});
 
   enum class Kind { tensor, number, constant };
   struct Argument {
@@ -78,6 +82,7 @@ class ExpressionSchema {
   std::vector<std::string> results;
   std::string arguments_text;  // of the schema, without defaults and those skipped
   size_t tensors = 0;
+  ExpressionVersion version;  // a part of every key
 
   // Torch's promotion of tensors and numbers, tensors of bool left out where there are others.
   at::ScalarType common_dtype(const c10::IValue* values) const;

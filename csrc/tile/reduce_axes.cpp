@@ -165,8 +165,21 @@ int64_t product(const ArrayArgument& array, uint32_t axes) {
 uint32_t flat_axes(const ElementArrays& arrays, uint32_t reduced) {
   uint32_t chosen = 0;
   for (int i = arrays.front().rank; i-- > 0;)
-    if (const uint32_t more = chosen | 1u << i; reduced >> i & 1 && Rows(arrays, more).flat()) chosen = more;
+    if (const uint32_t more = chosen | 1u << i;
+        reduced >> i & 1 && product(arrays.front(), more) <= longest_axis && Rows(arrays, more).flat())
+      chosen = more;
   return chosen;
+}
+
+// The first of these axes that is longer than a kernel's may be; -1: none.
+int long_axis(const ArrayArgument& array, uint32_t axes) {
+  for (int i = 0; i < array.rank; ++i)
+    if (axes >> i & 1 && array.sizes[static_cast<size_t>(i)] > longest_axis) return i;
+  return -1;
+}
+ElementArrays narrowed(ElementArrays arrays, int axis, int64_t from, int64_t size) {
+  for (ArrayArgument& array : arrays) array = tile::narrowed(array, axis, from, size);
+  return arrays;
 }
 
 ElementArrays joined(const ElementArrays& a, const ElementArrays& b, const ElementArrays& c = {}) {
@@ -225,10 +238,51 @@ std::vector<Tile> combined(const ReductionBody& body, const std::vector<Tile>& a
 
 void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, uint32_t reduced,
                  const ElementArrays& results, const ElementArrays& totals, const at::Tensor& like) {
+  constexpr int64_t piece = int64_t{1} << 30;
+  if (const int axis = long_axis(elements.front(), ~reduced); axis >= 0) {
+    const int64_t size = elements.front().sizes[static_cast<size_t>(axis)];
+    for (int64_t from = 0, count; from < size; from += count) {
+      count = std::min(piece, size - from);
+      const auto part = [&](const ElementArrays& arrays) { return narrowed(arrays, axis, from, count); };
+      reduce_axes(launch, part(elements), reduced, part(results), part(totals), like);
+    }
+    return;
+  }
   ElementArrays now = elements;
   const int64_t number = product(elements.front(), reduced);
   std::vector<at::Tensor> kept;  // the parts, until the pass that reads them was launched
   for (bool first = true;; first = false) {
+    // Pieces of a long axis are reduced one after the other, and what they give by the next pass.
+    if (const int axis = long_axis(now.front(), reduced); axis >= 0) {
+      const auto at = static_cast<size_t>(axis);
+      const int64_t size = now.front().sizes[at], pieces = ceil_div(size, piece);
+      const auto part_of = [&](int64_t i) {
+        return narrowed(now, axis, i * piece, std::min(piece, size - i * piece));
+      };
+      const Rows first_piece(part_of(0), 1u << axis);
+      const RowTile tile = pass_tile(first_piece, adds_up(launch.body));
+      const int64_t splits = split_count(first_piece, tile);
+      std::vector<int64_t> shape(now.front().sizes.begin(), now.front().sizes.begin() + now.front().rank);
+      shape[at] = pieces * splits;
+      std::vector<at::Tensor> made;
+      ElementArrays whole;
+      std::vector<int64_t> strides;
+      for (const DType dtype : launch.body.accumulators) {
+        made.push_back(at::empty(shape, like.options().dtype(to_scalar_type(dtype))));
+        whole.push_back(at::to_array_argument(made.back()));
+        strides.push_back(made.back().stride(axis));
+      }
+      for (int64_t i = 0; i < pieces; ++i) {
+        const ElementArrays all = joined(part_of(i), narrowed(whole, axis, i * splits, 1));
+        Rows rows(all, 1u << axis);
+        launch_pass(launch, rows, now.size(), all.size(),
+                    {first, false, first_piece.transposed(), rows.on_gpu(), tile.rows, tile.columns}, splits,
+                    strides, number);
+      }
+      kept = std::move(made);
+      now = std::move(whole);
+      continue;
+    }
     const ElementArrays ends = joined(results, totals);
     const uint32_t axes = flat_axes(now, reduced);
     Rows alone(now, axes);

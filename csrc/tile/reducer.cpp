@@ -13,7 +13,7 @@ bool adds_up(Reduction::Kind kind) { return kind == Reduction::Kind::sum || kind
 }  // namespace
 
 Reducer::Reducer(const std::string& text, Reduction of, Location where)
-    : schema(text, own_arguments),
+    : schema(text, own_arguments, of.version),
       parts(std::move(of)),
       forward(schema.name, where),
       backward(schema.name + "_backward", where) {

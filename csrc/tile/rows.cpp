@@ -26,6 +26,13 @@ void check_fits(const ArrayArgument& view, const ArrayArgument& whole) {
 
 }  // namespace
 
+ArrayArgument narrowed(ArrayArgument array, int axis, int64_t from, int64_t size) {
+  const auto i = static_cast<size_t>(axis);
+  array.sizes[i] = size;
+  array.data = static_cast<char*>(array.data) + from * array.strides[i] * info(array.dtype).bytes;
+  return array;
+}
+
 void Rows::Axes::insert(const Axis& axis, size_t at) {
   for (size_t i = count++; i > at; --i) all[i] = all[i - 1];
   all[at] = axis;
@@ -50,8 +57,8 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
     while (at > 0 && rows.all[at - 1].strides[0] < axis.strides[0]) --at;
     rows.insert(axis, at);
   }
-  merge(rows);
-  merge(columns);
+  merge(rows, longest_axis);  // what is more is a slice, or a launch of its own
+  merge(columns, std::numeric_limits<int64_t>::max());
   flat_ = columns.count < 2;
   const Axis one{1, {}};
   const Axis& column = columns.count == 0 ? one : columns.all[columns.count - 1];
@@ -76,11 +83,11 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
   }
 }
 
-void Rows::merge(Axes& axes) const {
+void Rows::merge(Axes& axes, int64_t most_extent) const {
   size_t count = 0;
   for (size_t i = 0; i < axes.count; ++i) {
     const Axis axis = axes.all[i];
-    bool joined = count > 0;
+    bool joined = count > 0 && axes.all[count - 1].extent <= most_extent / std::max<int64_t>(axis.extent, 1);
     for (size_t k = 0; joined && k < views_.size(); ++k)
       joined = axes.all[count - 1].strides[k] == axis.extent * axis.strides[k];
     if (joined)

@@ -2,6 +2,7 @@
 // strides.
 #pragma once
 #include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "tile/op.h"
 
 namespace tile {
+
+// What a kernel's extents may be.
+inline constexpr int64_t longest_axis = std::numeric_limits<int32_t>::max();
+
+// The array's part of `size` indices of an axis, from one on.
+ArrayArgument narrowed(ArrayArgument array, int axis, int64_t from, int64_t size);
 
 class Rows {
  public:
@@ -52,7 +59,7 @@ class Rows {
     size_t count = 0;
     void insert(const Axis& axis, size_t at);
   };
-  void merge(Axes& axes) const;
+  void merge(Axes& axes, int64_t most_extent) const;
   void seek(int64_t index);
 
   c10::SmallVector<ArrayArgument, 4> views_;

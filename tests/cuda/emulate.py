@@ -176,18 +176,20 @@ def parameters_of(arguments):
             yield struct.pack("?" if isinstance(a, bool) else "i" if isinstance(a, int) else "d", a)
 
 
-def packed(parameter):
-    """As a launch passes it: see csrc/cuda/program.h."""
+def packed(parameter, wide):
+    """As a launch passes it: see csrc/cuda/program.h. wide: its extents take 64 bits."""
     if isinstance(parameter, bytes):
         return ctypes.create_string_buffer(parameter, 8)
     address, _, sizes, strides = parameter
     n = len(sizes) or 1
-    return ctypes.create_string_buffer(struct.pack(f"@Q{n}q{n}i", address, *(strides or [1]), *(sizes or [1])))
+    form = f"@Q{n}q{n}{'q' if wide else 'i'}"
+    return ctypes.create_string_buffer(struct.pack(form, address, *(strides or [1]), *(sizes or [1])))
 
 
 def launch(program, function, grid, parameters):
     """Runs it; what was wrong, or None. In a tuple: what an assertion of the kernel says."""
-    buffers = [packed(parameter) for parameter in parameters]
+    wide = {int(number) for number in re.findall(r", i64> p(\d+)", program["text"])}
+    buffers = [packed(parameter, i in wide) for i, parameter in enumerate(parameters)]
     failed = (ctypes.c_uint32 * 5)()  # the word of all kernels, and this one's record
     if program.get("assertions"):
         buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed),

@@ -3,6 +3,7 @@
 import numerics
 import pytest
 import tile_ops
+import tile_ops.language as tl
 import torch
 import torch.nn.functional as F
 from tile_ops import _C
@@ -137,11 +138,30 @@ def test_few_elements_far_apart(device):
     assert torch.equal(x, y) and memory.count_nonzero() == 14
 
 
-def test_an_extent_of_more_than_31_bits_is_an_error(device):
-    x = torch.empty(2**31, dtype=torch.int8, device=device)
-    text = "kernel k(%x: array<i8,1>) {\n}\n"
-    with pytest.raises(ValueError) as error:
-        _C.run_ir(text, (1, 1, 1), [x])
-    assert str(error.value) == (
-        "launch of k: an array extent is 2147483648; the most is 2147483647, view the array with more axes"
-    )
+@tl.kernel
+def ends(x, out, sizes):
+    """The last tile, the last but one as a slice, an element, and the extent of a long axis, whose last tile gets -1s."""
+    n = x.shape[0]
+    last = tl.cdiv(n, 64) - 1
+    tl.store(sizes, (0,), n)
+    tl.store(sizes, (1,), tl.num_tiles(x, 0, (64,)))
+    tl.store(out, (0,), tl.load(x, (last,), (64,)))
+    tl.store(out, (1,), tl.load(x.slice(0, (last - 1) * 64, n), (0,), (64,)))
+    tl.store(out, (2,), tl.gather(x, (n - 3 + tl.arange(64, dtype=tl.int64),), padding_value=9))
+    tl.store(x, (last,), tl.full((64,), -1, tl.int8))
+
+
+def test_an_axis_of_more_than_31_bits(device):
+    size = 2**31 + 70
+    x = torch.zeros(size, dtype=torch.int8, device=device)
+    x[-200:] = torch.arange(200, device=device).to(torch.int8)
+    last = (size - 1) // 64 * 64
+    expected = torch.zeros(3, 64, dtype=torch.int8, device=device)
+    expected[0, : size - last] = x[last:]
+    expected[1] = x[last - 64 : last]
+    expected[2] = torch.tensor([*x[-3:].tolist(), *[9] * 61])
+    out, sizes = torch.empty_like(expected), torch.zeros(2, dtype=torch.int64, device=device)
+    ends[1](x, out.view(-1), sizes)
+    assert sizes.tolist() == [size, (size + 63) // 64]
+    assert torch.equal(out, expected)
+    assert x[last:].eq(-1).all() and x[last - 1].item() == expected[1, -1].item()

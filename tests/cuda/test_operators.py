@@ -298,9 +298,10 @@ def programs(request):
     emulate.functions(emulation.programs)
 
 
-@pytest.mark.parametrize("dtype", [*DTYPES[:1], *(pytest.param(dtype, marks=pytest.mark.slow) for dtype in DTYPES[1:])],
+@pytest.mark.parametrize("dtype", [DTYPES[0], pytest.param(DTYPES[1], marks=pytest.mark.slow),
+                                   *(pytest.param(dtype, marks=pytest.mark.long) for dtype in DTYPES[2:])],
                          ids=lambda dtype: str(dtype)[6:])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if "long_sums" in name else name
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if "long_sums" in name else name
                                   for name in CASES])
 def test_operator(name, dtype, programs):
     emulation = Emulation()

@@ -33,6 +33,13 @@ TILE Reach reach(i64 start, int part, i32 first, i32 size) {
   const i64 at = start - first, count = size - first;
   return {(i32)at + part, (u64)(at + (1ll << 30)) <= (u64)(count + (1ll << 30)) ? (u32)count : 0};
 }
+// Of an array of any extent: counted from the tile's own beginning where that lies inside.
+TILE Reach reach(i64 start, int part, i64 first, i64 size) {
+  const i64 at = start - first, before = at < 0 ? at : 0, left = size - start + before, most = 0x7fffffff;
+  return {(i32)(before > -(1ll << 30) ? before : -(1ll << 30)) + part, (u32)(left < 0      ? 0
+                                                                             : left < most ? left
+                                                                                           : most)};
+}
 
 // Where a tile begins in an array, for one thread.
 template <class L, class T, int n, class S>
@@ -161,8 +168,10 @@ TILE Element<T> element(const Array<T, n, S>& array, Element<T> place) {
 template <int axis, class T, int n, class S, class... I>
 TILE Element<T> element(const Array<T, n, S>& array, Element<T> place, i64 index, I... others) {
   const bool inside = index >= array.first[axis] && index < array.size[axis];
-  return element<axis + 1>(array, Element<T>{array.moved(place.at, (i32)index, axis), place.there && inside},
-                           others...);
+  return element<axis + 1>(
+      array,
+      Element<T>{array.moved(place.at, (typename CountOf<S>::Extent)index, axis), place.there && inside},
+      others...);
 }
 
 struct Always {

@@ -41,7 +41,7 @@ struct RowWindow {
     return all;
   }
   TILE T* address(int r) const {
-    T* at = array.moved(data, (i32)row(r), Plan::along);
+    T* at = array.moved(data, (typename CountOf<S>::Extent)row(r), Plan::along);
     TILE_UNROLL
     for (int axis = 0; axis < n; ++axis)
       if (axis != Plan::along) at = array.moved(at, L::element(axis, r), axis);

@@ -29,48 +29,62 @@ TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
 }
 
 // S: what strides and the starts of tiles are counted in. i32 where the array is known to be small: an
-// address is then one multiplication an axis.
+// address is then one multiplication an axis. wide: i64, and so are extents, which i32 does not hold.
+struct wide {};
+template <class S>
+struct CountOf {
+  using Stride = S;
+  using Extent = i32;
+};
+template <>
+struct CountOf<wide> {
+  using Stride = i64;
+  using Extent = i64;
+};
 template <class T, int n, class S>
 struct Array {
-  using Start = const S (&)[n ? n : 1];
+  using Stride = typename CountOf<S>::Stride;
+  using Extent = typename CountOf<S>::Extent;
+  using Start = const Stride (&)[n ? n : 1];
   T* data;
-  S stride[n ? n : 1];   // in bytes
-  i32 size[n ? n : 1];   // of rank 0: whether the element is there
-  i32 first[n ? n : 1];  // elements before it do not exist: a slice from a negative start leaves that
+  Stride stride[n ? n : 1];  // in bytes
+  Extent size[n ? n : 1];    // of rank 0: whether the element is there
+  Extent first[n ? n : 1];   // elements before it do not exist: a slice from a negative start leaves that
   template <class I>
   TILE T* moved(T* from, I index, int axis) const {
     return (T*)((char*)from + (i64)index * (i64)stride[axis]);
   }
 };
 // As a launch passes it.
-template <class T, int n>
+template <class T, int n, class Extent = i32>
 struct ArrayParameter {
   T* data;
   i64 stride[n ? n : 1];
-  i32 size[n ? n : 1];
+  Extent size[n ? n : 1];
 };
 // `unit`: the axis whose stride is known to be 1, or -1.
-template <int unit, class S, class T, int n>
-TILE Array<T, n, S> array_of(const ArrayParameter<T, n>& from) {
+template <int unit, class S, class T, int n, class Extent>
+TILE Array<T, n, S> array_of(const ArrayParameter<T, n, Extent>& from) {
+  using Stride = typename CountOf<S>::Stride;
   Array<T, n, S> to;
   to.data = from.data;
   to.size[0] = 1;
   to.first[0] = 0;
   TILE_UNROLL
   for (int i = 0; i < n; ++i) {
-    to.stride[i] = (i == unit ? (S)1 : (S)from.stride[i]) * (S)sizeof(T);
+    to.stride[i] = (i == unit ? (Stride)1 : (Stride)from.stride[i]) * (Stride)sizeof(T);
     to.size[i] = from.size[i];
     to.first[i] = 0;
   }
   return to;
 }
 template <class T, int n, class S>
-TILE i32 dim(const Array<T, n, S>& array, int axis) {
+TILE typename CountOf<S>::Extent dim(const Array<T, n, S>& array, int axis) {
   return array.size[axis] - array.first[axis];
 }
 template <class T, int n, class S>
-TILE S stride(const Array<T, n, S>& array, int axis) {
-  return array.stride[axis] / (S)sizeof(T);
+TILE typename CountOf<S>::Stride stride(const Array<T, n, S>& array, int axis) {
+  return array.stride[axis] / (typename CountOf<S>::Stride)sizeof(T);
 }
 // Where a small array's tile begins, `step` elements apart. What lies further out than any element stays
 // outside.
@@ -168,7 +182,7 @@ TILE void fix(const Array<T, n, S>&, bool&, T*&) {}
 template <int axis, class T, int n, class S, class... I>
 TILE void fix(const Array<T, n, S>& from, bool& inside, T*& data, i64 index, I... others) {
   inside = inside && index >= from.first[axis] && index < from.size[axis];
-  data = from.moved(data, (i32)index, axis);
+  data = from.moved(data, (typename CountOf<S>::Extent)index, axis);
   fix<axis + 1>(from, inside, data, others...);
 }
 template <class T, int n, class S, class... I>
@@ -190,11 +204,18 @@ TILE auto index(const Array<T, n, S>& from, I... indices) {
   if (!inside) to.size[0] = to.first[0] = 0;
   return to;
 }
+// What an extent holds of a count.
+template <class Extent>
+TILE Extent extent_of(i64 count) {
+  if (sizeof(Extent) == 8) return (Extent)count;
+  return (Extent)(count < 0x7fffffff ? count : 0x7fffffff);
+}
 // start <= index < stop of one axis. Far starts leave large indices, of small arrays too.
-template <int axis, class T, int n, class S>
-TILE Array<T, n, i64> slice(const Array<T, n, S>& array, i64 start, i64 stop) {
+template <int axis, class To = i64, class T, int n, class S>
+TILE Array<T, n, To> slice(const Array<T, n, S>& array, i64 start, i64 stop) {
+  using Extent = typename CountOf<To>::Extent;
   const i64 end = stop < array.size[axis] ? stop : array.size[axis], first = array.first[axis] - start;
-  Array<T, n, i64> to;
+  Array<T, n, To> to;
   to.data = array.moved(array.data, start, axis);
   TILE_UNROLL
   for (int i = 0; i < n; ++i) {
@@ -202,8 +223,8 @@ TILE Array<T, n, i64> slice(const Array<T, n, S>& array, i64 start, i64 stop) {
     to.size[i] = array.size[i];
     to.first[i] = array.first[i];
   }
-  to.first[axis] = first > 0 ? (i32)first : 0;
-  to.size[axis] = (i32)(end - start) > to.first[axis] ? (i32)(end - start) : to.first[axis];
+  to.first[axis] = first > 0 ? extent_of<Extent>(first) : 0;
+  to.size[axis] = end - start > to.first[axis] ? extent_of<Extent>(end - start) : to.first[axis];
   return to;
 }
 template <int... axes, class T, int n, class S>

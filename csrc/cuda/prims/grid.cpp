@@ -27,7 +27,8 @@ void emit_index(Emitter& emitter, const Op& op) {
   emitter.result(op, str("index(", names(emitter, op), ")"));
 }
 void emit_slice(Emitter& emitter, const Op& op) {
-  emitter.result(op, str("slice<", op.integer("axis"), ">(", names(emitter, op), ")"));
+  emitter.result(op, str("slice<", op.integer("axis"), emitter.facts(op.results[0]).wide ? ", wide" : "",
+                         ">(", names(emitter, op), ")"));
 }
 void emit_permute(Emitter& emitter, const Op& op) {
   emitter.result(op, str("permute_array<", join(op.integers("axes")), ">(", names(emitter, op), ")"));

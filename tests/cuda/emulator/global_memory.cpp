@@ -1,5 +1,6 @@
 // Bounds, alignment, races and constancy of the arrays of a launch.
 #include <algorithm>
+#include <memory>
 
 #include "memory.h"
 
@@ -11,11 +12,19 @@ struct Byte : TouchedByte {
   const char* array = nullptr;
   bool constant = false;  // it was read as such
 };
-// Arrays that overlap or touch are one region.
+// Arrays that overlap or touch are one region. Its pages are there once they are asked for: of an array with
+// far strides few are.
 struct Region {
-  uintptr_t begin = 0, end = 0;
-  std::vector<Byte> bytes;
-  Byte& at(uintptr_t address) { return bytes[address - begin]; }
+  Region(uintptr_t begin, uintptr_t end) : begin(begin), end(end) {}
+  static constexpr uintptr_t page = 1024;
+  uintptr_t begin, end;
+  std::vector<std::unique_ptr<Byte[]>> pages;
+  Byte& at(uintptr_t address) {
+    const uintptr_t place = address - begin;
+    auto& bytes = pages[place / page];
+    if (!bytes) bytes = std::make_unique<Byte[]>(page);
+    return bytes[place % page];
+  }
 };
 std::vector<EmulatedArray> arrays;
 std::vector<Region> regions;
@@ -36,7 +45,8 @@ std::pair<uintptr_t, uintptr_t> extent(const EmulatedArray& array) {
 template <class Visit>
 void each_element(const EmulatedArray& array, int64_t axis, uintptr_t at, const Visit& visit) {
   if (axis == array.rank) return visit(at);
-  for (int64_t i = 0; i < array.sizes[axis]; ++i)
+  const int64_t different = array.strides[axis] ? array.sizes[axis] : std::min<int64_t>(array.sizes[axis], 1);
+  for (int64_t i = 0; i < different; ++i)
     each_element(array, axis + 1, at + static_cast<uintptr_t>(i * array.strides[axis] * array.element_bytes),
                  visit);
 }
@@ -90,10 +100,10 @@ void start_global_memory(std::vector<EmulatedArray> all) {
   std::sort(extents.begin(), extents.end());
   for (const auto& [begin, end] : extents) {
     if (begin == end) continue;
-    if (regions.empty() || begin > regions.back().end) regions.push_back({begin, end, {}});
+    if (regions.empty() || begin > regions.back().end) regions.emplace_back(begin, end);
     regions.back().end = std::max(regions.back().end, end);
   }
-  for (Region& region : regions) region.bytes.resize(region.end - region.begin);
+  for (Region& region : regions) region.pages.resize((region.end - region.begin) / Region::page + 1);
   for (const EmulatedArray& array : arrays)
     each_element(array, 0, number(array.data), [&](uintptr_t at) {
       Region& region = *find(at);

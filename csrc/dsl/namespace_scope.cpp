@@ -1,0 +1,67 @@
+// The trace for what stands at namespace scope, and what is said of it.
+#include "dsl/namespace_scope.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "support/caught.h"
+#include "support/log.h"
+
+namespace tile {
+namespace {
+
+// Never destroyed: other libraries' initialisers and threads may come later.
+struct Met {
+  std::mutex mutex;
+  std::vector<std::string> texts;
+  std::vector<const Tracer*> traces;  // one a thread
+};
+Met& met() {
+  static auto* const instance = new Met;
+  return *instance;
+}
+thread_local Tracer* outside = nullptr;
+
+void remember(const Location& use) {
+  constexpr const char* text =
+      "a tile operation stands outside of any kernel, where nothing is traced; move it into the kernel that "
+      "uses it";
+  const std::string whole = use.known() ? str(use, ": ", text) : text;
+  {
+    const std::lock_guard lock(met().mutex);
+    auto& texts = met().texts;
+    if (std::find(texts.begin(), texts.end(), whole) != texts.end()) return;
+    texts.push_back(whole);
+  }
+  dump(str("tile: warning: ", whole, '\n'));
+}
+
+}  // namespace
+
+Tracer& trace_outside(const Location& use) {
+  // Inside a loop or branch of its own the library's handlers would answer; they throw again.
+  if (!(outside && outside->nested()) && error_is_caught())
+    fail(use, ErrorKind::runtime,
+         "a tile operation was used outside a kernel; it runs only while a kernel is traced");
+  remember(use);
+  if (!outside) {
+    outside = Tracer::unentered("namespace scope").release();
+    const std::lock_guard lock(met().mutex);
+    met().traces.push_back(outside);
+  }
+  return *outside;
+}
+
+const Location* made_outside(uint32_t variable, uint32_t trace) {
+  const std::lock_guard lock(met().mutex);
+  for (const Tracer* each : met().traces)
+    if (each->serial() == trace) return &each->made_at(variable);
+  return nullptr;
+}
+
+std::vector<std::string> namespace_scope_errors() {
+  const std::lock_guard lock(met().mutex);
+  return met().texts;
+}
+
+}  // namespace tile

@@ -1,0 +1,107 @@
+// Overlap of strided arrays: a bounded sum of strides that gives the distance between two places.
+#include "runtime/overlap.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace tile {
+namespace {
+
+// step * i for every i from 0 to most.
+struct Term {
+  int64_t step, most;
+};
+using Terms = std::vector<Term>;
+
+void add(Terms& terms, int64_t step, int64_t most) {
+  if (step == 0 || most <= 0) return;
+  for (Term& term : terms)
+    if (term.step == step) {
+      term.most += most;
+      return;
+    }
+  terms.push_back({step, most});
+}
+
+// Whether one number from each term can sum up to the target. Of the largest step few numbers can, as the
+// others reach no farther than their sum: with the strides of a dense layout one or two.
+class Search {
+ public:
+  Search(Terms terms, int64_t target) : terms_(std::move(terms)) {
+    std::sort(terms_.begin(), terms_.end(), [](Term a, Term b) { return a.step > b.step; });
+    reach_.resize(terms_.size() + 1, 0);
+    for (size_t i = terms_.size(); i-- > 0;) reach_[i] = reach_[i + 1] + terms_[i].step * terms_[i].most;
+    found_ = at(0, target);
+  }
+  bool found() const { return found_; }
+
+ private:
+  bool at(size_t i, int64_t target) {
+    if (target < 0 || target > reach_[i]) return false;
+    if (i == terms_.size()) return true;
+    if (--turns_ < 0) return true;  // strides of no order: not known to be apart
+    const auto [step, most] = terms_[i];
+    const int64_t below = std::max<int64_t>(target - reach_[i + 1], 0);
+    for (int64_t n = (below + step - 1) / step; n <= std::min(most, target / step); ++n)
+      if (at(i + 1, target - step * n)) return true;
+    return false;
+  }
+
+  Terms terms_;
+  std::vector<int64_t> reach_;
+  int turns_ = 10000;
+  bool found_ = false;
+};
+
+bool empty(const Placed& x) { return std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end(); }
+
+}  // namespace
+
+Placed placed(const ArrayArgument& array) {
+  const auto rank = static_cast<size_t>(array.rank);
+  return {static_cast<int64_t>(reinterpret_cast<intptr_t>(array.data)),
+          info(array.dtype).bytes,
+          {array.sizes.data(), rank},
+          {array.strides.data(), rank}};
+}
+
+bool overlap(const Placed& x, const Placed& y) {
+  if (empty(x) || empty(y)) return false;
+  // Byte a of x is byte b of y: a counts from x's first byte, and b back from y's last one. An axis that
+  // runs down counts like one that runs up, from its other end.
+  Terms terms;
+  int64_t distance = y.address - x.address;
+  for (const bool back : {false, true}) {
+    const Placed& array = back ? y : x;
+    for (size_t axis = 0; axis < array.sizes.size(); ++axis) {
+      const int64_t stride = array.strides[axis] * array.bytes, most = array.sizes[axis] - 1;
+      add(terms, stride < 0 ? -stride : stride, most);
+      if (back ? stride > 0 : stride < 0) distance += (stride < 0 ? -stride : stride) * most;
+    }
+    add(terms, 1, array.bytes - 1);
+    if (back) distance += array.bytes - 1;
+  }
+  return Search(std::move(terms), distance).found();
+}
+
+bool overlaps_itself(const Placed& x) {
+  if (empty(x)) return false;
+  const auto stride = [&](size_t axis) { return x.strides[axis] < 0 ? -x.strides[axis] : x.strides[axis]; };
+  // Two indices of one place: the first axis in which they differ goes up by at least 1, the others by any
+  // difference.
+  for (size_t first = 0; first < x.sizes.size(); ++first) {
+    if (x.sizes[first] == 1) continue;
+    if (stride(first) == 0) return true;
+    Terms terms;
+    int64_t target = -stride(first);
+    add(terms, stride(first), x.sizes[first] - 2);
+    for (size_t axis = first + 1; axis < x.sizes.size(); ++axis) {
+      add(terms, stride(axis), 2 * (x.sizes[axis] - 1));
+      target += stride(axis) * (x.sizes[axis] - 1);
+    }
+    if (Search(std::move(terms), target).found()) return true;
+  }
+  return false;
+}
+
+}  // namespace tile
