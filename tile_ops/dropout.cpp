@@ -35,14 +35,15 @@ struct Axis {
   int64_t size, input, out, number;  // and its steps
   bool joins(const Axis& inner) const {
     return input == inner.input * inner.size && out == inner.out * inner.size &&
-           number == inner.number * inner.size && size <= std::numeric_limits<int32_t>::max() / inner.size;
+           number == inner.number * inner.size && size <= longest_axis / inner.size;
   }
 };
 
 // The axes from `leading` on, from the farthest in the result's memory to the nearest, as few as there can
 // be.
-c10::SmallVector<Axis, 6> axes_of(const Tensor& input, const Tensor& out, int64_t leading) {
-  c10::SmallVector<Axis, 6> axes;
+using Axes = c10::SmallVector<Axis, 6>;
+Axes axes_of(const Tensor& input, const Tensor& out, int64_t leading) {
+  Axes axes;
   int64_t number = 1;
   for (int64_t axis = input.dim(); axis-- > leading; number *= input.size(axis))
     if (input.size(axis) > 1)
@@ -58,10 +59,23 @@ c10::SmallVector<Axis, 6> axes_of(const Tensor& input, const Tensor& out, int64_
   return axes;
 }
 
-// Of one seed, or of one for each index of the first axis.
-void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out) {
+// Of one seed, or of one for each index of the first axis. `begin`: where the axes begin.
+void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, Axes axes,
+          const Axis& begin = {1, 0, 0, 0}) {
+  constexpr int64_t piece = int64_t{1} << 30;
   const int64_t leading = seed.dim() - 1;
-  auto axes = axes_of(input, out, leading);
+  const auto longest =
+      std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size > longest_axis; });
+  if (longest != axes.end()) {
+    const Axis whole = *longest;
+    for (int64_t from = 0; from < whole.size; from += piece) {
+      longest->size = std::min(piece, whole.size - from);
+      drop(input, p, seed, out, axes,
+           {1, begin.input + from * whole.input, begin.out + from * whole.out,
+            begin.number + from * whole.number});
+    }
+    return;
+  }
   if (axes.empty()) axes.push_back({1, 1, 1, 1});
   if (axes.size() == 1) axes.insert(axes.begin(), {1, 0, 0, 0});
   const Axis rows = axes[axes.size() - 2], columns = axes.back();
@@ -74,8 +88,8 @@ void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out) 
     slices = axes.back();
     axes.pop_back();
   }
-  const bool cpu = input.is_cpu(),
-             one_row = axes.empty() && rows.size == 1 && columns.number == 1 && slices.number == 0;
+  const bool cpu = input.is_cpu(), one_row = axes.empty() && rows.size == 1 && columns.number == 1 &&
+                                             slices.number == 0 && begin.number == 0;
   const int elements = cpu ? 16384 : 4096;
   const int wide = one_row ? elements : columns.size > 512 ? 1024 : 64, high = elements / wide;
   const auto threshold = static_cast<int64_t>(std::min(std::ldexp(p, 32), 0x1p32 - 1));
@@ -83,7 +97,7 @@ void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out) 
   const int64_t launches = std::accumulate(axes.begin(), axes.end(), int64_t{1},
                                            [](int64_t count, const Axis& axis) { return count * axis.size; });
   for (int64_t launch = 0; launch < launches; ++launch) {
-    Axis at{1, 0, 0, 0};
+    Axis at = begin;
     int64_t rest = launch;
     for (const Axis& axis : axes) {
       const int64_t index = rest % axis.size;
@@ -113,7 +127,7 @@ void run(const Tensor& input, double p, const Tensor& seed, Tensor& out) {
     }
     return;
   }
-  drop(input, p, seed, out);
+  drop(input, p, seed, out, axes_of(input, out, seed.dim() - 1));
 }
 
 Tensor result(const char* name, const Tensor& input, double p, const Tensor& seed) {

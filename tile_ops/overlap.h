@@ -1,15 +1,9 @@
-// Whether elements of tensors share memory: what an operator that writes into its arguments asks.
+// What an operator that writes into its arguments asks of their memory.
 #pragma once
 #include "tile/op.h"
+#include "tile/overlap.h"
 
 namespace tile {
-
-// Whether an element of one shares bytes with an element of the other. Tensors that are interleaved in
-// memory, as parts of one projection are, do not.
-bool overlap(const at::Tensor& x, const at::Tensor& y);
-
-// Whether two elements of it share memory, as those of an expanded tensor do.
-bool overlaps_itself(const at::Tensor& x);
 
 // An error where a tensor that is written overlaps itself.
 inline void require_no_overlap(std::string_view name, const at::Tensor& tensor) {

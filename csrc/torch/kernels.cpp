@@ -65,12 +65,62 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
          " tensors, but the schema says ", count);
 }
 
+// A result in an argument's memory would break what torch rests on: autograd, functionalisation, compilers.
+[[noreturn]] void fail_alias(const OperatorRecord& op, const c10::IValue* values, size_t k,
+                             const c10::StorageImpl* storage) {
+  for (size_t i = 0; i < op.arguments; ++i)
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      if (!tensor.defined() || !tensor.has_storage() ||
+          tensor.storage().unsafeGetStorageImpl() != storage)
+        return;
+      const std::string& name = op.schema.arguments()[i].name();
+      fail(ErrorKind::value, op.body->name, ": outputs returned the memory of its argument '", name, "' as '",
+           result_name(op.schema, k), "'; return a new tensor, as empty_like(", name, ") is");
+    });
+  TILE_CHECK(false, "no argument has the storage.");
+}
+void require_new(const OperatorRecord& op, const Stack& stack, size_t base) {
+  const size_t first = base + op.arguments;
+  for (size_t k = first; k < stack.size(); ++k) {
+    if (!stack[k].isTensor()) continue;
+    const at::Tensor& result = stack[k].toTensor();
+    if (!result.defined() || !result.has_storage() || op.schema.returns()[k - first].alias_info()) continue;
+    const c10::StorageImpl* storage = result.storage().unsafeGetStorageImpl();
+    bool own = true;
+    for_each_tensor(op, stack.data() + base, [&](const at::Tensor& tensor) {
+      own &= !tensor.defined() || !tensor.has_storage() || tensor.storage().unsafeGetStorageImpl() != storage;
+    });
+    if (!own) [[unlikely]]
+      fail_alias(op, stack.data() + base, k - first, storage);
+  }
+}
+
+// An expanded tensor: what is written to one of its elements, others have too.
+void require_apart(const OperatorRecord& op, const c10::IValue* values) {
+  for (const size_t i : op.tensor_arguments) {
+    const c10::AliasInfo* alias = op.schema.arguments()[i].alias_info();
+    if (!alias || !alias->isWrite()) continue;
+    size_t item = 0;
+    for_each_tensor(values[i], [&](const at::Tensor& tensor) {
+      const size_t at = item++;
+      // A nested tensor has no strides; what it is refused for the operator says.
+      if (!tensor.defined() || tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) return;
+      for (int64_t axis = 0; axis < tensor.dim(); ++axis)
+        if (tensor.stride(axis) == 0 && tensor.size(axis) > 1)
+          fail(ErrorKind::value, op.body->name, ": ", op.schema.arguments()[i].name(),
+               values[i].isTensor() ? "" : str("[", at, "]"),
+               " overlaps itself in memory, and is written; clone() it");
+    });
+  }
+}
+
 // The stack holds the arguments; the results are appended, those of a hidden twin included.
 void allocate_results(const OperatorRecord& op, Stack& stack) {
   const OperatorBody& body = *op.body;
   const size_t base = stack.size() - op.arguments;
   if (body.outputs) allocate(body, "outputs", body.outputs, body.results, base, stack);
   if (op.saving) allocate(body, "saved_outputs", body.saved_outputs, body.saved, base, stack);
+  require_new(op, stack, base);
 }
 
 // For the results on a CPU from stack[begin] on, which nothing has written yet.
@@ -123,6 +173,7 @@ struct RunKernel final : c10::OperatorKernel {
         if (c10::impl::getDeviceGuardImpl(device->type())->getDevice() != *device)
           guard.reset_device(*device);
       }
+      if (op->mutates) require_apart(*op, stack->data() + base);
       stack->reserve(stack->size() + body.results + body.saved);
       const size_t results = stack->size();
       allocate_results(*op, *stack);
@@ -232,8 +283,12 @@ void require_usable(const OperatorRecord& op) {
     return;
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {
-    if (!given)
-      fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
+    if (given) return;
+    if (body.run && !body.run.typed)  // of Python
+      fail(ErrorKind::runtime, body.name, ": has no ", what, "; give op(…) ", what,
+           "=, a class a function of that name, or decorate one with @",
+           body.name.substr(body.name.rfind(':') + 1), ".", what);
+    fail(ErrorKind::runtime, body.name, ": has no ", what, "; add .", what, "(…) to its definition");
   };
   need(static_cast<bool>(body.run), "run");
   need(body.results == 0 || body.outputs, "outputs");

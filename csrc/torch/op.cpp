@@ -1,9 +1,12 @@
 // The builder of operators: the registry, and a kernel for every dispatch key.
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <map>
 
+#include "dsl/namespace_scope.h"
 #include "torch/record.h"
+#include "torch/refused.h"
 
 namespace tile {
 namespace {
@@ -19,8 +22,9 @@ struct Registry {
   // The dispatcher frees an operator that nothing registers, and Python and torch's JIT keep handles on it. A
   // name that stays registered keeps the place while a definition replaces another.
   std::map<std::string, c10::RegistrationHandleRAII> names;
-  std::map<std::string, std::string> gradients;             // gradient operator -> operator
-  std::vector<std::pair<std::string, std::string>> errors;  // operator, text
+  std::map<std::string, std::unique_ptr<torch::Library>> refused;  // names that say why, when they are called
+  std::map<std::string, std::string> gradients;                    // gradient operator -> operator
+  std::vector<std::pair<std::string, std::string>> errors;         // operator, text
 };
 Registry& registry() {
   static auto* const instance = new Registry;
@@ -54,6 +58,40 @@ std::unique_ptr<torch::Library> make_library(const std::string& name, Location w
                                           std::nullopt, where.file, where.line);
 }
 
+struct RefusedKernel : c10::OperatorKernel {
+  explicit RefusedKernel(std::shared_ptr<OperatorBody> of) : body(std::move(of)) {}
+  void operator()(const c10::OperatorHandle&, c10::DispatchKeySet, BoxedValues*) const {
+    raise(body->name, body->error_kind, body->error);
+  }
+  const std::shared_ptr<OperatorBody> body;
+};
+bool is_name(std::string_view text) {
+  const size_t colons = text.find("::");
+  const auto plain = [](std::string_view part) {
+    return !part.empty() && !std::isdigit(static_cast<unsigned char>(part[0])) &&
+           std::all_of(part.begin(), part.end(),
+                       [](unsigned char c) { return c < 128 && (std::isalnum(c) || c == '_'); });
+  };
+  return colons != text.npos && plain(text.substr(0, colons)) && plain(text.substr(colons + 2));
+}
+// Who calls a name whose definition was refused is told why, not that there is no such operator. It takes
+// whatever arguments it is given.
+void install_refusal(const std::shared_ptr<OperatorBody>& body, Location where) {
+  const std::string& name = body->name;
+  auto& dispatcher = c10::Dispatcher::singleton();
+  if (!is_name(name)) return;
+  registry().refused.erase(name);
+  for (const c10::OperatorName& each : dispatcher.getAllOpNames())
+    if (each.name == name && dispatcher.findSchema(each)) return;
+  auto library = make_library(name, where);
+  library->def(c10::FunctionSchema(name, "", {}, {}, /*is_vararg=*/true, /*is_varret=*/true));
+  library->impl(
+      name.substr(name.find("::") + 2).c_str(),
+      torch::dispatch(c10::DispatchKey::CompositeExplicitAutograd, boxed_kernel<RefusedKernel>(body)));
+  registry().names.try_emplace(name, dispatcher.registerName({name, ""}));
+  registry().refused[name] = std::move(library);
+}
+
 // Kept for registration_errors(), and said at once: who loads a library of operators may never ask.
 void remember(const std::string& name, Location where, const std::string& text) {
   const std::string full = tile::str(where, ": ", text);
@@ -71,6 +109,8 @@ Operator define(const std::string& text, Location where, bool replace) {
   try {
     c10::FunctionSchema schema = parse_schema(text);
     name = body->name = schema.name();
+    if (all.refused.erase(name))
+      std::erase_if(all.errors, [&](const auto& error) { return error.first == name; });
     body->results = schema.returns().size();
     auto& dispatcher = c10::Dispatcher::singleton();
     const auto taken = all.entries.find(name);
@@ -98,6 +138,11 @@ Operator define(const std::string& text, Location where, bool replace) {
     body->error = str(name, ": torch refuses the definition: ", error.what());
   }
   remember(name, where, body->error);
+  try {
+    install_refusal(body, where);
+  } catch (const std::exception&) {  // then it is as if it had never been
+  }
+  if (const auto told = definition_listener.load()) told();
   return Operator(
       std::make_shared<OperatorRecord>(c10::FunctionSchema(name, "", {}, {}, true, true), body, where));
 }
@@ -306,7 +351,7 @@ Operator op(const std::string& schema, Location where) { return define(schema, w
 Operator redefine(const std::string& schema, Location where) { return define(schema, where, true); }
 
 std::vector<std::string> registration_errors() {
-  std::vector<std::string> texts;
+  std::vector<std::string> texts = namespace_scope_errors();
   std::vector<std::shared_ptr<OperatorRecord>> ops;
   {
     std::lock_guard lock(registry().mutex);
@@ -320,6 +365,12 @@ std::vector<std::string> registration_errors() {
       texts.emplace_back(error.what());
     }
   return texts;
+}
+std::vector<std::string> refused_operators() {
+  std::lock_guard lock(registry().mutex);
+  std::vector<std::string> names;
+  for (const auto& [name, library] : registry().refused) names.push_back(name);
+  return names;
 }
 std::vector<std::string> registered_operators() {
   std::lock_guard lock(registry().mutex);

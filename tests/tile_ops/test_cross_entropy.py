@@ -70,6 +70,7 @@ OPTIONS = [
     {"reduction": "none", "label_smoothing": 0.1},
     {"weight": True, "label_smoothing": 0.3, "z_loss": 1e-2},
     {"weight": True, "reduction": "none", "ignore_index": 0},
+    {"weight": True, "reduction": "sum", "z_loss": 1e-2},
 ]
 
 

@@ -27,7 +27,12 @@ void require_one_dtype(const char* name, at::TensorList list) {
            " ", dtype_name(list[i].scalar_type()), "; pass tensors of each dtype in a call of their own");
 }
 
+void require_dense(const std::string& name, const Tensor& tensor) {
+  if (tensor.is_nested()) fail(ErrorKind::type, name, " is a nested tensor; pass dense ones");
+}
+
 void require_number(const std::string& name, const Tensor& tensor, bool wide) {
+  require_dense(name, tensor);
   if (tensor.scalar_type() != at::kFloat && !(wide && tensor.scalar_type() == at::kDouble))
     fail(ErrorKind::type, name, " is ", dtype_name(tensor.scalar_type()), "; it must be float32",
          wide ? " or float64" : "");
@@ -55,7 +60,7 @@ void check(const Lists& lists, const Options& options) {
   if (options.grad_scale) require_number("grad_scale", *options.grad_scale, false);
   if (options.found_inf) require_number("found_inf", *options.found_inf, false);
   if (params.empty()) return;
-
+  for (size_t i = 0; i < params.size(); ++i) require_dense(element("params", i), params[i]);
   require_floating("params[0]", params[0]);
   require_one_dtype("params", params);
   const at::ScalarType dtype = params[0].scalar_type();
@@ -68,6 +73,7 @@ void check(const Lists& lists, const Options& options) {
     if (own != dtype && own != compute_dtype(dtype))
       fail(ErrorKind::type, name, "[0] is ", dtype_name(own), " and params[0] ", dtype_name(dtype),
            "; it must be ", dtype_name(dtype), dtype == compute_dtype(dtype) ? "" : " or float32");
+    for (size_t i = 0; i < list.size(); ++i) require_dense(element(name, i), list[i]);
     for (size_t i = 0; i < list.size(); ++i)
       if (!list[i].sym_sizes().equals(params[i].sym_sizes()))
         fail(ErrorKind::value, element(name, i), " has shape ", list[i].sym_sizes(), " and ",

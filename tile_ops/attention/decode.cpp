@@ -1,8 +1,6 @@
 // Attention for generating text: a few queries of each sequence over its cache of keys and values.
 #include "decode_kernels.h"
 
-#include <cmath>
-
 #include "problem.h"
 
 namespace tile::attention {
@@ -120,8 +118,7 @@ void run_decode(const Tensor& given, const Tensor& key, const Tensor& value, con
   const Tensor logs = lse.view({batch, key_heads, rows});
   const DType dtype = to_dtype(query.scalar_type());
   decode_kernel.launch({parts, row_tiles * key_heads, batch}, *joined(query, key_heads), key, value, lengths,
-                       outputs, logs, sums, tops, totals,
-                       request.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3)))),
+                       outputs, logs, sums, tops, totals, request.scale.value_or(usual_scale(query.size(3))),
                        static_cast<int>(queries), options.all(), tile.rows, tile.cols, tile.depth,
                        query.is_cpu() || dtype != f32 ? tile.depth : tile.depth / 4, operand_dtype(query));
   if (parts > 1)

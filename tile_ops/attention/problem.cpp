@@ -1,6 +1,4 @@
 // Which kernels run for a call of attention, and on what tiles.
-#include <cmath>
-
 #include "parts.h"
 #include "problem.h"
 
@@ -69,7 +67,7 @@ struct Problem {
         keys(packed ? packed->keys : key.size(2)),
         depth(std::max(query.size(3), value.size(3))),
         group(static_cast<int>(heads / std::max<int64_t>(key_heads, 1))),
-        scale(request.scale.value_or(1 / std::sqrt(static_cast<double>(query.size(3))))) {
+        scale(request.scale.value_or(usual_scale(query.size(3)))) {
     const bool from_last = request.causal_align == "bottom_right";
     // Of packed samples a kernel adds the sample's own to this.
     const int64_t diagonal = from_last && !packed ? keys - rows : 0;

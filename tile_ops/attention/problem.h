@@ -1,6 +1,9 @@
 // A call of attention: what is asked for, what is accepted, and the launches of its kernels. Queries, keys
 // and values are [batch, heads, length, head dim], or packed.
 #pragma once
+#include <algorithm>
+#include <cmath>
+
 #include "kernels.h"
 #include "tile/op.h"
 
@@ -30,6 +33,10 @@ struct Packed {
 };
 
 constexpr int64_t most_depth = 256;
+// Where no scale is asked for. Without a head dim scores are 0, which an infinite scale would make NaN.
+inline double usual_scale(int64_t depth) {
+  return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1)));
+}
 
 // ValueError, TypeError or NotImplementedError where a call is not accepted. batch: the number of samples.
 void check_tensor(const Tensor& tensor, const char* name, int64_t rank, const char* shape);
