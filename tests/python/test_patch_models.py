@@ -1,18 +1,14 @@
 """Models of transformers and diffusers, small and with random weights, compute the same through tile_ops.patch."""
 
 import copy
-import os
 
 import pytest
 import tile_ops
 import torch
 from patch_calls import check_all, error, errors
-
-os.environ["HF_HUB_OFFLINE"] = "1"
-diffusers = pytest.importorskip("diffusers")
-transformers = pytest.importorskip("transformers")
-transformers.logging.set_verbosity_error()
-diffusers.logging.set_verbosity_error()
+from patch_models import (
+    DECODERS, TEXT, bert, calls, gemma, gpt2, images, llama, mistral, noise, phi3, picture, text, transformers, unet, vae,
+    vit)
 
 
 @pytest.fixture(autouse=True)
@@ -22,101 +18,16 @@ def _no_tf32():
         yield
 
 
-SMALL = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "max_position_embeddings": 64}
-NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
-
-
-def llama():
-    return transformers.LlamaForCausalLM(transformers.LlamaConfig(**SMALL, **TOKENS, num_key_value_heads=2))
-
-
-def mistral():
-    config = transformers.MistralConfig(**SMALL, **TOKENS, num_key_value_heads=2, sliding_window=8)
-    return transformers.MistralForCausalLM(config)
-
-
-def gemma():
-    config = transformers.GemmaConfig(**SMALL, **TOKENS, num_key_value_heads=1, head_dim=16)
-    return transformers.GemmaForCausalLM(config)
-
-
-def phi3():
-    return transformers.Phi3ForCausalLM(transformers.Phi3Config(**SMALL, **TOKENS, num_key_value_heads=2))
-
-
-def gpt2():
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=97, n_embd=64, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-        **TOKENS))
-
-
-def bert():
-    return transformers.BertForMaskedLM(transformers.BertConfig(**SMALL, **NO_DROPOUT))
-
-
-def vit():
-    return transformers.ViTForImageClassification(transformers.ViTConfig(
-        hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=8,
-        num_labels=5, **NO_DROPOUT))
-
-
-def unet():
-    return diffusers.UNet2DConditionModel(
-        sample_size=8, block_out_channels=(32, 64), layers_per_block=1, cross_attention_dim=16, attention_head_dim=8,
-        norm_num_groups=8, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"))
-
-
-def vae():
-    return diffusers.AutoencoderKL(
-        block_out_channels=(32, 64), layers_per_block=1, norm_num_groups=8,
-        down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=4, sample_size=16)
-
-
-DECODERS = [llama, mistral, gemma, phi3, gpt2]
-TEXT = [*DECODERS, bert]
 each_decoder = pytest.mark.parametrize("make", DECODERS, ids=lambda make: make.__name__)
-
-
-def text(padding=None):
-    """Three sentences of 12 tokens, the first two of them shorter."""
-    mask = torch.ones(3, 12, dtype=torch.int64)
-    for row, length in ((0, 7), (1, 10)):
-        if padding == "right":
-            mask[row, length:] = 0
-        elif padding == "left":
-            mask[row, :12 - length] = 0
-    ids = torch.randint(3, 97, (3, 12)) * mask
-    return {"input_ids": ids} if padding is None else {"input_ids": ids, "attention_mask": mask}
-
-
-def images():
-    return {"sample": torch.randn(2, 3, 16, 16)}
 
 
 CASES = [
     *((make, lambda padding=padding: text(padding), f"{make.__name__}-{padding or 'whole'}")
       for make in TEXT for padding in (None, "left", "right")),
-    (vit, lambda: {"pixel_values": torch.randn(2, 3, 32, 32)}, "vit"),
-    (unet, lambda: {"sample": torch.randn(2, 4, 8, 8), "timestep": torch.tensor([3, 7]),
-                    "encoder_hidden_states": torch.randn(2, 5, 16)}, "unet"),
+    (vit, picture, "vit"),
+    (unet, noise, "unet"),
     (vae, images, "vae"),
 ]
-
-
-def calls(model, inputs, training=True):
-    """The first result, and the gradients of a fixed sum of it, by name of the parameter."""
-    model.train(training).zero_grad()
-    dtype = next(model.parameters()).dtype
-    inputs = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
-    if hasattr(model, "generate") and "Bert" not in type(model).__name__:
-        inputs["use_cache"] = False
-    out = next(iter(model(**inputs).values()))
-    weights = torch.linspace(-1, 1, out.numel(), dtype=torch.float64).view(out.shape)
-    (out.double() * weights).sum().backward()
-    return out.detach(), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
@@ -214,18 +125,6 @@ def test_eager_attention_gives_weights():
     ours = model(**inputs, output_attentions=True)
     assert error(ours.logits, expected.logits) < 1e-5
     assert error(ours.attentions[1], expected.attentions[1]) < 1e-5
-
-
-@pytest.mark.parametrize("make", [llama, phi3, gpt2, bert], ids=lambda make: make.__name__)
-def test_compile(make):
-    model, inputs = make().eval(), text()
-    if make is not bert:
-        inputs["use_cache"] = False
-    expected = model(**inputs).logits
-    tile_ops.patch(model)
-    torch._dynamo.reset()
-    compiled = torch.compile(model, backend="eager", fullgraph=True)
-    assert error(compiled(**inputs).logits, expected) < 1e-5
 
 
 def test_checkpointed_layers_and_saved_model(tmp_path):

@@ -1,5 +1,8 @@
 """patch and unpatch: the modules of an existing model computed by our operators."""
 
+from collections.abc import Iterable
+from typing import TypeVar
+
 import torch
 from torch.nn.utils import parametrize
 
@@ -102,7 +105,8 @@ def _plan_of_functions(module, rotary):
     rotation = rotary and uses_rotation(module)
     if names or rotation:
         by = {operator for name in names for operator in REACHED.get(name, (name,))}
-        return ("Calls", (("rotation", rotation),)), ", ".join(sorted(by | ({"rope"} if rotation else set())))
+        options = ("rotation", rotation), ("processor", bool(recognise.functions_of_processor(module)))
+        return ("Calls", options), ", ".join(sorted(by | ({"rope"} if rotation else set())))
     if recognise.calls(module, "loss_function") and isinstance(getattr(type(module), "loss_function", None), property):
         return ("Loss", ()), "cross_entropy in its loss_function"
     if recognise.calls(module, "CrossEntropyLoss"):
@@ -114,7 +118,7 @@ def _plan_of_functions(module, rotary):
     return activations.NO_OPERATOR
 
 
-def patch(model, *, leave=()):
+def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
     """Swaps what our operators compute in a model, in place, and returns a Report of it.
 
     leave: kinds that are not swapped, of "linear", "gated_mlp", "layer_norm", "rms_norm", "group_norm", "embedding",
@@ -122,6 +126,10 @@ def patch(model, *, leave=()):
 
     Modules get another class, a subclass of their own; their parameters, buffers, hooks and other attributes stay the
     same objects, so that optimizers, state_dict and tied weights go on as before. unpatch() gives the classes back.
+
+    Shapes and dtypes of the model stay what they are; docs/patching.md says what is swapped, and what is computed otherwise
+    than before. Errors: TypeError for a model that is no torch.nn.Module, ValueError for an unknown kind in leave and for a
+    model that is compiled already.
     """
     _require_module("patch", model)
     if isinstance(model, torch._dynamo.OptimizedModule):
@@ -162,8 +170,14 @@ def patch(model, *, leave=()):
     return report
 
 
-def unpatch(model):
-    """Gives every module that patch() swapped its own class again, and returns the model."""
+_Module = TypeVar("_Module", bound=torch.nn.Module)
+
+
+def unpatch(model: _Module) -> _Module:
+    """Gives every module that patch() swapped its own class again, and returns the model.
+
+    Errors: TypeError for a model that is no torch.nn.Module, ValueError where a class was changed again after patch().
+    """
     _require_module("unpatch", model)
     swapped = [(path, module) for path, module in model.named_modules() if isinstance(module, Swapped)]
     for path, module in swapped:

@@ -120,7 +120,7 @@ def _swap_forward(model, path, module, report):
             found[names] = following, activation, f"{OPERATORS[before.tile_key[0]]}, {activation}"
         return activation is not None
 
-    if text.with_pairs(forward, wanted) is None:
+    if text.changed(forward, [text.pairs(wanted)]) is None:
         return
     pairs, by = ("pairs", tuple(sorted(found))), "; ".join(sorted({by for _, _, by in found.values()}))
     if own is not type(module):

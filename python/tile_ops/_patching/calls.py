@@ -9,6 +9,7 @@ from torch._subclasses.functional_tensor import FunctionalTensor
 from torch.overrides import TorchFunctionMode
 
 from .. import functional
+from .._sharding import dtensors
 from .recognise import ACTIVATIONS, GATES
 
 ops = torch.ops.tile
@@ -18,19 +19,31 @@ DEVICES = ("cpu", "cuda", "meta")
 
 
 def plain(tensor):
-    """Whether this is a dense tensor of no class that gives calls a meaning of its own, where our operators run."""
-    return type(tensor) in PLAIN and tensor.layout == torch.strided and tensor.device.type in DEVICES
+    """Whether this is a dense tensor of no class that gives calls a meaning of its own, where our operators run.
+
+    On DTensors they have that meaning themselves.
+    """
+    return (type(tensor) in PLAIN or type(tensor) in dtensors) and tensor.layout == torch.strided and tensor.device.type in DEVICES
 
 
 def taken(*tensors):
-    """Whether all are plain, floating, on one device, of one dtype (or autocast makes them so); None is left out."""
-    tensors = [tensor for tensor in tensors if tensor is not None]
-    if not all(plain(tensor) and tensor.dtype in FLOATING for tensor in tensors):
-        return False
-    first = tensors[0]
-    if any(tensor.device != first.device for tensor in tensors):
-        return False
-    return all(tensor.dtype == first.dtype for tensor in tensors) or torch.is_autocast_enabled(first.device.type)
+    """Whether all are plain, floating, on one device, of one dtype (or autocast makes them so); None is left out.
+
+    DTensors stand beside DTensors only.
+    """
+    first, same = None, True
+    for tensor in tensors:  # a loop and no generators: this runs before every call
+        if tensor is None:
+            continue
+        if not plain(tensor) or tensor.dtype not in FLOATING:
+            return False
+        if first is None:
+            first = tensor
+        elif tensor.device != first.device or (type(tensor) in dtensors) != (type(first) in dtensors):
+            return False
+        else:
+            same = same and tensor.dtype == first.dtype
+    return same or torch.is_autocast_enabled(first.device.type)
 
 
 def or_torch(original):
@@ -175,24 +188,30 @@ class Functions(TorchFunctionMode):
         return FUNCTIONS.get(function, function)(*args, **(kwargs or {}))
 
 
-def rotated(original):
-    """apply_rotary_pos_emb of a model, which is known to turn halves of the head dim."""
+def call(function, *args, **kwargs):
+    """One call of torch's function, by ours where there is one."""
+    return FUNCTIONS.get(function, function)(*args, **kwargs)
 
-    @functools.wraps(original)
-    def call(q, k, cos, sin, *args, **kwargs):
-        axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
-        known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
-        if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:
-            return original(q, k, cos, sin, *args, **kwargs)
-        if q.dim() != 4 or k.dim() != 4 or cos.dim() not in (2, 3) or cos.shape[-1] != q.shape[-1]:
-            return original(q, k, cos, sin, *args, **kwargs)
-        if q.dtype != k.dtype or cos.dtype != q.dtype or cos.device != q.device:
-            return original(q, k, cos, sin, *args, **kwargs)
-        if cos.dim() == 3 and q.shape[0] != cos.shape[0] != 1:
-            return original(q, k, cos, sin, *args, **kwargs)
-        if axis == 2:
-            q, k = q.transpose(1, 2), k.transpose(1, 2)
-        q, k = ops.rope(q, k, cos, sin)
-        return (q.transpose(1, 2), k.transpose(1, 2)) if axis == 2 else (q, k)
 
-    return call
+def within(function, *args, **kwargs):
+    """A call of any function, in which those above are ours."""
+    with Functions():
+        return function(*args, **kwargs)
+
+
+def rotate(original, q, k, cos, sin, *args, **kwargs):
+    """A call of a model's apply_rotary_pos_emb, which is known to turn halves of the head dim."""
+    axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
+    known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
+    if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:
+        return original(q, k, cos, sin, *args, **kwargs)
+    if q.dim() != 4 or k.dim() != 4 or cos.dim() not in (2, 3) or cos.shape[-1] != q.shape[-1]:
+        return original(q, k, cos, sin, *args, **kwargs)
+    if q.dtype != k.dtype or cos.dtype != q.dtype or cos.device != q.device:
+        return original(q, k, cos, sin, *args, **kwargs)
+    if cos.dim() == 3 and q.shape[0] != cos.shape[0] != 1:
+        return original(q, k, cos, sin, *args, **kwargs)
+    if axis == 2:
+        q, k = q.transpose(1, 2), k.transpose(1, 2)
+    q, k = ops.rope(q, k, cos, sin)
+    return (q.transpose(1, 2), k.transpose(1, 2)) if axis == 2 else (q, k)

@@ -10,7 +10,7 @@ from torch.nn.modules import module as torch_module
 
 from .. import nn
 from ..functional import gated_linear
-from . import calls, recognise, text
+from . import calls, recognise, redirect, text
 
 
 class Swapped:
@@ -271,6 +271,20 @@ class MultiheadAttention(Swapped):
 class Calls(Swapped):
     """A module's own forward, in which torch's functions are ours, and apply_rotary_pos_emb where that is known."""
 
+
+class Redirected(Calls):
+    """Of known text: its calls of torch's functions, and what it asks a table of attention functions for, come here."""
+
+    tile_call, tile_rotate = staticmethod(calls.call), staticmethod(calls.rotate)
+
+    @staticmethod
+    def tile_interface(function):
+        return functools.partial(calls.within, function)
+
+
+class Entered(Calls):
+    """Of other forwards, and those that a processor computes: all that they call is asked whether it is ours."""
+
     def forward(self, *args, **kwargs):
         with calls.Functions():
             return self.tile_forward(*args, **kwargs)
@@ -279,28 +293,37 @@ class Calls(Swapped):
 class Loss(Swapped):
     """A model of transformers whose loss function is called with torch's functions swapped."""
 
-    @property
+
+def _loss_of(original):
+    """The property loss_function of a class, giving its function with torch's functions swapped."""
+    found = original.loss_function
+
     def loss_function(self):
-        return functools.partial(_with_functions, super().loss_function)
+        return functools.partial(calls.within, found.fget(self))
 
-    @loss_function.setter
-    def loss_function(self, value):
-        self._loss_function = value
-
-
-def _with_functions(function, *args, **kwargs):
-    with calls.Functions():
-        return function(*args, **kwargs)
+    return property(loss_function, found.fset, found.fdel, found.__doc__)
 
 
 def _with_rotation(forward):
     """The same function with another apply_rotary_pos_emb among its globals; nobody else's is changed."""
     names = forward.__globals__
-    ours = calls.rotated(names["apply_rotary_pos_emb"])
+    ours = functools.partial(calls.rotate, names["apply_rotary_pos_emb"])
     made = types.FunctionType(forward.__code__, {**names, "apply_rotary_pos_emb": ours}, forward.__name__,
                               forward.__defaults__, forward.__closure__)
     made.__kwdefaults__ = forward.__kwdefaults__
     return made
+
+
+def _calls_of(original, options, pairs):
+    """(the class, the forward) of what calls torch's functions: by its text, else in a mode."""
+    forward, rotation = original.forward, options["rotation"]
+    if not options["processor"]:
+        names = recognise.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
+        redirected = text.changed(forward, [*pairs, redirect.redirect(names)])
+        if redirected:
+            return Redirected, {"forward": redirected}
+    forward = text.changed(forward, pairs) or forward
+    return Entered, {"tile_forward": _with_rotation(forward) if rotation else forward}
 
 
 @functools.cache
@@ -310,15 +333,18 @@ def swapped_class(original, key):
     space = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__doc__": original.__doc__,
              "tile_original": original, "tile_key": key}
     space |= {f"tile_{option}": value for option, value in options}
-    forward, pairs = original.forward, dict(options).get("pairs")
+    base, known = globals()[name], dict(options)
+    pairs = [text.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []
     if pairs:
         space["tile_pair"] = staticmethod(_pair)
-        forward = text.with_pairs(forward, lambda *names: names in pairs) or forward
     if name == "Pairs":
-        space["forward"] = forward
+        space["forward"] = text.changed(original.forward, pairs) or original.forward
     if name == "Calls":
-        space["tile_forward"] = _with_rotation(forward) if dict(options)["rotation"] else forward
-    return type(original)(original.__name__, (globals()[name], original), space)
+        base, more = _calls_of(original, known, pairs)
+        space |= more
+    if name == "Loss":
+        space["loss_function"] = _loss_of(original)
+    return type(original)(original.__name__, (base, original), space)
 
 
 def uses_rotation(module):

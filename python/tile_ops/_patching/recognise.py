@@ -203,13 +203,19 @@ NAMES = {"scaled_dot_product_attention", "softmax", "log_softmax", "cross_entrop
          "dispatch_attention_fn"}
 
 
+def _names(function):
+    return {name for code in _codes(function) for name in code.co_names} & NAMES
+
+
 def functions(module):
     """The names of NAMES in a module's forward, and in that of its `processor`, which diffusers' attention calls."""
-    found = {name for code in _codes(type(module).forward) for name in code.co_names}
+    return _names(type(module).forward) | functions_of_processor(module)
+
+
+def functions_of_processor(module):
     processor = getattr(module, "processor", None)
-    if processor is not None and not isinstance(processor, torch.nn.Module):
-        found |= {name for code in _codes(type(processor).__call__) for name in code.co_names}
-    return found & NAMES
+    known = processor is not None and not isinstance(processor, torch.nn.Module)
+    return _names(type(processor).__call__) if known else set()
 
 
 def calls(module, name):

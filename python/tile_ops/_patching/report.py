@@ -9,10 +9,10 @@ class Report:
     """swapped: (path, class, what computes it now); left: (path, class, why), a row a module."""
 
     model: str
-    swapped: list = dataclasses.field(default_factory=list)
-    left: list = dataclasses.field(default_factory=list)
+    swapped: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
+    left: list[tuple[str, str, str]] = dataclasses.field(default_factory=list)
 
-    def __str__(self):
+    def __str__(self) -> str:
         lines = [f"{self.model}: {_modules(len(self.swapped))} swapped"]
         lines += [f"  {count:>4} {name}: {by}" for (name, by), count in _counted(self.swapped)]
         lines.append(f"{_modules(len(self.left))} left")

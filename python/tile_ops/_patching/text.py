@@ -233,16 +233,26 @@ def is_known(forward):
     return code is not None and code.co_argcount > 0 and _tree(code, code.co_filename) is not None
 
 
-def with_pairs(forward, wanted):
-    """The same function with the pairs for which wanted(first name, second name) is true, or None without one."""
+def pairs(wanted):
+    """A change of a function's tree, for changed(): whether there are pairs for which wanted(first name, second name)
+    is true, each now one call."""
+
+    def change(function, code):
+        found = _Pairs(code, wanted)
+        found.visit_function(function)
+        return found.found
+
+    return change
+
+
+def changed(forward, changes):
+    """The same function with these changes of its tree, or None where its text is not there or one of them fails."""
     if not is_known(forward):
         return None
     inner = inspect.unwrap(forward)
     code = inner.__code__
     tree = copy.deepcopy(_tree(code, code.co_filename))
-    pairs = _Pairs(code, wanted)
-    pairs.visit_function(_nodes_to(tree, code)[-1])
-    if not pairs.found:
+    if not all(change(_nodes_to(tree, code)[-1], code) for change in changes):
         return None
     made = _compiled(tree, code)
     if made.co_freevars != code.co_freevars:
