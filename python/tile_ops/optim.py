@@ -1,6 +1,11 @@
 """Optimizers over torch.ops.tile, which are torch.optim's in all but who computes the step."""
 
+from collections.abc import Callable
+from typing import Any
+
 import torch
+from torch import Tensor
+from torch.optim.optimizer import ParamsT
 
 
 class AdamW(torch.optim.AdamW):
@@ -9,29 +14,60 @@ class AdamW(torch.optim.AdamW):
     As of torch's with fused=True: the learning rate may be a tensor, steps are counted on the parameters' device, nothing
     waits for a GPU, and a GradScaler's scale and infinities are handled in the kernel. States and state_dicts are
     torch.optim.AdamW's, both ways.
+
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as torch's (Loshchilov and Hutter, "Decoupled Weight Decay
+    Regularization", 2019; Reddi et al., 2018). betas that are tensors are read by the host at each step.
+    foreach, fused: which of torch's loops computes a step. There is one here, so that they change nothing; both True is an
+    error, as in torch. Groups and state_dicts say fused=True, foreach=None.
+    capturable: a step may be captured in a CUDA graph, as it always may be here; a tensor lr must then be on the device.
+    differentiable: must be False.
+    Parameters: dense, of one floating dtype a tensor; gradients in their dtype. What else: help(tile_ops.adamw_).
+
+    Errors: NotImplementedError for differentiable=True and for betas that are tensors with capturable=True, RuntimeError for
+    sparse gradients, TypeError for parameters that are not floating, ValueError for numbers out of range.
     """
 
-    def __init__(self, params, lr=1e-3, betas=(0.9, 0.999), eps=1e-8, weight_decay=1e-2, amsgrad=False, *,
-                 maximize=False):
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, fused=True)
+    def __init__(
+        self,
+        params: ParamsT,
+        lr: float | Tensor = 1e-3,
+        betas: tuple[float | Tensor, float | Tensor] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        capturable: bool = False,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        if foreach and fused:
+            raise RuntimeError(
+                "tile_ops.optim.AdamW: fused and foreach are both True; give one of them, or neither: there is one loop"
+            )
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable,
+                         differentiable=differentiable)
+        self.defaults["fused"] = True
         self._step_supports_amp_scaling = True
 
-    def __setstate__(self, state):
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch.optim.Optimizer's: lr, betas, eps, weight_decay, amsgrad, maximize and capturable may be the group's own."""
+        super().add_param_group(param_group)
+        _settle(self.param_groups[-1])
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         self._step_supports_amp_scaling = True
         for group in self.param_groups:
-            if group["differentiable"]:
-                raise NotImplementedError(
-                    "tile_ops.optim.AdamW: a param group has differentiable=True; use torch.optim.AdamW for it"
-                )
-            group["fused"], group["foreach"] = True, None
+            _settle(group)
             for param in group["params"]:
                 own = self.state.get(param, {})
                 if "step" in own:  # where another AdamW counted
                     own["step"] = own["step"].to(param.device, torch.float32)
 
     @torch.no_grad()
-    def step(self, closure=None):
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
         """One step of all parameters that have a gradient; closure computes the loss anew and is called first."""
         loss = None
         if closure is not None:
@@ -68,7 +104,7 @@ class AdamW(torch.optim.AdamW):
         names = ["exp_avg", "exp_avg_sq", "step"] + (["max_exp_avg_sq"] if group["amsgrad"] else [])
         lists = [params, [param.grad for param in params]]
         lists += [[self.state[param][name] for param in params] for name in names]
-        lr, (beta1, beta2) = group["lr"], group["betas"]
+        lr, beta1, beta2 = group["lr"], float(group["betas"][0]), float(group["betas"][1])
         for (device, *_), (params, grads, means, squares, steps, *largest) in _alike(lists):
 
             def there(value, device=device):
@@ -85,6 +121,18 @@ class AdamW(torch.optim.AdamW):
             )
             if found_inf is not None:  # the step did not happen
                 torch._foreach_sub_(steps, [found_inf] * len(steps))
+
+
+def _settle(group):
+    """Refuses what a group asks and there is not; its choice of a loop becomes the one that it is like."""
+    asked = None
+    if group["differentiable"]:
+        asked = "differentiable=True"
+    elif group["capturable"] and isinstance(group["betas"][0], Tensor):
+        asked = "capturable=True and betas that are tensors"
+    if asked:
+        raise NotImplementedError(f"tile_ops.optim.AdamW: a param group has {asked}; use torch.optim.AdamW for it")
+    group["fused"], group["foreach"] = True, None
 
 
 def _alike(lists):

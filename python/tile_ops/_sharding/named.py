@@ -1,0 +1,147 @@
+"""Rules as users write them: names and texts, and what they make of the gradient operator."""
+
+import dataclasses
+
+from . import signature
+from .rules import Rule
+
+NAMED = ("pointwise", "rows", "whole")
+_CHOICE = f"""{", ".join(f'"{each}"' for each in NAMED)}, or a text as "x[*r N] -> out[*r N]\""""
+
+
+def made(name, rule):
+    """The Rule of a name of NAMED, of the notation, or of a function of the call that gives either."""
+    if isinstance(rule, str):
+        _check(name, rule)
+        return Rule(rule if rule not in NAMED else lambda call: _spelt(rule, call))
+    if callable(rule):
+        return Rule(lambda call: _asked(name, rule, call))
+    raise TypeError(
+        f"{name}: sharding is a {type(rule).__name__}; it is {_CHOICE}, or a function of the call that gives one of these"
+    )
+
+
+def _check(name, text):
+    if not isinstance(text, str):
+        raise TypeError(f"{name}: its sharding function gave a {type(text).__name__}; give {_CHOICE}")
+    if "[" not in text and text not in NAMED:
+        raise ValueError(f"{name}: sharding is {text!r}; it is {_CHOICE}")
+    if text not in NAMED:
+        signature.parsed(text)
+
+
+def _asked(name, function, call):
+    text = function(call)
+    _check(name, text)
+    return _spelt(text, call) if text in NAMED else text
+
+
+def _results(call):
+    return [each.name or f"out{at}" for at, each in enumerate(call.func._schema.returns)]
+
+
+def _written(arguments, results):
+    """The notation of two lists of (name, axes)."""
+    return " -> ".join(" ".join(f"{name}[{axes}]" for name, axes in each) for each in (arguments, results))
+
+
+def _whole(call):
+    return _written([(name, "...") for name in call.tensors], [(name, "...") for name in _results(call)])
+
+
+def _leading(rank):
+    return " ".join([*(f"r{at}" for at in range(rank - 1)), "..."])
+
+
+def _spelt(rule, call):
+    """A named rule for one call."""
+    if rule == "whole":
+        return _whole(call)
+    if rule == "pointwise":
+        return _written([(name, "*r") for name in call.tensors], [(name, "*r") for name in _results(call)])
+    rank = call[call.tensors[0]].dim()
+    arguments = [(name, _leading(rank) if call[name].dim() == rank else "...") for name in call.tensors]
+    return _written(arguments, [(name, _leading(rank)) for name in _results(call)])
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    """An operator whose gradient operator has no rule of its own: its rule, names of its tensors and of its results."""
+
+    rule: object
+    tensors: tuple
+    results: tuple
+
+
+def gradient_rule(forward):
+    """The Rule of the gradient operator: each value lies as in the operator, gradients are sums where it was shared.
+
+    Where the rule is a function, of other values than the gradient has, or a gradient belongs to a tensor that the gradient
+    operator is not given, everything is whole.
+    """
+
+    def text(call):
+        wanted = [name.removeprefix("grad_") for name in _results(call)]
+        if callable(forward.rule) or any(name not in call.tensors for name in wanted):
+            return _whole(call)
+        axes = _axes_of(forward, call)
+        if axes is None:
+            return _whole(call)
+        arguments = [(name, axes[name]) for name in call.tensors]
+        return _written(arguments, [(f"grad_{name}", f"+{name}") for name in wanted])
+
+    return Rule(text)
+
+
+def _axes_of(forward, call):
+    """What stands between the brackets for each value of the gradient operator, or None."""
+    incoming = [*forward.results, *(f"grad_{name}" for name in forward.results)]
+    if forward.rule == "whole":
+        return None
+    if forward.rule == "pointwise":
+        return dict.fromkeys([*forward.tensors, *incoming], "*r")
+    if forward.rule == "rows":
+        if forward.tensors[0] not in call.tensors:
+            return None
+        rank = call[forward.tensors[0]].dim()
+        own = {name: _leading(rank) if call[name].dim() == rank else "..." for name in forward.tensors if name in call.tensors}
+        return {**dict.fromkeys(incoming, _leading(rank)), **own}
+    known = signature.parsed(forward.rule)
+    if len(known.results) < len(forward.results) or not set(forward.tensors) <= set(known.arguments):
+        return None
+    if any(kind != "sum" for _, axes in known.results for _, kind in axes.sums):
+        return None
+    found = {name: _brackets(axes) for name, axes in known.arguments.items()}
+    for name, (_, axes) in zip(forward.results, known.results):
+        inside = found.get(axes.like or axes.gradient_of) if axes.like or axes.gradient_of else _brackets(axes)
+        found[name] = found[f"grad_{name}"] = inside
+    return found
+
+
+def _brackets(axes):
+    return " ".join([*axes.names, *(["..."] if axes.further else []), *(f"^{name}" for name in axes.once)])
+
+
+def reduction_rule(combine, finished):
+    """The Rule of a reduction and of its gradient: parts of a sum where nothing comes behind it, else only axes that stay.
+
+    A maximum's parts are not put together by a collective, which would lose NaN.
+    """
+    parts = combine == "sum" and not finished
+
+    def text(call):
+        backward = call.name.endswith("_backward")
+        own = [name for name in call.tensors if not (backward and (name.startswith("grad_") or name.startswith("total")))]
+        rank = max(call[name].dim() for name in own)
+        dims = call["dim"]
+        dims = range(rank) if dims is None else [dims] if isinstance(dims, int) else dims
+        gone = {dim % rank for dim in dims} if rank else set()
+        names = [f"{'a' if parts or at not in gone else 'A'}{at}" for at in range(rank)]
+        kept = " ".join("Z" if at in gone else name for at, name in enumerate(names) if at not in gone or call["keepdim"])
+        sums = " ".join(names[at] for at in sorted(gone)) if parts and gone else ""
+        arguments = [(name, " ".join(names) if name in own else kept) for name in call.tensors]
+        if backward:
+            return _written(arguments, [(name, f"+{name.removeprefix('grad_')}") for name in _results(call)])
+        return _written(arguments, [(name, f"{kept} | {sums}" if sums else kept) for name in _results(call)])
+
+    return Rule(text)

@@ -1,0 +1,232 @@
+"""Which placements an operator runs on: the cheapest of those that its rule allows for one call."""
+
+import dataclasses
+import itertools
+import math
+
+from torch.distributed.tensor import Partial, Replicate, Shard
+
+from . import signature
+
+# A collective costs this many bytes' time before its first byte.
+LATENCY = 1 << 16
+
+
+@dataclasses.dataclass
+class Plan:
+    """How one call runs.
+
+    inputs: placements by name. once: mesh dimensions on which only the first device adds the argument. outputs: placements
+    of each result. sources: for each result the global extents that are known. splits: mesh dimensions of each split axis.
+    special: what runs in place of the operator, where an axis wants it. resolved: the axes of this call.
+    """
+
+    inputs: dict
+    once: dict
+    outputs: list
+    sources: list
+    splits: dict
+    special: object
+    resolved: object
+
+
+def same(now, want):
+    """Whether placements are equal. A strided shard, or a sum that masks, is another one, whatever it compares to."""
+    return type(now) is type(want) and now == want
+
+
+def _transition(now, want, size, n):
+    """The bytes that a mesh dimension of n devices moves for a tensor of `size` bytes, with a collective's start."""
+    if same(now, want):
+        return 0.0
+    share = size * (n - 1) / n
+    if now.is_replicate():
+        return math.inf if want.is_partial() else 0.0
+    if now.is_partial():
+        if want.is_replicate():
+            return 2 * (LATENCY + share)
+        return math.inf if want.is_partial() else LATENCY + share
+    if want.is_replicate():
+        return LATENCY + share
+    return math.inf if want.is_partial() else LATENCY + share / n
+
+
+def _shard_of(placements, dim):
+    return any(placement.is_shard(dim) for placement in placements)
+
+
+class Planner:
+    """Enumerates what a rule allows for a call."""
+
+    def __init__(self, call, rule):
+        self.call, self.rule = call, rule
+        self.n = call.mesh.ndim
+        self.sizes = [call.mesh.size(at) for at in range(self.n)]
+        self.now = {name: call.placements(name, rule.shared) for name in call.tensors}
+        text = rule.text(call)
+        known = signature.parsed(text)
+        shapes = {name: tuple(call[name].shape) for name in call.tensors}
+        missing = [name for name in call.tensors if name not in known.arguments]
+        if missing:
+            raise ValueError(
+                f"{call.name}: its sharding {text!r} does not say the axes of {missing[0]!r}; add {missing[0]}[...]"
+            )
+        returns = len(call.func._schema.returns)
+        if len(known.results) < returns:
+            raise ValueError(
+                f"{call.name}: its sharding {text!r} has {len(known.results)} results and the operator {returns}; add the "
+                "others, saved ones too"
+            )
+        lengths = {name: of(call) for name, of in rule.lengths.items()}
+        self.at = signature.Resolved(known, shapes, lengths)
+        self.results = known.results[:returns]
+
+    def axes(self):
+        """The axes that may be split in this call."""
+        return [axis for axis in self.at.extents if self.rule.allows(self.call, axis, self.at)]
+
+    def _fits(self, axis, count):
+        """Whether `count` devices can share the axis."""
+        multiples = self.at.multiples.get(axis)
+        if multiples:
+            return all(extent % count == 0 for extent in multiples)
+        if self.at.extents[axis] >= count:
+            return True
+        for name, dimensions in self.at.axes.items():  # fewer elements than devices: where they lie so already
+            for dim, other in enumerate(dimensions):
+                if other == axis and self.at.shapes[name][dim] != 1 and _shard_of(self.now[name], dim):
+                    return True
+        return False
+
+    def _dim(self, name, axis):
+        """The dimension of an argument that is split with the axis, or None."""
+        for dim, other in enumerate(self.at.axes.get(name, ())):
+            if other == axis and self.at.shapes[name][dim] != 1:
+                return dim
+        return None
+
+    def input(self, name, axis):
+        """An argument's placement where the axis is split, and whether only the first device adds it."""
+        if axis is None:
+            return Replicate(), False
+        dim = self._dim(name, axis)
+        if dim is not None:
+            return Shard(dim), False
+        axes = self.at.signature.arguments[name]
+        return Replicate(), self.at.within(axis, axes.once)
+
+    def output(self, axes, axis):
+        """A result's placement where the axis is split."""
+        if axis is None:
+            return Replicate()
+        like = axes.like or axes.gradient_of
+        if like:
+            if self.call[like] is None:
+                return Replicate()
+            placement, once = self.input(like, axis)
+            if placement.is_shard() or once or axes.like:
+                return placement
+            return Partial()
+        names = self.at.result_axes(axes)
+        if axis in names:
+            return Shard(names.index(axis))
+        for word, kind in axes.sums:
+            if self.at.within(axis, (word,)):
+                return Partial(kind)
+        return Replicate()
+
+    def _cost(self, chosen, written):
+        cost, changes = 0.0, 0
+        for name, now in self.now.items():
+            value = self.call[name]
+            size = value.numel() * value.element_size()
+            for at, axis in enumerate(chosen):
+                want, once = self.input(name, axis)
+                if once and same(now[at], Partial()):  # the parts of a sum stay parts
+                    continue
+                if not same(now[at], want):
+                    changes += 1
+                    cost += math.inf if name in written else _transition(now[at], want, size, self.sizes[at])
+        return cost, changes
+
+    def best(self):
+        """The Plan of least communication. Errors: ValueError where a written argument would have to move."""
+        axes = self.axes()
+        written = set(self.call.written)
+        best, least = None, (math.inf, 0)
+        for chosen in itertools.product([*axes, None], repeat=self.n):
+            counts = {}
+            for at, axis in enumerate(chosen):
+                if axis is not None:
+                    counts[axis] = counts.get(axis, 1) * self.sizes[at]
+            if not all(self._fits(axis, count) for axis, count in counts.items()):
+                continue
+            if self._mixed(chosen):
+                continue
+            cost = self._cost(chosen, written)
+            if cost < least:
+                best, least = chosen, cost
+        if best is None:
+            where = ", ".join(f"{name!r} on {list(self.now[name])}" for name in self.call.tensors if name in written)
+            raise ValueError(
+                f"{self.call.name}: it writes into {where}, where it cannot run; redistribute, or call the operator that "
+                "gives new tensors"
+            )
+        return self._plan(best)
+
+    def _mixed(self, chosen):
+        """Whether a result would be parts of a sum on one mesh dimension and of a maximum on another."""
+        for _, axes in self.results:
+            kinds = {p.reduce_op for p in (self.output(axes, axis) for axis in chosen) if p.is_partial()}
+            if len(kinds) > 1:
+                return True
+        return False
+
+    def _plan(self, chosen):
+        inputs, once = {}, {}
+        for name, now in self.now.items():
+            wanted = [self.input(name, axis) for axis in chosen]
+            inputs[name] = tuple(
+                now[at] if alone and same(now[at], Partial()) else placement for at, (placement, alone) in enumerate(wanted)
+            )
+            dims = [at for at, (_, alone) in enumerate(wanted) if alone and not same(now[at], Partial())]
+            if dims:
+                once[name] = dims
+        splits = {}
+        for at, axis in enumerate(chosen):
+            if axis is not None:
+                splits.setdefault(axis, []).append(at)
+        special = next(
+            (run for word, run in self.rule.special.items() if any(self.at.within(axis, (word,)) for axis in splits)), None
+        )
+        outputs = [tuple(self.output(axes, axis) for axis in chosen) for _, axes in self.results]
+        sources = [self._source(axes) for _, axes in self.results]
+        return Plan(inputs, once, outputs, sources, splits, special, self.at)
+
+    def _source(self, axes):
+        """Where a result's global extents come from: an argument's shape, or the extents of its axes."""
+        like = axes.like or axes.gradient_of
+        if like:
+            return tuple(self.call[like].shape) if self.call[like] is not None else None
+        return [
+            None if name in self.at.multiples else self.at.extents.get(name) for name in self.at.result_axes(axes)
+        ]
+
+
+def global_layout(local, placements, mesh, source):
+    """The shape and the strides of a result's whole."""
+    shape = list(local.shape)
+    for dim in range(local.dim()):
+        count = math.prod(mesh.size(at) for at, placement in enumerate(placements) if placement.is_shard(dim))
+        if any(placement.is_shard(dim) for placement in placements):
+            known = source[dim] if source is not None and dim < len(source) else None
+            shape[dim] = local.shape[dim] * count if known is None else known
+    if shape == list(local.shape):
+        return tuple(shape), tuple(local.stride())
+    strides, step = [0] * len(shape), 1
+    for dim in sorted(range(len(shape)), key=lambda dim: (local.stride(dim), -dim)):
+        if local.stride(dim) == 0 and local.shape[dim] != 1:
+            continue
+        strides[dim] = step
+        step = step * max(shape[dim], 1)
+    return tuple(shape), tuple(strides)

@@ -1,0 +1,108 @@
+"""cross_entropy where each device has some of the classes: sums and maxima of rows are exchanged, the logits are not."""
+
+import torch
+
+
+class _Rows:
+    """What both directions need: this device's logits with the classes last, and the weights of rows and classes."""
+
+    def __init__(self, shards):
+        self.shards, values = shards, shards.values
+        self.axis = 0 if shards.call["input"].dim() == 1 else 1
+        self.dims = shards.split("c")
+        self.wide = torch.float64 if values["input"].dtype == torch.float64 else torch.float32
+        self.logits = values["input"].movedim(self.axis, -1).to(self.wide)
+        self.classes = shards.call["input"].shape[self.axis]
+        self.smoothing, self.z_loss = values["label_smoothing"], values["z_loss"]
+        target = values["target"]
+        self.counted = target != values["ignore_index"]
+        self._check(target)
+        own = target.long() - shards.begin("input", self.axis)
+        self.here = self.counted & (own >= 0) & (own < self.logits.shape[-1])
+        self.own = own.masked_fill(~self.here, 0)
+        self.weight = values["weight"].to(self.wide) if values["weight"] is not None else None
+
+    def _check(self, target):
+        wrong = self.counted & ((target < 0) | (target >= self.classes))
+        if type(target) is torch.Tensor and target.device.type == "cpu" and bool(wrong.any()):  # not while it is traced
+            place = tuple(wrong.nonzero()[0].tolist())
+            raise ValueError(
+                f"{self.shards.call.name}: target{list(place) if place else ''} is {target[place].item()} and input has "
+                f"{self.classes} classes; targets must be from 0 to {self.classes - 1}, or ignore_index"
+            )
+        self.wrong = wrong
+
+    def at_target(self, values):
+        """Of values by class the target's, 0 where another device has it."""
+        if values.shape[-1] == 0:
+            return torch.zeros(self.own.shape, dtype=self.wide, device=self.own.device)
+        return values.gather(-1, self.own.unsqueeze(-1)).squeeze(-1).masked_fill(~self.here, 0)
+
+    def total(self, *rows):
+        """Sums over the devices that share the classes."""
+        return self.shards.total(torch.stack(rows), self.dims)
+
+    def weights(self):
+        """The weight of each row's target, and the sum of all classes' weights."""
+        if self.weight is None:
+            return self.counted.to(self.wide), self.classes
+        each, everything = self.total(
+            self.at_target(self.weight.expand(self.logits.shape)), self.weight.sum().expand(self.own.shape)
+        )
+        return each, everything
+
+
+def forward(shards):
+    """The loss, and for the gradient lse and the divisors of a mean."""
+    rows = _Rows(shards)
+    local = torch.logsumexp(rows.logits, -1) if rows.logits.shape[-1] else rows.own.new_full(
+        rows.own.shape, -torch.inf, dtype=rows.wide)  # fmt: skip
+    top = shards.greatest(local, rows.dims)
+    safe = top.masked_fill(top.isinf(), 0)
+    sums, at_target, weighted = rows.total(
+        torch.exp(local - safe), rows.at_target(rows.logits),
+        (rows.logits if rows.weight is None else rows.logits * rows.weight).sum(-1),
+    )  # fmt: skip
+    lse = safe + sums.log()
+    weight, everything = rows.weights()
+    loss = (1 - rows.smoothing) * weight * (lse - at_target)
+    if rows.smoothing:
+        loss = loss + rows.smoothing / rows.classes * (everything * lse - weighted)
+    square = rows.z_loss * lse**2 if rows.z_loss else torch.zeros_like(lse)
+    loss, square = (each.masked_fill(~rows.counted, 0).masked_fill(rows.wrong, torch.nan) for each in (loss, square))
+    reduction, divisors = shards.values["reduction"], None
+    if reduction == "mean":
+        here = torch.stack([weight.masked_fill(~rows.counted, 0).sum(), rows.counted.sum().to(rows.wide)])
+        divisors = shards.total(here, shards.split("n", "*s"))
+        out = loss.sum() / divisors[0] + (square.sum() / divisors[1] if rows.z_loss else 0)
+    else:
+        out = loss + square if reduction == "none" else (loss + square).sum()
+    saved = torch.stack([lse, torch.zeros_like(lse)], -1) if shards.values["input"].dtype == torch.float32 else lse
+    made = (out.to(shards.values["input"].dtype), saved, divisors)
+    return made[: len(shards.call.func._schema.returns)]
+
+
+def backward(shards):
+    """The gradient of this device's logits."""
+    rows, values = _Rows(shards), shards.values
+    lse = values["lse"].to(rows.wide)
+    lse = lse.sum(-1) if lse.dim() > rows.own.dim() else lse
+    divisors = values["divisors"]
+    incoming = values["grad_out"].to(rows.wide).expand(rows.own.shape)
+    first, second = (incoming / each for each in divisors) if values["reduction"] == "mean" else (incoming, incoming)
+    weight, everything = rows.weights()
+    first, second = (each.masked_fill(~rows.counted, 0).masked_fill(rows.wrong, torch.nan) for each in (first, second))
+    at_target = (1 - rows.smoothing) * weight * first
+    share = at_target + rows.smoothing / rows.classes * everything * first
+    if rows.z_loss:
+        share = share + 2 * rows.z_loss * lse * second
+    grad = torch.exp(rows.logits - lse.unsqueeze(-1)) * share.unsqueeze(-1)
+    if rows.smoothing:
+        of_class = rows.smoothing / rows.classes * first.unsqueeze(-1)
+        grad = grad - (of_class if rows.weight is None else of_class * rows.weight)
+    if grad.shape[-1]:
+        taken = at_target.masked_fill(~rows.here, 0)
+        grad = grad.scatter_add(-1, rows.own.unsqueeze(-1), -taken.unsqueeze(-1))
+    grad = grad.masked_fill(~rows.counted.unsqueeze(-1), 0)
+    result = torch.empty_like(values["input"])
+    return (result.copy_(grad.movedim(-1, rows.axis)),)

@@ -1,0 +1,40 @@
+"""Every operator on a mesh of two by two, its tensors and the incoming gradients split at random: four processes."""
+
+import os
+import random
+
+import processes
+import pytest
+import sharding_cases
+
+outcome = processes.fixture(4)
+pytestmark = pytest.mark.long  # test_two_dimensions.py has four processes, too
+CASES = [name.replace(" ", "_") for name in sharding_cases.OF]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_any_placements_give_what_the_whole_gives(outcome, name):
+    outcome(name)
+
+
+def _run(name, device):
+    from sharded import compare
+    from torch.distributed.tensor import Replicate, Shard, init_device_mesh
+
+    mesh = init_device_mesh(device.split(":")[0], (2, 2))
+    case = sharding_cases.made(name)
+    drawn = random.Random(name)  # the same in every process
+
+    def placement(tensor):
+        return Shard(drawn.randrange(tensor.dim())) if tensor.dim() and drawn.random() < 0.7 else Replicate()
+
+    for _ in range(40 if os.environ.get("TILE_LONG") == "1" else 1):
+        placements = {each: [placement(tensor), placement(tensor)] for each, tensor in case.tensors.items()}
+        if case.written:
+            placements |= dict.fromkeys(("query", "key"), random.Random(len(placements)).sample([Shard(0), Shard(1)], 2))
+        incoming = [drawn.choice([Shard(0), Replicate()]) for _ in range(2)]
+        compare(case, mesh, placements, device, incoming)
+
+
+for _name in sharding_cases.OF:
+    globals()[_name.replace(" ", "_")] = lambda device, name=_name: _run(name, device)
