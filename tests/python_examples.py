@@ -27,7 +27,7 @@ def load(name):
 
 def passed(kernel, arguments):
     """What a launch passes at run time."""
-    given = [(each, letter) for each, letter in zip(arguments, kernel.letters) if letter != "c"]
+    given = [(each, letter) for each, letter in zip(arguments, kernel.letters) if letter != "c" and each is not None]
     return [ctypes.c_float(each) if isinstance(each, float) else ctypes.c_int64(each) if letter == "w" else each
             for each, letter in given]
 
@@ -41,7 +41,7 @@ def on_the_emulator(chips=(80, 90)):
     def launcher(kernel, grid):
         def launch(*arguments):
             size = grid(*arguments) if callable(grid) else grid
-            size = ((*size, 1, 1) if isinstance(size, tuple) else (size, 1, 1))[:3]
+            size = (*(size if isinstance(size, tuple) else (size,)), 1, 1, 1)[:3]
             given = passed(kernel, arguments)
             ran.append(kernel.__name__)
             ir = kernel.ir(*arguments)

@@ -1,7 +1,7 @@
-"""Kernels with mistakes: the body of `def kernel(x, v, i8, out, n, s)` and the error that its launch raises
+"""Kernels with mistakes: the body of `def kernel(x, v, i8, out, n, s, w)` and the error that its launch raises
 (mistakes.txt).
 
-x, out: float32 [8, 8]; v: float32 [8]; i8: int8 [8]; n: an int32 scalar; s: a float32 scalar. cuTile's dialect."""
+x, out: float32 [8, 8]; v: float32 [8]; i8, w: int8 and int64 [8]; n: an int32, s: a float32 scalar. cuTile's dialect."""
 
 SNIPPETS = """
 t = ct.load(x, (0, 0), (3, 8))
@@ -172,7 +172,7 @@ t = ct.load_advanced_indexing(x, (ct.Slice(0, 4), ct.Slice(0, 4)))
 t = ct.load_advanced_indexing(v, (ct.arange(4, dtype=ct.int32),))
 t = ct.load_advanced_indexing(x, (n, ct.Slice(0, 4)))
 t = ct.load_advanced_indexing(x, (ct.arange(4, dtype=ct.int32), ct.Slice(0, 3)))
-for i in range(0, 8, -1): pass
+for i in range(0, 8, 0): pass
 for i in range(1.5): pass
 for i in range(s): pass
 for i in (1, 2): pass
@@ -190,7 +190,7 @@ if x: pass
 t = 1 if ct.load(v, 0, 8) else 2
 t = n and ct.load(v, 0, 8)
 t = n is s
-t = n in (1, 2)
+t = ct.load(v, 0, 8) in (1, 2)
 t = (1, 2)[n]
 t = (1, 2)[5]
 t = (1, s)[i8]
@@ -201,7 +201,7 @@ a, *b = (1, 2)
 (1, 2)[0] = 3
 x.shape = 3
 t = [1, 2]
-t = {1: 2}
+t = {n: 2}
 t = [i for i in (1, 2)]
 t = (i for i in (1, 2))
 t = tuple(i for i in (1, 2))
@@ -211,7 +211,7 @@ import os
 global torch
 raise ValueError
 assert n
-try: pass\\nfinally: pass
+try: pass\\nexcept ValueError: pass\\nfinally: pass
 with n: pass
 with torch.no_grad(): pass
 with twice(n) as a: pass
@@ -275,7 +275,7 @@ def f(*a): return a[3]\\nt = f(1, 2)
 def f():\\n    nonlocal n\\n    n = 4\\nf()
 t = {a: a for a in (1, 2)}
 t = helper(*n)
-t = helper(**{"a": 1})
+t = helper(**(1, 2))
 t = helper(1, a=2)
 t = helper()
 t = (lambda *a: a)(1)[n]
@@ -355,7 +355,7 @@ t = ct.num_blocks()
 t = ct.assume_divisible_by(x, 4)
 t = ct.bitcast(x, ct.int32)
 t = ct.astype(ct.load(v, 0, 8), "float16")
-t = ct.float32("1")
+t = ct.float32("one")
 t = ct.int8(x)
 t = ct.reshape(ct.load(v, 0, 8), (2, n))
 t = ct.expand_dims(x, 0)

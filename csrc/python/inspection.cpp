@@ -1,18 +1,17 @@
 // What a call of Python launches, compiled for looking at it.
 #include "runtime/inspection.h"
 
-#include "python/module.h"
+#include "python/raising.h"
 
 namespace tile::python {
 
 void set_error(const std::exception& error) {
-  PyObject* type = PyExc_RuntimeError;
-  if (const auto* ours = dynamic_cast<const Error*>(&error)) {
-    PyObject* const types[] = {PyExc_ValueError, PyExc_TypeError, PyExc_NotImplementedError,
-                               PyExc_RuntimeError};
-    type = types[static_cast<size_t>(ours->kind())];
-  }
-  PyErr_SetString(type, error.what());
+  const auto* ours = dynamic_cast<const Error*>(&error);
+  // Torch's have classes of their own, and what Python raised on its way through torch stays what it is.
+  if (!ours) return torch::translate_exception_to_python(std::current_exception());
+  PyObject* const types[] = {PyExc_ValueError, PyExc_TypeError, PyExc_NotImplementedError,
+                             PyExc_RuntimeError};
+  PyErr_SetString(types[static_cast<size_t>(ours->kind())], error.what());
 }
 
 namespace {

@@ -6,13 +6,18 @@
 #include <utility>
 
 #include "dsl/tracer.h"
+#include "python/capture.h"
 #include "python/ir_builder.h"
+#include "runtime/array_key.h"
 #include "torch/args.h"
 
 namespace tile::python {
 namespace {
 
-PyObject *flatten_name, *constant_name, *translate_name;
+PyObject *flatten_name, *constant_name, *translate_name, *signature_name, *parameters_name;
+
+// What an argument is, in the key. Of a far array Python's shape and strides are int64.
+enum : uint64_t { far_array, near_array, scalar_value, constant_value };
 
 ArrayArgument without_memory(const at::Tensor& tensor) {
   require_strided(tensor);
@@ -39,6 +44,13 @@ bool lacks_memory(const at::Tensor& tensor) {
   return storage.device().type() != tensor.device().type() || (tensor.numel() && !storage.nbytes());
 }
 
+// Of the tensors that lack memory: not the fake ones, whose memory would be of another device.
+bool wraps(const at::Tensor& tensor) {
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  return !impl.has_symbolic_sizes_strides() &&
+         (!impl.has_storage() || impl.storage().device().type() == tensor.device().type());
+}
+
 }  // namespace
 
 PythonKernel& kernel_of(PyObject* self) {
@@ -47,14 +59,21 @@ PythonKernel& kernel_of(PyObject* self) {
   return *kernel;
 }
 
+void Given::bind(PyObject* self, PyObject* names) {
+  const Owned signature(PyObject_GetAttr(self, signature_name));
+  bound_.reset(signature ? PyObject_Vectorcall(signature.get(), values, count, names) : nullptr);
+  if (!bound_) throw PythonFailure();
+  TILE_CHECK(PyTuple_CheckExact(bound_.get()));
+  values = PySequence_Fast_ITEMS(bound_.get());
+  count = static_cast<size_t>(PyTuple_GET_SIZE(bound_.get()));
+}
+
 Call::Call(PyObject* self, PyObject* const* given, size_t count, bool traced)
     : self_(self), kernel_(kernel_of(self)), given_(given), count_(count), traced_(traced) {
-  const size_t expected = kernel_.kinds.size();
-  if (count != expected) {
-    PyErr_Format(PyExc_TypeError, "Kernel expects %zu argument%s but %zu %s given", expected,
-                 expected == 1 ? "" : "s", count, count == 1 ? "was" : "were");
-    throw PythonFailure();
-  }
+  TILE_CHECK(count == kernel_.kinds.size());
+  PyObject* capture = reinterpret_cast<KernelObject*>(self)->capture;
+  if (capture && !traced) generation_ = generation_of(capture);
+  key_.add(generation_);
   for (size_t i = 0; i < count; ++i)
     kernel_.kinds[i] == constant ? add_constant(i) : add(given[i], i, kernel_.kinds[i]);
   key_.add(signature_);
@@ -70,23 +89,44 @@ void Call::trace(Tracer& tracer) const {
   PyGILState_Release(state);
 }
 
+namespace {
+// Inside of an operator torch has counted, or the tensor is new.
+bool counted() { return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView); }
+void count_up(c10::TensorImpl& tensor) {
+  if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors count nothing
+}
+}  // namespace
+
 void Call::note_written(uint64_t which) const {
-  // Inside of an operator torch has counted, or the tensor is new.
-  if (c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView)) return;
-  for (; which; which &= which - 1) {
-    c10::TensorImpl& tensor = *tensors_[std::countr_zero(which)]->unsafeGetTensorImpl();
-    if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors count nothing
-  }
+  if (counted()) return;
+  for (; which; which &= which - 1) count_up(*tensors_[std::countr_zero(which)]->unsafeGetTensorImpl());
+}
+void note_write(const at::Tensor& tensor) {
+  if (!counted()) count_up(*tensor.unsafeGetTensorImpl());
 }
 
+// "Invalid kernel argument #0, 'x' of scaled".
+std::string Call::place_of(size_t i) const {
+  std::string place = str("Invalid kernel argument #", i);
+  const Owned names(PyObject_GetAttr(self_, parameters_name));
+  if (!names || !PyTuple_Check(names.get()) || i >= static_cast<size_t>(PyTuple_GET_SIZE(names.get()))) {
+    PyErr_Clear();
+    return place;
+  }
+  PyObject* name = PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i));
+  return str(place, ", '", PyUnicode_AsUTF8(name), "' of ", kernel_.name());
+}
 // Which arguments are arrays, so that the words of the key cannot be taken for others'.
 void Call::note(uint64_t bits) {
   signature_ = signature_ << 2 | bits;
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
+  if (value == Py_None) return note(0);  // as a constant
   const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
   // Scales are passed as their bits: a structure says what these are.
+  if (kind == read_only) [[unlikely]]
+    read_only_ |= uint64_t{1} << passed_;
   if (tensor && tensor->scalar_type() != at::kFloat8_e8m0fnu) return add_array(i, *tensor);
   if (PyBool_Check(value) && kind != structured) return add_scalar(scalar_argument(value == Py_True));
   if (PyLong_Check(value) && kind != structured) return add_scalar(integer(i, value, kind));
@@ -111,16 +151,27 @@ void Call::add_structure(size_t i) {
   structures_.push_back({i, first, count, Owned(Py_NewRef(word)), Owned(Py_NewRef(leaves))});
   for (size_t k = 0; k < count; ++k) add(PyTuple_GET_ITEM(leaves, static_cast<Py_ssize_t>(k)), i, letters[k]);
 }
-void Call::add_array(size_t i, const at::Tensor& tensor) {
+ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
   if (!traced_ && lacks_memory(tensor))
-    fail(ErrorKind::type, "Invalid kernel argument #", i,
-         ": a tensor without memory, fake or a wrapper of others, cannot be launched on; give it to "
-         "kernel.check(...) or kernel.ir(...)");
-  auto* array = new (arrays_ + array_count_++ * sizeof(ArrayArgument))
-      ArrayArgument(traced_ ? without_memory(tensor) : to_array_argument(tensor));
+    fail(ErrorKind::type, place_of(i),
+         wraps(tensor)
+             ? ": a tensor that wraps others has no memory of its own; pass what it holds, as to_local() of "
+               "a DTensor gives"
+             : ": a tensor without memory, as fake ones are, cannot be launched on; give it to "
+               "kernel.check(...) or kernel.ir(...)");
+  try {
+    return traced_ ? without_memory(tensor) : to_array_argument(tensor);
+  } catch (const Error& error) {
+    explain(i, tensor, error);
+  }
+}
+void Call::add_array(size_t i, const at::Tensor& tensor) {
+  auto* array =
+      new (arrays_ + array_count_++ * sizeof(ArrayArgument)) ArrayArgument(array_of(i, tensor));
   detail::key_of_array(key_, *array);
-  note(1);
+  note(has_far_elements(*array) ? far_array : near_array);
   tensors_[passed_] = &tensor;
+  owner_[passed_] = static_cast<uint8_t>(i);
   refs_[passed_++] = *array;
 }
 ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
@@ -128,7 +179,7 @@ ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
   const bool wide = kind == wide_integer;
   if (overflow || (!wide && number != static_cast<int32_t>(number))) {
-    PyErr_Format(PyExc_OverflowError, "Invalid kernel argument #%zu: %R is out of range of int%d%s", i, value,
+    PyErr_Format(PyExc_OverflowError, "%s: %R is out of range of int%d%s", place_of(i).c_str(), value,
                  wide ? 64 : 32, wide ? "" : "; annotate the parameter with ScalarInt64");
     throw PythonFailure();
   }
@@ -137,13 +188,13 @@ ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
 void Call::add_scalar(const ScalarArgument& scalar) {
   auto* kept = new (scalars_ + scalar_count_++ * sizeof(ScalarArgument)) ScalarArgument(scalar);
   key_.add(static_cast<uint64_t>(scalar.dtype));
-  note(2);
+  note(scalar_value);
   refs_[passed_++] = *kept;
 }
 // Small integers by their value, everything else by the number that Python gives it.
 void Call::add_constant(size_t i) {
   PyObject* value = given_[i];
-  note(3);
+  note(constant_value);
   int overflow = 1;
   if (PyLong_CheckExact(value)) {
     const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
@@ -161,7 +212,8 @@ void Call::translate(Tracer& tracer) const {
     Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)
                              : detail::add_scalar_parameter(tracer, ref.scalar->dtype);
     const std::string dtype(info(value->type.dtype).name);
-    return ref.array ? Py_BuildValue("(nsi)", built.number_of(value), dtype.c_str(), value->type.array_rank)
+    return ref.array ? Py_BuildValue("(nsii)", built.number_of(value), dtype.c_str(), value->type.array_rank,
+                                     has_far_elements(*ref.array))
                      : Py_BuildValue("(ns())", built.number_of(value), dtype.c_str());
   };
   const Owned numbers(PyList_New(0)), values(PyTuple_New(static_cast<Py_ssize_t>(count_)));
@@ -179,18 +231,25 @@ void Call::translate(Tracer& tracer) const {
       number.reset(leaves ? Py_BuildValue("[OO]", structure->word.get(), leaves.get()) : nullptr);
       ++structure;
     } else {
-      number.reset(kernel_.kinds[i] == constant ? Py_NewRef(Py_None) : described(next++));
+      const bool known = kernel_.kinds[i] == constant || given_[i] == Py_None;
+      number.reset(known ? Py_NewRef(Py_None) : described(next++));
     }
     if (!number || PyList_Append(numbers.get(), number.get()) < 0) throw PythonFailure();
   }
+  const Owned generation(traced_ ? Py_NewRef(Py_None) : PyLong_FromUnsignedLongLong(generation_));
+  if (!generation) throw PythonFailure();
   const Owned done(PyObject_CallMethodObjArgs(self_, translate_name, built.object(), numbers.get(),
-                                              values.get(), nullptr));
+                                              values.get(), generation.get(), nullptr));
   if (!done) throw PythonFailure();
 }
 
 int make_call_names() {
   for (const auto& [name, text] :
-       {std::pair{&flatten_name, "_flatten"}, {&constant_name, "_constant"}, {&translate_name, "_translate"}})
+       {std::pair{&flatten_name, "_flatten"},
+        {&constant_name, "_constant"},
+        {&translate_name, "_translate"},
+        {&signature_name, "_signature"},
+        {&parameters_name, "parameters"}})
     if (!(*name = PyUnicode_InternFromString(text))) return -1;
   return 0;
 }

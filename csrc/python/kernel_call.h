@@ -9,7 +9,8 @@ namespace tile::python {
 inline constexpr size_t most_arguments = 64;
 
 // How a parameter is annotated, a letter each. What is structured, Python takes apart.
-enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w', structured = 's' };
+// A read-only array is a leaf of a structure.
+enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w', structured = 's', read_only = 'p' };
 
 // An exception of Python's on its way through C++.
 struct PythonFailure : std::exception {
@@ -35,16 +36,35 @@ struct PythonFailure : std::exception {
 class PythonKernel : public KernelBase {
  public:
   PythonKernel(const char* name, Location at, std::string kinds)
-      : KernelBase(name, at), kinds(std::move(kinds)) {}
+      : KernelBase(name, at, Extents::wide), kinds(std::move(kinds)) {}
   using KernelBase::launch_call;
   using KernelBase::trace_call;
+  using KernelBase::touched_of;
   const std::string kinds;
 };
 
 struct KernelObject {
   PyObject_HEAD PythonKernel* kernel;  // null: _bind was not called
+  PyObject* capture;  // a _C.Capture that the kernel's attributes hold; null: it reads nothing that changes
 };
 PythonKernel& kernel_of(PyObject* self);
+
+// What is given for a kernel's parameters: by position, and where that is not all of it, by name and default.
+class Given {
+ public:
+  // names: null, or a tuple of the names of the last `values`, which `count` does not count.
+  Given(PyObject* self, PyObject* const* values, size_t count, PyObject* names)
+      : values(values), count(count) {
+    if ((names && PyTuple_GET_SIZE(names)) || count != kernel_of(self).kinds.size()) [[unlikely]]
+      bind(self, names);
+  }
+  PyObject* const* values;
+  size_t count;
+
+ private:
+  void bind(PyObject* self, PyObject* names);
+  Owned bound_;
+};
 
 // Of a trace: memory is not asked for.
 class Call {
@@ -55,9 +75,17 @@ class Call {
   const LaunchKey& key() const { return key_; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
   void trace(Tracer& tracer) const;         // Python translates the function
+  // refused.cpp. Refuses to write what is read-only, overlaps itself, or another array that is used.
+  void check_written(uint64_t which, uint64_t read) const;
+  uint64_t owners(uint64_t which) const;  // the given arguments that these belong to
   void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
 
  private:
+  std::string parameter(size_t place) const;
+  [[noreturn]] void refuse(size_t place, const std::string& why) const;
+  // The error of a tensor that no kernel takes, with its argument's number and what to pass instead.
+  [[noreturn]] void explain(size_t i, const at::Tensor& tensor, const Error& error) const;
+  ArrayArgument array_of(size_t i, const at::Tensor& tensor) const;
   void note(uint64_t bits);
   void add(PyObject* value, size_t i, char kind);
   void add_structure(size_t i);
@@ -66,16 +94,18 @@ class Call {
   void add_constant(size_t i);
   ScalarArgument integer(size_t i, PyObject* value, char kind);
   void translate(Tracer& tracer) const;
+  std::string place_of(size_t i) const;
 
   PyObject* self_;
   PythonKernel& kernel_;
   PyObject* const* given_;
   size_t count_, passed_ = 0, array_count_ = 0, scalar_count_ = 0, noted_ = 0;
   bool traced_;
-  uint64_t signature_ = 1;
+  uint64_t signature_ = 1, read_only_ = 0, generation_ = 0;
   LaunchKey key_;
   ArgumentRef refs_[most_arguments];
   const at::Tensor* tensors_[most_arguments];  // of those that are arrays
+  uint8_t owner_[most_arguments];              // and which of the given arguments each belongs to
   alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
   alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
   struct Structure {

@@ -19,6 +19,7 @@
 #include "runtime/text_kernel.h"
 #include "torch/args.h"
 #include "torch/op.h"
+#include "torch/refused.h"
 
 namespace tile::python {
 
@@ -46,6 +47,12 @@ template <std::vector<std::string> (*function)()>
 PyObject* list_of(PyObject*, PyObject*) {
   return strings(function());
 }
+int i32_of(PyObject* item) {
+  const long number = PyLong_AsLong(item);
+  if (number != static_cast<int32_t>(number))
+    PyErr_Format(PyExc_OverflowError, "%R is out of range of i32; pass ctypes.c_int64", item);
+  return static_cast<int>(number);
+}
 // Tensors and scalars of a Python list: int is i32, float f64, ctypes.c_int64 i64, ctypes.c_float f32.
 std::vector<tile::Argument> launch_arguments(PyObject* list) {
   std::vector<tile::Argument> launch;
@@ -56,7 +63,7 @@ std::vector<tile::Argument> launch_arguments(PyObject* list) {
     else if (PyBool_Check(item))
       launch.emplace_back(tile::scalar_argument(item == Py_True));
     else if (PyLong_Check(item))
-      launch.emplace_back(tile::scalar_argument(static_cast<int>(PyLong_AsLong(item))));
+      launch.emplace_back(tile::scalar_argument(i32_of(item)));
     else if (const tile::python::Owned single(PyObject_GetAttrString(item, "value")); single)  // of ctypes
       launch.emplace_back(PyLong_Check(single.get())
                               ? tile::scalar_argument(static_cast<int64_t>(PyLong_AsLongLong(single.get())))
@@ -210,6 +217,8 @@ PyMethodDef methods[] = {
     {"amx", guarded<amx>, METH_NOARGS, "Whether products of bfloat16 run on AMX's tile registers."},
     {"operators", guarded<list_of<tile::registered_operators>>, METH_NOARGS,
      "The schemas of the operators defined so far."},
+    {"refused_operators", guarded<list_of<tile::refused_operators>>, METH_NOARGS,
+     "The names whose definitions were refused; a call of one raises why."},
     {"registration_errors", guarded<list_of<tile::registration_errors>>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
     {"run_ir", guarded<run_ir>, METH_VARARGS,
@@ -250,8 +259,8 @@ extern "C" __attribute__((visibility("default"))) PyObject* PyInit__C() {
   for (const auto& add :
        {tile::python::add_inspection, tile::python::add_devices, tile::python::add_emulation,
         tile::python::add_raw_cuda, tile::python::add_operator_call, tile::python::add_ir_builder,
-        tile::python::add_tile_kernel, tile::python::add_python_operator,
-        tile::python::add_python_expression})
+        tile::python::add_capture, tile::python::add_tile_kernel, tile::python::add_python_operator,
+        tile::python::add_python_expression, tile::python::add_interrupts, tile::python::add_log_records})
     if (made && add(made) < 0) Py_CLEAR(made);
   return made;
 }

@@ -25,7 +25,7 @@ struct Program;
 
 namespace tile::python {
 
-// In C++ an error of ours, in Python the class of its kind.
+// In C++ an error of ours, in Python the class of its kind; called where the exception is caught.
 void set_error(const std::exception& error);
 
 // No C++ exception may leave a function that Python calls.
@@ -44,6 +44,16 @@ struct Release {
 };
 using Owned = std::unique_ptr<PyObject, Release>;
 
+class GilHeld {
+ public:
+  GilHeld() : state_(PyGILState_Ensure()) {}
+  ~GilHeld() { PyGILState_Release(state_); }
+  GilHeld(const GilHeld&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
 // While it lives, other threads of Python run.
 class Released {
  public:
@@ -61,16 +71,22 @@ class Released {
 // file that reads torch's header of tensors as Python objects, which is most of its compilation.
 const at::Tensor* tensor_in(PyObject* object);
 
+// Autograd sees that a tensor has changed. In kernel_call.cpp.
+void note_write(const at::Tensor& tensor);
+
 // Each adds its file's functions and types to the module; -1 with an error set.
 int add_inspection(PyObject* module);
 int add_devices(PyObject* module);
 int add_emulation(PyObject* module);
 int add_raw_cuda(PyObject* module);
 int add_operator_call(PyObject* module);
+int add_capture(PyObject* module);
 int add_ir_builder(PyObject* module);
 int add_tile_kernel(PyObject* module);
 int add_python_operator(PyObject* module);
 int add_python_expression(PyObject* module);
+int add_interrupts(PyObject* module);
+int add_log_records(PyObject* module);
 
 PyObject* strings(const std::vector<std::string>& texts);  // a list
 PyObject* row_of(const InspectedKernel& kernel);           // a dictionary

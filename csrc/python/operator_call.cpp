@@ -4,8 +4,10 @@
 
 #include <structmember.h>
 #include <torch/csrc/Dtype.h>
+#include <torch/csrc/DynamicTypes.h>
 #include <torch/csrc/autograd/python_variable.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/python/pybind_utils.h>
 
 #include <ATen/PythonTorchFunctionTLS.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -14,6 +16,7 @@
 #include <cstddef>
 #include <optional>
 
+#include "python/raising.h"
 #include "torch/kept_arguments.h"
 #include "torch/op.h"
 
@@ -21,6 +24,13 @@ namespace tile::python {
 
 const at::Tensor* tensor_in(PyObject* object) {
   return THPVariable_Check(object) ? &THPVariable_Unpack(object) : nullptr;
+}
+PyObject* python_value(const c10::IValue& value) {
+  return value.isTensor() ? THPVariable_Wrap(value.toTensor())
+                          : torch::jit::toPyObject(value).release().ptr();
+}
+PyObject* python_dtype(int64_t scalar_type) {
+  return Py_NewRef(reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(scalar_type))));
 }
 
 namespace {
@@ -224,6 +234,14 @@ PyObject* results_of(BoxedValues& stack) {
   return tuple.release();
 }
 
+// Of a name whose definition was refused: it takes whatever it is given, and raises why.
+void raise_if_refused(const std::string& name) {
+  const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
+  if (!handle || !handle->schema().is_vararg() || !handle->schema().arguments().empty()) return;
+  BoxedValues none;
+  handle->callBoxed(none);
+}
+
 PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject* names) {
   auto& self = *reinterpret_cast<CallObject*>(object);
   HANDLE_TH_ERRORS
@@ -242,6 +260,7 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
         return results_of(stack);
       }
     }
+  if (!self.plan) raise_if_refused(*self.name);
   return PyObject_Vectorcall(self.torch, given, flags, names);
   END_HANDLE_TH_ERRORS
 }

@@ -1,9 +1,8 @@
 // Elementwise operators and reductions whose expressions are functions of Python, translated where they are
 // traced.
+#include "python/capture.h"
 #include "python/ir_builder.h"
 #include "python/raising.h"
-
-#include <torch/csrc/jit/python/pybind_utils.h>
 
 #include "dsl/tracer.h"
 #include "tile/elementwise.h"
@@ -32,12 +31,15 @@ std::vector<Tile> translate(PyObject* function, const std::vector<ExpressionArgu
       item =
           Py_BuildValue("(nsO)", static_cast<Py_ssize_t>(built.number_of(value)), dtype.c_str(), shape.get());
     } else {
-      item = Py_BuildValue("[N]", torch::jit::toPyObject(arguments[i].constant).release().ptr());
+      item = Py_BuildValue("[N]", python_value(arguments[i].constant));
     }
     if (!item) throw_raised();
     PyTuple_SET_ITEM(given.get(), static_cast<Py_ssize_t>(i), item);
   }
-  const Owned made(PyObject_CallFunctionObjArgs(function, built.object(), given.get(), nullptr));
+  const Owned generation(PyLong_FromUnsignedLongLong(last_generation()));
+  if (!generation) throw_raised();
+  const Owned made(
+      PyObject_CallFunctionObjArgs(function, built.object(), given.get(), generation.get(), nullptr));
   if (!made || !PyTuple_Check(made.get())) throw_raised();
   std::vector<Tile> results;
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(made.get()); ++i)
@@ -56,27 +58,34 @@ std::vector<Tile> call(PyObject* function, const std::vector<Tile>& tiles) {
   return translate(function, arguments);
 }
 
-// define_elementwise(schema, replace, file, line, function): a _C.Operator.
+// What its functions read of Python, in the keys of its kernels.
+ExpressionVersion version_of(PyObject* capture) {
+  return [capture = kept(capture)] { return generation_anywhere(capture.get()); };
+}
+
+// define_elementwise(schema, replace, file, line, function, capture): a _C.Operator.
 PyObject* define_elementwise(PyObject*, PyObject* arguments) {
   const char *schema, *file;
   int replace;
   unsigned line;
-  PyObject* function;
-  if (!PyArg_ParseTuple(arguments, "spsIO", &schema, &replace, &file, &line, &function)) return nullptr;
-  return operator_object(
-      tile::define_elementwise(schema, expression_of(function), {intern(file), line, 0}, replace));
+  PyObject *function, *capture;
+  if (!PyArg_ParseTuple(arguments, "spsIOO", &schema, &replace, &file, &line, &function, &capture))
+    return nullptr;
+  return operator_object(tile::define_elementwise(schema, expression_of(function), {intern(file), line, 0},
+                                                  replace, version_of(capture)));
 }
 
-// define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals): a _C.Operator.
+// define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture): a
+// _C.Operator.
 // map, combine and finish may be None; totals: how many tiles finish takes.
 PyObject* define_reduction(PyObject*, PyObject* arguments) {
   const char *schema, *file, *kind;
   int replace;
   unsigned line;
   Py_ssize_t totals;
-  PyObject *map, *combine, *identity, *finish;
-  if (!PyArg_ParseTuple(arguments, "spsIOsOO!On", &schema, &replace, &file, &line, &map, &kind, &combine,
-                        &PyTuple_Type, &identity, &finish, &totals))
+  PyObject *map, *combine, *identity, *finish, *capture;
+  if (!PyArg_ParseTuple(arguments, "spsIOsOO!OnO", &schema, &replace, &file, &line, &map, &kind, &combine,
+                        &PyTuple_Type, &identity, &finish, &totals, &capture))
     return nullptr;
   using Kind = Reduction::Kind;
   const std::pair<std::string_view, Kind> kinds[] = {
@@ -94,6 +103,7 @@ PyObject* define_reduction(PyObject*, PyObject* arguments) {
     parts.identity.push_back(PyFloat_AsDouble(PyTuple_GET_ITEM(identity, i)));
   if (PyErr_Occurred()) return nullptr;
   parts.totals = static_cast<size_t>(totals);
+  parts.version = version_of(capture);
   if (finish != Py_None)
     parts.finish = [function = kept(finish)](std::vector<Tile> all, const Tile& count) {
       all.push_back(count);
@@ -104,11 +114,10 @@ PyObject* define_reduction(PyObject*, PyObject* arguments) {
 
 PyMethodDef functions[] = {
     {"define_elementwise", method<define_elementwise>, METH_VARARGS,
-     "define_elementwise(schema, replace, file, line, function): an operator of one expression."},
+     "define_elementwise(schema, replace, file, line, function, capture): an operator of one expression."},
     {"define_reduction", method<define_reduction>, METH_VARARGS,
-     "define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals): an "
-     "operator "
-     "that reduces axes."},
+     "define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture): "
+     "an operator that reduces axes."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -1,16 +1,12 @@
 // Operators whose parts are functions of Python: the builder of torch/op.h, bound.
 #include "python/module.h"
 
-#include <torch/csrc/Dtype.h>
-#include <torch/csrc/DynamicTypes.h>
-#include <torch/csrc/autograd/python_variable.h>
-#include <torch/csrc/jit/python/pybind_utils.h>
-
 #include "python/raising.h"
 #include "support/location.h"
 #include "torch/op.h"
 
 namespace tile::python {
+
 namespace {
 
 struct OperatorObject {
@@ -42,11 +38,7 @@ struct Part {
 
  private:
   static PyObject* to_python(const c10::IValue& value, char letter) {
-    if (value.isTensor()) return THPVariable_Wrap(value.toTensor());
-    if (letter == 'd' && value.isInt())
-      return Py_NewRef(
-          reinterpret_cast<PyObject*>(torch::getTHPDtype(static_cast<at::ScalarType>(value.toInt()))));
-    return torch::jit::toPyObject(value).release().ptr();
+    return letter == 'd' && value.isInt() ? python_dtype(value.toInt()) : python_value(value);
   }
   [[noreturn]] void fail_result(size_t k, PyObject* value, const char* fix) const {
     fail(ErrorKind::type, op, ": ", what, " gave ", k < names.size() ? "'" + names[k] + "' as " : "", "a ",
@@ -54,8 +46,9 @@ struct Part {
   }
   at::Tensor tensor(size_t k, PyObject* value) const {
     if (value == Py_None) return {};
-    if (!THPVariable_Check(value)) fail_result(k, value, "a tensor, or None where there is none");
-    return THPVariable_Unpack(value);
+    const at::Tensor* given = tensor_in(value);
+    if (!given) fail_result(k, value, "a tensor, or None where there is none");
+    return *given;
   }
   void push_one(size_t k, PyObject* value, BoxedValues& stack) const {
     if (results[k] == 't') return stack.push_back(tensor(k, value));

@@ -4,6 +4,10 @@
 
 #include <torch/csrc/Exceptions.h>
 
+namespace c10 {
+struct IValue;
+}
+
 namespace tile {
 
 class Operator;
@@ -11,16 +15,6 @@ class Operator;
 }  // namespace tile
 
 namespace tile::python {
-
-class GilHeld {
- public:
-  GilHeld() : state_(PyGILState_Ensure()) {}
-  ~GilHeld() { PyGILState_Release(state_); }
-  GilHeld(const GilHeld&) = delete;
-
- private:
-  PyGILState_STATE state_;
-};
 
 // What Python raised goes through the dispatcher as torch's own functions let it.
 [[noreturn]] inline void throw_raised() {
@@ -50,6 +44,10 @@ PyObject* method(PyObject* self, PyObject* arguments) {
   }
   END_HANDLE_TH_ERRORS
 }
+
+// As torch's functions give it to Python; null with an error set. In operator_call.cpp, too.
+PyObject* python_value(const c10::IValue& value);
+PyObject* python_dtype(int64_t scalar_type);
 
 // A _C.Operator; null with an error set.
 PyObject* operator_object(Operator defined);

@@ -92,10 +92,14 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
       fail(ErrorKind::type, kernel.name(),
            ": takes no arguments by name; give them in the order of its parameters");
     const Arguments arguments(kernel, given, static_cast<size_t>(PyVectorcall_NARGS(flags)));
+    const std::vector<CType>* parameters;
     {
       const Released released(!launch->kernel->warm);  // it may have to be compiled
-      kernel.launch_raw(launch->grid, arguments.all());
+      parameters = &kernel.launch_raw(launch->grid, arguments.all());
     }
+    for (size_t i = 0; i < parameters->size(); ++i)
+      if (const at::Tensor* tensor = tensor_in(given[i]); tensor && (*parameters)[i].writes())
+        note_write(*tensor);
     launch->kernel->warm = true;
     Py_RETURN_NONE;
   } catch (const std::exception& error) {

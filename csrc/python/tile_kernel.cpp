@@ -31,8 +31,9 @@ PyObject *cuda_stream_name, *ptr_name;
   throw PythonFailure();
 }
 int64_t axis_of(PyObject* grid, PyObject* value) {
-  const Owned number(PyIndex_Check(value) ? PyNumber_Index(value) : nullptr);
-  if (!number) PyErr_Clear(), fail_grid(grid);
+  if (!PyIndex_Check(value)) fail_grid(grid);
+  const Owned number(PyNumber_Index(value));
+  if (!number) throw PythonFailure();
   int overflow = 0;
   const int64_t axis = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
   return overflow ? INT64_MAX : axis;
@@ -40,27 +41,30 @@ int64_t axis_of(PyObject* grid, PyObject* value) {
 Grid grid_of(PyObject* value) {
   if (!PyTuple_Check(value) && !PyList_Check(value)) return {axis_of(value, value), 1, 1};
   const Py_ssize_t count = PySequence_Fast_GET_SIZE(value);
-  if (count < 1 || count > 3) fail_grid(value);
+  if (count > 3) fail_grid(value);  // () is one block
   int64_t axes[3] = {1, 1, 1};
   for (Py_ssize_t i = 0; i < count; ++i) axes[i] = axis_of(value, PySequence_Fast_GET_ITEM(value, i));
   return {axes[0], axes[1], axes[2]};
 }
 
-void launch(PyObject* self, PyObject* grid, PyObject* const* given, size_t count,
-            std::optional<void*> stream) {
+void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<void*> stream) {
   Owned made;
   if (PyCallable_Check(grid)) {
-    made.reset(PyObject_Vectorcall(grid, given, count, nullptr));
+    made.reset(PyObject_Vectorcall(grid, given.values, given.count, nullptr));
     if (!made) throw PythonFailure();
     grid = made.get();
   }
   const Grid blocks = grid_of(grid);
-  const Call call(self, given, count, false);
+  const Call call(self, given.values, given.count, false);
   PythonKernel& kernel = kernel_of(self);
   const Released released(true);
   const std::optional<StreamScope> scope = stream ? std::optional<StreamScope>(*stream) : std::nullopt;
-  call.note_written(
-      kernel.launch_call(blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); }));
+  call.note_written(kernel.launch_call(
+      blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); },
+      [](const void* of, uint64_t written, uint64_t read) {
+        static_cast<const Call*>(of)->check_written(written, read);
+      },
+      &call));
 }
 
 // Runs what may raise in either language.
@@ -79,10 +83,9 @@ PyObject* raising(const F& function) {
 PyObject* call_launch(PyObject* self, PyObject* const* given, size_t flags, PyObject* names) {
   auto* launched = reinterpret_cast<LaunchObject*>(self);
   return raising([&] {
-    if (names && PyTuple_GET_SIZE(names))
-      fail(ErrorKind::type, "a kernel takes no arguments by name; give them in the order of its parameters");
-    launch(reinterpret_cast<PyObject*>(launched->kernel), launched->grid, given,
-           static_cast<size_t>(PyVectorcall_NARGS(flags)), std::nullopt);
+    auto* kernel = reinterpret_cast<PyObject*>(launched->kernel);
+    const Given arguments(kernel, given, static_cast<size_t>(PyVectorcall_NARGS(flags)), names);
+    launch(kernel, launched->grid, arguments, std::nullopt);
     return Py_NewRef(Py_None);
   });
 }
@@ -94,8 +97,13 @@ std::optional<void*> stream_of(PyObject* value) {
   if (PyLong_Check(value)) {
     handle.reset(Py_NewRef(value));
   } else {
-    handle.reset(PyObject_GetAttr(value, cuda_stream_name));
-    if (!handle) PyErr_Clear(), handle.reset(PyObject_GetAttr(value, ptr_name));
+    for (PyObject* name : {cuda_stream_name, ptr_name})
+      if (!handle) {
+        handle.reset(PyObject_GetAttr(value, name));
+        if (handle) continue;
+        if (!PyErr_ExceptionMatches(PyExc_AttributeError)) throw PythonFailure();
+        PyErr_Clear();
+      }
   }
   void* stream = handle && PyLong_Check(handle.get()) ? PyLong_AsVoidPtr(handle.get()) : nullptr;
   if (!handle || !PyLong_Check(handle.get()) || PyErr_Occurred()) {
@@ -109,18 +117,33 @@ std::optional<void*> stream_of(PyObject* value) {
 }
 PyObject* launch_method(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* names) {
   return raising([&] {
-    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
-    if (named > 1 ||
-        (named == 1 && PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, 0), "stream") != 0))
-      fail(ErrorKind::type, "launch: takes stream alone by name");
     if (count < 1) fail(ErrorKind::type, "launch: give the grid, then the kernel's arguments");
-    launch(self, given[0], given + 1, static_cast<size_t>(count - 1),
-           named ? stream_of(given[count]) : std::nullopt);
+    const auto positional = static_cast<size_t>(count - 1);
+    PyObject* stream = Py_None;
+    std::vector<PyObject*> values;  // without the stream
+    Owned others;
+    for (Py_ssize_t i = 0, named = names ? PyTuple_GET_SIZE(names) : 0; i < named; ++i) {
+      if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "stream") != 0) continue;
+      stream = given[count + i];
+      if (named == 1) {
+        names = nullptr;
+        break;
+      }
+      values.assign(given + 1, given + count + named);
+      values.erase(values.begin() + count - 1 + i);
+      const Owned before(PyTuple_GetSlice(names, 0, i)), behind(PyTuple_GetSlice(names, i + 1, named));
+      others.reset(before && behind ? PySequence_Concat(before.get(), behind.get()) : nullptr);
+      if (!others) throw PythonFailure();
+      names = others.get();
+      break;
+    }
+    const Given arguments(self, values.empty() ? given + 1 : values.data(), positional, names);
+    launch(self, given[0], arguments, stream_of(stream));
     return Py_NewRef(Py_None);
   });
 }
 
-// _ir(arguments, passes): the text of what they would compile.
+// _ir(arguments, passes): the text of what they, all in order, would compile.
 PyObject* ir(PyObject* self, PyObject* arguments) {
   PyObject* given;
   int passes;
@@ -132,16 +155,50 @@ PyObject* ir(PyObject* self, PyObject* arguments) {
   });
 }
 
+// _check_written(arguments): raises what a launch would raise of the memory that it writes.
+PyObject* check_written(PyObject* self, PyObject* arguments) {
+  PyObject* given;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given)) return nullptr;
+  return raising([&] {
+    const Call call(self, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)), false);
+    std::pair<uint64_t, uint64_t> touched;
+    try {
+      touched = kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); });
+    } catch (const std::exception&) {
+      return Py_NewRef(Py_None);  // the kernel's text is wrong, which running it says
+    }
+    call.check_written(touched.first, touched.second);
+    return Py_NewRef(Py_None);
+  });
+}
+// _written(arguments): for each of them whether a launch would write an array in it. Tensors may be fake.
+PyObject* written(PyObject* self, PyObject* arguments) {
+  PyObject* given;
+  if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given)) return nullptr;
+  return raising([&]() -> PyObject* {
+    const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
+    const Call call(self, PySequence_Fast_ITEMS(given), count, true);
+    const uint64_t owners =
+        call.owners(kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); }).first);
+    Owned list(PyList_New(0));
+    for (size_t i = 0; list && i < count; ++i)
+      if (PyList_Append(list.get(), owners >> i & 1 ? Py_True : Py_False) < 0) return nullptr;
+    return list.release();
+  });
+}
+
 PyObject* bind(PyObject* self, PyObject* arguments) {
   const char *name, *file, *kinds;
   unsigned line;
-  if (!PyArg_ParseTuple(arguments, "ssIs", &name, &file, &line, &kinds)) return nullptr;
+  PyObject* capture = nullptr;
+  if (!PyArg_ParseTuple(arguments, "ssIs|O", &name, &file, &line, &kinds, &capture)) return nullptr;
   return raising([&] {
     const std::string letters = kinds;
     if (letters.size() > most_arguments)
       fail(ErrorKind::value, name, ": has ", letters.size(), " parameters; the most is ", most_arguments);
     delete std::exchange(reinterpret_cast<KernelObject*>(self)->kernel,
                          new PythonKernel(intern(name), {intern(file), line, 0}, letters));
+    reinterpret_cast<KernelObject*>(self)->capture = capture;
     return Py_NewRef(Py_None);
   });
 }
@@ -186,6 +243,7 @@ bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
     for (const int64_t size : tensor->sizes()) append(bytes, size);
     return true;
   }
+  if (value == Py_None) return append(bytes, '\xfe'), true;  // no dtype's
   const bool number = PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
   if (!number) return false;
   append(bytes, '\xff');  // no dtype's
@@ -219,13 +277,18 @@ PyMethodDef functions[] = {
     {nullptr, nullptr, 0, nullptr},
 };
 PyMethodDef kernel_methods[] = {
-    {"_bind", bind, METH_VARARGS, "_bind(name, file, line, kinds): kinds has a letter for each parameter."},
+    {"_bind", bind, METH_VARARGS,
+     "_bind(name, file, line, kinds, capture): kinds has a letter for each parameter; the kernel holds "
+     "capture, a Capture, itself."},
     {"_ir", ir, METH_VARARGS, "_ir(arguments, passes): Tile IR as text."},
+    {"_check_written", check_written, METH_VARARGS,
+     "_check_written(arguments): raises what a launch would raise of the memory that it writes."},
+    {"_written", written, METH_VARARGS,
+     "_written(arguments): of each whether a launch would write it. Tensors may be fake."},
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_method)),
      METH_FASTCALL | METH_KEYWORDS,
-     "launch(grid, *arguments, stream=None)\n\nRuns the kernel for each block of the grid: on a CPU before "
-     "it "
-     "returns, on a GPU in the stream, by default torch's current one."},
+     "launch(grid, *arguments, stream=None, **named)\n\nRuns the kernel for each block of the grid: on a CPU "
+     "before it returns, on a GPU in the stream, by default torch's current one."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyGetSetDef kernel_values[] = {

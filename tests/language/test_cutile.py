@@ -89,7 +89,7 @@ def test_the_tuner():
         quiet=True,
     )
     assert result.best.config in (128, 1024) and len(result.successes) == 2
-    assert result.failures[0][:2] == (100, "TileTypeError")
+    assert result.failures[0][:2] == (100, ct.TileTypeError)
     assert str(result).startswith("2 succeeded, 1 failed\n") and result.best.num_samples >= 5
     with pytest.raises(ValueError, match="^Search space is empty$"):
         ct.tune.exhaustive_search([], 0, None, saxpy, None)

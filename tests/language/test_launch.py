@@ -32,7 +32,6 @@ def test_grids(grid):
 
 
 GRIDS = {
-    (): "TypeError: the grid is (); give a tuple of one to three integers, or a function of the arguments that gives one",
     (
         1,
         1,
@@ -61,54 +60,64 @@ def arguments(**changed):
     return list(given.values())
 
 
+X, SCALE, N = (f"Invalid kernel argument #{at}, '{name}' of scaled" for at, name in ((0, "x"), (2, "scale"), (3, "N")))
 MISTAKES = [
-    ([], "TypeError: Kernel expects 4 arguments but 0 were given"),
-    ([1], "TypeError: Kernel expects 4 arguments but 1 was given"),
-    (arguments(x=None), "TypeError: Invalid kernel argument #0: Objects of type 'NoneType' are not supported."),
-    (arguments(scale="a"), "TypeError: Invalid kernel argument #2: Objects of type 'str' are not supported."),
+    ([], "TypeError: scaled() missing 4 required positional arguments: 'x', 'out', 'scale', and 'N'"),
+    ([1], "TypeError: scaled() missing 3 required positional arguments: 'out', 'scale', and 'N'"),
+    (
+        arguments(scale="a"),
+        f"TypeError: {SCALE}: Objects of type 'str' are not supported. Annotate its parameter "
+        "with Constant: its value is then known when the kernel is compiled.",
+    ),
     (
         arguments(scale=torch.float32),
-        "TypeError: Invalid kernel argument #2: Objects of type 'dtype' are not supported.",
+        f"TypeError: {SCALE}: Objects of type 'dtype' are not supported. Annotate its parameter "
+        "with Constant: its value is then known when the kernel is compiled.",
     ),
-    (arguments(x=object()), "TypeError: Invalid kernel argument #0: Objects of type 'object' are not supported."),
-    (arguments(x=[]), "TypeError: Invalid kernel argument #0: Empty lists are not supported"),
-    (arguments(x=[1]), "TypeError: Invalid kernel argument #0: Expected list items to be arrays, got int"),
+    (
+        arguments(x=object()),
+        f"TypeError: {X}: Objects of type 'object' are not supported. A kernel takes tensors, "
+        "arrays (of NumPy, or with __dlpack__ or __cuda_array_interface__), int, float and bool, and tuples, frozen dataclasses and "
+        "lists of arrays of these.",
+    ),
+    (arguments(x=[]), f"TypeError: {X}: Empty lists are not supported"),
+    (arguments(x=[1]), f"TypeError: {X}: Expected list items to be arrays, got int"),
     (
         arguments(x=[torch.zeros(2), torch.zeros(2, 2)]),
-        "TypeError: Invalid kernel argument #0: the arrays of a list vary in rank",
+        f"TypeError: {X}: the arrays of a list vary in rank",
     ),
     (
         arguments(x=[torch.zeros(2), torch.zeros(2, dtype=torch.int8)]),
-        "TypeError: Invalid kernel argument #0: the arrays of a list vary in data type",
+        f"TypeError: {X}: the arrays of a list vary in data type",
     ),
     (
-        arguments(x=(1, None)),
-        "TypeError: Invalid item #1 of kernel argument #0: Objects of type 'NoneType' are not supported.",
+        arguments(x=(1, "a")),
+        "TypeError: Invalid item #1 of kernel argument #0, 'x' of scaled: Objects of type 'str' are not supported. Annotate "
+        "its parameter with Constant: its value is then known when the kernel is compiled.",
     ),
     (
         arguments(x=torch.Size([2])),
-        "TypeError: Invalid kernel argument #0: 'Size' is a subclass of 'tuple'. Only plain tuples are accepted.",
+        f"TypeError: {X}: 'Size' is a subclass of 'tuple'. Only plain tuples are accepted.",
     ),
     (
         arguments(N=torch.zeros(2)),
-        "TypeError: Invalid kernel argument #3: Objects of type 'Tensor' are not supported for a Constant parameter.",
+        f"TypeError: {N}: Objects of type 'Tensor' are not supported for a Constant parameter.",
     ),
     (
         arguments(N=[4]),
-        "TypeError: Invalid kernel argument #3: Objects of type 'list' are not supported for a Constant parameter.",
+        f"TypeError: {N}: Objects of type 'list' are not supported for a Constant parameter.",
     ),
     (
         arguments(scale=1 << 31),
-        "OverflowError: Invalid kernel argument #2: 2147483648 is out of range of int32; annotate the parameter with ScalarInt64",
+        f"OverflowError: {SCALE}: 2147483648 is out of range of int32; annotate the parameter with ScalarInt64",
     ),
     (
         arguments(x=torch.zeros(2, dtype=torch.complex64)),
-        "TypeError: a kernel cannot take a ComplexFloat tensor; convert it to bool, an integer or a real floating dtype (complex: "
-        "torch.view_as_real)",
+        f"TypeError: {X}: Unsupported array dtype complex64; pass torch.view_as_real of it",
     ),
     (
         arguments(x=torch.zeros(2).to_sparse()),
-        "TypeError: a kernel cannot take a tensor of layout Sparse; convert it with to_dense()",
+        f"TypeError: {X}: a tensor of layout Sparse is not supported; pass its to_dense()",
     ),
 ]
 
@@ -135,17 +144,17 @@ def test_lists_of_many_arrays(count):
 
 
 def test_named_arguments_and_streams():
-    x = torch.zeros(4)
-    assert error_of(scaled[1], x, x, scale=1.0, N=4) == (
-        "TypeError: a kernel takes no arguments by name; give them in the order of its parameters"
-    )
+    x, out = torch.zeros(4), torch.zeros(4)
+    scaled[1](x, out, scale=1.0, N=4)
     assert error_of(scaled.launch) == "TypeError: launch: give the grid, then the kernel's arguments"
-    assert error_of(scaled.launch, 1, x, x, 1.0, 4, grid=2) == "TypeError: launch: takes stream alone by name"
-    assert error_of(scaled.launch, 1, x, x, 1.0, 4, stream="s") == (
+    assert error_of(scaled.launch, 1, x, out, 1.0, 4, grid=2) == (
+        "TypeError: scaled() got an unexpected keyword argument 'grid'"
+    )
+    assert error_of(scaled.launch, 1, x, out, 1.0, 4, stream="s") == (
         "TypeError: the stream is 's'; give a torch.cuda.Stream, an integer handle, or None for the current one"
     )
-    scaled.launch(1, x, x, 1.0, 4, stream=0)
-    scaled.launch(1, x, x, 1.0, 4, stream=None)
+    scaled.launch(1, x, out, 1.0, 4, stream=0)
+    scaled.launch(1, x, out, 1.0, 4, stream=None)
 
 
 def test_what_is_no_kernel():
@@ -194,8 +203,9 @@ def test_hints_change_no_results():
 
 
 def test_functions_of_the_language_outside_of_kernels():
-    assert error_of(tl.load, 1) == "RuntimeError: Device functions can only be called from device code."
-    assert error_of(tl.int16, 1) == "RuntimeError: Device functions can only be called from device code."
+    only = "RuntimeError: Device functions can only be called from device code. "
+    assert error_of(tl.load, 1).startswith(only + "load() is for a kernel, ")
+    assert error_of(tl.int16, 1).startswith(only + "int16() is for a kernel, ")
     assert tl.cdiv(7, 2) == 4 and divmod(7, 2) == tl.divmod(7, 2)
 
     @tl.function
@@ -213,7 +223,9 @@ def test_functions_of_the_language_outside_of_kernels():
     out = torch.zeros(1)
     kernel[1](out)
     assert out.item() == 6 == anywhere(2)
-    assert error_of(device_only, 1) == "RuntimeError: Device functions can only be called from device code."
+    assert error_of(device_only, 1) == (
+        only + "device_only() is for a kernel; mark it with @function(host=True) to call it anywhere"
+    )
 
 
 def test_threads_launch_at_once():
@@ -258,9 +270,10 @@ def test_an_error_while_threads_wait_for_it():
 
 
 WITHOUT_MEMORY = (
-    "TypeError: Invalid kernel argument #0: a tensor without memory, fake or a wrapper of others, cannot be launched on; "
+    f"TypeError: {X}: a tensor without memory, as fake ones are, cannot be launched on; "
     "give it to kernel.check(...) or kernel.ir(...)",
-    "NotImplementedError: a kernel cannot take a tensor on meta; move it to cpu or cuda",
+    f"NotImplementedError: {X}: a tensor on meta has no memory; launch on one of cpu or cuda, or "
+    "give it to kernel.check(...) or kernel.ir(...)",
 )
 
 
@@ -302,7 +315,8 @@ def test_annotations_as_strings_and_of_arrays():
     )
     body.__annotations__["x"] = Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(7,))]
     assert error_of(tl.kernel(body)[1], x, out, 4) == (
-        "ValueError: Invalid kernel argument #0: static_shape_dims contains axis 7, out of range for an array of rank 1"
+        "ValueError: Invalid kernel argument #0, 'x' of body: static_shape_dims contains axis 7, out of range for an array of "
+        "rank 1"
     )
 
 

@@ -13,11 +13,16 @@ import tile_ops.cutile as ct
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
-from python_mistakes import SNIPPETS  # noqa: E402
+from python_mistakes import SNIPPETS as OF_THE_LANGUAGE  # noqa: E402
+from python_mistakes_of_values import SNIPPETS as OF_VALUES  # noqa: E402
+
+SNIPPETS = [*OF_THE_LANGUAGE, *OF_VALUES]
 
 EXPECTED = pathlib.Path(__file__).with_name("mistakes.txt")
 HEAD = """
 import contextlib
+import dataclasses
+import enum
 import math
 import torch
 import tile_ops.cutile as ct
@@ -47,6 +52,68 @@ class Widget:
     pass
 
 
+class Color(enum.Enum):
+    RED = 1
+    GREEN = 2
+
+
+class Size(enum.IntEnum):
+    SMALL = 4
+
+
+class Perm(enum.Flag):
+    R = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+    first: object
+    b: object
+
+
+@dataclasses.dataclass
+class Thawed:
+    a: object
+
+
+thawed = Thawed(1)
+
+
+@dataclasses.dataclass(frozen=True, init=False)
+class Initless:
+    a: object
+
+
+@dataclasses.dataclass(frozen=True)
+class Custom:
+    a: object
+
+    def __init__(self, a):
+        object.__setattr__(self, "a", 2 * a)
+
+
+@dataclasses.dataclass(frozen=True)
+class Factory:
+    a: object
+    b: object = dataclasses.field(default_factory=tuple)
+
+
+@dataclasses.dataclass(frozen=True)
+class Formatted:
+    a: object
+
+    def __format__(self, spec):
+        return "formatted"
+
+
+@dataclasses.dataclass(frozen=True)
+class Shouting:
+    a: object
+
+    def __str__(self):
+        return self.a
+
+
 def helper(a, b=1):
     return a + b
 
@@ -69,7 +136,7 @@ def kernels():
     text = HEAD
     for place, snippet in enumerate(SNIPPETS):
         body = textwrap.indent(snippet.replace("\\n", "\n"), "    ")
-        text += f"@ct.kernel\ndef kernel{place}(x, v, i8, out, n, s):\n{body}\n\n\n"
+        text += f"@ct.kernel\ndef kernel{place}(x, v, i8, out, n, s, w):\n{body}\n\n\n"
     path = pathlib.Path(tempfile.mkdtemp()) / "kernels.py"
     path.write_text(text)
     spec = importlib.util.spec_from_file_location("mistaken_kernels", path)
@@ -83,7 +150,7 @@ MODULE = kernels()
 
 def launch(kernel):
     x, v, i8, out = torch.randn(8, 8), torch.randn(8), torch.zeros(8, dtype=torch.int8), torch.zeros(8, 8)
-    ct.launch(0, (1,), kernel, (x, v, i8, out, 3, 0.5))
+    ct.launch(0, (1,), kernel, (x, v, i8, out, 3, 0.5, torch.zeros(8, dtype=torch.int64)))
 
 
 def kernel_of(snippet):

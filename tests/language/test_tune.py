@@ -241,9 +241,12 @@ def test_wrong_launches():
     kernel = add.tune(CONFIGS)
     x, y, out = torch.randn(3, 100)
     assert error_of(kernel, 1) == "TypeError: add is a kernel; launch it with add[grid](...)"
-    many = "TypeError: Kernel expects 4 arguments beside those of its configurations, x, y, out, scale, but "
-    assert error_of(kernel[1], x) == many + "1 was given"
-    assert error_of(kernel.best, x, y, out, 1.0, 64) == many + "5 were given"
+    assert error_of(kernel[1], x) == (
+        "TypeError: add() missing 3 required positional arguments: 'y', 'out', and 'scale'; its configurations set N, P"
+    )
+    assert error_of(kernel.best, x, y, out, 1.0, 64) == (
+        "TypeError: add() takes 4 positional arguments but 5 were given; its configurations set N, P"
+    )
     assert error_of(add.tune(CONFIGS, lambda *_: object)[1], x, y, out, 1.0) == (
         "TypeError: add.tune: a function of the key gave <class 'object'>; let it give numbers, strings or dtypes, or a "
         "tuple of them"
@@ -295,7 +298,8 @@ def test_tensors_without_memory(times):
         assert "load" in kernel.ir(*tensors, 1.0) and kernel.ir(*tensors, 1.0, passes=True).startswith("// trace\n")
         assert kernel.best(*tensors, 1.0) is None
         assert "; move it to cpu or cuda" in error_of(kernel[1], *tensors, 1.0) or tensors is fake
-    assert error_of(kernel[1], *fake, 1.0).startswith("TypeError: Invalid kernel argument #1: a tensor without memory")
+    text = "TypeError: Invalid kernel argument #1, 'x' of add: a tensor without memory"
+    assert error_of(kernel[1], *fake, 1.0).startswith(text)
     assert times.calls == 0
     kernel[blocks](x, y, out, 1.0)
     assert kernel.best(*fake, 1.0) == CONFIGS[1] and "[128]" in kernel.ir(*fake, 1.0)

@@ -3,7 +3,9 @@
 import inspect
 import types
 
-from .. import _C
+from .. import _C, _sharding
+from .._sharding.named import reduction_rule
+from ..language.capture import Capture
 from . import expressions
 from .torch_op import TorchOp
 
@@ -38,9 +40,17 @@ def _written(value):
 class _Expression(TorchOp):
     """An operator that _C makes of expressions."""
 
-    def __init__(self, text, make):
-        super().__init__(text, {})
-        self._make = make
+    def __init__(self, text, make, sharding, of_gradient=None):
+        super().__init__(text, {"sharding": sharding})
+        self._make, self._of_gradient = make, of_gradient
+
+    def _share(self):
+        super()._share()
+        name = f"{self._schema.name}_backward"
+        if self._of_gradient is None:
+            self._share_gradient(name)
+        else:
+            _sharding.define(name, self._of_gradient)
 
     def _handle_of(self, replace, place):
         return self._make(self.schema_text, replace, *place)
@@ -64,11 +74,12 @@ def elementwise(schema=None):
         if not isinstance(function, types.FunctionType):
             raise TypeError(f"elementwise: {function!r} is no function")
         text = schema or _schema_of(function, "elementwise")
-        translate = expressions.expression(function)
+        capture = Capture()
+        translate = expressions.expression(function, capture)
         make = lambda text, replace, file, line: _C.define_elementwise(
-            text, replace, file, line, translate
+            text, replace, file, line, translate, capture
         )  # noqa: E731
-        return _Expression(text, make)._define(function, {})
+        return _Expression(text, make, "pointwise")._define(function, {})
 
     if isinstance(schema, types.FunctionType):
         function, schema = schema, None
@@ -107,7 +118,9 @@ def reduction(schema=None, combine=None, *, map=None, finish=None, identity=None
         else:
             raise TypeError(f"reduction: {source!r} is neither a function nor a class")
         text = schema or _schema_of(parts["map"] or _missing(source, "a schema or a map"), "reduction")
-        return _Expression(text, _reducer(text.split("(")[0], parts))._define(source, {})
+        make = _reducer(text.split("(")[0], parts)
+        rule = reduction_rule(parts["combine"], parts["finish"] is not None)
+        return _Expression(text, make, rule, rule)._define(source, {})
 
     if isinstance(schema, types.FunctionType) or inspect.isclass(schema):
         source, schema = schema, None
@@ -133,18 +146,21 @@ def _reducer(name, parts):
     numbers = () if identity is None else identity if isinstance(identity, tuple) else (identity,)
     totals = sum(each != "count" for each in inspect.signature(finish).parameters) if finish else 1
 
+    capture = Capture()
+
     def make(text, replace, file, line):
         return _C.define_reduction(
             text,
             replace,
             file,
             line,
-            parts["map"] and expressions.expression(parts["map"]),
+            parts["map"] and expressions.expression(parts["map"], capture),
             kind,
-            expressions.combination(combine) if kind == "own" else None,
+            expressions.combination(combine, capture) if kind == "own" else None,
             tuple(float(each) for each in numbers),
-            finish and expressions.finishing(finish, totals),
+            finish and expressions.finishing(finish, totals, capture),
             totals,
+            capture,
         )
 
     return make

@@ -5,6 +5,7 @@ import inspect
 from ..language.core import dtypes
 from ..language.core.emit import value_of
 from ..language.core.errors import TileTypeError
+from ..language.core.reads import Reads, noting
 from ..language.core.values import shown
 from ..language.translator.scope import Scope
 from ..language.translator.source import names_of, source_of
@@ -25,10 +26,26 @@ def _call(translator, function, given):
     return made if type(made) is tuple else (made,)
 
 
-def expression(function):
-    """What _C calls in a trace: (builder, arguments) to the numbers of the results."""
-    function = inspect.unwrap(function)
+def _noted(capture):
+    """Makes of (builder, arguments) to the numbers of the results what _C calls in a trace: it is also given the
+    generation of the capture, a language.capture.Capture, for which what is read of Python is noted."""
 
+    def decorated(translate):
+        def noted(builder, given, generation):
+            with noting(Reads()) as reads:
+                numbers = translate(builder, given)
+            capture.add(generation, reads)
+            return numbers
+
+        return noted
+
+    return decorated
+
+
+def expression(function, capture):
+    """What _C calls for the function in a trace."""
+
+    @_noted(capture)
     def translate(builder, given):
         translator = _started(builder, function)
         return tuple(translator.emitter.tile(each).number for each in _call(translator, function, given))
@@ -36,10 +53,10 @@ def expression(function):
     return translate
 
 
-def combination(function):
+def combination(function, capture):
     """The same for a combine function, whose results have the dtypes of its first arguments."""
-    function = inspect.unwrap(function)
 
+    @_noted(capture)
     def translate(builder, given):
         translator = _started(builder, function)
         made, wanted = _call(translator, function, given), [value_of(each).dtype for each in given[: len(given) // 2]]
@@ -56,11 +73,11 @@ def combination(function):
     return translate
 
 
-def finishing(function, totals):
+def finishing(function, totals, capture):
     """The same for a finish function; the last argument is the count, which is left out where it is not wanted."""
-    function = inspect.unwrap(function)
     counts = "count" in inspect.signature(function).parameters
 
+    @_noted(capture)
     def translate(builder, given):
         translator = _started(builder, function)
         made = _call(translator, function, given if counts else given[:totals])

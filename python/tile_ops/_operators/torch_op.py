@@ -3,17 +3,21 @@
 import inspect
 import types
 import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import torch
 
-from .. import _C, _flops
+from .. import _C, _flops, _sharding
+from ..language.core.named import Named
 from . import gradient, parts
 from .schema import parsed, results_of
 
 _FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
-_OPTIONS = ("saves", "autocast", "leading", "fold", "sums")
+_OPTIONS = ("saves", "autocast", "leading", "fold", "sums", "sharding")
 _defined = {}  # name: (module, qualified name, place) of what defined it, so that a notebook's cell may run again
-_libraries = {}  # torch forgets operators whose library is gone
+_Part = TypeVar("_Part", bound=Callable[..., Any])
+_libraries: dict[str, Any] = {}  # torch forgets operators whose library is gone
 
 
 def _place_of(value):
@@ -24,43 +28,46 @@ def _place_of(value):
     return (code.co_filename, code.co_firstlineno) if code else ("<python>", 0)
 
 
-class TorchOp:
+class TorchOp(Named):
     """A torch operator: called as a function, and as torch.ops.<ns>.<name>.
 
     outputs, saved_outputs, grad and flops may be given as decorators, too: @name.outputs. They take what they name of
     the operator's values, as the class form does; see op.
     """
 
-    def __init__(self, text, options):
+    packet: Any  # torch.ops.<ns>.<name>
+
+    def __init__(self, text: str, options: dict[str, Any]) -> None:
         self.schema_text, self._options = text, options
         self._schema = parsed(text)
         self._saved = results_of(options.get("saves") or "")
         self._handle, self._given = None, set()
+        self._sharding = options.get("sharding")
 
-    def __call__(self, *arguments, **named):
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
         return self.packet(*arguments, **named)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<tile_ops.op {self.schema_text}>"
 
     @property
-    def overload(self):
+    def overload(self) -> Any:
         """torch's OpOverload, which torch.library.opcheck takes."""
         return self.packet.default
 
-    def outputs(self, function):
+    def outputs(self, function: _Part) -> _Part:
         """Allocates the results: gives a tensor, or a tuple of them."""
         return self._give("outputs", function)
 
-    def saved_outputs(self, function):
+    def saved_outputs(self, function: _Part) -> _Part:
         """Allocates the saved results; it may take the results, too."""
         return self._give("saved_outputs", function)
 
-    def grad(self, part):
+    def grad(self, part: Any) -> Any:
         """A function of torch operations, a class with outputs and run of its own, or the name of an operator."""
         return self._give("grad", part)
 
-    def flops(self, function):
+    def flops(self, function: _Part) -> _Part:
         """The number of floating point operations, of the arguments, for torch.utils.flop_counter."""
         return self._give("flops", function)
 
@@ -95,11 +102,22 @@ class TorchOp:
                     getattr(self, "_set_" + what)(functions[what])
                     self._given.add(what)
             self._handle.check(True) if inspect.isclass(source) else self._check()
+        self._share()
         namespace, bare = name.split("::")
         self.packet = getattr(getattr(torch.ops, namespace), bare)
         self.__name__, self.__module__, self.__qualname__ = bare, source.__module__, source.__qualname__
         self.__doc__ = inspect.getdoc(source)
         return self
+
+    def _share(self):
+        """Says how it runs on DTensors."""
+        _sharding.define(self._schema.name, self._sharding)
+
+    def _share_gradient(self, name):
+        """The same of its gradient operator, which has no rule of its own."""
+        tensors = tuple(each.name for each in self._schema.arguments if each.is_tensor)
+        results = tuple(each.name for each in (*self._schema.results, *self._saved))
+        _sharding.define_gradient(name, self._sharding, tensors, results)
 
     def _handle_of(self, replace, place):
         return _C.define_operator(self.schema_text, replace, *place)
@@ -143,6 +161,8 @@ class TorchOp:
             made = TorchOp(text, options)
             made._define(part, functions)
             self._backward = made
+            if made._sharding is None and self._sharding is not None:
+                self._share_gradient(name)
         elif isinstance(part, types.FunctionType):
             if name in _libraries:
                 _libraries.pop(name)._destroy()
@@ -180,7 +200,7 @@ def _parts_of(source, name):
 
 
 def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outputs=None, saved_outputs=None, grad=None,
-       flops=None):  # fmt: skip
+       flops=None, sharding=None):  # fmt: skip
     """Makes a torch operator of a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
 
     The schema is torch's; results without a name are out, or out0, out1, ... A class has these parts; each function
@@ -196,6 +216,8 @@ def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outpu
     computed when a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
     whose extent 0, vmap's batch may join (sums: results that then add up over it). flops: what it counts.
+    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a text or a function, as register_sharding takes them; a
+    gradient class has one of its own, or what follows from the operator's.
 
     A function is the part run; the others are arguments of op, or given by decorators of the result.
 
@@ -204,7 +226,8 @@ def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outpu
 
     def define(source):
         given = {"outputs": outputs, "saved_outputs": saved_outputs, "grad": grad, "flops": flops}
-        options = {"saves": saves, "autocast": autocast, "leading": leading, "fold": fold, "sums": sums}
+        options = {"saves": saves, "autocast": autocast, "leading": leading, "fold": fold, "sums": sums,
+                   "sharding": sharding}
         functions = {what: part for what, part in given.items() if part is not None}
         if inspect.isclass(source):
             own, its_options = _parts_of(source, schema.split("(")[0])

@@ -11,20 +11,40 @@ import types
 from .. import language as _language
 from ..language import *  # noqa: F403 the whole language
 from ..language import kernel as _kernel
+from ..language.core.signatures import binder as _binder_of
 from . import tune  # noqa: F401
 
 # Names that the language has beside cuTile's.
 _OURS = {
-    "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "normal",
-    "random_bits", "round", "sigmoid", "silu", "trunc", "uniform",
+    "acos", "asin", "atan", "erf", "expm1", "fma", "isfinite", "isinf", "log1p", "logical_not", "next_power_of_2",
+    "normal", "random_bits", "round", "sigmoid", "silu", "trunc", "uniform",
 }  # fmt: skip
 for _name in _OURS:
     globals().pop(_name, None)
 
 
+def _counting(name, parameters):
+    """signatures.binder, in cuTile's words where the count of arguments is wrong."""
+    bound = _binder_of(name, parameters)
+
+    def counted(*arguments, **named):
+        try:
+            return bound(*arguments, **named)
+        except TypeError:
+            many, count = len(parameters), len(arguments)
+            if named:
+                raise
+            raise TypeError(
+                f"Kernel expects {many} argument{'' if many == 1 else 's'} but {count} {'was' if count == 1 else 'were'} given"
+            ) from None
+
+    return counted
+
+
 class kernel(_kernel):  # noqa: N801 a decorator
     __doc__ = _kernel.__doc__
     _dialect = True
+    _binder = staticmethod(_counting)
 
 
 _LIMIT = (1 << 31) - 1
@@ -66,8 +86,13 @@ def install():
 
 
 def __getattr__(name):
-    ours = " (tile_ops.language has it)" if hasattr(_language, name) else ""
-    raise AttributeError(f"module 'tile_ops.cutile' has no attribute {name!r}{ours}")
+    from ..language.core import advice
+
+    if name in _language.__all__:
+        close = " (tile_ops.language has it)"
+    else:
+        close = "" if name.startswith("_") else advice.of_module(name, globals(), "ct")
+    raise AttributeError(f"module 'tile_ops.cutile' has no attribute {name!r}{close}")
 
 
 __all__ = [

@@ -1,34 +1,42 @@
 """exhaustive_search: runs every configuration of a kernel and says which is fastest."""
 
+import contextlib
 import dataclasses
-import functools
 import math
 import statistics
+from collections.abc import Sequence
+from typing import Generic, TypeVar
 
 import torch
 
 from ..language.tuning.keys import device_of
-from ..language.tuning.measure import Candidate, measure
+from ..language.tuning.measure import Candidate, TileLaunchTimeoutError, measure
+from ..language.tuning.progress import Progress
+from ..language.tuning.trial import TrialFailed, Trials
+
+__all__ = ["exhaustive_search", "Measurement", "TileLaunchTimeoutError", "TrialFailed", "TuningResult"]
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
-class Measurement:
+class Measurement(Generic[T]):
     """One configuration's time in microseconds, over num_samples runs; error_margin_us: of their mean, at 95 %."""
 
-    config: object
+    config: T
     mean_us: float
     num_samples: int
     error_margin_us: float
 
 
 @dataclasses.dataclass(frozen=True)
-class TuningResult:
+class TuningResult(Generic[T]):
     """best: the fastest Measurement; successes: all of them, fastest first; failures: (config, exception type,
-    message)."""
+    message), the type being a class."""
 
-    best: Measurement
-    successes: tuple
-    failures: tuple
+    best: Measurement[T]
+    successes: Sequence[Measurement[T]]
+    failures: Sequence[tuple[T, type[BaseException], str]]
 
     def summary(self, *, top_k=10, bottom_k=2):
         """The fastest and the slowest configurations, a line each."""
@@ -40,7 +48,11 @@ class TuningResult:
             lines.append(
                 "  ..." if each is None else f"  {each.mean_us:10.2f} us ± {each.error_margin_us:.2f}  {each.config}"
             )
-        return "\n".join([*lines, *(f"  failed: {config}: {kind}: {text}" for config, kind, text in self.failures)])
+        failed = [
+            f"  failed: {config}: {kind.__name__}: {(text.splitlines() or [''])[0]}"
+            for config, kind, text in self.failures
+        ]
+        return "\n".join([*lines, *failed])
 
     def __str__(self):
         return self.summary()
@@ -56,15 +68,44 @@ def _stream_of(stream, device):
     return torch.cuda.ExternalStream(handle, device) if handle else torch.cuda.default_stream(device)
 
 
-def _times(run, arguments, stream, limit):
-    """Times of runs in microseconds: at least 5, for about 50 ms."""
-    run()  # compiles
-    device, measured = device_of(arguments), Candidate(run)
+class _Runs:
+    """Runs of a kernel with one configuration, each with arguments of its own."""
+
+    def __init__(self, stream, grid, kernel, arguments_of):
+        self.stream, self.grid, self.kernel, self._arguments_of = stream, grid, kernel, arguments_of
+        self.arguments = arguments_of()
+        self._fresh = True
+
+    def renew(self):
+        """A run may have changed its arguments, as one that counts has."""
+        if not self._fresh:
+            self.arguments = self._arguments_of()
+        self._fresh = False
+
+    def run(self):
+        from . import launch
+
+        launch(self.stream, self.grid, self.kernel, self.arguments)
+
+
+def _times(runs, trials, best):
+    """Times of runs in microseconds: at least 5, for about 50 ms, fewer of what is much slower than the best."""
+    if trials:
+        trials.run(runs.kernel, runs.grid, runs.arguments)
+    runs.renew()
+    runs.run()  # compiles
+    device, measured = device_of(runs.arguments), Candidate(runs.run, runs.renew)
     with torch.cuda.device(device if device.type == "cuda" else -1):
-        measure([measured], device, stream=_stream_of(stream, device), limit=limit)
+        limit = trials.limit if trials else None
+        measure([measured], device, stream=_stream_of(runs.stream, device), limit=limit, best=best)
     if measured.error is not None:
         raise measured.error
     return measured.times
+
+
+def _measurement(config, times):
+    margin = 1.96 * statistics.stdev(times) / math.sqrt(len(times)) if len(times) > 1 else 0.0
+    return Measurement(config, statistics.fmean(times), len(times), margin)
 
 
 def exhaustive_search(
@@ -72,32 +113,41 @@ def exhaustive_search(
 ):
     """Times a kernel with each configuration of search_space; a TuningResult.
 
-    grid_fn, args_fn: from a configuration to the launch's grid and arguments; hints_fn: to the kernel's hints. kernel:
-    a kernel, or a function from a configuration to one. One that raises is among the failures. Errors: ValueError
-    where the space is empty, or nothing succeeds.
+    grid_fn, args_fn: from a configuration to the launch's grid and arguments; args_fn is asked before each run.
+    hints_fn: to the kernel's hints. kernel: a kernel, or a function from a configuration to one. One that raises is
+    among the failures. single_run_timeout_sec: the first run of each configuration is in a process of its own, which is
+    ended where the run takes longer, a TileLaunchTimeoutError among the failures. Errors: ValueError where the space is
+    empty, or nothing succeeds.
     """
     from . import kernel as kernel_type
-    from . import launch
 
     space = list(search_space)
     if not space:
         raise ValueError("Search space is empty")
-    successes, failures = [], []
-    for config in space:
-        try:
-            made = kernel if isinstance(kernel, kernel_type) else kernel(config)
-            made = made.replace_hints(**hints_fn(config)) if hints_fn else made
-            grid, arguments = grid_fn(config), args_fn(config)
-            run = functools.partial(launch, stream, grid, made, arguments)
-            times = _times(run, arguments, stream, single_run_timeout_sec)
-        except Exception as error:  # noqa: BLE001 it is reported
-            failures.append((config, type(error).__name__, str(error)))
-            continue
-        margin = 1.96 * statistics.stdev(times) / math.sqrt(len(times))
-        successes.append(Measurement(config, statistics.fmean(times), len(times), margin))
+    successes, failures, best = [], [], None
+    with contextlib.ExitStack() as stack:
+        trials = None
+        if single_run_timeout_sec is not None:
+            trials = stack.enter_context(Trials(single_run_timeout_sec))
+        name = getattr(kernel, "__name__", "a kernel")
+        progress = stack.enter_context(Progress(name, len(space), quiet=quiet))
+        for config in space:
+            fastest = min(successes, key=lambda each: each.mean_us, default=None)
+            said = f"{fastest.config} at {fastest.mean_us:.1f} us" if fastest else ""
+            progress.show(len(successes) + len(failures), len(failures), said)
+            try:
+                made = kernel if isinstance(kernel, kernel_type) else kernel(config)
+                made = made.replace_hints(**hints_fn(config)) if hints_fn else made
+                runs = _Runs(stream, grid_fn(config), made, lambda config=config: args_fn(config))
+                times = _times(runs, trials, best)
+            except Exception as error:  # noqa: BLE001 it is reported
+                failures.append((config, type(error), str(error)))
+                continue
+            best = min(statistics.median(times), math.inf if best is None else best)
+            successes.append(_measurement(config, times))
     if not successes:
         raise ValueError(
-            f"No valid config among {len(space)}; the first failed with {failures[0][1]}: {failures[0][2]}"
+            f"No valid config among {len(space)}; the first failed with {failures[0][1].__name__}: {failures[0][2]}"
         )
     successes.sort(key=lambda each: each.mean_us)
     result = TuningResult(successes[0], tuple(successes), tuple(failures))

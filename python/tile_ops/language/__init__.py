@@ -36,6 +36,7 @@ from .functions.arithmetic import (
     mod,
     mul,
     negative,
+    next_power_of_2,
     not_equal,
     sub,
     truediv,
@@ -164,6 +165,16 @@ from .functions.shapes import (
 from .functions.static import ensure_constant, static_assert, static_eval, static_iter
 from .functions.text import assert_, printf
 from .functions.text import print_ as print
+
+from .. import _graphs as _graphs
+
+
+def __getattr__(name):
+    from .core import advice
+
+    close = "" if name.startswith("_") else advice.of_module(name, globals(), "tl")
+    raise AttributeError(f"module 'tile_ops.language' has no attribute {name!r}{close}")
+
 
 # Not the folders of this package.
 __all__ = [name for name, value in list(globals().items()) if name[0] != "_" and not isinstance(value, type(_sys))]

@@ -33,10 +33,10 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 class DType:
-    """The dtype of a tile. Called with a number it gives a scalar of that dtype."""
+    """The dtype of a tile. Called with a number, or its text, it gives a scalar of that dtype; with nothing, 0."""
 
     bitwidth: int
-    def __call__(self, value: TileLike, /) -> Scalar: ...
+    def __call__(self, value: TileLike | str = 0, /) -> Scalar: ...
 
 class Tile:
     """A value of the running kernel: an immutable array whose shape and dtype are known when the kernel is compiled."""
@@ -110,7 +110,7 @@ class Tile:
     def insert(self, index: Index, value: TileLike) -> Tile:
         """The tile with the sub-tile at an index, which counts sub-tiles, replaced."""
 
-    def astype(self, dtype: DTypeLike, /, *, rounding_mode: RoundingMode | None = None) -> Tile:
+    def astype(self, dtype: DTypeLike, *, rounding_mode: RoundingMode | None = None) -> Tile:
         """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is !=
         0.
         """
@@ -124,7 +124,6 @@ class RawMemory:
     def load_offset(
         self,
         offset: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         padding_value: TileLike = 0,
@@ -136,7 +135,6 @@ class RawMemory:
         self,
         offset: TileLike,
         value: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         latency: int | None = None,
@@ -148,7 +146,6 @@ class RawMemory:
         offset: TileLike,
         expected: TileLike,
         desired: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -162,7 +159,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -174,7 +170,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -186,7 +181,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -198,7 +192,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -210,7 +203,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -222,7 +214,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -234,7 +225,6 @@ class RawMemory:
         self,
         offset: TileLike,
         update: TileLike,
-        /,
         *,
         mask: Tile | bool | None = None,
         memory_order: MemoryOrder = ...,
@@ -271,24 +261,24 @@ class TiledView:
         """Writes a tile, broadcast to the view's shape, at an index; elements outside are dropped."""
 
     def num_tiles(self, axis: int) -> Scalar:
-        """How many tiles the view has along an axis, int32."""
+        """How many tiles the view has along an axis, in the dtype of the array's shape."""
 
-    def atomic_store_add(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_add(self, index: Index, update: TileLike) -> None:
         """Adds a tile to the elements at an index, each at once. Elements outside are dropped."""
 
-    def atomic_store_max(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_max(self, index: Index, update: TileLike) -> None:
         """The larger of each element and the tile's, at once. Elements outside are dropped."""
 
-    def atomic_store_min(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_min(self, index: Index, update: TileLike) -> None:
         """The smaller of each element and the tile's, at once. Elements outside are dropped."""
 
-    def atomic_store_and(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_and(self, index: Index, update: TileLike) -> None:
         """Bitwise and of each element and the tile's, at once. Elements outside are dropped."""
 
-    def atomic_store_or(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_or(self, index: Index, update: TileLike) -> None:
         """Bitwise or of each element and the tile's, at once. Elements outside are dropped."""
 
-    def atomic_store_xor(self, index: Index, update: TileLike, /) -> None:
+    def atomic_store_xor(self, index: Index, update: TileLike) -> None:
         """Exclusive or of each element and the tile's, at once. Elements outside are dropped."""
 
 class Array:
@@ -356,16 +346,20 @@ Grid: TypeAlias = int | tuple[int, ...] | Callable[..., int | tuple[int, ...]]
 class Launcher:
     """kernel[grid]: call it with the kernel's arguments."""
 
-    def __call__(self, *arguments: Any) -> None: ...
+    def __call__(self, *arguments: Any, **named: Any) -> None: ...
 
 class kernel:
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
     Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Tensors are arrays, also those of other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float
-    and bool are scalars of dtype int32, float32 and bool_; parameters annotated with Constant are known when the
-    kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
-    GPU it runs in the current stream.
+    Arguments may be given by name, and left out where the parameter has a default. Tensors are arrays, also those of
+    other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and bool are scalars of dtype
+    int32, float32 and bool_; None, and what is given for parameters annotated with Constant, is known when the kernel
+    is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it
+    runs in the current stream.
+
+    Code and constants of Python that the kernel reads, in globals, closures, modules and classes, may change: the next
+    launch compiles anew.
 
     Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
     tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
@@ -392,7 +386,7 @@ class kernel:
     def __getitem__(self, grid: Grid, /) -> Launcher:
         """kernel[grid](*arguments) launches it; grid: blocks along up to three axes, or a function of the arguments."""
 
-    def launch(self, grid: Grid, *arguments: Any, stream: Any = None) -> None:
+    def launch(self, grid: Grid, *arguments: Any, stream: Any = None, **named: Any) -> None:
         """Launches it in a stream, by default torch's current one."""
     def replace_hints(self, **hints: Any) -> kernel:
         """A kernel of the same function with other hints."""
@@ -407,19 +401,19 @@ class kernel:
         TypeError of what is no configuration or key; a launch raises ValueError where every configuration fails.
         """
 
-    def debug(self, grid: Grid, *arguments: Any) -> None:
+    def debug(self, grid: Grid, *arguments: Any, **named: Any) -> None:
         """Runs the function's own Python, one block after the other, the first axis of the grid fastest: print,
         breakpoint() and a debugger work in it. Tiles hold torch tensors (tile.tensor); each call of the language is
         compiled and run by itself, so that results are those of a launch. Tensors of a GPU are copied to the CPU and
         back. TILE_DEBUG=python, where it is set when a kernel is made, makes its launches do this.
         """
 
-    def ir(self, *arguments: Any, passes: bool = False) -> str:
+    def ir(self, *arguments: Any, passes: bool = False, **named: Any) -> str:
         """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
         fake.
         """
 
-    def check(self, *arguments: Any) -> None:
+    def check(self, *arguments: Any, **named: Any) -> None:
         """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
 
 @overload
@@ -447,52 +441,51 @@ uint16: DType
 uint32: DType
 uint64: DType
 uint8: DType
-def abs(x: TileLike, /) -> Tile:
+def abs(x: TileLike) -> Tile:
     """The absolute value, in x's dtype."""
 
-def acos(x: TileLike, /) -> Tile:
+def acos(x: TileLike) -> Tile:
     """The angle whose cosine is x."""
 
-def add(x: TileLike, y: TileLike, /, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
+def add(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
     """x + y."""
 
-def arange(size: int, /, *, dtype: DTypeLike, start: TileLike = 0, step: TileLike = 1) -> Tile:
+def arange(size: int, *, dtype: DTypeLike, start: TileLike = 0, step: TileLike = 1) -> Tile:
     """start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round."""
 
-def argmax(x: TileLike, /, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
+def argmax(x: TileLike, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
     """The first place of the largest element, int32; without an axis in row-major order of all."""
 
-def argmin(x: TileLike, /, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
+def argmin(x: TileLike, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
     """The first place of the smallest element, int32; without an axis in row-major order of all."""
 
-def asin(x: TileLike, /) -> Tile:
+def asin(x: TileLike) -> Tile:
     """The angle whose sine is x."""
 
-def assert_(cond: TileLike, /, message: str | None = None) -> None:
+def assert_(cond: TileLike, message: str | None = None) -> None:
     """Every element must be true: else the block does nothing more, and the launch reports the message."""
 
-def assume_divisible_by(x: TileLike, divisor: int, /) -> Scalar:
+def assume_divisible_by(x: TileLike, divisor: int) -> Scalar:
     """x, of which the caller promises that it is a multiple."""
 
-def astile(value: Any, /, *, dtype: DTypeLike) -> Tile:
+def astile(value: Any, *, dtype: DTypeLike) -> Tile:
     """A tile of a scalar or a nested tuple of scalars, converted to dtype."""
 
-def astype(x: TileLike, dtype: DTypeLike, /, *, rounding_mode: RoundingMode | None = None) -> Tile:
+def astype(x: TileLike, dtype: DTypeLike, *, rounding_mode: RoundingMode | None = None) -> Tile:
     """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is !=
     0.
     """
 
-def atan(x: TileLike, /) -> Tile:
+def atan(x: TileLike) -> Tile:
     """The angle whose tangent is x."""
 
-def atan2(x: TileLike, y: TileLike, /) -> Tile:
+def atan2(x: TileLike, y: TileLike) -> Tile:
     """The angle of the point (y, x), from -pi to pi."""
 
 def atomic_add(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -504,7 +497,6 @@ def atomic_and(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -517,7 +509,6 @@ def atomic_cas(
     indices: Any,
     expected: TileLike,
     desired: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -529,7 +520,6 @@ def atomic_max(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -541,7 +531,6 @@ def atomic_min(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -553,7 +542,6 @@ def atomic_or(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -565,7 +553,6 @@ def atomic_xchg(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -577,7 +564,6 @@ def atomic_xor(
     array: Array,
     indices: Any,
     update: TileLike,
-    /,
     *,
     check_bounds: bool = True,
     memory_order: MemoryOrder = ...,
@@ -585,51 +571,50 @@ def atomic_xor(
 ) -> Tile:
     """Exclusive or with elements; the old values. Elements outside are left alone."""
 
-def bid(axis: int, /) -> Scalar:
+def bid(axis: int) -> Scalar:
     """The index of this block along an axis of the grid, int32."""
 
-def bitcast(x: TileLike, /, dtype: DTypeLike) -> Tile:
+def bitcast(x: TileLike, dtype: DTypeLike) -> Tile:
     """The same bits as another dtype of equal width."""
 
-def bitwise_and(x: TileLike, y: TileLike, /) -> Tile:
+def bitwise_and(x: TileLike, y: TileLike) -> Tile:
     """x & y of integers or bools of one dtype."""
 
-def bitwise_lshift(x: TileLike, y: TileLike, /) -> Tile:
+def bitwise_lshift(x: TileLike, y: TileLike) -> Tile:
     """x << y of integers."""
 
-def bitwise_not(x: TileLike, /) -> Tile:
+def bitwise_not(x: TileLike) -> Tile:
     """~x of integers; of a bool tile not x."""
 
-def bitwise_or(x: TileLike, y: TileLike, /) -> Tile:
+def bitwise_or(x: TileLike, y: TileLike) -> Tile:
     """x | y of integers or bools of one dtype."""
 
-def bitwise_rshift(x: TileLike, y: TileLike, /) -> Tile:
+def bitwise_rshift(x: TileLike, y: TileLike) -> Tile:
     """x >> y of integers; of signed ones the sign moves in."""
 
-def bitwise_xor(x: TileLike, y: TileLike, /) -> Tile:
+def bitwise_xor(x: TileLike, y: TileLike) -> Tile:
     """x ^ y of integers or bools of one dtype."""
 
-def broadcast_to(x: TileLike, /, shape: Shape) -> Tile:
+def broadcast_to(x: TileLike, shape: Shape) -> Tile:
     """Repeats axes of extent 1, and puts axes in front, by NumPy's rules."""
 
-def cat(tiles: Sequence[Tile], /, axis: int) -> Tile:
+def cat(tiles: Sequence[Tile], axis: int) -> Tile:
     """Two tiles joined along an axis."""
 
-def cdiv(x: TileLike, y: TileLike, /) -> Any:
+def cdiv(x: TileLike, y: TileLike) -> Any:
     """x / y of integers, rounded up. Also outside of kernels."""
 
-def ceil(x: TileLike, /) -> Tile:
+def ceil(x: TileLike) -> Tile:
     """The least whole number that is not below x."""
 
-def cos(x: TileLike, /) -> Tile:
+def cos(x: TileLike) -> Tile:
     """The cosine of x radians."""
 
-def cosh(x: TileLike, /) -> Tile:
+def cosh(x: TileLike) -> Tile:
     """The hyperbolic cosine."""
 
 def cumprod(
     x: TileLike,
-    /,
     axis: int = 0,
     *,
     reverse: bool = False,
@@ -640,7 +625,6 @@ def cumprod(
 
 def cumsum(
     x: TileLike,
-    /,
     axis: int = 0,
     *,
     reverse: bool = False,
@@ -649,40 +633,40 @@ def cumsum(
 ) -> Tile:
     """The sums up to each element along an axis, or from it on where `reverse`; bools count as int32."""
 
-def divmod(x: TileLike, y: TileLike, /) -> tuple[Tile, Tile]:
+def divmod(x: TileLike, y: TileLike) -> tuple[Tile, Tile]:
     """(x // y, x % y) of integers."""
 
-def ensure_constant(value: _T, /) -> _T:
+def ensure_constant(value: _T) -> _T:
     """The value, which must be known while the kernel is compiled."""
 
-def equal(x: TileLike, y: TileLike, /) -> Tile:
+def equal(x: TileLike, y: TileLike) -> Tile:
     """x == y, bool_."""
 
-def erf(x: TileLike, /) -> Tile:
+def erf(x: TileLike) -> Tile:
     """The error function."""
 
-def exp(x: TileLike, /, *, rounding_mode: RoundingMode | None = None) -> Tile:
+def exp(x: TileLike, *, rounding_mode: RoundingMode | None = None) -> Tile:
     """e ** x."""
 
-def exp2(x: TileLike, /, *, flush_to_zero: bool = False) -> Tile:
+def exp2(x: TileLike, *, flush_to_zero: bool = False) -> Tile:
     """2 ** x."""
 
-def expand_dims(x: TileLike, /, axis: int) -> Tile:
+def expand_dims(x: TileLike, axis: int) -> Tile:
     """A tile with an axis of extent 1 more; negative axes count from the end of the result."""
 
-def expm1(x: TileLike, /) -> Tile:
+def expm1(x: TileLike) -> Tile:
     """e ** x - 1, also where x is small."""
 
-def extract(x: TileLike, /, index: Index, shape: Shape) -> Tile:
+def extract(x: TileLike, index: Index, shape: Shape) -> Tile:
     """The sub-tile of a shape at an index that counts sub-tiles; shape () is one element."""
 
-def floor(x: TileLike, /) -> Tile:
+def floor(x: TileLike) -> Tile:
     """The largest whole number that is not above x."""
 
-def floordiv(x: TileLike, y: TileLike, /) -> Tile:
+def floordiv(x: TileLike, y: TileLike) -> Tile:
     """x // y, rounded to minus infinity. Of integers by 0: any value."""
 
-def fma(x: TileLike, y: TileLike, z: TileLike, /) -> Tile:
+def fma(x: TileLike, y: TileLike, z: TileLike) -> Tile:
     """x * y + z, rounded once."""
 
 def full(shape: Shape, fill_value: TileLike, dtype: DTypeLike) -> Tile:
@@ -691,7 +675,6 @@ def full(shape: Shape, fill_value: TileLike, dtype: DTypeLike) -> Tile:
 def gather(
     array: Array,
     indices: Any,
-    /,
     *,
     mask: Tile | bool | None = None,
     padding_value: TileLike = 0,
@@ -700,10 +683,10 @@ def gather(
 ) -> Tile:
     """Elements at index tiles, one an axis, broadcast together; outside, or where the mask is false, padding_value."""
 
-def greater(x: TileLike, y: TileLike, /) -> Tile:
+def greater(x: TileLike, y: TileLike) -> Tile:
     """x > y, bool_."""
 
-def greater_equal(x: TileLike, y: TileLike, /) -> Tile:
+def greater_equal(x: TileLike, y: TileLike) -> Tile:
     """x >= y, bool_."""
 
 def grid_dependency_control_launch_dependents() -> None:
@@ -712,27 +695,26 @@ def grid_dependency_control_launch_dependents() -> None:
 def grid_dependency_control_wait() -> None:
     """Nothing: launches of one stream run one behind the other."""
 
-def insert(x: TileLike, /, index: Index, value: TileLike) -> Tile:
+def insert(x: TileLike, index: Index, value: TileLike) -> Tile:
     """The tile with the sub-tile at an index, which counts sub-tiles, replaced."""
 
-def isfinite(x: TileLike, /) -> Tile:
+def isfinite(x: TileLike) -> Tile:
     """Whether x is a number, bool_."""
 
-def isinf(x: TileLike, /) -> Tile:
+def isinf(x: TileLike) -> Tile:
     """Whether x is infinite, bool_."""
 
-def isnan(x: TileLike, /) -> Tile:
+def isnan(x: TileLike) -> Tile:
     """Whether x is a NaN, bool_."""
 
-def less(x: TileLike, y: TileLike, /) -> Tile:
+def less(x: TileLike, y: TileLike) -> Tile:
     """x < y, bool_."""
 
-def less_equal(x: TileLike, y: TileLike, /) -> Tile:
+def less_equal(x: TileLike, y: TileLike) -> Tile:
     """x <= y, bool_."""
 
 def load(
     array: Array,
-    /,
     index: Index,
     shape: Shape,
     *,
@@ -753,7 +735,6 @@ def load(
 def load_advanced_indexing(
     array: Array,
     indices: Any,
-    /,
     *,
     padding_mode: PaddingMode = ...,
     latency: int | None = None,
@@ -761,24 +742,23 @@ def load_advanced_indexing(
 ) -> Tile:
     """A tile of rows at indices: one entry is a 1-D integer tile, the others are Slice(start, length)."""
 
-def log(x: TileLike, /) -> Tile:
+def log(x: TileLike) -> Tile:
     """The natural logarithm."""
 
-def log1p(x: TileLike, /) -> Tile:
+def log1p(x: TileLike) -> Tile:
     """log(1 + x), also where x is small."""
 
-def log2(x: TileLike, /) -> Tile:
+def log2(x: TileLike) -> Tile:
     """The logarithm to base 2."""
 
-def logical_not(x: TileLike, /) -> Tile:
+def logical_not(x: TileLike) -> Tile:
     """x == 0."""
 
-def matmul(x: TileLike, y: TileLike, /) -> Tile:
+def matmul(x: TileLike, y: TileLike) -> Tile:
     """x @ y of 1, 2 or 3 axes by NumPy's rules, in the dtype they promote to; sums as mma."""
 
 def max(
     x: TileLike,
-    /,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
@@ -787,12 +767,11 @@ def max(
 ) -> Tile:
     """The largest element over axes, by default all; a NaN is skipped unless propagate_nan."""
 
-def maximum(x: TileLike, y: TileLike, /, *, flush_to_zero: bool = False, propagate_nan: bool = False) -> Tile:
+def maximum(x: TileLike, y: TileLike, *, flush_to_zero: bool = False, propagate_nan: bool = False) -> Tile:
     """The larger one; a NaN is ignored unless propagate_nan."""
 
 def min(
     x: TileLike,
-    /,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
@@ -801,61 +780,67 @@ def min(
 ) -> Tile:
     """The smallest element over axes, by default all; a NaN is skipped unless propagate_nan."""
 
-def minimum(x: TileLike, y: TileLike, /, *, flush_to_zero: bool = False, propagate_nan: bool = False) -> Tile:
+def minimum(x: TileLike, y: TileLike, *, flush_to_zero: bool = False, propagate_nan: bool = False) -> Tile:
     """The smaller one; a NaN is ignored unless propagate_nan."""
 
-def mma(x: TileLike, y: TileLike, /, acc: TileLike, *, use_fast_acc: bool = False) -> Tile:
+def mma(x: TileLike, y: TileLike, acc: TileLike, *, use_fast_acc: bool = False) -> Tile:
     """x @ y + acc, of 2 axes or batched, with acc's dtype: float32 is never rounded to tfloat32."""
 
-def mma_scaled(x: TileLike, x_scale: TileLike, y: TileLike, y_scale: TileLike, /, acc: TileLike) -> Tile:
+def mma_scaled(x: TileLike, x_scale: TileLike, y: TileLike, y_scale: TileLike, acc: TileLike) -> Tile:
     """The sum over k of x[i, k] xs[i, k // B] y[k, j] ys[k // B, j], + acc, B = K / K_s = 32.
 
     x and y: float8_e4m3fn or float8_e5m2, of 2 axes or 3, the batch broadcast; scales: float8_e8m0fnu, or uint8, its
     bits; acc: float32. OCP Microscaling Formats 1.0.
     """
 
-def mod(x: TileLike, y: TileLike, /) -> Tile:
+def mod(x: TileLike, y: TileLike) -> Tile:
     """x % y, with the sign of y. Of integers by 0: any value."""
 
-def mul(x: TileLike, y: TileLike, /, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
+def mul(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
     """x * y."""
 
-def negative(x: TileLike, /) -> Tile:
+def negative(x: TileLike) -> Tile:
     """-x. Unsigned integers wrap, bools become int32."""
+
+def next_power_of_2(n: int) -> int:
+    """The least power of two that is not below an integer constant, 1 for those below 1. Also outside of kernels."""
 
 def normal(shape: Shape, seed: TileLike, offset: TileLike = 0, *, dtype: DTypeLike = ..., stream: TileLike = 0) -> Tile:
     """Standard normal, by Box and Muller: sqrt(-2 log a) sin(pi b), a on (0, 1], b on [-1/2, 1/2]."""
 
-def not_equal(x: TileLike, y: TileLike, /) -> Tile:
+def not_equal(x: TileLike, y: TileLike) -> Tile:
     """x != y, bool_; a NaN differs from everything."""
 
-def num_blocks(axis: int, /) -> Scalar:
+def num_blocks(axis: int) -> Scalar:
     """The number of blocks along an axis of the grid, int32."""
 
-def num_tiles(array: Array, /, axis: int, shape: Shape, order: Order = 'C') -> Scalar:
-    """How many tiles of a shape an array has along an axis, rounded up, int32."""
+def num_tiles(array: Array, axis: int, shape: Shape, order: Order = 'C') -> Scalar:
+    """How many tiles of a shape an array has along an axis, rounded up, in the dtype of its shape; shape () counts
+    elements.
+    """
 
 def ones(shape: Shape, dtype: DTypeLike) -> Tile:
     """A tile of ones."""
 
-def pack_to_bytes(x: TileLike, /) -> Tile:
+def pack_to_bytes(x: TileLike) -> Tile:
     """The bytes of a tile in row-major order, little-endian, as a uint8 tile of one axis."""
 
-def permute(x: TileLike, /, axes: Sequence[int]) -> Tile:
+def permute(x: TileLike, axes: Sequence[int]) -> Tile:
     """The axes in another order."""
 
-def pow(x: TileLike, y: TileLike, /) -> Tile:
+def pow(x: TileLike, y: TileLike) -> Tile:
     """x ** y; one of them is a float. An integer exponent keeps the dtype of a float base."""
 
 def print(*args: Any, sep: str = ' ', end: str = '\n') -> None:
     """Writes values to the process's standard output: numbers, tiles as nested lists, text."""
 
 def printf(format: str, /, *args: Any) -> None:
-    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign."""
+    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign.
+    Lengths, as in %lld, say nothing: the dtype is known.
+    """
 
 def prod(
     x: TileLike,
-    /,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
@@ -879,29 +864,28 @@ def random_bits(
     number. Draws of one seed and number in different streams are independent.
     """
 
-def reduce(x: Any, /, axis: int, func: Callable[..., Any], identity: Any, *, keepdims: bool = False) -> Any:
+def reduce(x: Any, axis: int, func: Callable[..., Any], identity: Any, *, keepdims: bool = False) -> Any:
     """Reduces an axis by an associative function; x: a tile or a tuple of N.
 
     func takes 2N scalars, those of the elements before first, and returns N. identity: its neutral constant, or N.
     """
 
-def reshape(x: TileLike, /, shape: Shape) -> Tile:
+def reshape(x: TileLike, shape: Shape) -> Tile:
     """The elements in row-major order in another shape; one extent may be -1."""
 
-def round(x: TileLike, /) -> Tile:
+def round(x: TileLike) -> Tile:
     """The nearest whole number, halves to even."""
 
-def rsqrt(x: TileLike, /, *, flush_to_zero: bool = False) -> Tile:
+def rsqrt(x: TileLike, *, flush_to_zero: bool = False) -> Tile:
     """1 / sqrt(x)."""
 
-def scan(x: Any, /, axis: int, func: Callable[..., Any], identity: Any, *, reverse: bool = False) -> Any:
+def scan(x: Any, axis: int, func: Callable[..., Any], identity: Any, *, reverse: bool = False) -> Any:
     """The combination of all elements up to each one along an axis, or from it on where `reverse`; as reduce."""
 
 def scatter(
     array: Array,
     indices: Any,
     value: TileLike,
-    /,
     *,
     mask: Tile | bool | None = None,
     check_bounds: bool = True,
@@ -909,24 +893,23 @@ def scatter(
 ) -> None:
     """Writes elements at index tiles; those outside, or where the mask is false, are dropped."""
 
-def sigmoid(x: TileLike, /) -> Tile:
+def sigmoid(x: TileLike) -> Tile:
     """1 / (1 + e ** -x)."""
 
-def silu(x: TileLike, /) -> Tile:
+def silu(x: TileLike) -> Tile:
     """x * sigmoid(x)."""
 
-def sin(x: TileLike, /) -> Tile:
+def sin(x: TileLike) -> Tile:
     """The sine of x radians."""
 
-def sinh(x: TileLike, /) -> Tile:
+def sinh(x: TileLike) -> Tile:
     """The hyperbolic sine."""
 
-def sqrt(x: TileLike, /, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
+def sqrt(x: TileLike, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
     """The square root."""
 
 def store(
     array: Array,
-    /,
     index: Index,
     tile: TileLike,
     *,
@@ -945,19 +928,17 @@ def store_advanced_indexing(
     array: Array,
     indices: Any,
     tile: TileLike,
-    /,
     *,
     latency: int | None = None,
     allow_tma: bool | None = None,
 ) -> None:
     """Writes a tile to rows at indices, as load_advanced_indexing reads them."""
 
-def sub(x: TileLike, y: TileLike, /, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
+def sub(x: TileLike, y: TileLike, *, rounding_mode: RoundingMode | None = None, flush_to_zero: bool = False) -> Tile:
     """x - y."""
 
 def sum(
     x: TileLike,
-    /,
     axis: int | tuple[int, ...] | None = None,
     *,
     keepdims: bool = False,
@@ -966,26 +947,25 @@ def sum(
 ) -> Tile:
     """The sum over axes, by default all, in x's dtype; bools count as int32."""
 
-def tan(x: TileLike, /) -> Tile:
+def tan(x: TileLike) -> Tile:
     """The tangent of x radians."""
 
-def tanh(x: TileLike, /, *, rounding_mode: RoundingMode | None = None) -> Tile:
+def tanh(x: TileLike, *, rounding_mode: RoundingMode | None = None) -> Tile:
     """The hyperbolic tangent."""
 
-def transpose(x: TileLike, /, axis0: int | None = None, axis1: int | None = None) -> Tile:
+def transpose(x: TileLike, axis0: int | None = None, axis1: int | None = None) -> Tile:
     """Swaps two axes; of a tile of two axes they need no names."""
 
 def truediv(
     x: TileLike,
     y: TileLike,
-    /,
     *,
     rounding_mode: RoundingMode | None = None,
     flush_to_zero: bool = False,
 ) -> Tile:
     """x / y; of integers in float32."""
 
-def trunc(x: TileLike, /) -> Tile:
+def trunc(x: TileLike) -> Tile:
     """x without what stands behind the point."""
 
 def uniform(
@@ -998,10 +978,10 @@ def uniform(
 ) -> Tile:
     """Uniform on [0, 1), of the highest bits of random_bits; every value is exact, and none is 1."""
 
-def unpack_from_bytes(x: TileLike, /, dtype: DTypeLike) -> Tile:
+def unpack_from_bytes(x: TileLike, dtype: DTypeLike) -> Tile:
     """The inverse of pack_to_bytes: a tile of one axis."""
 
-def where(cond: TileLike, x: TileLike, y: TileLike, /) -> Tile:
+def where(cond: TileLike, x: TileLike, y: TileLike) -> Tile:
     """x where cond is not zero, else y; the three broadcast, x and y promote."""
 
 def zeros(shape: Shape, dtype: DTypeLike) -> Tile:

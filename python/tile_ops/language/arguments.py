@@ -6,20 +6,19 @@ import enum
 import types
 import typing
 
-import torch
-
+from .arrays import bits_dtype, guarded_tensor, tensor_of
 from .core import dtypes
 from .core.annotations import ArrayAnnotation, ConstantAnnotation, ListAnnotation, ScalarAnnotation, note_of
 from .core.emit import value_of
 from .translator.records import Record
-from .core.values import Array, ArrayList
+from .core.values import Array, ArrayList, of_one_width
 
 
 class Flattener:
-    """letters, leaves: what is passed at run time, by kind; errors name the argument's position."""
+    """letters, leaves: what is passed at run time, by kind; place: what errors call the argument."""
 
-    def __init__(self, position):
-        self.place = f"Invalid kernel argument #{position}"
+    def __init__(self, place):
+        self.place = place
         self.letters, self.leaves = "", []
 
     def structure(self, value, hint=None):
@@ -27,6 +26,8 @@ class Flattener:
         note = note_of(hint)
         if isinstance(note, ConstantAnnotation):
             return ("constant", constant_key(self.place, value), value)
+        if value is None:
+            return ("constant", None, None)
         if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
             return self._scalar(value, note)
         if type(value) is tuple:
@@ -102,7 +103,7 @@ class Flattener:
         return ("list", *made)
 
     def _array(self, value, note):
-        tensor = tensor_of(self.place, value)
+        tensor, read_only = guarded_tensor(self.place, value)
         note = note if isinstance(note, ArrayAnnotation) else ArrayAnnotation()
         extents = tuple(
             (axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor)
@@ -111,7 +112,7 @@ class Flattener:
             (axis, tensor.stride(axis))
             for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
         )
-        self._leaf("r", tensor)
+        self._leaf("p" if read_only else "r", tensor)
         return ("array", note.index_dtype is dtypes.int64, extents, strides, bits_dtype(value))
 
 
@@ -126,29 +127,11 @@ def _axes(place, what, axes, tensor):
     return sorted(found)
 
 
-def bits_dtype(value):
-    """The dtype of an array whose elements a launch passes as their bits; None: it passes them as they are."""
-    dtype = dtypes.known(getattr(value, "dtype", None))
-    return dtype if dtype in dtypes.OF_BITS else None
-
-
-def tensor_of(place, value):
-    """A tensor over the memory of an array of any library."""
-    if isinstance(value, torch.Tensor):
-        return value.view(torch.uint8) if bits_dtype(value) else value
-    if hasattr(value, "__cuda_array_interface__") or (
-        hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None
-    ):
-        if hasattr(value, "item") and not hasattr(value, "data_ptr") and not hasattr(value, "__setitem__"):
-            raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
-        try:
-            # Without the device as_tensor copies to torch's default one.
-            return torch.as_tensor(value, device=None if hasattr(value, "__cuda_array_interface__") else "cpu")
-        except TypeError:
-            raise TypeError(f"{place}: Unsupported array dtype {getattr(value, 'dtype', '')}") from None
-    if hasattr(value, "__dlpack__"):
-        return torch.from_dlpack(value)
-    raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.")
+def needs_int64(tensor):
+    """Whether shape and strides are int64 without an annotation, as a launch decides it: an extent, a stride, the
+    number of elements or the distance between two of them is beyond int32."""
+    reach = sum(max(extent - 1, 0) * abs(stride) for extent, stride in zip(tensor.shape, tensor.stride()))
+    return max(tensor.numel(), reach, *tensor.shape, *map(abs, tensor.stride()), 0) >= 2**31
 
 
 _CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType, types.FunctionType)
@@ -160,7 +143,7 @@ def constant_key(place, value):
         return tuple(constant_key(place, item) for item in value)
     if dtypes.known(value) is not None:
         return dtypes.known(value)
-    if isinstance(value, float):
+    if isinstance(value, float) and not isinstance(value, enum.Enum):
         return (float, value.hex())
     if isinstance(value, _CONSTANTS):
         return (type(value), value)
@@ -186,9 +169,9 @@ def rebuilt(translator, structure, described):
     if kind == "array":
         wide, extents, strides, dtype = rest
         plain = value_of(next(described))
-        return Array(plain.number, dtype or plain.dtype, plain.ndim, wide, dict(extents), dict(strides))
+        return Array(plain.number, dtype or plain.dtype, plain.ndim, wide or plain.wide, dict(extents), dict(strides))
     if kind == "record":
         values = [rebuilt(translator, each, described) for each in rest[1:]]
         return Record(rest[0], dict(zip((field.name for field in dataclasses.fields(rest[0])), values)))
     values = tuple(rebuilt(translator, each, described) for each in rest)
-    return ArrayList(values) if kind == "list" else values
+    return ArrayList(of_one_width(values)) if kind == "list" else values

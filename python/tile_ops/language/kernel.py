@@ -9,8 +9,12 @@ import types
 from .. import _C
 from .core.annotations import hints_of, kinds_of
 from .arguments import Flattener, constant_key, hashed, rebuilt
+from .capture import Capture
 from .core.emit import value_of
 from .core.errors import TileSyntaxError
+from .core.named import Named
+from .core.reads import Reads, note_function, noting
+from .core.signatures import binder, own_signature
 from .core.untraced import untraced
 from .translator.scope import Scope
 from .translator.source import names_of, source_of
@@ -77,8 +81,8 @@ def _debugged():
 def _launched_as_python(kind):
     """A class of kernels whose launches are debug()."""
 
-    def launch(self, grid, *arguments, stream=None):
-        self.debug(grid, *arguments)
+    def launch(self, grid, *arguments, stream=None, **named):
+        self.debug(grid, *arguments, **named)
 
     methods = {"__getitem__": lambda self, grid: functools.partial(self.debug, grid), "launch": launch}
     return type(kind.__name__, (kind,), {"__module__": kind.__module__, "__doc__": kind.__doc__, **methods})
@@ -94,14 +98,18 @@ def _checked_hints(hints, rules):
     return hints
 
 
-class kernel(_C.TileKernel):  # noqa: N801 a decorator
+class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
     Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Tensors are arrays, also those of other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float
-    and bool are scalars of dtype int32, float32 and bool_; parameters annotated with Constant are known when the
-    kernel is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a
-    GPU it runs in the current stream.
+    Arguments may be given by name, and left out where the parameter has a default. Tensors are arrays, also those of
+    other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and bool are scalars of dtype
+    int32, float32 and bool_; None, and what is given for parameters annotated with Constant, is known when the kernel
+    is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it
+    runs in the current stream.
+
+    Code and constants of Python that the kernel reads, in globals, closures, modules and classes, may change: the next
+    launch compiles anew.
 
     Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
     tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
@@ -126,25 +134,42 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         )
         self._target_hints = _of_targets(self._hints)
         self._words, self._structures, self._lock = {}, [], threading.Lock()
-        for parameter in inspect.signature(function).parameters.values():
+        self._capture, self._unhinted = Capture(), None
+        parameters = inspect.signature(function).parameters.values()
+        for parameter in parameters:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 raise TileSyntaxError(
                     f"{function.__name__}: a kernel's parameters are named; *{parameter.name} is not supported"
                 )
         functools.update_wrapper(self, function, updated=())
         hints = hints_of(function)
-        self.parameters = tuple(inspect.signature(function).parameters)
+        self.parameters = tuple(each.name for each in parameters)
         self._annotations = [hints.get(name) for name in self.parameters]
-        code = function.__code__
         self.letters = kinds_of(function)  # of the parameters, as annotations.kinds_of says
-        self._bind(function.__name__.strip("<>"), code.co_filename, code.co_firstlineno, self.letters)
+        self._signature = self._binder(function.__name__, list(parameters))
+        self._bind_to(self._capture)
+
+    def _bind_to(self, capture):
+        """What was read of Python is `capture`'s, as that of all kernels of the function."""
+        self._capture, code = capture, self._pyfunc.__code__
+        self._bind(self._pyfunc.__name__.strip("<>"), code.co_filename, code.co_firstlineno, self.letters, capture)
+
+    _binder = staticmethod(binder)
 
     def __call__(self, *_, **__):
         raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")
 
     def replace_hints(self, **hints):
         """A kernel of the same function with other hints."""
-        return type(self)(self._pyfunc, **{**self._hints, **hints})
+        made = type(self)(self._pyfunc, **{**self._hints, **hints})
+        made._unhinted = self._unhinted or self
+        made._bind_to(self._capture)
+        return made
+
+    def _without_name(self):
+        if self._unhinted is None:
+            return super()._without_name()
+        return _hinted, (self._unhinted, self._hints)
 
     def tune(self, configs, key=None, *, verbose=False):
         """A kernel that is launched without some constants, and takes the fastest of these configurations.
@@ -158,36 +183,40 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
         return Tuned(self, configs, key, verbose)
 
     @untraced
-    def debug(self, grid, *arguments):
+    def debug(self, grid, *arguments, **named):
         """Runs the function's own Python, one block after the other, the first axis of the grid fastest: print,
         breakpoint() and a debugger work in it. Tiles hold torch tensors (tile.tensor); each call of the language is
         compiled and run by itself, so that results are those of a launch. Tensors of a GPU are copied to the CPU and
         back. TILE_DEBUG=python, where it is set when a kernel is made, makes its launches do this.
         """
-        debug(self, grid, arguments)
+        debug(self, grid, self._signature(*arguments, **named))
 
-    def ir(self, *arguments, passes=False):
+    def ir(self, *arguments, passes=False, **named):
         """The Tile IR that these arguments would compile, as text; passes: after each pass, too. Tensors may be
         fake."""
-        return self._ir(arguments, passes)
+        return self._ir(self._signature(*arguments, **named), passes)
 
-    def check(self, *arguments):
+    def check(self, *arguments, **named):
         """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
-        self._ir(arguments, True)
+        self._ir(self._signature(*arguments, **named), True)
+
+    def _place_of(self, position):
+        """What errors call an argument."""
+        return f"Invalid kernel argument #{position}, '{self.parameters[position]}' of {self._pyfunc.__name__}"
 
     # What launches ask for.
 
     @untraced
     def _flatten(self, position, value):
         """(word, letters, leaves) of an argument that is no plain tensor or number."""
-        flattener = Flattener(position)
+        flattener = Flattener(self._place_of(position))
         structure = flattener.structure(value, self._annotations[position])
         return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
     @untraced
     def _constant(self, position, value):
         """A number for the value of a Constant parameter: equal values of one type have one."""
-        return self._word(constant_key(f"Invalid kernel argument #{position}", value), None)
+        return self._word(constant_key(self._place_of(position), value), None)
 
     def _word(self, key, structure):
         with self._lock:
@@ -197,25 +226,46 @@ class kernel(_C.TileKernel):  # noqa: N801 a decorator
             return self._words[key]
 
     @untraced
-    def _translate(self, builder, described, arguments):
+    def _translate(self, builder, described, arguments, generation):
         """Fills the builder with the function's text; described: number, dtype and rank or () of what is no
-        constant."""
+        constant. generation: what is read is noted for that one of self._capture."""
+        with noting(Reads()) as reads:
+            self._translated(builder, described, arguments)
+        self._capture.add(generation, reads)
+
+    def _translated(self, builder, described, arguments):
         function = self._pyfunc
+        note_function(function)
         source = source_of(function)
         translator = Translator(builder, self._dialect)
         for name, value in self._target_hints:
             builder.hint(name, value)
         scope = Scope(function.__name__, source, function, None, names_of(source.node))
-        for name, each, value in zip(inspect.signature(function).parameters, described, arguments):
-            translator.scope = scope
+        translator.scope, values = scope, []
+        for each, value in zip(described, arguments):
             if each is None:
                 value = translator.host_value(value)
             elif isinstance(each, list):
                 value = rebuilt(translator, self._structures[each[0]], iter(each[1]))
             else:
                 value = value_of(each)
+            values.append(value)
+        for name, value in self._bound(values).items():
             scope.bind(name, value, source.node.lineno)
         translator.run_kernel(scope, source.node.body)
 
+    def _bound(self, values):
+        """The values by the names of the function's own parameters, which are others where it wraps the kernel's."""
+        own = own_signature(self._pyfunc)
+        if tuple(own.parameters) == self.parameters:
+            return dict(zip(self.parameters, values))
+        bound = own.bind(*values)
+        bound.apply_defaults()
+        return bound.arguments
+
     def __repr__(self):
         return f"<kernel {self.__name__}>"
+
+
+def _hinted(kernel, hints):
+    return kernel.replace_hints(**hints)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import types
 import typing
 
 from . import dtypes
@@ -102,8 +103,17 @@ class TiledView:
 _NOTES = (ConstantAnnotation, ScalarAnnotation, ArrayAnnotation, ListAnnotation)
 
 
+def without_none(hint):
+    """Of "X | None" what X says."""
+    if typing.get_origin(hint) not in (typing.Union, types.UnionType):
+        return hint
+    others = [each for each in typing.get_args(hint) if each is not types.NoneType]
+    return others[0] if len(others) == 1 else hint
+
+
 def note_of(hint):
     """What an annotation says of its parameter; None: nothing."""
+    hint = without_none(hint)
     if isinstance(hint, _ConstantAlias):
         return ConstantAnnotation()
     if isinstance(hint, _Wide):
@@ -131,7 +141,7 @@ def kinds_of(function):
     """A letter for each parameter: r known at run time, c constant, w an integer of 64 bits, s structured."""
     hints, letters = hints_of(function), ""
     for name in inspect.signature(function).parameters:
-        hint = hints.get(name)
+        hint = without_none(hints.get(name))
         note = note_of(hint)
         if isinstance(note, ConstantAnnotation):
             letters += "c"

@@ -5,7 +5,8 @@ import enum
 
 from . import dtypes
 from .errors import TileTypeError, TileValueError
-from .values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, is_loose, shown, to_load
+from .sizes import require_size
+from .values import Array, Strict, Tile, TiledView, constant_of, is_constant, is_loose, shown, to_load
 
 
 def array(_, value):
@@ -81,6 +82,7 @@ def shape(translator, value):
             raise TileTypeError(f"extent {extent} of shape {tuple(extents)} is not a power of two")
         if extent < 1:
             raise TileTypeError(f"extent {extent} of shape {tuple(extents)} is below 1")
+    require_size(f"shape {tuple(extents)}", extents)
     return tuple(extents)
 
 
@@ -160,14 +162,3 @@ def range_bound(value):
     if kind is None or kind.category != dtypes.INTEGER or not kind.signed:
         raise TileTypeError(f"Expected a signed integer scalar, got {shown(value)}")
     return value
-
-
-def made_range(values):
-    if not 1 <= len(values) <= 3:
-        raise TileTypeError(f"range() takes 1 to 3 arguments, got {len(values)}")
-    start, stop, step = {1: (0, *values, 1), 2: (*values, 1), 3: values}[len(values)]
-    for value in (start, stop, step):
-        range_bound(value)
-    if is_constant(step) and constant_of(step) < 1:
-        raise TileTypeError(f"Step must be positive, got {constant_of(step)}")
-    return Range(start, stop, step)

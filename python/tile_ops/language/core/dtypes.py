@@ -27,7 +27,10 @@ class DType:
     def __call__(self, *arguments):
         if debugging.session:
             return debugging.session.converted(self, arguments)
-        raise RuntimeError("Device functions can only be called from device code.")
+        raise RuntimeError(
+            f"Device functions can only be called from device code. {self}() is for a kernel, a function that @kernel "
+            f"marks; outside of one make a tensor, torch.tensor(..., dtype={self.torch})"
+        )
 
     def __reduce__(self):
         return (named, (self.name,))

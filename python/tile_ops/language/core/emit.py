@@ -6,6 +6,7 @@ import re
 from ..._C import primitives
 from . import dtypes, exponents
 from .errors import TileInternalError, TileSyntaxError, TileTypeError, TileUnsupportedFeatureError, TileValueError
+from .sizes import require_size
 from .values import Array, Strict, Tile, constant_of, dtype_of, is_constant, retyped, shape_of, shown, shown_shape, to_load
 
 _KINDS = {TypeError: TileTypeError, ValueError: TileValueError, NotImplementedError: TileUnsupportedFeatureError}
@@ -14,6 +15,17 @@ PURE = {
     name
     for name, row in primitives().items()
     if not {"reads", "writes", "barrier", "effect", "terminator"} & set(row["traits"])
+}
+# Of integers: whether a result is above 0, by the attributes and by which operands are. What a sum or product of such
+# numbers would be without an end of the dtype counts.
+_POSITIVE = {
+    "num_blocks": lambda attributes, known: True,
+    "constant": lambda attributes, known: type(attributes["value"]) is int and attributes["value"] > 0,
+    "add": lambda attributes, known: all(known),
+    "mul": lambda attributes, known: all(known),
+    "cdiv": lambda attributes, known: all(known),
+    "minimum": lambda attributes, known: all(known),
+    "maximum": lambda attributes, known: any(known),
 }
 _PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
@@ -24,6 +36,7 @@ class Emitter:
     def __init__(self, builder, place, cutile):
         self._builder, self._place, self._last = builder, place, None
         self.newest = -1  # number of the value made last
+        self.positive = set()  # numbers of values that are known to be above 0
         self.region = None  # "reduction" or "scan" in the function of one
         self.cutile = cutile  # the dialect whose extents are powers of two
 
@@ -45,6 +58,8 @@ class Emitter:
             self._require_value(name)
         numbers = tuple(each.number for each in operands)
         made = self._values(self._call(self._builder.op, name, numbers, attributes, blocks))
+        if name in _POSITIVE and _POSITIVE[name](attributes, [number in self.positive for number in numbers]):
+            self.positive.update(each.number for each in made)
         # Bits stay those of the dtype that they came in; what regions give says its dtype itself.
         for dtype in () if blocks else {each.dtype for each in operands}.intersection(dtypes.OF_BITS):
             made = tuple(retyped(each, dtype) for each in made)
@@ -157,6 +172,7 @@ class Emitter:
                         f"{operation}: shapes {texts} are not broadcastable; extents must be equal or 1, counted from the last axis"
                     )
                 common[axis] = max(common[axis], extent)
+        require_size(f"{operation}: the common shape {shown_shape(common)}", common)
         return tuple(common)
 
     def together(self, operation, values):
@@ -198,9 +214,9 @@ class Emitter:
 
 def value_of(described):
     """The Tile or Array of what the builder says of a value."""
-    number, dtype, shape = described
+    number, dtype, shape, *far = described
     dtype = dtypes.of_ir(dtype)
-    return Array(number, dtype, shape) if isinstance(shape, int) else Tile(number, dtype, shape)
+    return Array(number, dtype, shape, any(far)) if isinstance(shape, int) else Tile(number, dtype, shape)
 
 
 def promoted(values):

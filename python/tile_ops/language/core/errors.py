@@ -1,5 +1,6 @@
 """Errors of kernels: what is wrong, then the place in each function on the way there, with a caret."""
 
+import itertools
 import linecache
 
 
@@ -16,7 +17,11 @@ class TileError(Exception):
         self.frames = []
 
     def __str__(self):
-        return "\n".join([self.message, *map(_shown, self.frames)])
+        texts = [self.message]
+        for text, same in itertools.groupby(map(_shown, self.frames)):
+            count = len(list(same))  # of a recursion
+            texts += [text] * count if count < 4 else [text, f"  [{count - 1} more calls at this place]"]
+        return "\n".join(texts)
 
 
 class TileSyntaxError(TileError):

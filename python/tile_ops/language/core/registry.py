@@ -5,8 +5,10 @@ import inspect
 import re
 import threading
 
+from . import advice
 from .debugging import debugging
-from .errors import TileError, TileStaticEvalError, TileTypeError
+from .errors import TileError, TileTypeError
+from .named import Named
 from .values import ArrayChoice, memory_of, over
 
 
@@ -24,16 +26,19 @@ def binding_text(error, signature=None):
 
 
 METHODS = {}  # of tiles and constants, by name
+FUNCTIONS = {}  # all that are called by their name, not as methods of views alone
+DEVICE_ONLY = "Device functions can only be called from device code."
 
 
 class _Evaluating(threading.local):
     function = None  # static_eval and its like, while they run Python
+    call = None  # then: a language function's result, of its arguments there
 
 
 evaluating = _Evaluating()
 
 
-class LanguageFunction:
+class LanguageFunction(Named):
     """A function that runs while a kernel is translated. Its first parameter, the translator, is not the user's.
 
     A parameter's annotation is a function (translator, value) -> value that checks and converts what is given.
@@ -46,30 +51,46 @@ class LanguageFunction:
             function.__doc__,
             function.__module__,
         )
+        self.__qualname__ = self.__name__
         self._function, self._host = function, host
         self._views = views  # it gives memory
         self._checks = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
-        self._signature = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
+        self.of_values = function.__module__.endswith((".arithmetic", ".unary"))  # it computes one of values alone
+        self._strict = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
+        named = [
+            each.replace(kind=each.POSITIONAL_OR_KEYWORD) if each.kind is each.POSITIONAL_ONLY else each
+            for each in self._strict.parameters.values()
+        ]
+        starred = any(each.kind is each.VAR_POSITIONAL for each in named)
+        self._signature = self._strict if starred else inspect.Signature(named)
 
     @property
     def __signature__(self):
         return self._signature
 
+    def signature(self, cutile):
+        """Of a dialect: in cuTile's some parameters have no name for a caller."""
+        return self._strict if cutile else self._signature
+
     def __call__(self, *arguments, **named):
         if debugging.session and self._host is not print:
             return debugging.session.language(self, arguments, named)
-        if evaluating.function and not self._host:
-            raise TileStaticEvalError(f"{self.__name__}() cannot be called inside {evaluating.function}()")
+        if evaluating.function and (self.of_values or not self._host):
+            return evaluating.call(self, arguments, named)
         if self._host and not any(isinstance(each, LanguageFunction) for each in arguments):
             return self._host(*arguments, **named)
-        raise RuntimeError("Device functions can only be called from device code.")
+        raise RuntimeError(
+            f"{DEVICE_ONLY} {self.__name__}() is for a kernel, a function that @kernel marks; "
+            f"{advice.outside(self.__name__)}"
+        )
 
     def lower(self, translator, arguments, named):
         """The result of a call in a kernel. Errors name the function and the parameter."""
+        signature = self.signature(translator.emitter.cutile)
         try:
-            bound = self._signature.bind(*arguments, **named)
+            bound = signature.bind(*arguments, **named)
         except TypeError as error:
-            raise TileTypeError(f"{self.__name__}(): {binding_text(error, self._signature)}") from None
+            raise TileTypeError(f"{self.__name__}(): {binding_text(error, signature)}") from None
         for name, value in bound.arguments.items():
             if isinstance(memory_of(value), ArrayChoice):
                 return self._by_item(translator, bound, name, value)
@@ -89,7 +110,7 @@ class LanguageFunction:
         choice = memory_of(value)
 
         def lowered(item):
-            arguments = inspect.BoundArguments(self._signature, bound.arguments | {name: over(value, item)})
+            arguments = inspect.BoundArguments(bound.signature, bound.arguments | {name: over(value, item)})
             return self.lower(translator, arguments.args, arguments.kwargs)
 
         def of_item(at):
@@ -117,11 +138,15 @@ def language_function(function=None, *, method=False, host=None, views=False):
     made = LanguageFunction(function, host, views)
     if method:
         METHODS[made.__name__] = made
+    if not function.__name__.startswith("view_"):
+        FUNCTIONS[made.__name__] = made
     return made
 
 
-class HelperFunction:
+class HelperFunction(Named):
     """What @function makes of a Python function: kernels call it; others only where host."""
+
+    is_helper = True
 
     def __init__(self, function, host, tile):
         functools.update_wrapper(self, function)
@@ -130,12 +155,17 @@ class HelperFunction:
     def __call__(self, *arguments, **named):
         if debugging.session:
             return debugging.session.helper(self)(*arguments, **named)
-        if not self._host:
-            raise RuntimeError("Device functions can only be called from device code.")
+        if not self._host and evaluating.function != "static_assert":
+            raise RuntimeError(
+                f"{DEVICE_ONLY} {self.__name__}() is for a kernel; mark it with @function(host=True) to call it anywhere"
+            )
         return self.function(*arguments, **named)
 
     def __get__(self, owner, kind=None):
         return self if owner is None else functools.partial(self, owner)
+
+    def __repr__(self):
+        return f"<function {self.__qualname__}>"
 
 
 def function(function=None, /, *, host=False, tile=True):

@@ -8,5 +8,8 @@ def untraced(function):
     all of torch._dynamo, and add a call."""
     set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
     function._torchdynamo_disable = True
-    function._torchdynamo_disable_msg = "kernels are no part of a graph"
+    function._torchdynamo_disable_msg = (
+        "it translates, compiles or measures kernels, which is no part of a graph; make an operator of what launches the "
+        "kernel, with @tile_ops.op"
+    )
     return function

@@ -1,5 +1,5 @@
-"""What names stand for while a kernel is translated. Python's own numbers, strings, tuples and functions stand for
-themselves: numbers are loose constants, which take a dtype when they meet one."""
+"""What names stand for while a kernel is translated. Python's own numbers, strings, tuples, dictionaries and functions
+stand for themselves: numbers are loose constants, which take a dtype when they meet one."""
 
 import enum
 import types
@@ -38,9 +38,16 @@ class Array:
 
     def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None, origin=None):
         self.number, self.dtype, self.ndim = number, dtype, ndim
-        self.wide = wide  # shape and strides are int64
+        self.wide = wide  # shape and strides are int64: asked for, or the launch's array needs it
         self.extents, self.strides = extents or {}, strides or {}  # those that are constant, by axis
         self.origin = origin  # of a slice (array, axis, start, stop)
+
+
+def of_one_width(arrays):
+    """The same arrays: where shape and strides of one are int64, those of all are."""
+    if not any(each.wide for each in arrays):
+        return tuple(arrays)
+    return tuple(Array(a.number, a.dtype, a.ndim, True, a.extents, a.strides, a.origin) for a in arrays)
 
 
 class ArrayList:
@@ -121,6 +128,15 @@ class Method:
         self.function, self.owner = function, owner
 
 
+class Partial:
+    """A function with its first arguments and some by name, as functools.partial makes one."""
+
+    __slots__ = ("function", "arguments", "named")
+
+    def __init__(self, function, arguments, named):
+        self.function, self.arguments, self.named = function, arguments, named
+
+
 class LocalFunction:
     """A def or lambda in the kernel: its text and the scope it was made in."""
 
@@ -134,6 +150,15 @@ class LocalFunction:
             defaults,
             named_defaults,
         )
+
+
+class FunctionChoice:
+    """The function at an index of the running kernel; a call is a branch for each."""
+
+    __slots__ = ("items", "index")
+
+    def __init__(self, items, index):
+        self.items, self.index = items, index
 
 
 class Undefined:
@@ -164,8 +189,8 @@ def over(value, array):
 
 
 def is_loose(value):
-    """A Python number: a constant without a dtype."""
-    return isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum)
+    """A Python number: a constant without a dtype. Members of an IntEnum, or of another enumeration of numbers, are."""
+    return isinstance(value, (bool, int, float))
 
 
 def is_constant(value):
@@ -194,12 +219,10 @@ def shown_shape(shape):
 
 
 def to_load(*values):
-    """What an error adds where memory stands for a value."""
-    return (
-        "; load() a tile of it first"
-        if any(isinstance(each, (Array, ArrayChoice, TiledView)) for each in values)
-        else ""
-    )
+    """What an error adds where memory, or a member of an enumeration, stands for a value."""
+    if any(isinstance(each, (Array, ArrayChoice, TiledView)) for each in values):
+        return "; load() a tile of it first"
+    return "; what a member stands for is its .value" if any(isinstance(each, enum.Enum) for each in values) else ""
 
 
 def shown(value):
@@ -221,9 +244,11 @@ def shown(value):
         return f"RawArrayMemory[{value.dtype}]"
     if isinstance(value, tuple):
         return f"Tuple[{','.join(map(shown, value))}]"
+    if type(value) is dict:
+        return f"Dict[{','.join(f'{key!r}:{shown(item)}' for key, item in value.items())}]"
     if isinstance(value, DType):
         return "DType"
-    if isinstance(value, (types.FunctionType, LocalFunction, Method)):
+    if isinstance(value, (types.FunctionType, LocalFunction, Method, Partial, FunctionChoice)):
         return "Function"
     if value is None:
         return "None"

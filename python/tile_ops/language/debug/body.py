@@ -3,6 +3,7 @@
 import ast
 import builtins
 import copy
+import functools
 import types
 
 from ..core.registry import HelperFunction
@@ -29,14 +30,17 @@ class _Rewriter(ast.NodeTransformer):
 def _rewritten(function):
     """The code of a function without assert and not; None: it has none."""
     node = source_of(function).node
-    if not isinstance(node, ast.FunctionDef):
+    if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
         return None
     if not any(
         isinstance(each, ast.Assert) or isinstance(getattr(each, "op", None), ast.Not) for each in ast.walk(node)
     ):
         return None
     node = _Rewriter().visit(copy.deepcopy(node))
-    node.decorator_list = []
+    if isinstance(node, ast.Lambda):
+        node = ast.copy_location(ast.Expr(node), node)
+    else:
+        node.decorator_list = []
     free = function.__code__.co_freevars
     if free:  # so that they are free here, too
         names = [ast.arg(name) for name in free]
@@ -92,6 +96,11 @@ class Bodies:
                 self._note(each)
 
     def _inner(self, value):
+        if isinstance(value, functools.partial):
+            return functools.partial(self._inner(value.func), *value.args, **value.keywords)
+        if isinstance(value, functools._lru_cache_wrapper):
+            inner = self._inner(value.__wrapped__)
+            return value if inner is value.__wrapped__ else inner
         return self.of(value) if _is_users(value) else value
 
     def _names(self, function):
@@ -102,10 +111,13 @@ class Bodies:
             known.update(function.__globals__, __builtins__=self._builtins)
         for name in function.__code__.co_names:
             value = function.__globals__.get(name)
-            if _is_users(value) and known.get(name) is value:
+            if known.get(name) is value and isinstance(value, _FUNCTIONS):
                 known[name] = None  # a recursion ends here
-                known[name] = self.of(value)
+                known[name] = self._inner(value)
         return known
+
+
+_FUNCTIONS = (types.FunctionType, functools.partial, functools._lru_cache_wrapper)
 
 
 def _is_users(value):

@@ -8,6 +8,7 @@ from ..._C import TileKernel
 from ..core import dtypes
 from ..core.emit import PURE, Emitter, value_of
 from ..core.errors import TileError
+from ..core.reads import Reads, noting
 from ..core.values import Array, Method, RawMemory, Tile, TiledView, retyped
 from ..functions.memory import load, store
 from ..translator.translator import Translator
@@ -65,6 +66,7 @@ class Piece(TileKernel):
     def __init__(self, body, skeleton, leaves, place, cutile):
         self._body, self._skeleton, self._running, self._cutile = body, skeleton, place, cutile
         self._count, self.types, self.effects, self.result = len(leaves), None, False, None
+        self._reads = Reads()
         name = getattr(body, "__name__", "piece").strip("<>")
         self._bind(name, *place, "r" * len(leaves))
         self._ir(tuple(leaves), False)
@@ -77,7 +79,15 @@ class Piece(TileKernel):
             self.launch((1, 1, 1), *leaves, *made)
         return made
 
-    def _translate(self, builder, described, arguments):
+    def current(self):
+        """Whether what it read of Python, in functions that it was given, is as it was."""
+        return self._reads.hold()
+
+    def _translate(self, builder, described, arguments, _):
+        with noting(self._reads):
+            self._translated(builder, described)
+
+    def _translated(self, builder, described):
         translator = _PieceTranslator(builder, self._cutile, self._running)
         arrays = [value_of(each) for each in described]
         rebuilder = Rebuilder(translator, [(translator, each) for each in arrays[: self._count]], _loaded)

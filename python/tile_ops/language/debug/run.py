@@ -1,11 +1,12 @@
 """debug: a launch of a kernel as Python."""
 
 import dataclasses
+import inspect
 import itertools
 
 import torch
 
-from ..arguments import Flattener
+from ..arguments import Flattener, needs_int64
 from ..core.debugging import debugging
 from ..core import dtypes
 from .session import Session
@@ -51,48 +52,54 @@ def _native(session, memory, structure, leaves):
     if kind == "array":
         wide, extents, strides, dtype = rest
         tensor = memory.of(next(leaves))
+        wide = wide or needs_int64(tensor)
         return session.array(tensor.view(dtype.torch) if dtype else tensor, wide, extents, strides)
     if kind == "record":
         values = [_native(session, memory, each, leaves) for each in rest[1:]]
         names = [field.name for field in dataclasses.fields(rest[0])]
         return rest[0](**dict(zip(names, values)))
     made = [_native(session, memory, each, leaves) for each in rest]
-    return tuple(made) if kind == "tuple" else DebugList(made)
-
-
-def _checked(kernel, arguments):
-    count = len(kernel.parameters)
-    if len(arguments) != count:
-        given = f"{len(arguments)} {'was' if len(arguments) == 1 else 'were'} given"
-        raise TypeError(f"Kernel expects {count} argument{'' if count == 1 else 's'} but {given}")
+    if kind == "tuple":
+        return tuple(made)
+    for each in made:  # of one width, as in a launch
+        each.wide = any(other.wide for other in made)
+    return DebugList(made)
 
 
 def _blocks(grid, arguments):
     grid = grid(*arguments) if callable(grid) else grid
     axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    if not 1 <= len(axes) <= 3 or not all(hasattr(each, "__index__") for each in axes):
+    if len(axes) > 3 or not all(hasattr(each, "__index__") for each in axes):
         raise TypeError(
             f"the grid is {grid!r}; give a tuple of one to three integers, or a function of the arguments that gives one"
         )
     return tuple(each.__index__() for each in axes) + (1,) * (3 - len(axes))
 
 
+def _by_name(kernel, values):
+    """How many values are given by position, and the others by name."""
+    parameters = inspect.signature(kernel._pyfunc).parameters.values()
+    named = {each.name: value for each, value in zip(parameters, values) if each.kind is each.KEYWORD_ONLY}
+    return len(values) - len(named), named
+
+
 def debug(kernel, grid, arguments):
-    """Runs the kernel's Python for each block, one after the other, the first axis fastest."""
-    _checked(kernel, arguments)
+    """Runs the kernel's Python for each block, one after the other, the first axis fastest; arguments: all of them."""
     blocks = _blocks(grid, arguments)
+    kernel._check_written(tuple(arguments))
     session, memory, values = Session(kernel, blocks), _Memory(), []
     for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):
-        flattener = Flattener(position)
+        flattener = Flattener(kernel._place_of(position))
         structure = flattener.structure(value, kernel._annotations[position])
         leaves = [(leaf,) if each == "w" else leaf for each, leaf in zip(flattener.letters, flattener.leaves)]
         values.append(_native(session, memory, structure, iter(leaves)))
     outer, debugging.session = debugging.session, session
     try:
         body = session.bodies.of(kernel._pyfunc)
+        positional, named = _by_name(kernel, values)
         for z, y, x in itertools.product(*map(range, reversed(blocks))):
             session.block = (x, y, z)
-            body(*values)
+            body(*values[:positional], **named)
     finally:
         debugging.session = outer
     memory.write_back()

@@ -12,9 +12,9 @@ from ..core.errors import TileStaticAssertionError, TileTypeError
 from ..core.registry import HelperFunction, LanguageFunction
 from ..core.values import Method, RawMemory, Strict, Tile, TiledView, shown
 from ..functions import grid
-from ..functions.shapes import astype
+from ..functions.shapes import converted
 from ..functions.text import assert_
-from ..translator import attributes
+from ..translator import attributes, ranges
 from ..translator.calls import _BUILTINS
 from .body import Bodies
 from .pieces import Piece, is_made
@@ -56,7 +56,7 @@ class Session:
         self.kernel, self.blocks, self.block = kernel, blocks, (0, 0, 0)
         self.bodies = Bodies(self)
 
-    def call(self, body, *arguments, **named):
+    def call(self, body, /, *arguments, **named):
         """What a call of the language gives. Errors: those that it has in a kernel."""
         flattener = Flattener()
         skeleton = flattener.call(arguments, named)
@@ -65,21 +65,22 @@ class Session:
             piece = _pieces.get(key)
         except TypeError:
             raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is no value of a kernel") from None
-        if piece is None:
+        if piece is None or not piece.current():
             piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._place(), self.kernel._dialect)
         try:
             made = piece.run(flattener.leaves)
         except RuntimeError as error:
             raise RuntimeError(self._in_kernel(str(error), piece)) from None
         if body in (grid.bid, grid.num_blocks):
-            made[0].fill_((self.block if body is grid.bid else self.blocks)[arguments[0]])
+            axis = arguments[0] if arguments else named["axis"]
+            made[0].fill_((self.block if body is grid.bid else self.blocks)[axis])
         return self._dressed(piece.result, made, (body, arguments, named))
 
     def _in_kernel(self, text, piece):
         """An assertion's error, with this kernel and block."""
         return text.replace(
-            f"in block (0, 0, 0) of kernel {getattr(piece._body, '__name__', 'piece')}",
-            f"in block {self.block} of kernel {self.kernel.__name__}",
+            f"block (0, 0, 0) of kernel {getattr(piece._body, '__name__', 'piece')}",
+            f"block {self.block} of kernel {self.kernel.__name__}",
         )
 
     def _place(self):
@@ -139,9 +140,7 @@ class Session:
 
     def converted(self, dtype, arguments):
         """float32(x)."""
-        if len(arguments) != 1:
-            raise TileTypeError(f"{dtype}() takes one argument, got {len(arguments)}")
-        return self.call(astype, arguments[0], dtype)
+        return self.call(converted, dtype, *arguments)
 
     def helper(self, helper):
         """The function of a HelperFunction."""
@@ -159,14 +158,17 @@ class Session:
         if isinstance(condition, Tile) or not isinstance(condition, bool):
             raise TileTypeError(f"static_assert: the condition must be a boolean, got {shown(condition)}")
         if not condition:
-            raise TileStaticAssertionError(
-                f"Static assertion failed: {message}" if message else "Static assertion failed"
-            )
+            text = str(message) if len(arguments) > 1 else ""
+            raise TileStaticAssertionError(f"Static assertion failed: {text}" if text else "Static assertion failed")
         return None
 
     def range(self, *values):
-        start, stop, step = {1: (0, *values, 1), 2: (*values, 1), 3: values}[len(values)]
-        return DebugRange(start, stop, step)
+        values = ranges.bounds(values)
+        if values.step.__index__() == 0:
+            if not isinstance(values.step, Tile):
+                raise ranges.zero_step()
+            self.call(assert_, False, ranges.ZERO_STEP)
+        return DebugRange(values)
 
     def asserted(self, condition, message=None):
         if isinstance(condition, Tile):

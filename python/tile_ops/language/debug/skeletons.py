@@ -3,7 +3,9 @@
 import dataclasses
 import types
 
-from ..arguments import constant_key, tensor_of
+from ..arguments import constant_key
+from ..arrays import tensor_of
+from ..core import dtypes
 from ..core.registry import LanguageFunction
 from ..core.values import Array, ArrayList, RawMemory, Strict, TiledView
 from ..translator.records import Record
@@ -40,8 +42,12 @@ class Flattener:
             return ("list", tuple(map(self._array, value.items)))
         if isinstance(value, DebugConstant):
             return ("strict", constant_key("", value.value), _Held(value.value), value.dtype)
+        if type(value).__module__ == "numpy" and getattr(value, "shape", None) == () and dtypes.known(value.dtype):
+            return ("strict", constant_key("", value.item()), _Held(value.item()), dtypes.known(value.dtype))
         if type(value) is tuple:
             return ("tuple", tuple(map(self.skeleton, value)))
+        if type(value) is dict:
+            return ("dict", tuple((key, self.skeleton(each)) for key, each in value.items()))
         if isinstance(value, slice):
             return ("slice", tuple(map(self.skeleton, (value.start, value.stop, value.step))))
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -115,6 +121,9 @@ class Rebuilder:
 
     def _tuple(self, items):
         return tuple(map(self.value, items))
+
+    def _dict(self, items):
+        return {key: self.value(each) for key, each in items}
 
     def _slice(self, parts):
         return slice(*map(self.value, parts))

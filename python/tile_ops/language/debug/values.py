@@ -9,6 +9,8 @@ from ..core.debugging import debugging
 from ..core.errors import TileTypeError
 from ..core.registry import METHODS
 from ..core.values import Strict, Tile, shown
+from ..translator.attributes import missing
+from ..translator.ranges import index_dtype
 
 
 class DebugTile(Tile):
@@ -56,7 +58,8 @@ class DebugTile(Tile):
     def __getattr__(self, name):
         if name in METHODS and debugging.session:
             return debugging.session.bound(METHODS[name], self)
-        raise AttributeError(f"No such attribute '{name}' for object of type {shown(self)}")
+        cutile = bool(debugging.session) and debugging.session.kernel._dialect
+        raise AttributeError(missing(name, self, cutile))
 
     def __repr__(self):
         return f"{shown(self)} {self._elements()!r}"
@@ -167,14 +170,15 @@ class DebugList:
 
 
 class DebugRange:
-    """range(...): turns are int32 scalars, as in a loop of the kernel; static_iter takes them as Python's integers."""
+    """range(...): turns are scalars of the dtype that a loop of the kernel has; static_iter takes Python's integers."""
 
-    def __init__(self, start, stop, step):
-        self.plain = range(*(each.__index__() for each in (start, stop, step)))
+    def __init__(self, values):
+        self.plain = range(*(each.__index__() for each in (values.start, values.stop, values.step)))
+        self._dtype = index_dtype(values)
 
     def __iter__(self):
         for number in self.plain:
-            yield DebugTile(torch.tensor([number], dtype=torch.int32, device="cpu"), dtypes.int32, ())
+            yield DebugTile(torch.tensor([number], dtype=self._dtype.torch, device="cpu"), self._dtype, ())
 
     def __repr__(self):
         return repr(self.plain)

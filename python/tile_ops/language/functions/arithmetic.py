@@ -10,7 +10,7 @@ from ..core.errors import TileTypeError
 from ..core.modes import EXACT, RoundingMode
 from .operands import all_constant, folded, require_arithmetic, require_flush, require_mode, rounded, unified
 from ..core.registry import language_function
-from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose
+from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, shown
 
 _mode = checks.optional(checks.member(RoundingMode))
 
@@ -96,6 +96,24 @@ def cdiv(translator, x: operand, y: operand, /):
         if dtype_of(value).category == dtypes.FLOAT:
             raise TileTypeError(f"cdiv: expected integers, got {dtype_of(value)}; use ceil(x / y)")
     return _binary(translator, "cdiv", "cdiv", _host_cdiv, x, y)
+
+
+def _host_next_power_of_2(n):
+    if not hasattr(n, "__index__"):
+        raise TypeError(f"next_power_of_2: expected an integer, got {type(n).__name__}")
+    return 1 << max(0, n.__index__() - 1).bit_length()
+
+
+@language_function(host=_host_next_power_of_2)
+def next_power_of_2(translator, n: operand):
+    """The least power of two that is not below an integer constant, 1 for those below 1. Also outside of kernels."""
+    if not is_constant(n):
+        raise TileTypeError(
+            f"next_power_of_2() expects a constant, got {shown(n)}; give it outside, as a Constant parameter"
+        )
+    if dtype_of(n).category == dtypes.FLOAT:
+        raise TileTypeError(f"next_power_of_2: expected an integer, got {dtype_of(n)}")
+    return folded("next_power_of_2", _host_next_power_of_2, (n,))
 
 
 @language_function(host=divmod)

@@ -157,11 +157,12 @@ def _atomic_words(what, memory_order, memory_scope):
     return {"order": memory_order.value, "scope": SCOPES[memory_scope]}
 
 
-def _updated(emitter, name, array, value, exact):
-    """A value for the array's elements; exact: of the array's dtype already."""
+def updated(emitter, array, value, exact):
+    """A value for the array's elements; exact: of the array's dtype already, as its bits count."""
     if exact and dtype_of(value) is not array.dtype:
         raise TileTypeError(
-            f"{name}: expected the update, {dtype_of(value)}, to exactly match the target dtype {array.dtype}"
+            f"Bitwise atomic read-modify-write operations require the update dtype ({dtype_of(value)}) to exactly match "
+            f"the target dtype ({array.dtype}); convert with astype()"
         )
     return emitter.as_dtype(value, array.dtype) if exact else emitter.implicit(value, array.dtype)
 
@@ -182,7 +183,7 @@ def _changes(name, dtypes_, exact=False):
             tiles, shape = [offset], offset.shape
         else:
             tiles, mask, shape = _addressed(translator, name, array, places, mask)
-        values = [emitter.broadcast(_updated(emitter, name, array, each, exact), shape, name) for each in values]
+        values = [emitter.broadcast(updated(emitter, array, each, exact), shape, name) for each in values]
         return emitter.emit(name, array, *values, *tiles, *([] if mask is None else [mask]), **words, **flat)
 
     return run

@@ -16,13 +16,13 @@ def _grid_axis(translator, value):
 
 
 @language_function
-def bid(translator, axis: _grid_axis, /):
+def bid(translator, axis: _grid_axis):
     """The index of this block along an axis of the grid, int32."""
     return translator.emitter.emit("bid", axis=axis)
 
 
 @language_function
-def num_blocks(translator, axis: _grid_axis, /):
+def num_blocks(translator, axis: _grid_axis):
     """The number of blocks along an axis of the grid, int32."""
     return translator.emitter.emit("num_blocks", axis=axis)
 
@@ -31,8 +31,8 @@ def extent(translator, array, axis):
     """An extent of an array: a constant where that is known, else a scalar of the running kernel."""
     if axis in array.extents:
         return array.extents[axis]
-    dim = translator.emitter.emit("dim", array, axis=axis)
-    return translator.emitter.cast(dim, dtypes.int64 if array.wide else dtypes.int32)
+    wide = {"dtype": dtypes.int64.ir} if array.wide else {}
+    return translator.emitter.emit("dim", array, axis=axis, **wide)
 
 
 def shape_of_array(translator, array):
@@ -64,16 +64,24 @@ def axis_order(order, rank):
 
 @language_function
 def num_tiles(translator, array: checks.array, /, axis: checks.integer, shape: checks.shape, order="C"):
-    """How many tiles of a shape an array has along an axis, rounded up, int32."""
+    """How many tiles of a shape an array has along an axis, rounded up, in the dtype of its shape; shape () counts
+    elements."""
+    shape = shape or (1,) * array.ndim
     if len(shape) != array.ndim:
         raise TileTypeError(f"num_tiles: shape of {len(shape)} extents does not match the array rank {array.ndim}")
+    return tiles_along(translator, array, axis, axis_order(order, array.ndim), shape)
+
+
+def tiles_along(translator, array, axis, order, steps):
+    """The number of tiles along an axis of an ordered array; an array of rank 0 is one tile."""
+    if array.ndim == 0 and axis in (0, -1):
+        return translator.emitter.constant(1, dtypes.int32)
     axis = normal_axis(axis, array.ndim)
-    count = extent(translator, array, axis_order(order, array.ndim)[axis])
-    return cdiv.lower(translator, (count, shape[axis]), {})
+    return cdiv.lower(translator, (extent(translator, array, order[axis]), steps[axis]), {})
 
 
 @language_function
-def assume_divisible_by(translator, x: checks.operand, divisor: checks.integer, /):
+def assume_divisible_by(translator, x: checks.operand, divisor: checks.integer):
     """x, of which the caller promises that it is a multiple."""
     if divisor < 1:
         raise TileValueError(f"assume_divisible_by: the divisor is {divisor}; it must be positive")

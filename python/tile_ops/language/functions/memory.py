@@ -1,9 +1,8 @@
 """Tiles from memory and back: load, store, tiled views, slices, advanced indexing."""
 
 from ..core import checks, dtypes
-from .arithmetic import cdiv
 from ..core.errors import TileTypeError, TileUnsupportedFeatureError, TileValueError
-from .grid import axis_order, extent
+from .grid import axis_order, tiles_along
 from ..core.modes import PADDING, MemoryOrder, MemoryScope, PaddingMode
 from ..core.registry import language_function
 from .shared_memory import ordered_load, ordered_store, require_order
@@ -198,9 +197,8 @@ def view_store(
 
 @language_function
 def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
-    """How many tiles the view has along an axis, int32."""
-    axis = checks.normal_axis(axis, view.array.ndim)
-    return cdiv.lower(translator, (extent(translator, view.array, axis), view.traversal_steps[axis]), {})
+    """How many tiles the view has along an axis, in the dtype of the array's shape."""
+    return tiles_along(translator, view.array, axis, range(view.array.ndim), view.traversal_steps)
 
 
 class Slice:

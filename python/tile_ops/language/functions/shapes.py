@@ -5,6 +5,7 @@ from ..core.checks import normal_axis, operand
 from ..core.errors import TileTypeError, TileValueError
 from ..core.modes import CAST_SUFFIX, RoundingMode
 from ..core.registry import language_function
+from ..core.sizes import require_size
 from ..core.values import Strict, Tile, constant_of, dtype_of, is_constant, is_loose, retyped, shape_of, shown, shown_shape
 
 
@@ -40,6 +41,7 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
         raise TileTypeError(f"arange: size {size} must be power of 2")
     if size < 1:
         raise TileTypeError(f"arange: size {size} must be at least 1")
+    require_size(f"arange: the tile of size {size}", (size,))
     if dtype in dtypes.OF_BITS:
         raise TileTypeError(f"arange: {dtype} is a non-arithmetic dtype; convert with astype()")
     emitter = translator.emitter
@@ -264,6 +266,20 @@ def astype(
     if rounding_mode in CAST_SUFFIX and source is not dtype and not exact:
         return emitter.emit("astype" + CAST_SUFFIX[rounding_mode], x, dtype=dtypes.require_ir(dtype))
     return emitter.cast(x, dtype)
+
+
+def converted(translator, dtype, *arguments, **named):
+    """float32(x), float32(), float32("-inf")"""
+    if len(arguments) > 1 or named:
+        raise TileTypeError(f"{dtype}() takes one argument, got {len(arguments) + len(named)}")
+    value = arguments[0] if arguments else 0
+    if isinstance(value, str) and not is_loose(value):
+        try:
+            value = float(value) if dtype.category == dtypes.FLOAT else int(value)
+        except ValueError:
+            kind = "number" if dtype.category == dtypes.FLOAT else "whole number"
+            raise TileValueError(f"{dtype}(): the text {value!r} is no {kind}") from None
+    return astype.lower(translator, (value, dtype), {})
 
 
 @language_function

@@ -1,7 +1,7 @@
 """Tiles of memory that other blocks change: loads and stores with a memory order, and views that are added to."""
 
 from ..core import checks, dtypes
-from .elements import ADDED, SCOPES, WORDS, inside
+from .elements import ADDED, SCOPES, WORDS, inside, updated
 from ..core.errors import TileTypeError
 from ..core.modes import MemoryOrder, MemoryScope
 from ..core.registry import language_function
@@ -46,7 +46,7 @@ def ordered_store(translator, array, index, tile, order, scope):
     translator.emitter.emit("atomic_store", array, tile, *tiles, order=order.value, scope=SCOPES[scope])
 
 
-def _changes(name, allowed, doc):
+def _changes(name, allowed, doc, exact):
     def change(translator, view: checks.view, index: checks.index, update: checks.operand, /):
         if len(index) != view.array.ndim:
             raise TileTypeError(f"Index size {len(index)} does not match the tiled view rank {view.array.ndim}")
@@ -55,7 +55,7 @@ def _changes(name, allowed, doc):
                 f"Unsupported array dtype {view.dtype} for atomic_store_{name}; it takes {', '.join(map(str, allowed))}"
             )
         emitter, shape = translator.emitter, view.tile_shape or (1,) * view.array.ndim
-        tile = emitter.broadcast(emitter.implicit(update, view.dtype), shape, f"atomic_store_{name}")
+        tile = emitter.broadcast(updated(emitter, view.array, update, exact), shape, f"atomic_store_{name}")
         if name == "add":
             emitter.emit("add_tile", view.array, tile, *map(emitter.tile, index), steps=view.traversal_steps)
             return
@@ -67,7 +67,9 @@ def _changes(name, allowed, doc):
 
 
 VIEW_CHANGES = {
-    f"atomic_store_{name}": _changes(name, ADDED if name == "add" else WORDS, doc + " Elements outside are dropped.")
+    f"atomic_store_{name}": _changes(
+        name, ADDED if name == "add" else WORDS, doc + " Elements outside are dropped.", name in ("and", "or", "xor")
+    )
     for name, doc in (
         ("add", "Adds a tile to the elements at an index, each at once."),
         ("max", "The larger of each element and the tile's, at once."),

@@ -1,29 +1,36 @@
 """What runs while a kernel is compiled: static_eval, static_assert, static_iter, ensure_constant."""
 
 import ast
+import copy
+import functools
 import itertools
 
 from ..core.debugging import debugging
 from ..core.errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
-from ..core.registry import evaluating, language_function
-from ..core.values import Array, Range, Strict, Tile, TiledView, constant_of, is_constant, shown, shown_shape
+from ..core.named import Named
+from ..core.reached import note_evaluated
+from ..core.registry import DEVICE_ONLY, evaluating, language_function
+from ..core.values import Array, Conflict, Tile, Undefined, shown
+from .proxies import host_call, plain, proxied
 
 _MOST = 1000  # items of a static_iter
+_OF_ITEMS = ("enumerate", "zip", "reversed", "tuple", "list")  # give the items that they are given
 
 
-class SpecialForm:
+class SpecialForm(Named):
     """A function of the language that takes its arguments' text; it is called directly, and by position alone."""
 
     language_value = True
 
     def __init__(self, function):
         self.__name__, self.__doc__, self.__module__ = function.__name__, function.__doc__, function.__module__
+        self.__qualname__ = self.__name__
         self._function = function
 
     def __call__(self, *arguments, **_):
         if debugging.session:
             return debugging.session.language(self, arguments, {})
-        raise RuntimeError("Device functions can only be called from device code.")
+        raise RuntimeError(f"{DEVICE_ONLY} {self.__name__}() is for a kernel, a function that @kernel marks")
 
     def lower(self, translator, node):
         if node.keywords or any(isinstance(each, ast.Starred) for each in node.args):
@@ -41,86 +48,6 @@ class SpecialForm:
         return arguments
 
 
-class _Proxy:
-    """A value of the running kernel inside of static_eval: its type, and operators that build an expression."""
-
-    def __init__(self, translator, value):
-        self._translator, self._value = translator, value
-
-    def __getattr__(self, name):
-        if name not in ("dtype", "shape", "ndim", "strides"):
-            raise AttributeError(f"No such attribute '{name}' inside static_eval()")
-        return proxied(self._translator, self._translator.attribute(self._value, name))
-
-    def __repr__(self):
-        if isinstance(self._value, Array):
-            return f"<array[{self._value.dtype}, {self._value.ndim}]>"
-        shape = (
-            shown_shape(self._value.shape).replace(",", ", ")
-            if len(self._value.shape) != 1
-            else f"({self._value.shape[0]},)"
-        )
-        return f"<tile[{self._value.dtype}, {shape}]>"
-
-    def __index__(self):
-        raise TypeError("Symbolic tile has no concrete value and thus cannot be converted to an integer")
-
-    __int__ = __index__
-
-    def __iter__(self):
-        raise TypeError(f"{self!r} has no items while the kernel is compiled; loop over range(...)")
-
-    def __bool__(self):
-        raise TypeError("Symbolic tile has no concrete value and thus cannot be converted to a boolean")
-
-    __hash__ = object.__hash__
-
-
-def _operators():
-    def binary(node, swapped):
-        def apply(self, other):
-            values = (self._value, plain(other))
-            values = values[::-1] if swapped else values
-            return proxied(self._translator, self._translator.binary(node, *values))
-
-        return apply
-
-    def comparison(node):
-        return lambda self, other: proxied(self._translator, self._translator.compared(node, self._value, plain(other)))
-
-    names = {
-        "add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "truediv": ast.Div, "floordiv": ast.FloorDiv, "mod": ast.Mod,
-        "pow": ast.Pow, "matmul": ast.MatMult, "and": ast.BitAnd, "or": ast.BitOr, "xor": ast.BitXor, "lshift": ast.LShift,
-        "rshift": ast.RShift,
-    }  # fmt: skip
-    for name, node in names.items():
-        setattr(_Proxy, f"__{name}__", binary(node(), False))
-        setattr(_Proxy, f"__r{name}__", binary(node(), True))
-    for name, node in {"lt": ast.Lt, "le": ast.LtE, "gt": ast.Gt, "ge": ast.GtE, "eq": ast.Eq, "ne": ast.NotEq}.items():
-        setattr(_Proxy, f"__{name}__", comparison(node()))
-    _Proxy.__neg__ = lambda self: proxied(self._translator, self._translator.negated(self._value))
-
-
-def proxied(translator, value):
-    """A value of the kernel as Python's own code sees it."""
-    if isinstance(value, Strict):
-        return value.value
-    if isinstance(value, (Tile, Array)):
-        return _Proxy(translator, value)
-    if type(value) is tuple:
-        return tuple(proxied(translator, item) for item in value)
-    if isinstance(value, Range) and all(is_constant(each) for each in (value.start, value.stop, value.step)):
-        return range(*map(constant_of, (value.start, value.stop, value.step)))
-    return value
-
-
-def plain(value):
-    """The kernel's value of what Python's own code made."""
-    if isinstance(value, _Proxy):
-        return value._value
-    return tuple(map(plain, value)) if type(value) is tuple else value
-
-
 class _Names(dict):
     """The names that static_eval sees; a proxy is made where one is read."""
 
@@ -129,16 +56,28 @@ class _Names(dict):
         while scope is not None:
             scopes.append(scope)
             scope = scope.outer
-        function = scopes[-1].function
+        self.function = function = scopes[-1].function
+        self.local = {name for scope in scopes for name in scope.names}
         super().__init__(function.__globals__)
         for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
-            self[name] = cell.cell_contents
+            try:
+                self[name] = cell.cell_contents
+            except ValueError:
+                self[name] = Undefined()
         for scope in reversed(scopes):
             self.update({name: proxied(translator, binding.value) for name, binding in scope.names.items()})
 
+    def __getitem__(self, name):
+        value = super().__getitem__(name)
+        if isinstance(value, Conflict):
+            raise TileTypeError(value.message)
+        if isinstance(value, Undefined):
+            raise TileTypeError(f"Use of potentially undefined variable `{name}`; assign it on every way to here")
+        return value
 
-def evaluated(translator, node, what):
-    """The value of an expression by Python itself."""
+
+def evaluated(translator, node, what, more=()):
+    """The value of an expression by Python itself. more: names beside those of the kernel."""
     if evaluating.function:
         raise TileStaticEvalError(f"{what}() cannot be used inside {evaluating.function}().")
     local = set(translator.scope.names)
@@ -148,15 +87,18 @@ def evaluated(translator, node, what):
         if isinstance(each, ast.Call) and isinstance(each.func, (ast.Name, ast.Attribute)):
             _refuse_nested(translator, each.func, what)
     code = compile(ast.Expression(node), translator.scope.source.file, "eval")
-    evaluating.function = what
+    names = _Names(translator)
+    names.update(more)
+    note_evaluated(code, names.function, names.local | set(more))
+    evaluating.function, evaluating.call = what, functools.partial(host_call, translator)
     try:
-        return eval(code, _Names(translator))  # noqa: S307 the user's own text
+        return eval(code, names)  # noqa: S307 the user's own text
     except TileError:
         raise
     except Exception as error:
         raise TileStaticEvalError(f"Exception was raised inside {what}() ({type(error).__name__}: {error})") from error
     finally:
-        evaluating.function = None
+        evaluating.function = evaluating.call = None
 
 
 def _refuse_nested(translator, function, what):
@@ -174,23 +116,45 @@ def static_eval(translator, node):
     value = evaluated(translator, node, "static_eval")
     if isinstance(value, (list, dict, set)):
         raise TileTypeError(f"Cannot create constant from value of type {type(value).__name__}.")
-    return (
-        translator.host_value(plain(value)) if not isinstance(plain(value), (Tile, Array, TiledView)) else plain(value)
-    )
+    return translator.host_value(plain(value))
 
 
 @SpecialForm
 def static_assert(translator, node, message=None):
     """Raises TileStaticAssertionError while the kernel is compiled unless a constant condition holds."""
-    condition = translator.value(node)
+    condition = _condition(translator, node)
     if isinstance(condition, Tile):
         raise TileTypeError("static_assert: the condition must be a compile-time constant; assert_() checks while it runs")
     if not isinstance(condition, bool):
         raise TileTypeError(f"static_assert: the condition must be a boolean, got {shown(condition)}")
     if condition:
         return None
-    text = evaluated(translator, message, "static_assert") if message is not None else None
+    text = str(evaluated(translator, message, "static_assert")) if message is not None else ""
     raise TileStaticAssertionError(f"Static assertion failed: {text}" if text else "Static assertion failed")
+
+
+def _condition(translator, node):
+    """As the kernel has it; what loops and branches make a value of the running kernel may be known to Python itself."""
+    calls, place, depth = any(isinstance(each, ast.Call) for each in ast.walk(node)), translator.node, translator.depth
+    scope, condition, failed = translator.scope, None, None
+    with translator.emitter.inside(translator.emitter.block([])[0]):  # which nothing takes
+        try:
+            condition = translator.value(node)
+        except TileError as error:
+            failed = error
+        if calls and (failed or isinstance(condition, Tile)):
+            inner = translator.node
+            translator.scope, translator.node, translator.depth = scope, place, depth
+            try:
+                known = evaluated(translator, node, "static_assert")
+            except TileError:
+                known = None
+            if isinstance(known, bool):
+                return known
+            translator.node = inner
+    if failed:
+        raise failed
+    return condition
 
 
 @SpecialForm
@@ -202,7 +166,9 @@ def static_iter(translator, node):
 def items_of(translator, node):
     """The items of the iterable of a static_iter(…)."""
     translator.node = node
-    iterable = evaluated(translator, static_iter._checked(node.args)[0], "static_iter")
+    (iterable,), functions = static_iter._checked(node.args), {}
+    iterable = _named_lambdas(translator, iterable, functions)
+    iterable = evaluated(translator, iterable, "static_iter", functions)
     try:
         items = list(itertools.islice(iter(iterable), _MOST + 1))
     except TypeError as error:
@@ -212,11 +178,39 @@ def items_of(translator, node):
     made = []
     for place, item in enumerate(items):
         try:
-            value = plain(item)
-            made.append(value if isinstance(value, (Tile, Array, TiledView)) else translator.host_value(value))
+            made.append(_item(translator, item))
         except TileError as error:
             raise TileTypeError(f"Invalid item #{place} of static_iter() iterable: {error.message}") from None
     return made
+
+
+def _item(translator, value):
+    """An item as a value of the kernel: a list, which kernels have not, is a tuple."""
+    if type(value) in (tuple, list):
+        return tuple(_item(translator, each) for each in value)
+    return translator.host_value(value)
+
+
+def _named_lambdas(translator, node, functions):
+    """An iterable whose lambdas, where they are items, are names of functions of the kernel; noted in `functions`."""
+    if isinstance(node, ast.Lambda):
+        name = f"<lambda {len(functions)}>"
+        functions[name] = translator.value(node)
+        return ast.copy_location(ast.Name(name, ast.Load()), node)
+    parts = {
+        ast.Tuple: ("elts",), ast.List: ("elts",), ast.IfExp: ("body", "orelse"), ast.BinOp: ("left", "right"),
+        ast.Starred: ("value",),
+    }.get(type(node), ())  # fmt: skip
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in _OF_ITEMS:
+        parts = ("args",)
+    if not parts or not any(isinstance(each, ast.Lambda) for each in ast.walk(node)):
+        return node
+    node = copy.copy(node)
+    for name in parts:
+        part = getattr(node, name)
+        named = [_named_lambdas(translator, each, functions) for each in (part if isinstance(part, list) else [part])]
+        setattr(node, name, named if isinstance(part, list) else named[0])
+    return node
 
 
 @language_function
@@ -225,6 +219,3 @@ def ensure_constant(translator, value, /):
     if isinstance(value, (Tile, Array)):
         raise TileStaticAssertionError(f"the value of type {shown(value)} is not a compile-time constant")
     return value
-
-
-_operators()

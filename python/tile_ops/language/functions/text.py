@@ -1,17 +1,21 @@
 """Output for debugging: print, printf, f-strings, assert_."""
 
 import ast
+import dataclasses
 import enum
+import inspect
 import re
+
+import torch
 
 from ..core import dtypes
 from .arithmetic import nonzero
 from ..core.checks import operand
-from ..core.errors import TileTypeError, TileValueError
+from ..core.errors import TileSyntaxError, TileTypeError, TileValueError
 from ..core.registry import language_function
 from ..core.values import Tile, constant_of, dtype_of, is_constant, shown
 
-_SPECIFIER = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)([a-zA-Z%])")
+_SPECIFIER = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|j|z|t|L)?([a-zA-Z%])")
 _INTEGERS, _FLOATS = "diuoxX", "eEfFgGaA"
 
 
@@ -35,23 +39,85 @@ def _emit_print(emitter, text, tiles):
     emitter.emit("print", *numbers, format=text)
 
 
-def parts_of(value):
-    """How print shows a value, as parts."""
+def parts_of(translator, value):
+    """How print shows a value, as parts: Python's str()."""
     if isinstance(value, Text):
         return value.parts
     if isinstance(value, Tile):
         return [(_specifier(value.dtype), value)]
     if is_constant(value):
         return [str(constant_of(value))]
+    kind = getattr(value, "record_kind", None)
+    own = None if kind is None else _own(kind, "__str__")
+    if own is not None:
+        return _called(translator, own, value)
+    return [str(value)] if isinstance(value, (str, enum.Enum)) else repr_parts(translator, value)
+
+
+def repr_parts(translator, value):
+    """Python's repr() of a value, as parts."""
+    if isinstance(value, Text):
+        return _quoted(value.parts)
+    if isinstance(value, Tile):
+        return parts_of(translator, value)
+    if is_constant(value):
+        return [repr(constant_of(value))]
     if type(value) is tuple:
-        parts = ["("]
-        for place, item in enumerate(value):
-            parts += [", "] if place else []
-            parts += [repr(item)] if isinstance(item, str) else parts_of(item)
-        return [*parts, ",)" if len(value) == 1 else ")"]
-    if value is None or isinstance(value, (str, enum.Enum, dtypes.DType)):
-        return [str(value)]
+        items = [repr_parts(translator, item) for item in value]
+        return ["(", *_separated(items), ",)" if len(items) == 1 else ")"]
+    if type(value) is dict:
+        return ["{", *_separated([[f"{key!r}: ", *repr_parts(translator, each)] for key, each in value.items()]), "}"]
+    if getattr(value, "record_kind", None) is not None:
+        return _record(translator, value)
+    enumeration = isinstance(value, type) and issubclass(value, enum.Enum)
+    if value is None or enumeration or isinstance(value, (str, enum.Enum, dtypes.DType, torch.dtype)):
+        return [repr(value)]
     raise TileTypeError(f"print: cannot show a value of type {shown(value)}")
+
+
+def _separated(items):
+    return [part for place, parts in enumerate(items) for part in (*([", "] if place else []), *parts)]
+
+
+def _quoted(parts):
+    """repr() of a text some of which only the running kernel knows, as if that held no quotes."""
+    known = "".join(part for part in parts if isinstance(part, str))
+    double = "'" in known and '"' not in known
+    # With the other quote in front, repr() takes the quotes that are wanted; it is cut off again.
+    other = "'" if double else '"'
+    inner = [repr(other + part)[2:-1] if isinstance(part, str) else part for part in parts]
+    return ['"' if double else "'", *inner, '"' if double else "'"]
+
+
+def _own(kind, name):
+    """A method that a dataclass's author wrote; None: it is Python's, or was generated."""
+    found = inspect.getattr_static(kind, name, None)
+    found = inspect.unwrap(found) if inspect.isfunction(found) else None
+    return None if found is None or found.__code__.co_filename == "<string>" else found
+
+
+def _called(translator, function, record):
+    made = translator.call(function, (record,), {})
+    if not isinstance(made, (str, Text)):
+        raise TileTypeError(f"{function.__qualname__}() gave {shown(made)}; it must give a string")
+    return parts_of(translator, made)
+
+
+def _record(translator, record):
+    kind = record.record_kind
+    own = _own(kind, "__repr__")
+    if own is not None:
+        return _called(translator, own, record)
+    if inspect.getattr_static(kind, "__repr__") is object.__repr__:  # dataclass(repr=False)
+        return [f"<{kind.__qualname__} object>"]
+    named = [field.name for field in dataclasses.fields(kind) if field.repr]
+    fields = [[f"{name}=", *repr_parts(translator, record.fields[name])] for name in named]
+    return [f"{kind.__qualname__}(", *_separated(fields), ")"]
+
+
+def joined_text(translator, x, y):
+    """x + y of texts."""
+    return joined([*parts_of(translator, x), *parts_of(translator, y)])
 
 
 def joined(parts):
@@ -86,12 +152,17 @@ def formatted(translator, node):
             continue
         value = translator.value(each.value)
         if each.conversion != -1:
-            raise TileTypeError("!r, !s, !a conversions are not supported")
+            raise TileSyntaxError("!r, !s, !a conversions are not supported; write repr(value) or str(value)")
+        kind = getattr(value, "record_kind", None)
+        if kind is not None and kind.__format__ is not object.__format__:
+            raise TileTypeError(
+                f"Formatting dataclass values with custom __format__() is not supported: {kind.__name__}; write str(value)"
+            )
         if each.format_spec is None:
-            parts += parts_of(value)
+            parts += parts_of(translator, value)
             continue
         if any(not isinstance(part, ast.Constant) for part in each.format_spec.values):
-            raise TileTypeError("format spec must be a literal string")
+            raise TileSyntaxError("format spec must be a literal string")
         spec = "".join(part.value for part in each.format_spec.values)
         if isinstance(value, Tile):
             parts.append((_with_spec(value, spec), value))
@@ -125,13 +196,14 @@ def print_(translator, *args, sep=" ", end="\n"):
     parts, sep = [], _only_text("sep", sep)
     for place, value in enumerate(args):
         parts += [sep] if place else []
-        parts += parts_of(value)
+        parts += parts_of(translator, value)
     _print(translator, [*parts, _only_text("end", end)])
 
 
 @language_function
 def printf(translator, format, /, *args):
-    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign."""
+    """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign.
+    Lengths, as in %lld, say nothing: the dtype is known."""
     if not isinstance(format, str):
         raise TileTypeError(f"printf: the format must be a constant string, got {shown(format)}")
     text, at, given, tiles = "", 0, 0, []
@@ -150,7 +222,7 @@ def printf(translator, format, /, *args):
         if (kind in _FLOATS) != (dtype_of(value).category == dtypes.FLOAT):
             raise TileTypeError(f"Format {match.group()} for arg #{given} got unexpected type of {shown(value)}")
         tiles.append(translator.emitter.tile(value))
-        text += match.group()
+        text += f"%{match.group(1)}{kind}"
         given += 1
     text += _literal(format[at:])
     if given < len(args):

@@ -4,12 +4,13 @@ import enum
 import types
 
 from ..functions import arithmetic, elements, memory
-from ..core import dtypes
-from . import records
-from ..core.errors import TileTypeError
+from ..core import advice, dtypes
+from . import dictionary, enumerations, records
+from ..core.errors import TileTypeError, TileValueError
+from ..core.reads import is_fixed, note, note_item
 from ..functions.grid import shape_of_array, strides_of_array
 from .records import Record
-from ..core.registry import METHODS, LanguageFunction
+from ..core.registry import FUNCTIONS, METHODS, LanguageFunction
 from ..functions.shared_memory import VIEW_CHANGES
 from ..core.values import (
     Array,
@@ -33,6 +34,7 @@ _VIEW_METHODS = {
     "num_tiles": memory.view_num_tiles,
     **VIEW_CHANGES,
 }
+_OF_VIEWS = ("dtype", "tile_shape", "traversal_steps")
 
 
 def _raw_memory(translator, array):
@@ -52,7 +54,7 @@ def _of_array(translator, array, name):
         "shape": lambda: shape_of_array(translator, array),
         "strides": lambda: strides_of_array(translator, array),
         "get_raw_memory": lambda: Method(_raw, array),
-    }.get(name, lambda: _none(name, array))()
+    }.get(name, lambda: _none(translator, name, array))()
 
 
 def _of_choice(translator, choice, name):
@@ -63,8 +65,67 @@ def _of_choice(translator, choice, name):
     return function.lower(translator, (choice,), {})
 
 
-def _none(name, owner):
-    raise TileTypeError(f"No such attribute '{name}' for object of type {shown(owner)}")
+_OF_TILES = ("dtype", "shape", "ndim")
+_OF_ARRAYS = ("dtype", "ndim", "shape", "strides", "get_raw_memory", *_ARRAY_METHODS)
+
+
+def _none(translator, name, owner):
+    raise TileTypeError(missing(name, owner, translator.emitter.cutile))
+
+
+def missing(name, owner, cutile):
+    """The text of the error of an attribute that is not there, with what to write instead."""
+    return f"No such attribute '{name}' for object of type {shown(owner)}{_instead(name, owner, cutile)}"
+
+
+def _instead(name, owner, cutile):
+    module = advice.module_name(cutile)
+    if isinstance(owner, (Array, ArrayChoice)):
+        if name in ("size", "dim", "stride", "numel"):
+            return f"; write {advice.written(name, module, 'array')}"
+        if _takes(name, "array"):
+            return f"; write {module}.{name}(array, ...)"
+        if name in METHODS or _takes(name, "x") or name in advice.WRITTEN:
+            return f"; load() a tile of it first{_of_values(name, module).replace(';', ', then', 1)}"
+        return advice.meant(name, _OF_ARRAYS, "array.")
+    if isinstance(owner, Tile) or is_constant(owner):
+        return _of_values(name, module) or advice.meant(name, (*METHODS, *_OF_TILES), "tile.") or _meant(name, module)
+    for kind, known in ((TiledView, (*_VIEW_METHODS, *_OF_VIEWS)), (RawMemory, (*elements.AT_OFFSETS, "dtype"))):
+        if isinstance(owner, kind):
+            return advice.meant(name, known)
+    if isinstance(owner, (str, tuple)) and hasattr(type(owner), name):
+        return f"; static_eval(value.{name}(...)) runs it while the kernel is compiled"
+    return advice.meant(name, ("name", "value", *dir(type(owner)))) if isinstance(owner, enum.Enum) else ""
+
+
+def _takes(name, first):
+    """Whether the language has a function of that name whose first parameter is called so."""
+    return name in FUNCTIONS and next(iter(FUNCTIONS[name].__signature__.parameters), None) == first
+
+
+def _of_values(name, module):
+    if name in METHODS:
+        return f"; tile.{name}(...)"
+    if _takes(name, "x"):
+        return f"; write {module}.{name}(tile)"
+    text = advice.written(name, module, "tile")
+    return "" if text is None else f"; write {text}"
+
+
+def _meant(name, module):
+    functions = [each for each in FUNCTIONS if _takes(each, "x")]
+    close = advice.meant(name, functions, f"{module}.")
+    return close.replace("?", "(tile)?") if close else ""
+
+
+def _note_read(owner, name):
+    """Notes that a module or class was asked for a name."""
+    if isinstance(owner, type):
+        note("type", owner, name)
+    elif name in vars(owner) or "__getattr__" not in vars(owner):
+        note_item(vars(owner), name)
+    elif not is_fixed(vars(owner)):
+        note("attribute", owner, name)
 
 
 def attribute(translator, owner, name):
@@ -75,6 +136,10 @@ def attribute(translator, owner, name):
         return _of_choice(translator, owner, name)
     if isinstance(owner, Record):
         return records.attribute(translator, owner, name)
+    if isinstance(owner, enum.Enum):
+        found = enumerations.attribute(translator, owner, name)
+        if found is not enumerations.NONE:
+            return found
     if isinstance(owner, Tile) or is_constant(owner):
         if name in METHODS:
             return Method(METHODS[name], owner)
@@ -83,35 +148,31 @@ def attribute(translator, owner, name):
             "shape": lambda: shape_of(owner),
             "ndim": lambda: len(shape_of(owner)),
         }
-        return known.get(name, lambda: _none(name, owner))()
+        return known.get(name, lambda: _none(translator, name, owner))()
     for kind, methods, names in (
-        (TiledView, _VIEW_METHODS, ("dtype", "tile_shape", "traversal_steps")),
+        (TiledView, _VIEW_METHODS, _OF_VIEWS),
         (RawMemory, elements.AT_OFFSETS, ("dtype",)),
     ):
         if isinstance(owner, kind):
             if name in methods:
                 return Method(methods[name], owner)
-            return getattr(owner, name) if name in names else _none(name, owner)
+            return getattr(owner, name) if name in names else _none(translator, name, owner)
     if isinstance(owner, (types.ModuleType, type)):
+        _note_read(owner, name)
         if not hasattr(owner, name):
             what = owner.__name__ if isinstance(owner, types.ModuleType) else f"class {owner.__name__}"
-            raise TileTypeError(f"No such attribute '{name}' of {what}")
+            ours = what in ("tile_ops.language", "tile_ops.cutile")
+            module = advice.module_name(what == "tile_ops.cutile")
+            close = advice.of_module(name, dir(owner), module) if ours else advice.meant(name, dir(owner))
+            raise TileTypeError(f"No such attribute '{name}' of {what}{close}")
         return translator.host_value(getattr(owner, name))
-    if isinstance(owner, enum.Enum) and name in ("name", "value"):
-        return translator.host_value(getattr(owner, name))
-    if isinstance(owner, dict) and name == "get":
-        return Method(_get, owner)
+    if type(owner) is dict:
+        found = dictionary.method(owner, name)
+        if found is not None:
+            return found
     if isinstance(owner, dtypes.DType) and name in ("name", "bitwidth"):
         raise TileTypeError(f"No such attribute '{name}' of a dtype inside a kernel; str(dtype) is its name")
-    return _none(name, owner)
-
-
-def _get_from(translator, owner, key, default=None, /):
-    return owner.get(key, default)
-
-
-_get = LanguageFunction(_get_from)
-_get.__name__ = "get"
+    return _none(translator, name, owner)
 
 
 def _sub(index):
@@ -133,10 +194,10 @@ def item(translator, owner, index):
         return translator.call(found, (owner, index), {})
     if type(owner) is tuple:
         return _of_tuple(owner, index)
-    if isinstance(owner, dict):
-        if index not in owner:
-            raise TileTypeError(f"Key {index!r} not found in dictionary")
-        return owner[index]
+    if type(owner) is dict:
+        return dictionary.item(owner, index)
+    if isinstance(owner, type) and issubclass(owner, enum.Enum):
+        return enumerations.item(owner, index)
     if isinstance(owner, Tile) or is_constant(owner):
         return _of_tile(translator, owner, _sub(index))
     raise TileTypeError(f"{shown(owner)} is not subscriptable")
@@ -149,6 +210,8 @@ def _of_tuple(owner, index):
             raise TileTypeError(
                 "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
             )
+        if parts[2] == 0:
+            raise TileValueError("a slice's step must not be 0")
         return owner[slice(*parts)]
     if isinstance(index, Tile):
         raise TileTypeError(

@@ -3,24 +3,38 @@
 import ast
 import builtins
 import dataclasses
+import enum
+import functools
 import inspect
 import operator
 import types
 
 from ..functions import arithmetic, unary
-from ..core import checks, dtypes
-from . import records
-from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, UnsupportedCallError
+from ..core import advice, dtypes
+from . import dictionary, enumerations, records
+from ..core.errors import (
+    TileError,
+    TileRecursionError,
+    TileSyntaxError,
+    TileTypeError,
+    TileValueError,
+    UnsupportedCallError,
+)
 from ..functions.memory import Slice
 from ..functions.products import matmul
+from ..core.reads import note_function
 from ..core.registry import HelperFunction, LanguageFunction, binding_text
+from ..core.signatures import own_signature
+from .callables import require_inlined
+from .ranges import made_range
 from .scope import Scope
-from ..functions.shapes import astype
+from ..functions.shapes import converted
 from .source import names_of, source_of
+from .stacks import EACH, on_a_new_stack
 from ..functions.static import SpecialForm
-from ..functions.text import joined, parts_of, print_
+from ..functions.text import joined, parts_of, print_, repr_parts
 from .unsupported import unsupported_call
-from ..core.values import ArrayList, LocalFunction, Method, Tile, constant_of, is_constant, shown
+from ..core.values import ArrayList, FunctionChoice, LocalFunction, Method, Partial, Tile, constant_of, is_constant, shown
 
 _DEEPEST = 1000
 
@@ -36,10 +50,11 @@ def _extremum(name, function):
 
 def _to_constant(kind):
     def call(translator, value=0, /):
-        if is_constant(value):
-            return kind(constant_of(value))
-        if isinstance(value, str):
-            return kind(value)
+        if is_constant(value) or isinstance(value, str):
+            try:
+                return kind(constant_of(value))
+            except (ValueError, OverflowError) as error:
+                raise TileValueError(f"{kind.__name__}(): {error}") from None
         if kind is bool and isinstance(value, Tile):
             return translator.condition(value)
         raise TileTypeError(f"{kind.__name__}() expects a constant argument, got {shown(value)}; use astype()")
@@ -49,7 +64,7 @@ def _to_constant(kind):
 
 def _len(translator, value, /):
     value = value.items if isinstance(value, ArrayList) else value
-    if not isinstance(value, (tuple, dict, str)):
+    if not (isinstance(value, (tuple, dict, str)) or (isinstance(value, type) and issubclass(value, enum.Enum))):
         raise TileTypeError(f"object of type {shown(value)} has no len()")
     return len(value)
 
@@ -59,6 +74,8 @@ def _getattr(translator, owner, name, /):
 
 
 def _tuple(translator, value=(), /):
+    if type(value) is dict:
+        return tuple(value)
     if type(value) is not tuple:
         raise TileTypeError(f"tuple() expects a tuple, got {shown(value)}")
     return value
@@ -69,7 +86,7 @@ def _lowered(function):
 
 
 _BUILTINS = {
-    range: lambda translator, *values: checks.made_range(values),
+    range: made_range,
     min: _extremum("min", arithmetic.minimum),
     max: _extremum("max", arithmetic.maximum),
     abs: _lowered(unary.abs_),
@@ -81,12 +98,14 @@ _BUILTINS = {
     bool: _to_constant(bool),
     len: _len,
     getattr: _getattr,
+    dict: dictionary.made,
     slice: lambda translator, *values: slice(*values),
-    str: lambda translator, value="", /: joined(parts_of(value)),
-    repr: lambda translator, value, /: repr(value) if isinstance(value, str) else joined(parts_of(value)),
+    str: lambda translator, value="", /: joined(parts_of(translator, value)),
+    repr: lambda translator, value, /: joined(repr_parts(translator, value)),
     tuple: _tuple,
     Slice: lambda translator, start, length: Slice(start, length),
     dataclasses.replace: records.replaced,
+    functools.partial: lambda translator, function, /, *values, **named: Partial(function, values, named),
     operator.matmul: _lowered(matmul),
     operator.neg: _lowered(arithmetic.negative),
     operator.abs: _lowered(unary.abs_),
@@ -135,24 +154,21 @@ class Calls:
 
     def given(self, node):
         """The arguments of a call, by place and by name."""
-        arguments, named = [], {}
-        for each in node.args:
-            if isinstance(each, ast.Starred):
-                items = self.value(each.value)
-                if type(items) is not tuple:
-                    raise TileTypeError(f"Expected a tuple after *, got {shown(items)}")
-                arguments.extend(items)
-            else:
-                arguments.append(self.value(each))
+        arguments, named = self.listed(node.args), {}
         for each in node.keywords:
             value = self.value(each.value)
             if each.arg is not None:
                 named[each.arg] = value
             elif isinstance(value, dict):
+                for name in value:
+                    if not isinstance(name, str):
+                        raise TileTypeError(f"The keys of a dictionary after ** are names, got {name!r}")
+                    if name in named:
+                        raise TileTypeError(f"got multiple values for keyword argument '{name}'")
                 named.update(value)
             else:
                 raise TileTypeError(f"Expected a dictionary after **, got {shown(value)}")
-        return tuple(arguments), named
+        return arguments, named
 
     def call(self, callee, arguments, named):
         """The value of a call."""
@@ -163,20 +179,22 @@ class Calls:
                 raise UnsupportedCallError(
                     f"{callee.__name__}() is not supported in device code: it is marked tile=False"
                 )
-            callee = callee.function
+            return self.call(self.host_value(callee.function), arguments, named)
+        if isinstance(callee, Partial):
+            return self.call(callee.function, (*callee.arguments, *arguments), {**callee.named, **named})
         if isinstance(callee, Method) and isinstance(callee.function, types.FunctionType):
             return self.call(callee.function, (callee.owner, *arguments), named)
         if isinstance(callee, Method):
             return callee.function.lower(self, (callee.owner, *arguments), named)
+        if isinstance(callee, FunctionChoice):
+            return self._call_one_of(callee, arguments, named)
         if isinstance(callee, LocalFunction):
             signature = parameters_of(callee.node.args, callee.defaults, callee.named_defaults)
             scope = Scope(callee.name, callee.scope.source, None, callee.scope, names_of(callee.node))
             return self._inline(scope, callee.node, signature, arguments, named, callee)
         dtype = None if callee in (int, float, bool) else dtypes.known(callee)
         if dtype is not None:
-            if len(arguments) != 1 or named:
-                raise TileTypeError(f"{dtype}() takes one argument, got {len(arguments) + len(named)}")
-            return astype.lower(self, (arguments[0], dtype), {})
+            return converted(self, dtype, *arguments, **named)
         try:
             builtin = _BUILTINS.get(callee)
         except TypeError:
@@ -187,17 +205,31 @@ class Calls:
             except TypeError as error:
                 raise TileTypeError(f"{callee.__name__}(): {binding_text(error)}") from None
         if isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tile_ops.cutile"):
-            raise unsupported_call(callee)
+            raise unsupported_call(callee, advice.module_name(self.emitter.cutile))
         if isinstance(callee, types.FunctionType):
-            function = inspect.unwrap(callee)
-            source = source_of(function)
-            scope = Scope(function.__name__, source, function, None, names_of(source.node))
-            return self._inline(scope, source.node, inspect.signature(function), arguments, named, function)
+            require_inlined(callee)
+            note_function(callee)
+            source = source_of(callee)
+            scope = Scope(callee.__name__, source, callee, None, names_of(source.node))
+            return self._inline(scope, source.node, own_signature(callee), arguments, named, callee)
+        if isinstance(callee, type) and issubclass(callee, enum.Enum):
+            return enumerations.found(callee, arguments, named)
         if isinstance(callee, type) and dataclasses.is_dataclass(callee):
             return records.built(self, callee, arguments, named)
         if isinstance(callee, records.Record) and records.special(callee, "__call__"):
             return self.call(records.special(callee, "__call__"), (callee, *arguments), named)
         return self._refuse(callee)
+
+    def _call_one_of(self, choice, arguments, named, at=0):
+        """A branch for each function that may be meant."""
+        if at == len(choice.items) - 1:
+            return self.call(choice.items[at], arguments, named)
+        here = self.emitter.emit("eq", choice.index, self.emitter.constant(at, choice.index.dtype))
+        ways = (
+            lambda: self.call(choice.items[at], arguments, named),
+            lambda: self._call_one_of(choice, arguments, named, at + 1),
+        )
+        return self.chosen(here, ways, "call")
 
     def _refuse(self, callee):
         if isinstance(callee, type) and getattr(builtins, callee.__name__, None) is not callee:
@@ -206,7 +238,7 @@ class Calls:
                 "a frozen dataclass may be made in a kernel"
             )
         if callable(callee) and hasattr(callee, "__name__"):
-            raise unsupported_call(callee)
+            raise unsupported_call(callee, advice.module_name(self.emitter.cutile))
         raise TileTypeError(f"Cannot call an object of type {shown(callee)}")
 
     def enter(self, scope, node, signature, arguments, named, function):
@@ -241,12 +273,18 @@ class Calls:
         self.scope, self.node = scope, node
         self.depth += 1
         try:
-            value = translate()
+            value = translate() if self.depth % EACH else on_a_new_stack(translate)
         except TileError as error:
-            error.frames.insert(0, self.frame())
+            self.place_in(error)
             self.scope, self.node = outer, outer_node
             raise
         finally:
             self.depth -= 1
+            scope.open = False
         self.scope, self.node = outer, outer_node
         return value
+
+    def place_in(self, error):
+        """Adds the place of the function that is translated to an error of a call in it."""
+        if isinstance(error, TileError):
+            error.frames.insert(0, self.frame())

@@ -1,79 +1,181 @@
-"""with: generators that contextlib.contextmanager made context managers, as part of the kernel."""
+"""with and try: what runs at their end, on every way out. A generator that contextlib.contextmanager marks becomes part
+of the kernel: the body of the `with` stands in the place of its `yield`."""
 
 import ast
+import dataclasses
 import inspect
 import types
 
 from ..core.errors import TileSyntaxError, TileTypeError
+from ..core.reads import note_function
+from ..core.registry import HelperFunction
+from ..core.signatures import own_signature
+from ..core.values import LocalFunction, shown
+from . import records
+from .callables import generator_of
 from .scope import Scope
 from .source import holds, names_of, source_of
-from ..core.values import shown
 
-_YIELDS = (ast.Yield, ast.YieldFrom)
-
-
-def _split(node):
-    """The statements before the one yield, its node, and those behind it."""
-    if holds(node.body, ast.Return):
-        raise TileSyntaxError(f"{node.name}: `return` in a context manager is not supported")
-    places = [place for place, statement in enumerate(node.body) if holds([statement], _YIELDS)]
-    count = sum(isinstance(each, _YIELDS) for each in ast.walk(node))
-    if count != 1:
-        raise TileSyntaxError(f"{node.name}: a context manager must have one yield statement (`yield`), it has {count}")
-    statement = node.body[places[0]]
-    if not isinstance(statement, ast.Expr) or not isinstance(statement.value, ast.Yield):
-        raise TileSyntaxError(
-            f"{node.name}: the `yield` must stand outside of loops and conditional statements, by itself"
-        )
-    return node.body[: places[0]], statement.value, node.body[places[0] + 1 :]
+YIELDS = (ast.Yield, ast.YieldFrom)
+_YIELDED = "<yielded>"
 
 
-class _Exit(ast.stmt):
-    """A statement that stands behind the body of a with."""
+class Then(ast.stmt):
+    """A statement that runs a function of the translator's between those of the text."""
 
     _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
+    def __init__(self, place=None, run=None):
+        super().__init__()
+        self.run = run
+        if place is not None:
+            ast.copy_location(self, place)
+
+
+def _require_supported(node):
+    """Checks a generator's text."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.YieldFrom):
+            raise TileSyntaxError(f"{node.name}: `yield from` in a context manager is not supported; write `with` and `yield`")
+        if isinstance(each, (ast.For, ast.While)) and holds(each.body, ast.Return):
+            raise TileSyntaxError(f"{node.name}: `return` in a loop of a context manager is not supported; use break")
+    if holds(node.body, ast.Return):
+        raise TileSyntaxError(f"{node.name}: `return` in a context manager is not supported; put what it skips into an `if`")
+
+
+def _yield_of(statement):
+    """The yield that a statement consists of; None: it holds none. Error: it holds one elsewhere."""
+    if not holds([statement], YIELDS):
+        return None
+    if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Yield):
+        return statement.value
+    raise TileSyntaxError(f"a `yield` must stand by itself, or be assigned, not within {type(statement).__name__}")
+
+
+class Context:
+    """A generator that `with` runs. outer: the scope of the with; body: its statements; target: what `as` names;
+    returns: whether the statements behind each yield run to a function's end."""
+
+    def __init__(self, outer, node, item, body):
+        self.outer, self.node, self.target, self.body = outer, node, item.optional_vars, body
+        ends = bool(outer.context) and outer.context.returns and holds(body, YIELDS)
+        self.returns = ends or (not outer.loops and holds(body, ast.Return))
+        self.end = None  # the statement that ends it
+
 
 class Contexts:
-    """The part of the translator that knows with."""
+    """The part of the translator that knows with and try."""
 
-    def with_items(self, node, items, rest):
+    def with_items(self, node, rest):
         """with items: body, and the statements behind it in this block. Its way, as block() gives it."""
-        if not items:
-            return self.block(node.body + rest)
-        call = items[0].context_expr
+        item, body = node.items[0], node.body
+        if len(node.items) > 1:
+            body = [ast.copy_location(ast.With(node.items[1:], body), node)]
+        call = item.context_expr
         callee = self.value(call.func) if isinstance(call, ast.Call) else None
-        generator = getattr(callee, "__wrapped__", None)
-        if not isinstance(generator, types.FunctionType) or not inspect.isgeneratorfunction(generator):
-            what = shown(callee) if isinstance(call, ast.Call) else shown(self.value(call))
-            raise TileTypeError(f"`with` takes a call of a generator marked by contextlib.contextmanager, got {what}")
-        source = source_of(generator)
-        before, at, behind = _split(source.node)
+        generator = generator_of(callee)
+        if isinstance(generator, types.FunctionType) and inspect.isgeneratorfunction(generator):
+            return self._with_generator(node, generator, call, Context(self.scope, node, item, body), rest)
+        manager = callee
+        if not isinstance(call, ast.Call):
+            manager = self.value(call)
+        elif isinstance(callee, (types.FunctionType, LocalFunction, HelperFunction)) or dataclasses.is_dataclass(callee):
+            manager = self.call(callee, *self.given(call))
+        if isinstance(manager, records.Record) and records.special(manager, "__exit__"):
+            return self._with_record(node, manager, item, body, rest)
+        raise TileTypeError(
+            f"`with` takes a call of a generator marked by contextlib.contextmanager, or a frozen dataclass with "
+            f"__enter__ and __exit__, got {shown(manager)}"
+        )
+
+    def _with_generator(self, node, generator, call, context, rest):
+        source, outer = source_of(generator), self.scope
         scope = Scope(generator.__name__, source, generator, None, names_of(source.node))
-        arguments, named = self.given(call)
-        self.enter(scope, source.node, inspect.signature(generator), arguments, named, generator)
-        self.within(scope, source.node, lambda: self.block(before))
-        value = self.within(scope, source.node, lambda: None if at.value is None else self.value(at.value))
-        if items[0].optional_vars is not None:
-            self.assign(items[0].optional_vars, value)
-        scope.at_end = source.node, behind
-        self.scope.exits += ((len(self.scope.loops), scope),)
-        return self.with_items(node, items[1:], [ast.copy_location(_Exit(), node), *rest])
+        note_function(generator)
+        self.enter(scope, source.node, own_signature(generator), *self.given(call), generator)
+        scope.context, scope.group = context, outer.group
+        context.end = Then(source.node, lambda: self._end_generator(scope))
+        outer.group.append(scope)
+        self.scope = scope
+        try:
+            self.node = source.node
+            _require_supported(source.node)
+            return self.block([*source.node.body, context.end, *rest])
+        except Exception as error:
+            if self.scope is scope:
+                self.place_in(error)
+                self.scope, self.node = outer, node
+            raise
+        finally:
+            scope.open = False
+            outer.group.remove(scope)
 
-    def _do__Exit(self, _):
-        """The end of a with."""
-        self._leave_one()
+    def yielded(self, statement, rest):
+        """A statement of a generator that yields, and those behind it: the body of the with, then they."""
+        scope, context = self.scope, self.scope.context
+        at = _yield_of(statement)
+        if _YIELDED in scope.names:
+            raise TileSyntaxError(f"{scope.name}: a context manager yields once; this is a second `yield` on one way")
+        value = None if at.value is None else self.value(at.value)
+        scope.bind(_YIELDED, True, at.lineno)
+        for target in getattr(statement, "targets", ()):
+            self.assign(target, None)
+        outer, end = context.outer, rest[: _place(rest, context.end) + 1]
+        self.scope, self.node = outer, context.node
+        if context.target is not None:
+            self.assign(context.target, value)
+        outer.exits += ((len(outer.loops), scope, end),)
+        resume = Then(statement, lambda: self._resume(scope))
+        return self.block([*context.body, resume, *rest])
 
-    def _leave_one(self):
-        *outer, (_, scope) = self.scope.exits
-        self.scope.exits = tuple(outer)
-        names, (node, behind) = scope.snapshot(), scope.at_end
-        self.within(scope, node, lambda: self.block(behind))
-        scope.names = names  # another way may end it, too
+    def _resume(self, scope):
+        self.scope = scope
+
+    def _end_generator(self, scope):
+        if _YIELDED not in scope.names:
+            raise TileSyntaxError(f"{scope.name}: a context manager must `yield` on each way through it")
+        self.scope = scope.context.outer
+        self.scope.exits = self.scope.exits[:-1]
+
+    def _with_record(self, node, manager, item, body, rest):
+        enter = records.special(manager, "__enter__")
+        if enter is None:
+            raise TileTypeError(f"{shown(manager)} has no __enter__")
+        value = self.call(enter, (manager,), {})
+        if item.optional_vars is not None:
+            self.assign(item.optional_vars, value)
+
+        def leave():
+            self._end_plain()
+            self.call(records.special(manager, "__exit__"), (manager, None, None, None), {})
+
+        return self._with_end(body, [Then(node, leave)], rest)
+
+    def _with_end(self, body, end, rest):
+        """Statements with others that run at their end, and those behind them."""
+        scope = self.scope
+        scope.exits += ((len(scope.loops), scope, end),)
+        return self.block([*body, *end, *rest])
+
+    def _end_plain(self):
+        self.scope.exits = self.scope.exits[:-1]
+
+    def try_(self, node, rest):
+        """try with finally, and the statements behind it."""
+        if node.handlers:
+            raise TileSyntaxError("Unsupported syntax: Try; nothing raises in a kernel; test with if")
+        if holds(node.finalbody, (ast.Return, ast.Break, ast.Continue), into_loops=False):
+            raise TileSyntaxError("Unsupported syntax: a jump out of `finally`; jump behind it")
+        return self._with_end(node.body + node.orelse, [Then(node, self._end_plain), *node.finalbody], rest)
 
     def leave_contexts(self):
-        """Ends what a jump leaves: each `with` of the innermost loop, of a function's end all."""
-        exits, node = self.scope.exits, self.node
-        while self.scope.exits and self.scope.exits[-1][0] == len(self.scope.loops):
-            self._leave_one()
-        self.scope.exits, self.node = exits, node
+        """Ends what a jump leaves: each `with` and `try` of the innermost loop, of a function's end all."""
+        scope, exits, node = self.scope, self.scope.exits, self.node
+        while scope.exits and scope.exits[-1][0] == len(scope.loops):
+            _, self.scope, end = scope.exits[-1]
+            self.block(end)
+        self.scope, scope.exits, self.node = scope, exits, node
+
+
+def _place(statements, one):
+    return next(place for place, each in enumerate(statements) if each is one)

@@ -1,12 +1,16 @@
 """What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put
 together again by their layout."""
 
+import types
+
 from ..core import dtypes
 from ..core.errors import TileTypeError
-from ..core.values import retyped
-from .memory import Memory, facts_of
+from ..core.registry import HelperFunction, LanguageFunction
+from ..core.values import Conflict, FunctionChoice, LocalFunction, Method, Strict, Tile, Undefined
+from ..core.values import dtype_of, is_constant, is_loose, memory_of, retyped, shown
+from .memory import Memory, facts_of, picked
+from .parts import apart
 from .records import Record
-from ..core.values import Conflict, Strict, Tile, Undefined, dtype_of, is_constant, is_loose, memory_of, shown
 
 
 class Same:
@@ -23,41 +27,48 @@ class Scalar:
         self.dtype, self.shape = dtype, shape
 
 
-class Items:
-    """A layout: a tuple of layouts."""
+class Parts:
+    """A layout: of a value that parts.apart() takes apart, by the layouts of its parts."""
 
-    def __init__(self, items):
-        self.items = items
+    def __init__(self, whole, items, before):
+        self.whole, self.items, self._before = whole, items, before
 
-
-class Fields:
-    """A layout: a frozen dataclass's fields."""
-
-    def __init__(self, kind, items):
-        self.kind, self.items = kind, items
+    def of(self, value):
+        """The parts of another value of the kind; None: it is none."""
+        other = apart(value, self._before)
+        return other.parts if other and other.key == self.whole.key else None
 
 
-def kept(value, newest):
-    """How what one way gives leaves its region: tiles as tiles, constants as they are. newest: the value that was made
-    last before the region."""
+def kept(value, before):
+    """How what one way gives leaves its region: tiles as tiles, constants as they are. before: the Mark of the region."""
     if isinstance(value, Tile):
-        return layout_of(value, newest)
-    if type(value) is tuple:
-        return Items([kept(item, newest) for item in value])
-    if isinstance(value, Record):
-        return Fields(value.kind, {name: kept(each, newest) for name, each in value.fields.items()})
-    return Same(value) if memory_of(value) is None else Memory(value, newest)
+        return Scalar(value.dtype, value.shape)
+    if memory_of(value) is not None:
+        return Memory(value, before.newest)
+    if isinstance(value, FunctionChoice):
+        return Functions([kept(item, before) for item in value.items], before)
+    return _layout(value, [kept(part, before) for part in _parts(value, before)], before)
 
 
-def layout_of(value, newest):
-    """How a loop carries a value: constants become tiles of their own dtype."""
-    if isinstance(value, Tile) or is_constant(value):
-        return Scalar(dtype_of(value), value.shape if isinstance(value, Tile) else ())
-    if type(value) is tuple:
-        return Items([layout_of(item, newest) for item in value])
-    if isinstance(value, Record):
-        return Fields(value.kind, {name: layout_of(each, newest) for name, each in value.fields.items()})
-    return Same(value) if memory_of(value) is None else Memory(value, newest)
+def layout_of(value, before):
+    """How a loop carries a value: constants, also those in tuples and records, become tiles of their own dtype."""
+    if is_constant(value):
+        return Scalar(dtype_of(value), ())
+    if type(value) is tuple or isinstance(value, Record):
+        return _layout(value, [layout_of(part, before) for part in _parts(value, before)], before)
+    return kept(value, before)
+
+
+def _parts(value, before):
+    whole = apart(value, before)
+    return whole.parts if whole else ()
+
+
+def _layout(value, items, before):
+    """The layout of a value whose parts have these. What a function reads may change behind the region."""
+    if all(isinstance(item, Same) for item in items) and not (items and isinstance(value, LocalFunction)):
+        return Same(value)
+    return Parts(apart(value, before), items, before)
 
 
 def _equal_constants(x, y):
@@ -67,10 +78,10 @@ def _equal_constants(x, y):
         return False
 
 
-def joined(x, y, newest):
+def joined(x, y, before):
     """The layout of what is x on one way and y on another; None: they do not meet."""
     if memory_of(x) is not None:
-        return Memory(x, newest).met(y)
+        return Memory(x, before.newest).met(y)
     if x is y:
         return Same(x)
     if isinstance(x, Strict) and isinstance(y, Strict):
@@ -79,13 +90,14 @@ def joined(x, y, newest):
         return Same(x)
     if (isinstance(x, Tile) or is_constant(x)) and (isinstance(y, Tile) or is_constant(y)):
         return _tiles(x, y)
-    if type(x) is tuple and type(y) is tuple and len(x) == len(y):
-        items = [joined(a, b, newest) for a, b in zip(x, y)]
-        return None if None in items else Items(items)
-    if isinstance(x, Record) and isinstance(y, Record) and x.kind is y.kind:
-        fields = {name: joined(each, y.fields[name], newest) for name, each in x.fields.items()}
-        return None if None in fields.values() else Fields(x.kind, fields)
-    return Same(x) if _equal_constants(x, y) else None
+    one, other = apart(x, before), apart(y, before)
+    if one and other and one.key == other.key:
+        items = [joined(a, b, before) for a, b in zip(one.parts, other.parts)]
+        if None not in items:
+            return _layout(x, items, before)
+    elif _equal_constants(x, y):
+        return Same(x)
+    return Functions([], before).met(x).met(y) if may_be_chosen(x) and may_be_chosen(y) else None
 
 
 def _tiles(x, y):
@@ -93,83 +105,149 @@ def _tiles(x, y):
     return first if first.dtype is second.dtype and first.shape == second.shape else None
 
 
-def fits(layout, value):
+def met(layout, value, before):
+    """The layout of what has this one on some ways and is `value` on another; None: there is none."""
+    if isinstance(layout, (Memory, Functions)):
+        return layout.met(value)
+    if isinstance(layout, Same):
+        return joined(layout.value, value, before)
+    if isinstance(layout, Parts):
+        parts = layout.of(value)
+        items = [met(item, part, before) for item, part in zip(layout.items, parts)] if parts is not None else [None]
+        if None not in items:
+            return Parts(layout.whole, items, before)
+        may = may_be_chosen(layout.whole.value) and may_be_chosen(value)
+        return Functions([layout], before).met(value) if may else None
+    return layout if fits(layout, value, before) else None
+
+
+def fits(layout, value, before):
     """Whether a value can be carried so."""
-    if isinstance(layout, Memory):
+    if isinstance(layout, (Memory, Functions)):
         return layout.fits(value)
     if isinstance(layout, Same):
-        return _equal_constants(layout.value, value)
-    if isinstance(layout, Items):
-        return type(value) is tuple and len(value) == len(layout.items) and all(map(fits, layout.items, value))
-    if isinstance(layout, Fields):
-        if not isinstance(value, Record) or value.kind is not layout.kind:
-            return False
-        return all(fits(item, value.fields[name]) for name, item in layout.items.items())
+        both = joined(layout.value, value, before)
+        return both is not None and not types_of(both)
+    if isinstance(layout, Parts):
+        parts = layout.of(value)
+        return parts is not None and all(fits(item, part, before) for item, part in zip(layout.items, parts))
     if not (isinstance(value, Tile) or is_constant(value)):
         return False
-    own = layout_of(value, None)
-    return own.dtype is layout.dtype and own.shape == layout.shape
-
-
-def widened(layout, value):
-    """A layout that a value fits because memory may be more arrays; None: there is none."""
-    if isinstance(layout, Memory):
-        return layout.met(value)
-    if isinstance(layout, Items) and type(value) is tuple and len(value) == len(layout.items):
-        items = list(map(widened, layout.items, value))
-        return None if None in items else Items(items)
-    if isinstance(layout, Fields) and isinstance(value, Record) and value.kind is layout.kind:
-        fields = {name: widened(item, value.fields[name]) for name, item in layout.items.items()}
-        return None if None in fields.values() else Fields(layout.kind, fields)
-    return layout if fits(layout, value) else None
+    return dtype_of(value) is layout.dtype and (value.shape if isinstance(value, Tile) else ()) == layout.shape
 
 
 def ways_of(layout):
     """How many ways of being what they are its arrays have, at most."""
     if isinstance(layout, Memory):
         return len(layout.bounds)
-    parts = layout.items.values() if isinstance(layout, Fields) else getattr(layout, "items", ())
-    return max(map(ways_of, parts), default=0)
+    return max(map(ways_of, getattr(layout, "items", ())), default=0)
 
 
 def types_of(layout):
     """The tiles of a layout as [(dtype, shape)]."""
-    if isinstance(layout, Memory):
+    if isinstance(layout, (Memory, Functions)):
         return layout.types()
-    if isinstance(layout, Same):
-        return []
-    if isinstance(layout, Items):
-        return [each for item in layout.items for each in types_of(item)]
-    if isinstance(layout, Fields):
-        return [each for item in layout.items.values() for each in types_of(item)]
-    return [(layout.dtype, layout.shape)]
+    if isinstance(layout, Scalar):
+        return [(layout.dtype, layout.shape)]
+    return [each for item in getattr(layout, "items", ()) for each in types_of(item)]
 
 
 def tiles_of(emitter, layout, value):
     """The tiles of a value that fits the layout; constants are made here."""
-    if isinstance(layout, Memory):
+    if isinstance(layout, (Memory, Functions)):
         return layout.tiles(emitter, value)
     if isinstance(layout, Same):
         return []
-    if isinstance(layout, Items):
-        return [each for item, part in zip(layout.items, value) for each in tiles_of(emitter, item, part)]
-    if isinstance(layout, Fields):
-        return [each for name, item in layout.items.items() for each in tiles_of(emitter, item, value.fields[name])]
+    if isinstance(layout, Parts):
+        return [each for item, part in zip(layout.items, layout.of(value)) for each in tiles_of(emitter, item, part)]
     return [emitter.tile(value)]
 
 
 def value_of(emitter, layout, tiles):
     """The value of an iterator over such tiles."""
-    if isinstance(layout, Memory):
+    if isinstance(layout, (Memory, Functions)):
         return layout.value(emitter, tiles)
     if isinstance(layout, Same):
         return layout.value
-    if isinstance(layout, Items):
-        return tuple(value_of(emitter, item, tiles) for item in layout.items)
-    if isinstance(layout, Fields):
-        fields = {name: value_of(emitter, item, tiles) for name, item in layout.items.items()}
-        return Record(layout.kind, fields)
+    if isinstance(layout, Parts):
+        return layout.whole.make([value_of(emitter, item, tiles) for item in layout.items])
     return retyped(next(tiles), layout.dtype)
+
+
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, LanguageFunction, HelperFunction, LocalFunction, Method)
+
+
+def may_be_chosen(value):
+    """Whether a value is a function, or a choice of them."""
+    return isinstance(value, (*_FUNCTIONS, FunctionChoice))
+
+
+class Functions:
+    """A layout: one of several functions, told by a number; each with what it reads of scopes that have ended."""
+
+    most = 16
+
+    def __init__(self, items, before):
+        self.items, self._before = items, before
+
+    def _of(self, item, function):
+        """What one of the items becomes where it may also be this function; None: it is another."""
+        if isinstance(item, Same) and item.value is function:
+            return item
+        one = item.whole if isinstance(item, Parts) else apart(item.value, self._before)
+        other = apart(function, self._before)
+        if not one or not other or one.key != other.key:
+            return None
+        items = item.items if isinstance(item, Parts) else [Same(part) for part in one.parts]
+        items = [met(each, part, self._before) for each, part in zip(items, other.parts)]
+        return None if None in items else Parts(one, items, self._before)
+
+    def met(self, value):
+        if not may_be_chosen(value):
+            return None
+        made = list(self.items)
+        for function in _choice(value).items:
+            for at, item in enumerate(made):
+                both = self._of(item, function)
+                if both:
+                    made[at] = both
+                    break
+            else:
+                made.append(kept(function, self._before))
+        return Functions(made, self._before) if len(made) <= self.most else None
+
+    def _place(self, function):
+        """The number of a function; None: it does not fit."""
+        found = (at for at, item in enumerate(self.items) if fits(item, function, self._before))
+        return next(found, None)
+
+    def fits(self, value):
+        if not may_be_chosen(value):
+            return False
+        places = [self._place(function) for function in _choice(value).items]
+        return None not in places and len(set(places)) == len(places)
+
+    def types(self):
+        return [(dtypes.int32, ()), *(each for item in self.items for each in types_of(item))]
+
+    def tiles(self, emitter, value):
+        choice = _choice(value)
+        places = [self._place(function) for function in choice.items]
+        made = [picked(emitter, choice, places, dtypes.int32)]
+        for at, item in enumerate(self.items):
+            if at in places:
+                made += tiles_of(emitter, item, choice.items[places.index(at)])
+            else:
+                made += [emitter.constant(0, dtype, shape) for dtype, shape in types_of(item)]
+        return made
+
+    def value(self, emitter, tiles):
+        index = next(tiles)
+        return FunctionChoice(tuple(value_of(emitter, item, tiles) for item in self.items), index)
+
+
+def _choice(value):
+    return value if isinstance(value, FunctionChoice) else FunctionChoice((value,), None)
 
 
 def differing(x, y):
@@ -178,7 +256,7 @@ def differing(x, y):
     if x is None or y is None or shown(x) != shown(y):
         return ""
     one, other = (facts_of(getattr(each, "items", (each,))[0]) for each in (x, y))
-    for name, a, b in zip(("extents", "strides"), one[3:], other[3:]):
+    for name, a, b in zip(("extents", "strides"), one[2:], other[2:]):
         if a != b:
             texts = " vs. ".join(str(each) if each else "none" for each in (a, b))
             return f"; their constant {name}, by axis, differ: {texts}"

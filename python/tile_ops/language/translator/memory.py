@@ -1,12 +1,12 @@
 """Arrays and their views where ways meet: the number of the array that is meant, and the bounds of its slices."""
 
 from ..core import dtypes
-from ..core.values import Array, ArrayChoice, RawMemory, Tile, TiledView, constant_of, memory_of, over
+from ..core.values import Array, ArrayChoice, RawMemory, Tile, TiledView, constant_of, memory_of, of_one_width, over
 
 
 def facts_of(array):
     """What must agree: all that is known of it while the kernel is compiled."""
-    return array.dtype, array.ndim, array.wide, array.extents, array.strides
+    return array.dtype, array.ndim, array.extents, array.strides
 
 
 def _parts(array, newest):
@@ -101,14 +101,14 @@ class Memory:
         parts = [_parts(item, self._newest) for item in choice.items]
         keys = list(self.bounds)
         own = [self._key(*each) for each in parts]
-        made = [_picked(emitter, choice, [keys.index(key) for key in own], dtypes.int32)] if len(keys) > 1 else []
+        made = [picked(emitter, choice, [keys.index(key) for key in own], dtypes.int32)] if len(keys) > 1 else []
         for key, bounds in self.bounds.items():
             for at, pair in enumerate(bounds):
                 for side, bound in enumerate(pair, 1):
                     if isinstance(bound, int):
                         continue
                     given = [cuts[at][side] if mine == key else 0 for mine, (_, cuts) in zip(own, parts)]
-                    made.append(_picked(emitter, choice, given, bound))
+                    made.append(picked(emitter, choice, given, bound))
         return made
 
     def value(self, emitter, tiles):
@@ -120,12 +120,12 @@ class Memory:
             for axis, pair in zip(axes, bounds):
                 array = emitter.slice(array, axis, *(each if isinstance(each, int) else next(tiles) for each in pair))
             if axes:
-                array.extents, array.strides = self._facts[3:]
+                array.extents, array.strides = self._facts[2:]
             items.append(array)
-        return over(self._value, items[0] if index is None else ArrayChoice(tuple(items), index))
+        return over(self._value, items[0] if index is None else ArrayChoice(of_one_width(items), index))
 
 
-def _picked(emitter, choice, values, dtype):
+def picked(emitter, choice, values, dtype):
     """The value for the item that is meant, of this dtype."""
     if choice.index is not None and choice.index.dtype is dtype and values == list(range(len(values))):
         return choice.index

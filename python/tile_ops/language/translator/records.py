@@ -1,12 +1,15 @@
 """Frozen dataclasses in kernels: built, read, and their methods called."""
 
 import dataclasses
+import functools
 import inspect
 import types
 
+from ..core import advice
 from ..core.errors import TileTypeError
-from ..core.registry import binding_text
-from ..core.values import Method, shown
+from ..core.reads import note
+from ..core.registry import HelperFunction, binding_text
+from ..core.values import Method, Partial, shown
 
 _NONE = dataclasses.MISSING
 
@@ -15,38 +18,56 @@ class Record:
     """An instance of a frozen dataclass whose fields are values of the kernel."""
 
     __slots__ = ("kind", "fields")
+    language_value = True
 
     def __init__(self, kind, fields):
         self.kind, self.fields = kind, fields
 
+    @property
+    def record_kind(self):
+        """The class, for files below this one."""
+        return self.kind
 
-def require_supported(kind):
-    """Checks a class. Errors: it is no frozen dataclass that kernels take."""
+
+def require_frozen(kind):
+    """Error: a dataclass whose fields may change."""
     for each in kind.__mro__[:-1]:
-        if not dataclasses.is_dataclass(each) or "__dataclass_params__" not in vars(each):
-            raise TileTypeError(
-                f"{each.__name__} is no dataclass of its own; subclasses of a dataclass must be dataclasses, too"
-            )
-        if not each.__dataclass_params__.frozen:
+        if "__dataclass_params__" in vars(each) and not each.__dataclass_params__.frozen:
             raise TileTypeError(
                 f"Only frozen dataclasses are supported, {each.__name__} is not: @dataclass(frozen=True)"
             )
+
+
+def require_supported(kind):
+    """Checks a class. Errors: it is no frozen dataclass that kernels take."""
+    require_frozen(kind)
+    for each in kind.__mro__[:-1]:
+        if not dataclasses.is_dataclass(each) or "__dataclass_params__" not in vars(each):
+            raise TileTypeError(
+                f"Non-dataclass subclasses of a dataclass are not supported: {each.__name__} is no dataclass of its own"
+            )
         if "__new__" in vars(each):
             raise TileTypeError(f"Dataclasses with custom __new__ are not supported: {each.__name__}")
-    if not kind.__dataclass_params__.init:
-        raise TileTypeError(f"Dataclasses with init=False are not supported: {kind.__name__}")
+    init = vars(kind).get("__init__")
+    if init is None or inspect.unwrap(init).__code__.co_filename != "<string>":
+        raise TileTypeError(
+            "Dataclass instance creation is only supported for dataclasses with a default generated __init__() method, "
+            f"{kind.__name__} has {'another' if init else 'none'} (init=False, or a method of its own); use __post_init__"
+        )
     for field in dataclasses.fields(kind):
         if field.default_factory is not _NONE:
             raise TileTypeError(
-                f"Dataclass fields with default_factory are not supported: {kind.__name__}.{field.name}"
+                f"Dataclasses with default_factory fields are not supported: {kind.__name__}.{field.name}"
             )
         if not field.init:
-            raise TileTypeError(f"Dataclass fields with init=False are not supported: {kind.__name__}.{field.name}")
+            raise TileTypeError(f"Dataclasses with init=False fields are not supported: {kind.__name__}.{field.name}")
 
 
 def built(translator, kind, arguments, named):
     """kind(*arguments, **named) in a kernel."""
     require_supported(kind)
+    note("type", kind, "__dataclass_fields__")
+    note("type", kind, "__post_init__")
     parameters = []
     for field in dataclasses.fields(kind):
         how = inspect.Parameter.KEYWORD_ONLY if field.kw_only else inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -71,13 +92,27 @@ def attribute(translator, record, name):
     """record.name: a field, property, method or class attribute."""
     if name in record.fields:
         return record.fields[name]
+    note("type", record.kind, name)
     found = inspect.getattr_static(record.kind, name, _NONE)
     if found is _NONE:
-        raise TileTypeError(f"{record.kind.__name__} object has no attribute '{name}'")
+        known = [*record.fields, *(each for kind in record.kind.__mro__[:-1] for each in vars(kind))]
+        raise TileTypeError(f"{record.kind.__name__} object has no attribute '{name}'{advice.meant(name, known)}")
     if isinstance(found, property):
         return translator.call(found.fget, (record,), {})
+    if isinstance(found, functools.cached_property):
+        return translator.call(found.func, (record,), {})
     if isinstance(found, staticmethod):
-        return found.__func__
+        return translator.host_value(found.__func__)
+    if isinstance(found, classmethod):
+        return Method(found.__func__, record.kind)
+    if isinstance(found, functools.partialmethod):
+        arguments, named = (tuple(map(translator.host_value, found.args)), found.keywords.items())
+        named = {key: translator.host_value(value) for key, value in named}
+        return Partial(translator.host_value(found.func), (record, *arguments), named)
+    if isinstance(found, functools.singledispatchmethod):
+        raise TileTypeError(f"{record.kind.__name__}.{name} is a singledispatchmethod; a tile has no class to choose by")
+    if isinstance(found, (functools._lru_cache_wrapper, HelperFunction)):
+        return Partial(translator.host_value(found), (record,), {})
     if isinstance(found, types.FunctionType):
         return Method(found, record)
     return translator.host_value(found)
@@ -85,6 +120,7 @@ def attribute(translator, record, name):
 
 def special(record, name):
     """A method that the class itself defines; None: it does not."""
+    note("type", record.kind, name)
     found = inspect.getattr_static(record.kind, name, None)
     return found if isinstance(found, types.FunctionType) else None
 
@@ -95,5 +131,6 @@ def replaced(_, record, /, **changes):
         raise TileTypeError(f"replace() expects a dataclass, got {shown(record)}")
     for name in changes:
         if name not in record.fields:
-            raise TileTypeError(f"Dataclass '{record.kind.__name__}' has no such field '{name}'")
+            close = advice.meant(name, record.fields)
+            raise TileTypeError(f"Dataclass '{record.kind.__name__}' has no such field '{name}'{close}")
     return Record(record.kind, {**record.fields, **changes})

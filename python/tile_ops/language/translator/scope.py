@@ -2,15 +2,31 @@
 
 import builtins
 import dataclasses
+import itertools
 
 from ..core.errors import TileSyntaxError
+from ..core.reads import note, note_item
 from ..core.values import Undefined
+
+
+_born = itertools.count()
 
 
 @dataclasses.dataclass
 class Binding:
     value: object
     line: int
+
+
+class Mark:
+    """Where a region begins. newest: the number of the value made last."""
+
+    def __init__(self, newest):
+        self.newest, self._born = newest, next(_born)
+
+    def keeps(self, scope):
+        """Whether a scope was there before and goes on: its names are looked up when they are read."""
+        return scope.open and scope.born < self._born
 
 
 class Scope:
@@ -22,7 +38,10 @@ class Scope:
         self.local = frozenset(local)  # names that it assigns somewhere
         self.names = {}
         self.loops = []
-        self.exits = ()  # of `with`: (how many loops are around it, what runs at its end)
+        self.exits = ()  # of `with` and `try`: (how many loops are around it, the scope and statements of its end)
+        self.group = [self]  # the scopes that this one's text may change: with those of open context managers
+        self.context = None  # of a generator that `with` runs: its Context
+        self.born, self.open = next(_born), True
 
     def bind(self, name, value, line):
         self.names[name] = Binding(value, line)
@@ -32,6 +51,25 @@ class Scope:
         while scope.function is None:
             scope = scope.outer
         return scope.function
+
+    def globals(self):
+        return self._host().__globals__
+
+    def knows(self, name):
+        """Whether a name is one of the kernel, or of the function around it, and has a value here."""
+        scope = self
+        while scope is not None:
+            if name in scope.names:
+                return True
+            if name in scope.local:
+                return False
+            scope = scope.outer
+        function = self._host()
+        free = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
+        try:
+            return name in free and (free[name].cell_contents, True)[1]
+        except ValueError:
+            return False
 
     def find(self, name):
         """(found, value, is_host): host values are those of Python's globals and closures."""
@@ -45,12 +83,15 @@ class Scope:
         function = self._host()
         if name in function.__code__.co_freevars:
             cell = function.__closure__[function.__code__.co_freevars.index(name)]
+            note("cell", cell)
             try:
                 return cell.cell_contents, True
             except ValueError:
                 raise TileSyntaxError(f"Undefined variable {name}") from None
+        note_item(function.__globals__, name)
         if name in function.__globals__:
             return function.__globals__[name], True
+        note_item(vars(builtins), name)
         if hasattr(builtins, name):
             return getattr(builtins, name), True
         raise TileSyntaxError(f"Undefined variable {name}")

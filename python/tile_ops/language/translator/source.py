@@ -23,23 +23,26 @@ class Source:
         return first, len(line[: node.end_col_offset].decode(errors="replace")) + self.indent + 1
 
 
-@functools.lru_cache(maxsize=None)
 def source_of(function):
     """The Source of a Python function. Error: its text is not to be had."""
-    code = function.__code__
     try:
-        lines, first = inspect.getsourcelines(code)
+        return _source_of(function.__code__, function.__code__.co_filename)
     except (OSError, TypeError):
         raise TileSyntaxError(
             f"the source of {function.__qualname__}() is not available; a kernel needs a file, or a cell of a notebook"
         ) from None
+
+
+# By the code, not by the function, whose code may be exchanged; equal code of two files is in two places.
+@functools.lru_cache(maxsize=None)
+def _source_of(code, _):
+    lines, first = inspect.getsourcelines(code)
     text = "".join(lines)
     dedented = textwrap.dedent(text)
     indent = len(lines[0]) - len(lines[0].lstrip()) - (len(dedented) - len(dedented.lstrip()))
-    if function.__name__ == "<lambda>":
-        return Source(
-            code.co_filename, _lambda(function, first), 0, _padded(inspect.getsource(inspect.getmodule(code)), 1)
-        )
+    if code.co_name == "<lambda>":
+        whole = "".join(inspect.findsource(code)[0])
+        return Source(code.co_filename, _lambda(code, first, whole), 0, _padded(whole, 1))
     tree = ast.parse(dedented)
     ast.increment_lineno(tree, first - 1)
     return Source(code.co_filename, tree.body[0], indent, _padded(dedented, first))
@@ -49,11 +52,11 @@ def _padded(text, first):
     return [""] * (first - 1) + text.splitlines()
 
 
-def _lambda(function, line):
+def _lambda(code, line, whole):
     """Its text may be part of a statement that is no statement by itself, so the whole file is read."""
-    tree = ast.parse(inspect.getsource(inspect.getmodule(function.__code__)))
+    tree = ast.parse(whole)
     found = [node for node in ast.walk(tree) if isinstance(node, ast.Lambda) and node.lineno == line]
-    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+    names = code.co_varnames[: code.co_argcount]
     found = [node for node in found if tuple(each.arg for each in node.args.posonlyargs + node.args.args) == names]
     if len(found) == 1:
         return found[0]
@@ -89,16 +92,30 @@ def holds(statements, kinds, into_loops=True):
     return False
 
 
+COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
+
+
 def assigned(statements):
-    """The names that statements assign, in the order of their text."""
+    """The names that statements assign, in the order of their text; those of a comprehension are its own."""
     names = {}
     for statement in statements:
-        for node in inside(statement):
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        nodes = list(inside(statement))
+        loops = [each for node in nodes if isinstance(node, COMPREHENSIONS) for each in node.generators]
+        own = {id(each) for loop in loops for each in ast.walk(loop.target)}
+        for node in nodes:
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and id(node) not in own:
                 names[node.id] = None
             elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
                 names[node.name] = None
     return list(names)
+
+
+@functools.lru_cache(maxsize=None)
+def read_in(node):
+    """The names that a function's text reads of the scopes around it, with functions in it, by their first place."""
+    own, names = set(names_of(node)), [each for each in ast.walk(node) if isinstance(each, ast.Name)]
+    names.sort(key=lambda each: (each.lineno, each.col_offset))
+    return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in own))
 
 
 def names_of(node):

@@ -2,17 +2,20 @@
 
 import ast
 
-from .contexts import Contexts
-from .control import Control, Returned
+from . import classes, dictionary
+from .contexts import YIELDS, Contexts, Then
+from .control import Returned
 from ..core.errors import TileSyntaxError, TileTypeError, TileValueError
+from .loops import Loops
 from .source import holds
+from .records import Record, special
 from ..functions.static import SpecialForm, items_of
 from ..functions.text import assert_
 from .unsupported import unsupported_syntax
 from ..core.values import Array, ArrayChoice, Tile, is_constant, shown
 
 
-class Statements(Control, Contexts):
+class Statements(Loops, Contexts):
     """The part of the translator that knows statements. A statement gives None, LEFT or Returned."""
 
     def body(self, statements):
@@ -28,8 +31,14 @@ class Statements(Control, Contexts):
                 way, done = self._if(statement, statements[place + 1 :])
                 if done:
                     return way
+            elif isinstance(statement, Then):
+                way = statement.run()
+            elif self.scope.context and holds([statement], YIELDS):
+                return self._that_yields(statement, statements[place + 1 :])
             elif isinstance(statement, ast.With):
-                return self.with_items(statement, statement.items, statements[place + 1 :])
+                return self.with_items(statement, statements[place + 1 :])
+            elif isinstance(statement, ast.Try):
+                return self.try_(statement, statements[place + 1 :])
             elif isinstance(statement, ast.While) and holds(statement.body, ast.Return):
                 return self._while_that_returns(statement, statements[place + 1 :])
             else:
@@ -45,21 +54,43 @@ class Statements(Control, Contexts):
         """(its way, whether `rest` ran, too)."""
         test = self.value(node.test)
         known = self.known_truth(test)
+        context = self.scope.context
         if known is not None:
             taken = node.body if known else node.orelse
             to_end = holds(taken, ast.Return) and not self.scope.loops
+            to_end = to_end or (context is not None and holds(taken, YIELDS))
             return self.block(taken + rest if to_end else taken), to_end
         condition = self.condition(test)
-        if holds([node], ast.Return) and not self.scope.loops:
+        yields = context is not None and holds([node], YIELDS)
+        if (holds([node], ast.Return) and not self.scope.loops) or (yields and context.returns):
             # Either side runs to the function's end, so what it returns is what it yields.
             sides = (lambda: self._to_end(node.body + rest), lambda: self._to_end(node.orelse + rest))
             return self.branch(condition, sides, None), True
+        if yields:  # either side has the body of the with
+            sides = (lambda: self.block(node.body + rest), lambda: self.block(node.orelse + rest))
+            return self.branch(condition, sides, "if"), True
         way = self.branch(condition, (lambda: self.block(node.body), lambda: self.block(node.orelse)), "if")
         return way, False
 
     def _to_end(self, statements):
         way = self.block(statements)
         return Returned(None) if way is None else way
+
+    def _that_yields(self, node, rest):
+        """A statement of a context manager with its yield, and those behind it."""
+        if isinstance(node, ast.With):
+            return self.with_items(node, rest)
+        if isinstance(node, ast.Try):
+            return self.try_(node, rest)
+        if isinstance(node, ast.For) and self.is_static_iter(node.iter):
+            self._require_no_jumps(node)
+            turns = []
+            for item in items_of(self, node.iter):
+                turns += [Then(node, lambda item=item: self.assign(node.target, item)), *node.body]
+            return self.block(turns + rest)
+        if isinstance(node, (ast.For, ast.While)):
+            raise TileSyntaxError(f"{self.scope.name}: the `yield` must stand outside of loops of the running kernel")
+        return self.yielded(node, rest)
 
     def _do_Pass(self, node):
         pass
@@ -70,9 +101,14 @@ class Statements(Control, Contexts):
 
     def _do_Return(self, node):
         value = None if node.value is None else self.value(node.value)
-        if self.depth == 0 and value is not None:
-            raise TileSyntaxError("Tile kernels cannot return values; store them in an array")
+        if self.depth == 0:
+            self.require_nothing(value)
         return self.leave_with(value)
+
+    def require_nothing(self, value):
+        """Checks what a kernel returns; a lambda may call several functions in a tuple."""
+        if value is not None and not (type(value) is tuple and value == (None,) * len(value)):
+            raise TileSyntaxError("Tile kernels cannot return values; store them in an array")
 
     def _do_Break(self, node):
         return self.jump(True)
@@ -100,7 +136,7 @@ class Statements(Control, Contexts):
             raise TileSyntaxError(f"{value.__name__}() must be used directly")
         if isinstance(target, ast.Name):
             self.scope.bind(target.id, value, target.lineno)
-        elif isinstance(target, ast.Tuple):
+        elif isinstance(target, (ast.Tuple, ast.List)):
             self._unpack(target, value)
         elif isinstance(target, ast.Subscript):
             owner = self.value(target.value)
@@ -108,9 +144,16 @@ class Statements(Control, Contexts):
                 raise TileTypeError("Arrays do not support item assignment; use store or scatter")
             if isinstance(owner, Tile) or is_constant(owner):
                 raise TileTypeError("Tiles are immutable: item assignment is not supported; use insert()")
-            raise TileTypeError(
-                f"{'Tuples are immutable' if type(owner) is tuple else shown(owner) + ' does not support item assignment'}"
-            )
+            if isinstance(owner, Record) and special(owner, "__setitem__") is not None:
+                self.call(special(owner, "__setitem__"), (owner, self._index(target.slice), value), {})
+                return
+            if type(owner) is dict:
+                raise TileTypeError(dictionary.UNCHANGED)
+            if type(owner) is tuple:
+                raise TileTypeError(
+                    "Tuples are immutable: item assignment is not supported; make another of parts: (*t[:1], item, *t[2:])"
+                )
+            raise TileTypeError(f"{shown(owner)} does not support item assignment")
         elif isinstance(target, ast.Attribute):
             raise TileTypeError(
                 "Setting an attribute is not supported; make another object, of a dataclass with dataclasses.replace()"
@@ -134,6 +177,9 @@ class Statements(Control, Contexts):
             raise TileSyntaxError("Unsupported syntax: a decorator inside a kernel; define the function outside")
         self.scope.bind(node.name, self.local_function(node.name, node), node.lineno)
 
+    def _do_ClassDef(self, node):
+        self.scope.bind(node.name, classes.made(self, node), node.lineno)
+
     def _loop_checks(self, node):
         if node.orelse:
             raise TileSyntaxError(
@@ -143,11 +189,14 @@ class Statements(Control, Contexts):
         if isinstance(node, ast.For) and holds(node.body, ast.Return):
             raise TileSyntaxError("Returning from a for loop is not supported; use break, and return behind the loop")
 
-    def _unrolled(self, node):
-        """A copy of the body for each item of static_iter(...)."""
+    def _require_no_jumps(self, node):
         for kind in (ast.Break, ast.Continue, ast.Return):
             if holds(node.body, kind, into_loops=kind is ast.Return):
                 raise TileSyntaxError(f"{kind.__name__} in a for loop with static_iter() is not supported")
+
+    def _unrolled(self, node):
+        """A copy of the body for each item of static_iter(...)."""
+        self._require_no_jumps(node)
         for item in items_of(self, node.iter):
             self.node = node
             self.assign(node.target, item)
@@ -170,9 +219,11 @@ class Statements(Control, Contexts):
 
     def _while_that_returns(self, node, rest):
         self._loop_checks(node)
-        returned, value = self.endless(node, returns=True)
-        always = isinstance(node.test, ast.Constant) and bool(node.test.value)
-        if always and not holds(node.body, ast.Break, into_loops=False):
+        made = self.endless(node, returns=True)
+        if made is None:
+            return self.block(rest)
+        returned, value, leaves = made
+        if not leaves:
             return self.leave_with(value)  # nothing behind it is reached
 
         def behind():

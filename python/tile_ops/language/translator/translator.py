@@ -5,22 +5,44 @@ import dataclasses
 import enum
 import types
 
-from . import attributes
-from ..core import dtypes
-from ..functions.arithmetic import BINARY, COMPARE, SIGNS, bitwise_not, logical_not, negative, nonzero
+from . import attributes, dictionary, enumerations
+from ..core import advice, dtypes
+from ..functions.arithmetic import BINARY, SIGNS, bitwise_not, logical_not, negative, nonzero
 from .calls import Calls
+from .comparisons import Comparisons
 from ..core.emit import Emitter
 from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
+from ..core.reads import note_value
+from .callables import wrapped_function
 from .joins import require_defined
-from ..functions.operands import require_scalar
 from ..functions.products import matmul
-from .records import Record
+from ..functions.proxies import Proxy
+from .records import Record, require_frozen
 from ..core.registry import HelperFunction, LanguageFunction
+from .scope import Scope
 from .statements import Statements
 from ..functions.static import SpecialForm, items_of, static_iter
-from ..functions.text import formatted
+from ..functions.text import Text, formatted, joined_text
 from .unsupported import unsupported_syntax
-from ..core.values import LocalFunction, Strict, Tile, constant_of, is_constant, is_loose, shown, to_load
+from ..core.values import (
+    Array,
+    ArrayChoice,
+    ArrayList,
+    FunctionChoice,
+    LocalFunction,
+    Method,
+    Partial,
+    Range,
+    RawMemory,
+    Strict,
+    Tile,
+    TiledView,
+    constant_of,
+    is_constant,
+    is_loose,
+    shown,
+    to_load,
+)
 
 _MODULE_LEVEL = (
     types.FunctionType,
@@ -32,13 +54,31 @@ _MODULE_LEVEL = (
     SpecialForm,
     dtypes.DType,
 )
+# What static_eval gives back of the kernel's own.
+_OF_KERNELS = (
+    Tile,
+    Strict,
+    Array,
+    ArrayChoice,
+    ArrayList,
+    TiledView,
+    RawMemory,
+    Range,
+    Method,
+    Partial,
+    LocalFunction,
+    FunctionChoice,
+    Record,
+)
 
 
-class Translator(Statements, Calls):
+class Translator(Statements, Calls, Comparisons):
     """Translates one kernel; `emitter` makes the operations, `scope` has the names of the function it is in."""
 
     def __init__(self, builder, cutile):
         self.scope, self.node, self.depth = None, None, 0
+        self.classes = {}  # of class statements: what they captured, and the class
+        self.trying, self.noted, self.expected = False, [], []  # of loops.Loops
         self.emitter = Emitter(builder, self._place, cutile)
 
     def _place(self):
@@ -78,7 +118,12 @@ class Translator(Statements, Calls):
         return self.host_value(value) if host else require_defined(node.id, value)
 
     def host_value(self, value):
-        """A value of Python's as a constant of the kernel. Error: it is none."""
+        """A value of Python's as one of the kernel: a constant, or what static_eval was given. Error: it is none."""
+        if isinstance(value, Proxy):
+            return value._value
+        if isinstance(value, _OF_KERNELS):
+            return value
+        note_value(value)
         if (
             type(value).__module__ == "numpy"
             and getattr(getattr(value, "dtype", None), "kind", "") in tuple("biuf")
@@ -89,6 +134,7 @@ class Translator(Statements, Calls):
         if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, *_MODULE_LEVEL)):
             return value
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            require_frozen(type(value))
             fields = {field.name: self.host_value(getattr(value, field.name)) for field in dataclasses.fields(value)}
             return Record(type(value), fields)
         if value is Ellipsis or isinstance(value, slice) or dtypes.known(value) is not None:
@@ -97,6 +143,9 @@ class Translator(Statements, Calls):
             return tuple(self.host_value(item) for item in value)
         if getattr(value, "language_value", False):
             return value
+        function = wrapped_function(self, value)
+        if function is not None:
+            return function
         name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
         raise TileTypeError(f"Cannot create constant from value of type {name}; pass it as an argument of the kernel")
 
@@ -106,13 +155,37 @@ class Translator(Statements, Calls):
     def attribute(self, owner, name):
         return attributes.attribute(self, owner, name)
 
+    def item(self, owner, index):
+        return attributes.item(self, owner, index)
+
     def _Tuple(self, node):
+        return self.listed(node.elts)
+
+    def listed(self, nodes):
+        """The values of a tuple's text, or of a call's arguments: *items are taken apart."""
         items = []
-        for item in node.elts:
-            if isinstance(item, ast.Starred):
-                raise TileSyntaxError("Unsupported syntax: a starred item; add tuples with +")
-            items.append(self.value(item))
+        for each in nodes:
+            if not isinstance(each, ast.Starred):
+                items.append(self.value(each))
+                continue
+            value = self.value(each.value)
+            if type(value) is not tuple:
+                raise TileTypeError(f"Expected a tuple after *, got {shown(value)}")
+            items.extend(value)
         return tuple(items)
+
+    def _Dict(self, node):
+        made = {}
+        for key, each in zip(node.keys, node.values):
+            name = None if key is None else dictionary.key(self.value(key))
+            value = self.value(each)
+            if key is not None:
+                made[name] = value
+            elif type(value) is dict:
+                made.update(value)
+            else:
+                raise TileTypeError(f"Expected a dictionary after **, got {shown(value)}")
+        return made
 
     def _BinOp(self, node):
         return self.binary(node.op, self.value(node.left), self.value(node.right))
@@ -121,11 +194,15 @@ class Translator(Statements, Calls):
         name = type(operator).__name__
         if type(x) is tuple and type(y) is tuple and name == "Add":
             return x + y
-        if isinstance(x, str) and isinstance(y, str) and name == "Add":
-            return x + y
+        if isinstance(x, (str, Text)) and isinstance(y, (str, Text)) and name == "Add":
+            return x + y if isinstance(x, str) and isinstance(y, str) else joined_text(self, x, y)
+        if type(x) is dict and type(y) is dict and name == "BitOr":
+            return x | y
+        if isinstance(x, enum.Flag) and isinstance(y, enum.Flag) and name in ("BitAnd", "BitOr", "BitXor"):
+            return enumerations.combined(name, x, y)
         if name == "Mult" and tuple in (type(x), type(y)):
             items, count = (x, y) if type(x) is tuple else (y, x)
-            if is_constant(count) and type(constant_of(count)) is int:
+            if is_constant(count) and isinstance(constant_of(count), int):
                 return items * constant_of(count)
             if isinstance(count, Tile) and count.shape == ():
                 raise TileTypeError(f"A tuple is repeated a constant number of times, not {shown(count)}")
@@ -139,6 +216,8 @@ class Translator(Statements, Calls):
 
     def signed(self, operator, x):
         name = type(operator).__name__
+        if name == "Invert" and isinstance(x, enum.Flag):
+            return ~x
         if name == "Not":
             return logical_not.lower(self, (x,), {}) if isinstance(x, Tile) else not self.known_truth(x)
         if not (isinstance(x, Tile) or is_constant(x)):
@@ -153,17 +232,26 @@ class Translator(Statements, Calls):
     def known_truth(self, value):
         """The truth of a compile-time value; None of one of the running kernel."""
         if isinstance(value, Tile):
-            require_scalar(value)
+            self._require_condition(value)
             return None
         if is_constant(value):
             return bool(constant_of(value))
-        if value is None or isinstance(value, (str, tuple, enum.Enum)):
+        if value is None or isinstance(value, (str, tuple, dict, enum.Enum)):
             return bool(value)
         raise TileTypeError(f"Expected a scalar, got {shown(value)}")
 
     def condition(self, value):
         """A scalar of the running kernel as bool."""
-        return nonzero(self, require_scalar(value))
+        return nonzero(self, self._require_condition(value))
+
+    def _require_condition(self, value):
+        if isinstance(value, Tile) and value.shape:
+            m = advice.module_name(self.emitter.cutile)
+            raise TileTypeError(
+                f"Expected a scalar, got {shown(value)}; {m}.where(condition, x, y) chooses for each element, and "
+                f"{m}.max(condition) or {m}.min(condition) is true where any or all are"
+            )
+        return value
 
     def _BoolOp(self, node):
         stops = isinstance(node.op, ast.Or)  # at the first value that is so
@@ -187,65 +275,6 @@ class Translator(Statements, Calls):
         value = rest(node.values)
         return bool(value) if is_loose(value) else value
 
-    def _Compare(self, node):
-        left, result = self.value(node.left), None
-        for operator, right_node in zip(node.ops, node.comparators):
-            right = self.value(right_node)
-            test = self.compared(operator, left, right)
-            result = test if result is None else self._both(result, test)
-            if result is False:
-                return False
-            left = right
-        return result
-
-    def _both(self, x, y):
-        if x is True:
-            return y
-        if y is True:
-            return x
-        if y is False:
-            return False
-        return BINARY["BitAnd"].lower(self, (x, y), {})
-
-    def compared(self, operator, x, y):
-        name = type(operator).__name__
-        if name in ("Is", "IsNot"):
-            if x is not None and y is not None:
-                raise TileTypeError("`is` and `is not` compare with None alone; use ==")
-            return (x is y) == (name == "Is")
-        if name in ("In", "NotIn"):
-            return self._contained(x, y) == (name == "In")
-        if all(isinstance(value, Tile) or is_constant(value) for value in (x, y)):
-            return COMPARE[name].lower(self, (x, y), {})
-        if type(x) is tuple and type(y) is tuple and name in ("Eq", "NotEq"):
-            same = len(x) == len(y)
-            for a, b in zip(x, y) if same else ():
-                same = self._both(same, self.compared(ast.Eq(), a, b))
-            return same if name == "Eq" else logical_not.lower(self, (same,), {})
-        if name in ("Eq", "NotEq"):
-            kinds = (str, enum.Enum, dtypes.DType, type(None), bool, int, float)
-            x_dtype, y_dtype = dtypes.known(x), dtypes.known(y)
-            if x_dtype is not None and y_dtype is not None:
-                return (x_dtype is y_dtype) == (name == "Eq")
-            if isinstance(x, kinds) or isinstance(y, kinds):
-                return bool(x == y) == (name == "Eq")
-        raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}{to_load(x, y)}")
-
-    def _contained(self, x, items):
-        if not isinstance(items, (tuple, dict, str)):
-            raise TileTypeError(f"'in' needs a tuple, got {shown(items)}")
-        if isinstance(items, str):
-            return x in items
-        for item in items:
-            same = self.compared(ast.Eq(), x, item)
-            if not isinstance(same, bool):
-                raise TileTypeError(
-                    f"'in' requires scalar operands that are constants, got {shown(x)} and {shown(item)}"
-                )
-            if same:
-                return True
-        return False
-
     def _IfExp(self, node):
         test = self.value(node.test)
         known = self.known_truth(test)
@@ -257,12 +286,14 @@ class Translator(Statements, Calls):
 
     def _Subscript(self, node):
         owner = self.value(node.value)
-        return attributes.item(self, owner, self._index(node.slice))
+        return self.item(owner, self._index(node.slice))
 
     def _index(self, node):
         if isinstance(node, ast.Slice):
             return slice(*(None if part is None else self.value(part) for part in (node.lower, node.upper, node.step)))
         if isinstance(node, ast.Tuple):
+            if any(isinstance(item, ast.Starred) for item in node.elts):
+                return self.listed(node.elts)
             return tuple(self._index(item) for item in node.elts)
         return self.value(node)
 
@@ -271,8 +302,9 @@ class Translator(Statements, Calls):
 
     def generated(self, node):
         """The items of the generator in tuple(...)."""
-        made, scope = [], self.scope
-        before = scope.snapshot()
+        made, outer = [], self.scope
+        targets = [each.id for clause in node.generators for each in ast.walk(clause.target) if isinstance(each, ast.Name)]
+        inner = Scope(outer.name, outer.source, None, outer, targets)
 
         def run(clauses):
             if not clauses:
@@ -284,7 +316,11 @@ class Translator(Statements, Calls):
                 raise TileSyntaxError(
                     f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()"
                 )
-            for item in items_of(self, clause.iter):
+            if clause is node.generators[0]:
+                self.scope = outer  # as Python has it
+            items = items_of(self, clause.iter)
+            self.scope = inner
+            for item in items:
                 self.assign(clause.target, item)
                 tests = [self.known_truth(self.value(test)) for test in clause.ifs]
                 if None in tests:
@@ -292,8 +328,10 @@ class Translator(Statements, Calls):
                 if all(tests):
                     run(clauses[1:])
 
-        run(node.generators)
-        scope.names = before
+        try:
+            run(node.generators)
+        finally:
+            self.scope, inner.open = outer, False
         return tuple(made)
 
     def is_static_iter(self, node):
@@ -316,10 +354,13 @@ class Translator(Statements, Calls):
         return LocalFunction(name, node, self.scope, defaults, named)
 
     def run_kernel(self, scope, body):
-        """Translates the kernel's own body; errors get its place."""
+        """Translates the kernel's own body, statements or what a lambda gives; errors get its place."""
         self.scope = scope
         try:
-            self.body(body)
+            if isinstance(body, list):
+                self.body(body)
+            else:
+                self.require_nothing(self.value(body))
         except TileError as error:
             error.frames.insert(0, self.frame())
             raise

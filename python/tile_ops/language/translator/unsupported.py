@@ -2,8 +2,9 @@
 
 import torch
 
+from ..core import advice
 from ..core.errors import TileSyntaxError, UnsupportedCallError
-from ..functions import unary
+from ..core.registry import FUNCTIONS
 
 _TUPLE = "write a tuple"
 _GENERATED = "write tuple(... for ... in static_iter(...))"
@@ -19,10 +20,9 @@ _SYNTAX = {
     "Global": "kernels cannot change what is outside of them; pass an array, and store into it",
     "List": _TUPLE,
     "Set": _TUPLE,
-    "Dict": "write a tuple, or a frozen dataclass made outside of the kernel",
     "ListComp": _GENERATED,
     "SetComp": _GENERATED,
-    "DictComp": _GENERATED,
+    "DictComp": "write dict(tuple((key, value) for ... in static_iter(...)))",
     "Yield": "return a tuple",
     "YieldFrom": "return a tuple",
     "NamedExpr": _NAMED,
@@ -32,7 +32,6 @@ _SYNTAX = {
     "Try": "nothing raises in a kernel; test with if",
     "TryStar": "nothing raises in a kernel; test with if",
     "Delete": "leave the name as it is; what is not used costs nothing",
-    "ClassDef": "define a frozen dataclass outside of the kernel",
     "Starred": "name each item",
 }
 _CALLS = {
@@ -41,7 +40,6 @@ _CALLS = {
     "map": "write tuple(f(x) for x in static_iter(...))",
     "filter": "write tuple(x for x in static_iter(...) if ...)",
     "list": _TUPLE,
-    "dict": "write a tuple, or a frozen dataclass made outside of the kernel",
     "set": _TUPLE,
     "isinstance": "compare x.dtype, x.ndim or x.shape",
     "type": "compare x.dtype, x.ndim or x.shape",
@@ -59,16 +57,22 @@ def unsupported_syntax(node):
     return TileSyntaxError(f"Unsupported syntax: {name}{'; ' if fix else ''}{fix or ''}")
 
 
-def unsupported_call(callee):
-    """The error of a call of a Python function that kernels do not know."""
+def unsupported_call(callee, module="tl"):
+    """The error of a call of a Python function that kernels do not know. module: as kernels call the language."""
     name = callee.__name__
     fix = _CALLS.get(name)
-    if fix is None and (callee.__module__ or "").split(".")[0] == "tile_ops":
+    library = (callee.__module__ or "torch").split(".")[0]
+    written = advice.written(name, module, "tile")
+    if fix is None and library == "tile_ops":
         fix = "it is called outside of kernels"
+    elif fix is None and library in ("torch", "numpy") and written is not None:
+        fix = f"write {written}"
+    elif fix is None and library in ("torch", "numpy") and name in FUNCTIONS:
+        fix = f"use {module}.{name}() on a tile"
+    elif fix is None and name in FUNCTIONS:
+        fix = f"use {module}.{name}(), or static_eval({name}(...)) for constants"
     elif fix is None and getattr(torch, name, None) is callee:
         fix = "call it outside of the kernel, and pass the tensor"
-    elif fix is None and hasattr(unary, name):
-        fix = f"use the {name}() of the language, or static_eval({name}(...)) for constants"
     elif fix is None:
         fix = f"static_eval({name}(...)) runs it while the kernel is compiled, on constants"
     return UnsupportedCallError(f"{name}() is not supported in device code; {fix}")

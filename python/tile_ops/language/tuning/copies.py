@@ -4,7 +4,7 @@ import dataclasses
 
 import torch
 
-from ..arguments import tensor_of
+from ..arrays import tensor_of
 
 ALIGNMENT = 256  # addresses of the copies are those of the tensors modulo this many bytes
 
@@ -28,7 +28,7 @@ def leaves(value, found):
     return found
 
 
-def _extent(tensor):
+def extent(tensor):
     """The first byte of a tensor in its storage, and the one behind its last."""
     first = tensor.storage_offset() * tensor.element_size()
     reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
@@ -61,7 +61,7 @@ class Copies:
         for tensor in leaves(arguments, []):
             if tensor.numel():
                 place = tensor.untyped_storage().data_ptr()
-                first, behind = _extent(tensor)
+                first, behind = extent(tensor)
                 old = spans.get(place, (tensor, first, behind))
                 spans[place] = (old[0], min(first, old[1]), max(behind, old[2]))
         self._memories = {place: _Memory(*span) for place, span in spans.items()}
@@ -106,7 +106,7 @@ def _free(device):
 
 def too_large(arguments, device):
     """Whether copies of the arguments would not fit beside them: text of how large they are; None: they fit."""
-    need = sum(behind - first for first, behind in (_extent(each) for each in leaves(arguments, []) if each.numel()))
+    need = sum(behind - first for first, behind in (extent(each) for each in leaves(arguments, []) if each.numel()))
     free = _free(device)
     if free is None or need <= 0.8 * free:
         return None

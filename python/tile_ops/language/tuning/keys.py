@@ -12,6 +12,7 @@ import torch
 
 from ..._C import _arguments_key, isa
 from ..core import dtypes
+from ..core.reached import reached_from
 from .copies import leaves
 
 _PLAIN = (bool, int, float, str, types.NoneType)
@@ -28,28 +29,16 @@ def constant_text(value):
     return str(dtypes.known(value)) if dtypes.known(value) is not None else repr(value)
 
 
-def _reached(function, found):
-    """Adds the Python functions that a function's text names, at any depth."""
-    if function in found or len(found) == 100:
-        return found
-    found.append(function)
-    names = {**function.__globals__, **inspect.getclosurevars(function).nonlocals}
-    for name in sorted({*function.__code__.co_names, *function.__code__.co_freevars}):
-        value = inspect.unwrap(names[name]) if callable(names.get(name)) else None
-        if isinstance(value, types.FunctionType) and not (value.__module__ or "").startswith("tile_ops."):
-            _reached(value, found)
-    return found
-
-
 def source_text(function):
-    """The text of a function and of those that it calls."""
+    """The text of a function and of those that it may call, and the constants that their names lead to."""
+    functions, constants = reached_from(function)
     texts = []
-    for each in _reached(function, []):
+    for each in functions:
         try:
-            texts.append(inspect.getsource(each))
+            texts.append(inspect.getsource(each.__code__))
         except (OSError, TypeError):
             texts.append(each.__qualname__)
-    return "\n".join(texts)
+    return "\n".join([*sorted(texts), *sorted(constants)])
 
 
 def device_text(device):

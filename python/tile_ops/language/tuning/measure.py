@@ -8,15 +8,20 @@ import typing
 import torch
 
 
+class TileLaunchTimeoutError(RuntimeError):
+    """A run took longer than it may."""
+
+
 @dataclasses.dataclass
 class Candidate:
     """What is measured. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
-    error: why it is measured no further."""
+    error: why it is measured no further; dropped: that others are much faster is why."""
 
     run: typing.Callable
     before: typing.Callable = lambda: None
     times: list = dataclasses.field(default_factory=list)
     error: Exception | None = None
+    dropped: bool = False
 
     @property
     def median(self):
@@ -67,18 +72,31 @@ def _one_round(candidates, device, stream, flush, limit):
             each.error = error
             continue
         if limit is not None and each.times[-1] > limit * 1e6:
-            each.error = TimeoutError(f"a run took {each.times[-1] / 1e6:.3f} s; the limit is {limit} s")
+            each.error = TileLaunchTimeoutError(f"a run took {each.times[-1] / 1e6:.3f} s; the limit is {limit} s")
 
 
-def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200, limit=None):
+# (rounds, how many times as slow as the best, microseconds of a run at least): what is so slow after so many rounds is
+# measured no further. A run that takes short is measured again: it may have met a slow moment.
+_DROPS = ((1, 10, 20_000), (3, 3, 0))
+
+
+def drop_slow(candidates, factor, least, best=None):
+    """Marks those that are `factor` times as slow as the best, and take `least` microseconds."""
+    best = min([each.median for each in candidates] + ([best] if best is not None else []))
+    for each in candidates:
+        each.dropped = each.median > factor * best and each.median >= least
+
+
+def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200, limit=None, best=None):
     """Adds to the times of the candidates without an error, in turns, so that a slow moment of the machine meets all.
 
     device: where they work; stream: a torch.cuda.Stream, by default the current one. There are `least` rounds, then
     more until they took `seconds` a candidate, `most` at most. What is three times as slow as the best is left out
-    after the third. limit: seconds of a run, beyond which it is a TimeoutError.
+    after the third, and what takes long and is ten times as slow after the first. limit: seconds of a run, beyond which
+    it is a TileLaunchTimeoutError. best: the median of a candidate that was measured before, if there was one.
     """
     begin, rounds, flush = time.perf_counter(), 0, _flush(device)
-    candidates = [each for each in candidates if each.error is None]
+    candidates = [each for each in candidates if each.error is None and not each.dropped]
     while candidates and (
         rounds < least or (time.perf_counter() - begin < seconds * len(candidates) and rounds < most)
     ):
@@ -86,6 +104,7 @@ def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200,
             _one_round(candidates, device, stream, flush, limit)
         rounds += 1
         candidates = [each for each in candidates if each.error is None]
-        if rounds == 3 and candidates:
-            best = min(each.median for each in candidates)
-            candidates = [each for each in candidates if each.median <= 3 * best]
+        for after, factor, shortest in _DROPS:
+            if rounds == after and candidates:
+                drop_slow(candidates, factor, shortest, best)
+                candidates = [each for each in candidates if not each.dropped]

@@ -18,14 +18,23 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """kernel and key: what was measured, as text; rows: in the order of the configurations; best: the index of the
-    fastest; stored: whether it was found on disk."""
+    """kernel and key: what was measured, as text; rows: in the order of the configurations, which is also what it
+    iterates over; best: the index of the fastest; stored: whether it was found on disk."""
 
     kernel: str
     key: str
     rows: tuple
     best: int
     stored: bool = False
+
+    def __iter__(self):
+        return iter(self.rows)
+
+    def __len__(self):
+        return len(self.rows)
+
+    def __getitem__(self, index):
+        return self.rows[index]
 
     def __str__(self):
         """The rows, fastest first; ratio: of the fastest time to that of the row."""

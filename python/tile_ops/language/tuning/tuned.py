@@ -2,10 +2,12 @@
 
 import concurrent.futures
 import functools
+import inspect
 import operator
 import os
 import sys
 import threading
+import time
 import warnings
 
 import tile_ops
@@ -13,11 +15,17 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..arguments import constant_key
+from ..core.named import Named
+from ..core.signatures import binder
 from ..core.untraced import untraced
 from .copies import Copies, leaves, too_large
 from .keys import Key, device_of, digest
-from .measure import Candidate, measure
+from .measure import Candidate, drop_slow, measure
+from .progress import Progress
 from .table import Row, Table, load, shown, store
+
+
+_SLOW = (10, 20_000)  # times as slow as the best, and microseconds of a run: one that is tells enough
 
 
 def _switch(name, value, meaning):
@@ -66,16 +74,17 @@ def _picker(places):
     return operator.itemgetter(*places)  # two places at least: one alone is in order
 
 
-class Tuned:
+class Tuned(Named):
     """What kernel.tune gives: launches take the arguments without the configured constants.
 
     tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations where the key of
-    the arguments is new, on copies of the tensors, and launch the fastest. A grid that is a function gets all of the
-    kernel's arguments, the configured constants among them.
+    the arguments is new, on copies of the tensors, and launch the fastest; where code or constants have changed that
+    the kernel reads, they measure again. A grid that is a function gets all of the kernel's arguments, the configured
+    constants among them.
     """
 
-    def __init__(self, kernel, configs, key, verbose):
-        self.kernel, self._verbose = kernel, verbose
+    def __init__(self, kernel, configs, key=None, verbose=False):
+        self.kernel, self._verbose, self._given_key = kernel, verbose, key
         configs = _checked(kernel, configs)
         parameters = kernel.parameters
         constants = [name for name in parameters if name in configs[0]]
@@ -88,10 +97,13 @@ class Tuned:
             made = kernels.setdefault(tuple(sorted(hints.items())), kernel.replace_hints(**hints) if hints else kernel)
             self.configurations.append(_Configuration(each, made, [each[name] for name in constants], order))
         self.configs = [each.given for each in self.configurations]
-        self._left = left
+        self._left, self._constants = left, constants
+        signature = inspect.signature(kernel._pyfunc).parameters
+        self._in_order = binder(kernel.__name__, [signature[name] for name in left])
+        self._generation = kernel._capture._generation  # of what it reads of Python
         constant = {name for name, letter in zip(parameters, kernel.letters) if letter == "c"}
         self._key = Key(kernel.__name__, key, left, constant)
-        self._memo, self._tables, self._lock = {}, {}, threading.RLock()
+        self._memo, self._memo_of, self._tables, self._lock = {}, 0, {}, threading.RLock()
         functools.update_wrapper(self, kernel._pyfunc, updated=())
 
     def __getitem__(self, grid):
@@ -100,35 +112,40 @@ class Tuned:
     def __call__(self, *_, **__):
         raise TypeError(f"{self.__name__} is a kernel; launch it with {self.__name__}[grid](...)")
 
+    def _without_name(self):
+        return Tuned, (self.kernel, self.configs, self._given_key, self._verbose)
+
     @untraced
-    def launch(self, grid, *arguments, stream=None):
+    def launch(self, grid, *arguments, stream=None, **named):
         """Runs the fastest configuration for each block of the grid; stream: as kernel.launch has it."""
-        if len(arguments) != len(self._left):
-            self._wrong_count(arguments)
+        if named or len(arguments) != len(self._left):
+            arguments = self._all(arguments, named)
+        if self._generation() != self._memo_of:
+            self._forget()
         chosen = self._memo.get(self._key.exact(arguments))
         if chosen is None:
             chosen = self._chosen(grid, arguments)
         chosen.kernel.launch(grid, *chosen.merged(arguments), stream=stream)
 
     @untraced
-    def best(self, *arguments):
+    def best(self, *arguments, **named):
         """The configuration that was found fastest for such arguments, in this process or on disk; None: not measured
         yet. Tensors may be fake."""
-        table = self.table(*arguments)
+        table = self.table(*arguments, **named)
         return None if table is None else self.configs[table.best]
 
     @untraced
-    def table(self, *arguments):
+    def table(self, *arguments, **named):
         """What measuring for such arguments gave, as a Table, which prints; None: not measured yet."""
-        self._count(arguments)
+        arguments = self._all(arguments, named)
         with self._lock:
             return self._known(self._key.text(arguments), device_of(arguments))
 
     @untraced
-    def measure(self, grid, *arguments):
+    def measure(self, grid, *arguments, **named):
         """Measures now, whatever is known; a Table, which later launches obey. Errors: ValueError where every
         configuration fails, or there is no room for copies of the tensors."""
-        self._count(arguments)
+        arguments = self._all(arguments, named)
         device = device_of(arguments)
         if large := too_large(arguments, device):
             raise ValueError(f"tune: {self.__name__} cannot be measured: {large}; measure with smaller tensors")
@@ -137,39 +154,44 @@ class Tuned:
             return self._measured(grid, arguments, self._key.text(arguments), device)
 
     @untraced
-    def ir(self, *arguments, passes=False):
+    def ir(self, *arguments, passes=False, **named):
         """The Tile IR of the configuration that a launch with such arguments takes, as kernel.ir gives it."""
+        arguments = self._all(arguments, named)
         chosen = self._unmeasured(arguments)
         return chosen.kernel.ir(*chosen.merged(arguments), passes=passes)
 
     @untraced
-    def check(self, *arguments):
+    def check(self, *arguments, **named):
         """As kernel.check, of that configuration."""
+        arguments = self._all(arguments, named)
         chosen = self._unmeasured(arguments)
         chosen.kernel.check(*chosen.merged(arguments))
 
-    def _count(self, arguments):
-        if len(arguments) != len(self._left):
-            self._wrong_count(arguments)
+    def _forget(self):
+        """What was chosen belongs to other code, or other constants."""
+        with self._lock:
+            self._memo, self._memo_of = {}, self._generation()
 
-    def _wrong_count(self, arguments):
-        many, count = len(self._left), len(arguments)
-        raise TypeError(
-            f"Kernel expects {many} argument{'' if many == 1 else 's'} beside those of its configurations, "
-            f"{', '.join(self._left)}, but {count} {'was' if count == 1 else 'were'} given"
-        )
+    def _all(self, arguments, named):
+        """All arguments that configurations leave to launches, in order. Error: Python's own."""
+        try:
+            return self._in_order(*arguments, **named)
+        except TypeError as error:
+            sets = f"its configurations set {', '.join(self._constants)}" if self._constants else ""
+            raise TypeError("; ".join(filter(None, [str(error), sets]))) from None
 
     def _known(self, key, device):
         """The table of a key, of this process or from disk; None: there is none."""
         if device.type not in ("cpu", "cuda") or (device.type == "cuda" and not torch.cuda.is_available()):
             return None
-        if (device, key) not in self._tables:
+        generation = self._generation()
+        if (generation, device, key) not in self._tables:
             table = load(digest(self.kernel._pyfunc, self.kernel._dialect, self.configs, device, key), self.configs)
             if table is None:
                 return None
-            self._tables[device, key] = table
+            self._tables[generation, device, key] = table
             self._print(table)
-        return self._tables[device, key]
+        return self._tables[generation, device, key]
 
     def _unmeasured(self, arguments):
         table = self.table(*arguments)
@@ -212,7 +234,7 @@ class Tuned:
             for config, each in zip(self.configs, candidates)
         )
         best = min((place for place, row in enumerate(rows) if row.us is not None), key=lambda place: rows[place].us)
-        table = self._tables[device, key] = Table(self.__name__, key, rows, best)
+        table = self._tables[self._generation(), device, key] = Table(self.__name__, key, rows, best)
         store(digest(self.kernel._pyfunc, self.kernel._dialect, self.configs, device, key), table)
         self._print(table)
         return table
@@ -236,10 +258,14 @@ class Tuned:
 
             with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
                 list(pool.map(compile_one, zip(self.configurations, candidates)))
-            for candidate in candidates:
-                if candidate.error is None:
-                    _first_run(candidate, copies, device)
-            measure(candidates, device)
+            with Progress(self.__name__, len(candidates)) as progress:
+                for done, candidate in enumerate(candidates):
+                    progress.show(done, sum(each.error is not None for each in candidates))
+                    if candidate.error is None:
+                        _first_run(candidate, copies, device)
+                _drop_after_first_runs(candidates)
+                progress.show(0, sum(each.error is not None for each in candidates))
+                measure(candidates, device)
             return candidates
 
     def _print(self, table):
@@ -254,11 +280,24 @@ def _first_run(candidate, copies, device):
     """Finds what a run changes, and the errors that a GPU tells late."""
     try:
         copies.restore()
+        begin = time.perf_counter()
         candidate.run()
         tile_ops.synchronize(device)
+        if device.type == "cpu":  # on a GPU the time is also that of loading code
+            candidate.times.append((time.perf_counter() - begin) * 1e6)
     except Exception as error:  # noqa: BLE001 it is reported
         candidate.error = error
     copies.note_changes()
+
+
+def _drop_after_first_runs(candidates):
+    """Those that take long are run no second time; of the others the first run does not count."""
+    ran = [each for each in candidates if each.times]
+    if ran:
+        drop_slow(ran, *_SLOW)
+    for each in ran:
+        if not each.dropped:
+            each.times.clear()
 
 
 def _may_run(arguments, device):

@@ -1,0 +1,23 @@
+// Ctrl-C and other signals while a launch on the CPU runs: Python's own handlers are called, and what they
+// raise ends the launch.
+#include "cpu/watch.h"
+#include "python/raising.h"
+
+namespace tile::python {
+namespace {
+
+// Python runs handlers on its main thread alone; of other threads this asks for nothing.
+void run_handlers() {
+  if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return;
+  const GilHeld held;
+  if (PyErr_CheckSignals() < 0) throw_raised();
+}
+
+}  // namespace
+
+int add_interrupts(PyObject*) {
+  cpu::set_interruption(run_handlers);
+  return 0;
+}
+
+}  // namespace tile::python

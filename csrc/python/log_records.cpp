@@ -1,0 +1,136 @@
+// TILE_LOG's lines as records of Python's logging. Whoever logs may hold a lock of ours and not the GIL, or
+// the GIL that another waits for: so a thread of its own, which there is from the first line on, hands the
+// lines over.
+#include <pthread.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <system_error>
+#include <thread>
+
+#include "python/module.h"
+#include "support/log.h"
+
+namespace tile::python {
+namespace {
+
+// A function of a line; false: nobody listens, and it goes to stderr.
+PyObject* deliver = nullptr;
+
+class Records {
+ public:
+  // A child of fork() begins with a fresh one: the thread is not there, and may have held the mutex.
+  static Records& get() { return *current.load(); }
+  static void begin() {
+    current = new Records;
+    pthread_atfork(nullptr, nullptr, [] { current = new Records; });
+    set_log_sink([](const std::string& line) { get().add(line); });
+  }
+
+  void add(const std::string& line) {
+    std::unique_lock lock(mutex_);
+    if (ended_ || (!worker_.joinable() && !start())) return print(line);
+    lines_.push_back(line);
+    const uint64_t own = ++added_;
+    work_.notify_one();
+    // So that a line stands where it belongs among others of the process, and before a crash. Who holds the
+    // GIL cannot wait: the thread needs it. The limit is for those who wait for each other otherwise.
+    if (!PyGILState_Check())
+      delivered_.wait_for(lock, std::chrono::milliseconds(200), [&] { return done_ >= own; });
+  }
+  // All lines are delivered when it returns; those that come later go to stderr. Without the GIL.
+  void end() {
+    {
+      const std::lock_guard lock(mutex_);
+      ended_ = true;
+      work_.notify_one();
+    }
+    if (worker_.joinable()) worker_.join();
+  }
+
+ private:
+  static void print(const std::string& line) { dump("tile: " + line + '\n'); }
+
+  // Signals are the other threads': a handler must not run here. False: the system has no thread to give.
+  bool start() try {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const std::unique_ptr<sigset_t, void (*)(sigset_t*)> restored(
+        &before, [](sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
+    worker_ = std::thread([this] { run(); });
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      work_.wait(lock, [&] { return ended_ || !lines_.empty(); });
+      if (lines_.empty()) return;
+      const std::string line = std::move(lines_.front());
+      lines_.pop_front();
+      lock.unlock();
+      if (!taken(line)) print(line);
+      lock.lock();
+      ++done_;
+      delivered_.notify_all();
+    }
+  }
+  static bool taken(const std::string& line) {
+    const GilHeld held;
+    const Owned text(PyUnicode_DecodeUTF8(line.data(), static_cast<Py_ssize_t>(line.size()), "replace"));
+    const Owned given(text ? PyObject_CallOneArg(deliver, text.get()) : nullptr);
+    if (!given) PyErr_WriteUnraisable(deliver);
+    return given && given.get() == Py_True;
+  }
+
+  static inline std::atomic<Records*> current = nullptr;
+  std::mutex mutex_;
+  std::condition_variable work_, delivered_;
+  std::deque<std::string> lines_;
+  uint64_t added_ = 0, done_ = 0;
+  bool ended_ = false;
+  std::thread worker_;
+};
+
+PyObject* log_to(PyObject*, PyObject* function) {
+  if (!deliver) Records::begin();
+  Py_XSETREF(deliver, Py_NewRef(function));
+  Py_RETURN_NONE;
+}
+PyObject* end_log(PyObject*, PyObject*) {
+  if (deliver) {
+    const Released released(true);
+    Records::get().end();
+  }
+  Py_RETURN_NONE;
+}
+PyObject* log(PyObject*, PyObject* arguments) {
+  const char* text;
+  int holding;
+  if (!PyArg_ParseTuple(arguments, "sp", &text, &holding)) return nullptr;
+  const Released released(!holding);
+  log_line(text);
+  Py_RETURN_NONE;
+}
+
+PyMethodDef methods[] = {
+    {"log_to", guarded<log_to>, METH_O,
+     "log_to(function): it is given each line of TILE_LOG, and says whether anybody listens; a line that "
+     "nobody wants goes to stderr."},
+    {"end_log", guarded<end_log>, METH_NOARGS, "Delivers what is left; later lines go to stderr."},
+    {"log", guarded<log>, METH_VARARGS,
+     "log(text, holding): a line of TILE_LOG, by a thread that holds the GIL meanwhile, or not; for tests."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+}  // namespace
+
+int add_log_records(PyObject* module) { return PyModule_AddFunctions(module, methods); }
+
+}  // namespace tile::python

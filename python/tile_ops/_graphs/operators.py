@@ -1,0 +1,83 @@
+"""Operators of launches: one for each kernel, constants and kinds of arguments, with a schema that says what is written."""
+
+import threading
+
+import torch
+
+_NAMESPACE = "tile_launch"
+_made = {}  # (kernel, what is known of the arguments, what is written): the operator; the kernel lives on with it
+_lock = threading.Lock()
+_library = None
+
+
+class Leaf:
+    """The place of a tensor or number that is passed when the graph runs. kind: "Tensor", "SymInt", "float"."""
+
+    def __init__(self, kind):
+        self.kind = kind
+
+    def __eq__(self, other):
+        return isinstance(other, Leaf) and self.kind == other.kind
+
+    def __hash__(self):
+        return hash(self.kind)
+
+
+def rebuilt(known, leaves):
+    """The arguments, of what is known of them, with Leaf where something is passed, and an iterator of that."""
+    if isinstance(known, Leaf):
+        return next(leaves)
+    if type(known) in (tuple, list):
+        return type(known)([rebuilt(each, leaves) for each in known])
+    return known
+
+
+def hashed(known):
+    """A key of what is known: 1, 1.0 and True are three."""
+    if type(known) in (tuple, list):
+        return (type(known), *map(hashed, known))
+    return known if isinstance(known, Leaf) else (type(known), known)
+
+
+def leaves_of(known):
+    """The leaves in order."""
+    if isinstance(known, Leaf):
+        return [known]
+    return [leaf for each in known for leaf in leaves_of(each)] if type(known) in (tuple, list) else []
+
+
+def operator_of(kernel, known, written):
+    """The operator of launches: of the leaves, then the three axes of the grid. written: of each argument, whether the
+    kernel writes an array in it."""
+    key = (id(kernel), hashed(known), written)
+    with _lock:
+        if key not in _made:
+            _made[key] = (_define(kernel, known, written, len(_made)), kernel)
+        return _made[key][0]
+
+
+def _define(kernel, known, written, number):
+    global _library
+    _library = _library or torch.library.Library(_NAMESPACE, "FRAGMENT")
+    name, parts = f"{kernel.__name__.strip('<>')}_{number}", []
+    for argument, its in zip(known, written):
+        for leaf in leaves_of(argument):
+            alias = f"(a{len(parts)}!)" if its and leaf.kind == "Tensor" else ""
+            parts.append(f"{leaf.kind}{alias} p{len(parts)}")
+    text = ", ".join([*parts, "SymInt x", "SymInt y", "SymInt z"])
+    _library.define(f"{name}({text}) -> ()", tags=(torch.Tag.pt2_compliant_tag,))
+
+    def run(*given):
+        kernel.launch(tuple(given[-3:]), *rebuilt(known, iter(given[:-3])))
+
+    for backend in ("CPU", "CUDA"):
+        _library.impl(name, run, backend)
+    torch.library.register_fake(f"{_NAMESPACE}::{name}", lambda *given: None, lib=_library)
+    return getattr(getattr(torch.ops, _NAMESPACE), name).default
+
+
+def written_by(kernel, known, tensors):
+    """Of each argument whether a launch writes an array in it; tensors: like those passed."""
+    tensors = iter(tensors)
+    stand_ins = [next(tensors) if leaf.kind == "Tensor" else 1.5 if leaf.kind == "float" else 1 for leaf in leaves_of(known)]
+    return tuple(kernel._written(tuple(rebuilt(known, iter(stand_ins)))))

@@ -1,0 +1,160 @@
+"""What torch._dynamo makes of a kernel: kernel[grid](...) and kernel.launch(grid, ...) become a call of an operator."""
+
+import enum
+import inspect
+
+import torch
+from torch._dynamo import variables
+from torch._dynamo.exc import Unsupported, unimplemented
+from torch._dynamo.guards import GuardBuilder
+from torch._dynamo.variables.base import VariableTracker
+from torch._dynamo.variables.builder import VariableBuilder
+from torch._subclasses.fake_tensor import unset_fake_temporarily
+
+from .._C import TileKernel
+from ..language.core import dtypes
+from .operators import Leaf, leaves_of, operator_of, written_by
+
+_INSTEAD = "Make an operator of what launches it, with @tile_ops.op: it is called in graphs as any other of torch."
+
+
+def _refuse(kernel, why):
+    unimplemented(
+        gb_type="launch of a tile kernel",
+        context=f"{kernel.__name__}: {why}",
+        explanation=f"A launch of {kernel.__name__} is no part of a graph: {why}.",
+        hints=[_INSTEAD],
+    )
+
+
+class _Arguments:
+    """known: the arguments, with Leaf where something is passed; passed: these, as dynamo knows them."""
+
+    def __init__(self, tx, kernel, given):
+        self._tx, self._kernel, self.passed = tx, kernel, []
+        self.known = tuple(
+            self._constant(each) if letter == "c" else self._known(each) for each, letter in zip(given, kernel.letters)
+        )
+
+    def _constant(self, value):
+        if not isinstance(value, VariableTracker):
+            return value  # a default
+        value = value.realize()
+        if isinstance(value, variables.SymNodeVariable):
+            return value.evaluate_expr(self._tx.output)  # and a guard: another value is another graph
+        return self._plain(value)
+
+    def _plain(self, value):
+        if isinstance(value, variables.TupleVariable):
+            return tuple(map(self._constant, value.items))
+        held = getattr(value, "value", None)
+        if isinstance(held, (enum.Enum, dtypes.DType)):
+            return held
+        try:
+            return value.as_python_constant()
+        except (NotImplementedError, Unsupported):
+            _refuse(self._kernel, f"an argument is a {value.python_type().__name__}, whose value is not known here")
+
+    def _known(self, value):
+        if not isinstance(value, VariableTracker):
+            return value
+        value = value.realize()
+        if isinstance(value, variables.TensorVariable):
+            self.passed.append(value)
+            return Leaf("Tensor")
+        if isinstance(value, variables.SymNodeVariable):
+            self.passed.append(value)
+            return Leaf("float" if value.python_type() is float else "SymInt")
+        if isinstance(value, (variables.TupleVariable, variables.ListVariable)):
+            kind = tuple if isinstance(value, variables.TupleVariable) else list
+            return kind(map(self._known, value.items))
+        return self._plain(value)
+
+
+def _stand_in(variable):
+    """A tensor without memory that is like a variable's."""
+    like = variable.as_proxy().node.meta["example_value"]
+    sizes, strides = ([each if isinstance(each, int) else 2 for each in row] for row in (like.shape, like.stride()))
+    with unset_fake_temporarily():
+        return torch.empty_strided(sizes, strides, dtype=like.dtype, device="meta")
+
+
+def _bound(kernel, args, kwargs):
+    """An argument for each parameter: what dynamo knows of it, or a default."""
+    signature = inspect.signature(kernel._pyfunc)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as error:
+        _refuse(kernel, str(error))
+    bound.apply_defaults()
+    return [bound.arguments[name] for name in signature.parameters]
+
+
+def _axes(tx, kernel, grid, given):
+    grid = grid.realize()
+    lists = (variables.TupleVariable, variables.ListVariable)
+    if not isinstance(grid, lists) and grid.python_type() is not int:  # a function of the arguments
+        grid = grid.call_function(tx, given, {})
+    axes = list(grid.items) if isinstance(grid, lists) else [grid]
+    if not 1 <= len(axes) <= 3:
+        _refuse(kernel, f"the grid has {len(axes)} axes")
+    return axes + [variables.ConstantVariable.create(1)] * (3 - len(axes))
+
+
+def _launched(tx, kernel, grid, args, kwargs):
+    given = _bound(kernel, args, kwargs)
+    axes = _axes(tx, kernel, grid, given)
+    arguments = _Arguments(tx, kernel, given)
+    tensors = [_stand_in(each) for each in arguments.passed if isinstance(each, variables.TensorVariable)]
+    try:
+        written = written_by(kernel, arguments.known, tensors)
+    except Exception as error:  # noqa: BLE001 the launch says it where the graph is left
+        _refuse(kernel, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
+    operator = operator_of(kernel, arguments.known, written)
+    assert len(leaves_of(arguments.known)) == len(arguments.passed)
+    return variables.TorchInGraphFunctionVariable(operator).call_function(tx, [*arguments.passed, *axes], {})
+
+
+class LaunchVariable(VariableTracker):
+    """kernel[grid]"""
+
+    def __init__(self, kernel, grid, **named):
+        super().__init__(**named)
+        self.kernel, self.grid = kernel, grid
+
+    def call_function(self, tx, args, kwargs):
+        return _launched(tx, self.kernel, self.grid, args, kwargs)
+
+
+class KernelVariable(variables.UserDefinedObjectVariable):
+    """A kernel, known by its identity."""
+
+    def mp_subscript_impl(self, tx, key):
+        return LaunchVariable(self.value, key)
+
+    def call_method(self, tx, name, args, kwargs):
+        if name == "__getitem__" and len(args) == 1 and not kwargs:
+            return LaunchVariable(self.value, args[0])
+        if name == "launch" and args:
+            kwargs = dict(kwargs)
+            stream = kwargs.pop("stream", None)
+            if not (stream is None or stream.is_python_constant() and stream.as_python_constant() in (None, 0)):
+                _refuse(self.value, "it is given a stream")
+            return _launched(tx, self.value, args[0], args[1:], kwargs)
+        return super().call_method(tx, name, args, kwargs)
+
+
+def teach():
+    """From now on dynamo knows kernels."""
+    wrap = VariableBuilder._wrap
+    if getattr(wrap, "_of_tile_ops", False):
+        return
+
+    def wrapped(self, value):
+        if isinstance(value, TileKernel) and hasattr(value, "_pyfunc"):
+            self.install_guards(GuardBuilder.ID_MATCH)
+            return KernelVariable(value, source=self.source)
+        return wrap(self, value)
+
+    wrapped._of_tile_ops = True
+    VariableBuilder._wrap = wrapped

@@ -1,0 +1,49 @@
+"""Capture: the states of Python that a function's kernels were compiled for, and which of them holds now."""
+
+import threading
+
+from .. import _C
+from .core.reads import Reads
+from .core.untraced import untraced
+
+_MOST = 64  # states that are remembered; going back to an older one compiles anew
+
+
+class Capture(_C.Capture):
+    """Generations are numbers, which are part of a kernel's key. All kernels that are compiled for one read the same."""
+
+    def __init__(self):
+        self._generations, self._count, self._lock = {0: Reads()}, 1, threading.RLock()
+        self._current = 0
+
+    @untraced
+    def _changed(self):
+        """Finds the generation that holds now, or begins one. _C asks where a comparison fails."""
+        with self._lock:
+            for number in reversed(self._generations):
+                if self._generations[number].hold():
+                    break
+            else:
+                number, self._count = self._count, self._count + 1
+                self._generations[number] = Reads()
+                if len(self._generations) > _MOST:
+                    del self._generations[min(self._generations)]
+            self._current = number
+            self._watch_it()
+
+    def add(self, number, reads):
+        """Adds what a translation read that was made for a generation; None: for none."""
+        with self._lock:
+            generation = self._generations.get(number)
+            if generation is None:
+                return
+            generation.consistent &= reads.consistent
+            for place in reads.places.values():
+                generation.add(place)
+            if number == self._current:
+                self._watch_it()
+
+    def _watch_it(self):
+        generation = self._generations[self._current]
+        never = () if generation.consistent else (("call", bool),)
+        self._watch(self._current, (*generation.checks(), *never))

@@ -1,0 +1,252 @@
+"""What a translation reads of Python: places that hold a value, and whether they still hold one that means the same."""
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import threading
+import types
+
+MISSING = object()
+
+
+def raw_attribute(kind, name):
+    """What a class or one of its bases holds under a name."""
+    for each in kind.__mro__:
+        if name in vars(each):
+            return vars(each)[name]
+    return MISSING
+
+
+def _of_cell(cell, _):
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return MISSING
+
+
+def _attribute(owner, name):
+    try:
+        return getattr(owner, name, MISSING)
+    except Exception:  # noqa: BLE001 whatever a user's code raises
+        return MISSING
+
+
+_MOST_BYTES = 1 << 16
+
+
+def _described(value, _):
+    """Of an array: what is known of it without its elements; of one of NumPy that is no large one these, too."""
+    facts = [type(value), str(value.dtype), tuple(value.shape)]
+    for name in ("device", "strides", "stride"):
+        fact = getattr(value, name, None)
+        facts.append(str(fact() if callable(fact) else fact))
+    return (*facts, value.tobytes() if hasattr(value, "tobytes") and value.nbytes <= _MOST_BYTES else None)
+
+
+_READERS = {
+    "item": lambda owner, key: owner.get(key, MISSING),
+    "cell": _of_cell,
+    "type": raw_attribute,
+    "attribute": _attribute,
+    "function": lambda function, _: (function.__code__, function.__defaults__, function.__kwdefaults__),
+    "list": lambda owner, _: tuple(owner),
+    "dict": lambda owner, _: tuple(owner.items()),
+    "set": lambda owner, _: frozenset(owner),
+    "array": _described,
+}
+
+
+class Place:
+    """kind, owner and key: where; value: what was read there."""
+
+    __slots__ = ("kind", "owner", "key", "value")
+
+    def __init__(self, kind, owner, key):
+        self.kind, self.owner, self.key = kind, owner, key
+        self.value = self.read()
+
+    def read(self):
+        return _READERS[self.kind](self.owner, self.key)
+
+    def same(self):
+        """Whether it holds what was read; a call for each launch of what _C does not compare itself."""
+        return self.read() == self.value
+
+    def check(self):
+        """What _C.Capture compares before a launch."""
+        if self.kind in ("item", "type", "attribute"):
+            return (self.kind, self.owner, self.key, *(() if self.value is MISSING else (self.value,)))
+        if self.kind == "cell":
+            return (self.kind, self.owner, *(() if self.value is MISSING else (self.value,)))
+        if self.kind == "function":
+            return (self.kind, self.owner, *self.value)
+        if self.kind in ("list", "dict", "set"):
+            return (self.kind, self.owner, self.value)
+        return ("call", self.same)
+
+
+class Reads:
+    """The places of one translation, or of all of a generation. consistent: each held one value all the time."""
+
+    def __init__(self):
+        self.places, self.consistent = {}, True
+
+    def note(self, kind, owner, key=None):
+        """Notes a place; what it holds."""
+        place = Place(kind, owner, key)
+        self.add(place)
+        return place.value
+
+    def add(self, place):
+        known = self.places.setdefault((place.kind, id(place.owner), place.key), place)
+        self.consistent &= known is place or alike(known.value, place.value, Reads())
+
+    def hold(self):
+        """Whether all places hold values that mean what they meant; such as are other objects take their place."""
+        found, adopted = [], Reads()
+        for place in self.places.values():
+            value = place.read()
+            if not alike(place.value, value, adopted):
+                return False
+            found.append((place, value))
+        for place, value in found:
+            place.value = value
+        for place in adopted.places.values():
+            self.add(place)
+        return self.consistent
+
+    def checks(self):
+        return tuple(place.check() for place in self.places.values())
+
+
+class _Reading(threading.local):
+    reads = None  # of what this thread translates
+
+
+reading = _Reading()
+
+
+@contextlib.contextmanager
+def noting(reads):
+    """What is read inside is noted in `reads`."""
+    outer, reading.reads = reading.reads, reads
+    try:
+        yield reads
+    finally:
+        reading.reads = outer
+
+
+def is_fixed(names):
+    """Whether the names of a module are those of this package, which nobody changes."""
+    return str(names.get("__name__", "")).split(".")[0] == "tile_ops"
+
+
+def note(kind, owner, key=None):
+    """Notes a place where a translation is under way."""
+    if reading.reads is not None:
+        reading.reads.note(kind, owner, key)
+
+
+def note_item(names, name):
+    """Notes a name of a module's, or of builtins."""
+    if not is_fixed(names):
+        note("item", names, name)
+
+
+def note_function(function):
+    """Notes what a function is: its code and its defaults."""
+    if is_fixed(function.__globals__):
+        return
+    note("function", function)
+    if function.__kwdefaults__:
+        note("dict", function.__kwdefaults__)
+
+
+def note_attribute(owner, name):
+    """Notes an attribute of an object, beside what its class says of it."""
+    if hasattr(owner, "__dict__"):
+        note("item", vars(owner), name)
+    if isinstance(raw_attribute(type(owner), name), types.MemberDescriptorType):
+        note("attribute", owner, name)
+
+
+def note_value(value):
+    """Notes what a value holds that may change while it stays the same object."""
+    if reading.reads is None or value is None or isinstance(value, (bool, int, float, str, tuple, type)):
+        return
+    if isinstance(value, (list, dict, set)):
+        note(next(kind.__name__ for kind in (list, dict, set) if isinstance(value, kind)), value)
+    elif dataclasses.is_dataclass(value):
+        if not type(value).__dataclass_params__.frozen:
+            for field in dataclasses.fields(value):
+                note_attribute(value, field.name)
+    elif is_array(value):
+        note("array", value)
+
+
+def is_array(value):
+    """Of torch or NumPy, without asking either to be there."""
+    return any(
+        (each.__module__.split(".")[0], each.__name__) in (("torch", "Tensor"), ("numpy", "ndarray"))
+        for each in type(value).__mro__
+    )
+
+
+def alike(old, new, adopted):
+    """Whether a value means in a kernel what another one meant. adopted: Reads, to which the places inside of a function
+    are added that is another object of the same text."""
+    if old is new:
+        return True
+    if type(old) is not type(new):
+        return False
+    if isinstance(old, enum.Enum):
+        return False
+    if isinstance(old, float):
+        return old.hex() == new.hex()
+    if isinstance(old, (bool, int, str, bytes, complex, frozenset, slice, types.CodeType)):
+        return old == new
+    if isinstance(old, tuple):
+        return len(old) == len(new) and all(alike(*each, adopted) for each in zip(old, new))
+    if isinstance(old, types.FunctionType):
+        return _alike_functions(old, new, adopted)
+    if isinstance(old, types.MethodType):
+        return old.__self__ is new.__self__ and alike(old.__func__, new.__func__, adopted)
+    if isinstance(old, functools.partial):
+        parts = [(each.func, each.args, tuple(each.keywords.items())) for each in (old, new)]
+        return alike(*parts, adopted)
+    if isinstance(old, functools._lru_cache_wrapper):
+        return alike(old.__wrapped__, new.__wrapped__, adopted)
+    if isinstance(old, (staticmethod, classmethod)):
+        return alike(old.__func__, new.__func__, adopted)
+    if getattr(type(old), "is_helper", False):
+        return old.tile == new.tile and alike(old.function, new.function, adopted)
+    if dataclasses.is_dataclass(old) and not isinstance(old, type) and type(old).__dataclass_params__.frozen:
+        return all(
+            alike(getattr(old, field.name), getattr(new, field.name), adopted) for field in dataclasses.fields(old)
+        )
+    if is_array(old):
+        return _described(old, None) == _described(new, None)
+    if type(old).__module__ == "numpy" and hasattr(old, "tobytes"):
+        return old.dtype == new.dtype and old.tobytes() == new.tobytes()
+    return False
+
+
+def _alike_functions(old, new, adopted):
+    key = "function", id(new), None
+    if key in adopted.places:  # it is being compared
+        return True
+    if old.__globals__ is not new.__globals__ or len(old.__closure__ or ()) != len(new.__closure__ or ()):
+        return False
+    if not is_fixed(new.__globals__):
+        adopted.note("function", new)
+    parts = [
+        (each.__code__, each.__defaults__, each.__kwdefaults__ and tuple(each.__kwdefaults__.items()))
+        for each in (old, new)
+    ]
+    if not alike(*parts, adopted):
+        return False
+    for before, now in zip(old.__closure__ or (), new.__closure__ or ()):
+        if before is not now and not alike(_of_cell(before, None), adopted.note("cell", now), adopted):
+            return False
+    return True

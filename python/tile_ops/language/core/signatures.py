@@ -1,0 +1,35 @@
+"""Signatures: of a function's own parameters, and functions that put arguments into the order of parameters."""
+
+import inspect
+import types
+
+_EMPTY = inspect.Parameter.empty
+
+
+def own_signature(function):
+    """What the function itself is called with, whatever it says of itself or wraps."""
+    plain = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    plain.__kwdefaults__ = function.__kwdefaults__
+    return inspect.signature(plain)
+
+
+def binder(name, parameters):
+    """A function that gives all arguments in the order of the parameters, of those given by position, name and default.
+    Errors: Python's own TypeError of such a function, by that name."""
+    texts, kind = [], inspect.Parameter
+    for place, each in enumerate(parameters):
+        if each.kind is kind.KEYWORD_ONLY and (not place or parameters[place - 1].kind is not kind.KEYWORD_ONLY):
+            texts.append("*")
+        texts.append(each.name if each.default is _EMPTY else f"{each.name}=defaults[{place}]")
+        if each.kind is kind.POSITIONAL_ONLY and all(
+            after.kind is not kind.POSITIONAL_ONLY for after in parameters[place + 1 :]
+        ):
+            texts.append("/")
+    items = "".join(f"{each.name}, " for each in parameters)
+    made = eval(  # noqa: S307 names of parameters alone
+        f"lambda {', '.join(texts)}: ({items})", {"defaults": [each.default for each in parameters]}
+    )
+    made.__name__ = made.__qualname__ = name
+    return made

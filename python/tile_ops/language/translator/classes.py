@@ -1,0 +1,59 @@
+"""Classes made in kernels: enumerations and frozen dataclasses. Python makes them while the kernel is compiled."""
+
+import ast
+import dataclasses
+import enum
+import functools
+
+from ..core.errors import TileError, TileSyntaxError, TileTypeError
+from ..core.registry import evaluating
+from ..core.values import Conflict, Undefined
+from ..functions.proxies import host_call, proxied
+
+_OUTER = "__class_of_a_kernel__"
+
+
+def _captured(translator, node):
+    """{name: value} of the names in a class's text that are no globals."""
+    found, scope = {}, translator.scope
+    for name in dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
+        try:
+            value, _ = scope.find(name)
+        except TileSyntaxError:  # a name of the class's own
+            continue
+        if scope.knows(name) and not isinstance(value, (Undefined, Conflict)):
+            found[name] = value
+    return found
+
+
+def made(translator, node):
+    """The class of a class statement. Errors: Python's own, or it is no class of kernels."""
+    captured = _captured(translator, node)
+    known, kind = translator.classes.get(node, (None, None))
+    if known is not None and known.keys() == captured.keys() and all(known[name] is captured[name] for name in known):
+        return kind
+    arguments = ast.arguments(
+        posonlyargs=[], args=[ast.arg(name) for name in captured], kwonlyargs=[], kw_defaults=[], defaults=[]
+    )
+    body = [node, ast.Return(ast.Name(node.name, ast.Load()))]
+    outer = ast.copy_location(ast.FunctionDef(_OUTER, arguments, body, [], None), node)
+    tree = ast.fix_missing_locations(ast.Module([outer], []))
+    names = {}
+    exec(compile(tree, translator.scope.source.file, "exec", dont_inherit=True), translator.scope.globals(), names)  # noqa: S102
+    before = evaluating.function, evaluating.call
+    evaluating.function, evaluating.call = f"class {node.name}", functools.partial(host_call, translator)
+    try:
+        kind = names[_OUTER](**{name: proxied(translator, value) for name, value in captured.items()})
+    except TileError:
+        raise
+    except Exception as error:
+        raise TileTypeError(f"class {node.name}: {type(error).__name__}: {error}") from error
+    finally:
+        evaluating.function, evaluating.call = before
+    frozen = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
+    if not (isinstance(kind, type) and (frozen or issubclass(kind, enum.Enum))):
+        raise TileSyntaxError(
+            f"Unsupported syntax: class {node.name}; a class made in a kernel is an enumeration or a frozen dataclass"
+        )
+    translator.classes[node] = captured, kind
+    return kind

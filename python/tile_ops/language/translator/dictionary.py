@@ -1,0 +1,83 @@
+"""Dictionaries in kernels: keys are constants, values are anything; they do not change."""
+
+import enum
+
+from ..core import dtypes
+from ..core.errors import TileTypeError
+from ..core.registry import LanguageFunction
+from ..core.values import Method, Strict, is_loose, shown
+
+UNCHANGED = "Dictionaries do not change in a kernel; make another: {**d, key: value}"
+_CHANGING = ("clear", "pop", "popitem", "setdefault", "update")
+
+
+def key(value):
+    """What Python hashes for a key of the kernel. Error: it is no constant."""
+    if isinstance(value, Strict):
+        return value.value
+    if type(value) is tuple:
+        return tuple(map(key, value))
+    if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, dtypes.DType)):
+        return value
+    raise TileTypeError(f"A dictionary's keys are constants, got {shown(value)}")
+
+
+def item(owner, index):
+    """owner[index]"""
+    name = key(index)
+    if name not in owner:
+        raise TileTypeError(f"Key {name!r} not found in dictionary")
+    return owner[name]
+
+
+def _method(function):
+    made = LanguageFunction(function)
+    made.__name__ = function.__name__.strip("_")
+    return made
+
+
+@_method
+def _get(translator, owner, name, default=None, /):
+    return owner.get(key(name), default)
+
+
+@_method
+def _keys(translator, owner, /):
+    return tuple(owner)
+
+
+@_method
+def _values(translator, owner, /):
+    return tuple(owner.values())
+
+
+@_method
+def _items(translator, owner, /):
+    return tuple(owner.items())
+
+
+@_method
+def _copy(translator, owner, /):
+    return dict(owner)
+
+
+_METHODS = {each.__name__: each for each in (_get, _keys, _values, _items, _copy)}
+
+
+def method(owner, name):
+    """owner.name; None: there is none. Error: it would change the dictionary."""
+    if name in _CHANGING:
+        raise TileTypeError(f"{name}(): {UNCHANGED}")
+    return Method(_METHODS[name], owner) if name in _METHODS else None
+
+
+def made(translator, given=(), /, **named):
+    """dict(...) in a kernel."""
+    if type(given) is tuple:
+        for each in given:
+            if type(each) is not tuple or len(each) != 2:
+                raise TileTypeError(f"dict() expects pairs of a key and a value, got {shown(each)}")
+        given = {key(name): value for name, value in given}
+    if type(given) is not dict:
+        raise TileTypeError(f"dict() expects a dictionary or a tuple of pairs, got {shown(given)}")
+    return {**given, **named}

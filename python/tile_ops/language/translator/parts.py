@@ -1,0 +1,124 @@
+"""Values that are made of others: taken apart where ways meet, and put together again."""
+
+import dataclasses
+
+from ..core.values import Conflict, LocalFunction, Method, Range, Undefined
+from ..functions.memory import Slice
+from .records import Record
+from .scope import Scope
+from .source import read_in
+
+
+_NONE = Undefined()  # of a name that has no value on some way
+_FIELDS = {slice: ("start", "stop", "step"), Range: ("start", "stop", "step"), Slice: ("start", "length")}
+
+
+@dataclasses.dataclass
+class Whole:
+    """key: what wholes that can meet have in common; make(parts) puts one together."""
+
+    value: object
+    key: object
+    parts: list
+    make: object
+
+
+def apart(value, before):
+    """A value as a Whole; None: it has no parts. before: the Mark of the region."""
+    if type(value) is tuple:
+        return Whole(value, (tuple, len(value)), list(value), tuple)
+    if isinstance(value, Record):
+        names = tuple(value.fields)
+        key = Record, value.kind, names
+        return Whole(value, key, list(value.fields.values()), lambda parts: Record(value.kind, dict(zip(names, parts))))
+    if type(value) is dict:
+        names = tuple(value)
+        return Whole(value, (dict, names), list(value.values()), lambda parts: dict(zip(names, parts)))
+    for kind, fields in _FIELDS.items():
+        if isinstance(value, kind):
+            return Whole(value, (kind,), [getattr(value, name) for name in fields], lambda parts: kind(*parts))
+    if isinstance(value, Method):
+        key = Method, id(value.function)
+        return Whole(value, key, [value.owner], lambda parts: Method(value.function, *parts))
+    return _Closure(value, before).whole if isinstance(value, LocalFunction) else None
+
+
+class _Closure:
+    """A local function apart: what it, and the functions that it calls, read of scopes that have ended. Names of scopes
+    that go on stay names."""
+
+    def __init__(self, function, before):
+        self._before, self._functions, self._scopes, self._parts = before, [], [], []
+        self._defaults, self._names = [], {}  # templates
+        key = [self._template(function)]
+        for each in self._functions:  # which grows
+            self._defaults.append(list(map(self._template, [*each.defaults, *each.named_defaults])))
+            key.append((id(each.node), self._scope(each.scope), *self._defaults[-1]))
+            for name in read_in(each.node):
+                scope = self._owner(each.scope, name)
+                if scope is not None and (id(scope), name) not in self._names:
+                    template = self._template(scope.names[name].value)
+                    self._names[id(scope), name] = scope, template, scope.names[name].line
+                    key.append((self._scope(scope), name, template))
+        key += [self._scope(scope.outer) for scope in self._scopes if scope.outer]
+        self.whole = Whole(function, (LocalFunction, *key), self._parts, self._made)
+
+    def _owner(self, scope, name):
+        """The ended scope that a name is read from; None: it is another's."""
+        while scope is not None and not self._before.keeps(scope):
+            if name in scope.names:
+                return scope
+            if name in scope.local:
+                return None
+            scope = scope.outer
+        return None
+
+    def _scope(self, scope):
+        """What stands for a scope in the key."""
+        if self._before.keeps(scope):
+            return "kept", id(scope)
+        if scope not in self._scopes:
+            self._scopes.append(scope)
+        return "ended", self._scopes.index(scope), id(scope.source)
+
+    def _template(self, value):
+        """How a value is put together of the parts."""
+        if isinstance(value, LocalFunction):
+            if value not in self._functions:
+                self._functions.append(value)
+            return "function", self._functions.index(value)
+        if type(value) is tuple:
+            return "tuple", tuple(map(self._template, value))
+        if isinstance(value, (Undefined, Conflict)):
+            return "none", _NONE
+        self._parts.append(value)
+        return "part", len(self._parts) - 1
+
+    def _made(self, parts):
+        scopes = {}
+
+        def scope_of(scope):
+            if scope is None or self._before.keeps(scope):
+                return scope
+            if id(scope) not in scopes:
+                made = Scope(scope.name, scope.source, scope.function, scope_of(scope.outer), scope.local)
+                made.open = False
+                scopes[id(scope)] = made
+            return scopes[id(scope)]
+
+        functions = [LocalFunction(each.name, each.node, scope_of(each.scope), [], []) for each in self._functions]
+
+        def value_of(template):
+            kind, what = template
+            if kind == "tuple":
+                return tuple(map(value_of, what))
+            if kind == "none":
+                return what
+            return functions[what] if kind == "function" else parts[what]
+
+        for made, each, templates in zip(functions, self._functions, self._defaults):
+            values, count = list(map(value_of, templates)), len(each.defaults)
+            made.defaults, made.named_defaults = values[:count], values[count:]
+        for (_, name), (scope, template, line) in self._names.items():
+            scope_of(scope).bind(name, value_of(template), line)
+        return functions[0]

@@ -1,0 +1,53 @@
+"""Optional arrays and decorated helpers, launched, and as a GPU would run them on the emulator."""
+
+import functools
+
+import emulate
+import pytest
+import tile_ops.language as tl
+import torch
+from python_examples import passed
+
+
+def residual(function):
+    """As models use it: the function's result and its argument."""
+
+    @functools.wraps(function)
+    def wrapper(t, *arguments, **named):
+        return function(t, *arguments, **named) + t
+
+    return wrapper
+
+
+@residual
+@residual
+def gated(t, by):
+    return tl.sigmoid(t) * by
+
+
+@tl.kernel
+def kernel(x, out, bias=None, weight=None, N: tl.Constant[int] = 32):
+    i, activation = tl.bid(0), functools.partial(gated, by=3.0)
+    t = tl.load(x, i, N)
+    if weight is not None:
+        t = t * tl.load(weight, i, N)
+    if bias is not None:
+        t = t + tl.load(bias, i, N)
+    tl.store(out, i, activation(t))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("weight", [False, True])
+def test_launches_and_the_emulator(bias, weight):
+    x, b, w = torch.randn(3, 64)
+    t = x * (w if weight else 1) + (b if bias else 0)
+    want = torch.sigmoid(t) * 3 + 2 * t
+    out = torch.empty(64)
+    arguments = x, out, b if bias else None, w if weight else None, 32
+    kernel[2](*arguments)
+    torch.testing.assert_close(out, want, rtol=2e-5, atol=2e-5)
+    if torch.get_default_device().type != "cuda":
+        out.zero_()
+        (report,) = emulate.run([emulate.Case(kernel.ir(*arguments), (2, 1, 1), passed(kernel, arguments))])
+        assert not report
+        torch.testing.assert_close(out, want, rtol=2e-5, atol=2e-5)

@@ -1,0 +1,35 @@
+"""Random Python functions as kernels: what a launch, kernel.debug and the emulator give is what Python gives."""
+
+import pytest
+import torch
+from python_meaning import same, same_on_the_emulator
+from random_kernels import function_of
+
+GIVEN = [(3, 5, 1), (10, 2, -1), (0, 7, 2), (61, 44, -3)]
+PARTS = 4
+
+
+def tried(seed, check):
+    function, text = function_of(seed)
+    try:
+        check(function)
+    except Exception as error:
+        program = text[text.index("def program") :]
+        pytest.fail(f"seed {seed}: {type(error).__name__}: {error}\n{program}")
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_launches(part, long):
+    for seed in range(part, 1000 if long else 80, PARTS):
+        tried(seed, lambda function: same(function, *GIVEN, debug=False))
+
+
+def test_debug(long):
+    for seed in range(2000, 2100 if long else 2006):
+        tried(seed, lambda function: same(function, GIVEN[0], GIVEN[1]))
+
+
+@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+def test_on_the_emulator(long):
+    for seed in range(3000, 3040 if long else 3004):
+        tried(seed, lambda function: same_on_the_emulator([function], *GIVEN))

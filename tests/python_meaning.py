@@ -1,0 +1,74 @@
+"""What a function of integers means: as Python runs it, as a launch does, as kernel.debug does, and on the emulator."""
+
+import unittest.mock
+
+import tile_ops.language as tl
+import torch
+from python_examples import on_the_emulator
+from tile_ops.language.functions.static import SpecialForm
+
+SIZE = 8  # integers that a function may give
+
+
+def as_python(function, given):
+    """What Python gives: static_iter and its like are what they stand for."""
+    with unittest.mock.patch.object(SpecialForm, "__call__", lambda self, value, *_: value):
+        value = function(*given)
+    return [int(each) for each in (value if isinstance(value, tuple) else (value,))]
+
+
+def wrapped(number):
+    """As int32."""
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def kernel_of(*functions, count=None):
+    """A kernel that stores what each function gives, an integer or a tuple of them, in a row of its own. count: of the
+    functions' arguments, which are given as a tuple, or one by one where it says how many there are."""
+
+    def stored(out, given):
+        for row, function in tl.static_iter(enumerate(functions)):
+            value = function(*given)
+            if tl.static_eval(not isinstance(value, tuple)):
+                value = (value,)
+            for i, each in tl.static_iter(enumerate(value)):
+                tl.store(out, (row, i), tl.reshape(tl.astype(each, tl.int64), (1, 1)))
+
+    def of_one(out, a):
+        stored(out, (a,))
+
+    def of_two(out, a, b):
+        stored(out, (a, b))
+
+    def of_three(out, a, b, c):
+        stored(out, (a, b, c))
+
+    return tl.kernel({None: stored, 1: of_one, 2: of_two, 3: of_three}[count])
+
+
+def _check(functions, given, run):
+    out = torch.full((len(functions), SIZE), -77)
+    run(out, given)
+    for function, row in zip(functions, out.tolist()):
+        want = as_python(function, given)
+        got = row[: len(want)]
+        assert got == want or got == list(map(wrapped, want)), (function.__name__, given, got, want)
+
+
+def same(function, *cases, debug=True):
+    """Each case, a tuple of arguments, gives what it gives in Python."""
+    kernel = kernel_of(function)
+    for case in cases:
+        case = case if isinstance(case, tuple) else (case,)
+        _check([function], case, kernel[1])
+        if debug:
+            _check([function], case, lambda *given: kernel.debug(1, *given))
+
+
+def same_on_the_emulator(functions, *cases):
+    """The functions in one kernel, which NVRTC compiles, too."""
+    cases = [case if isinstance(case, tuple) else (case,) for case in cases]
+    kernel = kernel_of(*functions, count=len(cases[0]))
+    for chips, case in zip([(90,)] + [()] * len(cases), cases):
+        with on_the_emulator(chips=chips):
+            _check(functions, case, lambda out, given: kernel[1](out, *given))
