@@ -34,7 +34,7 @@ class CMakeBuild(build_ext):
         else:
             prefix = pathlib.Path(self.build_lib).resolve() / "tile_ops"
         folder = os.environ.get("TILE_OPS_BUILD_DIR") or pathlib.Path(self.build_temp).resolve()
-        cmake_build.build(pathlib.Path(folder), prefix, ["-DTILE_OPS_PYTHON_MODULE=AUTO"])
+        cmake_build.build(pathlib.Path(folder), prefix, ["-DTILE_OPS_PYTHON_MODULE=AUTO"], hidden=True)
 
     def get_outputs(self):
         return []
@@ -46,11 +46,12 @@ class CMakeBuild(build_ext):
 setup(
     version=version(),
     license="Apache-2.0",  # here, because setuptools before 77 refuses the text in pyproject.toml
+    platforms=["Linux x86-64"],
     install_requires=[torch_requirement()],
     package_dir={"": "python"},
     packages=find_packages("python"),
     include_package_data=False,
-    package_data={"": ["*.pyi", "py.typed"]},
+    package_data={"": ["*.pyi", "py.typed", "_operator_docs.txt"]},
     # Has no sources: it says that the package holds machine code, and runs CMakeBuild.
     ext_modules=[Extension("tile_ops._C", [])],
     cmdclass={"build_ext": CMakeBuild},

@@ -4,11 +4,16 @@ setup.py."""
 import importlib
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
+import time
+
+import terminal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+SECONDS_A_STEP = 2.0  # of one core, over the whole build
 
 
 def tool(name: str) -> str:
@@ -25,18 +30,49 @@ def tool(name: str) -> str:
     return found
 
 
-def build_targets(folder: pathlib.Path, options: list[str], targets: list[str]) -> None:
+def tell(steps: int, jobs: int) -> None:
+    """How much there is to do, where that is much."""
+    if steps >= 20:
+        minutes = max(1, round(steps * SECONDS_A_STEP / min(jobs, os.cpu_count() or 1) / 60))
+        terminal.say(f"tile_ops: {steps} steps with {jobs} jobs, about {minutes} minutes where nothing else runs")
+
+
+def ninja(command: list[str], steps: int, hidden: bool) -> None:
+    """Runs it. hidden: pip keeps its lines to itself, and whoever waits hears of every tenth."""
+    if not hidden:
+        subprocess.run(command, check=True)
+        return
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    tenths, began = 0, time.monotonic()
+    for line in process.stdout:
+        sys.stdout.write(line)
+        done = re.match(r"\[(\d+)/(\d+)\]", line)
+        if done and steps >= 20 and int(done[1]) * 10 // int(done[2]) > tenths:
+            tenths = int(done[1]) * 10 // int(done[2])
+            terminal.say(f"tile_ops: {done[1]} of {done[2]} steps, {time.monotonic() - began:.0f} s")
+    if process.wait():
+        raise subprocess.CalledProcessError(process.returncode, command)
+
+
+def build_targets(folder: pathlib.Path, options: list[str], targets: list[str], hidden: bool = False) -> None:
     cmake = tool("cmake")
     jobs = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", str(os.cpu_count()))
     configure = [cmake, "-S", str(ROOT), "-B", str(folder), "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tool('ninja')}"]
     configure += [f"-DTileOps_PYTHON={sys.executable}", "--log-level=WARNING", *options]
     subprocess.run(configure, check=True, stdout=subprocess.DEVNULL)
-    subprocess.run([cmake, "--build", str(folder), "-j", jobs, "--target", *targets], check=True)
+    command = [cmake, "--build", str(folder), "-j", jobs, "--target", *targets]
+    planned = subprocess.run([*command, "--", "-n"], check=True, capture_output=True, text=True).stdout
+    steps = max((int(total) for total in re.findall(r"^\[\d+/(\d+)\]", planned, re.MULTILINE)), default=0)
+    tell(steps, int(jobs))
+    began = time.monotonic()
+    ninja(command, steps, hidden)
+    if steps >= 20:
+        terminal.say(f"tile_ops: built in {time.monotonic() - began:.0f} s")
 
 
-def build(folder: pathlib.Path, prefix: pathlib.Path, options: list[str]) -> None:
+def build(folder: pathlib.Path, prefix: pathlib.Path, options: list[str], hidden: bool = False) -> None:
     tests = ["cpp_tests"] if any(option.startswith("-DTILE_OPS_TESTS") for option in options) else []
-    build_targets(folder, options, ["all", *tests])
+    build_targets(folder, options, ["all", *tests], hidden)
     install = [tool("cmake"), "--install", str(folder), "--prefix", str(prefix)]
     subprocess.run(install, check=True, stdout=subprocess.DEVNULL)
 

@@ -69,7 +69,8 @@ def page():
         "# Functions of kernels in Python",
         "",
         "What `tile_ops.language` has for the bodies of kernels; [kernels_in_python.md](../kernels_in_python.md) is the",
-        "introduction. This page is made by docs/make_python_language.py.",
+        "introduction. Every parameter may be given by its name, but for those of `static_` functions and of `printf`, and in",
+        "`tile_ops.cutile` those that cuTile has without names. This page is made by docs/make_python_language.py.",
     ]
     for module, title in TITLES.items():
         lines += ["", f"## {title}", "", *groups.pop(module)]
@@ -78,8 +79,8 @@ def page():
                 "",
                 "Of an array:",
                 "",
-                entry("array.slice", slice_).replace("(array, /, ", "("),
-                entry("array.tiled_view", tiled_view).replace("(array, /, ", "("),
+                entry("array.slice", slice_).replace("(array, ", "("),
+                entry("array.tiled_view", tiled_view).replace("(array, ", "("),
             ]
             lines += [
                 entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(")
@@ -88,7 +89,7 @@ def page():
             views = [("load", view_load), ("store", view_store), ("num_tiles", view_num_tiles), *VIEW_CHANGES.items()]
             lines += ["", "Of a tiled view:", ""]
             lines += [
-                entry(name, function).replace("(view, /, ", "(").replace("(view, ", "(") for name, function in views
+                entry(name, function).replace("(view, ", "(") for name, function in views
             ]
     assert not groups, f"no title for {list(groups)}"
     return "\n".join(lines) + "\n"

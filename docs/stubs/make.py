@@ -9,6 +9,7 @@ import tile_ops
 import tile_ops.cutile as cutile
 import tile_ops.language as language
 from tile_ops import _C
+from tile_ops._operator_docs import docs
 from tile_ops.language.core.registry import METHODS, LanguageFunction
 from tile_ops.language.functions.elements import AT_OFFSETS
 from tile_ops.language.functions.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
@@ -26,8 +27,8 @@ TYPES = {
     "flush_to_zero": "bool", "keepdims": "bool", "reverse": "bool", "propagate_nan": "bool", "use_fast_acc": "bool",
     "mask": "Tile | bool | None", "message": "str | None", "format": "str", "sep": "str", "end": "str", "args": "Any",
     "func": "Callable[..., Any]", "identity": "Any", "tiles": "Sequence[Tile]", "traversal_steps": "Shape | None",
-    "start": "TileLike", "stop": "TileLike", "configs": "Sequence[dict[str, Any]]", "grid": "Grid", "passes": "bool",
-    "verbose": "bool", "arguments": "Any", "hints": "Any", "key": "Any",
+    "start": "TileLike", "stop": "TileLike", "n": "int", "configs": "Sequence[dict[str, Any]]", "grid": "Grid", "passes": "bool",
+    "verbose": "bool", "arguments": "Any", "named": "Any", "hints": "Any", "key": "Any",
 }  # fmt: skip
 # Of a function's own parameter, and what functions return; others return a Tile.
 OWN = {("reduce", "x"): "Any", ("scan", "x"): "Any", ("astile", "value"): "Any", ("ensure_constant", "value"): "_T",
@@ -40,7 +41,7 @@ RETURNS = {
                      "check"), "None"),
     **dict.fromkeys((name for name in VIEW_CHANGES), "None"),
     **dict.fromkeys(("reduce", "scan", "static_eval", "static_iter"), "Any"),
-    "divmod": "tuple[Tile, Tile]", "ensure_constant": "_T", "cdiv": "Any", "slice": "Array", "tiled_view": "TiledView",
+    "divmod": "tuple[Tile, Tile]", "next_power_of_2": "int", "ensure_constant": "_T", "cdiv": "Any", "slice": "Array", "tiled_view": "TiledView",
     "assume_divisible_by": "Scalar", "item": "Scalar", "replace_hints": "kernel", "tune": "Tuned", "ir": "str",
 }  # fmt: skip
 
@@ -165,7 +166,7 @@ def schema_type(text):
 
 
 def operator(schema):
-    """The declaration of an operator of torch.ops.tile, its schema as doc."""
+    """The declaration of an operator of torch.ops.tile, with its doc."""
     name, arguments, results = re.fullmatch(r"tile::(\w+)\((.*)\) -> (.*)", schema).groups()
     parts = []
     for each in re.split(r", (?![^()]*\))", arguments) if arguments else []:
@@ -181,7 +182,8 @@ def operator(schema):
     given = re.findall(r"Tensor", results)
     result = "None" if not given else "Tensor" if len(given) == 1 else f"tuple[{', '.join(['Tensor'] * len(given))}]"
     inner = "".join(f"\n    {part}," for part in parts)
-    return f'def {name}({inner}\n) -> {result}:\n    """{schema}"""\n'
+    text = textwrap.indent(docs()[name].replace("\\", "\\\\"), "    ").replace("\n    \n", "\n\n")
+    return f'def {name}({inner}\n) -> {result}:\n    """{text.lstrip()}\n    """\n'
 
 
 DECORATORS = {
@@ -212,6 +214,7 @@ def reduction(
     saved_outputs: Callable[..., Any] | None = None,
     grad: str | type | Callable[..., Any] | None = None,
     flops: Callable[..., int] | None = None,
+    sharding: str | Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Any]], TorchOp]:""",
 }
 

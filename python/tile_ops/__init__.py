@@ -32,16 +32,19 @@ def _load() -> None:
 _load()
 
 if importlib.util.find_spec("tile_ops._C"):  # a build without Python.h lacks it
-    from . import _operator_calls  # noqa: F401
+    from . import _log, _operator_calls  # noqa: F401
 
+from . import _sharding  # noqa: E402
 from ._doctor import doctor  # noqa: E402, F401
 from ._flops import register_flop_formulas, register_if_cheap  # noqa: E402, F401
 from ._inspect import inspect  # noqa: E402, F401
+from ._sharding import register_sharding  # noqa: E402, F401
 from ._synchronize import synchronize  # noqa: E402, F401
 from .functional import dropout, gated_linear, linear, rope_, scaled_dot_product_attention  # noqa: E402, F401
 
 register_if_cheap()
 del register_if_cheap
+_sharding.start()
 
 # What a module holds that not everybody needs: it is imported when its name is asked for.
 _imported_late = {
@@ -70,7 +73,13 @@ def __getattr__(name: str):
     try:
         value = getattr(torch.ops.tile, name)
     except AttributeError:
-        raise AttributeError(f"module 'tile_ops' has no attribute {name!r}, and torch.ops.tile no such operator") from None
+        import difflib
+
+        close = difflib.get_close_matches(name, __dir__(), 1, 0.75)
+        raise AttributeError(
+            f"module 'tile_ops' has no attribute {name!r}, and torch.ops.tile no such operator"
+            + (f"; did you mean {close[0]}?" if close else "")
+        ) from None
     globals()[name] = value
     return value
 

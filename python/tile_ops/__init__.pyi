@@ -22,6 +22,7 @@ from ._inspect import inspect as inspect
 from ._operators import TorchOp as TorchOp
 from ._patching import patch as patch
 from ._patching import unpatch as unpatch
+from ._sharding import register_sharding as register_sharding
 from ._synchronize import synchronize as synchronize
 from .functional import dropout as dropout
 from .functional import gated_linear as gated_linear
@@ -89,6 +90,7 @@ def op(
     saved_outputs: Callable[..., Any] | None = None,
     grad: str | type | Callable[..., Any] | None = None,
     flops: Callable[..., int] | None = None,
+    sharding: str | Callable[..., str] | None = None,
 ) -> Callable[[Callable[..., Any]], TorchOp]:
     """Makes a torch operator of a class or function: @op("ns::name(Tensor x, float a=1.0) -> Tensor").
 
@@ -105,6 +107,9 @@ def op(
     computed when a gradient is wanted.
     autocast: "keep", "lower", "fp32", or a pair for CPU and CUDA. leading, fold: arguments whose leading extents, or
     whose extent 0, vmap's batch may join (sums: results that then add up over it). flops: what it counts.
+    sharding: how it runs on DTensors: "pointwise", "rows", "whole", a text or a function, as register_sharding takes
+    them; a
+    gradient class has one of its own, or what follows from the operator's.
 
     A function is the part run; the others are arguments of op, or given by decorators of the result.
 
@@ -129,7 +134,48 @@ def adamw_(
     grad_scale: Tensor | None = None,
     found_inf: Tensor | None = None,
 ) -> None:
-    """tile::adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor[] steps, *, Tensor(d!)[]? max_exp_avg_sqs=None, float lr=0.001, float beta1=0.90000000000000002, float beta2=0.999, float eps=1e-08, float weight_decay=0.01, bool maximize=False, Tensor? lr_tensor=None, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()"""
+    """tile::adamw_(Tensor(a!)[] params, Tensor[] grads, Tensor(b!)[] exp_avgs, Tensor(c!)[] exp_avg_sqs, Tensor[] steps, *, Tensor(d!)[]? max_exp_avg_sqs=None, float lr=0.001, float beta1=0.9, float beta2=0.999, float eps=1e-08, float weight_decay=0.01, bool maximize=False, Tensor? lr_tensor=None, Tensor? grad_scale=None, Tensor? found_inf=None) -> ()
+
+    One step of AdamW (Loshchilov and Hutter, "Decoupled Weight Decay Regularization", 2019) for each
+    parameter `p` with its gradient `g`, `m` of exp_avgs, `v` of exp_avg_sqs and `t` of steps, which
+    already counts this step:
+
+        g = -g if maximize                      g = g / grad_scale
+        m = beta1 m + (1 - beta1) g             v = beta2 v + (1 - beta2) g²          w = v, with AMSGrad max(w, v)
+        p = (1 - lr weight_decay) p - lr / (1 - beta1^t) · m / (sqrt(w) / sqrt(1 - beta2^t) + eps)
+
+    `tile_ops.optim.AdamW` has the signature of `torch.optim.AdamW`, and is that with this step: states,
+    `state_dict` (either loads the other's), param groups, schedulers, closures, GradScaler and
+    `torch.compile` are torch's. It counts the steps. `foreach` and `fused` choose among torch's loops;
+    there is one here, so that they change nothing, and `capturable` is always so. A sparse gradient, a
+    complex parameter and `differentiable=True` are errors. Parameters that are DTensors, of FSDP2 say,
+    are updated where they lie (distributed.md (docs/distributed.md)).
+
+    - Lists. As many tensors in each; a parameter's have its shape. max_exp_avg_sqs asks for AMSGrad
+      (Reddi et al., 2018). Steps: one element each. lr_tensor replaces lr. Where found_inf is not 0
+      nothing is written. lr_tensor, grad_scale and found_inf have one element and are read by the
+      kernel: nothing waits for a GPU. Gradients are not written, while torch's fused step takes the
+      scale off them.
+    - Dtypes. Params: any floating dtype, one a call; gradients and states that of params, or float32
+      where these have 16 bits. Steps and lr_tensor: float32 or float64; grad_scale and found_inf:
+      float32. Computed in float32, of float64 in float64; the corrections of the bias in float64 (`1 -
+      beta^t` cancels).
+    - Memory. Tensors that are dense and of one stride order are walked as they lie. Others are copied
+      into the parameter's order (with gaps in it: a contiguous one), and what is written is copied
+      back. Whatever shares memory with a tensor that is written is an error: `tile::adamw_: params[1]
+      and exp_avgs[1] overlap in memory, which is written; clone() one of them`.
+    - Launches. On a CPU one, whose blocks of 32768 elements find in a table where theirs are. On a GPU
+      one for each 16 parameters, which are passed as arguments; blocks have 16384 elements, and
+      parameters whose memory does not begin at 16 bytes, or whose numbers of elements are no multiple
+      of a vector's, are in launches of their own. Kernels: one for each number of 1, 4 and 16
+      parameters.
+    - Errors. ValueError for lists of different lengths, shapes, numbers out of range and memory that
+      overlaps; TypeError for dtypes. With no tensor at all there is no device, and torch's dispatcher
+      refuses the call.
+    - Gradient: none; call it under `torch.no_grad()`. vmap: every written tensor needs the batch
+      extent; samples are computed one by one.
+    - Determinism: results do not depend on the number of threads.
+    """
 
 def add_rms_norm(
     input: Tensor,
@@ -138,7 +184,28 @@ def add_rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """tile::add_rms_norm(Tensor input, Tensor residual, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> (Tensor out, Tensor sum)"""
+    """tile::add_rms_norm(Tensor input, Tensor residual, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> (Tensor out, Tensor sum)
+
+    sum = input + residual, rounded to their dtype, and out = sum · rstd · weight with rstd = 1 /
+    √(mean(sum²) + eps) over the last dimensions (Zhang and Sennrich 2019
+    (https://arxiv.org/abs/1910.07467)); of the sum as it is rounded, so `out` is what `rms_norm(sum,
+    …)` gives.
+
+    - Shapes: `input` and `residual` have one shape, which ends in `normalized_shape`; `weight` has
+      `normalized_shape`.
+    - Dtypes: floating, `input` and `residual` the same, and both results; `weight` any. Autocast as of
+      `rms_norm`.
+    - `eps=None`: the epsilon of the dtype that is computed in, as in torch.
+    - Results: both in the stride order of `input`. `sum` is a tensor of its own, never a view.
+    - Backward: `add_rms_norm_backward(grad_out, grad_sum, sum, normalized_shape, weight, rstd,
+      output_mask)`; either incoming gradient may be missing. With g = grad_out · weight: grad = rstd ·
+      (g - sum · rstd² · mean(g · sum)) + grad_sum, one tensor that is the gradient of `input` and of
+      `residual`; grad_weight = Σ grad_out · sum · rstd over the rows. Without `grad_out` the gradient
+      is `grad_sum` as it is, and `weight` has none. `sum`, `weight` and rstd (float32; float64 for
+      float64) are saved.
+    - Errors: ValueError for shapes, TypeError for dtypes.
+    - One launch forward. Deterministic: parts of grad_weight are added in a fixed order.
+    """
 
 def attention(
     query: Tensor,
@@ -156,7 +223,53 @@ def attention(
     dropout_p: float = 0.0,
     seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool is_causal=False, str causal_align="bottom_right", float? scale=None, int[2] window=-1, float softcap=0., Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0., Tensor? seed=None) -> (Tensor out, Tensor lse)"""
+    """tile::attention(Tensor query, Tensor key, Tensor value, *, Tensor? attn_bias=None, bool is_causal=False, str causal_align="bottom_right", float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0.0, Tensor? seed=None) -> (Tensor out, Tensor lse)
+
+    Softmax attention in one pass over the keys (Dao et al., "FlashAttention", 2022): `out =
+    softmax(scores) value`, with `scores = scale * query @ key^T`, `scale` 1/sqrt(head dim) by default;
+    `lse`, [batch, heads, length], float32 (float64 for float64), is the logarithm of the sum of the
+    scores' exponentials.
+
+    - Shapes: `query` [batch, heads, length, head dim], `key` [batch, key heads, keys, head dim],
+      `value` [batch, key heads, keys, width]; heads are a multiple of key heads, neighbours share one.
+      Head dim and width go to 256; without a head dim scores are 0, and a row of out is the mean of
+      what it sees. `out` lies in memory as `query` does.
+    - Dtypes: floating, `query`, `key` and `value` the same, and `out`. Autocast lowers them, as torch's
+      attention.
+    - A query's own place is that of the last key for the last query (`causal_align="bottom_right"`), or
+      of the first for the first (`"top_left"`). `is_causal` hides keys behind it. `window=[before,
+      after]` shows that many keys before and after it, -1 all; with `is_causal`, `after` is 0. Tiles of
+      keys that no query of a tile sees are not read.
+    - `softcap` > 0 makes a score `softcap * tanh(score / softcap)` (Gemma 2). Then comes `attn_bias`,
+      bool (True: attend) or floats, of any shape that broadcasts to [batch, heads, length, keys], and
+      ALiBi's `-slope * |distance to the own place|` (Press et al., 2022), `alibi_slopes` [heads] or
+      [batch, heads]. The bias is no part of what `softcap` bends.
+    - `sinks`, [heads], in query's dtype or float32, is one score more in each row, of a key without a
+      value (Xiao et al., 2023); `lse` counts it.
+    - `dropout_p` zeroes so large a share of the probabilities and scales the others by 1/(1 -
+      dropout_p), drawn from `seed`, int64[2], and each score's place: `torch.randint(2**63 - 1, (2,))`.
+      `lse` is that of all. `tile_ops.scaled_dot_product_attention` draws the seed.
+    - A row that sees nothing gives 0, its `lse` is -inf, its gradients are 0.
+    - Errors: ValueError for shapes and options (`'query' has 6 heads but 'key' 4; the heads of query
+      must be a multiple of those of key`, `dropout_p is 0.1 and there is no seed; pass
+      torch.randint(2**63 - 1, (2,)), on the device of query`), TypeError for dtypes,
+      NotImplementedError for a head dim beyond 256 (`head_dim is 512 and the most is 256; split it over
+      more heads`).
+
+    Gradients: query, key, value, a floating `attn_bias` (summed over what it broadcasts), sinks. Saved
+    for them: query, key, value, out, three numbers a row, and of 16-bit tensors what rounding took from
+    out. On a GPU the gradient of query is summed up by atomic adds in no fixed order, unless
+    `torch.use_deterministic_algorithms(True)`; everything else is the same in each run. vmap: folded
+    into the batch; with slopes, sinks or dropout one sample after the other.
+
+    These sums are float32; of 16-bit tensors they stand beside the result, of some heads at a time: of
+    as many as fit 62 MiB, and with what a launch keeps of each row less than 64. Where key heads with
+    all their query heads would make less than 512 blocks, each one a tile of 64 or 128 keys, a launch
+    has some query heads of each key head: of 8 key heads, 32 heads, 8192 keys and 128 numbers one, four
+    launches after another. The gradients of key and value are then rounded once a launch. Where even so
+    there would be less than 132 blocks, or the sums of a single head are more, query's gradient has a
+    kernel of its own, as under `torch.use_deterministic_algorithms(True)`.
+    """
 
 def attention_decode(
     query: Tensor,
@@ -171,7 +284,22 @@ def attention_decode(
     alibi_slopes: Tensor | None = None,
     sinks: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """tile::attention_decode(Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, *, Tensor? block_table=None, float? scale=None, int[2] window=-1, float softcap=0., Tensor? alibi_slopes=None, Tensor? sinks=None) -> (Tensor out, Tensor lse)"""
+    """tile::attention_decode(Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, *, Tensor? block_table=None, float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None) -> (Tensor out, Tensor lse)
+
+    A few queries of each sequence over its cache, for generating text: blocks share a head's keys, and
+    what they find is put together by a second kernel, in a fixed order (Dao et al., "Flash-Decoding",
+    2023; pages of a cache: Kwon et al., 2023). No gradient.
+
+    - Shapes: `query` [batch, heads, queries, head dim], the caches [batch, key heads, capacity, head
+      dim] in any order of strides, `lengths` [batch] the keys of each sequence, of which the last are
+      the queries' own: causal. With `block_table`, [batch, pages of a sequence], the caches are [pages,
+      key heads, page size, head dim], the page size a multiple of 16; of a multiple of 64 a GPU takes
+      64 keys at once. `window[1]` is not looked at.
+    - Dtypes: as of `tile::attention`; `lengths` and `block_table` int32 or int64.
+    - Errors: as of `tile::attention`; NotImplementedError for other page sizes. A length beyond the
+      cache is a ValueError on the CPU and a failed assertion on a GPU, as is a page that is not there
+      everywhere.
+    """
 
 def attention_varlen(
     query: Tensor,
@@ -192,7 +320,19 @@ def attention_varlen(
     dropout_p: float = 0.0,
     seed: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """tile::attention_varlen(Tensor query, Tensor key, Tensor value, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, *, bool is_causal=False, str causal_align="bottom_right", float? scale=None, int[2] window=-1, float softcap=0., Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0., Tensor? seed=None) -> (Tensor out, Tensor lse)"""
+    """tile::attention_varlen(Tensor query, Tensor key, Tensor value, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, *, bool is_causal=False, str causal_align="bottom_right", float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0.0, Tensor? seed=None) -> (Tensor out, Tensor lse)
+
+    `tile::attention` (Dao et al., "FlashAttention", 2022) of sequences with lengths of their own,
+    packed one behind the other. The options are attention's but for `attn_bias`; so are the gradients.
+
+    - Shapes: `query` [all rows, heads, head dim], `key` and `value` [all rows, key heads, …], `out` as
+      `query` with the width of `value`, `lse` [heads, all rows]. Sequence i has rows cu_seqlens[i] to
+      cu_seqlens[i + 1], from 0 to the number of rows; `max_seqlen_*` is at least the longest.
+    - Dtypes: as of `tile::attention`; `cu_seqlens_*` int32 or int64.
+    - Errors: as of `tile::attention`. Lengths that do not fit are a ValueError on the CPU; on a GPU a
+      failed assertion of the kernel.
+    - vmap: in a loop over the samples.
+    """
 
 def cross_entropy(
     input: Tensor,
@@ -204,14 +344,68 @@ def cross_entropy(
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
 ) -> Tensor:
-    """tile::cross_entropy(Tensor input, Tensor target, *, Tensor? weight=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0., float z_loss=0.) -> Tensor out"""
+    """tile::cross_entropy(Tensor input, Tensor target, *, Tensor? weight=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0.0, float z_loss=0.0) -> Tensor out
+
+    of each row of logits x with target y, C classes, weights w (1 without) and s = `label_smoothing`,
+    with lse = log Σ exp(x):
+
+        loss = (1 - s) w[y] (lse - x[y]) + s / C Σ w[c] (lse - x[c]) + z_loss lse²
+
+    which is torch's cross_entropy
+    (https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.cross_entropy.html) of class
+    indices and the auxiliary loss of PaLM (Chowdhery et al. 2022 (https://arxiv.org/abs/2204.02311),
+    section 5).
+
+    - Shapes: `input` [C], [N, C] or [N, C, d1, ...]; `target` without the axis of classes; `weight`
+      [C]. `out` has the shape of `target` for `reduction="none"`, else it is a scalar.
+    - Dtypes: `input` floating; `target` int64 or int32; `weight` that of `input`, or float32. `out` has
+      that of `input`. Autocast: float32, as torch's.
+    - Rows whose target is `ignore_index` have neither loss nor gradient, and are not counted. `"mean"`
+      divides the first two terms by the sum of w[y] over the rows that are counted, as torch does, and
+      the third by their number, whatever the weights. Where no row is counted it is NaN, as in torch.
+    - A target that is no class and not `ignore_index`: ValueError on the CPU, with its place and value;
+      on a GPU the row's loss and its gradient are NaN, and nothing outside the arrays is touched.
+    - Backward: `cross_entropy_backward`, one launch (and one for Σ w[c], with smoothing and weights);
+      `weight` has no gradient. lse of each row is saved, and of `"mean"` what it divides by: float32,
+      float64 for float64. Of float32 logits what rounding took off lse is saved as well, [..., 2], so
+      that the gradient is as exact where lse is large.
+    - Errors: ValueError for shapes and options, TypeError for dtypes, NotImplementedError for
+      probabilities of classes as `target`.
+    - Logits are read once. On a GPU rows of more than 8192 classes are walked, with a maximum and a sum
+      for every 16 bytes of a tile, which stay in one thread; they meet once a row. Sums over rows are
+      added in float64 by one more launch, in a fixed order; the host waits for nothing. Deterministic.
+    """
 
 def embedding(
     weight: Tensor,
     indices: Tensor,
     padding_idx: int = -1,
 ) -> Tensor:
-    """tile::embedding(Tensor weight, Tensor indices, int padding_idx=-1) -> Tensor out"""
+    """tile::embedding(Tensor weight, Tensor indices, int padding_idx=-1) -> Tensor out
+
+    out[..., :] = weight[indices[...], :], what torch.nn.functional.embedding
+    (https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.embedding.html) computes.
+
+    - Shapes: `weight` [V, d], `indices` any; `out` has d behind these. Dtypes: `weight` floating,
+      `indices` int64 or int32.
+    - `padding_idx`: the row without a gradient; -1: none. `max_norm`, `scale_grad_by_freq` and sparse
+      gradients do not exist.
+    - An index that is no row: ValueError on the CPU, with its place and value; on a GPU its row of
+      `out` is NaN, and it adds to no gradient.
+    - Backward: `embedding_backward(grad_out, weight, indices, padding_idx)`: each row is the sum of its
+      rows of grad_out, in float32 (float64 for float64) and in the order of the indices; rows nobody
+      looked up are 0. Deterministic.
+    - Two launches. The first cuts the table into about 1024 bins of whole blocks' rows; a block for
+      each reads all N indices twice and lists, in order, the places of those in its bin. In the second
+      a block has 8 rows by 1024 columns (4 by 4096 on a CPU), reads the list of its bin, adds the rows
+      of grad_out that are its own, and writes. For V=128256, N=8192, d=4096 in bfloat16: 1002 blocks
+      read 2 x 64 KB of indices each, counted, not measured: 131 MB; then 64128 blocks read a list of
+      about 8 entries (8 bytes each), 67 MB of grad_out once, and write 1.05 GB. Of an index that comes
+      k times the k rows are added one behind the other, four loaded at once.
+    - float32 and float64 on a CPU: 64 bins; in the second launch a block clears its bin's rows and adds
+      to them in memory.
+    - Errors: ValueError for shapes and `padding_idx`, TypeError for dtypes.
+    """
 
 def gated_matmul(
     input: Tensor,
@@ -220,7 +414,25 @@ def gated_matmul(
     *,
     activation: str = "silu",
 ) -> Tensor:
-    """tile::gated_matmul(Tensor input, Tensor gate_weight, Tensor up_weight, *, str activation="silu") -> Tensor out"""
+    """tile::gated_matmul(Tensor input, Tensor gate_weight, Tensor up_weight, *, str activation="silu") -> Tensor out
+
+    `out = activation(input @ gate_weight) * (input @ up_weight)`, the first half of a gated
+    feed-forward layer (Shazeer, "GLU variants improve Transformer", 2020), in one launch.
+    `tile_ops.gated_linear(input, gate_weight, up_weight, activation="silu")` takes weights as
+    `torch.nn.Linear` holds them, `[n, k]`; `tile_ops.nn.GatedMLP` is the whole layer.
+
+    - Shapes, dtypes. Input `[..., k]`, both weights `[k, n]`, out `[..., n]`, all of one floating dtype
+      and of any strides: `weight.t()` costs nothing. activation: `none`, `relu`, `gelu`, `gelu_tanh` or
+      `silu`.
+    - Errors as of `tile::matmul`: ValueError for shapes and activations, TypeError for dtypes.
+    - Gradient. Saved are the arguments and both products before the activation, in input's dtype. One
+      kernel makes the gradients of both products, three products those of the arguments, each only
+      where it is wanted; input's gradient is one sum over both halves, rounded once. Double backward is
+      an error.
+    - vmap: a batched input is one more leading axis; batched weights are a loop.
+    - autocast lowers all three arguments, as torch's matmul.
+    - Determinism: sums are taken in one order, whatever the threads.
+    """
 
 def geglu(
     gate: Tensor,
@@ -228,7 +440,18 @@ def geglu(
     *,
     approximate: str = "none",
 ) -> Tensor:
-    """tile::geglu(Tensor gate, Tensor up, *, str approximate="none") -> Tensor out"""
+    """tile::geglu(Tensor gate, Tensor up, *, str approximate="none") -> Tensor out
+
+    out = gelu(gate) · up, with gelu as `torch.nn.functional.gelu` has it: "none" is x/2 · (1 +
+    erf(x/√2)), "tanh" is x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel 2016
+    (https://arxiv.org/abs/1606.08415), Shazeer 2020 (https://arxiv.org/abs/2002.05202)).
+
+    - Shapes: `gate` and `up` have one shape, of any rank; nothing is broadcast.
+    - Dtypes: floating, both the same. Autocast keeps them.
+    - Backward: as of `tile::swiglu`, with the derivative of gelu.
+    - Errors: ValueError where the shapes differ and for another `approximate`, TypeError for dtypes.
+      Deterministic.
+    """
 
 def group_norm(
     input: Tensor,
@@ -239,7 +462,27 @@ def group_norm(
     *,
     activation: str = "none",
 ) -> Tensor:
-    """tile::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05, *, str activation="none") -> Tensor out"""
+    """tile::group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, *, str activation="none") -> Tensor out
+
+    in each sample and group of neighbouring channels x̂ = (input - mean) / √(var + eps), then x̂ ·
+    weight + bias by channel, then `activation`, "none" or "silu" (Wu and He 2018
+    (https://arxiv.org/abs/1803.08494)).
+
+    - Shapes: `input` [N, C, …] of 2 to 5 dimensions; `weight` and `bias` [C]; num_groups divides C.
+      channels_last in is channels_last out, without copies.
+    - Dtypes: floating; `weight` and `bias` as of `layer_norm`. Autocast: on a GPU float32, as torch's.
+    - Backward: `group_norm_backward(grad_out, input, num_groups, weight, bias, activation, mean, rstd,
+      output_mask)`; the activation's gradient is computed from `input` again. Saved: `input`, mean and
+      rstd [N, groups], float32 (float64 for float64).
+    - Errors: ValueError (`'input' has 1 dimensions; it must have 2 to 5: [N, C, …]`, `num_groups is 0;
+      it must be at least 1`, `'input' has 6 channels, which num_groups=4 does not divide; give a
+      divisor`, `activation is 'relu'; it must be 'none' or 'silu'`, `'weight' has sizes [3], but the
+      channels of 'input' are [6]; they must be equal`), TypeError for dtypes.
+    - vmap: the batch is folded into N.
+    - A group that fits the memory on chip is read once, by one launch; longer ones by a launch for the
+      statistics, one that merges them (on a CPU two), and one that applies them. Deterministic. On an
+      H200 with silu in bfloat16 0.25 to 0.82 of a copy's speed, its gradient 0.22 to 0.65.
+    """
 
 def layer_norm(
     input: Tensor,
@@ -248,7 +491,31 @@ def layer_norm(
     bias: Tensor | None = None,
     eps: float = 1e-05,
 ) -> Tensor:
-    """tile::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1.0000000000000001e-05) -> Tensor out"""
+    """tile::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-05) -> Tensor out
+
+    out = (input - mean) · rstd · weight + bias with rstd = 1 / √(var + eps), mean and variance (of the
+    population) over the last dimensions (Ba, Kiros and Hinton 2016 (https://arxiv.org/abs/1607.06450)).
+
+    - Shapes: `input` ends in `normalized_shape`; `weight` and `bias` have that shape; each may be
+      missing.
+    - Dtypes: floating; `weight` and `bias` that of `input`, or float32 beside a 16-bit input, both the
+      same. Autocast: on a GPU float32, as torch's.
+    - The variance is that of the differences from the mean, not a difference of squares, so that a
+      large mean costs no digits.
+    - Backward: `layer_norm_backward(grad_out, input, normalized_shape, weight, bias, mean, rstd,
+      output_mask)`. With x̂ = (input - mean) · rstd and g = grad_out · weight: grad_input = rstd · (g -
+      mean(g) - x̂ · mean(g · x̂)), grad_weight = Σ grad_out · x̂ and grad_bias = Σ grad_out over the
+      rows. Saved: `input`, mean and rstd of each row, float32 (float64 for float64).
+    - Errors: ValueError for shapes (`normalized_shape is [3], but 'input' has sizes [2, 4]; it must be
+      the sizes of the last dimensions`, `normalized_shape is empty; …`, `'weight' has sizes [3], but
+      normalized_shape is [4]; they must be equal`), TypeError for dtypes (`'input' is Int; it must be
+      Half, BFloat16, Float or Double, convert it with .to()`, `'weight' is Half and 'bias' Float;
+      convert one of them`).
+    - vmap: `input` has one more leading axis; where a batched gradient of the parameters is wanted,
+      samples one by one.
+    - One launch forward. Deterministic: parts of the parameters' gradients are added in a fixed order.
+      On an H200 in bfloat16 0.91 to 1.00 of a copy's speed, its gradient 0.76 to 0.83.
+    """
 
 def linear_cross_entropy(
     input: Tensor,
@@ -261,14 +528,48 @@ def linear_cross_entropy(
     label_smoothing: float = 0.0,
     z_loss: float = 0.0,
 ) -> Tensor:
-    """tile::linear_cross_entropy(Tensor input, Tensor weight, Tensor target, *, Tensor? bias=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0., float z_loss=0.) -> Tensor out"""
+    """tile::linear_cross_entropy(Tensor input, Tensor weight, Tensor target, *, Tensor? bias=None, int ignore_index=-100, str reduction="mean", float label_smoothing=0.0, float z_loss=0.0) -> Tensor out
+
+    cross_entropy of input @ weight.T + bias, whose logits are in memory in parts only (as Liger
+    (https://arxiv.org/abs/2410.10989) and Wijmans et al. 2024 (https://arxiv.org/abs/2411.09009) do).
+
+    - Shapes: `input` [..., d], `weight` [C, d], `bias` [C], `target` [...].
+    - Dtypes: `input`, `weight` and `bias` of one floating dtype; `target` int64 or int32. Logits of
+      16-bit operands stay in float32, and `out` is float32 (float64 for float64), as that of torch
+      under autocast; autocast lowers the operands.
+    - Options, targets that are no class, errors: as of `cross_entropy`. A row of NaN reaches the
+      gradient of `weight` and `bias` in all classes.
+    - Forward: logits of at most 4096 rows and of so many classes that they take 32 MiB; of each row a
+      maximum and a sum are carried on. lse is saved, as of `cross_entropy`, and what a mean divides by.
+    - Backward: logits are made again in parts of 16 MiB; their gradient has the operands' dtype. Each
+      part gives its slice of the gradient of `weight` and of `bias`; of more than 4096 rows these are
+      added up in float32. The gradient of `input` is a float32 sum over the parts: in place where it is
+      float32, else in 24 MiB; rows beyond what these hold follow in groups, whose logits are made once
+      more.
+    - Memory: less than 64 MiB beyond arguments, results and what is saved, whatever the sizes (`input`
+      and `target` with gaps between rows are not copied). Deterministic.
+    """
 
 def log_softmax(
     input: Tensor,
     dim: int,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out"""
+    """tile::log_softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out
+
+    out = d - log(Σ exp(d)) with d = input - max(input), maximum and sum along `dim`: what
+    torch.log_softmax
+    (https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.log_softmax.html) computes.
+
+    - Shapes: any; `dim` may count from the end. A scalar has one axis of extent 1.
+    - Dtypes: real; the result, which is floating, has that of `dtype` or of `input`, into which the
+      input is converted first. Autocast: on a GPU the result is float32, as torch's.
+    - A row with NaN, with +inf, or of nothing but -inf becomes NaN, as in torch.
+    - Backward: `log_softmax_backward(grad_out, out, dim)`: grad_input = grad_out - exp(out) · Σ
+      grad_out. `out` is saved.
+    - Errors: ValueError where `dim` is out of range, TypeError for dtypes that it is not computed in.
+    - One launch; rows longer than a tile are walked. Deterministic.
+    """
 
 def matmul(
     input: Tensor,
@@ -280,7 +581,35 @@ def matmul(
     alpha: float = 1.0,
     out_dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """tile::matmul(Tensor input, Tensor other, *, Tensor? bias=None, str activation="none", Tensor? residual=None, float alpha=1., ScalarType? out_dtype=None) -> Tensor out"""
+    """tile::matmul(Tensor input, Tensor other, *, Tensor? bias=None, str activation="none", Tensor? residual=None, float alpha=1.0, ScalarType? out_dtype=None) -> Tensor out
+
+    `out = activation(alpha * (input @ other) + bias) + residual`, in one launch.
+    `tile_ops.linear(input, weight, bias, activation)` takes the weight as `torch.nn.Linear` holds it;
+    `tile_ops.nn.Linear` is the module.
+
+    - Shapes as of torch.matmul (https://docs.pytorch.org/docs/stable/generated/torch.matmul.html):
+      vectors, matrices and leading axes that broadcast; any strides, so `weight.t()` costs nothing.
+      `bias` and `residual` broadcast to the product.
+    - Dtypes. Input and other of one floating dtype; bias and residual any; out has input's, or
+      `out_dtype`. 16-bit operands are multiplied and summed in float32 and all of the above is computed
+      there, rounded once. float32 is never rounded to TF32.
+    - Activations. `none`; `relu`, which keeps NaN; `gelu`, x/2 · (1 + erf(x/√2)), and `gelu_tanh`
+      (Hendrycks and Gimpel 2016 (https://arxiv.org/abs/1606.08415)); `silu`, x / (1 + exp(-x)).
+    - Errors. ValueError for shapes (`cannot multiply input [2, 3] by other [4, 5]; the inner extents 3
+      and 4 differ`, `bias [7] does not broadcast to the product [2, 5]; its extents must be 1 or equal,
+      counted from the last`) and activations (`unknown activation 'tanh'; it is none, relu, gelu,
+      gelu_tanh or silu`), TypeError for dtypes.
+    - Gradient. Input, other, bias and residual, each only where it is wanted: two products, and sums
+      over what was broadcast. Saved: input, other, and with an activation what enters it, in the wider
+      of input's and out's dtype. It has a gradient itself without an activation; with one: `double
+      backward of tile::matmul with activation gelu is not implemented; apply the activation outside of
+      matmul`.
+    - vmap: one more leading axis of all arguments; vectors in a loop. autocast lowers all tensors, as
+      torch's matmul.
+    - Determinism: sums are taken in one order, whatever the threads. On an H200 in bfloat16 0.55 to
+      0.59 of cuBLAS's speed for 4096³ and 8192³, 1.10 for 1024³; on a CPU benchmarks/results has the
+      rows.
+    """
 
 def rms_norm(
     input: Tensor,
@@ -288,7 +617,23 @@ def rms_norm(
     weight: Tensor | None = None,
     eps: float | None = None,
 ) -> Tensor:
-    """tile::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor out"""
+    """tile::rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor out
+
+    out = input · rstd · weight with rstd = 1 / √(mean(input²) + eps) over the last dimensions (Zhang
+    and Sennrich 2019 (https://arxiv.org/abs/1910.07467)).
+
+    - Shapes: `input` ends in `normalized_shape`, which `weight` has.
+    - Dtypes: floating; `weight` any of these. Autocast as of torch's rms_norm: kept, or float32 where
+      the installed torch does that.
+    - `eps=None`: the epsilon of the dtype that is computed in, as in torch: 2^-23, for float64 2^-52.
+    - Backward: `rms_norm_backward(grad_out, input, normalized_shape, weight, rstd, output_mask)`. With
+      g = grad_out · weight: grad_input = rstd · (g - input · rstd² · mean(g · input)), grad_weight = Σ
+      grad_out · input · rstd over the rows. Saved: `input` and rstd (float32; float64 where `input` or
+      `weight` is).
+    - Errors as of `layer_norm`.
+    - One launch forward. Deterministic. On an H200 in bfloat16 0.97 to 1.04 of a copy's speed, its
+      gradient 0.85 to 0.87.
+    """
 
 def rope(
     query: Tensor,
@@ -300,17 +645,71 @@ def rope(
     rotary_dim: int | None = None,
     position_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """tile::rope(Tensor query, Tensor key, Tensor cos, Tensor sin, *, bool interleaved=False, SymInt? rotary_dim=None, Tensor? position_ids=None) -> (Tensor query_out, Tensor key_out)"""
+    """tile::rope(Tensor query, Tensor key, Tensor cos, Tensor sin, *, bool interleaved=False, SymInt? rotary_dim=None, Tensor? position_ids=None) -> (Tensor query_out, Tensor key_out)
+
+    Rotary positions of query and key in one launch (Su et al., "RoFormer", 2021): each pair (x, y) of a
+    head becomes (x cos - y sin, y cos + x sin). Pairs are the columns i and i + rotary_dim / 2 (as
+    GPT-NeoX and Llama), or with `interleaved` 2i and 2i + 1 (as GPT-J).
+
+    - Shapes. Query `[batch, heads, positions, head dim]`, key with heads of its own, any strides. cos
+      and sin `[positions, width]` or `[batch, positions, width]`, the width `rotary_dim` or half of it;
+      of the whole width the first half is read (interleaved: every second column). `rotary_dim`, even,
+      is the head dim by default; further columns pass through. With `position_ids`, `[positions]` or
+      `[batch, positions]`, int64 or int32, rows of the tables are looked up.
+    - Dtypes. Query and key of one floating dtype, cos and sin float32 or that one. Autocast keeps them.
+    - Errors. ValueError for shapes, each with what it is and must be (`rotary_dim is 7; it must be even
+      and from 0 to the head dim 16`, `cos and sin have 6 positions and query has 5; slice them, or pass
+      position_ids`), TypeError for dtypes. A position that the tables do not have: ValueError on the
+      CPU, with its place and value; NaN on a GPU.
+    - Gradient. The rotation back; saved are cos, sin and the positions, neither query nor key. It has a
+      gradient itself. cos and sin have none: one that requires grad is an error.
+    - vmap: the batch is folded into query's; tables and positions without a batch of their own are
+      shared.
+    - Determinism: no sums. On an H200 in bfloat16 0.97 to 0.99 of a copy's speed.
+    """
 
 def softmax(
     input: Tensor,
     dim: int,
     dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """tile::softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out"""
+    """tile::softmax(Tensor input, int dim, ScalarType? dtype=None) -> Tensor out
+
+    out = exp(d) / Σ exp(d) with d = input - max(input), maximum and sum along `dim`: what torch.softmax
+    (https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html) computes.
+
+    - Shapes: any; `dim` may count from the end. A scalar has one axis of extent 1.
+    - Dtypes: real; the result, which is floating, has that of `dtype` or of `input`, into which the
+      input is converted first. Autocast: on a GPU the result is float32, as torch's.
+    - A row with NaN, with +inf, or of nothing but -inf becomes NaN, as in torch.
+    - Backward: `softmax_backward(grad_out, out, dim)`: grad_input = (grad_out - Σ grad_out · out) ·
+      out. `out` is saved.
+    - Errors: ValueError where `dim` is out of range (`tile::softmax: dim 2 is out of range for 'input'
+      of rank 2; give one in [-2, 1]`), TypeError for dtypes that it is not computed in (`tile::softmax:
+      'input' is Long; softmax is computed in Half, BFloat16, Float or Double, pass
+      dtype=torch.float32`) and for complex input.
+    - vmap: one more leading axis; a batch of scalars in a loop.
+    - One launch; a row that fits a tile (16384 elements on a CPU, 32768 on a GPU) is read once, a
+      longer one three times. Deterministic. On an H200 at 8192² in bfloat16 1.00 of a copy's speed, its
+      gradient 1.04.
+    """
 
 def swiglu(
     gate: Tensor,
     up: Tensor,
 ) -> Tensor:
-    """tile::swiglu(Tensor gate, Tensor up) -> Tensor out"""
+    """tile::swiglu(Tensor gate, Tensor up) -> Tensor out
+
+    out = silu(gate) · up, with silu(x) = x / (1 + exp(-x)) (Shazeer 2020
+    (https://arxiv.org/abs/2002.05202)).
+
+    - Shapes: `gate` and `up` have one shape, of any rank; nothing is broadcast. The halves of one
+      tensor, `x.chunk(2, -1)`, are read where they are.
+    - Dtypes: floating, both the same. Autocast keeps them.
+    - Results: `out` in the stride order of `gate`.
+    - Backward: `swiglu_backward(grad_out, gate, up, output_mask)` gives both gradients in one launch,
+      from `gate` and `up`, which are saved: grad_gate = grad_out · up · s · (1 + gate · (1 - s)) with s
+      = 1 / (1 + exp(-gate)), grad_up = grad_out · silu(gate).
+    - Errors: ValueError where the shapes differ, TypeError for other dtypes or two different ones.
+    - Deterministic.
+    """

@@ -3,7 +3,7 @@
 import argparse
 
 from . import _C, doctor
-from ._doctor import size
+from ._doctor import size, version
 
 
 def cache_info() -> None:
@@ -28,8 +28,17 @@ def examine() -> None:
         raise SystemExit(1)
 
 
+class Version(argparse.Action):
+    """Made when it is asked for: it opens the driver."""
+
+    def __call__(self, parser, *_):
+        print(version())
+        parser.exit()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tile_ops")
+    parser.add_argument("--version", action=Version, nargs=0, help="of tile_ops, torch, Python, the CPU and the driver")
     commands = parser.add_subparsers(required=True, metavar="command")
     cache = commands.add_parser("cache", help="compiled GPU kernels on disk")
     actions = cache.add_subparsers(required=True, metavar="action")

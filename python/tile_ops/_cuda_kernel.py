@@ -1,6 +1,8 @@
 """cuda_kernel: kernels given as CUDA C++."""
 
 import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import torch
 
@@ -8,6 +10,23 @@ from . import _C
 from ._inspect import chip_of
 
 _libraries = []  # torch forgets operators whose library is gone
+
+
+def _tensors(value):
+    if isinstance(value, torch.Tensor):
+        return [value]
+    return [tensor for each in value for tensor in _tensors(each)] if isinstance(value, (tuple, list)) else []
+
+
+def _require_new(parsed, values, results):
+    """A result in an argument's memory would break what torch rests on, as it would in an operator of tile_ops.op."""
+    made = {tensor.untyped_storage()._cdata for tensor in _tensors(results)}
+    for argument, value in zip(parsed.arguments, values):
+        if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(value)):
+            raise ValueError(
+                f"{parsed.name}: outputs returned the memory of its argument '{argument.name}'; return a new tensor, as "
+                f"torch.empty_like({argument.name}) is"
+            )
 
 
 class CudaKernel(_C.RawKernel):
@@ -18,16 +37,16 @@ class CudaKernel(_C.RawKernel):
     points to; None is a null pointer; numbers are converted to the parameter's type; bytes are a struct.
     """
 
-    def compile(self, chip=None):
+    def compile(self, chip: int | None = None) -> "CudaKernel":
         """Compiles now, for a compute capability (90), by default that of the current GPU; gives the kernel."""
         self._compile(chip_of() if chip is None else chip)
         return self
 
-    def parameters(self, chip=90):
+    def parameters(self, chip: int = 90) -> list[str]:
         """The C++ types of its parameters."""
         return self._compile(chip)
 
-    def set_constant(self, name, value, device=None):
+    def set_constant(self, name: str, value: Any, device: int | None = None) -> None:
         """Sets a __constant__ or __device__ variable of the source, in the order of the current stream.
 
         value: a contiguous tensor, bytes, or what else has a buffer, of as many bytes as the variable. device: a GPU's
@@ -41,7 +60,16 @@ class CudaKernel(_C.RawKernel):
                 value = value.cpu()
         self._set(name, -1 if device is None else device, value)
 
-    def as_op(self, schema, *, grid, block, outputs=None, arguments=None, shared_bytes=0):
+    def as_op(
+        self,
+        schema: str,
+        *,
+        grid: Any,
+        block: Any,
+        outputs: Callable[..., Any] | None = None,
+        arguments: Callable[..., Any] | None = None,
+        shared_bytes: int | Callable[..., int] = 0,
+    ) -> Any:
         """Makes it a torch operator, "ns::name(Tensor x, float a) -> Tensor", and gives that.
 
         outputs: from the operator's arguments to its result or tuple of results, freshly allocated; it also runs on
@@ -63,7 +91,10 @@ class CudaKernel(_C.RawKernel):
             return [*given, *(named[each.name] if each.name in named else each.default_value for each in rest)]
 
         def allocate(*given, **named):
-            return outputs(*values(given, named)) if outputs else None
+            every = values(given, named)
+            results = outputs(*every) if outputs else None
+            _require_new(parsed, every, results)
+            return results
 
         def run(*given, **named):
             results = allocate(*given, **named)
@@ -84,11 +115,36 @@ class CudaKernel(_C.RawKernel):
         _libraries.append(library)
         return getattr(getattr(torch.ops, namespace), bare)
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         return f"<tile_ops.CudaKernel {self.name}>"
 
+    def __copy__(self):
+        return self
 
-def cuda_kernel(source, name, *, headers=None, options=(), cluster=(1, 1, 1), programmatic=False, file=None):
+    def __deepcopy__(self, _):
+        return self
+
+    def __reduce__(self):
+        return _made_again, self._made_of
+
+    def __reduce_ex__(self, _):
+        return self.__reduce__()
+
+
+def _made_again(place, source, names, options):
+    return cuda_kernel(source, names, **options)[place]
+
+
+def cuda_kernel(
+    source: str,
+    name: str | Sequence[str],
+    *,
+    headers: Mapping[str, Any] | None = None,
+    options: Sequence[Any] = (),
+    cluster: int | tuple[int, ...] = (1, 1, 1),
+    programmatic: bool = False,
+    file: str | os.PathLike[str] | None = None,
+) -> Any:
     """A kernel from a string of CUDA C++, or a tuple of kernels where `name` is a list of names.
 
     name: as a C++ expression, "saxpy", "ns::scale<float, 4>"; extern "C" is not needed.
@@ -114,4 +170,7 @@ def cuda_kernel(source, name, *, headers=None, options=(), cluster=(1, 1, 1), pr
         (*cluster, 1, 1)[:3],
         programmatic,
     )
+    given = {"headers": headers, "options": tuple(map(str, options)), "cluster": cluster, "programmatic": programmatic}
+    for place, each in enumerate(kernels):
+        each._made_of = place, source, names, {**given, "file": os.fspath(file)}
     return kernels[0] if isinstance(name, str) else tuple(kernels)

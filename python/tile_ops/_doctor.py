@@ -100,6 +100,31 @@ def _cache():
                f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")
 
 
+def _machine():
+    driver, no_driver = _call(_module().driver)
+    if no_driver:
+        return no_driver
+    names = [f"{device['name']} (sm_{device['chip']})" for device in driver["devices"]]
+    return f"CUDA {driver['version']}, {', '.join(names) or 'no device'}"
+
+
+def version() -> str:
+    """What a report of a fault begins with: a line each for this package, torch, Python, the CPU and the driver."""
+    import platform
+
+    from . import __version__
+
+    cuda = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
+    rows = {
+        "tile_ops": f"{__version__}, built for torch {_module().torch_version()}",
+        "torch": f"{torch.__version__}, {cuda}",
+        "Python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
+        "CPU": instructions(),
+        "driver": _machine(),
+    }
+    return "\n".join(f"{name:8}  {text}" for name, text in rows.items())
+
+
 def doctor() -> bool:
     """Examines torch, the CPU, NVRTC, the driver, each GPU and the disk cache, and prints a line for each.
 

@@ -4,6 +4,8 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
+from typing import Any
 
 import torch
 
@@ -89,7 +91,7 @@ def _inspect_text(kernel, what, chip):
     return _disassembled(row["cubin"]) if what == "sass" else row["text"]
 
 
-def inspect(operator, *args, what="ir", chip=None, **kwargs):
+def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", chip: int | None = None, **kwargs: Any) -> Any:
     """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".

@@ -9,15 +9,25 @@ import types
 import torch
 
 from . import _C
+from ._operator_docs import doc_of
 
-_known = set()
+_known, _refused = set(), set()
 _Packet = _C.packet_class(torch._ops.OpOverloadPacket)
+_Packet.__doc__ = property(doc_of)  # read when it is asked for
 _Namespace = _C.namespace_class(torch._ops._OpNamespace)
 _Namespace.__module__ = torch._ops._OpNamespace.__module__  # packets are named by it
 
 
 def shorten_calls():
-    """For every operator defined so far."""
+    """For every operator defined so far, and every name whose definition was refused: a call of it raises why."""
+    refused = set(_C.refused_operators())
+    for name in _refused - refused:  # it is defined by now: torch looks it up anew
+        _known.discard(name)
+        vars(getattr(torch.ops, name.split("::")[0])).pop(name.split("::")[1], None)
+    for name in refused - _refused:
+        _shorten(name)
+    _refused.clear()
+    _refused.update(refused)
     for schema in _C.operators():
         name = schema.split("(")[0]
         if name not in _known:

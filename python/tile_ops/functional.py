@@ -1,34 +1,56 @@
 """Functions in torch's conventions over the operators of torch.ops.tile."""
 
 import torch
+from torch import Tensor
+
+# Shapes, dtypes and errors of each operator in full: help(tile_ops.matmul) and so on, or docs/operators.md.
+
+from ._sharding import of_first_device
 
 
-def linear(input, weight, bias=None, activation="none"):
-    """activation(input @ weight.T + bias), weight [out_features, in_features] as in torch.nn.functional.linear.
+def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
+    """activation(input @ weight.T + bias), as torch.nn.functional.linear; one launch of torch.ops.tile.matmul.
 
-    activation: "none", "relu", "gelu", "gelu_tanh" or "silu", computed while the product is in cache.
+    activation: "none", "relu", "gelu", "gelu_tanh" or "silu" (Hendrycks and Gimpel 2016), computed while the product is
+    in cache.
+    Shapes: input [..., in_features], weight [out_features, in_features] or [in_features], bias [out_features]; the result
+    [..., out_features].
+    Dtypes: float16, bfloat16, float32 or float64, input and weight the same, bias any of them. Autocast lowers them.
+    Errors: ValueError for shapes and activations, TypeError for dtypes.
     """
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
-def dropout_seed(like):
-    """A seed for the operators that draw: int64[2] on the device of `like`, from torch's generator there."""
-    return torch.randint(2**63 - 1, (2,), device=like.device)
+def dropout_seed(like: Tensor) -> Tensor:
+    """A seed for the operators that draw: int64[2] on the device of `like`, from torch's generator there.
+
+    Of a DTensor it is the same on all devices of its mesh: that of the first.
+    """
+    seed = torch.randint(2**63 - 1, (2,), device=like.device)
+    return seed if type(like) in (torch.Tensor, torch.nn.Parameter) else of_first_device(seed, like)
 
 
-def gated_linear(input, gate_weight, up_weight, activation="silu"):
-    """activation(input @ gate_weight.T) * (input @ up_weight.T), both weights [out_features, in_features] as in linear.
+def gated_linear(input: Tensor, gate_weight: Tensor, up_weight: Tensor, activation: str = "silu") -> Tensor:
+    """activation(input @ gate_weight.T) * (input @ up_weight.T); one launch of torch.ops.tile.gated_matmul.
 
-    activation: "none", "relu", "gelu", "gelu_tanh" or "silu". One launch computes both products.
+    The first half of a gated feed-forward layer (Shazeer, "GLU variants improve Transformer", 2020).
+    activation: "none", "relu", "gelu", "gelu_tanh" or "silu".
+    Shapes: input [..., in_features], both weights [out_features, in_features] as in linear; the result
+    [..., out_features].
+    Dtypes: float16, bfloat16, float32 or float64, all three the same. Autocast lowers them.
+    Errors: ValueError for shapes and activations, TypeError for dtypes.
     """
     return torch.ops.tile.gated_matmul(input, gate_weight.t(), up_weight.t(), activation=activation)
 
 
-def dropout(input, p=0.5, training=True, inplace=False):
+def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
 
-    The mask is a function of a seed that torch draws on the input's device, and of each element's place: the memory's
-    order changes nothing, and no mask is stored. Elements that are dropped are zero even where they were NaN.
+    The mask (Srivastava et al., "Dropout", 2014) is a function of a seed that torch draws on the input's device, and of
+    each element's place: the memory's order changes nothing, and no mask is stored. Elements that are dropped are zero
+    even where they were NaN.
+    Shapes: any, the result's is input's. Dtypes: float16, bfloat16, float32 or float64; the result has input's.
+    Errors: ValueError for p outside of [0, 1], TypeError for dtypes.
     """
     if not 0 <= p <= 1:
         raise ValueError(f"dropout: p is {p}; it must be a probability, from 0 to 1")
@@ -38,28 +60,56 @@ def dropout(input, p=0.5, training=True, inplace=False):
     return input.copy_(out) if inplace else out  # the gradient needs the seed alone, not what is overwritten
 
 
-def rope_(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
-    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient."""
+def rope_(
+    query: Tensor,
+    key: Tensor,
+    cos: Tensor,
+    sin: Tensor,
+    *,
+    interleaved: bool = False,
+    rotary_dim: int | None = None,
+    position_ids: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient.
+
+    Each pair (x, y) of a head becomes (x cos - y sin, y cos + x sin) (Su et al., "RoFormer", 2021).
+    Shapes: query [batch, heads, positions, head dim], key with heads of its own, cos and sin [positions, width] or [batch,
+    positions, width], position_ids [positions] or [batch, positions].
+    Dtypes: query and key of one of float16, bfloat16, float32 and float64, cos and sin float32 or that one, position_ids
+    int64 or int32.
+    Errors: ValueError for shapes and for memory that overlaps, TypeError for dtypes.
+    """
     torch.ops.tile.rope_(
         query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
     )
     return query, key
 
 
-def _at_least_4d(tensor):
+def _at_least_4d(tensor: Tensor) -> Tensor:
     while tensor.dim() < 4:
         tensor = tensor.unsqueeze(0)
     return tensor
 
 
 def scaled_dot_product_attention(
-    query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False
-):
-    """torch.nn.functional.scaled_dot_product_attention: the same arguments, leading dimensions and alignment.
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Tensor:
+    """torch.nn.functional.scaled_dot_product_attention: softmax(scale * query @ key.T) @ value, by torch.ops.tile.attention.
 
-    Tensors are [..., length, width]; leading dimensions broadcast, and with enable_gqa the one before `length` of
+    The same arguments, leading dimensions and alignment (Dao et al., "FlashAttention", 2022).
+    Shapes: tensors are [..., length, width]; leading dimensions broadcast, and with enable_gqa the one before `length` of
     query may be a multiple of that of key and value. is_causal aligns at the top left. attn_mask is bool (True:
     attend) or added to the scores. dropout_p draws a seed from torch's generator of the tensors' device.
+    Dtypes: float16, bfloat16, float32 or float64, all three the same; attn_mask bool or floating. Autocast lowers them.
+    Errors: ValueError for shapes, and for attn_mask together with is_causal, TypeError for dtypes, NotImplementedError for
+    widths beyond 256.
     """
     name = "scaled_dot_product_attention"
     if attn_mask is not None and is_causal:

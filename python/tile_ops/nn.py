@@ -1,7 +1,11 @@
 """Modules over the operators: Linear, Dropout, norms and attention load the state_dict of their torch twins, the block
 and its parts that of a Llama layer."""
 
+from typing import Any
+
 import torch
+from torch import Tensor
+from torch.types import Device
 
 from .functional import dropout, dropout_seed, gated_linear, linear
 
@@ -12,60 +16,95 @@ __all__ = [
 
 
 class Linear(torch.nn.Linear):
-    """torch.nn.Linear with an activation: "none", "relu", "gelu", "gelu_tanh" or "silu"."""
+    """torch.nn.Linear with an activation: "none", "relu", "gelu", "gelu_tanh" or "silu". One launch of tile::matmul.
 
-    def __init__(self, in_features, out_features, bias=True, device=None, dtype=None, *, activation="none"):
+    Shapes: input [..., in_features], the result [..., out_features]. Dtypes: float16, bfloat16, float32 or float64, that of
+    weight. Formula, further dtypes and errors: help(tile_ops.linear).
+    """
+
+    def __init__(
+        self, in_features: int, out_features: int, bias: bool = True, device: Device = None,
+        dtype: torch.dtype | None = None, *, activation: str = "none",
+    ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
+        """activation(input @ weight.T + bias)."""
         return linear(input, self.weight, self.bias, self.activation)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation}"
 
 
 class Dropout(torch.nn.Dropout):
-    """torch.nn.Dropout."""
+    """torch.nn.Dropout: zeroes elements with probability p where the module trains, and scales the others by 1 / (1 - p).
 
-    def forward(self, input):
+    Shapes: any. Dtypes: float16, bfloat16, float32 or float64. Formula and errors: help(tile_ops.dropout).
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """input without what is dropped."""
         return dropout(input, self.p, self.training, self.inplace)
 
 
 class GroupNorm(torch.nn.GroupNorm):
-    """torch.nn.GroupNorm with an activation: "none" or "silu"."""
+    """torch.nn.GroupNorm with an activation: "none" or "silu". One launch where a group fits the memory on chip.
 
-    def __init__(self, num_groups, num_channels, eps=1e-5, affine=True, device=None, dtype=None, *, activation="none"):
+    Shapes: input [N, num_channels, …] of 2 to 5 dimensions. Dtypes: float16, bfloat16, float32 or float64; of a 16-bit input
+    weight and bias may be float32. Formula and errors: help(tile_ops.group_norm).
+    """
+
+    def __init__(
+        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Device = None,
+        dtype: torch.dtype | None = None, *, activation: str = "none",
+    ) -> None:
         super().__init__(num_groups, num_channels, eps, affine, device=device, dtype=dtype)
         self.activation = activation
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
+        """activation of the normalized input."""
         return torch.ops.tile.group_norm(
             input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation}"
 
 
 class LayerNorm(torch.nn.LayerNorm):
-    """torch.nn.LayerNorm."""
+    """torch.nn.LayerNorm. One launch.
 
-    def forward(self, input):
+    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64; of a 16-bit input weight and bias
+    may be float32. Formula and errors: help(tile_ops.layer_norm).
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalized input."""
         return torch.ops.tile.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
 class RMSNorm(torch.nn.RMSNorm):
-    """torch.nn.RMSNorm."""
+    """torch.nn.RMSNorm. One launch.
 
-    def forward(self, input):
+    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64, of input and of weight.
+    Formula and errors: help(tile_ops.rms_norm).
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        """The normalized input."""
         return torch.ops.tile.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 
 class AddRMSNorm(RMSNorm):
-    """RMSNorm of input + residual; gives the norm and the sum, which is the next residual."""
+    """RMSNorm of input + residual; gives the norm and the sum, which is the next residual. One launch.
 
-    def forward(self, input, residual):
+    Shapes: both end in normalized_shape. Dtypes: float16, bfloat16, float32 or float64, input's and residual's the same.
+    Formula and errors: help(tile_ops.add_rms_norm).
+    """
+
+    def forward(self, input: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+        """(the norm, input + residual)."""
         return torch.ops.tile.add_rms_norm(input, residual, self.normalized_shape, self.weight, self.eps)
 
 
@@ -75,9 +114,18 @@ class RotaryEmbedding(torch.nn.Module):
     head_dim: the last extent of query and key. max_positions: how many positions the tables hold. rotary_dim: how
     much of head_dim turns, all by default. interleaved: pairs are neighbours, instead of halves of the head dim.
     The tables are float32 (float64 after .double()) whatever dtype the module is moved to.
+    Shapes: query [batch, heads, positions, head_dim], key with heads of its own. Dtypes: float16, bfloat16, float32 or
+    float64, both the same. Errors: ValueError for rotary_dim, for more positions than max_positions, and as of the
+    operator (Su et al., "RoFormer", 2021): help(tile_ops.rope).
     """
 
-    def __init__(self, head_dim, max_positions, base=10000.0, rotary_dim=None, interleaved=False, device=None):
+    cos: Tensor
+    sin: Tensor
+
+    def __init__(
+        self, head_dim: int, max_positions: int, base: float = 10000.0, rotary_dim: int | None = None,
+        interleaved: bool = False, device: Device = None,
+    ) -> None:
         super().__init__()
         self.head_dim = head_dim
         self.max_positions = max_positions
@@ -90,7 +138,7 @@ class RotaryEmbedding(torch.nn.Module):
             )
         self._make_tables(device, torch.float32)
 
-    def _make_tables(self, device, dtype):
+    def _make_tables(self, device: Device, dtype: torch.dtype) -> None:
         # In float64: a float32 angle is wrong by 1e-3 at position 10 000.
         pair = torch.arange(0, self.rotary_dim, 2, device=device, dtype=torch.float64)
         position = torch.arange(self.max_positions, device=device, dtype=torch.float64)
@@ -98,7 +146,7 @@ class RotaryEmbedding(torch.nn.Module):
         self.register_buffer("cos", angle.cos().to(dtype), persistent=False)
         self.register_buffer("sin", angle.sin().to(dtype), persistent=False)
 
-    def _apply(self, fn, recurse=True):
+    def _apply(self, fn: Any, recurse: bool = True) -> "RotaryEmbedding":
         before = self.cos.dtype
         super()._apply(fn, recurse)
         if self.cos.dtype != before:
@@ -106,7 +154,7 @@ class RotaryEmbedding(torch.nn.Module):
             self._make_tables(self.cos.device, wide)
         return self
 
-    def forward(self, query, key, position_ids=None):
+    def forward(self, query: Tensor, key: Tensor, position_ids: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """query and key: [batch, heads, positions, head_dim]; position_ids: [positions] or [batch, positions]."""
         cos, sin = self.cos, self.sin
         if position_ids is None:
@@ -126,7 +174,7 @@ class RotaryEmbedding(torch.nn.Module):
             position_ids=position_ids,
         )
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return (
             f"{self.head_dim}, {self.max_positions}, base={self.base}, rotary_dim={self.rotary_dim}, "
             f"interleaved={self.interleaved}"
@@ -136,17 +184,23 @@ class RotaryEmbedding(torch.nn.Module):
 class GatedMLP(torch.nn.Module):
     """down_proj(activation(gate_proj(x)) * up_proj(x)), with Llama's names of the parameters.
 
-    Without a bias one launch computes what down_proj is given; with one these are two linears.
+    Without a bias one launch computes what down_proj is given; with one these are two linears (Shazeer, "GLU variants
+    improve Transformer", 2020).
+    Shapes: input [..., dim], the result too. Dtypes and activations: as of Linear. Errors: help(tile_ops.gated_linear).
     """
 
-    def __init__(self, dim, hidden, bias=False, activation="silu", device=None, dtype=None):
+    def __init__(
+        self, dim: int, hidden: int, bias: bool = False, activation: str = "silu", device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         self.activation = activation
         self.gate_proj = Linear(dim, hidden, bias, device, dtype)
         self.up_proj = Linear(dim, hidden, bias, device, dtype)
         self.down_proj = Linear(hidden, dim, bias, device, dtype)
 
-    def forward(self, input):
+    def forward(self, input: Tensor) -> Tensor:
+        """down_proj of the gated product."""
         gate, up = self.gate_proj, self.up_proj
         if gate.bias is None and up.bias is None:
             hidden = gated_linear(input, gate.weight, up.weight, self.activation)
@@ -154,7 +208,7 @@ class GatedMLP(torch.nn.Module):
             hidden = linear(input, gate.weight, gate.bias, self.activation) * up(input)
         return self.down_proj(hidden)
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"activation={self.activation}"
 
 
@@ -163,9 +217,14 @@ class SelfAttention(torch.nn.Module):
 
     kv_heads: heads of key and value, which groups of query's heads share (all of them by default). rotary: a
     RotaryEmbedding of dim // heads.
+    Shapes: input [batch, positions, dim], the result too. Dtypes: as of Linear. Errors: ValueError for dim, heads and
+    kv_heads that do not divide, and as of the operator (Dao et al., "FlashAttention", 2022): help(tile_ops.attention).
     """
 
-    def __init__(self, dim, heads, rotary, kv_heads=None, bias=False, causal=True, device=None, dtype=None):
+    def __init__(
+        self, dim: int, heads: int, rotary: RotaryEmbedding, kv_heads: int | None = None, bias: bool = False,
+        causal: bool = True, device: Device = None, dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
         if dim % heads or heads % kv_heads:
@@ -180,7 +239,7 @@ class SelfAttention(torch.nn.Module):
         self.v_proj = Linear(dim, kv_heads * width, bias, device, dtype)
         self.o_proj = Linear(heads * width, dim, bias, device, dtype)
 
-    def forward(self, input, position_ids=None):
+    def forward(self, input: Tensor, position_ids: Tensor | None = None) -> Tensor:
         """input: [batch, positions, dim]; position_ids: [positions] or [batch, positions], by default 0, 1, …."""
         # view: under a torch.device(...) context Dynamo of torch 2.11 does not know Tensor.unflatten
         query, key, value = (
@@ -191,7 +250,7 @@ class SelfAttention(torch.nn.Module):
         out, _ = torch.ops.tile.attention(query, key, value, is_causal=self.causal)
         return self.o_proj(out.transpose(1, 2).flatten(2))
 
-    def extra_repr(self):
+    def extra_repr(self) -> str:
         return f"heads={self.heads}, kv_heads={self.kv_heads}, causal={self.causal}"
 
 
@@ -200,12 +259,17 @@ class TransformerBlock(torch.nn.Module):
 
     hidden: of the MLP, by default 8/3 dim, rounded up to a multiple of 64. rotary: a RotaryEmbedding that blocks share, by
     default one of its own for max_positions.
+    Shapes: input [batch, positions, dim], the result too. Dtypes and errors: as of SelfAttention, GatedMLP and RMSNorm
+    (Touvron et al., "LLaMA", 2023).
     """
 
-    def __init__(self, dim, heads, kv_heads=None, hidden=None, *, max_positions=2048, base=10000.0, rotary=None, eps=1e-5,
-                 bias=False, activation="silu", causal=True, device=None, dtype=None):
+    def __init__(
+        self, dim: int, heads: int, kv_heads: int | None = None, hidden: int | None = None, *, max_positions: int = 2048,
+        base: float = 10000.0, rotary: RotaryEmbedding | None = None, eps: float = 1e-5, bias: bool = False,
+        activation: str = "silu", causal: bool = True, device: Device = None, dtype: torch.dtype | None = None,
+    ) -> None:
         super().__init__()
-        made = {"device": device, "dtype": dtype}
+        made: dict[str, Any] = {"device": device, "dtype": dtype}
         hidden = -(-8 * dim // (3 * 64)) * 64 if hidden is None else hidden
         rotary = RotaryEmbedding(dim // heads, max_positions, base, device=device) if rotary is None else rotary
         self.input_layernorm = RMSNorm(dim, eps, **made)
@@ -213,14 +277,20 @@ class TransformerBlock(torch.nn.Module):
         self.post_attention_layernorm = RMSNorm(dim, eps, **made)
         self.mlp = GatedMLP(dim, hidden, bias, activation, **made)
 
-    def forward(self, input, position_ids=None):
+    def forward(self, input: Tensor, position_ids: Tensor | None = None) -> Tensor:
         """input: [batch, positions, dim]; position_ids as of SelfAttention."""
         input = input + self.self_attn(self.input_layernorm(input), position_ids)
         return input + self.mlp(self.post_attention_layernorm(input))
 
 
 class MultiheadAttention(torch.nn.MultiheadAttention):
-    """torch.nn.MultiheadAttention without the weights: need_weights is False, and the second result None."""
+    """torch.nn.MultiheadAttention without the weights: need_weights is False, and the second result None.
+
+    Shapes: query [L, N, E] ([N, L, E] with batch_first, [L, E] without a batch), key [S, N, kdim], value [S, N, vdim]; the
+    result has query's. Dtypes: float16, bfloat16, float32 or float64, all the same. Errors: NotImplementedError for
+    need_weights=True, ValueError for shapes, and as of the operator (Dao et al., "FlashAttention", 2022):
+    help(tile_ops.attention).
+    """
 
     def _project(self, query, key, value):
         bias = self.in_proj_bias
@@ -243,15 +313,15 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
 
     def forward(
         self,
-        query,
-        key,
-        value,
-        key_padding_mask=None,
-        need_weights=False,
-        attn_mask=None,
-        average_attn_weights=True,
-        is_causal=False,
-    ):
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        key_padding_mask: Tensor | None = None,
+        need_weights: bool = False,
+        attn_mask: Tensor | None = None,
+        average_attn_weights: bool = True,
+        is_causal: bool = False,
+    ) -> tuple[Tensor, None]:
         """As torch's; masks are bool (True: not attended) or added to the scores. is_causal alone masks the future."""
         if need_weights:
             raise NotImplementedError(
