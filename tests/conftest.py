@@ -48,10 +48,20 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
+    leave_out_long(config, items)
     deal(config, items)
     leave_out_done(config, items)  # after the dealing, which thus stays the same
     if hasattr(config, "workerinput"):
         put_long_files_first(items)
+
+
+def leave_out_long(config, items):
+    """Tests marked `long` repeat at length what others show: they run under --long alone."""
+    if config.getoption("long"):
+        return
+    long = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=long)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def put_long_files_first(items):

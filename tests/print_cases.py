@@ -15,12 +15,13 @@ print %i, %t {format="block %d: %3d\\n"}
 %s: i32[2, 3] = add %t, %t
 print %s, %f, %p {format="%x and %.2f, %d\\n"}
 print %g, %v, %v, %i {format="%g %d %u%i"}
+print %i, %t, %v, %f {format="; %lld %ld %hhu %5.1lf"}
 }
 """
 SAID = """no values, 100%, "quoted"
 block 0: [[  1,  -2,   3], [  4,   5, -60]]
 [[2, fffffffc, 6], [8, a, ffffff88]] and [1.50, -0.25], [1, 0]
-[0.375] [200] [200]0"""
+[0.375] [200] [200]0; 0 [[1, -2, 3], [4, 5, -60]] [200] [  1.5,  -0.2]"""
 
 
 def arguments():

@@ -174,7 +174,8 @@ def test_python_imports_go_down():
 
 
 # A folder of the Python language may import what stands here, and itself; the files beside them import all.
-LANGUAGE = {"core": "", "functions": "core", "translator": "core functions", "tuning": "core arguments", "debug": "core functions translator arguments"}
+LANGUAGE = {"core": "", "functions": "core", "translator": "core functions", "tuning": "core arguments arrays",
+            "debug": "core functions translator arguments arrays"}
 
 
 def test_the_python_language_imports_down():

@@ -314,7 +314,8 @@ def test_mistakes_in_calls():
     returning = tile_ops.op("tile_py::c4(Tensor x) -> Tensor", outputs="x")(lambda x: x)
     raises(TypeError, "tile_py::c4: run returns a Tensor, but it fills the results that it is given; return nothing",
            returning, x.detach())  # fmt: skip
-    raises(RuntimeError, "tile_py::c5: has no outputs; add .outputs(…) to its definition", made("c5"), x.detach())
+    raises(RuntimeError, "tile_py::c5: has no outputs; give op(…) outputs=, a class a function of that name, or decorate one with "
+           "@c5.outputs", made("c5"), x.detach())  # fmt: skip
 
     def copy_of(x, out):
         out.copy_(x)
@@ -332,7 +333,8 @@ def test_mistakes_in_calls():
     raises(KeyError, "'mine'", failing, x.detach())
     plain = tile_ops.op("tile_py::c8(Tensor x) -> Tensor", outputs="x")(copy_of)
     raises(NotImplementedError,
-           "tile_py::c8: has no gradient; define one and name it with .grad(\"tile_py::c8_backward\")",
+           "tile_py::c8: has no gradient; call it under torch.no_grad() or on detached tensors (the operator's author can "
+           "define one: docs/writing_an_operator.md)",
            plain(x).sum().backward)  # fmt: skip
 
 

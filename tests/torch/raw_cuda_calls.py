@@ -40,9 +40,13 @@ def said(call):
     return fake.fake_last_call().decode()
 
 
+before = x._version, y._version
+saxpy[4, 32](1, x, y, 8)
+versions = [x._version - before[0], y._version - before[1]]
 pair = (ctypes.c_int * 2)(3, 4)
 one = numbers[1, 1]
 reports = {
+    "versions": versions,
     "launch": said(lambda: saxpy[4, (32, 2)](1, x, y, 8)),
     "shared": said(lambda: saxpy[(1, 2, 3), 32, 100](1, x, y, 8)),
     "numbers": said(lambda: one(Seven(), 1 << 40, Half(), True, pair, (1 << 64) - 1)),

@@ -172,6 +172,22 @@ def test_a_launch_on_the_fake_driver(reports, what):
 
 
 @pytest.mark.slow
+def test_what_is_no_pointer_to_const_counts_as_written(reports):
+    assert reports["versions"] == [0, 1]
+
+
+def test_an_operator_whose_results_are_its_argument():
+    op = tile_ops.cuda_kernel(CUBE, "cube").as_op(
+        "raw_cuda::itself(Tensor x) -> Tensor", outputs=lambda x: x.view(-1), grid=1, block=32
+    )
+    with pytest.raises(ValueError) as error:
+        op(torch.empty(4, device="meta"))
+    assert str(error.value) == (
+        "raw_cuda::itself: outputs returned the memory of its argument 'x'; return a new tensor, as torch.empty_like(x) is"
+    )
+
+
+@pytest.mark.slow
 def test_numbers_and_structs_of_every_kind_are_taken(reports):
     for what in ("numbers", "bytes"):
         assert reports[what].startswith("cuLaunchKernelEx 300 grid 1 1 1 block 1 1 1 shared 0 stream 0 first ")
