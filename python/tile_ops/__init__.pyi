@@ -478,6 +478,8 @@ def group_norm(
       it must be at least 1`, `'input' has 6 channels, which num_groups=4 does not divide; give a
       divisor`, `activation is 'relu'; it must be 'none' or 'silu'`, `'weight' has sizes [3], but the
       channels of 'input' are [6]; they must be equal`), TypeError for dtypes.
+    - With no elements the gradients of `weight` and `bias` are 0, sums of no terms; torch's of `weight`
+      is NaN where only a place's extent is 0.
     - vmap: the batch is folded into N.
     - A group that fits the memory on chip is read once, by one launch; longer ones by a launch for the
       statistics, one that merges them (on a CPU two), and one that applies them. Deterministic. On an
