@@ -283,7 +283,8 @@ ERRORS = {
     "write a function, or make Callable a frozen dataclass",
     calling_its_method: "UnsupportedCallError: Callable.method() is not supported in device code: its object, a Callable, is "
     "no constant; write a function, or make Callable a frozen dataclass",
-    with_no_manager: "TileTypeError: `with` takes a call of a generator marked by contextlib.contextmanager, got Function",
+    with_no_manager: "TileTypeError: `with` takes a call of a generator marked by contextlib.contextmanager, "
+    "or a frozen dataclass with __enter__ and __exit__, got Tile[int32,()]",
 }
 
 

@@ -45,6 +45,12 @@ def test_every_use_says_why(library, schema):
     assert packet.__doc__ == f"{name}(...) -> ..."
 
 
+@pytest.fixture(autouse=True)
+def _gradient(library):
+    """What library.redefine names as the gradient."""
+    assert library.redefine_gradient("tr::f_backward(Tensor grad_out) -> Tensor grad_x", 1.0) is None
+
+
 def test_a_later_definition_takes_the_name(library):
     assert library.redefine("tq::late(Tensor x", 1.0).endswith(WRITE)
     x = torch.ones(2)

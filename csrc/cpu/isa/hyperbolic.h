@@ -37,7 +37,8 @@ TILE_INLINE V tanh_fast(V x) {
 #ifdef __FMA__
     return held;  // at the clamp exactly 1
 #else
-    return select(clear_sign(x) < V(9.02f), held, select(x == x, flip_sign(V(1.f), x), x));
+    // A NaN is made quiet, as arithmetic does above.
+    return select(clear_sign(x) < V(9.02f), held, select(x == x, flip_sign(V(1.f), x), x + x));
 #endif
   }
 }

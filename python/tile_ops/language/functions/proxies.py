@@ -68,6 +68,8 @@ class Proxy:
         raise TypeError("Symbolic tile has no concrete value and thus cannot be converted to a float")
 
     def __iter__(self):
+        if isinstance(self._value, ArrayList):
+            return (proxied(self._translator, item) for item in self._value.items)
         raise TypeError(f"{self!r} has no items while the kernel is compiled; loop over range(...)")
 
     def __bool__(self):
