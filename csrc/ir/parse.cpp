@@ -50,11 +50,9 @@ class Parser {
     }
     Type type = Type::tile(dtype());
     if (lex_.peek("[")) type.shape = integers();
-    int64_t count = 1;
-    for (int64_t extent : type.shape) {
-      if (extent < 1 || extent > INT32_MAX || (count *= extent) > INT32_MAX)
-        lex_.fail_at(start, str(type, " has an extent below 1 or too many elements"));
-    }
+    if (std::any_of(type.shape.begin(), type.shape.end(), [](int64_t extent) { return extent < 1; }))
+      lex_.fail_at(start, str(type, " has an extent below 1"));
+    if (element_count(type.shape) > most_tile_elements) lex_.fail_at(start, too_large_text(type));
     return type;
   }
 

@@ -58,8 +58,7 @@ TEST(TileSizes, AreCheckedInTexts) {
   };
   EXPECT_EQ(
       error("  %1: i8[65536,65536] = broadcast %0 {shape=[65536,65536]}\n"),
-      "tile text 3:3: broadcast: the tile i8[65536,65536] has 4294967296 elements; the most is 134217728, "
-      "make it smaller");
+      "tile text 3:7: the tile i8[65536,65536] has 4294967296 elements; the most is 134217728, make it smaller");
 }
 
 }  // namespace
