@@ -122,23 +122,23 @@ tile_ops.dropout(torch.zeros(2))
 
 
 @pytest.mark.parametrize("given, kind, text", [
-    (("scale", "rows"), ValueError, "register_sharding: 'scale' is no operator's name; write \"mine::scale\""),
+    (("scale", "rows"), ValueError, "register_sharding: 'scale' is not an operator name; write \"mine::scale\""),
     (("mine::scale", None), TypeError,
-     'register_sharding: the rule of mine::scale is None; give "whole" where nothing is to be split'),
+     'register_sharding: the rule of mine::scale is None; pass "whole" to split nothing'),
     (("mine::scale", 3), TypeError,
-     'mine::scale: sharding is a int; it is "pointwise", "rows", "whole", or a text as "x[*r N] -> out[*r N]", or a '
-     "function of the call that gives one of these"),
+     'mine::scale: sharding is a int; it must be "pointwise", "rows", "whole", or a rule such as "x[*r N] -> out[*r N]", or a '
+     "function that returns one of these"),
     (("mine::scale", "row"), ValueError,
-     'mine::scale: sharding is \'row\'; it is "pointwise", "rows", "whole", or a text as "x[*r N] -> out[*r N]"'),
+     'mine::scale: sharding is \'row\'; it must be "pointwise", "rows", "whole", or a rule such as "x[*r N] -> out[*r N]"'),
     (("mine::scale", "x[a]"), ValueError,
-     "sharding 'x[a]': 'there is no ->' is no part of a rule; write \"x[*r N] weight[N] -> out[*r N]\""),
+     "sharding 'x[a]': -> is missing; write \"x[*r N] weight[N] -> out[*r N]\""),
     (("mine::scale", "x[a], y[a] -> out[a]"), ValueError,
-     "sharding 'x[a], y[a] -> out[a]': ',' is no part of a rule; write \"x[*r N] weight[N] -> out[*r N]\""),
+     "sharding 'x[a], y[a] -> out[a]': ',' is not part of a rule; write \"x[*r N] weight[N] -> out[*r N]\""),
     (("mine::scale", "x[2] -> out[]"), ValueError,
      "sharding 'x[2] -> out[]': x has an axis '2'; write a letter or a word, *name for any number of axes, or ... for further "
-     "ones"),
+     "axes"),
     (("mine::scale", "x[a] -> out[=y]"), ValueError,
-     "sharding 'x[a] -> out[=y]': out is as 'y', which is no argument of the rule"),
+     "sharding 'x[a] -> out[=y]': out refers to 'y', which is not an argument of the rule"),
 ])  # fmt: skip
 def test_what_is_no_rule(given, kind, text):
     with pytest.raises(kind) as info:

@@ -222,7 +222,7 @@ def without_a_rule(device):
     with pytest.raises(NotImplementedError) as info:
         plain(x)
     assert str(info.value) == (
-        "shared::plain: no sharding is known for DTensors; give it by tile_ops.op(..., sharding=...), or by "
+        "shared::plain: has no sharding rule for DTensors; pass one to tile_ops.op(..., sharding=...), or call "
         'tile_ops.register_sharding("shared::plain", ...)'
     )
 
@@ -247,7 +247,7 @@ def mixed_tensors(device):
     x, weight = _on(device, 4, 6), torch.ones(6, device=device)
     _says(
         TypeError,
-        "tile::rms_norm: 'weight' is a plain tensor of (6,), and 'input' a DTensor; make it one with distribute_tensor(...), "
+        "tile::rms_norm: 'weight' is a plain tensor of (6,), and 'input' is a DTensor; convert it with distribute_tensor(...), "
         "or DTensor.from_local(..., [Replicate()]) if it is the same on every device",
         lambda: tile_ops.rms_norm(x, [6], weight),
     )
@@ -263,22 +263,22 @@ def written_in_place(device):
     table = torch.ones(6, 4, device=device)
     _says(
         ValueError,
-        "tile::rope_: it writes into 'query' on [Shard(dim=1)], 'key' on [Replicate()], where it cannot run; redistribute, or "
-        "call the operator that gives new tensors",
+        "tile::rope_: it writes into 'query' on [Shard(dim=1)], 'key' on [Replicate()] and cannot run on these placements; "
+        "redistribute, or call the operator that returns new tensors",
         lambda: tile_ops.rope_(query, key, table, table),
     )
     params = [_on(device, 4, 6, placement=Shard(0))]
     others = [torch.zeros(4, 6, device=device)]
     _says(
         TypeError,
-        "tile::adamw_: grads[0] is a plain tensor and its parameter a DTensor; make it one with distribute_tensor(...)",
+        "tile::adamw_: grads[0] is a plain tensor and its parameter is a DTensor; convert it with distribute_tensor(...)",
         lambda: tile_ops.adamw_(params, others, params, params, [torch.ones((), device=device)]),
     )
     whole = [_on(device, 4, 6)]
     _says(
         ValueError,
-        "tile::adamw_: exp_avgs[0] is on [Replicate()] and its parameter on [Shard(dim=0)]; it is written, so both must be on "
-        "the same",
+        "tile::adamw_: exp_avgs[0] is on [Replicate()] and its parameter on [Shard(dim=0)]; it is written, so their "
+        "placements must be equal",
         lambda: tile_ops.adamw_(params, params, whole, params, [torch.ones((), device=device)]),
     )
 
@@ -288,18 +288,19 @@ def wrong_rules(device):
     x = _on(device, 4, 6)
     tile_ops.register_sharding("shared::plain", "y[*r] -> out[*r]")
     _says(
-        ValueError, "shared::plain: its sharding 'y[*r] -> out[*r]' does not say the axes of 'x'; add x[...]", lambda: plain(x)
+        ValueError, "shared::plain: its sharding 'y[*r] -> out[*r]' does not name the axes of 'x'; add x[...]", lambda: plain(x)
     )
     tile_ops.register_sharding("shared::plain", "x[*r] ->")
     _says(
         ValueError,
-        "shared::plain: its sharding 'x[*r] ->' has 0 results and the operator 1; add the others, saved ones too",
+        "shared::plain: its sharding 'x[*r] ->' has 0 results, but the operator returns 1; add the missing "
+        "ones, saved results too",
         lambda: plain(x),
     )
     tile_ops.register_sharding("shared::plain", lambda call: 3)
     _says(
         TypeError,
-        'shared::plain: its sharding function gave a int; give "pointwise", "rows", "whole", or a text as '
+        'shared::plain: its sharding function returned a int; return "pointwise", "rows", "whole", or a rule such as '
         '"x[*r N] -> out[*r N]"',
         lambda: plain(x),
     )

@@ -120,10 +120,10 @@ def refusal(function, *arguments):
 def test_what_is_refused_says_how_to_make_an_operator():
     x = torch.randn(16)
     text = refusal(lambda x: increment[1](x), x)
-    assert "A launch of increment is no part of a graph: missing a required argument: 'N'." in text
-    assert "Make an operator of what launches it, with @tile_ops.op" in text
+    assert "A launch of increment cannot be part of a graph: missing a required argument: 'N'." in text
+    assert "Wrap the code that launches it in an operator with @tile_ops.op" in text
     text = refusal(lambda x: increment[1](x, 0), x)
-    assert "is no part of a graph: TileTypeError: " in text and "@tile_ops.op" in text
+    assert "cannot be part of a graph: TileTypeError: " in text and "@tile_ops.op" in text
     tuned = increment.tune([{"N": 16}])
     assert "@tile_ops.op" in refusal(lambda x: tuned[1](x), x)
     assert torch.equal(torch.compile(lambda x: increment[1](x, 16), backend="eager")(x) or x, x)

@@ -1,17 +1,17 @@
-"""Operators of launches: one for each kernel, constants and kinds of arguments, with a schema that says what is written."""
+"""Defines torch operators for launches, one per kernel, constants and argument kinds; the schema says what is written."""
 
 import threading
 
 import torch
 
 _NAMESPACE = "tile_launch"
-_made = {}  # (kernel, what is known of the arguments, what is written): the operator; the kernel lives on with it
+_made = {}  # (kernel's id, constants and leaves, what is written): (operator, kernel); keeping it keeps its id unique
 _lock = threading.Lock()
 _library = None
 
 
 class Leaf:
-    """The place of a tensor or number that is passed when the graph runs. kind: "Tensor", "SymInt", "float"."""
+    """Marks a tensor or number that is passed when the graph runs. kind: "Tensor", "SymInt" or "float"."""
 
     def __init__(self, kind):
         self.kind = kind
@@ -24,7 +24,7 @@ class Leaf:
 
 
 def rebuilt(known, leaves):
-    """The arguments, of what is known of them, with Leaf where something is passed, and an iterator of that."""
+    """Returns the arguments of a launch: `known` with each Leaf replaced by the next of `leaves`, an iterator."""
     if isinstance(known, Leaf):
         return next(leaves)
     if type(known) in (tuple, list):
@@ -33,22 +33,24 @@ def rebuilt(known, leaves):
 
 
 def hashed(known):
-    """A key of what is known: 1, 1.0 and True are three."""
+    """Returns a hashable key of `known`. It contains types, because 1, 1.0 and True compare equal."""
     if type(known) in (tuple, list):
         return (type(known), *map(hashed, known))
     return known if isinstance(known, Leaf) else (type(known), known)
 
 
 def leaves_of(known):
-    """The leaves in order."""
+    """Returns the leaves in order."""
     if isinstance(known, Leaf):
         return [known]
     return [leaf for each in known for leaf in leaves_of(each)] if type(known) in (tuple, list) else []
 
 
 def operator_of(kernel, known, written):
-    """The operator of launches: of the leaves, then the three axes of the grid. written: of each argument, whether the
-    kernel writes an array in it."""
+    """Returns the operator that launches the kernel. It takes the leaves, then the three axes of the grid.
+
+    written: for each argument, whether the kernel writes an array in it.
+    """
     key = (id(kernel), hashed(known), written)
     with _lock:
         if key not in _made:
@@ -77,7 +79,7 @@ def _define(kernel, known, written, number):
 
 
 def written_by(kernel, known, tensors):
-    """Of each argument whether a launch writes an array in it; tensors: like those passed."""
+    """Returns for each argument whether a launch writes an array in it. tensors: stand-ins for the tensors passed."""
     tensors = iter(tensors)
     stand_ins = [next(tensors) if leaf.kind == "Tensor" else 1.5 if leaf.kind == "float" else 1 for leaf in leaves_of(known)]
     return tuple(kernel._written(tuple(rebuilt(known, iter(stand_ins)))))

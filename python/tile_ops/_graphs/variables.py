@@ -1,4 +1,4 @@
-"""What torch._dynamo makes of a kernel: kernel[grid](...) and kernel.launch(grid, ...) become a call of an operator."""
+"""Teaches torch._dynamo to trace kernels: kernel[grid](...) and kernel.launch(grid, ...) become a call of an operator."""
 
 import enum
 import inspect
@@ -15,20 +15,20 @@ from .._C import TileKernel
 from ..language.core import dtypes
 from .operators import Leaf, leaves_of, operator_of, written_by
 
-_INSTEAD = "Make an operator of what launches it, with @tile_ops.op: it is called in graphs as any other of torch."
+_INSTEAD = "Wrap the code that launches it in an operator with @tile_ops.op; a graph can call that like any torch operator."
 
 
 def _refuse(kernel, why):
     unimplemented(
         gb_type="launch of a tile kernel",
         context=f"{kernel.__name__}: {why}",
-        explanation=f"A launch of {kernel.__name__} is no part of a graph: {why}.",
+        explanation=f"A launch of {kernel.__name__} cannot be part of a graph: {why}.",
         hints=[_INSTEAD],
     )
 
 
 class _Arguments:
-    """known: the arguments, with Leaf where something is passed; passed: these, as dynamo knows them."""
+    """The arguments of a launch. known: values, with a Leaf for each that is passed; passed: dynamo's variables of those."""
 
     def __init__(self, tx, kernel, given):
         self._tx, self._kernel, self.passed = tx, kernel, []
@@ -38,10 +38,10 @@ class _Arguments:
 
     def _constant(self, value):
         if not isinstance(value, VariableTracker):
-            return value  # a default
+            return value  # a parameter's default
         value = value.realize()
         if isinstance(value, variables.SymNodeVariable):
-            return value.evaluate_expr(self._tx.output)  # and a guard: another value is another graph
+            return value.evaluate_expr(self._tx.output)  # adds a guard: another value needs another graph
         return self._plain(value)
 
     def _plain(self, value):
@@ -53,7 +53,7 @@ class _Arguments:
         try:
             return value.as_python_constant()
         except (NotImplementedError, Unsupported):
-            _refuse(self._kernel, f"an argument is a {value.python_type().__name__}, whose value is not known here")
+            _refuse(self._kernel, f"an argument is a {value.python_type().__name__} that is not constant in the trace")
 
     def _known(self, value):
         if not isinstance(value, VariableTracker):
@@ -72,7 +72,7 @@ class _Arguments:
 
 
 def _stand_in(variable):
-    """A tensor without memory that is like a variable's."""
+    """Returns a tensor without memory that has the shape, strides and dtype of a variable's."""
     like = variable.as_proxy().node.meta["example_value"]
     sizes, strides = ([each if isinstance(each, int) else 2 for each in row] for row in (like.shape, like.stride()))
     with unset_fake_temporarily():
@@ -80,7 +80,7 @@ def _stand_in(variable):
 
 
 def _bound(kernel, args, kwargs):
-    """An argument for each parameter: what dynamo knows of it, or a default."""
+    """Returns an argument for each parameter: dynamo's variable, or the default."""
     signature = inspect.signature(kernel._pyfunc)
     try:
         bound = signature.bind(*args, **kwargs)
@@ -93,7 +93,7 @@ def _bound(kernel, args, kwargs):
 def _axes(tx, kernel, grid, given):
     grid = grid.realize()
     lists = (variables.TupleVariable, variables.ListVariable)
-    if not isinstance(grid, lists) and grid.python_type() is not int:  # a function of the arguments
+    if not isinstance(grid, lists) and grid.python_type() is not int:  # the grid is a function of the arguments
         grid = grid.call_function(tx, given, {})
     axes = list(grid.items) if isinstance(grid, lists) else [grid]
     if not 1 <= len(axes) <= 3:
@@ -108,7 +108,7 @@ def _launched(tx, kernel, grid, args, kwargs):
     tensors = [_stand_in(each) for each in arguments.passed if isinstance(each, variables.TensorVariable)]
     try:
         written = written_by(kernel, arguments.known, tensors)
-    except Exception as error:  # noqa: BLE001 the launch says it where the graph is left
+    except Exception as error:  # noqa: BLE001 after the graph break the launch itself raises it
         _refuse(kernel, f"{type(error).__name__}: {(str(error).splitlines() or [''])[0]}")
     operator = operator_of(kernel, arguments.known, written)
     assert len(leaves_of(arguments.known)) == len(arguments.passed)
@@ -116,7 +116,7 @@ def _launched(tx, kernel, grid, args, kwargs):
 
 
 class LaunchVariable(VariableTracker):
-    """kernel[grid]"""
+    """The variable of kernel[grid]."""
 
     def __init__(self, kernel, grid, **named):
         super().__init__(**named)
@@ -127,7 +127,7 @@ class LaunchVariable(VariableTracker):
 
 
 class KernelVariable(variables.UserDefinedObjectVariable):
-    """A kernel, known by its identity."""
+    """The variable of a kernel. Its guard compares identity."""
 
     def mp_subscript_impl(self, tx, key):
         return LaunchVariable(self.value, key)
@@ -139,13 +139,13 @@ class KernelVariable(variables.UserDefinedObjectVariable):
             kwargs = dict(kwargs)
             stream = kwargs.pop("stream", None)
             if not (stream is None or stream.is_python_constant() and stream.as_python_constant() in (None, 0)):
-                _refuse(self.value, "it is given a stream")
+                _refuse(self.value, "it has a stream argument")
             return _launched(tx, self.value, args[0], args[1:], kwargs)
         return super().call_method(tx, name, args, kwargs)
 
 
 def teach():
-    """From now on dynamo knows kernels."""
+    """Makes dynamo wrap kernels as KernelVariable from now on."""
     wrap = VariableBuilder._wrap
     if getattr(wrap, "_of_tile_ops", False):
         return

@@ -1,6 +1,7 @@
-"""Operators on torch's DTensors: watches for torch.distributed.tensor, and then tells it how each one is split.
+"""Runs operators on torch's DTensors: registers a sharding rule for each when torch.distributed.tensor is imported.
 
-Nothing here imports it before the program does: that takes a second. signature.py holds the notation, table.py the rules.
+Nothing here imports it before the program does, because that takes a second. signature.py defines the notation, table.py
+the rules.
 """
 
 import importlib.util
@@ -10,8 +11,8 @@ from collections.abc import Callable
 import torch
 
 _DTENSOR = "torch.distributed.tensor"
-_waiting = set()  # names that torch is not told of yet
-_told = {}  # name: the library that tells it
+_waiting = set()  # names that are not registered with torch yet
+_told = {}  # name: the torch.library.Library that registers it
 dtensors = []  # the class DTensor, once it is imported
 
 
@@ -59,10 +60,10 @@ def _tell(name):
 
 
 def _tell_all():
-    """At the end of the import of torch.distributed.tensor: nothing here may import more than that, or fail."""
+    """Runs at the end of the import of torch.distributed.tensor, so it must not import other modules or fail."""
     if not dtensors:
         dtensors.append(sys.modules[_DTENSOR].DTensor)
-    # What the library holds, hidden operators too; all have a row in the table.
+    # All operators of the C++ library, private ones too; each has a row in the table.
     built_in = {full.split(".")[0] for full in torch._C._dispatch_get_all_op_names() if full.startswith("tile::")}
     for name in sorted(built_in | _waiting):
         _tell(name)
@@ -74,7 +75,7 @@ def _is_there():
 
 
 def define(name, rule):
-    """Keeps the rule of an operator, or forgets it (None), and tells torch to ask here: when DTensors are imported."""
+    """Stores the rule of an operator (None removes it). Torch is told once DTensors are imported."""
     from . import rules
 
     rules.give(name, rule)
@@ -84,35 +85,35 @@ def define(name, rule):
 
 
 def define_gradient(name, rule, tensors, results):
-    """Keeps, for a gradient operator, what follows from the operator's rule and the names of its tensors and results."""
+    """Stores the rule of a gradient operator, derived from the operator's rule and the names of its tensors and results."""
     from .named import Forward, gradient_rule
 
     define(name, gradient_rule(Forward(rule, tensors, results)))
 
 
 def register_sharding(name: str, rule: str | Callable[..., str]) -> None:
-    """Says how an operator runs on DTensors: register_sharding("mine::scale", "pointwise").
+    """Registers how an operator runs on DTensors: register_sharding("mine::scale", "pointwise").
 
-    name: "namespace::operator", of C++ or of Python; its gradient operator has a name and a rule of its own, and its
-    variant that saves results for the gradient has that of the operator.
+    name: "namespace::operator", defined in C++ or in Python. Its gradient operator needs a rule under its own name; its
+    variant that saves results for the gradient uses the operator's rule.
 
-    rule: "pointwise": all tensors are broadcast, and any axis may be split. "rows": the leading axes, all but the last, of
-    the first tensor, of others of its rank and of the results are split; other tensors are whole on every device.
-    "whole": nothing is split. Or a text that names the axes, "x[*r N] weight[N] -> out[*r N]": a lower-case axis may be
-    split, an upper-case one stays whole, *r is any number of axes, further results are those that are saved. Or a
-    function of the call that gives one of these; call["dim"] is an argument, call["x"].shape a tensor's sizes.
+    rule: "pointwise": all tensors broadcast, and any axis may be split. "rows": the first tensor, others of its rank and
+    the results may be split along every axis but the last; other tensors are whole on every device. "whole": nothing is
+    split. Or a string that names the axes, "x[*r N] weight[N] -> out[*r N]": a lower-case axis may be split, an upper-case
+    one stays whole, *r is any number of axes, and results beyond the operator's are the saved ones. Or a function of the
+    call that returns one of these; call["dim"] is an argument, call["x"].shape a tensor's sizes.
 
-    Errors: TypeError and ValueError for what is no rule; a call that does not fit says so when it is made.
+    Errors: TypeError and ValueError for an invalid rule. A rule that does not fit a call raises when the call is made.
     """
     if not isinstance(name, str) or name.count("::") != 1:
-        raise ValueError(f'register_sharding: {name!r} is no operator\'s name; write "mine::scale"')
+        raise ValueError(f'register_sharding: {name!r} is not an operator name; write "mine::scale"')
     if rule is None:
-        raise TypeError(f'register_sharding: the rule of {name} is None; give "whole" where nothing is to be split')
+        raise TypeError(f'register_sharding: the rule of {name} is None; pass "whole" to split nothing')
     define(name, rule)
 
 
 def of_first_device(tensor, like):
-    """A tensor of integers as the first device of like's mesh has it, where `like` is a DTensor."""
+    """Returns an integer tensor with the values that the first device of like's mesh has. A plain `like` changes nothing."""
     if not hasattr(like, "device_mesh"):
         return tensor
     from torch.distributed.tensor import DTensor, Partial
@@ -123,5 +124,5 @@ def of_first_device(tensor, like):
 
 
 def start():
-    """Called once, by tile_ops."""
+    """Registers the operators now or when torch.distributed.tensor is imported. tile_ops calls it once."""
     _tell_all() if _is_there() else _watch()

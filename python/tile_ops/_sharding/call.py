@@ -1,4 +1,4 @@
-"""One call of an operator on DTensors: its arguments by name, and what is global about them."""
+"""Defines Call, one call of an operator on DTensors: its arguments by name, with their global shapes and placements."""
 
 import torch
 from torch.distributed.tensor import DTensor, Replicate
@@ -7,10 +7,11 @@ from . import torch_versions
 
 
 class Call:
-    """The arguments of a call, as rules see them: call["dim"], call["x"].shape; a missing tensor is None.
+    """The arguments of a call, as rules read them: call["dim"], call["x"].shape; a missing tensor is None.
 
-    values: by name, defaults filled in. tensors: names of those that are tensors; lists: of lists of tensors, results too.
-    mesh: of the DTensors. Rules may ask for shapes, dtypes and plain values: a plan is kept for these.
+    values: the arguments by name, with defaults filled in. tensors: names of the tensors. lists: names of the arguments and
+    results that are lists of tensors. mesh: the device mesh of the DTensors. A rule may depend only on shapes, dtypes,
+    placements and plain values, because plans are cached under these.
     """
 
     def __init__(self, func, args, kwargs):
@@ -45,11 +46,14 @@ class Call:
 
     @property
     def written(self):
-        """Names of arguments that the operator writes into."""
+        """The names of the arguments that the operator writes into."""
         return [each.name for each in self.arguments if each.alias_info is not None and each.alias_info.is_write]
 
     def placements(self, name, shared=()):
-        """Where an argument is. A plain tensor is taken for the same on every device where that is meant."""
+        """Returns the placements of an argument.
+
+        A plain tensor counts as replicated if it has one element, is named in `shared`, or torch's implicit replication is on.
+        """
         value = self.values[name]
         if isinstance(value, DTensor):
             return tuple(value.placements)
@@ -57,12 +61,12 @@ class Call:
             return (Replicate(),) * self.mesh.ndim
         known = next(other for other in self.tensors if isinstance(self.values[other], DTensor))
         raise TypeError(
-            f"{self.name}: {name!r} is a plain tensor of {tuple(value.shape)}, and {known!r} a DTensor; make it one with "
+            f"{self.name}: {name!r} is a plain tensor of {tuple(value.shape)}, and {known!r} is a DTensor; convert it with "
             "distribute_tensor(...), or DTensor.from_local(..., [Replicate()]) if it is the same on every device"
         )
 
     def key(self, shared):
-        """What a plan depends on. TypeError where it cannot be hashed (symbolic sizes)."""
+        """Returns the cache key of a plan. Raises TypeError if it cannot be hashed, as with symbolic sizes."""
         parts = [self.func, self.mesh]
         for name, value in self.values.items():
             if isinstance(value, torch.Tensor):
@@ -74,11 +78,11 @@ class Call:
         return found
 
     def run(self, values):
-        """Calls the operator with these values, by name."""
+        """Calls the operator with `values`, a dict by argument name, and returns a tuple of its results."""
         return self.run_as(self.func, values)
 
     def run_as(self, func, values):
-        """Calls an operator of the same arguments."""
+        """Calls another operator that takes the same arguments."""
         args = [values[each.name] for each in self.arguments if not each.kwarg_only]
         kwargs = {each.name: values[each.name] for each in self.arguments if each.kwarg_only}
         made = func(*args, **kwargs)

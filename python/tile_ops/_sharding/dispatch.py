@@ -1,4 +1,4 @@
-"""What runs when a DTensor reaches an operator: places the arguments, runs the operator on this device's part, wraps."""
+"""Runs an operator on DTensors: redistributes the arguments, runs it on the local shards and wraps the results."""
 
 import torch
 from torch.distributed.tensor import DTensor, Partial, Replicate
@@ -12,16 +12,16 @@ _MOST_PLANS = 4096
 
 
 def dispatch(cls, func, types, args, kwargs):
-    """The rule of torch.library.register_torch_dispatch for every operator that has one here."""
+    """The function that torch.library.register_torch_dispatch calls for each registered operator."""
     rule = rules.rule_of(func._schema.name)
-    with torch.no_grad():  # autograd is above
+    with torch.no_grad():  # autograd has already recorded the call
         call = Call(func, args, kwargs)
         if rule.whole_call:
             return rule.whole_call(call)
         if call.lists:
             raise NotImplementedError(
-                f"{call.name}: {call.lists[0]!r} is a list of tensors, which rules do not split; call it with to_local() of "
-                "each"
+                f"{call.name}: {call.lists[0]!r} is a list of tensors, which sharding rules cannot split; call it with the "
+                "to_local() of each tensor"
             )
         return _results(call, Shards(call, _plan(call, rule)))
 
@@ -40,9 +40,9 @@ def _plan(call, rule):
 
 
 class Shards:
-    """This device's part of a call: what a special rule works on.
+    """The local part of a call, which special rules compute with.
 
-    values: the arguments, tensors as the part that lies here.
+    values: the arguments by name; tensors are local shards. place: this device's coordinate in the mesh.
     """
 
     def __init__(self, call, plan):
@@ -71,12 +71,12 @@ class Shards:
         return local
 
     def split(self, *words):
-        """The mesh dimensions on which axes of these words are split."""
+        """Returns the mesh dimensions that split an axis of one of these words."""
         plan = self.plan
         return [at for axis, dims in plan.splits.items() if plan.resolved.within(axis, words) for at in dims]
 
     def begin(self, name, dim):
-        """Where in the whole this device's part of an argument begins."""
+        """Returns the global index at which this device's shard of an argument begins, along one dimension."""
         begin, extent = 0, self.call[name].shape[dim]
         for at, placement in enumerate(self.plan.inputs[name]):
             if placement.is_shard(dim):
@@ -86,17 +86,17 @@ class Shards:
         return begin
 
     def total(self, tensor, dims):
-        """The sum of every device's tensor over some mesh dimensions."""
+        """Returns the sum of the devices' tensors over some mesh dimensions."""
         placements = [Partial() if at in dims else Replicate() for at in range(self.mesh.ndim)]
         return DTensor.from_local(tensor, self.mesh, placements, run_check=False).full_tensor()
 
     def greatest(self, tensor, dims):
-        """The maximum of every device's tensor over some mesh dimensions."""
+        """Returns the maximum of the devices' tensors over some mesh dimensions."""
         placements = [Partial("max") if at in dims else Replicate() for at in range(self.mesh.ndim)]
         return DTensor.from_local(tensor, self.mesh, placements, run_check=False).full_tensor()
 
     def run(self, **changes):
-        """Runs the operator on this device's part, some values replaced."""
+        """Runs the operator on the local shards, with `changes` in place of some values."""
         return self.call.run({**self.values, **changes})
 
 

@@ -1,4 +1,4 @@
-"""Dropout of a part of a tensor, whose mask is that of the whole there."""
+"""Implements dropout of a shard with the mask that the whole tensor has at those elements."""
 
 import itertools
 import math
@@ -12,7 +12,7 @@ import tile_ops.language as tl
 @tl.kernel
 def dropout_kernel(x, seed, scale, out, threshold: tl.ScalarInt64, first: tl.ScalarInt64, step: tl.ScalarInt64,
                    R: tl.Constant[int], C: tl.Constant[int]):
-    """x and out: [rows, columns], whose element [i, j] has the number first + i * step + j."""
+    """Drops elements of x: [rows, columns]. Element [i, j] has the number first + i * step + j in the whole tensor."""
     i, j = tl.bid(0), tl.bid(1)
     row = (i.astype(tl.int64) * R + tl.arange(R, dtype=tl.int64)) * step + first
     number = row[:, None] + (j.astype(tl.int64) * C + tl.arange(C, dtype=tl.int64))[None, :]
@@ -23,7 +23,7 @@ def dropout_kernel(x, seed, scale, out, threshold: tl.ScalarInt64, first: tl.Sca
 
 
 def _axes(sizes, steps):
-    """Extents and steps, neighbours that are numbered as one axis put together."""
+    """Returns (extent, step) of each axis. Neighbouring axes that are numbered like one are merged."""
     axes = []
     for size, step in zip(reversed(sizes), reversed(steps)):
         if size == 1:
@@ -37,7 +37,7 @@ def _axes(sizes, steps):
 
 @tile_ops.op("tile_shards::dropout(Tensor input, float p, Tensor seed, SymInt first, SymInt[] steps) -> Tensor")
 class dropout:
-    """Element [i, j, ...] has the number first + i * steps[0] + j * steps[1] + ..., which decides as in tile::dropout."""
+    """Drops elements as tile::dropout does; [i, j, ...] has the number first + i * steps[0] + j * steps[1] + ...."""
 
     sharding = "whole"
 

@@ -1,4 +1,4 @@
-"""Rules as users write them: names and texts, and what they make of the gradient operator."""
+"""Makes rules from what users write, names or the notation, and derives the rules of gradient operators."""
 
 import dataclasses
 
@@ -6,26 +6,26 @@ from . import signature
 from .rules import Rule
 
 NAMED = ("pointwise", "rows", "whole")
-_CHOICE = f"""{", ".join(f'"{each}"' for each in NAMED)}, or a text as "x[*r N] -> out[*r N]\""""
+_CHOICE = f"""{", ".join(f'"{each}"' for each in NAMED)}, or a rule such as "x[*r N] -> out[*r N]\""""
 
 
 def made(name, rule):
-    """The Rule of a name of NAMED, of the notation, or of a function of the call that gives either."""
+    """Returns the Rule for a name in NAMED, the notation, or a function of the call that returns either."""
     if isinstance(rule, str):
         _check(name, rule)
         return Rule(rule if rule not in NAMED else lambda call: _spelt(rule, call))
     if callable(rule):
         return Rule(lambda call: _asked(name, rule, call))
     raise TypeError(
-        f"{name}: sharding is a {type(rule).__name__}; it is {_CHOICE}, or a function of the call that gives one of these"
+        f"{name}: sharding is a {type(rule).__name__}; it must be {_CHOICE}, or a function that returns one of these"
     )
 
 
 def _check(name, text):
     if not isinstance(text, str):
-        raise TypeError(f"{name}: its sharding function gave a {type(text).__name__}; give {_CHOICE}")
+        raise TypeError(f"{name}: its sharding function returned a {type(text).__name__}; return {_CHOICE}")
     if "[" not in text and text not in NAMED:
-        raise ValueError(f"{name}: sharding is {text!r}; it is {_CHOICE}")
+        raise ValueError(f"{name}: sharding is {text!r}; it must be {_CHOICE}")
     if text not in NAMED:
         signature.parsed(text)
 
@@ -41,7 +41,7 @@ def _results(call):
 
 
 def _written(arguments, results):
-    """The notation of two lists of (name, axes)."""
+    """Writes two lists of (name, axes) in the notation."""
     return " -> ".join(" ".join(f"{name}[{axes}]" for name, axes in each) for each in (arguments, results))
 
 
@@ -54,7 +54,7 @@ def _leading(rank):
 
 
 def _spelt(rule, call):
-    """A named rule for one call."""
+    """Writes a named rule in the notation, for one call."""
     if rule == "whole":
         return _whole(call)
     if rule == "pointwise":
@@ -66,7 +66,7 @@ def _spelt(rule, call):
 
 @dataclasses.dataclass(frozen=True)
 class Forward:
-    """An operator whose gradient operator has no rule of its own: its rule, names of its tensors and of its results."""
+    """An operator whose gradient operator has no rule of its own: its rule, and the names of its tensors and results."""
 
     rule: object
     tensors: tuple
@@ -74,10 +74,11 @@ class Forward:
 
 
 def gradient_rule(forward):
-    """The Rule of the gradient operator: each value lies as in the operator, gradients are sums where it was shared.
+    """Returns the Rule of the gradient operator. Values are placed as in the operator; the gradient of a tensor that devices
+    share is a sum over them.
 
-    Where the rule is a function, of other values than the gradient has, or a gradient belongs to a tensor that the gradient
-    operator is not given, everything is whole.
+    Nothing is split if the operator's rule is a function, because it may read values that the gradient operator lacks, or if
+    a gradient belongs to a tensor that the gradient operator does not take.
     """
 
     def text(call):
@@ -94,7 +95,7 @@ def gradient_rule(forward):
 
 
 def _axes_of(forward, call):
-    """What stands between the brackets for each value of the gradient operator, or None."""
+    """Returns the axes of each value of the gradient operator, in the notation, or None if they do not follow from the rule."""
     incoming = [*forward.results, *(f"grad_{name}" for name in forward.results)]
     if forward.rule == "whole":
         return None
@@ -123,9 +124,10 @@ def _brackets(axes):
 
 
 def reduction_rule(combine, finished):
-    """The Rule of a reduction and of its gradient: parts of a sum where nothing comes behind it, else only axes that stay.
+    """Returns the Rule of a reduction and of its gradient.
 
-    A maximum's parts are not put together by a collective, which would lose NaN.
+    A sum without a finish function may be split along any axis and returns partial sums; other reductions are split only
+    along the axes that they keep. A maximum is not combined by a collective, because that would lose NaN.
     """
     parts = combine == "sum" and not finished
 

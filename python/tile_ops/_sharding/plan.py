@@ -1,4 +1,4 @@
-"""Which placements an operator runs on: the cheapest of those that its rule allows for one call."""
+"""Chooses the placements that an operator runs on: the cheapest that its rule allows for one call."""
 
 import dataclasses
 import itertools
@@ -8,7 +8,7 @@ from torch.distributed.tensor import Partial, Replicate, Shard
 
 from . import signature
 
-# A collective costs this many bytes' time before its first byte.
+# The start of a collective counts as moving this many bytes.
 LATENCY = 1 << 16
 
 
@@ -16,9 +16,9 @@ LATENCY = 1 << 16
 class Plan:
     """How one call runs.
 
-    inputs: placements by name. once: mesh dimensions on which only the first device adds the argument. outputs: placements
-    of each result. sources: for each result the global extents that are known. splits: mesh dimensions of each split axis.
-    special: what runs in place of the operator, where an axis wants it. resolved: the axes of this call.
+    inputs: placements by argument name. once: for some arguments, the mesh dimensions on which only the first device adds it.
+    outputs: placements of each result. sources: the known global extents of each result. splits: the mesh dimensions that
+    split each axis. special: the function that runs in place of the operator, or None. resolved: the axes of this call.
     """
 
     inputs: dict
@@ -31,12 +31,12 @@ class Plan:
 
 
 def same(now, want):
-    """Whether placements are equal. A strided shard, or a sum that masks, is another one, whatever it compares to."""
+    """Returns True if placements are equal and of one class. A strided shard can compare equal to a Shard, but differs."""
     return type(now) is type(want) and now == want
 
 
 def _transition(now, want, size, n):
-    """The bytes that a mesh dimension of n devices moves for a tensor of `size` bytes, with a collective's start."""
+    """Returns the cost of a redistribution on a mesh dimension of n devices: the bytes moved, and LATENCY per collective."""
     if same(now, want):
         return 0.0
     share = size * (n - 1) / n
@@ -56,7 +56,7 @@ def _shard_of(placements, dim):
 
 
 class Planner:
-    """Enumerates what a rule allows for a call."""
+    """Enumerates the placements that a rule allows for a call."""
 
     def __init__(self, call, rule):
         self.call, self.rule = call, rule
@@ -69,44 +69,44 @@ class Planner:
         missing = [name for name in call.tensors if name not in known.arguments]
         if missing:
             raise ValueError(
-                f"{call.name}: its sharding {text!r} does not say the axes of {missing[0]!r}; add {missing[0]}[...]"
+                f"{call.name}: its sharding {text!r} does not name the axes of {missing[0]!r}; add {missing[0]}[...]"
             )
         returns = len(call.func._schema.returns)
         if len(known.results) < returns:
             raise ValueError(
-                f"{call.name}: its sharding {text!r} has {len(known.results)} results and the operator {returns}; add the "
-                "others, saved ones too"
+                f"{call.name}: its sharding {text!r} has {len(known.results)} results, but the operator returns {returns}; add "
+                "the missing ones, saved results too"
             )
         lengths = {name: of(call) for name, of in rule.lengths.items()}
         self.at = signature.Resolved(known, shapes, lengths)
         self.results = known.results[:returns]
 
     def axes(self):
-        """The axes that may be split in this call."""
+        """Returns the axes that may be split in this call."""
         return [axis for axis in self.at.extents if self.rule.allows(self.call, axis, self.at)]
 
     def _fits(self, axis, count):
-        """Whether `count` devices can share the axis."""
+        """Returns True if `count` devices can share the axis."""
         multiples = self.at.multiples.get(axis)
         if multiples:
             return all(extent % count == 0 for extent in multiples)
         if self.at.extents[axis] >= count:
             return True
-        for name, dimensions in self.at.axes.items():  # fewer elements than devices: where they lie so already
+        for name, dimensions in self.at.axes.items():  # fewer elements than devices: only if already split so
             for dim, other in enumerate(dimensions):
                 if other == axis and self.at.shapes[name][dim] != 1 and _shard_of(self.now[name], dim):
                     return True
         return False
 
     def _dim(self, name, axis):
-        """The dimension of an argument that is split with the axis, or None."""
+        """Returns the dimension of an argument that the axis names, or None."""
         for dim, other in enumerate(self.at.axes.get(name, ())):
             if other == axis and self.at.shapes[name][dim] != 1:
                 return dim
         return None
 
     def input(self, name, axis):
-        """An argument's placement where the axis is split, and whether only the first device adds it."""
+        """Returns an argument's placement if the axis is split, and whether only the first device adds it."""
         if axis is None:
             return Replicate(), False
         dim = self._dim(name, axis)
@@ -116,7 +116,7 @@ class Planner:
         return Replicate(), self.at.within(axis, axes.once)
 
     def output(self, axes, axis):
-        """A result's placement where the axis is split."""
+        """Returns a result's placement if the axis is split."""
         if axis is None:
             return Replicate()
         like = axes.like or axes.gradient_of
@@ -142,7 +142,7 @@ class Planner:
             size = value.numel() * value.element_size()
             for at, axis in enumerate(chosen):
                 want, once = self.input(name, axis)
-                if once and same(now[at], Partial()):  # the parts of a sum stay parts
+                if once and same(now[at], Partial()):  # a partial sum stays one
                     continue
                 if not same(now[at], want):
                     changes += 1
@@ -150,7 +150,7 @@ class Planner:
         return cost, changes
 
     def best(self):
-        """The Plan of least communication. Errors: ValueError where a written argument would have to move."""
+        """Returns the Plan of least communication. Raises ValueError if an argument that is written would have to move."""
         axes = self.axes()
         written = set(self.call.written)
         best, least = None, (math.inf, 0)
@@ -169,13 +169,13 @@ class Planner:
         if best is None:
             where = ", ".join(f"{name!r} on {list(self.now[name])}" for name in self.call.tensors if name in written)
             raise ValueError(
-                f"{self.call.name}: it writes into {where}, where it cannot run; redistribute, or call the operator that "
-                "gives new tensors"
+                f"{self.call.name}: it writes into {where} and cannot run on these placements; redistribute, or call the "
+                "operator that returns new tensors"
             )
         return self._plan(best)
 
     def _mixed(self, chosen):
-        """Whether a result would be parts of a sum on one mesh dimension and of a maximum on another."""
+        """Returns True if a result would be a partial sum on one mesh dimension and a partial maximum on another."""
         for _, axes in self.results:
             kinds = {p.reduce_op for p in (self.output(axes, axis) for axis in chosen) if p.is_partial()}
             if len(kinds) > 1:
@@ -204,7 +204,7 @@ class Planner:
         return Plan(inputs, once, outputs, sources, splits, special, self.at)
 
     def _source(self, axes):
-        """Where a result's global extents come from: an argument's shape, or the extents of its axes."""
+        """Returns the known global extents of a result: those of an argument, or of its axes (None if unknown)."""
         like = axes.like or axes.gradient_of
         if like:
             return tuple(self.call[like].shape) if self.call[like] is not None else None
@@ -214,7 +214,7 @@ class Planner:
 
 
 def global_layout(local, placements, mesh, source):
-    """The shape and the strides of a result's whole."""
+    """Returns the global shape and strides of a result, from those of its local shard."""
     shape = list(local.shape)
     for dim in range(local.dim()):
         count = math.prod(mesh.size(at) for at, placement in enumerate(placements) if placement.is_shard(dim))

@@ -1,19 +1,20 @@
-"""Which rule an operator has: those of the table, and those that users register."""
+"""Finds the rule of an operator, in the table or among those that users register."""
 
 import dataclasses
 import re
 from collections.abc import Callable
 
-_given = {}  # name: Rule, of users
+_given = {}  # name: the Rule that a user registered
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
     """How an operator runs on shards.
 
-    axes: the notation of signature.py, or a function of the call that gives it. shared: tensors that may be plain ones,
-    the same on every device. when: conditions for axes to be split. lengths: of starred axes that no tensor tells.
-    special: what runs instead where such an axis is split. whole_call: what runs in place of all of it.
+    axes: the notation of signature.py, or a function of the call that returns it. shared: tensors that may be plain
+    tensors, the same on every device. when: by axis, the condition under which it may be split. lengths: by name, a function
+    that returns how many axes a starred name is, if no tensor's rank determines that. special: by axis, the function that
+    replaces the operator if that axis is split. whole_call: the function that replaces planning and operator.
     """
 
     axes: str | Callable = ""
@@ -31,13 +32,13 @@ class Rule:
 
 
 def _saver(name):
-    """The operator whose variant with saved results this is ("ns::_name_saving"), or None."""
+    """Returns "ns::name" for its variant with saved results, "ns::_name_saving", and None for other names."""
     match = re.fullmatch(r"(\w+)::_(\w+)_saving", name)
     return match and f"{match[1]}::{match[2]}"
 
 
 def found(name):
-    """The Rule of an operator, or None."""
+    """Returns the Rule of an operator, or None."""
     from .table import TABLE
 
     for known in (_given, TABLE):
@@ -48,18 +49,18 @@ def found(name):
 
 
 def rule_of(name):
-    """The Rule of an operator. Errors: NotImplementedError where it has none."""
+    """Returns the Rule of an operator. Raises NotImplementedError if it has none."""
     rule = found(name)
     if rule is None:
         raise NotImplementedError(
-            f"{name}: no sharding is known for DTensors; give it by tile_ops.op(..., sharding=...), or by "
+            f"{name}: has no sharding rule for DTensors; pass one to tile_ops.op(..., sharding=...), or call "
             f'tile_ops.register_sharding("{name}", ...)'
         )
     return rule
 
 
 def give(name, rule):
-    """Keeps a user's rule; None forgets it. Errors: TypeError and ValueError where it is none."""
+    """Stores a user's rule; None removes it. Raises TypeError or ValueError if it is not a rule."""
     if rule is None:
         _given.pop(name, None)
     else:

@@ -1,22 +1,22 @@
-"""The notation of sharding rules: the axes of an operator's tensors, as text, and what they are in one call."""
+"""Defines the notation of sharding rules, which names the axes of an operator's tensors, and resolves it for one call."""
 
 import dataclasses
 import re
 
 # "query[b h q E] weight[N ^k] -> out[b h q N | k]": a lower-case axis may be split over devices, an upper-case one stays
-# whole. *r is any number of axes, ... are further whole ones behind; both fit the rank of the tensor in the call. A
-# tensor of fewer axes has the last of them, as where torch broadcasts; an extent of 1 is never split. Where an axis is
-# split that a tensor lacks, an argument is whole on each device, unless ^k says that only the first device adds it. Of
-# results, "| k" says that the device's values are parts of a sum ("|max k": of a maximum). A result [=x] lies as the
-# argument x does, [+x] is its gradient: a sum over the axes that x lacks.
+# whole. *r is any number of axes, and a trailing ... is any number of whole axes; both adapt to the tensor's rank in the
+# call. A tensor of lower rank has the last of the axes, as in broadcasting; an axis of extent 1 is never split. If an axis
+# is split that an argument lacks, the argument is whole on each device; ^k means that only the first device adds it. For a
+# result, "| k" means that splitting k yields partial sums ("|max k": partial maxima). A result [=x] is placed like the
+# argument x; [+x] is the gradient of x, a partial sum over the axes that x lacks.
 _TENSOR = re.compile(r"(\w+)\[([^\]]*)\]")
 
 
 @dataclasses.dataclass(frozen=True)
 class Axes:
-    """What stands between the brackets of a tensor."""
+    """The axes of one tensor, parsed from its brackets."""
 
-    names: tuple = ()  # with their star
+    names: tuple = ()  # a starred name keeps its star
     further: bool = False
     once: tuple = ()
     sums: tuple = ()  # (axis, kind)
@@ -26,7 +26,7 @@ class Axes:
 
 @dataclasses.dataclass(frozen=True)
 class Signature:
-    """The tensors of an operator: arguments by name, results in order (with the saved ones)."""
+    """The tensors of an operator: arguments by name, results in order, saved ones last."""
 
     arguments: dict
     results: tuple  # (name, Axes)
@@ -48,7 +48,7 @@ def _axes(text, name, inside):
         elif not re.fullmatch(r"\*?[A-Za-z]\w*", word):
             raise ValueError(
                 f"sharding {text!r}: {name} has an axis {word!r}; write a letter or a word, *name for any number of axes, "
-                "or ... for further ones"
+                "or ... for further axes"
             )
         else:
             names.append(word)
@@ -56,19 +56,20 @@ def _axes(text, name, inside):
 
 
 def parsed(text):
-    """The Signature of a text. Errors: ValueError where it is none."""
+    """Returns the Signature that a string describes. Raises ValueError if it is not in the notation."""
     head, arrow, tail = text.partition("->")
     left = re.sub(r"\s+", "", _TENSOR.sub("", head + tail))
     if not arrow or left:
         raise ValueError(
-            f'sharding {text!r}: {left or "there is no ->"!r} is no part of a rule; write "x[*r N] weight[N] -> out[*r N]"'
+            f'sharding {text!r}: {f"{left!r} is not part of a rule" if left else "-> is missing"}; '
+            'write "x[*r N] weight[N] -> out[*r N]"'
         )
     arguments = {name: _axes(text, name, inside) for name, inside in _TENSOR.findall(head)}
     results = tuple((name, _axes(text, name, inside)) for name, inside in _TENSOR.findall(tail))
     for name, axes in results:
         for of in filter(None, (axes.like, axes.gradient_of)):
             if of not in arguments:
-                raise ValueError(f"sharding {text!r}: {name} is as {of!r}, which is no argument of the rule")
+                raise ValueError(f"sharding {text!r}: {name} refers to {of!r}, which is not an argument of the rule")
     return Signature(arguments, results)
 
 
@@ -79,8 +80,8 @@ def _may_split(name):
 class Resolved:
     """A signature for the shapes of one call.
 
-    axes: for each argument the name of each dimension, None for one that stays whole. extents: of each axis that may be
-    split. multiples: axes whose extents differ among the tensors (query's heads and key's), and must be divided evenly.
+    axes: for each argument, the name of each dimension, None for one that stays whole. extents: the extent of each axis that
+    may be split. multiples: all extents of an axis that has several (query's heads and key's); each must be divided evenly.
     """
 
     def __init__(self, signature, shapes, lengths=()):
@@ -101,7 +102,7 @@ class Resolved:
         self.multiples = {axis: every for axis, every in sizes.items() if len(every) > 1}
 
     def _find_lengths(self):
-        """How many axes each star is: what the tensor with the most leaves for it."""
+        """Finds how many axes each starred name is: the most that any tensor's rank leaves for it."""
         given = [(axes, len(self.shapes[name])) for name, axes in self.signature.arguments.items() if name in self.shapes]
         open_ones = {word for axes, _ in given for word in axes.names if word[0] == "*" and word[1:] not in self.lengths}
         for word in sorted(open_ones):
@@ -116,7 +117,7 @@ class Resolved:
             self.lengths[word[1:]] = max([0, *ranks])
 
     def expanded(self, word):
-        """The axes of a word of the notation: of "*r" those that there are."""
+        """Returns the axes that a word of the notation stands for: "*r" is r0, r1, ... up to its length."""
         if word[0] != "*":
             return [word]
         return [f"{word[1:]}{at}" for at in range(self.lengths.get(word[1:], 0))]
@@ -127,14 +128,14 @@ class Resolved:
             named += [name if _may_split(name) else None for name in self.expanded(word)]
         if axes.further:
             return (named + [None] * rank)[:rank]
-        if len(named) < rank:  # not a shape that the rule knows: the operator's own check speaks
+        if len(named) < rank:  # the rank does not fit: leave the error to the operator's own check
             return [None] * rank
         return named[len(named) - rank :]
 
     def result_axes(self, axes):
-        """The names of a result's dimensions, as far as the notation says them."""
+        """Returns the names of a result's dimensions, without those that ... covers."""
         return [name for word in axes.names for name in self.expanded(word)]
 
     def within(self, axis, words):
-        """Whether an axis is one of the words' ("r1" is one of "*r")."""
+        """Returns True if one of the words stands for the axis ("*r" stands for "r1")."""
         return any(axis in self.expanded(word) for word in words)

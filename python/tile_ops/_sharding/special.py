@@ -1,4 +1,4 @@
-"""What a few operators run on shards in place of themselves: masks and losses of the whole, rows of a table, lists."""
+"""Replaces a few operators on shards: dropout masks, mean losses, lookups in a split table, and lists of tensors."""
 
 import torch
 from torch.distributed.tensor import DTensor
@@ -7,7 +7,7 @@ from .plan import same
 
 
 def dropped(name):
-    """Dropout of a part: its elements have the numbers that they have in the whole."""
+    """Returns the function for dropout of a shard, which numbers elements as in the whole tensor."""
 
     def run(shards):
         whole = shards.call[name]
@@ -16,7 +16,7 @@ def dropped(name):
             steps[dim] = step
             step = step * whole.shape[dim]
         first = sum(shards.begin(name, dim) * steps[dim] for dim in range(whole.dim()))
-        from . import dropout  # the kernel language, which not everybody needs
+        from . import dropout  # imports the kernel language, so only when it is needed
 
         values = shards.values
         return (dropout.dropout(values[name], values["p"], values["seed"], first, steps),)
@@ -25,11 +25,11 @@ def dropped(name):
 
 
 def _in_shard(shards):
-    """Indices counted from this device's rows of the table, and which of them are other devices' rows."""
+    """Returns indices relative to the local rows of the table, a mask of other devices' rows, and a mask of invalid ones."""
     weight, indices = shards.values["weight"], shards.values["indices"]
     rows = shards.call["weight"].shape[0]
     wrong = (indices < 0) | (indices >= rows)
-    if type(indices) is torch.Tensor and indices.device.type == "cpu" and bool(wrong.any()):  # not while it is traced
+    if type(indices) is torch.Tensor and indices.device.type == "cpu" and bool(wrong.any()):  # not while tracing
         place = tuple(wrong.nonzero()[0].tolist())
         raise ValueError(
             f"{shards.call.name}: indices{list(place)} is {indices[place].item()} and weight has {rows} rows; indices must "
@@ -40,7 +40,7 @@ def _in_shard(shards):
 
 
 def looked_up(shards):
-    """The rows that are here; 0 for others, which their devices add."""
+    """Looks up the local rows. Other rows are 0 here; their devices add them to the partial sum."""
     weight = shards.values["weight"]
     own, elsewhere, wrong = _in_shard(shards)
     if weight.shape[0] == 0:
@@ -48,11 +48,11 @@ def looked_up(shards):
     else:
         (out,) = shards.run(indices=own.masked_fill(elsewhere, 0), padding_idx=-1)
         out = out.masked_fill_(elsewhere.unsqueeze(-1), 0)
-    return (out.masked_fill_(wrong.unsqueeze(-1), float("nan")),)  # as the operator on a GPU
+    return (out.masked_fill_(wrong.unsqueeze(-1), float("nan")),)  # invalid indices are NaN, as in the operator on a GPU
 
 
 def looked_up_backward(shards):
-    """The gradient of the rows that are here. Others meet in one row more, which has none."""
+    """Returns the gradient of the local rows. Gradients of other rows go to one extra row, which is dropped."""
     weight, padding = shards.values["weight"], shards.values["padding_idx"]
     rows = weight.shape[0]
     own, elsewhere, _ = _in_shard(shards)
@@ -64,7 +64,7 @@ def looked_up_backward(shards):
 
 
 def mean_loss(shards):
-    """The loss of some of the rows. A mean divides by what the rows of all devices weigh."""
+    """Computes the loss of the local rows. A mean divides by the total weight of all devices' rows."""
     values = shards.values
     if values["reduction"] != "mean":
         return shards.run()
@@ -80,7 +80,7 @@ def mean_loss(shards):
         weighs = (weight.to(wide)[classes] * counted).sum()
     rows = shards.split("n", "*s", "*r")
     divisors = shards.total(torch.stack([weighs, number]), rows)
-    apart = weight is not None and z_loss != 0  # the two terms have divisors of their own
+    apart = weight is not None and z_loss != 0  # the two terms have different divisors
     saver = _saving(shards.call.func)
     out, lse, _ = shards.call.run_as(saver, {**values, "reduction": "sum", "z_loss": 0.0 if apart else z_loss})
     mean = out.to(wide) / divisors[0]
@@ -92,7 +92,7 @@ def mean_loss(shards):
 
 
 def _saving(func):
-    """The operator's variant that gives what the gradient needs, too."""
+    """Returns the operator's variant that also returns what the gradient needs."""
     bare = func._schema.name.split("::")[1]
     if bare.startswith("_"):
         return func
@@ -100,12 +100,12 @@ def _saving(func):
 
 
 def lists(call):
-    """An operator whose lists hold the tensors of one parameter at one place: each runs where its first tensor lies."""
+    """Runs an operator whose lists hold one parameter's tensors at each index, on the placements of the first list's tensor."""
     first = call.lists[0]
     local = dict(call.values)
     for name in call.lists:
         local[name] = [_beside(call, name, at, value, call[first][at]) for at, value in enumerate(call[name])]
-    for name in call.tensors:  # numbers that all share
+    for name in call.tensors:  # scalars that all parameters share
         value = call[name]
         local[name] = value.full_tensor() if isinstance(value, DTensor) else value
     call.run(local)
@@ -113,12 +113,12 @@ def lists(call):
 
 
 def _beside(call, name, at, value, home):
-    """This device's part of a tensor that belongs to `home`."""
+    """Returns the local shard of a list's element, placed like `home`, its parameter."""
     if not isinstance(home, DTensor):
         return value.full_tensor() if isinstance(value, DTensor) else value
     if any(placement.is_partial() for placement in home.placements):
         raise ValueError(
-            f"{call.name}: element {at} is on {list(home.placements)}, and parts of a sum cannot be updated alone; "
+            f"{call.name}: element {at} is on {list(home.placements)}, and a partial sum cannot be updated in place; "
             "redistribute it to Shard or Replicate"
         )
     if value.numel() == 1 and home.numel() != 1:
@@ -127,7 +127,7 @@ def _beside(call, name, at, value, home):
         if value.dim() == 0 and home.dim() == 0:
             return value
         raise TypeError(
-            f"{call.name}: {name}[{at}] is a plain tensor and its parameter a DTensor; make it one with "
+            f"{call.name}: {name}[{at}] is a plain tensor and its parameter is a DTensor; convert it with "
             "distribute_tensor(...)"
         )
     alike = all(same(now, want) for now, want in zip(value.placements, home.placements))
@@ -135,7 +135,7 @@ def _beside(call, name, at, value, home):
         if name in call.written:
             raise ValueError(
                 f"{call.name}: {name}[{at}] is on {list(value.placements)} and its parameter on {list(home.placements)}; it is "
-                "written, so both must be on the same"
+                "written, so their placements must be equal"
             )
         value = value.redistribute(home.device_mesh, home.placements)
     return value.to_local()

@@ -1,6 +1,6 @@
-"""How every operator of torch.ops.tile is split over devices: one row each, with its variant that saves for the gradient.
+"""The table of sharding rules: one row for each operator of torch.ops.tile and its variant that saves for the gradient.
 
-The notation is that of signature.py. A row's results are the operator's and, behind them, what is saved.
+signature.py defines the notation. A row's results are the operator's, followed by the saved ones.
 """
 
 from . import special, vocabulary
@@ -8,7 +8,7 @@ from .rules import Rule
 
 
 def _dimensions(call, name, dim):
-    """The axes of a tensor of which one stays whole: "a0 A1 a2"."""
+    """Returns the axes of a tensor of which one stays whole: "a0 A1 a2"."""
     rank = call[name].dim()
     whole = call[dim] % rank if rank else 0
     return " ".join(f"{'A' if at == whole else 'a'}{at}" for at in range(rank))
@@ -28,8 +28,8 @@ def _normalized(call):
     return len(call["normalized_shape"])
 
 
-# Query's heads and those of key and value are split alike, which takes key heads that the devices divide; of a single one
-# all heads share it. Rows of queries can be split where no place counts, and their own keys are not masked.
+# Heads of query, key and value are split alike, so the devices must divide the number of key heads; a single key head is
+# shared by all. Rows of queries can be split if their position does not matter: no causal mask, window or ALiBi slopes.
 _ATTENTION = "query[b h q E] key[b h K E] value[b h K W]"
 _PACKED = "query[Q h E] key[K h E] value[K h W] cu_seqlens_q[S] cu_seqlens_k[S]"
 _OPTIONS = "alibi_slopes[{batch} h] sinks[h] seed[Z]"
@@ -37,7 +37,7 @@ _SHARED = ("alibi_slopes", "sinks", "seed", "cu_seqlens_q", "cu_seqlens_k", "len
 
 
 def _drops_nothing(call):
-    return call["dropout_p"] == 0  # a score's number counts all of the scores
+    return call["dropout_p"] == 0  # the mask depends on a score's number among all scores
 
 
 def _no_place(call):
@@ -58,7 +58,7 @@ def _decode(call):
 
 def _rope(query, key, results):
     def text(call):
-        rows = "T" if call["position_ids"] is not None else "s"  # looked up: any device may want any row
+        rows = "T" if call["position_ids"] is not None else "s"  # looked up: any device may need any row
         tables = f"cos[{'' if call['cos'].dim() < 3 else 'b '}{rows} W] sin[{'' if call['sin'].dim() < 3 else 'b '}{rows} W]"
         names = [f"{name}[={of}]" for name, of in zip(results, (query, key))]
         return f"{query}[b h s E] {key}[b h s E] {tables} position_ids[b s] -> {' '.join(names)}"
@@ -66,7 +66,7 @@ def _rope(query, key, results):
     return Rule(text, shared=("cos", "sin", "position_ids"))
 
 
-# Vectors have no rows or no columns.
+# A vector as input has no rows, a vector as other no columns.
 def _matrices(call):
     vectors = call["input"].dim() == 1, call["other"].dim() == 1
     x = "K" if all(vectors) else "k"
@@ -104,7 +104,7 @@ def _matmul_double_backward(call):
     )
 
 
-# An activation of a part of a sum is no part of the activation.
+# An activation cannot be applied to partial sums.
 _LINEAR = {"k": lambda call: call["activation"] == "none"}
 
 
@@ -150,7 +150,7 @@ def _dropout(name, result):
         leading = call["seed"].dim() - 1
         if leading == 0:
             return f"{name}[*r] seed[Z] -> {result}[*r]"
-        # Each index of the leading axes has a mask of its own.
+        # With a batch of seeds, each index of the leading axes has its own mask.
         return f"{name}[a ...] seed[a ...] -> {result}[a ...]"
 
     return Rule(text, shared=("seed",), special={"*r": special.dropped(name)})

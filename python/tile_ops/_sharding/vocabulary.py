@@ -1,10 +1,13 @@
-"""cross_entropy where each device has some of the classes: sums and maxima of rows are exchanged, the logits are not."""
+"""Implements cross_entropy on classes that are split over devices: they exchange sums and maxima of rows, not logits."""
 
 import torch
 
 
 class _Rows:
-    """What both directions need: this device's logits with the classes last, and the weights of rows and classes."""
+    """The values that forward and backward share: local logits with the classes last, targets, and weights.
+
+    counted: rows whose target is not ignored. here: rows whose target is a local class. own: that class's local index.
+    """
 
     def __init__(self, shards):
         self.shards, values = shards, shards.values
@@ -24,7 +27,7 @@ class _Rows:
 
     def _check(self, target):
         wrong = self.counted & ((target < 0) | (target >= self.classes))
-        if type(target) is torch.Tensor and target.device.type == "cpu" and bool(wrong.any()):  # not while it is traced
+        if type(target) is torch.Tensor and target.device.type == "cpu" and bool(wrong.any()):  # not while tracing
             place = tuple(wrong.nonzero()[0].tolist())
             raise ValueError(
                 f"{self.shards.call.name}: target{list(place) if place else ''} is {target[place].item()} and input has "
@@ -33,17 +36,17 @@ class _Rows:
         self.wrong = wrong
 
     def at_target(self, values):
-        """Of values by class the target's, 0 where another device has it."""
+        """Returns each row's value at its target class, and 0 if another device has that class."""
         if values.shape[-1] == 0:
             return torch.zeros(self.own.shape, dtype=self.wide, device=self.own.device)
         return values.gather(-1, self.own.unsqueeze(-1)).squeeze(-1).masked_fill(~self.here, 0)
 
     def total(self, *rows):
-        """Sums over the devices that share the classes."""
+        """Returns the sums of tensors of rows over the devices that share the classes."""
         return self.shards.total(torch.stack(rows), self.dims)
 
     def weights(self):
-        """The weight of each row's target, and the sum of all classes' weights."""
+        """Returns the weight of each row's target, and the sum of all classes' weights."""
         if self.weight is None:
             return self.counted.to(self.wide), self.classes
         each, everything = self.total(
@@ -53,7 +56,7 @@ class _Rows:
 
 
 def forward(shards):
-    """The loss, and for the gradient lse and the divisors of a mean."""
+    """Returns the loss and, for the gradient, lse and the divisors of a mean."""
     rows = _Rows(shards)
     local = torch.logsumexp(rows.logits, -1) if rows.logits.shape[-1] else rows.own.new_full(
         rows.own.shape, -torch.inf, dtype=rows.wide)  # fmt: skip
@@ -83,7 +86,7 @@ def forward(shards):
 
 
 def backward(shards):
-    """The gradient of this device's logits."""
+    """Returns the gradient of the local logits."""
     rows, values = _Rows(shards), shards.values
     lse = values["lse"].to(rows.wide)
     lse = lse.sum(-1) if lse.dim() > rows.own.dim() else lse
