@@ -33,7 +33,7 @@ TILE Reach reach(i64 start, int part, i32 first, i32 size) {
   const i64 at = start - first, count = size - first;
   return {(i32)at + part, (u64)(at + (1ll << 30)) <= (u64)(count + (1ll << 30)) ? (u32)count : 0};
 }
-// Of an array of any extent: counted from the tile's own beginning where that lies inside.
+// For an array with 64-bit extents: counts from the tile's own start if that lies inside the array.
 TILE Reach reach(i64 start, int part, i64 first, i64 size) {
   const i64 at = start - first, before = at < 0 ? at : 0, left = size - start + before, most = 0x7fffffff;
   return {(i32)(before > -(1ll << 30) ? before : -(1ll << 30)) + part, (u32)(left < 0      ? 0

@@ -28,8 +28,8 @@ TILE void set_pair(Tile<T, L>& tile, int r, u32 pair) {
   memcpy(&tile.x[r], &pair, 4);
 }
 
-// S: what strides and the starts of tiles are counted in. i32 where the array is known to be small: an
-// address is then one multiplication an axis. wide: i64, and so are extents, which i32 does not hold.
+// S: the type of strides and tile starts. It is i32 where the array is known to be small: an address is then
+// one multiplication an axis. wide: these are i64, and so are extents, because some extent does not fit i32.
 struct wide {};
 template <class S>
 struct CountOf {
@@ -48,8 +48,8 @@ struct Array {
   using Start = const Stride (&)[n ? n : 1];
   T* data;
   Stride stride[n ? n : 1];  // in bytes
-  Extent size[n ? n : 1];    // of rank 0: whether the element is there
-  Extent first[n ? n : 1];   // elements before it do not exist: a slice from a negative start leaves that
+  Extent size[n ? n : 1];    // for rank 0: 1 if the element exists, else 0
+  Extent first[n ? n : 1];   // elements before it do not exist, as after a slice from a negative start
   template <class I>
   TILE T* moved(T* from, I index, int axis) const {
     return (T*)((char*)from + (i64)index * (i64)stride[axis]);
@@ -204,7 +204,7 @@ TILE auto index(const Array<T, n, S>& from, I... indices) {
   if (!inside) to.size[0] = to.first[0] = 0;
   return to;
 }
-// What an extent holds of a count.
+// Returns the count as an extent, limited to the largest i32 where extents are i32.
 template <class Extent>
 TILE Extent extent_of(i64 count) {
   if (sizeof(Extent) == 8) return (Extent)count;
