@@ -6,7 +6,7 @@ import enum
 from . import dtypes
 from .errors import TileTypeError, TileValueError
 from .sizes import require_size
-from .values import Array, Strict, Tile, TiledView, constant_of, is_constant, is_loose, shown, to_load
+from .values import Array, Conflict, Strict, Tile, TiledView, Undefined, constant_of, is_constant, is_loose, shown, to_load
 
 
 def array(_, value):
@@ -153,6 +153,15 @@ def normal_axis(axis, rank, what="Axis"):
     if not -rank <= axis < rank:
         raise TileTypeError(f"{what} {axis} is out of range for rank {rank}")
     return axis % rank
+
+
+def require_defined(name, value):
+    """Returns the value of a name. Error: some path to here leaves it undefined, or two paths give it different types."""
+    if isinstance(value, Undefined):
+        raise TileTypeError(f"Use of potentially undefined variable `{name}`; assign it on every way to here")
+    if isinstance(value, Conflict):
+        raise TileTypeError(value.message)
+    return value
 
 
 def range_bound(value):

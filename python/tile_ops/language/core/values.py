@@ -197,13 +197,20 @@ def is_constant(value):
     return is_loose(value) or isinstance(value, Strict)
 
 
-def is_scalar_like(value):
-    return isinstance(value, Tile) or is_constant(value)
-
-
 def constant_of(value):
     """The Python number of a constant."""
     return value.value if isinstance(value, Strict) else value
+
+
+def as_python(value, error):
+    """Returns a constant of the kernel as Python's own object. error(part) makes the error for a part that is not one."""
+    if isinstance(value, Strict):
+        return value.value
+    if type(value) is tuple:
+        return tuple(as_python(each, error) for each in value)
+    if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, DType)):
+        return value
+    raise error(value)
 
 
 def dtype_of(value):

@@ -1,6 +1,6 @@
 """Products of tiles with a scale for each block of elements."""
 
-from ..core import checks, dtypes
+from ..core import dtypes
 from ..core.checks import operand
 from ..core.errors import TileTypeError, TileUnsupportedFeatureError
 from ..core.registry import language_function

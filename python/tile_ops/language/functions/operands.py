@@ -4,7 +4,7 @@ from ..core import dtypes
 from ..core.emit import promoted
 from ..core.errors import TileTypeError, TileValueError
 from ..core.modes import SUFFIX, RoundingMode
-from ..core.values import Strict, Tile, constant_of, is_constant, is_loose, shown
+from ..core.values import Strict, Tile, constant_of, is_constant, is_loose
 
 
 def folded(name, function, values, result=None):
@@ -79,9 +79,3 @@ def rounded(emitter, primitive, tiles, dtype, mode, flush):
     if narrow:
         made = emitter.emit("astype" + suffix, made, dtype=dtype.ir)
     return flushed(emitter, made, flush)
-
-
-def require_scalar(value, what="Expected a scalar"):
-    if isinstance(value, Tile) and value.shape:
-        raise TileTypeError(f"{what}, got {shown(value)}")
-    return value

@@ -119,14 +119,14 @@ def _operators():
     Proxy.__abs__, Proxy.__divmod__, Proxy.__rdivmod__ = builtin(abs), builtin(divmod), builtin(divmod, True)
 
 
-_SYMBOLIC = (Tile, Array, ArrayChoice, ArrayList, TiledView, RawMemory, Method, LocalFunction, FunctionChoice)
+SYMBOLIC = (Tile, Array, ArrayChoice, ArrayList, TiledView, RawMemory, Method, LocalFunction, FunctionChoice)
 
 
 def proxied(translator, value):
     """A value of the kernel as Python's own code sees it."""
     if isinstance(value, Strict):
         return value.value
-    if isinstance(value, _SYMBOLIC):
+    if isinstance(value, SYMBOLIC):
         return Proxy(translator, value)
     if type(value) is tuple:
         return tuple(proxied(translator, item) for item in value)

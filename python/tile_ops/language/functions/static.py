@@ -5,12 +5,13 @@ import copy
 import functools
 import itertools
 
+from ..core.checks import require_defined
 from ..core.debugging import debugging
 from ..core.errors import TileError, TileStaticAssertionError, TileStaticEvalError, TileSyntaxError, TileTypeError
 from ..core.named import Named
 from ..core.reached import note_evaluated
 from ..core.registry import DEVICE_ONLY, evaluating, language_function
-from ..core.values import Array, Conflict, Tile, Undefined, shown
+from ..core.values import Array, Tile, Undefined, shown
 from .proxies import host_call, plain, proxied
 
 _MOST = 1000  # items of a static_iter
@@ -68,12 +69,7 @@ class _Names(dict):
             self.update({name: proxied(translator, binding.value) for name, binding in scope.names.items()})
 
     def __getitem__(self, name):
-        value = super().__getitem__(name)
-        if isinstance(value, Conflict):
-            raise TileTypeError(value.message)
-        if isinstance(value, Undefined):
-            raise TileTypeError(f"Use of potentially undefined variable `{name}`; assign it on every way to here")
-        return value
+        return require_defined(name, super().__getitem__(name))
 
 
 def evaluated(translator, node, what, more=()):

@@ -1,11 +1,8 @@
 """Dictionaries in kernels: keys are constants, values are anything; they do not change."""
 
-import enum
-
-from ..core import dtypes
 from ..core.errors import TileTypeError
 from ..core.registry import LanguageFunction
-from ..core.values import Method, Strict, is_loose, shown
+from ..core.values import Method, as_python, shown
 
 UNCHANGED = "Dictionaries do not change in a kernel; make another: {**d, key: value}"
 _CHANGING = ("clear", "pop", "popitem", "setdefault", "update")
@@ -13,13 +10,7 @@ _CHANGING = ("clear", "pop", "popitem", "setdefault", "update")
 
 def key(value):
     """What Python hashes for a key of the kernel. Error: it is no constant."""
-    if isinstance(value, Strict):
-        return value.value
-    if type(value) is tuple:
-        return tuple(map(key, value))
-    if value is None or is_loose(value) or isinstance(value, (str, enum.Enum, dtypes.DType)):
-        return value
-    raise TileTypeError(f"A dictionary's keys are constants, got {shown(value)}")
+    return as_python(value, lambda part: TileTypeError(f"A dictionary's keys are constants, got {shown(part)}"))
 
 
 def item(owner, index):

@@ -1,29 +1,26 @@
 """Enumerations in kernels: members are constants; looked up by value and name, and their methods called."""
 
-import enum
 import inspect
 import operator
 import types
 
 from ..core import advice
 from ..core.errors import TileTypeError, TileValueError
-from ..core.values import Method, Strict, is_loose, shown
+from ..core.values import Method, as_python, shown
 
 NONE = object()  # no such attribute
 _COMBINED = {"BitAnd": operator.and_, "BitOr": operator.or_, "BitXor": operator.xor}
 
 
 def _python(kind, value):
-    """A constant as Python has it. Error: it is none."""
-    if isinstance(value, Strict):
-        return value.value
-    if type(value) is tuple:
-        return tuple(_python(kind, each) for each in value)
-    if value is None or is_loose(value) or isinstance(value, (str, enum.Enum)):
-        return value
-    raise TileTypeError(
-        f"{kind.__name__}() expects a constant, got {shown(value)}; a member is known while the kernel is compiled"
-    )
+    """Returns a constant as Python's own object. Error: it is not a constant."""
+
+    def error(part):
+        return TileTypeError(
+            f"{kind.__name__}() expects a constant, got {shown(part)}; a member is known while the kernel is compiled"
+        )
+
+    return as_python(value, error)
 
 
 def found(kind, arguments, named):

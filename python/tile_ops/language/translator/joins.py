@@ -4,7 +4,6 @@ together again by their layout."""
 import types
 
 from ..core import dtypes
-from ..core.errors import TileTypeError
 from ..core.registry import HelperFunction, LanguageFunction
 from ..core.values import Conflict, FunctionChoice, LocalFunction, Method, Strict, Tile, Undefined
 from ..core.values import dtype_of, is_constant, is_loose, memory_of, retyped, shown
@@ -269,18 +268,5 @@ def conflict(name, x, y):
     return f"Type of `{name}` depends on path taken: {ways}{differing(x.value, y.value)}"
 
 
-def require_defined(name, value):
-    if isinstance(value, Undefined):
-        raise TileTypeError(f"Use of potentially undefined variable `{name}`; assign it on every way to here")
-    if isinstance(value, Conflict):
-        raise TileTypeError(value.message)
-    return value
-
-
 def is_defined(value):
     return not isinstance(value, (Undefined, Conflict))
-
-
-def scalar_bool(value):
-    """Whether a value is a bool scalar of the running kernel."""
-    return isinstance(value, Tile) and value.dtype is dtypes.bool_ and value.shape == ()

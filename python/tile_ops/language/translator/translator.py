@@ -7,6 +7,7 @@ import types
 
 from . import attributes, dictionary, enumerations
 from ..core import advice, dtypes
+from ..core.checks import require_defined
 from ..functions.arithmetic import BINARY, SIGNS, bitwise_not, logical_not, negative, nonzero
 from .calls import Calls
 from .comparisons import Comparisons
@@ -14,9 +15,8 @@ from ..core.emit import Emitter
 from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError
 from ..core.reads import note_value
 from .callables import wrapped_function
-from .joins import require_defined
 from ..functions.products import matmul
-from ..functions.proxies import Proxy
+from ..functions.proxies import SYMBOLIC, Proxy
 from .records import Record, require_frozen
 from ..core.registry import HelperFunction, LanguageFunction
 from .scope import Scope
@@ -24,25 +24,7 @@ from .statements import Statements
 from ..functions.static import SpecialForm, items_of, static_iter
 from ..functions.text import Text, formatted, joined_text
 from .unsupported import unsupported_syntax
-from ..core.values import (
-    Array,
-    ArrayChoice,
-    ArrayList,
-    FunctionChoice,
-    LocalFunction,
-    Method,
-    Partial,
-    Range,
-    RawMemory,
-    Strict,
-    Tile,
-    TiledView,
-    constant_of,
-    is_constant,
-    is_loose,
-    shown,
-    to_load,
-)
+from ..core.values import LocalFunction, Partial, Range, Strict, Tile, constant_of, is_constant, is_loose, shown, to_load
 
 _MODULE_LEVEL = (
     types.FunctionType,
@@ -54,22 +36,8 @@ _MODULE_LEVEL = (
     SpecialForm,
     dtypes.DType,
 )
-# What static_eval gives back of the kernel's own.
-_OF_KERNELS = (
-    Tile,
-    Strict,
-    Array,
-    ArrayChoice,
-    ArrayList,
-    TiledView,
-    RawMemory,
-    Range,
-    Method,
-    Partial,
-    LocalFunction,
-    FunctionChoice,
-    Record,
-)
+# The kernel's own values that static_eval may return.
+_OF_KERNELS = (*SYMBOLIC, Strict, Range, Partial, Record)
 
 
 class Translator(Statements, Calls, Comparisons):
@@ -225,9 +193,6 @@ class Translator(Statements, Calls, Comparisons):
         if name == "UAdd":
             return x
         return (negative if name == "USub" else bitwise_not).lower(self, (x,), {})
-
-    def negated(self, value):
-        return negative.lower(self, (value,), {})
 
     def known_truth(self, value):
         """The truth of a compile-time value; None of one of the running kernel."""
