@@ -116,6 +116,17 @@ class Flattener:
         return ("array", note.index_dtype is dtypes.int64, extents, strides, bits_dtype(value))
 
 
+def blocks_of(grid, arguments):
+    """Returns the number of blocks along the three axes of a grid, which may be a function of the arguments."""
+    grid = grid(*arguments) if callable(grid) else grid
+    axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
+    if len(axes) > 3 or not all(hasattr(each, "__index__") for each in axes):
+        raise TypeError(
+            f"the grid is {grid!r}; give a tuple of one to three integers, or a function of the arguments that gives one"
+        )
+    return tuple(each.__index__() for each in axes) + (1,) * (3 - len(axes))
+
+
 def _axes(place, what, axes, tensor):
     found = []
     for axis in axes:

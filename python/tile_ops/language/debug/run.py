@@ -6,7 +6,7 @@ import itertools
 
 import torch
 
-from ..arguments import Flattener, needs_int64
+from ..arguments import Flattener, blocks_of, needs_int64
 from ..core.debugging import debugging
 from ..core import dtypes
 from .session import Session
@@ -66,16 +66,6 @@ def _native(session, memory, structure, leaves):
     return DebugList(made)
 
 
-def _blocks(grid, arguments):
-    grid = grid(*arguments) if callable(grid) else grid
-    axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    if len(axes) > 3 or not all(hasattr(each, "__index__") for each in axes):
-        raise TypeError(
-            f"the grid is {grid!r}; give a tuple of one to three integers, or a function of the arguments that gives one"
-        )
-    return tuple(each.__index__() for each in axes) + (1,) * (3 - len(axes))
-
-
 def _by_name(kernel, values):
     """How many values are given by position, and the others by name."""
     parameters = inspect.signature(kernel._pyfunc).parameters.values()
@@ -85,7 +75,7 @@ def _by_name(kernel, values):
 
 def debug(kernel, grid, arguments):
     """Runs the kernel's Python for each block, one after the other, the first axis fastest; arguments: all of them."""
-    blocks = _blocks(grid, arguments)
+    blocks = blocks_of(grid, arguments)
     kernel._check_written(tuple(arguments))
     session, memory, values = Session(kernel, blocks), _Memory(), []
     for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):

@@ -28,7 +28,7 @@ def leaves(value, found):
     return found
 
 
-def extent(tensor):
+def _extent(tensor):
     """The first byte of a tensor in its storage, and the one behind its last."""
     first = tensor.storage_offset() * tensor.element_size()
     reach = sum((extent - 1) * stride for extent, stride in zip(tensor.shape, tensor.stride()))
@@ -53,18 +53,23 @@ class _Memory:
         return made.set_(self.copy.untyped_storage(), offset // like.element_size(), like.shape, like.stride())
 
 
+def spans_of(tensors):
+    """Returns {address of a storage: (a tensor in it, the first byte that the tensors use, the byte behind the last)}."""
+    spans = {}
+    for tensor in tensors:
+        if tensor.numel():
+            place = tensor.untyped_storage().data_ptr()
+            first, behind = _extent(tensor)
+            old = spans.get(place, (tensor, first, behind))
+            spans[place] = (old[0], min(first, old[1]), max(behind, old[2]))
+    return spans
+
+
 class Copies:
     """arguments: those given, with copies of their tensors, of the same strides, alignment and overlap."""
 
     def __init__(self, arguments):
-        spans = {}
-        for tensor in leaves(arguments, []):
-            if tensor.numel():
-                place = tensor.untyped_storage().data_ptr()
-                first, behind = extent(tensor)
-                old = spans.get(place, (tensor, first, behind))
-                spans[place] = (old[0], min(first, old[1]), max(behind, old[2]))
-        self._memories = {place: _Memory(*span) for place, span in spans.items()}
+        self._memories = {place: _Memory(*span) for place, span in spans_of(leaves(arguments, [])).items()}
         self.arguments = tuple(map(self._copied, arguments))
         self._changed = set()
 
@@ -106,7 +111,7 @@ def _free(device):
 
 def too_large(arguments, device):
     """Whether copies of the arguments would not fit beside them: text of how large they are; None: they fit."""
-    need = sum(behind - first for first, behind in (extent(each) for each in leaves(arguments, []) if each.numel()))
+    need = sum(behind - first for first, behind in (_extent(each) for each in leaves(arguments, []) if each.numel()))
     free = _free(device)
     if free is None or need <= 0.8 * free:
         return None

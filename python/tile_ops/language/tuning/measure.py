@@ -75,9 +75,10 @@ def _one_round(candidates, device, stream, flush, limit):
             each.error = TileLaunchTimeoutError(f"a run took {each.times[-1] / 1e6:.3f} s; the limit is {limit} s")
 
 
-# (rounds, how many times as slow as the best, microseconds of a run at least): what is so slow after so many rounds is
-# measured no further. A run that takes short is measured again: it may have met a slow moment.
-_DROPS = ((1, 10, 20_000), (3, 3, 0))
+# (times as slow as the best, least microseconds of a run): one such run is enough to drop a candidate. A shorter run
+# is repeated, because a slow moment of the machine may have hit it.
+SLOW = (10, 20_000)
+_DROPS = ((1, *SLOW), (3, 3, 0))  # (after how many rounds, then as SLOW)
 
 
 def drop_slow(candidates, factor, least, best=None):

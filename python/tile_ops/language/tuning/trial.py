@@ -13,8 +13,8 @@ import tempfile
 
 import torch
 
-from ..arguments import Flattener
-from .copies import ALIGNMENT, extent
+from ..arguments import Flattener, blocks_of
+from .copies import ALIGNMENT, spans_of
 from .keys import device_of
 from .measure import TileLaunchTimeoutError
 
@@ -30,7 +30,7 @@ def _leaves(kernel, arguments):
     found = []
     for position, (value, letter, note) in enumerate(zip(arguments, kernel.letters, kernel._annotations)):
         if letter != "c":
-            flattener = Flattener(position)
+            flattener = Flattener(kernel._place_of(position))
             flattener.structure(value, note)
             found += zip(flattener.letters, flattener.leaves)
     return found
@@ -38,12 +38,7 @@ def _leaves(kernel, arguments):
 
 def _packed(leaves):
     """Leaves as torch.save takes them: each memory once, with the tensors as views of it."""
-    spans, packed = {}, []
-    for _, leaf in leaves:
-        if isinstance(leaf, torch.Tensor) and leaf.numel():
-            storage, (first, behind) = leaf.untyped_storage(), extent(leaf)
-            old = spans.get(storage.data_ptr(), (storage, leaf.device, first, behind))
-            spans[storage.data_ptr()] = (storage, leaf.device, min(first, old[2]), max(behind, old[3]))
+    spans, packed = spans_of(leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)), []
     places = list(spans)
     for letter, leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
@@ -52,12 +47,13 @@ def _packed(leaves):
         memory, first = None, 0
         if leaf.numel():
             memory = places.index(leaf.untyped_storage().data_ptr())
-            first = leaf.storage_offset() * leaf.element_size() - spans[places[memory]][2]
+            first = leaf.storage_offset() * leaf.element_size() - spans[places[memory]][1]
         packed.append(("array", memory, first, str(leaf.device), leaf.dtype, tuple(leaf.shape), leaf.stride()))
     memories = []
-    for storage, device, first, behind in spans.values():
-        whole = torch.empty(0, dtype=torch.uint8, device=device).set_(storage, first, (behind - first,))
-        memories.append((whole.cpu(), str(device), whole.data_ptr() % ALIGNMENT))
+    for tensor, first, behind in spans.values():
+        whole = torch.empty(0, dtype=torch.uint8, device=tensor.device)
+        whole.set_(tensor.untyped_storage(), first, (behind - first,))
+        memories.append((whole.cpu(), str(tensor.device), whole.data_ptr() % ALIGNMENT))
     return memories, packed
 
 
@@ -85,12 +81,6 @@ def _unpacked(memories, packed):
         else:
             arguments.append(ctypes.c_float(rest[0]) if isinstance(rest[0], float) else rest[0])
     return arguments
-
-
-def _axes(grid, arguments):
-    grid = grid(*arguments) if callable(grid) else grid
-    axes = tuple(grid) if isinstance(grid, (tuple, list)) else (grid,)
-    return (*(int(each) for each in axes), 1, 1)[:3]
 
 
 def _waiting():
@@ -179,7 +169,7 @@ class Trials:
 
     def run(self, kernel, grid, arguments):
         """Runs it once, on copies. Errors: TileLaunchTimeoutError; TrialFailed; those of the kernel's text."""
-        request = {"text": kernel.ir(*arguments), "grid": _axes(grid, arguments), "threads": torch.get_num_threads(),
+        request = {"text": kernel.ir(*arguments), "grid": blocks_of(grid, arguments), "threads": torch.get_num_threads(),
                    "device": str(device_of(arguments))}  # fmt: skip
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         with tempfile.NamedTemporaryFile(dir=shared, prefix="tile-trial-") as file:

@@ -20,12 +20,9 @@ from ..core.signatures import binder
 from ..core.untraced import untraced
 from .copies import Copies, leaves, too_large
 from .keys import Key, device_of, digest
-from .measure import Candidate, drop_slow, measure
+from .measure import SLOW, Candidate, drop_slow, measure
 from .progress import Progress
 from .table import Row, Table, load, shown, store
-
-
-_SLOW = (10, 20_000)  # times as slow as the best, and microseconds of a run: one that is tells enough
 
 
 def _switch(name, value, meaning):
@@ -294,7 +291,7 @@ def _drop_after_first_runs(candidates):
     """Those that take long are run no second time; of the others the first run does not count."""
     ran = [each for each in candidates if each.times]
     if ran:
-        drop_slow(ran, *_SLOW)
+        drop_slow(ran, *SLOW)
     for each in ran:
         if not each.dropped:
             each.times.clear()
