@@ -166,7 +166,7 @@ from .functions.static import ensure_constant, static_assert, static_eval, stati
 from .functions.text import assert_, printf
 from .functions.text import print_ as print
 
-from .. import _graphs as _graphs
+from .. import _graphs as _graphs  # registers launches of kernels with torch.compile
 
 
 def __getattr__(name):

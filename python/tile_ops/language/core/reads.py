@@ -75,14 +75,13 @@ class Place:
 
     def check(self):
         """What _C.Capture compares before a launch."""
+        value = () if self.value is MISSING else (self.value,)
         if self.kind in ("item", "type", "attribute"):
-            return (self.kind, self.owner, self.key, *(() if self.value is MISSING else (self.value,)))
-        if self.kind == "cell":
-            return (self.kind, self.owner, *(() if self.value is MISSING else (self.value,)))
+            return (self.kind, self.owner, self.key, *value)
+        if self.kind in ("cell", "list", "dict", "set"):
+            return (self.kind, self.owner, *value)
         if self.kind == "function":
             return (self.kind, self.owner, *self.value)
-        if self.kind in ("list", "dict", "set"):
-            return (self.kind, self.owner, self.value)
         return ("call", self.same)
 
 

@@ -7,8 +7,8 @@ import functools
 
 from ..core.errors import TileError, TileSyntaxError, TileTypeError
 from ..core.registry import evaluating
-from ..core.values import Conflict, Undefined
 from ..functions.proxies import host_call, proxied
+from .joins import is_defined
 
 _OUTER = "__class_of_a_kernel__"
 
@@ -18,10 +18,10 @@ def _captured(translator, node):
     found, scope = {}, translator.scope
     for name in dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
         try:
-            value, _ = scope.find(name)
+            value, host = scope.find(name)
         except TileSyntaxError:  # a name of the class's own
             continue
-        if scope.knows(name) and not isinstance(value, (Undefined, Conflict)):
+        if (not host or name in scope.free_names()) and is_defined(value):
             found[name] = value
     return found
 

@@ -120,7 +120,7 @@ class Contexts:
         scope.bind(_YIELDED, True, at.lineno)
         for target in getattr(statement, "targets", ()):
             self.assign(target, None)
-        outer, end = context.outer, rest[: _place(rest, context.end) + 1]
+        outer, end = context.outer, rest[: rest.index(context.end) + 1]
         self.scope, self.node = outer, context.node
         if context.target is not None:
             self.assign(context.target, value)
@@ -175,7 +175,3 @@ class Contexts:
             _, self.scope, end = scope.exits[-1]
             self.block(end)
         self.scope, scope.exits, self.node = scope, exits, node
-
-
-def _place(statements, one):
-    return next(place for place, each in enumerate(statements) if each is one)

@@ -54,8 +54,7 @@ class Loops(Control):
         loop.arguments = list(tiles)
 
     def _types(self, loop):
-        layouts = [*loop.layouts, *(layout for _, layout in loop.outs())]
-        return [each for layout in layouts for each in types_of(layout)]
+        return [each for layout in loop.all_layouts() for each in types_of(layout)]
 
     def _current(self, loop, before, gives):
         """What is carried on, from the names as they are; an error where a type has changed. gives: to behind the loop."""
@@ -208,8 +207,8 @@ class Loops(Control):
         elif tried.loop:
             loop = tried.loop
             loop.given, loop.tried = tried.given or {}, None
-            layouts = [*loop.layouts, *(layout for _, layout in loop.outs())]
-            self._close(node, loop, self.scope.snapshot(), [tile for layout in layouts for tile in self._zeros(layout)])
+            zeros = [tile for layout in loop.all_layouts() for tile in self._zeros(layout)]
+            self._close(node, loop, self.scope.snapshot(), zeros)
 
     def counted(self, node, values):
         """for target in range."""

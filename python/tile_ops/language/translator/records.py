@@ -18,7 +18,6 @@ class Record:
     """An instance of a frozen dataclass whose fields are values of the kernel."""
 
     __slots__ = ("kind", "fields")
-    language_value = True
 
     def __init__(self, kind, fields):
         self.kind, self.fields = kind, fields
@@ -101,8 +100,6 @@ def attribute(translator, record, name):
         return translator.call(found.fget, (record,), {})
     if isinstance(found, functools.cached_property):
         return translator.call(found.func, (record,), {})
-    if isinstance(found, staticmethod):
-        return translator.host_value(found.__func__)
     if isinstance(found, classmethod):
         return Method(found.__func__, record.kind)
     if isinstance(found, functools.partialmethod):

@@ -55,21 +55,9 @@ class Scope:
     def globals(self):
         return self._host().__globals__
 
-    def knows(self, name):
-        """Whether a name is one of the kernel, or of the function around it, and has a value here."""
-        scope = self
-        while scope is not None:
-            if name in scope.names:
-                return True
-            if name in scope.local:
-                return False
-            scope = scope.outer
-        function = self._host()
-        free = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-        try:
-            return name in free and (free[name].cell_contents, True)[1]
-        except ValueError:
-            return False
+    def free_names(self):
+        """Returns the names that the kernel's Python function reads from closure cells."""
+        return self._host().__code__.co_freevars
 
     def find(self, name):
         """(found, value, is_host): host values are those of Python's globals and closures."""
@@ -81,8 +69,8 @@ class Scope:
                 raise TileSyntaxError(f"Undefined variable {name}")
             scope = scope.outer
         function = self._host()
-        if name in function.__code__.co_freevars:
-            cell = function.__closure__[function.__code__.co_freevars.index(name)]
+        if name in self.free_names():
+            cell = function.__closure__[self.free_names().index(name)]
             note("cell", cell)
             try:
                 return cell.cell_contents, True

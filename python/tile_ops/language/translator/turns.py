@@ -24,6 +24,9 @@ class Loop:
     def outs(self):
         return [(name, layout) for name, layout in self.given.items() if not isinstance(layout, Conflict)]
 
+    def all_layouts(self):
+        return [*self.layouts, *(layout for _, layout in self.outs())]
+
 
 class Tried:
     """What one translation of a loop for nothing has shown. wanted: names that it may give."""
