@@ -13,7 +13,7 @@ import time
 import terminal
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SECONDS_A_STEP = 2.0  # of one core, over the whole build
+SECONDS_A_STEP = 2.0  # an estimate: the mean time of one core for a step of the build
 
 
 def tool(name: str) -> str:
@@ -31,14 +31,14 @@ def tool(name: str) -> str:
 
 
 def tell(steps: int, jobs: int) -> None:
-    """How much there is to do, where that is much."""
+    """Prints the number of steps and the expected time of a long build."""
     if steps >= 20:
         minutes = max(1, round(steps * SECONDS_A_STEP / min(jobs, os.cpu_count() or 1) / 60))
-        terminal.say(f"tile_ops: {steps} steps with {jobs} jobs, about {minutes} minutes where nothing else runs")
+        terminal.say(f"tile_ops: {steps} steps with {jobs} jobs, about {minutes} minutes on an idle machine")
 
 
 def ninja(command: list[str], steps: int, hidden: bool) -> None:
-    """Runs it. hidden: pip keeps its lines to itself, and whoever waits hears of every tenth."""
+    """Runs the command. hidden: pip hides the output, so every tenth of the steps is reported on the terminal."""
     if not hidden:
         subprocess.run(command, check=True)
         return

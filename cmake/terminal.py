@@ -1,4 +1,4 @@
-"""Words for whoever builds: on stderr, and on the terminal where pip keeps what is said to itself."""
+"""Prints messages for the person who builds: on stderr, and on the terminal too where pip captures stderr."""
 
 import os
 import sys
@@ -9,7 +9,7 @@ def say(text: str) -> None:
     if sys.stderr.isatty():
         return
     try:
-        with open(os.ctermid(), "w") as terminal:  # without one, as in a CI, this is an error
+        with open(os.ctermid(), "w") as terminal:  # raises OSError without a terminal, as in CI
             print(f"\r{text}", file=terminal, flush=True)
     except OSError:
         pass

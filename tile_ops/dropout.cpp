@@ -59,7 +59,8 @@ Axes axes_of(const Tensor& input, const Tensor& out, int64_t leading) {
   return axes;
 }
 
-// Of one seed, or of one for each index of the first axis. `begin`: where the axes begin.
+// Launches dropout for one seed, or for one seed for each index of the first axis. `begin`: the offsets at
+// which the axes begin.
 void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, Axes axes,
           const Axis& begin = {1, 0, 0, 0}) {
   constexpr int64_t piece = int64_t{1} << 30;

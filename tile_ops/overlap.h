@@ -1,4 +1,4 @@
-// What an operator that writes into its arguments asks of their memory.
+// Defines the memory checks of operators that write into their arguments.
 #pragma once
 #include "tile/op.h"
 #include "tile/overlap.h"

@@ -159,7 +159,7 @@ void BlockPlan::place(const Op& op) {
     return;
   }
   bound = std::max(bound, memory_bound(op));
-  // What lies in memory that the kernel writes is read here, not where its load stands.
+  // An operand in memory that the kernel writes is read by this op, not where its load was.
   const bool in_place = std::any_of(operands.begin(), operands.end(), [&](const Value* operand) {
     const Op* load = lower_.memory_load(operand);
     return load && lower_.is_written(load->operands[0]);

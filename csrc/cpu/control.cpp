@@ -33,7 +33,7 @@ struct ForUnit final : Unit {
   ScalarSlot low, high, step, index;
   std::unique_ptr<Carry> enter, leave;
   Units body;
-  int every;  // turns from look to look at the launch's watch
+  int every;  // how many iterations run between two looks at the launch's watch
   Signal run(Frame& frame) const override {
     const int64_t last = integer(frame, high), by = integer(frame, step);
     enter->run(frame);
@@ -42,7 +42,7 @@ struct ForUnit final : Unit {
       set_integer(frame.scalars[static_cast<size_t>(index.id)], index.lane, i);
       run_units(body, frame);
       glance(frame.watch);
-      // The next one may be beyond the last number of int64.
+      // The next index may not fit int64.
       if (static_cast<uint64_t>(last) - static_cast<uint64_t>(i) <= static_cast<uint64_t>(by)) break;
     }
     leave->run(frame);

@@ -25,7 +25,7 @@ struct WholeResult {
   static WholeResult of(Lower& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
   char* lanes(Frame& frame) const;  // to be filled
-  void finish(Frame& frame) const;  // describes the tile, whose lanes are of the dtype's values
+  void finish(Frame& frame) const;  // describes the tile; its lanes are rounded to the dtype already
 };
 
 }  // namespace tile::cpu

@@ -5,8 +5,8 @@
 namespace tile::cpu {
 
 struct ParallelRuntime {
-  // Calls body(begin, end, context) on parts of [0, count), the first of them on the calling thread;
-  // exceptions thrown by it reach the caller.
+  // Calls body(begin, end, context) on parts of [0, count). The calling thread runs the first part.
+  // Exceptions that body throws reach the caller.
   void (*run)(int64_t count, void (*body)(int64_t begin, int64_t end, void* context), void* context);
   int (*threads)();  // how many parts run at once
 };

@@ -153,12 +153,12 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
     std::exception_ptr error;
     try {
       work(worker, [&](int64_t& begin, int64_t& end) { return ranges.next(worker, begin, end); });
-    } catch (const Interrupted&) {  // the launching thread throws why
-    } catch (...) {                 // the other threads end what they have begun
+    } catch (const Interrupted&) {  // the launching thread throws the cause
+    } catch (...) {                 // the other threads finish the blocks that they have begun
       ranges.stop();
       error = std::current_exception();
     }
-    // torch's wait would hear of no interruption.
+    // torch's own wait does not check for interruptions.
     if (watch.on_launcher()) watch.wait_for_others();
     if (error) std::rethrow_exception(error);
   };

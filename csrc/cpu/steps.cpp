@@ -54,7 +54,7 @@ std::vector<StepFunction> step_functions(const Op& op) {
 }
 
 bool ends_in_rounding(const Op& op) {
-  if (op.is("where")) return false;  // it picks what is rounded already
+  if (op.is("where")) return false;  // its operands are rounded already
   const DType to = op.results[0]->type.dtype;
   const std::optional<Rounding> cast = rounding_of_cast(op.name());
   return rounding(to) && (!cast || (cast == Rounding::nearest && op.type(0).dtype != to));

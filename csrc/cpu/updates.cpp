@@ -53,7 +53,8 @@ bool computes(const Op& store, const Block* block, const Blocks& blocks) {
   return op && blocks.at(op) == block && op->traits().elementwise;
 }
 
-// How many ops that order memory stand before each op of a block: between two of one number there is none.
+// Returns for each op of a block how many memory-ordering ops come before it. Two ops with the same count
+// have none between them.
 std::unordered_map<const Op*, int> orders_before(const Block& block) {
   std::unordered_map<const Op*, int> before;
   int orders = 0;
@@ -105,7 +106,8 @@ Updates find_updates(const Function& function) {
       if (blocks.at(load) != block || std::none_of(stores.begin(), stores.end(), stored) ||
           !read_by(steps, users, load->results[0], of_load))
         continue;
-      // Behind an op that orders memory another block may have written what the load was to see.
+      // After an op that orders memory, another block may have overwritten the value that the load must
+      // return.
       const auto ordered = [&](const Op* reader) { return orders.at(reader) != orders.at(load); };
       if (std::any_of(of_load.begin(), of_load.end(), ordered)) continue;
       found.loads.insert(load);

@@ -9,8 +9,8 @@ namespace tile::cpu {
 
 // They need not be copied out of memory, as other loads of arrays that are written must: whatever reads one
 // is a step of what the only store into its array writes to the same elements, so that it runs before, or, in
-// a sweep, chunk by chunk with it. No op that orders memory stands between a load and what reads it: else
-// others might have written there meanwhile.
+// a sweep, chunk by chunk with it. No memory-ordering op comes between a load and its readers: otherwise
+// another block might have written there in the meantime.
 struct Updates {
   std::unordered_set<const Op*> loads;
   // Stores into parts of one array that are apart, and loads of these parts that are steps of any of them:

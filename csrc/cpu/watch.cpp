@@ -1,4 +1,4 @@
-// Interrupted launches, and how often they are asked about.
+// Implements the checks for interruptions during a launch, and how often they run.
 #include "cpu/watch.h"
 
 #include <algorithm>
@@ -7,9 +7,9 @@ namespace tile::cpu {
 namespace {
 
 constexpr auto between_checks = std::chrono::milliseconds(50);
-constexpr double cost_between_looks = 65536;  // some ten microseconds and more
-constexpr int most_turns = 1024;              // whatever they cost
-constexpr int turns_before_sleep = 4000;      // the others of a balanced launch end sooner
+constexpr double cost_between_looks = 65536;  // in elements, as cost_of counts them
+constexpr int most_turns = 1024;              // iterations between two looks, however cheap they are
+constexpr int turns_before_sleep = 4000;      // in a balanced launch the other threads end sooner
 
 std::atomic<void (*)()> interruption{nullptr};
 
@@ -25,7 +25,7 @@ void set_interruption(void (*check)()) { interruption = check; }
 
 Watch::Running::~Running() {
   if (watch_.running_.fetch_sub(1, std::memory_order_acq_rel) != 2) return;
-  const std::lock_guard lock(watch_.mutex_);  // the launching thread is about to sleep, or sleeps
+  const std::lock_guard lock(watch_.mutex_);  // the launching thread sleeps or is about to
   watch_.ended_.notify_one();
 }
 

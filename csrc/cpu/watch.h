@@ -1,4 +1,5 @@
-// Whether a launch is to end before its blocks have: its threads look every some microseconds.
+// Defines the watch that interrupts a launch before all its blocks have run. The launch's threads look at it
+// at short intervals.
 #pragma once
 #include <atomic>
 #include <chrono>
@@ -11,11 +12,11 @@
 
 namespace tile::cpu {
 
-// Throws where the calling thread is to stop, as Python does for the signals that it has got. Launches that
-// take long call it some times a second, on the thread that launched. Set once.
+// Sets the function that long launches call several times a second, on the thread that launched. It throws to
+// end the launch: Python's raises for a signal that has arrived. Set once.
 void set_interruption(void (*check)());
 
-// Ends a thread's blocks after the launch was interrupted. Nobody outside of the launch sees it.
+// The exception that ends a thread's blocks after the launch was interrupted. It never leaves the launch.
 struct Interrupted {};
 
 class Watch {
@@ -23,14 +24,14 @@ class Watch {
   Watch() : launcher_(std::this_thread::get_id()) {}
   Watch(const Watch&) = delete;
 
-  // Throws Interrupted; on the launching thread what the interruption throws.
+  // Throws Interrupted after an interruption. On the launching thread, throws what the check throws.
   void look() {
     if (stopped_.load(std::memory_order_relaxed)) [[unlikely]]
       throw Interrupted();
     if (std::this_thread::get_id() == launcher_) ask();
   }
 
-  // While it lives, a thread of the launch may have blocks to run.
+  // Counts a thread of the launch as running for as long as the object lives.
   class Running {
    public:
     explicit Running(Watch& watch) : watch_(watch) {
@@ -42,28 +43,29 @@ class Watch {
    private:
     Watch& watch_;
   };
-  // On the launching thread, itself running: returns when no other is. An interruption ends the wait.
+  // Called on the launching thread while it is counted as running. Returns when no other thread runs, and
+  // throws if an interruption comes first.
   void wait_for_others();
   bool on_launcher() const { return std::this_thread::get_id() == launcher_; }
 
  private:
   void ask();
   const std::thread::id launcher_;
-  std::chrono::steady_clock::time_point next_{};  // of the interruption's checks; the epoch: none is planned
+  std::chrono::steady_clock::time_point next_{};  // when the next check is due; the epoch: none is planned
   std::atomic<bool> stopped_{false};
   std::atomic<int> running_{0};
   std::mutex mutex_;
   std::condition_variable ended_;
 };
 
-// Elements that the ops of a block touch; a loop counts as a few turns.
+// Returns roughly how many elements the ops of a block touch. A loop counts as a few iterations.
 double cost_of(const Block& block);
 
-// Counts turns of a loop, or blocks, and looks after so many that looking costs nothing beside them.
+// Counts loop iterations or blocks, and looks at the watch rarely enough for the cost not to matter.
 class Glance {
  public:
   explicit Glance(int every) : every_(every), left_(every) {}
-  static int every(double cost);  // of one turn
+  static int every(double cost);  // `cost`: of one iteration
 
   void operator()(Watch* watch) {
     if (--left_ > 0) [[likely]]

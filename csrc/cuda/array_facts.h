@@ -11,9 +11,9 @@ struct ArrayFacts {
   bool aligned = false;   // base and other strides are multiples of 16 bytes
   bool whole = false;     // so is the extent of the unit axis
   bool small = false;     // strides fit 32 bits in bytes, extents 29
-  bool wide = false;      // an extent is larger than i32 holds
+  bool wide = false;      // an extent does not fit i32
   bool constant = false;  // the kernel writes nothing into it
-  // Of strides and of where tiles begin; wide: of extents, too.
+  // The type of strides and tile starts in the emitted code. "wide": i64 for these and for extents.
   const char* index_type() const { return wide ? "wide" : small ? "i32" : "i64"; }
 };
 

@@ -58,9 +58,9 @@ inline constexpr Configuration configurations[] = {
 std::string text_of(const Configuration& configuration);  // "usual", "sweeps, alone"
 
 // Its parameters are the function's, in their order. A scalar is passed as its bytes; an array of rank n
-// (taken as 1 where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements, sizes of
-// a wide one int64_t. An error names the user's line: a tile too large for the chip, a primitive without a
-// body here.
+// (taken as 1 where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements; the
+// sizes of a wide array are int64_t. An error names the user's line: a tile too large for the chip, a
+// primitive without a body here.
 struct Program {
   // After the passes.
   Program(const Function& function, const Target& target, const Configuration& configuration = {});
@@ -91,5 +91,5 @@ const std::vector<std::pair<std::string, std::string>>& device_library();
 //   array.P.aligned  1: the base, and in bytes every other stride, are multiples of 16
 //   array.P.whole    1: so is the extent of the unit axis, in bytes
 //   array.P.small    1: strides in bytes fit 32 bits, extents are below 2^29
-//   array.P.wide     1: an extent is larger than an i32 holds
+//   array.P.wide     1: an extent does not fit i32
 }  // namespace tile::cuda

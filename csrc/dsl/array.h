@@ -15,7 +15,7 @@ class Array {
   Value* value() const { return value_; }
   DType dtype() const { return value_->type.dtype; }
   int rank() const { return value_->type.array_rank; }
-  // Extent of an axis, i32, in a kernel of Extents::wide i64; negative axes count from the end.
+  // Extent of an axis, i32, or i64 in a kernel with Extents::wide; negative axes count from the end.
   Tile dim(int axis, Location location = Location::current()) const;
   // Elements between neighbours along an axis, i64.
   Tile stride(int axis, Location location = Location::current()) const;
@@ -40,7 +40,7 @@ class View {
 
   DType dtype() const { return array_.dtype(); }
   const Shape& shape() const { return shape_; }
-  // Tiles along an axis, in dim()'s dtype.
+  // Returns the number of tiles along an axis, in the dtype of dim().
   Tile num_tiles(int axis, Location location = Location::current()) const;
   // The tile at an index; elements outside the array are `pad` (integer arrays: 0).
   Tile load(std::initializer_list<Operand> index, double pad = 0,

@@ -1,4 +1,4 @@
-// The trace for what stands at namespace scope, and what is said of it.
+// Implements the trace that records tile operations at namespace scope, and their warnings.
 #include "dsl/namespace_scope.h"
 
 #include <algorithm>
@@ -10,11 +10,11 @@
 namespace tile {
 namespace {
 
-// Never destroyed: other libraries' initialisers and threads may come later.
+// Never destroyed: initialisers and threads of other libraries may still use it.
 struct Met {
   std::mutex mutex;
   std::vector<std::string> texts;
-  std::vector<const Tracer*> traces;  // one a thread
+  std::vector<const Tracer*> traces;  // one for each thread
 };
 Met& met() {
   static auto* const instance = new Met;
@@ -24,7 +24,7 @@ thread_local Tracer* outside = nullptr;
 
 void remember(const Location& use) {
   constexpr const char* text =
-      "a tile operation stands outside of any kernel, where nothing is traced; move it into the kernel that "
+      "a tile operation is used outside of any kernel, where nothing is traced; move it into the kernel that "
       "uses it";
   const std::string whole = use.known() ? str(use, ": ", text) : text;
   {
@@ -39,7 +39,8 @@ void remember(const Location& use) {
 }  // namespace
 
 Tracer& trace_outside(const Location& use) {
-  // Inside a loop or branch of its own the library's handlers would answer; they throw again.
+  // Inside a loop or branch of the outside trace, error_is_caught() would find this library's own handlers,
+  // which only rethrow.
   if (!(outside && outside->nested()) && error_is_caught())
     fail(use, ErrorKind::runtime,
          "a tile operation was used outside a kernel; it runs only while a kernel is traced");

@@ -1,5 +1,5 @@
-// Operations on tiles outside of any kernel that nobody would catch an error of: at namespace scope, where a
-// library's initialisers run. They are kept as errors, and recorded in a trace that nobody runs.
+// Declares how tile operations outside of any kernel are handled where no code could catch an error, such as
+// in a library's initialisers. They are kept as errors, and recorded in a trace that never runs.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,12 +8,13 @@
 
 namespace tile {
 
-// The trace for an operation outside of a kernel. Error: somebody catches it.
+// Returns the trace for an operation outside of a kernel. Raises an error instead if a handler would catch
+// it.
 Tracer& trace_outside(const Location& use);
-// Whether a Tile belongs to that trace; where it was made.
+// Returns where a Tile of such a trace was made, or null for a Tile of any other trace.
 const Location* made_outside(uint32_t variable, uint32_t trace);
 
-// What was met so far, each with its place; registration_errors() has them too.
+// Returns the errors so far, each with its source location. registration_errors() includes them.
 std::vector<std::string> namespace_scope_errors();
 
 }  // namespace tile

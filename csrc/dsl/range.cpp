@@ -9,7 +9,8 @@
 namespace tile {
 namespace {
 
-// Of a step that is known at run time alone: a loop of any other would never end, or do nothing.
+// Refuses a constant step below 1, and asserts at run time that any other step is at least 1. A loop with a
+// smaller step would never end, or do nothing.
 void require_step(Value* step, const Location& location) {
   if (const std::optional<Constant> known = constant_of(step)) {
     if (known->integer > 0) return;

@@ -37,7 +37,7 @@ class Range {
 };
 
 // 0 <= index < high, or low <= index < high by a step of at least 1; i32, or i64 where a bound is. A step
-// known at run time alone is asserted.
+// that is not a constant is checked by an assertion at run time.
 inline Range range(Operand high) {
   return Range(Operand(0, high.location), high, Operand(1, high.location), high.location);
 }

@@ -22,13 +22,13 @@ class Tracer {
 
   static Tracer& current(const Location& use);  // error: no trace is running
   static Tracer* current_or_null();
-  static std::unique_ptr<Tracer> unentered(std::string name);  // one that is not the current trace
+  static std::unique_ptr<Tracer> unentered(std::string name);  // does not become the current trace
 
   Builder& builder() { return build_; }
   Function& function() { return function_; }
   Block& block() { return block_of(scopes_.back()); }  // where operations go now
   uint32_t serial() const { return serial_; }
-  // Extents of arrays are i64, not i32, from here on.
+  // Makes dim() and num_tiles() return i64 instead of i32 from here on.
   void count_in_i64() { extent_dtype_ = DType::i64; }
   DType extent_dtype() const { return extent_dtype_; }
   bool nested() const { return scopes_.size() > 1; }  // in a loop, branch or combine region
@@ -113,7 +113,8 @@ class Tracer {
   std::unique_ptr<Op> loop_of(Scope& scope, const std::vector<std::pair<Seen, Value*>>& carried);
   void pop_scope();
   void raise_pending();
-  void check_own(uint32_t variable, uint32_t trace, const Location& use) const;  // error: another trace's
+  // Error: the variable belongs to another trace.
+  void check_own(uint32_t variable, uint32_t trace, const Location& use) const;
   void check_reached(const Location& at) const;  // error: it stands behind a jump
 
   Function function_;

@@ -11,7 +11,7 @@ namespace tile {
 using Shape = std::vector<int64_t>;
 
 int64_t element_count(const Shape& shape);  // at most INT64_MAX
-// Of a tile: a GiB of f64. Places in a tile are i32 on every target.
+// The most elements that a tile may have, which is a GiB of f64. Indices into a tile are i32 on every target.
 inline constexpr int64_t most_tile_elements = int64_t{1} << 27;
 
 struct Type {
@@ -27,7 +27,7 @@ struct Type {
   bool operator==(const Type&) const = default;
 };
 
-// Of a tile with more elements than that.
+// Returns the error text for a tile with more elements than that.
 std::string too_large_text(const Type& type);
 
 std::ostream& operator<<(std::ostream& out, const Type& type);

@@ -29,7 +29,7 @@ std::optional<Constant> constant_of(const Value* value);
 
 // The array parameter behind a chain of array views.
 const Value* root_array(const Value* array);
-// Whether the launch key says that it has more elements an axis than i32 holds.
+// Returns true if the launch key says that some extent of the array does not fit i32.
 bool is_wide_array(const Function& function, const Value* array);
 // Whether two are views of one array at different constant places of an axis: no element is in both.
 bool apart(const Value* a, const Value* b);

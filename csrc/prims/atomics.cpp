@@ -54,8 +54,8 @@ namespace rows {
 #include "ir/atomics.def"
 }  // namespace rows
 
-// An operand in the array's dtype. No cast may change one whose bits count: of and, or, xor, and what cas
-// compares with.
+// Returns an operand in the array's dtype. Operands whose bits matter must have it already, because a cast
+// would change them: those of and, or and xor, and the expected value of cas.
 Value* changed_value(const Primitive& primitive, Array array, const Operand& value, size_t operand) {
   const std::string_view name = primitive.name;
   const bool compares = name == "atomic_cas" && operand == 0;

@@ -18,8 +18,8 @@ struct Atomic {
 // Elements array[index[0], index[1], …] of the (broadcast) integer index tiles, each touched at once. The
 // results are what stood there before; 0 outside the array and where the mask is false, of atomic_cas what
 // was expected. Several changes of one element in one call all count, in any order. A block sees its own
-// operations in the order of the program. Values are cast to the array's dtype; of and, or, xor, and what cas
-// compares with, they must have it, as their bits count.
+// operations in the order of the program. Values are cast to the array's dtype; the values of and, or and
+// xor, and the expected value of cas, must have it already, because their bits matter.
 Tile atomic_load(Array array, std::initializer_list<Operand> index,
                  Atomic how = {.order = MemoryOrder::acquire}, Location location = Location::current());
 Tile atomic_load_offset(Array array, Operand offset, Atomic how = {.order = MemoryOrder::acquire},

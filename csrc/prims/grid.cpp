@@ -53,9 +53,9 @@ const Register dim_{{.name = "dim",
                             "operands: array.\n"
                             "{axis}: of the array; the language counts negative ones "
                             "from the end.\n"
-                            "{dtype}: i32 unless said, or i64, which arrays of more than "
-                            "2147483647 elements an axis need.\n"
-                            "result: a scalar of this dtype. Of a slice it is the part's extent.\n"
+                            "{dtype}: i32 by default, or i64, which arrays with more than "
+                            "2147483647 elements along an axis need.\n"
+                            "result: a scalar of this dtype. For a slice it is the extent of the part.\n"
                             "C++: Array::dim."}};
 const Register stride_{{.name = "stride",
                         .operands = 1,

@@ -1,5 +1,5 @@
-// Comparing what kernels read of Python: pointers, and versions of dictionaries and classes before their
-// entries.
+// Implements the comparison of the Python state that kernels read. It compares pointers, and compares the
+// versions of dictionaries and classes before it compares their entries.
 #include "python/capture.h"
 
 #include <mutex>
@@ -13,8 +13,8 @@ namespace {
 PyObject* changed_name;
 thread_local uint64_t last = 0;
 
-// Each change of a dictionary or class gives it a version that nothing had before. 0: this Python does not
-// say.
+// Returns the version of a dictionary or class: each change gives it one that nothing had before. Returns 0
+// if this Python has no versions.
 uint64_t version_of(PyObject* owner, bool is_class) {
 #if PY_VERSION_HEX < 0x030D0000
   if (is_class) {
@@ -31,12 +31,14 @@ uint64_t version_of(PyObject* owner, bool is_class) {
 #endif
 }
 
-// All pointers are borrowed of the tuple that Python gave. Null as a value: it is missing.
+// All pointers are borrowed from the tuple of checks that Python passed. A null value stands for a missing
+// one.
 class Checks {
  public:
   enum class Found { same, changed, unknown };
 
-  // Of pointers and versions alone: memory that lives as long as the tuple does.
+  // Compares pointers and versions only. That reads memory that lives as long as the tuple, so the
+  // interpreter need not be held.
   Found quick() const {
     for (const Slot& slot : slots_)
       if (__atomic_load_n(slot.at, __ATOMIC_RELAXED) != slot.expected) return Found::changed;
@@ -46,16 +48,16 @@ class Checks {
         return Found::unknown;
     return others() ? Found::unknown : Found::same;
   }
-  // With the interpreter held; of all that is compared without running a user's code.
+  // Compares everything that can be compared without running user code. The caller holds the interpreter.
   Found plain() const {
     for (const Table& table : tables_)
       if (!same_table(table)) return Found::changed;
     return others() ? Found::unknown : Found::same;
   }
-  // The rest of what plain() says.
+  // Compares what plain() cannot. May run user code.
   bool same_others() const;
 
-  // One check of the tuple: (kind, owner, ...). False: an error is set.
+  // Adds one check of the tuple: (kind, owner, ...). Returns false with an error set.
   bool add(PyObject* check);
 
  private:
@@ -66,7 +68,7 @@ class Checks {
   struct Item {
     PyObject *key, *expected;
   };
-  struct Table {  // items of a dictionary, all of them where size is not -1; or attributes of a class
+  struct Table {  // attributes of a class, or items of a dictionary: all of them if size is not -1
     PyObject* owner;
     bool is_class;
     Py_ssize_t size;
@@ -93,7 +95,7 @@ class Checks {
   std::vector<Sequence> sequences_;
   std::vector<Attribute> attributes_;
   std::vector<Item> sets_;
-  std::vector<PyObject*> functions_;  // that say whether all is as it was
+  std::vector<PyObject*> functions_;  // each returns True if nothing changed
 };
 
 bool Checks::same_table(const Table& table) {
@@ -106,7 +108,7 @@ bool Checks::same_table(const Table& table) {
     if (!found && PyErr_Occurred()) PyErr_Clear();
     if (found != item.expected) return false;
   }
-  // Looking up may have given a class its version.
+  // The lookup may have assigned a version to the class.
   __atomic_store_n(&table.version, table.is_class ? version_of(table.owner, true) : now, __ATOMIC_RELAXED);
   return true;
 }
@@ -142,7 +144,7 @@ Checks::Table& Checks::table_of(PyObject* owner, bool is_class) {
 }
 bool Checks::add(PyObject* check) {
   const char* kind = PyTuple_Check(check) ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(check, 0)) : nullptr;
-  if (!kind) return PyErr_SetString(PyExc_TypeError, "_watch: a check is no tuple"), false;
+  if (!kind) return PyErr_SetString(PyExc_TypeError, "_watch: a check is not a tuple"), false;
   const Py_ssize_t count = PyTuple_GET_SIZE(check);
   const auto at = [&](Py_ssize_t i) { return i < count ? PyTuple_GET_ITEM(check, i) : nullptr; };
   PyObject* owner = at(1);
@@ -151,7 +153,7 @@ bool Checks::add(PyObject* check) {
     table_of(owner, false).items.push_back({at(2), at(3)});
   } else if (name == "type") {
     table_of(owner, true).items.push_back({at(2), at(3)});
-  } else if (name == "dict") {  // its items, a tuple of pairs
+  } else if (name == "dict") {  // the items are a tuple of pairs
     Table table{owner, false, PyTuple_GET_SIZE(at(2)), 0, {}};
     for (Py_ssize_t i = 0; i < table.size; ++i) {
       PyObject* pair = PyTuple_GET_ITEM(at(2), i);
@@ -160,7 +162,7 @@ bool Checks::add(PyObject* check) {
     wholes_.push_back(std::move(table));
   } else if (name == "cell") {
     slots_.push_back({&reinterpret_cast<PyCellObject*>(owner)->ob_ref, at(2)});
-  } else if (name == "function") {  // None: it has none of these
+  } else if (name == "function") {  // None stands for missing defaults
     auto* function = reinterpret_cast<PyFunctionObject*>(owner);
     const auto given = [&](Py_ssize_t i) { return at(i) == Py_None ? nullptr : at(i); };
     slots_.push_back({&function->func_code, at(2)});
@@ -182,9 +184,9 @@ bool Checks::add(PyObject* check) {
 }
 
 struct CaptureObject {
-  PyObject_HEAD PyObject* held;  // the tuple that the checks are of
+  PyObject_HEAD PyObject* held;  // the tuple that owns what the checks point to
   std::shared_ptr<const Checks>* checks;
-  std::mutex* mutex;  // of `checks`, for threads that do not hold the interpreter
+  std::mutex* mutex;  // guards `checks` for threads that do not hold the interpreter
   uint64_t generation;
 };
 CaptureObject* capture_of(PyObject* self) { return reinterpret_cast<CaptureObject*>(self); }
@@ -246,13 +248,13 @@ PyObject* generation(PyObject* self, PyObject*) {
 
 PyMethodDef methods[] = {
     {"_watch", watch, METH_VARARGS,
-     "_watch(generation, checks): what holds as long as it is that generation. Checks are (\"item\", dict, "
-     "key, value), (\"type\", class, name, value), (\"attribute\", object, name, value), (\"cell\", cell, "
-     "value), where no value is a missing one; (\"dict\", dict, items), (\"list\", list, items), (\"set\", "
-     "set, items), (\"function\", function, code, defaults, kwdefaults), (\"call\", function that says "
-     "whether)."},
+     "_watch(generation, checks): sets the checks that must hold for this generation. Checks are (\"item\", "
+     "dict, key, value), (\"type\", class, name, value), (\"attribute\", object, name, value), (\"cell\", "
+     "cell, value), where a value is left out if it is missing; (\"dict\", dict, items), (\"list\", list, "
+     "items), (\"set\", set, items), (\"function\", function, code, defaults, kwdefaults), (\"call\", "
+     "function that returns True if nothing changed)."},
     {"_generation", generation, METH_NOARGS,
-     "_generation(): the number, after a look whether anything changed."},
+     "_generation(): checks for changes, then returns the generation's number."},
     {nullptr, nullptr, 0, nullptr},
 };
 PyType_Slot slots[] = {{Py_tp_new, reinterpret_cast<void*>(make_capture)},
@@ -274,7 +276,7 @@ uint64_t generation_of(PyObject* self) {
   if (found == Checks::Found::same) [[likely]]
     return generation;
   if (found == Checks::Found::unknown) {
-    // It may run Python, and another thread then replace the checks: those at hand are of `held`.
+    // same_others() may run Python, and another thread may then replace the checks. `held` keeps these alive.
     const Owned held(Py_XNewRef(capture->held));
     const std::shared_ptr<const Checks> checks = *capture->checks;
     if (checks->same_others()) return generation;

@@ -1,15 +1,17 @@
-// What kernels read of Python while they were translated: compared before each launch, so that changed code
-// and constants compile anew. A number in their keys, the generation, says what was read.
+// Declares the record of the Python state that kernels read while they were translated. It is compared before
+// each launch, so that changed code and constants compile again. Keys of kernels hold its number, the
+// generation.
 #pragma once
 #include "python/module.h"
 
 namespace tile::python {
 
-// Of a _C.Capture; the caller holds the interpreter. Throws PythonFailure.
+// Returns the generation of a _C.Capture. The caller holds the interpreter. Throws PythonFailure.
 uint64_t generation_of(PyObject* capture);
-// The same from any thread; the interpreter is asked for only where something may have changed.
+// The same from any thread. Takes the interpreter only if something may have changed.
 uint64_t generation_anywhere(PyObject* capture);
-// What this thread was told last: that of the key that it now translates for.
+// Returns what generation_anywhere returned last on this thread: the generation in the key of the kernel that
+// is being translated.
 uint64_t last_generation();
 
 }  // namespace tile::python

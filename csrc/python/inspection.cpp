@@ -7,7 +7,7 @@ namespace tile::python {
 
 void set_error(const std::exception& error) {
   const auto* ours = dynamic_cast<const Error*>(&error);
-  // Torch's have classes of their own, and what Python raised on its way through torch stays what it is.
+  // Torch's exceptions have Python classes of their own, and one that Python raised stays what it is.
   if (!ours) return torch::translate_exception_to_python(std::current_exception());
   PyObject* const types[] = {PyExc_ValueError, PyExc_TypeError, PyExc_NotImplementedError,
                              PyExc_RuntimeError};

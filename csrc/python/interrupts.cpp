@@ -1,12 +1,12 @@
-// Ctrl-C and other signals while a launch on the CPU runs: Python's own handlers are called, and what they
-// raise ends the launch.
+// Handles Ctrl-C and other signals while a launch on the CPU runs: calls Python's own handlers, and ends the
+// launch with the exception that they raise.
 #include "cpu/watch.h"
 #include "python/raising.h"
 
 namespace tile::python {
 namespace {
 
-// Python runs handlers on its main thread alone; of other threads this asks for nothing.
+// Python runs handlers on its main thread only, so on other threads this does nothing.
 void run_handlers() {
   if (!Py_IsInitialized() || !PyGILState_GetThisThreadState()) return;
   const GilHeld held;

@@ -16,7 +16,7 @@ namespace {
 
 PyObject *flatten_name, *constant_name, *translate_name, *signature_name, *parameters_name;
 
-// What an argument is, in the key. Of a far array Python's shape and strides are int64.
+// The kind of an argument in the key. For a far array, shape and strides are int64 in Python kernels.
 enum : uint64_t { far_array, near_array, scalar_value, constant_value };
 
 ArrayArgument without_memory(const at::Tensor& tensor) {
@@ -44,7 +44,8 @@ bool lacks_memory(const at::Tensor& tensor) {
   return storage.device().type() != tensor.device().type() || (tensor.numel() && !storage.nbytes());
 }
 
-// Of the tensors that lack memory: not the fake ones, whose memory would be of another device.
+// Returns true if a tensor that lacks memory wraps other tensors, and false if it is fake: the storage of a
+// fake tensor is on another device.
 bool wraps(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   return !impl.has_symbolic_sizes_strides() &&
@@ -90,10 +91,10 @@ void Call::trace(Tracer& tracer) const {
 }
 
 namespace {
-// Inside of an operator torch has counted, or the tensor is new.
+// Returns true inside of an operator: torch has counted the write already, or the tensor is new.
 bool counted() { return c10::impl::tls_is_dispatch_key_excluded(c10::DispatchKey::ADInplaceOrView); }
 void count_up(c10::TensorImpl& tensor) {
-  if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors count nothing
+  if (tensor.version_counter().enabled()) tensor.bump_version();  // inference tensors have no version
 }
 }  // namespace
 
@@ -105,7 +106,7 @@ void note_write(const at::Tensor& tensor) {
   if (!counted()) count_up(*tensor.unsafeGetTensorImpl());
 }
 
-// "Invalid kernel argument #0, 'x' of scaled".
+// Returns a text such as "Invalid kernel argument #0, 'x' of scaled".
 std::string Call::place_of(size_t i) const {
   std::string place = str("Invalid kernel argument #", i);
   const Owned names(PyObject_GetAttr(self_, parameters_name));
@@ -122,7 +123,7 @@ void Call::note(uint64_t bits) {
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (value == Py_None) return note(0);  // as a constant
+  if (value == Py_None) return note(0);  // None is a constant
   const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
   // Scales are passed as their bits: a structure says what these are.
   if (kind == read_only) [[unlikely]]
@@ -155,8 +156,8 @@ ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
   if (!traced_ && lacks_memory(tensor))
     fail(ErrorKind::type, place_of(i),
          wraps(tensor)
-             ? ": a tensor that wraps others has no memory of its own; pass what it holds, as to_local() of "
-               "a DTensor gives"
+             ? ": a tensor that wraps others has no memory of its own; pass the inner tensor, such as "
+               "to_local() of a DTensor"
              : ": a tensor without memory, as fake ones are, cannot be launched on; give it to "
                "kernel.check(...) or kernel.ir(...)");
   try {

@@ -9,7 +9,7 @@ namespace tile::python {
 inline constexpr size_t most_arguments = 64;
 
 // How a parameter is annotated, a letter each. What is structured, Python takes apart.
-// A read-only array is a leaf of a structure.
+// read_only is an array in a structure, not a parameter.
 enum Kind : char { run_time = 'r', constant = 'c', wide_integer = 'w', structured = 's', read_only = 'p' };
 
 // An exception of Python's on its way through C++.
@@ -45,14 +45,14 @@ class PythonKernel : public KernelBase {
 
 struct KernelObject {
   PyObject_HEAD PythonKernel* kernel;  // null: _bind was not called
-  PyObject* capture;  // a _C.Capture that the kernel's attributes hold; null: it reads nothing that changes
+  PyObject* capture;  // a _C.Capture that the kernel's attributes keep alive; null: nothing it reads changes
 };
 PythonKernel& kernel_of(PyObject* self);
 
-// What is given for a kernel's parameters: by position, and where that is not all of it, by name and default.
+// The arguments of a kernel in the order of its parameters, once names and defaults are resolved.
 class Given {
  public:
-  // names: null, or a tuple of the names of the last `values`, which `count` does not count.
+  // names: null, or a tuple of keyword names. Their values follow the `count` positional ones.
   Given(PyObject* self, PyObject* const* values, size_t count, PyObject* names)
       : values(values), count(count) {
     if ((names && PyTuple_GET_SIZE(names)) || count != kernel_of(self).kinds.size()) [[unlikely]]
@@ -75,15 +75,16 @@ class Call {
   const LaunchKey& key() const { return key_; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
   void trace(Tracer& tracer) const;         // Python translates the function
-  // refused.cpp. Refuses to write what is read-only, overlaps itself, or another array that is used.
+  // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
+  // kernel touches. In refused.cpp.
   void check_written(uint64_t which, uint64_t read) const;
-  uint64_t owners(uint64_t which) const;  // the given arguments that these belong to
+  uint64_t owners(uint64_t which) const;  // the caller's arguments that these passed ones belong to
   void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
 
  private:
   std::string parameter(size_t place) const;
   [[noreturn]] void refuse(size_t place, const std::string& why) const;
-  // The error of a tensor that no kernel takes, with its argument's number and what to pass instead.
+  // Raises the error for a tensor that no kernel takes, with the argument's number and what to pass instead.
   [[noreturn]] void explain(size_t i, const at::Tensor& tensor, const Error& error) const;
   ArrayArgument array_of(size_t i, const at::Tensor& tensor) const;
   void note(uint64_t bits);
@@ -105,7 +106,7 @@ class Call {
   LaunchKey key_;
   ArgumentRef refs_[most_arguments];
   const at::Tensor* tensors_[most_arguments];  // of those that are arrays
-  uint8_t owner_[most_arguments];              // and which of the given arguments each belongs to
+  uint8_t owner_[most_arguments];              // the caller's argument that each belongs to
   alignas(ArrayArgument) std::byte arrays_[most_arguments * sizeof(ArrayArgument)];
   alignas(ScalarArgument) std::byte scalars_[most_arguments * sizeof(ScalarArgument)];
   struct Structure {

@@ -1,6 +1,6 @@
-// TILE_LOG's lines as records of Python's logging. Whoever logs may hold a lock of ours and not the GIL, or
-// the GIL that another waits for: so a thread of its own, which there is from the first line on, hands the
-// lines over.
+// Passes TILE_LOG's lines to Python's logging. A thread that logs may hold one of our locks without the GIL,
+// or the GIL that another thread waits for. So a separate thread, started at the first line, hands the lines
+// over.
 #include <pthread.h>
 #include <signal.h>
 
@@ -18,12 +18,13 @@
 namespace tile::python {
 namespace {
 
-// A function of a line; false: nobody listens, and it goes to stderr.
+// The Python function that takes a line. It returns false if no handler wants it: the line then goes to
+// stderr.
 PyObject* deliver = nullptr;
 
 class Records {
  public:
-  // A child of fork() begins with a fresh one: the thread is not there, and may have held the mutex.
+  // A child of fork() begins with a new object: it lacks the thread, which may have held the mutex.
   static Records& get() { return *current.load(); }
   static void begin() {
     current = new Records;
@@ -37,12 +38,13 @@ class Records {
     lines_.push_back(line);
     const uint64_t own = ++added_;
     work_.notify_one();
-    // So that a line stands where it belongs among others of the process, and before a crash. Who holds the
-    // GIL cannot wait: the thread needs it. The limit is for those who wait for each other otherwise.
+    // Waiting keeps the line in order with other output of the process, and before a crash. A caller that
+    // holds the GIL cannot wait, because the thread needs it. The time limit ends a deadlock over other
+    // locks.
     if (!PyGILState_Check())
       delivered_.wait_for(lock, std::chrono::milliseconds(200), [&] { return done_ >= own; });
   }
-  // All lines are delivered when it returns; those that come later go to stderr. Without the GIL.
+  // Returns when all lines are delivered; later lines go to stderr. The caller must not hold the GIL.
   void end() {
     {
       const std::lock_guard lock(mutex_);
@@ -121,11 +123,11 @@ PyObject* log(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"log_to", guarded<log_to>, METH_O,
-     "log_to(function): it is given each line of TILE_LOG, and says whether anybody listens; a line that "
-     "nobody wants goes to stderr."},
-    {"end_log", guarded<end_log>, METH_NOARGS, "Delivers what is left; later lines go to stderr."},
+     "log_to(function): calls it with each line of TILE_LOG. It returns True if a handler took the line; "
+     "other lines go to stderr."},
+    {"end_log", guarded<end_log>, METH_NOARGS, "Delivers the remaining lines; later ones go to stderr."},
     {"log", guarded<log>, METH_VARARGS,
-     "log(text, holding): a line of TILE_LOG, by a thread that holds the GIL meanwhile, or not; for tests."},
+     "log(text, holding): writes a line of TILE_LOG while the thread holds the GIL, or not; for tests."},
     {nullptr, nullptr, 0, nullptr},
 };
 

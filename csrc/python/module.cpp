@@ -218,7 +218,7 @@ PyMethodDef methods[] = {
     {"operators", guarded<list_of<tile::registered_operators>>, METH_NOARGS,
      "The schemas of the operators defined so far."},
     {"refused_operators", guarded<list_of<tile::refused_operators>>, METH_NOARGS,
-     "The names whose definitions were refused; a call of one raises why."},
+     "The names whose definitions were refused; a call of one raises the reason."},
     {"registration_errors", guarded<list_of<tile::registration_errors>>, METH_NOARGS,
      "What is wrong with operators defined so far; empty: all is well."},
     {"run_ir", guarded<run_ir>, METH_VARARGS,

@@ -25,7 +25,7 @@ struct Program;
 
 namespace tile::python {
 
-// In C++ an error of ours, in Python the class of its kind; called where the exception is caught.
+// Sets the Python error of the class that belongs to a C++ error. Call it where the exception is caught.
 void set_error(const std::exception& error);
 
 // No C++ exception may leave a function that Python calls.
@@ -71,7 +71,7 @@ class Released {
 // file that reads torch's header of tensors as Python objects, which is most of its compilation.
 const at::Tensor* tensor_in(PyObject* object);
 
-// Autograd sees that a tensor has changed. In kernel_call.cpp.
+// Bumps the version of a tensor so that autograd sees the change. In kernel_call.cpp.
 void note_write(const at::Tensor& tensor);
 
 // Each adds its file's functions and types to the module; -1 with an error set.

@@ -234,7 +234,7 @@ PyObject* results_of(BoxedValues& stack) {
   return tuple.release();
 }
 
-// Of a name whose definition was refused: it takes whatever it is given, and raises why.
+// Raises the reason if the definition of this name was refused. Such an operator takes any arguments.
 void raise_if_refused(const std::string& name) {
   const auto handle = c10::Dispatcher::singleton().findSchema({name, ""});
   if (!handle || !handle->schema().is_vararg() || !handle->schema().arguments().empty()) return;

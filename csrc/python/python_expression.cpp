@@ -58,7 +58,7 @@ std::vector<Tile> call(PyObject* function, const std::vector<Tile>& tiles) {
   return translate(function, arguments);
 }
 
-// What its functions read of Python, in the keys of its kernels.
+// Returns the function that adds the capture's generation to the keys of an operator's kernels.
 ExpressionVersion version_of(PyObject* capture) {
   return [capture = kept(capture)] { return generation_anywhere(capture.get()); };
 }
@@ -76,8 +76,7 @@ PyObject* define_elementwise(PyObject*, PyObject* arguments) {
 }
 
 // define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture): a
-// _C.Operator.
-// map, combine and finish may be None; totals: how many tiles finish takes.
+// _C.Operator. map, combine and finish may be None; totals: how many tiles finish takes.
 PyObject* define_reduction(PyObject*, PyObject* arguments) {
   const char *schema, *file, *kind;
   int replace;

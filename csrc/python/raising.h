@@ -45,7 +45,7 @@ PyObject* method(PyObject* self, PyObject* arguments) {
   END_HANDLE_TH_ERRORS
 }
 
-// As torch's functions give it to Python; null with an error set. In operator_call.cpp, too.
+// Returns a value as torch's functions return it to Python; null with an error set. In operator_call.cpp.
 PyObject* python_value(const c10::IValue& value);
 PyObject* python_dtype(int64_t scalar_type);
 

@@ -1,5 +1,5 @@
-// What a launch in Python refuses: tensors that no kernel takes, and to write memory that is read-only, that
-// another argument reaches too, or that holds several elements at one place.
+// Implements what a launch in Python refuses: tensors that no kernel takes, and writes to memory that is
+// read-only, that another argument reaches too, or that holds several elements at one address.
 #include "python/kernel_call.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace tile::python {
 namespace {
 
-// From its first byte to the one behind its last; both 0: it has no element.
+// The address range of an array; both are 0 if it has no element.
 struct Extent {
   uintptr_t begin, end;
   bool meets(const Extent& other) const { return begin < other.end && other.begin < end; }
@@ -29,7 +29,7 @@ Extent extent_of(const ArrayArgument& array) {
   return {begin, begin + static_cast<uintptr_t>((reach + 1) * info(array.dtype).bytes)};
 }
 
-// Whether each axis steps over all that those behind it reach, as in a contiguous tensor.
+// Returns true if each stride exceeds the reach of all later axes, as in a contiguous tensor.
 bool in_order(const ArrayArgument& array) {
   int64_t reach = 0;
   for (size_t axis = static_cast<size_t>(array.rank); axis-- > 0;) {
@@ -39,7 +39,7 @@ bool in_order(const ArrayArgument& array) {
   }
   return true;
 }
-// The same with the axes in any order: then no two elements share memory.
+// Returns true if that holds for some order of the axes: then no two elements share memory.
 bool nested(const ArrayArgument& array) {
   std::array<std::pair<int64_t, int64_t>, max_array_rank> axes;  // stride and extent, smallest first
   size_t count = 0;
@@ -65,7 +65,7 @@ std::string tuple_of(const std::array<int64_t, max_array_rank>& numbers, int ran
 
 }  // namespace
 
-// "'out'", or "argument #1" of a kernel that names none.
+// Returns a text such as "'out'", or "argument #1" for a kernel without parameter names.
 std::string Call::parameter(size_t place) const {
   const size_t i = owner_[place];
   const PyGILState_STATE state = PyGILState_Ensure();
@@ -106,10 +106,10 @@ void Call::check_written(uint64_t which, uint64_t read) const {
       refuse(at,
              str(" of shape ", tuple_of(array.sizes, array.rank), " and strides ",
                  tuple_of(array.strides, array.rank),
-                 ", which has several elements at one place in memory, as an expanded tensor does; pass a "
-                 "clone() of it"));
+                 ", which has several elements at one address, as an expanded tensor does; pass a clone() of "
+                 "it"));
     for (size_t other = 0; other < passed_; ++other) {
-      // What the kernel never touches may be anything: a stand-in for an array that is missing.
+      // An array that the kernel never touches may overlap: it may stand in for a missing one.
       if (other == at || !((which | read) >> other & 1) || !extents[at].meets(extents[other])) continue;
       if (!overlap(placed(array), placed(*refs_[other].array))) continue;
       refuse(at, str(owner_[at] == owner_[other] ? std::string(", which holds arrays that overlap")

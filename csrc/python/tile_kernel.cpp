@@ -120,7 +120,7 @@ PyObject* launch_method(PyObject* self, PyObject* const* given, Py_ssize_t count
     if (count < 1) fail(ErrorKind::type, "launch: give the grid, then the kernel's arguments");
     const auto positional = static_cast<size_t>(count - 1);
     PyObject* stream = Py_None;
-    std::vector<PyObject*> values;  // without the stream
+    std::vector<PyObject*> values;  // all but the stream
     Owned others;
     for (Py_ssize_t i = 0, named = names ? PyTuple_GET_SIZE(names) : 0; i < named; ++i) {
       if (PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i), "stream") != 0) continue;
@@ -143,7 +143,7 @@ PyObject* launch_method(PyObject* self, PyObject* const* given, Py_ssize_t count
   });
 }
 
-// _ir(arguments, passes): the text of what they, all in order, would compile.
+// _ir(arguments, passes): returns the IR that these arguments, all given in order, would compile.
 PyObject* ir(PyObject* self, PyObject* arguments) {
   PyObject* given;
   int passes;
@@ -155,7 +155,7 @@ PyObject* ir(PyObject* self, PyObject* arguments) {
   });
 }
 
-// _check_written(arguments): raises what a launch would raise of the memory that it writes.
+// _check_written(arguments): raises the error that a launch would raise about the memory that it writes.
 PyObject* check_written(PyObject* self, PyObject* arguments) {
   PyObject* given;
   if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given)) return nullptr;
@@ -165,13 +165,14 @@ PyObject* check_written(PyObject* self, PyObject* arguments) {
     try {
       touched = kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); });
     } catch (const std::exception&) {
-      return Py_NewRef(Py_None);  // the kernel's text is wrong, which running it says
+      return Py_NewRef(Py_None);  // an error in the kernel's source, which a launch will raise
     }
     call.check_written(touched.first, touched.second);
     return Py_NewRef(Py_None);
   });
 }
-// _written(arguments): for each of them whether a launch would write an array in it. Tensors may be fake.
+// _written(arguments): returns a list that says for each argument whether a launch would write an array in
+// it. Tensors may be fake.
 PyObject* written(PyObject* self, PyObject* arguments) {
   PyObject* given;
   if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given)) return nullptr;
@@ -243,7 +244,7 @@ bool add_to_key(std::string& bytes, PyObject* value, bool by_value) {
     for (const int64_t size : tensor->sizes()) append(bytes, size);
     return true;
   }
-  if (value == Py_None) return append(bytes, '\xfe'), true;  // no dtype's
+  if (value == Py_None) return append(bytes, '\xfe'), true;  // no dtype has this byte
   const bool number = PyLong_CheckExact(value) || PyFloat_CheckExact(value) || PyBool_Check(value);
   if (!number) return false;
   append(bytes, '\xff');  // no dtype's
@@ -278,13 +279,14 @@ PyMethodDef functions[] = {
 };
 PyMethodDef kernel_methods[] = {
     {"_bind", bind, METH_VARARGS,
-     "_bind(name, file, line, kinds, capture): kinds has a letter for each parameter; the kernel holds "
-     "capture, a Capture, itself."},
+     "_bind(name, file, line, kinds, capture): kinds has a letter for each parameter; the caller keeps "
+     "capture, a Capture, alive."},
     {"_ir", ir, METH_VARARGS, "_ir(arguments, passes): Tile IR as text."},
     {"_check_written", check_written, METH_VARARGS,
-     "_check_written(arguments): raises what a launch would raise of the memory that it writes."},
+     "_check_written(arguments): raises the error that a launch would raise about the memory that it "
+     "writes."},
     {"_written", written, METH_VARARGS,
-     "_written(arguments): of each whether a launch would write it. Tensors may be fake."},
+     "_written(arguments): whether a launch would write each of them, as a list. Tensors may be fake."},
     {"launch", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(launch_method)),
      METH_FASTCALL | METH_KEYWORDS,
      "launch(grid, *arguments, stream=None, **named)\n\nRuns the kernel for each block of the grid: on a CPU "

@@ -74,7 +74,7 @@ bool lies_like(const ArrayArgument& a, const ArrayArgument& b) {
 }  // namespace
 
 bool has_wide_extents(const ArrayArgument& array) {
-  uint64_t sizes = 0;  // none is negative, and the most is all ones: a larger one shows in the bits of all
+  uint64_t sizes = 0;  // none is negative and most_i32 is all ones, so the union exceeds it if any does
   for (int axis = 0; axis < array.rank; ++axis)
     sizes |= static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
   return sizes > most_i32;

@@ -5,17 +5,17 @@
 
 namespace tile {
 
-// On the CPU extents and strides are read at run time: dtype, rank and whether extents are wide. On a GPU the
-// facts below too.
+// Returns an array's part of the launch key. On the CPU, extents and strides are read at run time, so it
+// holds dtype, rank and whether extents are wide. On a GPU it also holds the facts below.
 uint64_t key_word(const ArrayArgument& array);
 
-// Whether an extent is larger than i32 holds.
+// Returns true if an extent does not fit i32.
 bool has_wide_extents(const ArrayArgument& array);
-// Whether an extent, a stride, the number of elements or the distance between two of them is.
+// Returns true if an extent, a stride, the number of elements or the distance between two of them does not.
 bool has_far_elements(const ArrayArgument& array);
 
-// Those facts as attributes of the function, as csrc/cuda/program.h names them; on the CPU array.P.wide
-// alone.
+// Sets those facts as attributes of the function, named as in csrc/cuda/program.h; on the CPU only
+// array.P.wide.
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array);
 
 }  // namespace tile

@@ -12,7 +12,7 @@ class CudaParameters {
  public:
   static constexpr size_t most_bytes = 4096;  // what every chip and driver takes
 
-  // `wide`, by parameter: whether an array's extents are of 64 bits.
+  // `wide`: for each parameter, true if it is an array with 64-bit extents.
   explicit CudaParameters(const std::vector<Type>& parameters, std::vector<bool> wide = {});
   size_t bytes() const { return bytes_; }
 

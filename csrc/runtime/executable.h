@@ -24,7 +24,7 @@ class Executable {
   virtual ~Executable() = default;
   // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
-  // Its parameters that it writes and reads, as written_parameters says.
+  // Bits of the parameters whose memory it writes and reads, as written_parameters returns them.
   uint64_t written = 0, read = 0;
 };
 

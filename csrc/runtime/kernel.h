@@ -21,8 +21,8 @@ class Executable;
 class Tracer;
 struct Target;
 
-// What a kernel counts the elements of an axis in. narrow: dim() and num_tiles() are i32, and a launch
-// refuses arrays of more than 2147483647 elements an axis; wide: they are i64, of every array.
+// The integer type of a kernel's extents. narrow: dim() and num_tiles() are i32, and a launch refuses arrays
+// with more than 2147483647 elements along an axis. wide: they are i64 for every array.
 enum class Extents : uint8_t { narrow, wide };
 
 // Traces the body once; called only when a key is new.
@@ -44,11 +44,11 @@ class KernelBase {
  protected:
   // The arguments that it wrote, as written_parameters says.
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
-  // The same, asking check(call, written, read) before it runs, which may refuse what would be written.
+  // The same, but calls check(call, written, read) before it runs, which may refuse the launch.
   using WriteCheck = void (*)(const void* call, uint64_t written, uint64_t read);
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body,
                        WriteCheck check, const void* call);
-  std::pair<uint64_t, uint64_t> touched_of(const TraceBody& body) const;  // what it would write and read
+  std::pair<uint64_t, uint64_t> touched_of(const TraceBody& body) const;  // bits of what it writes and reads
   Function trace_call(const TraceBody& body) const;  // after no pass
 
  private:

@@ -1,4 +1,4 @@
-// Overlap of strided arrays: a bounded sum of strides that gives the distance between two places.
+// Implements the overlap of strided arrays: searches for a bounded sum of strides that equals a distance.
 #include "runtime/overlap.h"
 
 #include <algorithm>
@@ -23,8 +23,9 @@ void add(Terms& terms, int64_t step, int64_t most) {
   terms.push_back({step, most});
 }
 
-// Whether one number from each term can sum up to the target. Of the largest step few numbers can, as the
-// others reach no farther than their sum: with the strides of a dense layout one or two.
+// Tells whether one number from each term can sum up to the target. Few multiples of the largest step need a
+// look, because the other terms reach no farther than their sum: one or two with the strides of a dense
+// layout.
 class Search {
  public:
   Search(Terms terms, int64_t target) : terms_(std::move(terms)) {
@@ -39,7 +40,7 @@ class Search {
   bool at(size_t i, int64_t target) {
     if (target < 0 || target > reach_[i]) return false;
     if (i == terms_.size()) return true;
-    if (--turns_ < 0) return true;  // strides of no order: not known to be apart
+    if (--turns_ < 0) return true;  // strides in no order: they may overlap
     const auto [step, most] = terms_[i];
     const int64_t below = std::max<int64_t>(target - reach_[i + 1], 0);
     for (int64_t n = (below + step - 1) / step; n <= std::min(most, target / step); ++n)
@@ -67,8 +68,8 @@ Placed placed(const ArrayArgument& array) {
 
 bool overlap(const Placed& x, const Placed& y) {
   if (empty(x) || empty(y)) return false;
-  // Byte a of x is byte b of y: a counts from x's first byte, and b back from y's last one. An axis that
-  // runs down counts like one that runs up, from its other end.
+  // They overlap if byte a of x is byte b of y. a counts from x's first byte, and b back from y's last one.
+  // An axis with a negative stride counts from its other end.
   Terms terms;
   int64_t distance = y.address - x.address;
   for (const bool back : {false, true}) {
@@ -87,8 +88,8 @@ bool overlap(const Placed& x, const Placed& y) {
 bool overlaps_itself(const Placed& x) {
   if (empty(x)) return false;
   const auto stride = [&](size_t axis) { return x.strides[axis] < 0 ? -x.strides[axis] : x.strides[axis]; };
-  // Two indices of one place: the first axis in which they differ goes up by at least 1, the others by any
-  // difference.
+  // Looks for two indices with one address. They differ by at least 1 in the first axis that differs, and by
+  // any amount in later axes.
   for (size_t first = 0; first < x.sizes.size(); ++first) {
     if (x.sizes[first] == 1) continue;
     if (stride(first) == 0) return true;

@@ -36,7 +36,7 @@ class RawKernel {
     const RawArgument raw[] = {to_raw_argument(arguments)..., RawArgument()};
     launch_raw(grid, {raw, sizeof...(A)});
   }
-  // Gives the types of its parameters.
+  // Returns the types of the parameters.
   const std::vector<CType>& launch_raw(const RawGrid& grid, std::span<const RawArgument> arguments) const;
 
   const std::string& name() const { return source_->names()[index_]; }

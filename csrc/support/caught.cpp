@@ -1,4 +1,4 @@
-// The first phase of throwing, without throwing: each frame's handlers are asked.
+// Runs the search phase of a throw without throwing: asks the handlers of each frame.
 #include "support/caught.h"
 
 #include <dlfcn.h>
@@ -9,7 +9,7 @@
 
 #include "support/error.h"
 
-// Of the C++ ABI: asks one function's handlers.
+// Declared by the C++ ABI: searches the handlers of one function.
 extern "C" _Unwind_Reason_Code __gxx_personality_v0(int version, _Unwind_Action actions,
                                                     _Unwind_Exception_Class exception_class,
                                                     _Unwind_Exception* exception, _Unwind_Context* context);
@@ -41,7 +41,7 @@ _Unwind_Reason_Code look(_Unwind_Context* context, void* data) {
 }  // namespace
 
 bool error_is_caught() {
-  // As the ABI lays them out, what the unwinder reads stands before the object that is thrown.
+  // In the ABI, the header that the unwinder reads lies directly before the thrown object.
   const std::exception_ptr error = std::make_exception_ptr(Error(ErrorKind::runtime, ""));
   void* object = nullptr;
   static_assert(sizeof error == sizeof object);

@@ -1,10 +1,11 @@
-// Whether an error has anybody to catch it: while a library is loaded nobody does, and the process would end.
+// Declares the test for a handler that would catch an error. While a library is loaded there is none, and a
+// throw would end the process.
 #pragma once
 
 namespace tile {
 
-// True where an Error that is thrown by the caller reaches a handler before the frames of the dynamic loader,
-// which no exception may cross, and the end of the stack. Walks the stack: for what is an error anyway.
+// Returns true if an Error thrown by the caller would reach a handler before the end of the stack and before
+// the frames of the dynamic loader, which no exception may cross. Walks the stack, so call it on errors only.
 bool error_is_caught();
 
 }  // namespace tile

@@ -1,5 +1,5 @@
-// TILE_DUMP and TILE_LOG: what the process says about the kernels that it compiles, on stderr; Python's
-// module takes the lines of TILE_LOG to Python's logging.
+// Declares the output of TILE_DUMP and TILE_LOG about compiled kernels. It goes to stderr; the Python module
+// redirects the lines of TILE_LOG to Python's logging.
 #pragma once
 #include <chrono>
 #include <cstdio>
@@ -20,7 +20,8 @@ inline bool logs() {
   const std::string value = environment("TILE_LOG");
   return !value.empty() && value != "0";
 }
-// Who is given lines in place of stderr; null: nobody. From any thread, and whatever locks that holds.
+// Sets the function that receives lines instead of stderr, or null for none. Any thread calls it, with any
+// locks held.
 void set_log_sink(void (*sink)(const std::string& line));
 void write_log(const std::string& line);
 // One call, one line: those of several threads do not mix.

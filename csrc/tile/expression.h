@@ -19,8 +19,8 @@ struct ExpressionArgument {
 };
 using Expression = std::function<std::vector<Tile>(const std::vector<ExpressionArgument>&)>;
 
-// A number that changes where an expression, which is no constant of the program, gives other tiles than
-// before. None: it never does.
+// Returns a number that changes when the expression may return other tiles than before, as one written in
+// Python can. Empty for an expression that never changes.
 using ExpressionVersion = std::function<uint64_t()>;
 
 namespace expression_detail {
@@ -82,7 +82,7 @@ class ExpressionSchema {
   std::vector<std::string> results;
   std::string arguments_text;  // of the schema, without defaults and those skipped
   size_t tensors = 0;
-  ExpressionVersion version;  // a part of every key
+  ExpressionVersion version;  // its number is part of every launch key
 
   // Torch's promotion of tensors and numbers, tensors of bool left out where there are others.
   at::ScalarType common_dtype(const c10::IValue* values) const;

@@ -1,4 +1,4 @@
-// Whether elements of tensors share memory, asked of the arrays that they are.
+// Implements the overlap checks of tensors with those of arrays.
 #include "tile/overlap.h"
 
 #include "runtime/overlap.h"
@@ -6,7 +6,7 @@
 namespace tile {
 namespace {
 
-// A meta tensor has no address, only a place in its storage.
+// A meta tensor has no address, only an offset in its storage.
 Placed placed(const at::Tensor& t) {
   const int64_t address = t.is_meta() ? t.storage_offset() * static_cast<int64_t>(t.itemsize())
                                       : static_cast<int64_t>(reinterpret_cast<intptr_t>(t.const_data_ptr()));

@@ -171,7 +171,7 @@ uint32_t flat_axes(const ElementArrays& arrays, uint32_t reduced) {
   return chosen;
 }
 
-// The first of these axes that is longer than a kernel's may be; -1: none.
+// Returns the first of these axes that is too long for one kernel, or -1.
 int long_axis(const ArrayArgument& array, uint32_t axes) {
   for (int i = 0; i < array.rank; ++i)
     if (axes >> i & 1 && array.sizes[static_cast<size_t>(i)] > longest_axis) return i;
@@ -252,7 +252,7 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
   const int64_t number = product(elements.front(), reduced);
   std::vector<at::Tensor> kept;  // the parts, until the pass that reads them was launched
   for (bool first = true;; first = false) {
-    // Pieces of a long axis are reduced one after the other, and what they give by the next pass.
+    // The pieces of a long axis are reduced one after the other, and the next pass reduces their results.
     if (const int axis = long_axis(now.front(), reduced); axis >= 0) {
       const auto at = static_cast<size_t>(axis);
       const int64_t size = now.front().sizes[at], pieces = ceil_div(size, piece);

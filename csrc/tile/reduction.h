@@ -18,7 +18,7 @@ struct Reduction {
   // the totals are the results.
   std::function<std::vector<Tile>(std::vector<Tile> totals, Tile count)> finish;
   size_t totals = 1;  // how many tiles finish takes
-  ExpressionVersion version;  // of the three functions
+  ExpressionVersion version;  // covers the three functions
 };
 
 // "ns::name(Tensor x) -> Tensor": the arguments int[]? dim=None, bool keepdim=False are added; None reduces

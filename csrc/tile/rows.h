@@ -11,10 +11,10 @@
 
 namespace tile {
 
-// What a kernel's extents may be.
+// The largest extent that a kernel takes.
 inline constexpr int64_t longest_axis = std::numeric_limits<int32_t>::max();
 
-// The array's part of `size` indices of an axis, from one on.
+// Returns the part of the array with `size` indices of an axis, starting at `from`.
 ArrayArgument narrowed(ArrayArgument array, int axis, int64_t from, int64_t size);
 
 class Rows {

@@ -92,7 +92,7 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
         static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize());
   else
     argument.data = tensor.data_ptr();
-  // An offset from no memory at all. What has no element may have none.
+  // Here the data pointer is an offset from null. Only a tensor without elements may have no memory.
   if (!stands_in && tensor.numel() > 0 &&
       reinterpret_cast<uintptr_t>(argument.data) ==
           static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize()) [[unlikely]]

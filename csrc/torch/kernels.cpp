@@ -65,7 +65,8 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
          " tensors, but the schema says ", count);
 }
 
-// A result in an argument's memory would break what torch rests on: autograd, functionalisation, compilers.
+// Raises the error for a result in an argument's memory, which autograd, functionalisation and compilers rule
+// out.
 [[noreturn]] void fail_alias(const OperatorRecord& op, const c10::IValue* values, size_t k,
                              const c10::StorageImpl* storage) {
   for (size_t i = 0; i < op.arguments; ++i)
@@ -95,7 +96,8 @@ void require_new(const OperatorRecord& op, const Stack& stack, size_t base) {
   }
 }
 
-// An expanded tensor: what is written to one of its elements, others have too.
+// Raises an error for a written argument that is an expanded tensor: a write to one element would change
+// others.
 void require_apart(const OperatorRecord& op, const c10::IValue* values) {
   for (const size_t i : op.tensor_arguments) {
     const c10::AliasInfo* alias = op.schema.arguments()[i].alias_info();
@@ -103,7 +105,7 @@ void require_apart(const OperatorRecord& op, const c10::IValue* values) {
     size_t item = 0;
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
       const size_t at = item++;
-      // A nested tensor has no strides; what it is refused for the operator says.
+      // A nested tensor has no strides. The operator itself refuses it.
       if (!tensor.defined() || tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) return;
       for (int64_t axis = 0; axis < tensor.dim(); ++axis)
         if (tensor.stride(axis) == 0 && tensor.size(axis) > 1)
@@ -284,7 +286,7 @@ void require_usable(const OperatorRecord& op) {
   if (!body.error.empty()) throw Error(body.error_kind, body.error);
   const auto need = [&](bool given, const char* what) {
     if (given) return;
-    if (body.run && !body.run.typed)  // of Python
+    if (body.run && !body.run.typed)  // defined in Python
       fail(ErrorKind::runtime, body.name, ": has no ", what, "; give op(…) ", what,
            "=, a class a function of that name, or decorate one with @",
            body.name.substr(body.name.rfind(':') + 1), ".", what);

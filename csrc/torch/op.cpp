@@ -22,7 +22,7 @@ struct Registry {
   // The dispatcher frees an operator that nothing registers, and Python and torch's JIT keep handles on it. A
   // name that stays registered keeps the place while a definition replaces another.
   std::map<std::string, c10::RegistrationHandleRAII> names;
-  std::map<std::string, std::unique_ptr<torch::Library>> refused;  // names that say why, when they are called
+  std::map<std::string, std::unique_ptr<torch::Library>> refused;  // names whose call raises the reason
   std::map<std::string, std::string> gradients;                    // gradient operator -> operator
   std::vector<std::pair<std::string, std::string>> errors;         // operator, text
 };
@@ -74,8 +74,8 @@ bool is_name(std::string_view text) {
   };
   return colons != text.npos && plain(text.substr(0, colons)) && plain(text.substr(colons + 2));
 }
-// Who calls a name whose definition was refused is told why, not that there is no such operator. It takes
-// whatever arguments it is given.
+// Defines an operator for a name whose definition was refused. It takes any arguments and raises the reason,
+// which says more than that no such operator exists.
 void install_refusal(const std::shared_ptr<OperatorBody>& body, Location where) {
   const std::string& name = body->name;
   auto& dispatcher = c10::Dispatcher::singleton();
@@ -140,7 +140,7 @@ Operator define(const std::string& text, Location where, bool replace) {
   remember(name, where, body->error);
   try {
     install_refusal(body, where);
-  } catch (const std::exception&) {  // then it is as if it had never been
+  } catch (const std::exception&) {  // then the name stays undefined
   }
   if (const auto told = definition_listener.load()) told();
   return Operator(

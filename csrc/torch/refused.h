@@ -1,5 +1,5 @@
-// Definitions that were refused, as those with a schema that does not parse: who calls such a name is told
-// why.
+// Declares the list of operators whose definitions were refused, such as for a schema that does not parse. A
+// call of such an operator raises the reason.
 #pragma once
 #include <string>
 #include <vector>

@@ -8,6 +8,7 @@ import numpy
 import pytest
 import tile_ops.language as tl
 import torch
+from raised import error_of
 
 
 @tl.kernel
@@ -41,12 +42,6 @@ def no_warnings():
 
 def where(kernel):
     return f"ValueError: test_written_memory.py:{kernel._pyfunc.__code__.co_firstlineno}: launch of {kernel.__name__}: it writes "
-
-
-def error_of(function, *arguments):
-    with pytest.raises(Exception) as raised:
-        function(*arguments)
-    return f"{type(raised.value).__name__}: {raised.value}"
 
 
 def both(kernel, *arguments):
@@ -168,7 +163,7 @@ def test_arrays_that_are_only_read_or_not_used_may_overlap():
 
 def test_tensors_with_several_elements_at_one_place():
     x = torch.ones(4, 4)
-    end = ", which has several elements at one place in memory, as an expanded tensor does; pass a clone() of it"
+    end = ", which has several elements at one address, as an expanded tensor does; pass a clone() of it"
 
     @tl.kernel
     def copy(x, out):

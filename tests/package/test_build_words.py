@@ -80,7 +80,7 @@ def test_a_build_says_how_far_it_is(terminal):
     assert code == 0 and len(out.splitlines()) == 40, err
     for text in (err, shown) if terminal else (err,):
         lines = text.split("\n")
-        assert re.fullmatch(r"tile_ops: 40 steps with 2 jobs, about \d+ minutes where nothing else runs", lines[0])
+        assert re.fullmatch(r"tile_ops: 40 steps with 2 jobs, about \d+ minutes on an idle machine", lines[0])
         told = [re.fullmatch(r"tile_ops: (\d+) of 40 steps, \d+ s", line) for line in lines[1:] if line]
         assert [int(each[1]) for each in told] == list(range(4, 41, 4))
 

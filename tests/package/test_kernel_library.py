@@ -103,7 +103,7 @@ def test_an_installed_library_is_kept(project, tmp_path):
     "call, said",
     [
         ("tile_ops_add_library(kernels MODULE a.cpp)",
-         "tile_ops_add_library(kernels MODULE …): it is SHARED, which is the default, or STATIC; use add_library and link "
+         "tile_ops_add_library(kernels MODULE …): the type must be SHARED, the default, or STATIC; use add_library and link "
          "TileOps::tile_ops for another type"),
         ("tile_ops_add_library(kernels)",
          "tile_ops_add_library(kernels): no source is given; name the files with kernels and operators"),

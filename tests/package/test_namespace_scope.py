@@ -79,7 +79,7 @@ tile_ops_add_library(outside outside.cpp)
 add_executable(program program.cpp)
 target_link_libraries(program PRIVATE TileOps::tile_ops)
 """
-WARNING = "a tile operation stands outside of any kernel, where nothing is traced; move it into the kernel that uses it"
+WARNING = "a tile operation is used outside of any kernel, where nothing is traced; move it into the kernel that uses it"
 UNPARSED = "op: the schema 'scope::unparsed(Tensor x -> Tensor' does not parse: expected ) but found 'arrow' here; write it"
 PYTHON = """
 import sys, torch, tile_ops

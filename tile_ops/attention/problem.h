@@ -33,7 +33,8 @@ struct Packed {
 };
 
 constexpr int64_t most_depth = 256;
-// Where no scale is asked for. Without a head dim scores are 0, which an infinite scale would make NaN.
+// Returns the default scale. For a head dim of 0 it stays finite: scores are then 0, which an infinite scale
+// would turn into NaN.
 inline double usual_scale(int64_t depth) {
   return 1 / std::sqrt(static_cast<double>(std::max<int64_t>(depth, 1)));
 }

@@ -119,7 +119,7 @@ void loss_kernel(Array x, Array target, std::optional<Array> weight, std::option
       value = value * (1 - share) + even * (share / classes.astype(compute));
     }
     Tile z = row_lse * z_loss.astype(compute) * row_lse;  // without z_loss 0, whatever the square
-    const bool apart = parts && weight && kinds > 2;  // a sum has no divisors, and so one part
+    const bool apart = parts && weight && kinds > 2;  // a sum has no divisors, so it is one part
     if (!apart) value += z;
     const auto counted = [&](const Tile& v) { return where(at.ignored, 0, where(at.inside, v, nan)); };
     if (lse) RowView(*lse, bid(1), rows, 1, axis).store(row, 0, row_lse);

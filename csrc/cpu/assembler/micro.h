@@ -12,7 +12,7 @@ enum class Micro : uint8_t {
   constant,  // immediate: the bits of a lane
   table,     // of AVX-512: 2^(k/16 + shift) in lane k; immediate: the shift
   column,    // immediate: an input with a lane a column
-  words,     // likewise, of 16 bits that lie in the lower halves of lanes as memory has them
+  words,     // immediate: likewise, an input whose 16 raw bits from memory fill the lower half of each lane
   scalar,    // immediate: an input with a lane a row
   add,
   sub,
@@ -42,7 +42,7 @@ enum class Micro : uint8_t {
   from_integer,
   to_half,  // 16-bit lanes in the lower half
   from_half,
-  extend,          // the lower half's 16-bit lanes as lanes
+  extend,          // widens the 16-bit lanes of the lower half to 32-bit lanes
   to_bf16,         // of AVX512_BF16, likewise; denormal numbers become 0
   fused,           // a * b + c
   fused_negative,  // c - a * b

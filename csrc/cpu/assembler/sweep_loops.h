@@ -35,7 +35,7 @@ class SweepLoops {
   bool sums_columns(size_t k) const { return !form_.reductions[k].columns; }
   int accumulator(size_t k, int vector) const;
   bool pairs() const;
-  // Of a store of f16: it is given the bits.
+  // True for an f16 store whose value is already the raw 16 bits.
   bool is_words(int participant) const {
     return participant >= store(0) && trace_.words[static_cast<size_t>(participant - store(0))];
   }

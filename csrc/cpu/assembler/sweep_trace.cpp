@@ -85,19 +85,20 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vecto
   return both;
 }
 
-// The step that picks the value; null: no such step makes it.
+// Returns the `where` step that makes the value, or null if another step makes it.
 const SweepStep* SweepTrace::picked(const Sweep& sweep, int value) const {
   const auto made = std::find_if(sweep.steps.begin(), sweep.steps.end(), [&](const SweepStep& step) {
     return step.out == value && step.name == "where";
   });
   return made == sweep.steps.end() ? nullptr : &*made;
 }
-// Of f16: whether its bits are those of an input.
+// Returns true for an f16 value whose bits come unchanged from an input.
 bool SweepTrace::moved(const Sweep& sweep, int value) const {
   return sweep.dtypes[static_cast<size_t>(value)] == DType::f16 &&
          (value < static_cast<int>(sweep.inputs.size()) || picked(sweep, value));
 }
-// Whether one of these inputs lies in memory as f16: of a NaN the chip's conversion has other bits.
+// Returns true if one of the inputs behind the value is f16 in memory. The processor's conversion changes the
+// bits of a signalling NaN in such an input.
 bool SweepTrace::of_memory(const Sweep& sweep, const SweepForm& form, int value) const {
   if (value < static_cast<int>(sweep.inputs.size()))
     return form.inputs[static_cast<size_t>(value)].dtype == DType::f16;
@@ -105,7 +106,7 @@ bool SweepTrace::of_memory(const Sweep& sweep, const SweepForm& form, int value)
   return step && (of_memory(sweep, form, step->in[1]) || of_memory(sweep, form, step->in[2]));
 }
 
-// The 16 bits of each lane of f16.
+// Records the 16 bits of each lane of an f16 value.
 int SweepTrace::bits_of_half(const Sweep& sweep, const SweepForm& form, int value) {
   const int lanes = values_[static_cast<size_t>(value)];
   if (value < static_cast<int>(sweep.inputs.size()))
@@ -116,7 +117,7 @@ int SweepTrace::bits_of_half(const Sweep& sweep, const SweepForm& form, int valu
     const int yes = bits_of_half(sweep, form, step->in[1]), no = bits_of_half(sweep, form, step->in[2]);
     return trace.add(Micro::select, values_[static_cast<size_t>(step->in[0])], yes, no);
   }
-  const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // quiet, where it is a NaN
+  const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // a NaN here is quiet
   const int half = rounded.micro == Micro::from_half ? rounded.operands[0] : trace.add(Micro::to_half, lanes);
   return trace.add(Micro::extend, half);
 }

@@ -24,7 +24,7 @@ struct SweepTrace {
     std::vector<int> outputs, stores;
     std::vector<std::pair<int, int>> reductions;
   } quick, slow;
-  std::vector<bool> words;                       // of stores: f16, whose bits are lanes already
+  std::vector<bool> words;                       // for each store: true if its lanes are raw f16 bits already
   int guard = -1;                                // the mask that allows the quick way; -1: there is one way
   std::vector<const Combination*> combinations;  // of reductions
   std::vector<bool> columns;                     // micro-operations that differ from column to column
@@ -37,7 +37,7 @@ struct SweepTrace {
   bool moved(const Sweep& sweep, int value) const;
   bool of_memory(const Sweep& sweep, const SweepForm& form, int value) const;
   int bits_of_half(const Sweep& sweep, const SweepForm& form, int value);
-  std::vector<int> values_;      // by value of the sweep: its lanes
+  std::vector<int> values_;      // for each value of the sweep: the trace's value with its lanes
   bool rounds_to_bf16_ = false;  // there is an instruction for Micro::to_bf16
 };
 

@@ -28,7 +28,8 @@ int record_row(const int* in) {
   if constexpr (arity == 4) return Op{}(V::of(in[0]), V::of(in[1]), V::of(in[2]), V::of(in[3])).id;
 }
 
-// Of a number that f16 has. The chip makes every NaN a quiet one: where it was signalling it is so again.
+// Returns the f16 bits of a number that f16 represents exactly. The processor makes every NaN quiet, so this
+// clears the quiet bit again where the NaN was signalling.
 TracedBits bits_of_half(Traced x) {
   const TracedBits bits = TracedBits::of(record(Micro::extend, record(Micro::to_half, x.id, -1, -1, 0)));
   const TracedBits signals = shift_right_zeros(~bit_cast<TracedBits>(x), 13) & TracedBits(0x200);

@@ -1,6 +1,7 @@
 // f8e4m3 (no infinities, one NaN pattern, largest 448) and f8e5m2 (IEEE-like, largest 57344), one value at a
 // time. float -> 8 bits rounds to nearest even; beyond the largest: the largest for e4m3, infinity for e5m2
-// (what torch's casts do from 2.13 on, and a GPU's). A NaN of e5m2 goes to float and back as it was.
+// (what torch's casts do from 2.13 on, and a GPU's). An e5m2 NaN survives the way to float and back
+// unchanged.
 #pragma once
 #include "cpu/isa/vec.h"
 
@@ -51,8 +52,8 @@ TILE_INLINE f8e4m3 to_f8e4m3(float x) {
   if (magnitude >= 0x43e80000) return {static_cast<uint8_t>(sign | 0x7e)};  // 464, half way beyond 448
   return {static_cast<uint8_t>(sign | float_to_small<4, 3>(magnitude))};
 }
-// The first two bits of the payload in float. Of f8e5m2 0x7f is the NaN that others become: that is float's
-// 10, and 0x7e, whose payload it is, is 11.
+// Maps the two payload bits of an f8e5m2 NaN to the first two of float's, and back. Every other NaN becomes
+// 0x7f in f8e5m2, and float's usual NaN has the payload 10: so f8e5m2's 11 and 10 change places.
 TILE_INLINE uint32_t swapped_payload(uint32_t payload) { return payload ^ (payload >> 1); }
 TILE_INLINE float to_float(f8e5m2 x) {
   if ((x.bits & 0x7f) >= 0x7c)

@@ -1,6 +1,6 @@
 // bf16 and f16 in memory, float in registers: loads, stores and rounding in place.
-// float -> 16 bits rounds to nearest even; a NaN keeps its sign and high payload, and becomes a quiet one if
-// bits of its payload are lost: what came from 16 bits goes back as it was.
+// float -> 16 bits rounds to nearest even. A NaN keeps its sign and the high bits of its payload, and becomes
+// quiet if payload bits are lost. So a NaN that came from 16 bits goes back unchanged.
 #pragma once
 #include "cpu/isa/integer.h"
 #include "cpu/isa/vec_memory.h"
@@ -14,19 +14,19 @@ struct f16 {
   uint16_t bits;
 };
 
-// The quiet bit of a NaN of these bits where any of its last `count` is set.
+// Returns the quiet bit for a NaN with any of its last `count` bits set, else 0.
 template <int count, class B>
 TILE_INLINE B quiet_if_cut(B bits) {
   const B low((1 << count) - 1);
   return (((bits & low) + low) & B(1 << count)) << (22 - count);
 }
-// Whether what NaN there are are known to be quiet.
+// Returns true if every NaN in the lanes is known to be quiet. Only the traced type tracks this.
 template <class V>
 TILE_INLINE constexpr bool is_quiet(V) {
   return false;
 }
 
-// Whether no lane is a NaN; false where that is not asked.
+// Returns true if no lane is NaN. The traced type always returns false, because it cannot branch on data.
 TILE_INLINE bool no_nan(Vec<float> x) { return all(x == x); }
 template <class V>
 TILE_INLINE constexpr bool no_nan(V) {
@@ -95,8 +95,8 @@ TILE_INLINE HalfRegister to_f16(Vec<float> x) { return squeeze(to_f16_bits_porta
 #endif
 static_assert(sizeof(HalfRegister) * 2 == vector_bytes);
 
-// What is moved keeps its bits, while the chip's conversions of f16 make every NaN a quiet one: enough for
-// arithmetic.
+// Values that are only moved must keep their bits. The processor's f16 conversions make every NaN quiet,
+// which is good enough for arithmetic.
 enum class For { moves, arithmetic };
 template <For use>
 TILE_INLINE Vec<float> widen(HalfRegister h, bf16) {

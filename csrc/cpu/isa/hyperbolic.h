@@ -37,7 +37,7 @@ TILE_INLINE V tanh_fast(V x) {
 #ifdef __FMA__
     return held;  // at the clamp exactly 1
 #else
-    // A NaN is made quiet, as arithmetic does above.
+    // x + x makes a NaN quiet, as the arithmetic above does.
     return select(clear_sign(x) < V(9.02f), held, select(x == x, flip_sign(V(1.f), x), x + x));
 #endif
   }
