@@ -144,12 +144,12 @@ def adamw_(
         m = beta1 m + (1 - beta1) g             v = beta2 v + (1 - beta2) g²          w = v, with AMSGrad max(w, v)
         p = (1 - lr weight_decay) p - lr / (1 - beta1^t) · m / (sqrt(w) / sqrt(1 - beta2^t) + eps)
 
-    `tile_ops.optim.AdamW` has the signature of `torch.optim.AdamW`, and is that with this step: states,
-    `state_dict` (either loads the other's), param groups, schedulers, closures, GradScaler and
-    `torch.compile` are torch's. It counts the steps. `foreach` and `fused` choose among torch's loops;
-    there is one here, so that they change nothing, and `capturable` is always so. A sparse gradient, a
-    complex parameter and `differentiable=True` are errors. Parameters that are DTensors, of FSDP2 say,
-    are updated where they lie (distributed.md (docs/distributed.md)).
+    `tile_ops.optim.AdamW` has the signature of `torch.optim.AdamW`, of which it replaces only the step:
+    states, `state_dict` (each loads that of the other), param groups, schedulers, closures, GradScaler
+    and `torch.compile` are torch's. It counts the steps. `foreach`, `fused` and `capturable` change
+    nothing: there is one implementation, and it is always capturable. A sparse gradient, a complex
+    parameter and `differentiable=True` are errors. The step updates the local shards of parameters that
+    are DTensors (distributed.md (docs/distributed.md)).
 
     - Lists. As many tensors in each; a parameter's have its shape. max_exp_avg_sqs asks for AMSGrad
       (Reddi et al., 2018). Steps: one element each. lr_tensor replaces lr. Where found_inf is not 0
@@ -232,10 +232,10 @@ def attention(
 
     - Shapes: `query` [batch, heads, length, head dim], `key` [batch, key heads, keys, head dim],
       `value` [batch, key heads, keys, width]; heads are a multiple of key heads, neighbours share one.
-      Head dim and width go to 256; without a head dim scores are 0, and a row of out is the mean of
-      what it sees. `out` lies in memory as `query` does.
-    - Dtypes: floating, `query`, `key` and `value` the same, and `out`. Autocast lowers them, as torch's
-      attention.
+      Head dim and width are at most 256. With a head dim of 0 all scores are 0, and a row of `out` is
+      the mean of the values that it sees. `out` has the stride order of `query`.
+    - Dtypes: floating, the same for `query`, `key`, `value` and `out`. Autocast lowers them, as it does
+      for torch's attention.
     - A query's own place is that of the last key for the last query (`causal_align="bottom_right"`), or
       of the first for the first (`"top_left"`). `is_causal` hides keys behind it. `window=[before,
       after]` shows that many keys before and after it, -1 all; with `is_causal`, `after` is 0. Tiles of
@@ -286,19 +286,19 @@ def attention_decode(
 ) -> tuple[Tensor, Tensor]:
     """tile::attention_decode(Tensor query, Tensor key_cache, Tensor value_cache, Tensor lengths, *, Tensor? block_table=None, float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None) -> (Tensor out, Tensor lse)
 
-    A few queries of each sequence over its cache, for generating text: blocks share a head's keys, and
-    what they find is put together by a second kernel, in a fixed order (Dao et al., "Flash-Decoding",
-    2023; pages of a cache: Kwon et al., 2023). No gradient.
+    Attention of a few queries of each sequence over its cache, for generating text. Several blocks
+    share the keys of a head, and a second kernel combines their results in a fixed order (Dao et al.,
+    "Flash-Decoding", 2023; paged caches: Kwon et al., 2023). No gradient.
 
     - Shapes: `query` [batch, heads, queries, head dim], the caches [batch, key heads, capacity, head
-      dim] in any order of strides, `lengths` [batch] the keys of each sequence, of which the last are
-      the queries' own: causal. With `block_table`, [batch, pages of a sequence], the caches are [pages,
-      key heads, page size, head dim], the page size a multiple of 16; of a multiple of 64 a GPU takes
-      64 keys at once. `window[1]` is not looked at.
-    - Dtypes: as of `tile::attention`; `lengths` and `block_table` int32 or int64.
-    - Errors: as of `tile::attention`; NotImplementedError for other page sizes. A length beyond the
-      cache is a ValueError on the CPU and a failed assertion on a GPU, as is a page that is not there
-      everywhere.
+      dim] in any order of strides, `lengths` [batch], the number of keys of each sequence, of which the
+      last belong to the queries; the mask is causal. With `block_table` [batch, pages of a sequence],
+      the caches are [pages, key heads, page size, head dim]; the page size is a multiple of 16, and a
+      GPU reads 64 keys at once if it is a multiple of 64. `window[1]` is ignored.
+    - Dtypes: as in `tile::attention`; `lengths` and `block_table` int32 or int64.
+    - Errors: as in `tile::attention`; NotImplementedError for other page sizes. A length beyond the
+      cache is a ValueError on the CPU and a failed assertion on a GPU. A page that does not exist is a
+      failed assertion on both.
     """
 
 def attention_varlen(
@@ -322,16 +322,17 @@ def attention_varlen(
 ) -> tuple[Tensor, Tensor]:
     """tile::attention_varlen(Tensor query, Tensor key, Tensor value, Tensor cu_seqlens_q, Tensor cu_seqlens_k, SymInt max_seqlen_q, SymInt max_seqlen_k, *, bool is_causal=False, str causal_align="bottom_right", float? scale=None, int[2] window=[-1, -1], float softcap=0.0, Tensor? alibi_slopes=None, Tensor? sinks=None, float dropout_p=0.0, Tensor? seed=None) -> (Tensor out, Tensor lse)
 
-    `tile::attention` (Dao et al., "FlashAttention", 2022) of sequences with lengths of their own,
-    packed one behind the other. The options are attention's but for `attn_bias`; so are the gradients.
+    `tile::attention` (Dao et al., "FlashAttention", 2022) for sequences of different lengths, packed
+    one after another. The options and gradients are those of attention, without `attn_bias`.
 
     - Shapes: `query` [all rows, heads, head dim], `key` and `value` [all rows, key heads, …], `out` as
-      `query` with the width of `value`, `lse` [heads, all rows]. Sequence i has rows cu_seqlens[i] to
-      cu_seqlens[i + 1], from 0 to the number of rows; `max_seqlen_*` is at least the longest.
-    - Dtypes: as of `tile::attention`; `cu_seqlens_*` int32 or int64.
-    - Errors: as of `tile::attention`. Lengths that do not fit are a ValueError on the CPU; on a GPU a
+      `query` with the width of `value`, `lse` [heads, all rows]. Sequence i has the rows from
+      cu_seqlens[i] to cu_seqlens[i + 1]; the first entry is 0, the last is the number of rows.
+      `max_seqlen_*` is at least the longest length.
+    - Dtypes: as in `tile::attention`; `cu_seqlens_*` int32 or int64.
+    - Errors: as in `tile::attention`. Lengths that do not fit are a ValueError on the CPU; on a GPU a
       failed assertion of the kernel.
-    - vmap: in a loop over the samples.
+    - vmap: the samples are computed one by one.
     """
 
 def cross_entropy(
@@ -446,10 +447,10 @@ def geglu(
     erf(x/√2)), "tanh" is x/2 · (1 + tanh(√(2/π) · (x + 0.044715 x³))) (Hendrycks and Gimpel 2016
     (https://arxiv.org/abs/1606.08415), Shazeer 2020 (https://arxiv.org/abs/2002.05202)).
 
-    - Shapes: `gate` and `up` have one shape, of any rank; nothing is broadcast.
+    - Shapes: `gate` and `up` have equal shapes of any rank; nothing is broadcast.
     - Dtypes: floating, both the same. Autocast keeps them.
-    - Backward: as of `tile::swiglu`, with the derivative of gelu.
-    - Errors: ValueError where the shapes differ and for another `approximate`, TypeError for dtypes.
+    - Backward: as in `tile::swiglu`, with the derivative of gelu.
+    - Errors: ValueError if the shapes differ and for any other `approximate`, TypeError for dtypes.
       Deterministic.
     """
 
@@ -478,8 +479,8 @@ def group_norm(
       it must be at least 1`, `'input' has 6 channels, which num_groups=4 does not divide; give a
       divisor`, `activation is 'relu'; it must be 'none' or 'silu'`, `'weight' has sizes [3], but the
       channels of 'input' are [6]; they must be equal`), TypeError for dtypes.
-    - With no elements the gradients of `weight` and `bias` are 0, sums of no terms; torch's of `weight`
-      is NaN where only a place's extent is 0.
+    - Without elements the gradients of `weight` and `bias` are 0, as sums of no terms; torch's gradient
+      of `weight` is NaN if only a spatial extent is 0.
     - vmap: the batch is folded into N.
     - A group that fits the memory on chip is read once, by one launch; longer ones by a launch for the
       statistics, one that merges them (on a CPU two), and one that applies them. Deterministic. On an

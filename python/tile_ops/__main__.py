@@ -29,7 +29,7 @@ def examine() -> None:
 
 
 class Version(argparse.Action):
-    """Made when it is asked for: it opens the driver."""
+    """Prints the versions. An action, because making the text opens the driver, which other commands need not do."""
 
     def __call__(self, parser, *_):
         print(version())
@@ -38,7 +38,9 @@ class Version(argparse.Action):
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tile_ops")
-    parser.add_argument("--version", action=Version, nargs=0, help="of tile_ops, torch, Python, the CPU and the driver")
+    parser.add_argument(
+        "--version", action=Version, nargs=0, help="print the versions of tile_ops, torch, Python, the CPU and the driver"
+    )
     commands = parser.add_subparsers(required=True, metavar="command")
     cache = commands.add_parser("cache", help="compiled GPU kernels on disk")
     actions = cache.add_subparsers(required=True, metavar="action")

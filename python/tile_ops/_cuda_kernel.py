@@ -19,13 +19,13 @@ def _tensors(value):
 
 
 def _require_new(parsed, values, results):
-    """A result in an argument's memory would break what torch rests on, as it would in an operator of tile_ops.op."""
+    """Raises ValueError if a result shares memory with an argument, which torch forbids unless the schema says so."""
     made = {tensor.untyped_storage()._cdata for tensor in _tensors(results)}
     for argument, value in zip(parsed.arguments, values):
         if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(value)):
             raise ValueError(
-                f"{parsed.name}: outputs returned the memory of its argument '{argument.name}'; return a new tensor, as "
-                f"torch.empty_like({argument.name}) is"
+                f"{parsed.name}: outputs returned the memory of its argument '{argument.name}'; return a new tensor, such "
+                f"as torch.empty_like({argument.name})"
             )
 
 

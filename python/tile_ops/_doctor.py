@@ -109,7 +109,7 @@ def _machine():
 
 
 def version() -> str:
-    """What a report of a fault begins with: a line each for this package, torch, Python, the CPU and the driver."""
+    """Returns the first lines of a bug report: one each for this package, torch, Python, the CPU and the driver."""
     import platform
 
     from . import __version__

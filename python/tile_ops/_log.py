@@ -1,4 +1,4 @@
-"""TILE_LOG's lines as records of the logger "tile_ops", where a handler listens to it; else they stay on stderr."""
+"""Sends the lines of TILE_LOG to the logger "tile_ops" if it has a handler; otherwise they go to stderr."""
 
 import atexit
 import logging
@@ -9,10 +9,10 @@ logger = logging.getLogger("tile_ops")
 
 
 def deliver(line: str) -> bool:
-    """Called by a thread of our own, with one line. False: nobody listens."""
+    """Logs one line and returns True, or returns False if no handler listens. A thread of the library calls it."""
     if not logger.hasHandlers():
         return False
-    if logger.level == logging.NOTSET:  # TILE_LOG asked for them; a level that was set is obeyed
+    if logger.level == logging.NOTSET:  # the default level drops INFO; a level that the user set is kept
         logger.setLevel(logging.INFO)
     logger.info("%s", line)
     return True

@@ -13,15 +13,15 @@ from ._operator_docs import doc_of
 
 _known, _refused = set(), set()
 _Packet = _C.packet_class(torch._ops.OpOverloadPacket)
-_Packet.__doc__ = property(doc_of)  # read when it is asked for
+_Packet.__doc__ = property(doc_of)  # a property, so the file is read only when needed
 _Namespace = _C.namespace_class(torch._ops._OpNamespace)
 _Namespace.__module__ = torch._ops._OpNamespace.__module__  # packets are named by it
 
 
 def shorten_calls():
-    """For every operator defined so far, and every name whose definition was refused: a call of it raises why."""
+    """Shortens calls of all operators defined so far, and of names whose definition was refused; these raise the reason."""
     refused = set(_C.refused_operators())
-    for name in _refused - refused:  # it is defined by now: torch looks it up anew
+    for name in _refused - refused:  # it is defined now; without the old packet torch looks it up again
         _known.discard(name)
         vars(getattr(torch.ops, name.split("::")[0])).pop(name.split("::")[1], None)
     for name in refused - _refused:

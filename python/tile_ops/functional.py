@@ -3,41 +3,40 @@
 import torch
 from torch import Tensor
 
-# Shapes, dtypes and errors of each operator in full: help(tile_ops.matmul) and so on, or docs/operators.md.
-
 from ._sharding import of_first_device
 
+# help(tile_ops.matmul) and so on, or docs/operators.md, describe the shapes, dtypes and errors of each operator in full.
 
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
-    """activation(input @ weight.T + bias), as torch.nn.functional.linear; one launch of torch.ops.tile.matmul.
+    """Returns activation(input @ weight.T + bias), as torch.nn.functional.linear; one launch of torch.ops.tile.matmul.
 
     activation: "none", "relu", "gelu", "gelu_tanh" or "silu" (Hendrycks and Gimpel 2016), computed while the product is
     in cache.
     Shapes: input [..., in_features], weight [out_features, in_features] or [in_features], bias [out_features]; the result
-    [..., out_features].
-    Dtypes: float16, bfloat16, float32 or float64, input and weight the same, bias any of them. Autocast lowers them.
+    is [..., out_features].
+    Dtypes: float16, bfloat16, float32 or float64, the same for input and weight, any of them for bias. Autocast lowers them.
     Errors: ValueError for shapes and activations, TypeError for dtypes.
     """
     return torch.ops.tile.matmul(input, weight.t(), bias=bias, activation=activation)
 
 
 def dropout_seed(like: Tensor) -> Tensor:
-    """A seed for the operators that draw: int64[2] on the device of `like`, from torch's generator there.
+    """Returns a seed for operators that draw random numbers: int64[2] on the device of `like`, from torch's generator there.
 
-    Of a DTensor it is the same on all devices of its mesh: that of the first.
+    For a DTensor, all devices of its mesh get the seed of the first one.
     """
     seed = torch.randint(2**63 - 1, (2,), device=like.device)
     return seed if type(like) in (torch.Tensor, torch.nn.Parameter) else of_first_device(seed, like)
 
 
 def gated_linear(input: Tensor, gate_weight: Tensor, up_weight: Tensor, activation: str = "silu") -> Tensor:
-    """activation(input @ gate_weight.T) * (input @ up_weight.T); one launch of torch.ops.tile.gated_matmul.
+    """Returns activation(input @ gate_weight.T) * (input @ up_weight.T); one launch of torch.ops.tile.gated_matmul.
 
-    The first half of a gated feed-forward layer (Shazeer, "GLU variants improve Transformer", 2020).
+    This is the first half of a gated feed-forward layer (Shazeer, "GLU variants improve Transformer", 2020).
     activation: "none", "relu", "gelu", "gelu_tanh" or "silu".
-    Shapes: input [..., in_features], both weights [out_features, in_features] as in linear; the result
+    Shapes: input [..., in_features], both weights [out_features, in_features] as in linear; the result is
     [..., out_features].
-    Dtypes: float16, bfloat16, float32 or float64, all three the same. Autocast lowers them.
+    Dtypes: float16, bfloat16, float32 or float64, the same for all three. Autocast lowers them.
     Errors: ValueError for shapes and activations, TypeError for dtypes.
     """
     return torch.ops.tile.gated_matmul(input, gate_weight.t(), up_weight.t(), activation=activation)
@@ -47,9 +46,9 @@ def dropout(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool 
     """torch.nn.functional.dropout: each element is zero with probability p, the others are scaled by 1 / (1 - p).
 
     The mask (Srivastava et al., "Dropout", 2014) is a function of a seed that torch draws on the input's device, and of
-    each element's place: the memory's order changes nothing, and no mask is stored. Elements that are dropped are zero
-    even where they were NaN.
-    Shapes: any, the result's is input's. Dtypes: float16, bfloat16, float32 or float64; the result has input's.
+    each element's index. It does not depend on the memory layout and is not stored. Dropped elements are zero even if they
+    were NaN.
+    Shapes: any; the result has input's. Dtypes: float16, bfloat16, float32 or float64; the result has input's.
     Errors: ValueError for p outside of [0, 1], TypeError for dtypes.
     """
     if not 0 <= p <= 1:
@@ -70,14 +69,14 @@ def rope_(
     rotary_dim: int | None = None,
     position_ids: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient.
+    """Computes torch.ops.tile.rope in place: rotates query and key, and returns both. It has no gradient.
 
     Each pair (x, y) of a head becomes (x cos - y sin, y cos + x sin) (Su et al., "RoFormer", 2021).
-    Shapes: query [batch, heads, positions, head dim], key with heads of its own, cos and sin [positions, width] or [batch,
-    positions, width], position_ids [positions] or [batch, positions].
-    Dtypes: query and key of one of float16, bfloat16, float32 and float64, cos and sin float32 or that one, position_ids
-    int64 or int32.
-    Errors: ValueError for shapes and for memory that overlaps, TypeError for dtypes.
+    Shapes: query [batch, heads, positions, head dim], key may have another number of heads, cos and sin [positions, width]
+    or [batch, positions, width], position_ids [positions] or [batch, positions].
+    Dtypes: float16, bfloat16, float32 or float64, the same for query and key; cos and sin have that dtype or float32;
+    position_ids is int64 or int32.
+    Errors: ValueError for shapes and overlapping memory, TypeError for dtypes.
     """
     torch.ops.tile.rope_(
         query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
@@ -101,13 +100,14 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """torch.nn.functional.scaled_dot_product_attention: softmax(scale * query @ key.T) @ value, by torch.ops.tile.attention.
+    """Computes softmax(scale * query @ key.T) @ value, by torch.ops.tile.attention.
 
-    The same arguments, leading dimensions and alignment (Dao et al., "FlashAttention", 2022).
+    Arguments, leading dimensions and alignment are those of torch.nn.functional.scaled_dot_product_attention (Dao et al.,
+    "FlashAttention", 2022).
     Shapes: tensors are [..., length, width]; leading dimensions broadcast, and with enable_gqa the one before `length` of
     query may be a multiple of that of key and value. is_causal aligns at the top left. attn_mask is bool (True:
     attend) or added to the scores. dropout_p draws a seed from torch's generator of the tensors' device.
-    Dtypes: float16, bfloat16, float32 or float64, all three the same; attn_mask bool or floating. Autocast lowers them.
+    Dtypes: float16, bfloat16, float32 or float64, the same for all three; attn_mask bool or floating. Autocast lowers them.
     Errors: ValueError for shapes, and for attn_mask together with is_causal, TypeError for dtypes, NotImplementedError for
     widths beyond 256.
     """

@@ -18,8 +18,8 @@ __all__ = [
 class Linear(torch.nn.Linear):
     """torch.nn.Linear with an activation: "none", "relu", "gelu", "gelu_tanh" or "silu". One launch of tile::matmul.
 
-    Shapes: input [..., in_features], the result [..., out_features]. Dtypes: float16, bfloat16, float32 or float64, that of
-    weight. Formula, further dtypes and errors: help(tile_ops.linear).
+    Shapes: input [..., in_features]; the result is [..., out_features]. Dtypes: float16, bfloat16, float32 or float64, the
+    same for input and weight. Formula, further dtypes and errors: help(tile_ops.linear).
     """
 
     def __init__(
@@ -30,7 +30,7 @@ class Linear(torch.nn.Linear):
         self.activation = activation
 
     def forward(self, input: Tensor) -> Tensor:
-        """activation(input @ weight.T + bias)."""
+        """Returns activation(input @ weight.T + bias)."""
         return linear(input, self.weight, self.bias, self.activation)
 
     def extra_repr(self) -> str:
@@ -38,21 +38,21 @@ class Linear(torch.nn.Linear):
 
 
 class Dropout(torch.nn.Dropout):
-    """torch.nn.Dropout: zeroes elements with probability p where the module trains, and scales the others by 1 / (1 - p).
+    """torch.nn.Dropout: in training mode, zeroes elements with probability p and scales the others by 1 / (1 - p).
 
     Shapes: any. Dtypes: float16, bfloat16, float32 or float64. Formula and errors: help(tile_ops.dropout).
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """input without what is dropped."""
+        """Returns input with elements dropped."""
         return dropout(input, self.p, self.training, self.inplace)
 
 
 class GroupNorm(torch.nn.GroupNorm):
-    """torch.nn.GroupNorm with an activation: "none" or "silu". One launch where a group fits the memory on chip.
+    """torch.nn.GroupNorm with an activation: "none" or "silu". One launch if a group fits in on-chip memory.
 
-    Shapes: input [N, num_channels, …] of 2 to 5 dimensions. Dtypes: float16, bfloat16, float32 or float64; of a 16-bit input
-    weight and bias may be float32. Formula and errors: help(tile_ops.group_norm).
+    Shapes: input [N, num_channels, …] of 2 to 5 dimensions. Dtypes: float16, bfloat16, float32 or float64; with a 16-bit
+    input, weight and bias may be float32. Formula and errors: help(tile_ops.group_norm).
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GroupNorm(torch.nn.GroupNorm):
         self.activation = activation
 
     def forward(self, input: Tensor) -> Tensor:
-        """activation of the normalized input."""
+        """Returns the activation of the normalized input."""
         return torch.ops.tile.group_norm(
             input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
         )
@@ -75,8 +75,8 @@ class GroupNorm(torch.nn.GroupNorm):
 class LayerNorm(torch.nn.LayerNorm):
     """torch.nn.LayerNorm. One launch.
 
-    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64; of a 16-bit input weight and bias
-    may be float32. Formula and errors: help(tile_ops.layer_norm).
+    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64; with a 16-bit input, weight and
+    bias may be float32. Formula and errors: help(tile_ops.layer_norm).
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ class LayerNorm(torch.nn.LayerNorm):
 class RMSNorm(torch.nn.RMSNorm):
     """torch.nn.RMSNorm. One launch.
 
-    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64, of input and of weight.
+    Shapes: input ends in normalized_shape. Dtypes: float16, bfloat16, float32 or float64 for input and weight.
     Formula and errors: help(tile_ops.rms_norm).
     """
 
@@ -97,14 +97,14 @@ class RMSNorm(torch.nn.RMSNorm):
 
 
 class AddRMSNorm(RMSNorm):
-    """RMSNorm of input + residual; gives the norm and the sum, which is the next residual. One launch.
+    """RMSNorm of input + residual; returns the norm and the sum, which is the next residual. One launch.
 
-    Shapes: both end in normalized_shape. Dtypes: float16, bfloat16, float32 or float64, input's and residual's the same.
+    Shapes: both end in normalized_shape. Dtypes: float16, bfloat16, float32 or float64, the same for input and residual.
     Formula and errors: help(tile_ops.add_rms_norm).
     """
 
     def forward(self, input: Tensor, residual: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
-        """(the norm, input + residual)."""
+        """Returns (the norm, input + residual)."""
         return torch.ops.tile.add_rms_norm(input, residual, self.normalized_shape, self.weight, self.eps)
 
 
@@ -114,9 +114,9 @@ class RotaryEmbedding(torch.nn.Module):
     head_dim: the last extent of query and key. max_positions: how many positions the tables hold. rotary_dim: how
     much of head_dim turns, all by default. interleaved: pairs are neighbours, instead of halves of the head dim.
     The tables are float32 (float64 after .double()) whatever dtype the module is moved to.
-    Shapes: query [batch, heads, positions, head_dim], key with heads of its own. Dtypes: float16, bfloat16, float32 or
-    float64, both the same. Errors: ValueError for rotary_dim, for more positions than max_positions, and as of the
-    operator (Su et al., "RoFormer", 2021): help(tile_ops.rope).
+    Shapes: query [batch, heads, positions, head_dim], key may have another number of heads. Dtypes: float16, bfloat16,
+    float32 or float64, the same for both. Errors: ValueError for an invalid rotary_dim or more positions than max_positions,
+    and those of the operator (Su et al., "RoFormer", 2021): help(tile_ops.rope).
     """
 
     cos: Tensor
@@ -184,9 +184,9 @@ class RotaryEmbedding(torch.nn.Module):
 class GatedMLP(torch.nn.Module):
     """down_proj(activation(gate_proj(x)) * up_proj(x)), with Llama's names of the parameters.
 
-    Without a bias one launch computes what down_proj is given; with one these are two linears (Shazeer, "GLU variants
+    Without a bias one launch computes the input of down_proj; with one it takes two linears (Shazeer, "GLU variants
     improve Transformer", 2020).
-    Shapes: input [..., dim], the result too. Dtypes and activations: as of Linear. Errors: help(tile_ops.gated_linear).
+    Shapes: input and result [..., dim]. Dtypes and activations: as for Linear. Errors: help(tile_ops.gated_linear).
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class GatedMLP(torch.nn.Module):
         self.down_proj = Linear(hidden, dim, bias, device, dtype)
 
     def forward(self, input: Tensor) -> Tensor:
-        """down_proj of the gated product."""
+        """Returns down_proj of the gated product."""
         gate, up = self.gate_proj, self.up_proj
         if gate.bias is None and up.bias is None:
             hidden = gated_linear(input, gate.weight, up.weight, self.activation)
@@ -217,8 +217,8 @@ class SelfAttention(torch.nn.Module):
 
     kv_heads: heads of key and value, which groups of query's heads share (all of them by default). rotary: a
     RotaryEmbedding of dim // heads.
-    Shapes: input [batch, positions, dim], the result too. Dtypes: as of Linear. Errors: ValueError for dim, heads and
-    kv_heads that do not divide, and as of the operator (Dao et al., "FlashAttention", 2022): help(tile_ops.attention).
+    Shapes: input and result [batch, positions, dim]. Dtypes: as for Linear. Errors: ValueError if heads does not divide dim
+    or kv_heads does not divide heads, and those of the operator (Dao et al., "FlashAttention", 2022): help(tile_ops.attention).
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class TransformerBlock(torch.nn.Module):
 
     hidden: of the MLP, by default 8/3 dim, rounded up to a multiple of 64. rotary: a RotaryEmbedding that blocks share, by
     default one of its own for max_positions.
-    Shapes: input [batch, positions, dim], the result too. Dtypes and errors: as of SelfAttention, GatedMLP and RMSNorm
+    Shapes: input and result [batch, positions, dim]. Dtypes and errors: as for SelfAttention, GatedMLP and RMSNorm
     (Touvron et al., "LLaMA", 2023).
     """
 
@@ -287,8 +287,8 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
     """torch.nn.MultiheadAttention without the weights: need_weights is False, and the second result None.
 
     Shapes: query [L, N, E] ([N, L, E] with batch_first, [L, E] without a batch), key [S, N, kdim], value [S, N, vdim]; the
-    result has query's. Dtypes: float16, bfloat16, float32 or float64, all the same. Errors: NotImplementedError for
-    need_weights=True, ValueError for shapes, and as of the operator (Dao et al., "FlashAttention", 2022):
+    result has query's shape. Dtypes: float16, bfloat16, float32 or float64, the same for all. Errors: NotImplementedError
+    for need_weights=True, ValueError for shapes, and those of the operator (Dao et al., "FlashAttention", 2022):
     help(tile_ops.attention).
     """
 

@@ -15,13 +15,14 @@ class AdamW(torch.optim.AdamW):
     waits for a GPU, and a GradScaler's scale and infinities are handled in the kernel. States and state_dicts are
     torch.optim.AdamW's, both ways.
 
-    params, lr, betas, eps, weight_decay, amsgrad, maximize: as torch's (Loshchilov and Hutter, "Decoupled Weight Decay
-    Regularization", 2019; Reddi et al., 2018). betas that are tensors are read by the host at each step.
-    foreach, fused: which of torch's loops computes a step. There is one here, so that they change nothing; both True is an
-    error, as in torch. Groups and state_dicts say fused=True, foreach=None.
-    capturable: a step may be captured in a CUDA graph, as it always may be here; a tensor lr must then be on the device.
+    params, lr, betas, eps, weight_decay, amsgrad, maximize: as in torch (Loshchilov and Hutter, "Decoupled Weight Decay
+    Regularization", 2019; Reddi et al., 2018). The host reads betas that are tensors at each step.
+    foreach, fused: in torch they choose the loop that computes a step. There is only one here, so they change nothing; both
+    True is an error, as in torch. Groups and state_dicts contain fused=True, foreach=None.
+    capturable: changes nothing either, because a step can always be captured in a CUDA graph; for that a tensor lr must be
+    on the device.
     differentiable: must be False.
-    Parameters: dense, of one floating dtype a tensor; gradients in their dtype. What else: help(tile_ops.adamw_).
+    Parameters: dense and floating; each gradient has its parameter's dtype. Further limits: help(tile_ops.adamw_).
 
     Errors: NotImplementedError for differentiable=True and for betas that are tensors with capturable=True, RuntimeError for
     sparse gradients, TypeError for parameters that are not floating, ValueError for numbers out of range.
@@ -44,7 +45,7 @@ class AdamW(torch.optim.AdamW):
     ) -> None:
         if foreach and fused:
             raise RuntimeError(
-                "tile_ops.optim.AdamW: fused and foreach are both True; give one of them, or neither: there is one loop"
+                "tile_ops.optim.AdamW: fused and foreach are both True; pass at most one: there is only one loop"
             )
         super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable,
                          differentiable=differentiable)
@@ -52,7 +53,7 @@ class AdamW(torch.optim.AdamW):
         self._step_supports_amp_scaling = True
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """As torch.optim.Optimizer's: lr, betas, eps, weight_decay, amsgrad, maximize and capturable may be the group's own."""
+        """Adds a group, which may have its own lr, betas, eps, weight_decay, amsgrad, maximize and capturable."""
         super().add_param_group(param_group)
         _settle(self.param_groups[-1])
 
@@ -124,7 +125,7 @@ class AdamW(torch.optim.AdamW):
 
 
 def _settle(group):
-    """Refuses what a group asks and there is not; its choice of a loop becomes the one that it is like."""
+    """Raises NotImplementedError for unsupported options of a group, and sets fused and foreach to what runs here."""
     asked = None
     if group["differentiable"]:
         asked = "differentiable=True"

@@ -4,45 +4,17 @@ Nothing here imports it before the program does, because that takes a second. si
 the rules.
 """
 
-import importlib.util
 import sys
 from collections.abc import Callable
 
 import torch
 
+from .._on_import import on_import
+
 _DTENSOR = "torch.distributed.tensor"
 _waiting = set()  # names that are not registered with torch yet
 _told = {}  # name: the torch.library.Library that registers it
 dtensors = []  # the class DTensor, once it is imported
-
-
-class _OnImport:
-    """A finder that steps aside when torch.distributed.tensor is imported, and speaks when that is done."""
-
-    def find_spec(self, name, path=None, target=None):
-        if name != _DTENSOR:
-            return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
-        if spec is None or spec.loader is None:
-            return spec
-        run = spec.loader.exec_module
-
-        def exec_module(module):
-            try:
-                run(module)
-            except BaseException:
-                _watch()
-                raise
-            _tell_all()
-
-        spec.loader.exec_module = exec_module
-        return spec
-
-
-def _watch():
-    if not any(isinstance(finder, _OnImport) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _OnImport())
 
 
 def _dispatch(*call):
@@ -59,19 +31,15 @@ def _tell(name):
     _told[name] = library
 
 
-def _tell_all():
+def _tell_all(module):
     """Runs at the end of the import of torch.distributed.tensor, so it must not import other modules or fail."""
     if not dtensors:
-        dtensors.append(sys.modules[_DTENSOR].DTensor)
+        dtensors.append(module.DTensor)
     # All operators of the C++ library, private ones too; each has a row in the table.
     built_in = {full.split(".")[0] for full in torch._C._dispatch_get_all_op_names() if full.startswith("tile::")}
     for name in sorted(built_in | _waiting):
         _tell(name)
     _waiting.clear()
-
-
-def _is_there():
-    return hasattr(sys.modules.get(_DTENSOR), "DTensor")
 
 
 def define(name, rule):
@@ -125,4 +93,5 @@ def of_first_device(tensor, like):
 
 def start():
     """Registers the operators now or when torch.distributed.tensor is imported. tile_ops calls it once."""
-    _tell_all() if _is_there() else _watch()
+    module = sys.modules.get(_DTENSOR)
+    _tell_all(module) if hasattr(module, "DTensor") else on_import(_DTENSOR, _tell_all)

@@ -87,12 +87,14 @@ class Shards:
 
     def total(self, tensor, dims):
         """Returns the sum of the devices' tensors over some mesh dimensions."""
-        placements = [Partial() if at in dims else Replicate() for at in range(self.mesh.ndim)]
-        return DTensor.from_local(tensor, self.mesh, placements, run_check=False).full_tensor()
+        return self._combined(tensor, dims, "sum")
 
     def greatest(self, tensor, dims):
         """Returns the maximum of the devices' tensors over some mesh dimensions."""
-        placements = [Partial("max") if at in dims else Replicate() for at in range(self.mesh.ndim)]
+        return self._combined(tensor, dims, "max")
+
+    def _combined(self, tensor, dims, kind):
+        placements = [Partial(kind) if at in dims else Replicate() for at in range(self.mesh.ndim)]
         return DTensor.from_local(tensor, self.mesh, placements, run_check=False).full_tensor()
 
     def run(self, **changes):

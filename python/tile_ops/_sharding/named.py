@@ -49,8 +49,11 @@ def _whole(call):
     return _written([(name, "...") for name in call.tensors], [(name, "...") for name in _results(call)])
 
 
-def _leading(rank):
-    return " ".join([*(f"r{at}" for at in range(rank - 1)), "..."])
+def _rows(call, names):
+    """Returns the axes of a value of the first tensor's rank, and those of each tensor, for the rule "rows"."""
+    rank = call[names[0]].dim()
+    leading = " ".join([*(f"r{at}" for at in range(rank - 1)), "..."])
+    return leading, {name: leading if call[name].dim() == rank else "..." for name in names}
 
 
 def _spelt(rule, call):
@@ -59,9 +62,8 @@ def _spelt(rule, call):
         return _whole(call)
     if rule == "pointwise":
         return _written([(name, "*r") for name in call.tensors], [(name, "*r") for name in _results(call)])
-    rank = call[call.tensors[0]].dim()
-    arguments = [(name, _leading(rank) if call[name].dim() == rank else "...") for name in call.tensors]
-    return _written(arguments, [(name, _leading(rank)) for name in _results(call)])
+    leading, arguments = _rows(call, call.tensors)
+    return _written(arguments.items(), [(name, leading) for name in _results(call)])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,9 +106,8 @@ def _axes_of(forward, call):
     if forward.rule == "rows":
         if forward.tensors[0] not in call.tensors:
             return None
-        rank = call[forward.tensors[0]].dim()
-        own = {name: _leading(rank) if call[name].dim() == rank else "..." for name in forward.tensors if name in call.tensors}
-        return {**dict.fromkeys(incoming, _leading(rank)), **own}
+        leading, own = _rows(call, [name for name in forward.tensors if name in call.tensors])
+        return {**dict.fromkeys(incoming, leading), **own}
     known = signature.parsed(forward.rule)
     if len(known.results) < len(forward.results) or not set(forward.tensors) <= set(known.arguments):
         return None

@@ -218,7 +218,7 @@ def global_layout(local, placements, mesh, source):
     shape = list(local.shape)
     for dim in range(local.dim()):
         count = math.prod(mesh.size(at) for at, placement in enumerate(placements) if placement.is_shard(dim))
-        if any(placement.is_shard(dim) for placement in placements):
+        if _shard_of(placements, dim):
             known = source[dim] if source is not None and dim < len(source) else None
             shape[dim] = local.shape[dim] * count if known is None else known
     if shape == list(local.shape):

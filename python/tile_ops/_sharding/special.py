@@ -24,17 +24,20 @@ def dropped(name):
     return run
 
 
+def require_valid(name, values, wrong, what, rest):
+    """Raises ValueError for the first of `values` that `wrong` marks. On a GPU and while tracing it checks nothing."""
+    if type(values) is torch.Tensor and values.device.type == "cpu" and bool(wrong.any()):
+        index = tuple(wrong.nonzero()[0].tolist())
+        raise ValueError(f"{name}: {what}{list(index) if index else ''} is {values[index].item()} and {rest}")
+
+
 def _in_shard(shards):
     """Returns indices relative to the local rows of the table, a mask of other devices' rows, and a mask of invalid ones."""
     weight, indices = shards.values["weight"], shards.values["indices"]
     rows = shards.call["weight"].shape[0]
     wrong = (indices < 0) | (indices >= rows)
-    if type(indices) is torch.Tensor and indices.device.type == "cpu" and bool(wrong.any()):  # not while tracing
-        place = tuple(wrong.nonzero()[0].tolist())
-        raise ValueError(
-            f"{shards.call.name}: indices{list(place)} is {indices[place].item()} and weight has {rows} rows; indices must "
-            f"be from 0 to {rows - 1}"
-        )
+    rest = f"weight has {rows} rows; indices must be from 0 to {rows - 1}"
+    require_valid(shards.call.name, indices, wrong, "indices", rest)
     own = indices - shards.begin("weight", 0)
     return own, (own < 0) | (own >= weight.shape[0]), wrong
 
@@ -63,14 +66,12 @@ def looked_up_backward(shards):
     return (grad[:rows],)
 
 
-def mean_loss(shards):
+def mean_loss(shards, class_weights=None):
     """Computes the loss of the local rows. A mean divides by the total weight of all devices' rows."""
     values = shards.values
     if values["reduction"] != "mean":
         return shards.run()
-    weight, target, z_loss = values.get("weight"), values["target"], values["z_loss"]
-    if "linear_cross_entropy" in shards.call.name:
-        weight = None  # that of the layer, not of the classes
+    weight, target, z_loss = class_weights, values["target"], values["z_loss"]
     wide = torch.float64 if values["input"].dtype == torch.float64 else torch.float32
     counted = target != values["ignore_index"]
     number = counted.sum().to(wide)
@@ -89,6 +90,11 @@ def mean_loss(shards):
         mean = mean + z_loss * (each.to(wide) ** 2).masked_fill(~counted, 0).sum() / divisors[1]
     made = (mean.to(out.dtype), lse, divisors)
     return made[: len(shards.call.func._schema.returns)]
+
+
+def weighted_mean_loss(shards):
+    """Computes the same loss for an operator whose argument `weight` weighs the classes."""
+    return mean_loss(shards, shards.values["weight"])
 
 
 def _saving(func):

@@ -142,9 +142,6 @@ def _linear_cross_entropy_backward(call):
     )
 
 
-_MEAN = {"n": special.mean_loss, "*s": special.mean_loss, "*r": special.mean_loss}
-
-
 def _dropout(name, result):
     def text(call):
         leading = call["seed"].dim() - 1
@@ -239,9 +236,12 @@ TABLE = {
         when={"h": _drops_nothing},
     ),
     "tile::attention_decode": Rule(_decode, shared=_SHARED),
-    "tile::cross_entropy": Rule(_cross_entropy, special={"c": vocabulary.forward, **_MEAN}),
+    "tile::cross_entropy": Rule(
+        _cross_entropy,
+        special={"c": vocabulary.forward, **dict.fromkeys(("n", "*s"), special.weighted_mean_loss)},
+    ),
     "tile::cross_entropy_backward": Rule(_cross_entropy_backward, special={"c": vocabulary.backward}),
-    "tile::linear_cross_entropy": Rule(_linear_cross_entropy, special=_MEAN),
+    "tile::linear_cross_entropy": Rule(_linear_cross_entropy, special={"*r": special.mean_loss}),
     "tile::linear_cross_entropy_backward": Rule(_linear_cross_entropy_backward),
     "tile::adamw_": Rule(whole_call=special.lists),
 }

@@ -2,6 +2,8 @@
 
 import torch
 
+from .special import require_valid
+
 
 class _Rows:
     """The values that forward and backward share: local logits with the classes last, targets, and weights.
@@ -19,21 +21,13 @@ class _Rows:
         self.smoothing, self.z_loss = values["label_smoothing"], values["z_loss"]
         target = values["target"]
         self.counted = target != values["ignore_index"]
-        self._check(target)
+        self.wrong = self.counted & ((target < 0) | (target >= self.classes))
+        rest = f"input has {self.classes} classes; targets must be from 0 to {self.classes - 1}, or ignore_index"
+        require_valid(shards.call.name, target, self.wrong, "target", rest)
         own = target.long() - shards.begin("input", self.axis)
         self.here = self.counted & (own >= 0) & (own < self.logits.shape[-1])
         self.own = own.masked_fill(~self.here, 0)
         self.weight = values["weight"].to(self.wide) if values["weight"] is not None else None
-
-    def _check(self, target):
-        wrong = self.counted & ((target < 0) | (target >= self.classes))
-        if type(target) is torch.Tensor and target.device.type == "cpu" and bool(wrong.any()):  # not while tracing
-            place = tuple(wrong.nonzero()[0].tolist())
-            raise ValueError(
-                f"{self.shards.call.name}: target{list(place) if place else ''} is {target[place].item()} and input has "
-                f"{self.classes} classes; targets must be from 0 to {self.classes - 1}, or ignore_index"
-            )
-        self.wrong = wrong
 
     def at_target(self, values):
         """Returns each row's value at its target class, and 0 if another device has that class."""

@@ -24,7 +24,7 @@ for _name in _OURS:
 
 
 def _counting(name, parameters):
-    """signatures.binder, in cuTile's words where the count of arguments is wrong."""
+    """Wraps signatures.binder: a wrong number of arguments raises the error that cuTile raises."""
     bound = _binder_of(name, parameters)
 
     def counted(*arguments, **named):

@@ -31,8 +31,8 @@ class Measurement(Generic[T]):
 
 @dataclasses.dataclass(frozen=True)
 class TuningResult(Generic[T]):
-    """best: the fastest Measurement; successes: all of them, fastest first; failures: (config, exception type,
-    message), the type being a class."""
+    """best: the fastest Measurement; successes: all of them, fastest first; failures: (config, exception class,
+    message)."""
 
     best: Measurement[T]
     successes: Sequence[Measurement[T]]
@@ -69,7 +69,7 @@ def _stream_of(stream, device):
 
 
 class _Runs:
-    """Runs of a kernel with one configuration, each with arguments of its own."""
+    """Runs a kernel with one configuration, each time with new arguments."""
 
     def __init__(self, stream, grid, kernel, arguments_of):
         self.stream, self.grid, self.kernel, self._arguments_of = stream, grid, kernel, arguments_of
@@ -77,7 +77,7 @@ class _Runs:
         self._fresh = True
 
     def renew(self):
-        """A run may have changed its arguments, as one that counts has."""
+        """Makes new arguments unless none were used yet: a run may change its arguments, for example a counter."""
         if not self._fresh:
             self.arguments = self._arguments_of()
         self._fresh = False
@@ -89,7 +89,7 @@ class _Runs:
 
 
 def _times(runs, trials, best):
-    """Times of runs in microseconds: at least 5, for about 50 ms, fewer of what is much slower than the best."""
+    """Returns the times of runs in microseconds: at least 5, for about 50 ms; fewer if much slower than the best."""
     if trials:
         trials.run(runs.kernel, runs.grid, runs.arguments)
     runs.renew()
@@ -113,11 +113,11 @@ def exhaustive_search(
 ):
     """Times a kernel with each configuration of search_space; a TuningResult.
 
-    grid_fn, args_fn: from a configuration to the launch's grid and arguments; args_fn is asked before each run.
-    hints_fn: to the kernel's hints. kernel: a kernel, or a function from a configuration to one. One that raises is
-    among the failures. single_run_timeout_sec: the first run of each configuration is in a process of its own, which is
-    ended where the run takes longer, a TileLaunchTimeoutError among the failures. Errors: ValueError where the space is
-    empty, or nothing succeeds.
+    grid_fn, args_fn: from a configuration to the launch's grid and arguments; args_fn is called before each run.
+    hints_fn: to the kernel's hints. kernel: a kernel, or a function from a configuration to one. A configuration that
+    raises is added to the failures. single_run_timeout_sec: each configuration first runs once in a separate process. If
+    that run takes longer, the process is killed and a TileLaunchTimeoutError is added to the failures. Errors:
+    ValueError if the space is empty, or no configuration succeeds.
     """
     from . import kernel as kernel_type
 

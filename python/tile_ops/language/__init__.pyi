@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 _F = TypeVar("_F", bound=Callable[..., Any])
 
 class DType:
-    """The dtype of a tile. Called with a number, or its text, it gives a scalar of that dtype; with nothing, 0."""
+    """The dtype of a tile. Calling it converts a number, or a string such as "1.5", to a scalar of that dtype; the default is 0."""
 
     bitwidth: int
     def __call__(self, value: TileLike | str = 0, /) -> Scalar: ...
@@ -261,7 +261,7 @@ class TiledView:
         """Writes a tile, broadcast to the view's shape, at an index; elements outside are dropped."""
 
     def num_tiles(self, axis: int) -> Scalar:
-        """How many tiles the view has along an axis, in the dtype of the array's shape."""
+        """The number of tiles along an axis of the view, in the dtype of the array's shape."""
 
     def atomic_store_add(self, index: Index, update: TileLike) -> None:
         """Adds a tile to the elements at an index, each at once. Elements outside are dropped."""
@@ -352,14 +352,14 @@ class kernel:
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
     Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Arguments may be given by name, and left out where the parameter has a default. Tensors are arrays, also those of
-    other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and bool are scalars of dtype
-    int32, float32 and bool_; None, and what is given for parameters annotated with Constant, is known when the kernel
-    is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it
-    runs in the current stream.
+    Arguments may be passed by name, and left out if the parameter has a default. Tensors become arrays, and so do NumPy
+    arrays and arrays of other libraries with DLPack or __cuda_array_interface__; int, float and bool become scalars of
+    dtype int32, float32 and bool_; None, and arguments of parameters annotated with Constant, are compile-time
+    constants. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs
+    in the current stream.
 
-    Code and constants of Python that the kernel reads, in globals, closures, modules and classes, may change: the next
-    launch compiles anew.
+    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change: the next
+    launch then recompiles.
 
     Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
     tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
@@ -803,7 +803,7 @@ def negative(x: TileLike) -> Tile:
     """-x. Unsigned integers wrap, bools become int32."""
 
 def next_power_of_2(n: int) -> int:
-    """The least power of two that is not below an integer constant, 1 for those below 1. Also outside of kernels."""
+    """The smallest power of two that is at least n, an integer constant; 1 if n is below 1. Also outside of kernels."""
 
 def normal(shape: Shape, seed: TileLike, offset: TileLike = 0, *, dtype: DTypeLike = ..., stream: TileLike = 0) -> Tile:
     """Standard normal, by Box and Muller: sqrt(-2 log a) sin(pi b), a on (0, 1], b on [-1/2, 1/2]."""
@@ -815,8 +815,8 @@ def num_blocks(axis: int) -> Scalar:
     """The number of blocks along an axis of the grid, int32."""
 
 def num_tiles(array: Array, axis: int, shape: Shape, order: Order = 'C') -> Scalar:
-    """How many tiles of a shape an array has along an axis, rounded up, in the dtype of its shape; shape () counts
-    elements.
+    """The number of tiles of a shape along an axis of an array, rounded up, in the dtype of the array's shape; shape ()
+    counts elements.
     """
 
 def ones(shape: Shape, dtype: DTypeLike) -> Tile:
@@ -836,7 +836,7 @@ def print(*args: Any, sep: str = ' ', end: str = '\n') -> None:
 
 def printf(format: str, /, *args: Any) -> None:
     """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign.
-    Lengths, as in %lld, say nothing: the dtype is known.
+    Length modifiers, as in %lld, are ignored: the dtype decides.
     """
 
 def prod(

@@ -15,7 +15,7 @@ from .core.values import Array, ArrayList, of_one_width
 
 
 class Flattener:
-    """letters, leaves: what is passed at run time, by kind; place: what errors call the argument."""
+    """letters, leaves: what is passed at run time, by kind; place: the name of the argument in errors."""
 
     def __init__(self, place):
         self.place = place
@@ -139,8 +139,8 @@ def _axes(place, what, axes, tensor):
 
 
 def needs_int64(tensor):
-    """Whether shape and strides are int64 without an annotation, as a launch decides it: an extent, a stride, the
-    number of elements or the distance between two of them is beyond int32."""
+    """Returns True if shape and strides need int64 without an annotation, by the rule of a launch: an extent, a stride,
+    the number of elements or the distance between two of them does not fit int32."""
     reach = sum(max(extent - 1, 0) * abs(stride) for extent, stride in zip(tensor.shape, tensor.stride()))
     return max(tensor.numel(), reach, *tensor.shape, *map(abs, tensor.stride()), 0) >= 2**31
 

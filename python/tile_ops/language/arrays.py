@@ -1,5 +1,5 @@
-"""Arrays of any library as tensors over the same memory, whether that may be written, and what to pass instead of what
-is no array."""
+"""Converts arrays of any library to tensors over the same memory, finds out whether that memory is read-only, and says
+what to pass instead of an unsupported argument."""
 
 import array
 import ctypes
@@ -26,7 +26,7 @@ def tensor_of(place, value):
 
 
 def guarded_tensor(place, value):
-    """The tensor, and whether its memory is read-only."""
+    """Returns a tensor over the memory of an array of any library, and True if that memory is read-only."""
     if isinstance(value, torch.Tensor):
         return value.view(torch.uint8) if bits_dtype(value) else value, False
     try:
@@ -44,11 +44,11 @@ def guarded_tensor(place, value):
 
 
 class _Unsuitable(Exception):
-    """Says what is wrong with an array, and the fix."""
+    """The error of an unsuitable array; its message includes the fix."""
 
 
 class _Described:
-    """The memory of another object with another description of it."""
+    """The memory of another object, described by another array interface."""
 
     def __init__(self, owner, name, interface):
         self._owner = owner
@@ -56,7 +56,7 @@ class _Described:
 
 
 def _torch(function, value):
-    """What torch makes of an array; its errors in words of ours."""
+    """Returns function(value), which makes a tensor, and replaces torch's error messages."""
     try:
         return function(value)
     except TypeError:
@@ -71,7 +71,7 @@ def _torch(function, value):
 def _of_cuda(value):
     interface = value.__cuda_array_interface__
     pointer, read_only = interface["data"]
-    if read_only:  # torch refuses to look at it
+    if read_only:  # torch rejects read-only memory
         value = _Described(value, "__cuda_array_interface__", {**interface, "data": (pointer, False)})
     return _torch(torch.as_tensor, value), bool(read_only)
 
@@ -88,7 +88,7 @@ def _of_numpy(value):
     numpy = sys.modules.get("numpy")
     if numpy is None:
         return _torch(torch.as_tensor, value), read_only
-    if read_only:  # torch would warn, as it cannot know who will write
+    if read_only:  # torch would warn, although a launch checks writes itself
         interface = value.__array_interface__
         value = _Described(value, "__array_interface__", {**interface, "data": (interface["data"][0], False)})
     try:
@@ -127,7 +127,7 @@ def _of_dlpack(value):
     try:
         try:
             capsule = value.__dlpack__(max_version=(1, 0), **named)
-        except TypeError:  # of an exporter from before the version was asked for
+        except TypeError:  # an older exporter, without max_version
             capsule = value.__dlpack__(**named)
     except BufferError as error:
         raise _Unsuitable(f"its __dlpack__ says: {error}; pass a copy of it") from None
@@ -146,7 +146,7 @@ _TAKEN = (
 
 
 def unsupported(place, value):
-    """The TypeError of an argument of a type that kernels do not take, which says what to pass."""
+    """Returns the TypeError of an argument whose type kernels do not take; it says what to pass."""
     return TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.{_instead(value)}")
 
 

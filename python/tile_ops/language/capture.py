@@ -1,4 +1,4 @@
-"""Capture: the states of Python that a function's kernels were compiled for, and which of them holds now."""
+"""Tracks the Python state (globals, closures, attributes) that a function's kernels were compiled for."""
 
 import threading
 
@@ -6,11 +6,12 @@ from .. import _C
 from .core.reads import Reads
 from .core.untraced import untraced
 
-_MOST = 64  # states that are remembered; going back to an older one compiles anew
+_MOST = 64  # states that are remembered; returning to an older one recompiles
 
 
 class Capture(_C.Capture):
-    """Generations are numbers, which are part of a kernel's key. All kernels that are compiled for one read the same."""
+    """Numbers each state, a generation, and makes the number part of a kernel's key: all kernels of one generation read the
+    same values."""
 
     def __init__(self):
         self._generations, self._count, self._lock = {0: Reads()}, 1, threading.RLock()
@@ -18,7 +19,7 @@ class Capture(_C.Capture):
 
     @untraced
     def _changed(self):
-        """Finds the generation that holds now, or begins one. _C asks where a comparison fails."""
+        """Finds the generation that matches the current state, or starts one. _C calls it when a comparison fails."""
         with self._lock:
             for number in reversed(self._generations):
                 if self._generations[number].hold():
@@ -32,7 +33,7 @@ class Capture(_C.Capture):
             self._watch_it()
 
     def add(self, number, reads):
-        """Adds what a translation read that was made for a generation; None: for none."""
+        """Adds the reads of a translation to the generation that it was made for; None: it was made for none."""
         with self._lock:
             generation = self._generations.get(number)
             if generation is None:

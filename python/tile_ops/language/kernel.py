@@ -102,14 +102,14 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
     """Makes a kernel of a Python function, which is run once for each block of a grid: `@kernel` or `@kernel(...)`.
 
     Launch it with kernel[grid](*arguments): grid is an integer, a tuple of up to three, or a function of the arguments.
-    Arguments may be given by name, and left out where the parameter has a default. Tensors are arrays, also those of
-    other libraries with DLPack or __cuda_array_interface__, and NumPy's; int, float and bool are scalars of dtype
-    int32, float32 and bool_; None, and what is given for parameters annotated with Constant, is known when the kernel
-    is compiled. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it
-    runs in the current stream.
+    Arguments may be passed by name, and left out if the parameter has a default. Tensors become arrays, and so do NumPy
+    arrays and arrays of other libraries with DLPack or __cuda_array_interface__; int, float and bool become scalars of
+    dtype int32, float32 and bool_; None, and arguments of parameters annotated with Constant, are compile-time
+    constants. All tensors must be on one device: on a CPU the launch returns when the kernel has run, on a GPU it runs
+    in the current stream.
 
-    Code and constants of Python that the kernel reads, in globals, closures, modules and classes, may change: the next
-    launch compiles anew.
+    The Python code and constants that the kernel reads, in globals, closures, modules and classes, may change: the next
+    launch then recompiles.
 
     Hints, which never change results, on a GPU: num_worker_warps, a power of two up to 32 (of cutile 4 or 8), deals
     tiles over so many warps (not of kernels that multiply matrices); occupancy, the blocks that a processor is to hold
@@ -150,7 +150,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         self._bind_to(self._capture)
 
     def _bind_to(self, capture):
-        """What was read of Python is `capture`'s, as that of all kernels of the function."""
+        """Makes `capture` record the Python state that is read; all kernels of one function share it."""
         self._capture, code = capture, self._pyfunc.__code__
         self._bind(self._pyfunc.__name__.strip("<>"), code.co_filename, code.co_firstlineno, self.letters, capture)
 
@@ -201,7 +201,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         self._ir(self._signature(*arguments, **named), True)
 
     def _place_of(self, position):
-        """What errors call an argument."""
+        """Returns the name of an argument in errors."""
         return f"Invalid kernel argument #{position}, '{self.parameters[position]}' of {self._pyfunc.__name__}"
 
     # What launches ask for.
@@ -227,8 +227,8 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
 
     @untraced
     def _translate(self, builder, described, arguments, generation):
-        """Fills the builder with the function's text; described: number, dtype and rank or () of what is no
-        constant. generation: what is read is noted for that one of self._capture."""
+        """Fills the builder with the function's text; described: number, dtype and rank or () of each
+        argument that is not a constant. generation: the one of self._capture that gets the reads."""
         with noting(Reads()) as reads:
             self._translated(builder, described, arguments)
         self._capture.add(generation, reads)
@@ -255,7 +255,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         translator.run_kernel(scope, source.node.body)
 
     def _bound(self, values):
-        """The values by the names of the function's own parameters, which are others where it wraps the kernel's."""
+        """Returns the values by the function's own parameters, which differ from the kernel's if it is a wrapper."""
         own = own_signature(self._pyfunc)
         if tuple(own.parameters) == self.parameters:
             return dict(zip(self.parameters, values))

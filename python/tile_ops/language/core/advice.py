@@ -1,11 +1,11 @@
-"""What errors add where a name is missing: how it is written in this language, or which name was meant."""
+"""Completes errors about unknown names: the equivalent in this language, or the closest known name."""
 
 import difflib
 import re
 
 import torch
 
-# How functions and methods of other libraries are written here; M is the module, X the value.
+# The equivalents of other libraries' functions and methods; M is the module, X the value.
 WRITTEN = {
     "relu": "M.maximum(X, 0.0)",
     "gelu": "0.5 * X * (1.0 + M.tanh(0.79788456 * (X + 0.044715 * X * X * X)))",
@@ -60,10 +60,10 @@ WRITTEN = {
     "dim": "X.ndim",
     "numel": "M.static_eval(math.prod(X.shape))",
     "stride": "X.strides",
-    "clone": "X; a tile is a value that nothing changes",
-    "copy": "X; a tile is a value that nothing changes",
-    "contiguous": "X; a tile is a value that nothing changes",
-    "detach": "X; kernels know no gradients",
+    "clone": "X; a tile never changes",
+    "copy": "X; a tile never changes",
+    "contiguous": "X; a tile never changes",
+    "detach": "X; kernels do not track gradients",
     "zeros_like": "M.zeros(X.shape, X.dtype)",
     "ones_like": "M.ones(X.shape, X.dtype)",
     "full_like": "M.full(X.shape, value, X.dtype)",
@@ -101,7 +101,7 @@ WRITTEN = {
     "fp64": "M.float64",
     "int1": "M.bool_",
 }
-# Where torch calls the same otherwise.
+# Functions that torch has under another name.
 _OF_TORCH = {
     "truediv": "div", "floordiv": "floor_divide", "mod": "remainder", "equal": "eq", "not_equal": "ne",
     "mma": "addmm", "bitwise_lshift": "bitwise_left_shift", "bitwise_rshift": "bitwise_right_shift",
@@ -114,7 +114,7 @@ def module_name(cutile):
 
 
 def written(name, module, value):
-    """How what another library calls `name` is written; None: nothing is known of it."""
+    """Returns the equivalent of another library's function `name`; None: there is no entry for it."""
     text = WRITTEN.get(name)
     if text is None:
         return None
@@ -122,20 +122,20 @@ def written(name, module, value):
 
 
 def meant(name, known, prefix=""):
-    """'; did you mean …?', or nothing."""
+    """Returns '; did you mean …?', or an empty string if no known name is close."""
     alike = [each for each in known if each[:1] != "_" and abs(len(each) - len(name)) <= max(1, len(name) // 4)]
     close = difflib.get_close_matches(name, alike, 1, 0.7)
     return f"; did you mean {prefix}{close[0]}?" if close else ""
 
 
 def of_module(name, known, module):
-    """What the error of a name that a module of the language lacks ends with."""
+    """Returns the end of the error about a name that a module of the language does not have."""
     text = written(name, module, "x")
     return f"; write {text}" if text is not None else meant(name, known)
 
 
 def outside(name):
-    """What a call of a language function outside of kernels says to use there."""
+    """Returns what to use instead of a language function outside of kernels."""
     torchs = _OF_TORCH.get(name, name)
     if name != "load" and callable(getattr(torch, torchs, None)):
         return f"on tensors call torch.{torchs}()"

@@ -104,7 +104,7 @@ _NOTES = (ConstantAnnotation, ScalarAnnotation, ArrayAnnotation, ListAnnotation)
 
 
 def without_none(hint):
-    """Of "X | None" what X says."""
+    """Returns X for "X | None"; any other annotation is returned as it is."""
     if typing.get_origin(hint) not in (typing.Union, types.UnionType):
         return hint
     others = [each for each in typing.get_args(hint) if each is not types.NoneType]

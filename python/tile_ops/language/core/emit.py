@@ -16,8 +16,8 @@ PURE = {
     for name, row in primitives().items()
     if not {"reads", "writes", "barrier", "effect", "terminator"} & set(row["traits"])
 }
-# Of integers: whether a result is above 0, by the attributes and by which operands are. What a sum or product of such
-# numbers would be without an end of the dtype counts.
+# Integer primitives: True if the result is above 0, from the attributes and from which operands are known to be above 0.
+# Overflow is ignored: the exact sum or product of positive numbers is positive.
 _POSITIVE = {
     "num_blocks": lambda attributes, known: True,
     "constant": lambda attributes, known: type(attributes["value"]) is int and attributes["value"] > 0,

@@ -19,7 +19,7 @@ class TileError(Exception):
     def __str__(self):
         texts = [self.message]
         for text, same in itertools.groupby(map(_shown, self.frames)):
-            count = len(list(same))  # of a recursion
+            count = len(list(same))  # more than one in a recursion
             texts += [text] * count if count < 4 else [text, f"  [{count - 1} more calls at this place]"]
         return "\n".join(texts)
 

@@ -1,11 +1,11 @@
-"""What stands for itself: kernels and operators are copied to themselves, and pickled by the name that leads to them."""
+"""The base of kernels and operators: copy returns the object itself, and pickle stores the name of the object."""
 
 import pickle
 import sys
 
 
 def _name_of(value):
-    """The name in its module that leads to a value; None: there is none."""
+    """Returns the name under which a value is found in its module; None: its module has no such name."""
     module = sys.modules.get(value.__module__)
     found = module
     for part in value.__qualname__.split("."):
@@ -16,7 +16,7 @@ def _name_of(value):
 
 
 class Named:
-    """A base of classes whose objects have __module__ and __qualname__."""
+    """The base; its objects have __module__ and __qualname__."""
 
     def __copy__(self):
         return self
@@ -32,7 +32,7 @@ class Named:
         return self.__reduce__()
 
     def _without_name(self):
-        """What pickle makes another of. Error: nothing does."""
+        """Returns the arguments from which pickle rebuilds an object without a name. Error: the object cannot be rebuilt."""
         function, _, local = self.__qualname__.rpartition(".<locals>.")
         where = f"it is local to {function}()" if function else f"no name in the module {self.__module__} leads to it"
         raise pickle.PicklingError(

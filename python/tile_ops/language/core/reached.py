@@ -1,4 +1,4 @@
-"""What Python's own code may read while it runs at compile time: notes everything that its names lead to."""
+"""Notes everything that plain Python code may read when it runs at compile time, by following its names."""
 
 import dis
 import functools
@@ -11,18 +11,18 @@ _OTHERS = {"builtins", "numpy", "torch", "tile_ops"}
 
 
 def is_users(module):
-    """Whether functions of a module are a user's, by its name."""
+    """Returns True if a module, by its name, holds a user's functions."""
     return _is_walked(module) and module.split(".")[0] not in sys.stdlib_module_names
 
 
 def _is_walked(module):
-    """Whether objects of a class of a module are looked into: those of the standard library hold a user's values."""
+    """Returns True if the objects of a module's classes are searched. The standard library's are: they hold users' values."""
     return (module or "builtins").split(".")[0] not in _OTHERS
 
 
 @functools.lru_cache(maxsize=4096)
 def names_of_code(code):
-    """The globals and the attributes that a code object and those inside of it name."""
+    """Returns the names of globals and of attributes that a code object and its nested code objects use."""
     plain, attributes = set(), set()
     for each in dis.get_instructions(code):
         if each.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF"):
@@ -38,14 +38,14 @@ def names_of_code(code):
 
 
 class _Walk:
-    """Goes from values to the values that code with these attribute names finds in them."""
+    """Follows values to the values that code reaches through them by its attribute names."""
 
     def __init__(self):
         self.attributes, self.functions, self.constants = set(), [], set()
         self._seen, self._owners, self._done = {}, [], set()
 
     def code(self, code, names, cells):
-        """Of code: what its globals and free names hold. names: the dictionary of its globals."""
+        """Follows the globals and free names of a code object. names: the dictionary of its globals."""
         plain, attributes = names_of_code(code)
         self.attributes |= attributes
         for name, cell in cells.items():
@@ -96,7 +96,7 @@ class _Walk:
             self._owners.append(value)
 
     def finish(self):
-        """Looks up the attribute names in all that has attributes, until nothing new is found."""
+        """Looks up every attribute name in every object found so far, until nothing new is found."""
         done = -1
         while done != len(self._done):
             done = len(self._done)
@@ -129,7 +129,7 @@ def _is_plain(value):
 
 
 def _inner(value):
-    """What values that wrap others wrap."""
+    """Returns the values that a wrapper wraps; empty for other values."""
     if isinstance(value, types.MethodType):
         return value.__func__, value.__self__
     if isinstance(value, functools.partial):
@@ -150,8 +150,8 @@ def _inner(value):
 
 
 def note_evaluated(code, function, local):
-    """Notes what an expression may read that Python evaluates for a kernel. function: whose globals and closure it sees;
-    local: names of the kernel's own."""
+    """Notes what an expression may read when Python evaluates it for a kernel. function: provides its globals and closure;
+    local: the kernel's own names."""
     if reading.reads is None:
         return
     walk = _Walk()
@@ -169,8 +169,8 @@ def note_evaluated(code, function, local):
 
 
 def reached_from(function):
-    """The Python functions of users that a function may call, at any depth, and the constants that they name, as
-    text."""
+    """Returns the users' Python functions that a function may call, at any depth, and the constants that they name, as
+    strings."""
     walk = _Walk()
     walk.value(function)
     walk.finish()

@@ -1,4 +1,4 @@
-"""What a translation reads of Python: places that hold a value, and whether they still hold one that means the same."""
+"""Records the Python state that a translation reads, and checks whether it still has the same meaning."""
 
 import contextlib
 import dataclasses
@@ -11,7 +11,7 @@ MISSING = object()
 
 
 def raw_attribute(kind, name):
-    """What a class or one of its bases holds under a name."""
+    """Returns a name's entry in a class or the first base that has one, without the descriptor protocol; else MISSING."""
     for each in kind.__mro__:
         if name in vars(each):
             return vars(each)[name]
@@ -36,7 +36,7 @@ _MOST_BYTES = 1 << 16
 
 
 def _described(value, _):
-    """Of an array: what is known of it without its elements; of one of NumPy that is no large one these, too."""
+    """Returns the facts about an array without its elements; for a small NumPy array also the elements."""
     facts = [type(value), str(value.dtype), tuple(value.shape)]
     for name in ("device", "strides", "stride"):
         fact = getattr(value, name, None)
@@ -58,7 +58,7 @@ _READERS = {
 
 
 class Place:
-    """kind, owner and key: where; value: what was read there."""
+    """One read: kind, owner and key say where, value holds the result."""
 
     __slots__ = ("kind", "owner", "key", "value")
 
@@ -70,11 +70,11 @@ class Place:
         return _READERS[self.kind](self.owner, self.key)
 
     def same(self):
-        """Whether it holds what was read; a call for each launch of what _C does not compare itself."""
+        """Returns True if the value is unchanged. A launch calls it for the kinds that _C does not compare itself."""
         return self.read() == self.value
 
     def check(self):
-        """What _C.Capture compares before a launch."""
+        """Returns the comparison that _C.Capture makes before a launch."""
         value = () if self.value is MISSING else (self.value,)
         if self.kind in ("item", "type", "attribute"):
             return (self.kind, self.owner, self.key, *value)
@@ -86,13 +86,13 @@ class Place:
 
 
 class Reads:
-    """The places of one translation, or of all of a generation. consistent: each held one value all the time."""
+    """All reads of one translation, or of a generation. consistent: no value changed between reads."""
 
     def __init__(self):
         self.places, self.consistent = {}, True
 
     def note(self, kind, owner, key=None):
-        """Notes a place; what it holds."""
+        """Notes a read, and returns the value."""
         place = Place(kind, owner, key)
         self.add(place)
         return place.value
@@ -102,7 +102,7 @@ class Reads:
         self.consistent &= known is place or alike(known.value, place.value, Reads())
 
     def hold(self):
-        """Whether all places hold values that mean what they meant; such as are other objects take their place."""
+        """Returns True if all values still have the same meaning; equivalent new objects then replace the old ones."""
         found, adopted = [], Reads()
         for place in self.places.values():
             value = place.read()
@@ -120,7 +120,7 @@ class Reads:
 
 
 class _Reading(threading.local):
-    reads = None  # of what this thread translates
+    reads = None  # the Reads of this thread's translation
 
 
 reading = _Reading()
@@ -128,7 +128,7 @@ reading = _Reading()
 
 @contextlib.contextmanager
 def noting(reads):
-    """What is read inside is noted in `reads`."""
+    """Notes all reads inside the `with` block in `reads`."""
     outer, reading.reads = reading.reads, reads
     try:
         yield reads
@@ -137,24 +137,24 @@ def noting(reads):
 
 
 def is_fixed(names):
-    """Whether the names of a module are those of this package, which nobody changes."""
+    """Returns True for modules of this package, whose names never change at run time."""
     return str(names.get("__name__", "")).split(".")[0] == "tile_ops"
 
 
 def note(kind, owner, key=None):
-    """Notes a place where a translation is under way."""
+    """Notes a read if a translation is under way."""
     if reading.reads is not None:
         reading.reads.note(kind, owner, key)
 
 
 def note_item(names, name):
-    """Notes a name of a module's, or of builtins."""
+    """Notes the read of a name in a module or in builtins."""
     if not is_fixed(names):
         note("item", names, name)
 
 
 def note_function(function):
-    """Notes what a function is: its code and its defaults."""
+    """Notes the code and the defaults of a function."""
     if is_fixed(function.__globals__):
         return
     note("function", function)
@@ -163,7 +163,7 @@ def note_function(function):
 
 
 def note_attribute(owner, name):
-    """Notes an attribute of an object, beside what its class says of it."""
+    """Notes the read of an object's own attribute; that of its class is noted separately."""
     if hasattr(owner, "__dict__"):
         note("item", vars(owner), name)
     if isinstance(raw_attribute(type(owner), name), types.MemberDescriptorType):
@@ -171,7 +171,7 @@ def note_attribute(owner, name):
 
 
 def note_value(value):
-    """Notes what a value holds that may change while it stays the same object."""
+    """Notes the contents of a mutable value, which may change while the object stays the same."""
     if reading.reads is None or value is None or isinstance(value, (bool, int, float, str, tuple, type)):
         return
     if isinstance(value, (list, dict, set)):
@@ -185,7 +185,7 @@ def note_value(value):
 
 
 def is_array(value):
-    """Of torch or NumPy, without asking either to be there."""
+    """Returns True for arrays of torch or NumPy, without importing either."""
     return any(
         (each.__module__.split(".")[0], each.__name__) in (("torch", "Tensor"), ("numpy", "ndarray"))
         for each in type(value).__mro__
@@ -193,8 +193,8 @@ def is_array(value):
 
 
 def alike(old, new, adopted):
-    """Whether a value means in a kernel what another one meant. adopted: Reads, to which the places inside of a function
-    are added that is another object of the same text."""
+    """Returns True if two values mean the same in a kernel. adopted: the Reads to which the reads of `new` are added if it
+    is a new function object with the same code."""
     if old is new:
         return True
     if type(old) is not type(new):
@@ -233,7 +233,7 @@ def alike(old, new, adopted):
 
 def _alike_functions(old, new, adopted):
     key = "function", id(new), None
-    if key in adopted.places:  # it is being compared
+    if key in adopted.places:  # this comparison is already under way
         return True
     if old.__globals__ is not new.__globals__ or len(old.__closure__ or ()) != len(new.__closure__ or ()):
         return False

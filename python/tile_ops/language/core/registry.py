@@ -26,13 +26,13 @@ def binding_text(error, signature=None):
 
 
 METHODS = {}  # of tiles and constants, by name
-FUNCTIONS = {}  # all that are called by their name, not as methods of views alone
+FUNCTIONS = {}  # by name: every language function, except those that are only methods of views
 DEVICE_ONLY = "Device functions can only be called from device code."
 
 
 class _Evaluating(threading.local):
     function = None  # static_eval and its like, while they run Python
-    call = None  # then: a language function's result, of its arguments there
+    call = None  # meanwhile: (function, arguments, named) -> the result of a language function
 
 
 evaluating = _Evaluating()
@@ -55,7 +55,7 @@ class LanguageFunction(Named):
         self._function, self._host = function, host
         self._views = views  # it gives memory
         self._checks = {each.name: each.annotation for each in parameters if each.annotation is not each.empty}
-        self.of_values = function.__module__.endswith((".arithmetic", ".unary"))  # it computes one of values alone
+        self.of_values = function.__module__.endswith((".arithmetic", ".unary"))  # it depends on nothing but its operands
         self._strict = inspect.Signature([each.replace(annotation=each.empty) for each in parameters])
         named = [
             each.replace(kind=each.POSITIONAL_OR_KEYWORD) if each.kind is each.POSITIONAL_ONLY else each
@@ -69,7 +69,7 @@ class LanguageFunction(Named):
         return self._signature
 
     def signature(self, cutile):
-        """Of a dialect: in cuTile's some parameters have no name for a caller."""
+        """Returns the signature in a dialect: in cuTile's, some parameters are positional-only."""
         return self._strict if cutile else self._signature
 
     def __call__(self, *arguments, **named):

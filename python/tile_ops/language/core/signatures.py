@@ -1,4 +1,4 @@
-"""Signatures: of a function's own parameters, and functions that put arguments into the order of parameters."""
+"""Signatures of functions, and functions that put arguments into the order of the parameters."""
 
 import inspect
 import types
@@ -7,7 +7,7 @@ _EMPTY = inspect.Parameter.empty
 
 
 def own_signature(function):
-    """What the function itself is called with, whatever it says of itself or wraps."""
+    """Returns the signature of the function itself, ignoring __signature__ and __wrapped__."""
     plain = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__
     )
@@ -16,8 +16,8 @@ def own_signature(function):
 
 
 def binder(name, parameters):
-    """A function that gives all arguments in the order of the parameters, of those given by position, name and default.
-    Errors: Python's own TypeError of such a function, by that name."""
+    """Returns a function of these parameters that returns all arguments in their order, with defaults filled in. Errors:
+    Python's own TypeError, which names the function `name`."""
     texts, kind = [], inspect.Parameter
     for place, each in enumerate(parameters):
         if each.kind is kind.KEYWORD_ONLY and (not place or parameters[place - 1].kind is not kind.KEYWORD_ONLY):

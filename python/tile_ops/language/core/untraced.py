@@ -9,7 +9,7 @@ def untraced(function):
     set_code_exec_strategy(function.__code__, _FrameExecStrategy(_FrameAction.SKIP, _FrameAction.SKIP))
     function._torchdynamo_disable = True
     function._torchdynamo_disable_msg = (
-        "it translates, compiles or measures kernels, which is no part of a graph; make an operator of what launches the "
-        "kernel, with @tile_ops.op"
+        "it translates, compiles or measures kernels, which cannot be part of a graph; make the function that launches "
+        "the kernel an operator with @tile_ops.op"
     )
     return function

@@ -1,5 +1,5 @@
-"""What names stand for while a kernel is translated. Python's own numbers, strings, tuples, dictionaries and functions
-stand for themselves: numbers are loose constants, which take a dtype when they meet one."""
+"""The values of names while a kernel is translated. Python's own numbers, strings, tuples, dictionaries and functions
+are used directly: numbers are loose constants, which take the dtype of the other operand."""
 
 import enum
 import types
@@ -38,13 +38,13 @@ class Array:
 
     def __init__(self, number, dtype, ndim, wide=False, extents=None, strides=None, origin=None):
         self.number, self.dtype, self.ndim = number, dtype, ndim
-        self.wide = wide  # shape and strides are int64: asked for, or the launch's array needs it
+        self.wide = wide  # shape and strides are int64: annotated so, or required by the launch's array
         self.extents, self.strides = extents or {}, strides or {}  # those that are constant, by axis
         self.origin = origin  # of a slice (array, axis, start, stop)
 
 
 def of_one_width(arrays):
-    """The same arrays: where shape and strides of one are int64, those of all are."""
+    """Returns the same arrays with one index width: int64 for all if any of them needs it."""
     if not any(each.wide for each in arrays):
         return tuple(arrays)
     return tuple(Array(a.number, a.dtype, a.ndim, True, a.extents, a.strides, a.origin) for a in arrays)
@@ -129,7 +129,7 @@ class Method:
 
 
 class Partial:
-    """A function with its first arguments and some by name, as functools.partial makes one."""
+    """A function with bound arguments, as functools.partial makes one."""
 
     __slots__ = ("function", "arguments", "named")
 
@@ -153,7 +153,7 @@ class LocalFunction:
 
 
 class FunctionChoice:
-    """The function at an index of the running kernel; a call is a branch for each."""
+    """One of several functions, chosen by an index at run time; a call branches over all of them."""
 
     __slots__ = ("items", "index")
 
@@ -189,7 +189,7 @@ def over(value, array):
 
 
 def is_loose(value):
-    """A Python number: a constant without a dtype. Members of an IntEnum, or of another enumeration of numbers, are."""
+    """A Python number: a constant without a dtype. That includes members of an IntEnum or another enumeration of numbers."""
     return isinstance(value, (bool, int, float))
 
 
@@ -226,10 +226,10 @@ def shown_shape(shape):
 
 
 def to_load(*values):
-    """What an error adds where memory, or a member of an enumeration, stands for a value."""
+    """Returns the hint of an error about memory, or an enumeration's member, in place of a value."""
     if any(isinstance(each, (Array, ArrayChoice, TiledView)) for each in values):
         return "; load() a tile of it first"
-    return "; what a member stands for is its .value" if any(isinstance(each, enum.Enum) for each in values) else ""
+    return "; use the .value of the member" if any(isinstance(each, enum.Enum) for each in values) else ""
 
 
 def shown(value):

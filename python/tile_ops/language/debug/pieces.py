@@ -80,7 +80,7 @@ class Piece(TileKernel):
         return made
 
     def current(self):
-        """Whether what it read of Python, in functions that it was given, is as it was."""
+        """Returns True if the Python state that its functions read is unchanged."""
         return self._reads.hold()
 
     def _translate(self, builder, described, arguments, _):

@@ -61,13 +61,13 @@ def _native(session, memory, structure, leaves):
     made = [_native(session, memory, each, leaves) for each in rest]
     if kind == "tuple":
         return tuple(made)
-    for each in made:  # of one width, as in a launch
+    for each in made:  # one index width for all, as in a launch
         each.wide = any(other.wide for other in made)
     return DebugList(made)
 
 
 def _by_name(kernel, values):
-    """How many values are given by position, and the others by name."""
+    """Returns the number of positional values, and the keyword-only values by name."""
     parameters = inspect.signature(kernel._pyfunc).parameters.values()
     named = {each.name: value for each, value in zip(parameters, values) if each.kind is each.KEYWORD_ONLY}
     return len(values) - len(named), named

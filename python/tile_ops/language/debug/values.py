@@ -170,7 +170,7 @@ class DebugList:
 
 
 class DebugRange:
-    """range(...): turns are scalars of the dtype that a loop of the kernel has; static_iter takes Python's integers."""
+    """range(...): iterating gives scalars of the dtype of a kernel loop's index; static_iter gets Python's integers."""
 
     def __init__(self, values):
         self.plain = range(*(each.__index__() for each in (values.start, values.stop, values.step)))

@@ -106,7 +106,7 @@ def _host_next_power_of_2(n):
 
 @language_function(host=_host_next_power_of_2)
 def next_power_of_2(translator, n: operand):
-    """The least power of two that is not below an integer constant, 1 for those below 1. Also outside of kernels."""
+    """The smallest power of two that is at least n, an integer constant; 1 if n is below 1. Also outside of kernels."""
     if not is_constant(n):
         raise TileTypeError(
             f"next_power_of_2() expects a constant, got {shown(n)}; give it outside, as a Constant parameter"

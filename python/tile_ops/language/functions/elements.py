@@ -158,7 +158,7 @@ def _atomic_words(what, memory_order, memory_scope):
 
 
 def updated(emitter, array, value, exact):
-    """A value for the array's elements; exact: of the array's dtype already, as its bits count."""
+    """A value for the array's elements; exact: it must have the array's dtype already, because its bits are used."""
     if exact and dtype_of(value) is not array.dtype:
         raise TileTypeError(
             f"Bitwise atomic read-modify-write operations require the update dtype ({dtype_of(value)}) to exactly match "

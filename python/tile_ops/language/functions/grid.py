@@ -64,8 +64,8 @@ def axis_order(order, rank):
 
 @language_function
 def num_tiles(translator, array: checks.array, /, axis: checks.integer, shape: checks.shape, order="C"):
-    """How many tiles of a shape an array has along an axis, rounded up, in the dtype of its shape; shape () counts
-    elements."""
+    """The number of tiles of a shape along an axis of an array, rounded up, in the dtype of the array's shape; shape ()
+    counts elements."""
     shape = shape or (1,) * array.ndim
     if len(shape) != array.ndim:
         raise TileTypeError(f"num_tiles: shape of {len(shape)} extents does not match the array rank {array.ndim}")
@@ -73,7 +73,7 @@ def num_tiles(translator, array: checks.array, /, axis: checks.integer, shape: c
 
 
 def tiles_along(translator, array, axis, order, steps):
-    """The number of tiles along an axis of an ordered array; an array of rank 0 is one tile."""
+    """Returns the number of tiles along an axis of an array whose axes are reordered; an array of rank 0 is one tile."""
     if array.ndim == 0 and axis in (0, -1):
         return translator.emitter.constant(1, dtypes.int32)
     axis = normal_axis(axis, array.ndim)

@@ -197,7 +197,7 @@ def view_store(
 
 @language_function
 def view_num_tiles(translator, view: checks.view, /, axis: checks.integer):
-    """How many tiles the view has along an axis, in the dtype of the array's shape."""
+    """The number of tiles along an axis of the view, in the dtype of the array's shape."""
     return tiles_along(translator, view.array, axis, range(view.array.ndim), view.traversal_steps)
 
 

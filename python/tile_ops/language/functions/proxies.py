@@ -1,4 +1,4 @@
-"""Values of a kernel as Python's own code sees them inside of static_eval, and back."""
+"""Converts values of a kernel to objects that plain Python code can use inside of static_eval, and back."""
 
 import ast
 
@@ -23,7 +23,7 @@ from ..core.values import (
 
 
 class Proxy:
-    """A value of the running kernel inside of static_eval: what it has, and operators that build an expression."""
+    """A value of the running kernel inside of static_eval: its attributes, and operators that emit operations."""
 
     def __init__(self, translator, value):
         self._translator, self._value = translator, value
@@ -41,7 +41,7 @@ class Proxy:
         if name is None:
             raise TypeError(f"'{shown(self._value)}' object is not callable")
         raise TileStaticEvalError(
-            f"{name}() cannot be called inside {evaluating.function}(); call what static_eval({name}) gives"
+            f"{name}() cannot be called inside {evaluating.function}(); call the result of static_eval({name})"
         )
 
     def __getitem__(self, index):
@@ -123,7 +123,7 @@ SYMBOLIC = (Tile, Array, ArrayChoice, ArrayList, TiledView, RawMemory, Method, L
 
 
 def proxied(translator, value):
-    """A value of the kernel as Python's own code sees it."""
+    """Returns a value of the kernel as an object for plain Python code."""
     if isinstance(value, Strict):
         return value.value
     if isinstance(value, SYMBOLIC):
@@ -143,7 +143,7 @@ def proxied(translator, value):
 
 
 def plain(value):
-    """The kernel's value of what Python's own code made, as far as it holds proxies."""
+    """Replaces the proxies in a Python object, also inside of tuples and dictionaries, by the kernel's values."""
     if isinstance(value, Proxy):
         return value._value
     if type(value) is tuple:
@@ -152,7 +152,7 @@ def plain(value):
 
 
 def host_call(translator, function, arguments, named):
-    """A language function called by Python's own code: one of values builds an expression. Error: it does more."""
+    """Calls a language function from plain Python code. Error: the function depends on more than its operands."""
     if not function.of_values:
         raise TileStaticEvalError(f"{function.__name__}() cannot be called inside {evaluating.function}()")
     given = tuple(map(plain, arguments)), {name: plain(each) for name, each in named.items()}

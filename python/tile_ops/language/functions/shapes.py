@@ -269,7 +269,7 @@ def astype(
 
 
 def converted(translator, dtype, *arguments, **named):
-    """float32(x), float32(), float32("-inf")"""
+    """Translates a call of a dtype: float32(x), float32(), float32("-inf")."""
     if len(arguments) > 1 or named:
         raise TileTypeError(f"{dtype}() takes one argument, got {len(arguments) + len(named)}")
     value = arguments[0] if arguments else 0
@@ -278,7 +278,7 @@ def converted(translator, dtype, *arguments, **named):
             value = float(value) if dtype.category == dtypes.FLOAT else int(value)
         except ValueError:
             kind = "number" if dtype.category == dtypes.FLOAT else "whole number"
-            raise TileValueError(f"{dtype}(): the text {value!r} is no {kind}") from None
+            raise TileValueError(f"{dtype}(): the string {value!r} is not a {kind}") from None
     return astype.lower(translator, (value, dtype), {})
 
 

@@ -15,7 +15,7 @@ from ..core.values import Array, Tile, Undefined, shown
 from .proxies import host_call, plain, proxied
 
 _MOST = 1000  # items of a static_iter
-_OF_ITEMS = ("enumerate", "zip", "reversed", "tuple", "list")  # give the items that they are given
+_OF_ITEMS = ("enumerate", "zip", "reversed", "tuple", "list")  # functions that return the items of their arguments
 
 
 class SpecialForm(Named):
@@ -73,7 +73,7 @@ class _Names(dict):
 
 
 def evaluated(translator, node, what, more=()):
-    """The value of an expression by Python itself. more: names beside those of the kernel."""
+    """Returns the value of an expression that Python evaluates. more: additional names."""
     if evaluating.function:
         raise TileStaticEvalError(f"{what}() cannot be used inside {evaluating.function}().")
     local = set(translator.scope.names)
@@ -130,10 +130,10 @@ def static_assert(translator, node, message=None):
 
 
 def _condition(translator, node):
-    """As the kernel has it; what loops and branches make a value of the running kernel may be known to Python itself."""
+    """Returns the condition, translated or, if only Python can compute it at compile time, evaluated by Python."""
     calls, place, depth = any(isinstance(each, ast.Call) for each in ast.walk(node)), translator.node, translator.depth
     scope, condition, failed = translator.scope, None, None
-    with translator.emitter.inside(translator.emitter.block([])[0]):  # which nothing takes
+    with translator.emitter.inside(translator.emitter.block([])[0]):  # the block is discarded
         try:
             condition = translator.value(node)
         except TileError as error:
@@ -181,14 +181,14 @@ def items_of(translator, node):
 
 
 def _item(translator, value):
-    """An item as a value of the kernel: a list, which kernels have not, is a tuple."""
+    """Returns an item as a value of the kernel; a list becomes a tuple, because kernels have no lists."""
     if type(value) in (tuple, list):
         return tuple(_item(translator, each) for each in value)
     return translator.host_value(value)
 
 
 def _named_lambdas(translator, node, functions):
-    """An iterable whose lambdas, where they are items, are names of functions of the kernel; noted in `functions`."""
+    """Returns the iterable with each lambda among its items replaced by a name, whose function is put in `functions`."""
     if isinstance(node, ast.Lambda):
         name = f"<lambda {len(functions)}>"
         functions[name] = translator.value(node)

@@ -40,7 +40,7 @@ def _emit_print(emitter, text, tiles):
 
 
 def parts_of(translator, value):
-    """How print shows a value, as parts: Python's str()."""
+    """Returns str() of a value as print shows it, in parts."""
     if isinstance(value, Text):
         return value.parts
     if isinstance(value, Tile):
@@ -55,7 +55,7 @@ def parts_of(translator, value):
 
 
 def repr_parts(translator, value):
-    """Python's repr() of a value, as parts."""
+    """Returns repr() of a value, in parts."""
     if isinstance(value, Text):
         return _quoted(value.parts)
     if isinstance(value, Tile):
@@ -80,17 +80,17 @@ def _separated(items):
 
 
 def _quoted(parts):
-    """repr() of a text some of which only the running kernel knows, as if that held no quotes."""
+    """Returns repr() of a string whose run-time parts are assumed to contain no quotes."""
     known = "".join(part for part in parts if isinstance(part, str))
     double = "'" in known and '"' not in known
-    # With the other quote in front, repr() takes the quotes that are wanted; it is cut off again.
+    # A leading quote of the other kind makes repr() choose the wanted quotes; the slice removes it.
     other = "'" if double else '"'
     inner = [repr(other + part)[2:-1] if isinstance(part, str) else part for part in parts]
     return ['"' if double else "'", *inner, '"' if double else "'"]
 
 
 def _own(kind, name):
-    """A method that a dataclass's author wrote; None: it is Python's, or was generated."""
+    """Returns a method that the author of a dataclass wrote; None: it is Python's own or generated."""
     found = inspect.getattr_static(kind, name, None)
     found = inspect.unwrap(found) if inspect.isfunction(found) else None
     return None if found is None or found.__code__.co_filename == "<string>" else found
@@ -116,7 +116,7 @@ def _record(translator, record):
 
 
 def joined_text(translator, x, y):
-    """x + y of texts."""
+    """Returns x + y for strings."""
     return joined([*parts_of(translator, x), *parts_of(translator, y)])
 
 
@@ -203,7 +203,7 @@ def print_(translator, *args, sep=" ", end="\n"):
 @language_function
 def printf(translator, format, /, *args):
     """Writes by a C format: d i u o x X for integers and bools, e E f F g G a A for floats, %% for a percent sign.
-    Lengths, as in %lld, say nothing: the dtype is known."""
+    Length modifiers, as in %lld, are ignored: the dtype decides."""
     if not isinstance(format, str):
         raise TileTypeError(f"printf: the format must be a constant string, got {shown(format)}")
     text, at, given, tiles = "", 0, 0, []

@@ -74,7 +74,7 @@ def _none(translator, name, owner):
 
 
 def missing(name, owner, cutile):
-    """The text of the error of an attribute that is not there, with what to write instead."""
+    """Returns the message of the error about a missing attribute, with what to write instead."""
     return f"No such attribute '{name}' for object of type {shown(owner)}{_instead(name, owner, cutile)}"
 
 
@@ -99,7 +99,7 @@ def _instead(name, owner, cutile):
 
 
 def _takes(name, first):
-    """Whether the language has a function of that name whose first parameter is called so."""
+    """Returns True if the language has a function `name` whose first parameter is called `first`."""
     return name in FUNCTIONS and next(iter(FUNCTIONS[name].__signature__.parameters), None) == first
 
 
@@ -119,7 +119,7 @@ def _meant(name, module):
 
 
 def _note_read(owner, name):
-    """Notes that a module or class was asked for a name."""
+    """Notes the read of a name in a module or class."""
     if isinstance(owner, type):
         note("type", owner, name)
     elif name in vars(owner) or "__getattr__" not in vars(owner):

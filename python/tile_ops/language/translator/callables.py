@@ -1,4 +1,4 @@
-"""Functions of Python's that are no plain ones, as a kernel calls them: what they wrap, with the arguments that they add."""
+"""Converts Python callables other than plain functions to kernel values: the wrapped function and its bound arguments."""
 
 import contextlib
 import functools
@@ -14,11 +14,11 @@ _DISPATCH = functools.singledispatch(lambda _: None).__code__
 
 
 def wrapped_function(translator, value):
-    """The kernel's value of a callable; None: of what is no function."""
+    """Returns the kernel's value for a callable; None if the value is not one."""
     if isinstance(value, functools.partial):
         named = {name: translator.host_value(each) for name, each in value.keywords.items()}
         return Partial(translator.host_value(value.func), tuple(map(translator.host_value, value.args)), named)
-    if isinstance(value, functools._lru_cache_wrapper):  # what is inlined is computed once a call
+    if isinstance(value, functools._lru_cache_wrapper):  # an inlined call has no use for a cache
         return translator.host_value(value.__wrapped__)
     if isinstance(value, staticmethod):
         return translator.host_value(value.__func__)
@@ -48,7 +48,7 @@ def _method(translator, value):
 
 
 def generator_of(manager):
-    """The generator function that contextlib.contextmanager made a function of; None: it made none."""
+    """Returns the generator function that contextlib.contextmanager wraps in `manager`; None if it wraps none."""
     if not isinstance(manager, types.FunctionType) or manager.__code__ is not _CONTEXT:
         return None
     cell = manager.__closure__[_CONTEXT.co_freevars.index("func")]
@@ -57,7 +57,7 @@ def generator_of(manager):
 
 
 def require_inlined(function):
-    """Error: what a function does rests on the class of an argument, which a tile has not."""
+    """Raises an error if a function dispatches on the class of an argument, which a tile does not have."""
     if function.__code__ is _DISPATCH:
         raise UnsupportedCallError(
             f"{function.__name__}() is not supported in device code: functools.singledispatch chooses by the class of an "

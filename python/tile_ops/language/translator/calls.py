@@ -221,7 +221,7 @@ class Calls:
         return self._refuse(callee)
 
     def _call_one_of(self, choice, arguments, named, at=0):
-        """A branch for each function that may be meant."""
+        """Calls the chosen function: one branch for each candidate."""
         if at == len(choice.items) - 1:
             return self.call(choice.items[at], arguments, named)
         here = self.emitter.emit("eq", choice.index, self.emitter.constant(at, choice.index.dtype))
@@ -285,6 +285,6 @@ class Calls:
         return value
 
     def place_in(self, error):
-        """Adds the place of the function that is translated to an error of a call in it."""
+        """Adds the current position in the current function to an error from a call."""
         if isinstance(error, TileError):
             error.frames.insert(0, self.frame())

@@ -1,4 +1,4 @@
-"""Classes made in kernels: enumerations and frozen dataclasses. Python makes them while the kernel is compiled."""
+"""Class statements in kernels: enumerations and frozen dataclasses. Python runs them while the kernel is compiled."""
 
 import ast
 import dataclasses
@@ -14,12 +14,12 @@ _OUTER = "__class_of_a_kernel__"
 
 
 def _captured(translator, node):
-    """{name: value} of the names in a class's text that are no globals."""
+    """Returns {name: value} for the names in a class statement that are not globals."""
     found, scope = {}, translator.scope
     for name in dict.fromkeys(each.id for each in ast.walk(node) if isinstance(each, ast.Name)):
         try:
             value, host = scope.find(name)
-        except TileSyntaxError:  # a name of the class's own
+        except TileSyntaxError:  # defined by the class itself
             continue
         if (not host or name in scope.free_names()) and is_defined(value):
             found[name] = value
@@ -27,7 +27,7 @@ def _captured(translator, node):
 
 
 def made(translator, node):
-    """The class of a class statement. Errors: Python's own, or it is no class of kernels."""
+    """Returns the class of a class statement. Errors: Python's own, or kernels do not support the class."""
     captured = _captured(translator, node)
     known, kind = translator.classes.get(node, (None, None))
     if known is not None and known.keys() == captured.keys() and all(known[name] is captured[name] for name in known):

@@ -1,4 +1,4 @@
-"""Comparisons in kernels: ==, <, is, in, of numbers, tuples, dictionaries, enumerations and text."""
+"""Comparisons in kernels: ==, <, is, in, of numbers, tuples, dictionaries, enumerations and strings."""
 
 import ast
 import enum
@@ -11,7 +11,7 @@ from ..functions.text import Text
 
 
 class Comparisons:
-    """The part of the translator that knows comparisons."""
+    """The part of the translator that translates comparisons."""
 
     def _Compare(self, node):
         left, result = self.value(node.left), None
@@ -64,7 +64,7 @@ class Comparisons:
         raise TileTypeError(f"Unsupported operand types for {SIGNS[name]}: {shown(x)} and {shown(y)}{to_load(x, y)}")
 
     def _equal_items(self, x, y):
-        """Whether the items of two tuples of one length are equal."""
+        """Compares two tuples of equal length: returns a bool, or a scalar of the running kernel."""
         same = True
         for a, b in zip(x, y):
             for each in (a, b):
@@ -79,7 +79,7 @@ class Comparisons:
         return same
 
     def _contained(self, x, items):
-        """x in items: a bool, or a scalar of the running kernel."""
+        """Translates `x in items`: returns a bool, or a scalar of the running kernel."""
         if isinstance(items, type) and issubclass(items, enum.Enum):
             return any(x is member for member in items)
         if isinstance(items, enum.Flag) and isinstance(x, enum.Flag):

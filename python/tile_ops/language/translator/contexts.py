@@ -1,5 +1,5 @@
-"""with and try: what runs at their end, on every way out. A generator that contextlib.contextmanager marks becomes part
-of the kernel: the body of the `with` stands in the place of its `yield`."""
+"""Translates with and try: runs their end code on every path out. A generator marked with contextlib.contextmanager is
+inlined into the kernel, with the body of the `with` in place of its `yield`."""
 
 import ast
 import dataclasses
@@ -21,7 +21,7 @@ _YIELDED = "<yielded>"
 
 
 class Then(ast.stmt):
-    """A statement that runs a function of the translator's between those of the text."""
+    """A statement, inserted between those of the source, that calls a function of the translator."""
 
     _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
@@ -33,7 +33,7 @@ class Then(ast.stmt):
 
 
 def _require_supported(node):
-    """Checks a generator's text."""
+    """Raises an error if a generator contains unsupported statements."""
     for each in ast.walk(node):
         if isinstance(each, ast.YieldFrom):
             raise TileSyntaxError(f"{node.name}: `yield from` in a context manager is not supported; write `with` and `yield`")
@@ -44,7 +44,7 @@ def _require_supported(node):
 
 
 def _yield_of(statement):
-    """The yield that a statement consists of; None: it holds none. Error: it holds one elsewhere."""
+    """Returns the yield that a statement consists of; None: it contains none. Error: the yield is nested deeper."""
     if not holds([statement], YIELDS):
         return None
     if isinstance(statement, (ast.Expr, ast.Assign)) and isinstance(statement.value, ast.Yield):
@@ -53,18 +53,18 @@ def _yield_of(statement):
 
 
 class Context:
-    """A generator that `with` runs. outer: the scope of the with; body: its statements; target: what `as` names;
-    returns: whether the statements behind each yield run to a function's end."""
+    """A generator that `with` runs. outer: the scope of the with; body: its statements; target: the target of `as`;
+    returns: True if each side of a branch with a yield is translated up to the end of the function."""
 
     def __init__(self, outer, node, item, body):
         self.outer, self.node, self.target, self.body = outer, node, item.optional_vars, body
         ends = bool(outer.context) and outer.context.returns and holds(body, YIELDS)
         self.returns = ends or (not outer.loops and holds(body, ast.Return))
-        self.end = None  # the statement that ends it
+        self.end = None  # the statement that marks the generator's end
 
 
 class Contexts:
-    """The part of the translator that knows with and try."""
+    """The part of the translator that translates with and try."""
 
     def with_items(self, node, rest):
         """with items: body, and the statements behind it in this block. Its way, as block() gives it."""
@@ -111,11 +111,11 @@ class Contexts:
             outer.group.remove(scope)
 
     def yielded(self, statement, rest):
-        """A statement of a generator that yields, and those behind it: the body of the with, then they."""
+        """Translates a statement that yields: first the body of the with, then the statements after the yield, `rest`."""
         scope, context = self.scope, self.scope.context
         at = _yield_of(statement)
         if _YIELDED in scope.names:
-            raise TileSyntaxError(f"{scope.name}: a context manager yields once; this is a second `yield` on one way")
+            raise TileSyntaxError(f"{scope.name}: a context manager yields once; this is a second `yield` on one path")
         value = None if at.value is None else self.value(at.value)
         scope.bind(_YIELDED, True, at.lineno)
         for target in getattr(statement, "targets", ()):
@@ -133,7 +133,7 @@ class Contexts:
 
     def _end_generator(self, scope):
         if _YIELDED not in scope.names:
-            raise TileSyntaxError(f"{scope.name}: a context manager must `yield` on each way through it")
+            raise TileSyntaxError(f"{scope.name}: a context manager must `yield` on each path through it")
         self.scope = scope.context.outer
         self.scope.exits = self.scope.exits[:-1]
 
@@ -152,7 +152,7 @@ class Contexts:
         return self._with_end(body, [Then(node, leave)], rest)
 
     def _with_end(self, body, end, rest):
-        """Statements with others that run at their end, and those behind them."""
+        """Translates `body`, then `end`, which also runs where the body jumps out, then `rest`."""
         scope = self.scope
         scope.exits += ((len(scope.loops), scope, end),)
         return self.block([*body, *end, *rest])
@@ -161,15 +161,15 @@ class Contexts:
         self.scope.exits = self.scope.exits[:-1]
 
     def try_(self, node, rest):
-        """try with finally, and the statements behind it."""
+        """Translates try with finally, then the statements after it."""
         if node.handlers:
             raise TileSyntaxError("Unsupported syntax: Try; nothing raises in a kernel; test with if")
         if holds(node.finalbody, (ast.Return, ast.Break, ast.Continue), into_loops=False):
-            raise TileSyntaxError("Unsupported syntax: a jump out of `finally`; jump behind it")
+            raise TileSyntaxError("Unsupported syntax: a jump out of `finally`; jump after it")
         return self._with_end(node.body + node.orelse, [Then(node, self._end_plain), *node.finalbody], rest)
 
     def leave_contexts(self):
-        """Ends what a jump leaves: each `with` and `try` of the innermost loop, of a function's end all."""
+        """Runs the end of each `with` and `try` that a jump leaves: those in the innermost loop, or in the function."""
         scope, exits, node = self.scope, self.scope.exits, self.node
         while scope.exits and scope.exits[-1][0] == len(scope.loops):
             _, self.scope, end = scope.exits[-1]

@@ -1,4 +1,4 @@
-"""Branches: regions of ifs, and what they make of the names that they assign."""
+"""Translates branches: the regions of an if, and the values of the names that they assign."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ class Returned:
 
 @dataclasses.dataclass
 class _Side:
-    """scope: the one that its way ends in; names: of each scope that it may have changed."""
+    """One side of a branch. scope: the scope that it ends in; names: the names of each scope that it may have changed."""
 
     block: int
     result: object
@@ -32,10 +32,10 @@ class _Side:
 
 
 class Control:
-    """The part of the translator that knows branches."""
+    """The part of the translator that translates branches."""
 
     def mark(self):
-        """Where a region begins."""
+        """Returns the Mark of a region that begins here."""
         return Mark(self.emitter.newest)
 
     def branch(self, condition, ways, what):
@@ -78,8 +78,8 @@ class Control:
         return Returned(value) if any(isinstance(side.result, Returned) for side in live) else value
 
     def _merged(self, scope, before, live, mark):
-        """[(scope, name, layout, a binding for each live side)] of its names that changed; the others are settled at
-        once."""
+        """Returns [(scope, name, layout, a binding for each live side)] for the scope's names that a side changed. Names
+        without one value for all live sides are marked so at once."""
         merged = []
         for name in {name: None for side in live for name in side.names[scope]}:
             values = [side.names[scope].get(name, Binding(Undefined(), 0)) for side in live]

@@ -1,4 +1,4 @@
-"""Dictionaries in kernels: keys are constants, values are anything; they do not change."""
+"""Dictionaries in kernels: keys are constants, values are any values; a dictionary never changes."""
 
 from ..core.errors import TileTypeError
 from ..core.registry import LanguageFunction
@@ -9,7 +9,7 @@ _CHANGING = ("clear", "pop", "popitem", "setdefault", "update")
 
 
 def key(value):
-    """What Python hashes for a key of the kernel. Error: it is no constant."""
+    """Returns a key of the kernel as Python's own object. Error: the key is not a constant."""
     return as_python(value, lambda part: TileTypeError(f"A dictionary's keys are constants, got {shown(part)}"))
 
 
@@ -56,7 +56,7 @@ _METHODS = {each.__name__: each for each in (_get, _keys, _values, _items, _copy
 
 
 def method(owner, name):
-    """owner.name; None: there is none. Error: it would change the dictionary."""
+    """Returns the method owner.name; None: it does not exist. Error: it would change the dictionary."""
     if name in _CHANGING:
         raise TileTypeError(f"{name}(): {UNCHANGED}")
     return Method(_METHODS[name], owner) if name in _METHODS else None

@@ -1,4 +1,4 @@
-"""Enumerations in kernels: members are constants; looked up by value and name, and their methods called."""
+"""Enumerations in kernels: looks members up by value and name, calls their methods, and combines flags."""
 
 import inspect
 import operator
@@ -8,7 +8,7 @@ from ..core import advice
 from ..core.errors import TileTypeError, TileValueError
 from ..core.values import Method, as_python, shown
 
-NONE = object()  # no such attribute
+NONE = object()  # the result for a missing attribute
 _COMBINED = {"BitAnd": operator.and_, "BitOr": operator.or_, "BitXor": operator.xor}
 
 
@@ -42,7 +42,7 @@ def item(kind, name):
 
 
 def attribute(translator, member, name):
-    """member.name, or NONE; members that are numbers have what numbers have beside."""
+    """Returns member.name, or NONE; a member that is a number also has the attributes of numbers."""
     if name in ("name", "value"):
         return translator.host_value(getattr(member, name))
     own = inspect.getattr_static(type(member), name, None)

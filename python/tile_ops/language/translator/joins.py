@@ -27,19 +27,19 @@ class Scalar:
 
 
 class Parts:
-    """A layout: of a value that parts.apart() takes apart, by the layouts of its parts."""
+    """A layout of a value that parts.apart() splits: the layouts of its parts."""
 
     def __init__(self, whole, items, before):
         self.whole, self.items, self._before = whole, items, before
 
     def of(self, value):
-        """The parts of another value of the kind; None: it is none."""
+        """Returns the parts of another value with the same structure; None: its structure differs."""
         other = apart(value, self._before)
         return other.parts if other and other.key == self.whole.key else None
 
 
 def kept(value, before):
-    """How what one way gives leaves its region: tiles as tiles, constants as they are. before: the Mark of the region."""
+    """Returns the layout in which a value leaves a region: tiles as tiles, constants unchanged. before: the region's Mark."""
     if isinstance(value, Tile):
         return Scalar(value.dtype, value.shape)
     if memory_of(value) is not None:
@@ -50,7 +50,7 @@ def kept(value, before):
 
 
 def layout_of(value, before):
-    """How a loop carries a value: constants, also those in tuples and records, become tiles of their own dtype."""
+    """Returns the layout in which a loop carries a value: constants, also in tuples and records, become tiles."""
     if is_constant(value):
         return Scalar(dtype_of(value), ())
     if type(value) is tuple or isinstance(value, Record):
@@ -64,7 +64,7 @@ def _parts(value, before):
 
 
 def _layout(value, items, before):
-    """The layout of a value whose parts have these. What a function reads may change behind the region."""
+    """Returns the layout of a value from those of its parts. A closure with parts is never Same: they may change later."""
     if all(isinstance(item, Same) for item in items) and not (items and isinstance(value, LocalFunction)):
         return Same(value)
     return Parts(apart(value, before), items, before)
@@ -105,7 +105,7 @@ def _tiles(x, y):
 
 
 def met(layout, value, before):
-    """The layout of what has this one on some ways and is `value` on another; None: there is none."""
+    """Returns the layout that joins a layout with one more value; None: they cannot be joined."""
     if isinstance(layout, (Memory, Functions)):
         return layout.met(value)
     if isinstance(layout, Same):
@@ -177,12 +177,12 @@ _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, LanguageFunction, H
 
 
 def may_be_chosen(value):
-    """Whether a value is a function, or a choice of them."""
+    """Returns True for a function and for a choice of functions."""
     return isinstance(value, (*_FUNCTIONS, FunctionChoice))
 
 
 class Functions:
-    """A layout: one of several functions, told by a number; each with what it reads of scopes that have ended."""
+    """A layout of one of several functions, with an index and the values that each reads from scopes that have ended."""
 
     most = 16
 
@@ -190,7 +190,7 @@ class Functions:
         self.items, self._before = items, before
 
     def _of(self, item, function):
-        """What one of the items becomes where it may also be this function; None: it is another."""
+        """Returns the layout that joins an item with a function; None: they are different functions."""
         if isinstance(item, Same) and item.value is function:
             return item
         one = item.whole if isinstance(item, Parts) else apart(item.value, self._before)
@@ -216,7 +216,7 @@ class Functions:
         return Functions(made, self._before) if len(made) <= self.most else None
 
     def _place(self, function):
-        """The number of a function; None: it does not fit."""
+        """Returns the index of the item that fits a function; None: no item fits."""
         found = (at for at, item in enumerate(self.items) if fits(item, function, self._before))
         return next(found, None)
 

@@ -1,4 +1,4 @@
-"""Which names a function may read behind each of its loops before it assigns them anew."""
+"""Liveness: the names that a function may read after each of its loops before it assigns them again."""
 
 import ast
 import functools
@@ -9,7 +9,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def live_behind(function, loop):
-    """The names, of a loop in the text of a function or of one in it."""
+    """Returns the names that are live after a loop in a function or in one nested in it."""
     return _behind(function).get(loop, frozenset())
 
 
@@ -23,7 +23,7 @@ def _behind(function):
 
 
 def _read(node):
-    """The names that an expression reads, those of functions in it too: they may be called at once."""
+    """Returns the names that an expression reads, including those of functions in it, which may be called at once."""
     if node is None:
         return frozenset()
     if isinstance(node, _FUNCTIONS):
@@ -45,12 +45,12 @@ def _stored(node):
 
 
 class _Liveness:
-    """Backwards through a function's statements: a set of names goes in behind each, and comes out in front."""
+    """Goes backwards through a function's statements, from the names live after each to those live before it."""
 
     def __init__(self, function):
         self.behind, self._loops = {}, []
         nested = [each for each in ast.walk(function) if isinstance(each, _FUNCTIONS) and each is not function]
-        self._called = frozenset(name for each in nested for name in read_in(each))  # who knows when
+        self._called = frozenset(name for each in nested for name in read_in(each))  # at an unknown time
         self._block(function.body, frozenset())
 
     def _block(self, statements, live):

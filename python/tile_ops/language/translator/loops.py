@@ -1,4 +1,4 @@
-"""Loops: the regions of for and while, and what they carry of the names that they assign."""
+"""Translates loops: the regions of for and while, and the names that they carry."""
 
 import ast
 
@@ -16,20 +16,20 @@ from .turns import Loop, Tried, Widened
 
 
 def _hidden(depth):
-    """Names that a loop with a return carries: whether it did, and what."""
+    """Returns the names of two variables that a loop with a return carries: whether it returned, and the value."""
     return f"<returned {depth}>", f"<value {depth}>"
 
 
 class Loops(Control):
-    """The part of the translator that knows loops."""
+    """The part of the translator that translates loops."""
 
     def _carried(self, node):
-        """Names that a loop assigns and that have a value before it."""
+        """Returns the names that a loop assigns and that have a value before it."""
         names = self.scope.names
         return [name for name in assigned([node]) if name in names and is_defined(names[name].value)]
 
     def _wanted(self, node):
-        """Names that a loop assigns first, and that may be read behind it."""
+        """Returns the names without a value before the loop that it assigns and that may be read after it."""
         names, live = self.scope.names, live_behind(self.scope.source.node, node)
         return [
             name
@@ -38,11 +38,11 @@ class Loops(Control):
         ]
 
     def _zeros(self, layout):
-        """Tiles that stand for those of a layout where they are not read."""
+        """Returns zeros as the tiles of a layout, for paths on which nothing reads them."""
         return [self.emitter.constant(0, dtype, shape) for dtype, shape in types_of(layout)]
 
     def _initial(self, loop, before):
-        """What it carries into the first turn."""
+        """Returns the tiles that the loop carries into the first iteration."""
         each = zip(loop.names, loop.layouts)
         tiles = [tile for name, layout in each for tile in tiles_of(self.emitter, layout, before[name].value)]
         return tiles + [tile for _, layout in loop.outs() for tile in self._zeros(layout)]
@@ -57,7 +57,8 @@ class Loops(Control):
         return [each for layout in loop.all_layouts() for each in types_of(layout)]
 
     def _current(self, loop, before, gives):
-        """What is carried on, from the names as they are; an error where a type has changed. gives: to behind the loop."""
+        """Returns the tiles to carry on, from the current names. gives: the live-outs are taken from the names, too, instead
+        of the tiles that the iteration began with. Error: a type has changed."""
         tiles = []
         for name, layout in zip(loop.names, loop.layouts):
             now = self.scope.names[name]
@@ -77,12 +78,12 @@ class Loops(Control):
         for name, layout in loop.outs():
             value = self.scope.names[name].value
             if not fits(layout, value, loop.mark):
-                raise TileTypeError(f"`{name}` is {shown(value)} on one way out of the loop only; assign it before the loop")
+                raise TileTypeError(f"`{name}` is {shown(value)} on only one path out of the loop; assign it before the loop")
             tiles += tiles_of(self.emitter, layout, value)
         return tiles
 
     def _widen(self, loop, name, now, before):
-        """Lets a loop carry more arrays or functions for a name. Error: its type has changed otherwise."""
+        """Lets a loop carry more arrays or functions for a name. Error: its type changed in another respect."""
         at = loop.names.index(name)
         layout = met(loop.layouts[at], now.value, loop.mark)
         if layout is None:
@@ -92,13 +93,13 @@ class Loops(Control):
             )
         if ways_of(layout) > Memory.most:
             raise TileTypeError(
-                f"`{name}` is a slice of itself in each turn of a loop; slice an array that no turn changes"
+                f"`{name}` is a slice of itself in each iteration of a loop; slice an array that no iteration changes"
             )
         loop.layouts[at] = layout
         raise Widened(loop)
 
     def _settled(self, loop, before, translate):
-        """What `translate` gives; again as long as a turn adds arrays to what the loop carries."""
+        """Returns translate(), which is repeated as long as an iteration adds arrays or functions to the carried names."""
         scope, node, exits, loops = self.scope, self.node, self.scope.exits, len(self.scope.loops)
         expected, noted = list(self.expected), len(self.noted)
         while True:
@@ -115,7 +116,7 @@ class Loops(Control):
                 loop.tried.begin()
 
     def _close(self, node, loop, before, results):
-        """Names behind a loop: what it carried and gives, and nothing else that it assigned."""
+        """Binds the names after a loop: the carried names and the live-outs; other names that it assigned are undefined."""
         results = iter(results)
         self.scope.names = dict(before)
         self.scope.undefine(name for name in assigned([node]) if name not in loop.names)
@@ -124,11 +125,11 @@ class Loops(Control):
             self.scope.names[name] = Binding(value, node.lineno)
 
     def _turn(self, node, loop, before, end):
-        """A loop's body; `end`: the operation that ends it."""
+        """Translates a loop's body; `end` emits the operation that ends it."""
         scope, exits = self.scope, self.scope.exits
         scope.loops.append((loop, before))
         way = self.block(node.body)
-        self.scope = scope  # where all ways jump it may be that of a context manager
+        self.scope = scope  # if all paths jump, it may be the scope of a context manager
         scope.loops.pop()
         scope.exits = exits
         if way is not LEFT:
@@ -136,7 +137,7 @@ class Loops(Control):
             end(self._current(loop, before, loop.counter is not None))
 
     def leave_with(self, value):
-        """return: of a loop a way out that is told by two names of its own."""
+        """Translates return. In a loop it is a break that sets the two variables of _hidden."""
         if not self.scope.loops:
             self.leave_contexts()
             return Returned(value)
@@ -150,7 +151,7 @@ class Loops(Control):
         return self.jump(True, returns=True)
 
     def jump(self, leaves, returns=False):
-        """break or continue."""
+        """Translates break or continue."""
         self.leave_contexts()
         loop, before = self.scope.loops[-1]
         first = []
@@ -163,12 +164,12 @@ class Loops(Control):
         return LEFT
 
     def unreached(self):
-        """Ends a block behind an if of which both sides jump: each block ends in a jump or a yield."""
+        """Ends the unreachable block after an if whose sides both jump: each block must end in a jump or a yield."""
         first = [self.left.index] if self.left.counter else []
         self.emitter.results("break", [*first, *self.left.begun])
 
     def _exit_unless(self, goes_on, loop, before):
-        """Leaves the loop, at the beginning of a turn, where the condition is false."""
+        """Leaves the loop at the beginning of an iteration if the condition is false."""
         emitter = self.emitter
         stay, leave = emitter.block([])[0], emitter.block([])[0]
         with emitter.inside(stay):
@@ -181,7 +182,7 @@ class Loops(Control):
         emitter.results("if", [goes_on], (stay, leave))
 
     def _try(self, node, wanted, translate):
-        """The Tried of a loop: `translate` translates it for nothing, unless that of a loop around it has."""
+        """Returns the Tried of a loop: a trial by `translate`, unless the trial of an outer loop already made it."""
         if self.expected and self.expected[0].node is node:
             return self.expected.pop(0)
         tried, scope, before = Tried(node, wanted), self.scope, self.scope.snapshot()
@@ -197,7 +198,7 @@ class Loops(Control):
         return tried
 
     def _after_trying(self, node, tried, translate):
-        """The loop itself by `translate`; in the trial of a loop around it, which wants types alone, zeros."""
+        """Translates the loop itself; in the trial of an outer loop, which needs only types, binds zeros instead."""
         if not self.trying:
             expected, self.expected = self.expected, list(tried.loops)
             try:
@@ -211,7 +212,7 @@ class Loops(Control):
             self._close(node, loop, self.scope.snapshot(), zeros)
 
     def counted(self, node, values):
-        """for target in range."""
+        """Translates for target in range."""
         self.emitter.require_straight("Loops")
         names, name = self.scope.names, node.target.id
         if name in names and not fits(Scalar(ranges.index_dtype(values), ()), names[name].value, None):
@@ -256,8 +257,8 @@ class Loops(Control):
             self._close(node, loop, before, emitter.results("for", [*bounds, *initial], (block,)))
 
     def endless(self, node, returns=False):
-        """while condition. returns: it holds a return; then whether it did, a tile, the value, and whether it leaves in
-        another way; None: it never does."""
+        """Translates while. returns: the loop contains a return. Then returns (a tile that is true if it returned, the
+        value, True if the loop can also end otherwise); None: no return is reachable."""
         self.emitter.require_straight("Loops")
         scope, line = self.scope, node.lineno
         wanted = self._wanted(node)
@@ -273,7 +274,7 @@ class Loops(Control):
             raise TileSyntaxError("`while True` needs a way out; add a break")
         if not returns:
             return self._after_trying(node, tried, lambda: self._while(node, [], given=tried.given))
-        if not tried.returned:  # in parts that constants leave out, perhaps
+        if not tried.returned:  # the return may be in a branch that a constant excludes
             del scope.names[flag]
             self._after_trying(node, tried, lambda: self._while(node, [], given=tried.given))
             scope.names.pop(flag, None)
@@ -285,7 +286,7 @@ class Loops(Control):
         return self.emitter.tile(returned), value, tried.leaves
 
     def _always(self, node):
-        """Whether the condition of a while is known to hold."""
+        """Returns True if the condition of a while is known to be true."""
         if isinstance(node.test, ast.Constant):
             return bool(node.test.value)
         names = assigned([node])
@@ -301,7 +302,7 @@ class Loops(Control):
         loop = Loop(names, layouts, mark, given or {}, tried=tried)
 
         def translate():
-            """(its initial tiles, its block); None: it never runs, and nothing takes the block."""
+            """Returns (the initial tiles, the block); None: the loop never runs, and the block is not used."""
             initial = self._initial(loop, before)
             block, tiles = emitter.block(self._types(loop))
             with emitter.inside(block):
@@ -325,7 +326,7 @@ class Loops(Control):
             self._close(node, loop, before, emitter.results("loop", made[0], (made[1],)))
 
     def iterated(self, node):
-        """The range of a for."""
+        """Returns the Range of a for."""
         values = self.value(node.iter)
         if not isinstance(values, Range):
             raise TileTypeError(

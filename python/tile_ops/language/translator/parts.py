@@ -1,4 +1,4 @@
-"""Values that are made of others: taken apart where ways meet, and put together again."""
+"""Splits compound values into parts at control-flow joins, and rebuilds them from the parts."""
 
 import dataclasses
 
@@ -9,13 +9,13 @@ from .scope import Scope
 from .source import read_in
 
 
-_NONE = Undefined()  # of a name that has no value on some way
+_NONE = Undefined()  # for a name that has no value on some path
 _FIELDS = {slice: ("start", "stop", "step"), Range: ("start", "stop", "step"), Slice: ("start", "length")}
 
 
 @dataclasses.dataclass
 class Whole:
-    """key: what wholes that can meet have in common; make(parts) puts one together."""
+    """A split value. key: equal for values that can be joined; make(parts) rebuilds one."""
 
     value: object
     key: object
@@ -24,7 +24,7 @@ class Whole:
 
 
 def apart(value, before):
-    """A value as a Whole; None: it has no parts. before: the Mark of the region."""
+    """Returns a value as a Whole; None: it has no parts. before: the Mark of the region."""
     if type(value) is tuple:
         return Whole(value, (tuple, len(value)), list(value), tuple)
     if isinstance(value, Record):
@@ -44,14 +44,14 @@ def apart(value, before):
 
 
 class _Closure:
-    """A local function apart: what it, and the functions that it calls, read of scopes that have ended. Names of scopes
-    that go on stay names."""
+    """Splits a local function: its parts are the values that it, and the functions that it calls, read from scopes that
+    have ended. Names in scopes that are still open stay names."""
 
     def __init__(self, function, before):
         self._before, self._functions, self._scopes, self._parts = before, [], [], []
         self._defaults, self._names = [], {}  # templates
         key = [self._template(function)]
-        for each in self._functions:  # which grows
+        for each in self._functions:  # which grows during the loop
             self._defaults.append(list(map(self._template, [*each.defaults, *each.named_defaults])))
             key.append((id(each.node), self._scope(each.scope), *self._defaults[-1]))
             for name in read_in(each.node):
@@ -64,7 +64,7 @@ class _Closure:
         self.whole = Whole(function, (LocalFunction, *key), self._parts, self._made)
 
     def _owner(self, scope, name):
-        """The ended scope that a name is read from; None: it is another's."""
+        """Returns the ended scope that a name is read from; None: the name belongs to an open scope."""
         while scope is not None and not self._before.keeps(scope):
             if name in scope.names:
                 return scope
@@ -74,7 +74,7 @@ class _Closure:
         return None
 
     def _scope(self, scope):
-        """What stands for a scope in the key."""
+        """Returns the representation of a scope in the key."""
         if self._before.keeps(scope):
             return "kept", id(scope)
         if scope not in self._scopes:
@@ -82,7 +82,7 @@ class _Closure:
         return "ended", self._scopes.index(scope), id(scope.source)
 
     def _template(self, value):
-        """How a value is put together of the parts."""
+        """Returns a template by which a value is rebuilt from the parts."""
         if isinstance(value, LocalFunction):
             if value not in self._functions:
                 self._functions.append(value)

@@ -1,4 +1,4 @@
-"""range(...) in kernels: its steps up and down, and how a loop counts through it."""
+"""range(...) in kernels, with steps up and down, and the counter of a loop over it."""
 
 from ..core import checks, dtypes
 from ..core.errors import TileTypeError, TileValueError
@@ -10,7 +10,7 @@ ZERO_STEP = "range: the step must not be 0"
 
 
 def bounds(values):
-    """The Range of the arguments of range(...)."""
+    """Returns the Range for the arguments of range(...)."""
     if not 1 <= len(values) <= 3:
         raise TileTypeError(f"range() takes 1 to 3 arguments, got {len(values)}")
     start, stop, step = {1: (0, *values, 1), 2: (*values, 1), 3: values}[len(values)]
@@ -24,7 +24,7 @@ def zero_step():
 
 
 def made_range(translator, *values):
-    """range(...) with Python's meaning. A step of 0 is an error: here where it is constant, else of the running kernel."""
+    """Translates range(...). A step of 0 is an error: at compile time if it is constant, else in the running kernel."""
     made = bounds(values)
     if is_constant(made.step) and constant_of(made.step) == 0:
         raise zero_step()
@@ -34,13 +34,13 @@ def made_range(translator, *values):
 
 
 def index_dtype(values):
-    """The dtype of a loop's index: int64 where a bound is, else int32."""
+    """Returns the dtype of a loop's index: int64 if a bound or the step is int64, else int32."""
     wide = any(dtype_of(each) is dtypes.int64 for each in (values.start, values.stop, values.step))
     return dtypes.int64 if wide else dtypes.int32
 
 
 def turns_surely(values):
-    """Whether a range of constants has an item."""
+    """Returns True if a range is constant and not empty."""
     each = (values.start, values.stop, values.step)
     return all(map(is_constant, each)) and len(range(*map(constant_of, each))) > 0
 
@@ -52,11 +52,11 @@ def _counts_up(translator, step):
 
 
 class Counter:
-    """A loop's count, which is always upward. start, stop, step: its tiles; number(index): the range's item then.
+    """A loop's counter, which always counts up. start, stop, step: its tiles; number(index): the item of the range.
 
-    Where a range falls, its items are counted by their complement: ~x rises as x falls, and does not overflow. Where
-    only the running kernel knows, a mask of the step's sign chooses; int32 is counted as uint32 then, which also holds
-    a step of -2**31."""
+    A falling range is counted by the complement of its items: ~x rises as x falls, and does not overflow. If the step's
+    sign is unknown until run time, a mask made of the sign selects the direction; int32 is then counted as uint32, which
+    can also hold the size of a step of -2**31."""
 
     def __init__(self, translator, values):
         emitter = self._emitter = translator.emitter
@@ -83,7 +83,7 @@ class Counter:
         sign = emitter.emit("shift_right", step, emitter.constant(self.dtype.bitwidth - 1, self.dtype))
         size = emitter.emit("sub", emitter.emit("bitwise_xor", step, sign), sign)
         self._way = sign
-        if narrow:  # the least number is the first of uint32
+        if narrow:  # flips the sign bit: the least int32 becomes 0
             self._way = emitter.emit("bitwise_xor", sign, emitter.constant(-(1 << 31), self.dtype))
         tiles = [emitter.emit("bitwise_xor", each, self._way) for each in (start, stop)] + [size]
         if narrow:
@@ -105,7 +105,7 @@ class Counter:
         return self._emitter.emit("lt", index, self.stop)
 
     def next(self, index):
-        """index + step, or the bound where that would reach it: sums of indices do not wrap."""
+        """Returns index + step, or the bound if the sum would reach it, so that the sum never overflows."""
         emit, unsigned = self._emitter.emit, {dtypes.int32: "u32", dtypes.int64: "u64"}.get(self.dtype)
 
         def bits(tile):

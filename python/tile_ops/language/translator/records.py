@@ -24,12 +24,12 @@ class Record:
 
     @property
     def record_kind(self):
-        """The class, for files below this one."""
+        """The class; modules that cannot import Record read it."""
         return self.kind
 
 
 def require_frozen(kind):
-    """Error: a dataclass whose fields may change."""
+    """Raises an error for a dataclass that is not frozen."""
     for each in kind.__mro__[:-1]:
         if "__dataclass_params__" in vars(each) and not each.__dataclass_params__.frozen:
             raise TileTypeError(

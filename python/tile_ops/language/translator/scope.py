@@ -19,13 +19,13 @@ class Binding:
 
 
 class Mark:
-    """Where a region begins. newest: the number of the value made last."""
+    """The beginning of a region. newest: the number of the last value made before it."""
 
     def __init__(self, newest):
         self.newest, self._born = newest, next(_born)
 
     def keeps(self, scope):
-        """Whether a scope was there before and goes on: its names are looked up when they are read."""
+        """Returns True if a scope began before the region and is still open: its names are looked up when they are read."""
         return scope.open and scope.born < self._born
 
 
@@ -38,9 +38,9 @@ class Scope:
         self.local = frozenset(local)  # names that it assigns somewhere
         self.names = {}
         self.loops = []
-        self.exits = ()  # of `with` and `try`: (how many loops are around it, the scope and statements of its end)
-        self.group = [self]  # the scopes that this one's text may change: with those of open context managers
-        self.context = None  # of a generator that `with` runs: its Context
+        self.exits = ()  # each open `with` and `try`: (number of loops around it, scope and statements of its end)
+        self.group = [self]  # the scopes that the statements may change: this one and those of open context managers
+        self.context = None  # the Context, if this is the scope of a generator that `with` runs
         self.born, self.open = next(_born), True
 
     def bind(self, name, value, line):

@@ -33,7 +33,7 @@ def source_of(function):
         ) from None
 
 
-# By the code, not by the function, whose code may be exchanged; equal code of two files is in two places.
+# The key is the code, because a function's code can be replaced, and the file, because two files may have equal code.
 @functools.lru_cache(maxsize=None)
 def _source_of(code, _):
     lines, first = inspect.getsourcelines(code)
@@ -96,7 +96,7 @@ COMPREHENSIONS = (ast.GeneratorExp, ast.ListComp, ast.SetComp, ast.DictComp)
 
 
 def assigned(statements):
-    """The names that statements assign, in the order of their text; those of a comprehension are its own."""
+    """Returns the names that statements assign, in source order, without the targets of comprehensions."""
     names = {}
     for statement in statements:
         nodes = list(inside(statement))
@@ -112,7 +112,7 @@ def assigned(statements):
 
 @functools.lru_cache(maxsize=None)
 def read_in(node):
-    """The names that a function's text reads of the scopes around it, with functions in it, by their first place."""
+    """Returns the names that a function, and functions nested in it, read from outer scopes, in source order."""
     own, names = set(names_of(node)), [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     names.sort(key=lambda each: (each.lineno, each.col_offset))
     return list(dict.fromkeys(each.id for each in names if isinstance(each.ctx, ast.Load) and each.id not in own))

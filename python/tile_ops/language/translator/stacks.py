@@ -1,5 +1,5 @@
-"""Deep recursion: calls of a kernel's functions go on in threads of their own, each with a stack for some of them, so that
-neither Python's limit of recursion nor the stack of a thread ends them."""
+"""Deep recursion: runs every few nested calls of a kernel's functions in a new thread with its own stack, so that neither
+Python's recursion limit nor a thread's stack size is exceeded."""
 
 import contextvars
 import threading
@@ -7,18 +7,18 @@ import threading
 from ..core.debugging import debugging
 from ..core.registry import evaluating
 
-EACH = 16  # calls, of which one may take 30 frames of Python
+EACH = 16  # nested calls per thread; one may take 30 Python frames
 
 
 def on_a_new_stack(function):
-    """What the function gives or raises, run in another thread while this one waits."""
+    """Runs a function in a new thread while this one waits; returns its result or raises its error."""
     made, context, what, session = [], contextvars.copy_context(), evaluating.function, debugging.session
 
     def run():
         evaluating.function, debugging.session = what, session
         try:
             made.append((context.run(function), None))
-        except BaseException as error:  # noqa: BLE001 it is raised there
+        except BaseException as error:  # noqa: BLE001 the waiting thread raises it
             made.append((None, error))
 
     thread = threading.Thread(target=run)

@@ -66,7 +66,7 @@ class Statements(Loops, Contexts):
             # Either side runs to the function's end, so what it returns is what it yields.
             sides = (lambda: self._to_end(node.body + rest), lambda: self._to_end(node.orelse + rest))
             return self.branch(condition, sides, None), True
-        if yields:  # either side has the body of the with
+        if yields:  # each side contains the body of the with
             sides = (lambda: self.block(node.body + rest), lambda: self.block(node.orelse + rest))
             return self.branch(condition, sides, "if"), True
         way = self.branch(condition, (lambda: self.block(node.body), lambda: self.block(node.orelse)), "if")
@@ -77,7 +77,7 @@ class Statements(Loops, Contexts):
         return Returned(None) if way is None else way
 
     def _that_yields(self, node, rest):
-        """A statement of a context manager with its yield, and those behind it."""
+        """Translates a statement of a context manager that contains its yield, and the statements after it."""
         if isinstance(node, ast.With):
             return self.with_items(node, rest)
         if isinstance(node, ast.Try):
@@ -106,7 +106,7 @@ class Statements(Loops, Contexts):
         return self.leave_with(value)
 
     def require_nothing(self, value):
-        """Checks what a kernel returns; a lambda may call several functions in a tuple."""
+        """Raises an error if a kernel returns a value. A tuple of None is allowed: a lambda may call several functions."""
         if value is not None and not (type(value) is tuple and value == (None,) * len(value)):
             raise TileSyntaxError("Tile kernels cannot return values; store them in an array")
 

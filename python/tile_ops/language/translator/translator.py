@@ -45,8 +45,8 @@ class Translator(Statements, Calls, Comparisons):
 
     def __init__(self, builder, cutile):
         self.scope, self.node, self.depth = None, None, 0
-        self.classes = {}  # of class statements: what they captured, and the class
-        self.trying, self.noted, self.expected = False, [], []  # of loops.Loops
+        self.classes = {}  # by class statement: the captured values, and the class
+        self.trying, self.noted, self.expected = False, [], []  # state of loops.Loops
         self.emitter = Emitter(builder, self._place, cutile)
 
     def _place(self):
@@ -86,7 +86,7 @@ class Translator(Statements, Calls, Comparisons):
         return self.host_value(value) if host else require_defined(node.id, value)
 
     def host_value(self, value):
-        """A value of Python's as one of the kernel: a constant, or what static_eval was given. Error: it is none."""
+        """Returns a Python value as a value of the kernel. Error: it cannot be one."""
         if isinstance(value, Proxy):
             return value._value
         if isinstance(value, _OF_KERNELS):
@@ -130,7 +130,7 @@ class Translator(Statements, Calls, Comparisons):
         return self.listed(node.elts)
 
     def listed(self, nodes):
-        """The values of a tuple's text, or of a call's arguments: *items are taken apart."""
+        """Returns the values of a tuple's items or of a call's arguments, with *items unpacked."""
         items = []
         for each in nodes:
             if not isinstance(each, ast.Starred):
@@ -282,7 +282,7 @@ class Translator(Statements, Calls, Comparisons):
                     f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()"
                 )
             if clause is node.generators[0]:
-                self.scope = outer  # as Python has it
+                self.scope = outer  # Python evaluates the first iterable there
             items = items_of(self, clause.iter)
             self.scope = inner
             for item in items:
@@ -319,7 +319,7 @@ class Translator(Statements, Calls, Comparisons):
         return LocalFunction(name, node, self.scope, defaults, named)
 
     def run_kernel(self, scope, body):
-        """Translates the kernel's own body, statements or what a lambda gives; errors get its place."""
+        """Translates the kernel's own body: statements, or the expression of a lambda. Errors get its position."""
         self.scope = scope
         try:
             if isinstance(body, list):

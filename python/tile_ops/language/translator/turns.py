@@ -1,4 +1,4 @@
-"""What is known of a loop while it is translated, and what a translation of it for nothing has shown."""
+"""The state of a loop while it is translated, and the results of its trial translation, which is discarded."""
 
 import dataclasses
 
@@ -9,7 +9,7 @@ from .joins import conflict, differing, is_defined, kept, layout_of, met
 
 @dataclasses.dataclass
 class Loop:
-    """names that it carries with their layouts; mark: where it begins; given: those that only its ways out have."""
+    """names: the carried names, with their layouts; mark: the beginning; given: names defined only on paths out of the loop."""
 
     names: list
     layouts: list
@@ -17,9 +17,9 @@ class Loop:
     given: dict = dataclasses.field(default_factory=dict)  # names with their layouts, or a Conflict
     counter: object = None  # a ranges.Counter
     index: object = None
-    begun: list = ()  # the tiles that a turn begins with, without the index
-    arguments: list = ()  # those of them that stand for `given`
-    tried: object = None  # a Tried, where the loop is translated for that alone
+    begun: list = ()  # the tiles that an iteration begins with, without the index
+    arguments: list = ()  # the tiles among them that carry `given`
+    tried: object = None  # the Tried, while this is the trial translation
 
     def outs(self):
         return [(name, layout) for name, layout in self.given.items() if not isinstance(layout, Conflict)]
@@ -29,20 +29,20 @@ class Loop:
 
 
 class Tried:
-    """What one translation of a loop for nothing has shown. wanted: names that it may give."""
+    """The results of the trial translation of a loop. wanted: names that may be live-outs."""
 
     def __init__(self, node, wanted):
         self.node, self.wanted = node, wanted
         self.loop = None  # None: it never runs
-        self.loops = []  # the same of loops in it, in their order
+        self.loops = []  # the Tried of each nested loop, in order
         self.begin()
 
     def begin(self):
-        self.leaves = False  # other than by a return
+        self.leaves = False  # True if the loop can end other than by a return
         self.given, self._first, self.returned = None, None, []
 
     def note(self, names, mark):
-        """A way out: what it gives as well as those before."""
+        """Notes a path out of the loop: keeps the names that this path and all earlier ones define."""
         now = {name: names[name] for name in self.wanted if name in names and is_defined(names[name].value)}
         if self.given is None:
             self.given, self._first = {name: kept(each.value, mark) for name, each in now.items()}, now
@@ -55,7 +55,7 @@ class Tried:
                 self.given[name] = both or Conflict(conflict(name, self._first[name], now[name]))
 
     def layout_of_returned(self):
-        """Error: what its returns give is of several types."""
+        """Returns the layout of the returned values. Error: they have different types."""
         layout = layout_of(*self.returned[0])
         for value, mark in self.returned[1:]:
             layout = met(layout, value, mark)
@@ -67,7 +67,7 @@ class Tried:
 
 
 class Widened(Exception):
-    """A turn of a loop has another array where the loop carries one: the loop is translated again, with both."""
+    """An iteration gives a carried name another array or function: the loop is translated again, with both."""
 
     def __init__(self, loop):
         self.loop = loop

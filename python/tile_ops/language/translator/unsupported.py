@@ -58,7 +58,7 @@ def unsupported_syntax(node):
 
 
 def unsupported_call(callee, module="tl"):
-    """The error of a call of a Python function that kernels do not know. module: as kernels call the language."""
+    """Returns the error of a call of an unsupported Python function. module: the language's name in messages."""
     name = callee.__name__
     fix = _CALLS.get(name)
     library = (callee.__module__ or "torch").split(".")[0]

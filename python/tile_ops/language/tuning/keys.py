@@ -30,7 +30,7 @@ def constant_text(value):
 
 
 def source_text(function):
-    """The text of a function and of those that it may call, and the constants that their names lead to."""
+    """Returns the source of a function and of those that it may call, with the constants that their names refer to."""
     functions, constants = reached_from(function)
     texts = []
     for each in functions:

@@ -9,13 +9,13 @@ import torch
 
 
 class TileLaunchTimeoutError(RuntimeError):
-    """A run took longer than it may."""
+    """A run exceeded its time limit."""
 
 
 @dataclasses.dataclass
 class Candidate:
     """What is measured. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
-    error: why it is measured no further; dropped: that others are much faster is why."""
+    error: why it is measured no further; dropped: True if that is because others are much faster."""
 
     run: typing.Callable
     before: typing.Callable = lambda: None
@@ -82,7 +82,7 @@ _DROPS = ((1, *SLOW), (3, 3, 0))  # (after how many rounds, then as SLOW)
 
 
 def drop_slow(candidates, factor, least, best=None):
-    """Marks those that are `factor` times as slow as the best, and take `least` microseconds."""
+    """Drops the candidates that are `factor` times as slow as the best and take at least `least` microseconds."""
     best = min([each.median for each in candidates] + ([best] if best is not None else []))
     for each in candidates:
         each.dropped = each.median > factor * best and each.median >= least
@@ -93,8 +93,8 @@ def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200,
 
     device: where they work; stream: a torch.cuda.Stream, by default the current one. There are `least` rounds, then
     more until they took `seconds` a candidate, `most` at most. What is three times as slow as the best is left out
-    after the third, and what takes long and is ten times as slow after the first. limit: seconds of a run, beyond which
-    it is a TileLaunchTimeoutError. best: the median of a candidate that was measured before, if there was one.
+    after the third, and a long run that is ten times as slow after the first. limit: seconds; a longer run is a
+    TileLaunchTimeoutError. best: the median of the best candidate that was measured before; None: there was none.
     """
     begin, rounds, flush = time.perf_counter(), 0, _flush(device)
     candidates = [each for each in candidates if each.error is None and not each.dropped]

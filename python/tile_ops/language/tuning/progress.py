@@ -1,22 +1,22 @@
-"""A line on the terminal while configurations are measured, as there is one while kernels are compiled."""
+"""Shows a line on the terminal while configurations are measured, like the one while kernels are compiled."""
 
 import os
 import sys
 import time
 
-_AFTER = 0.5  # seconds: what is quicker shows nothing
+_AFTER = 0.5  # seconds before the line appears
 
 
 def _shows(stream):
     try:
         terminal = stream.isatty()
-    except (AttributeError, ValueError):  # none, or closed
+    except (AttributeError, ValueError):  # no stream, or a closed one
         return False
     return terminal and os.environ.get("TERM", "dumb") != "dumb" and os.environ.get("TILE_PROGRESS") != "0"
 
 
 class Progress:
-    """With `with`: the line is gone behind it."""
+    """The line; leaving the `with` block removes it."""
 
     def __init__(self, what, total, *, quiet=False):
         self._what, self._total, self._begin, self._shown = what, total, time.monotonic(), False
@@ -30,7 +30,7 @@ class Progress:
             self._write("\r\033[K")
 
     def show(self, done, failed=0, best=""):
-        """done: how many configurations are; best: the fastest so far, as text."""
+        """Updates the line. done: the number of measured configurations; best: a description of the fastest so far."""
         if self._on and time.monotonic() - self._begin >= _AFTER:
             parts = [f"tile: tuning {self._what}, {done} of {self._total} configurations measured"]
             parts += [f"{failed} failed"] if failed else []

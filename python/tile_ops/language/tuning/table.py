@@ -18,8 +18,8 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """kernel and key: what was measured, as text; rows: in the order of the configurations, which is also what it
-    iterates over; best: the index of the fastest; stored: whether it was found on disk."""
+    """kernel and key: what was measured, as text; rows: in the order of the configurations; iterating
+    over the table yields them; best: the index of the fastest; stored: whether it was found on disk."""
 
     kernel: str
     key: str

@@ -1,5 +1,5 @@
-"""Trials: one run of a kernel in a process of its own, which is ended where the run does not end. The process serves one
-trial after the other, and is only started anew where it was ended or has crashed."""
+"""Trials: runs a kernel once in a separate process, which is killed if the run takes too long. The process serves one
+trial after the other, and is restarted only if it was killed or has crashed."""
 
 import atexit
 import ctypes
@@ -22,11 +22,11 @@ _MAIN = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from tile_ops.
 
 
 class TrialFailed(RuntimeError):
-    """A run failed, or ended its process."""
+    """A run failed, or crashed its process."""
 
 
 def _leaves(kernel, arguments):
-    """The run-time arguments, flat: (letter, value)."""
+    """Returns the run-time arguments as a flat list of (letter, value)."""
     found = []
     for position, (value, letter, note) in enumerate(zip(arguments, kernel.letters, kernel._annotations)):
         if letter != "c":
@@ -37,7 +37,7 @@ def _leaves(kernel, arguments):
 
 
 def _packed(leaves):
-    """Leaves as torch.save takes them: each memory once, with the tensors as views of it."""
+    """Returns leaves in a form for torch.save: each memory once, and the tensors as views of it."""
     spans, packed = spans_of(leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)), []
     places = list(spans)
     for letter, leaf in leaves:
@@ -58,7 +58,7 @@ def _packed(leaves):
 
 
 def _unpacked(memories, packed):
-    """The arguments of run_ir, in memory of this process that lies at like addresses."""
+    """Returns the arguments of run_ir, in memory of this process with the same alignment."""
     placed = []
     for whole, device, skip in memories:
         room = torch.empty(whole.numel() + ALIGNMENT, dtype=torch.uint8, device=device)
@@ -84,7 +84,7 @@ def _unpacked(memories, packed):
 
 
 def _waiting():
-    """A process of an earlier search; None: there is none."""
+    """Returns the live process of an earlier search; None: no such process is left."""
     while _idle:
         process = _idle.pop()
         if process.serves():
@@ -94,7 +94,7 @@ def _waiting():
 
 
 class _Process:
-    """Serves trials."""
+    """A process that serves trials."""
 
     def __init__(self):
         self._said = b""
@@ -115,7 +115,7 @@ class _Process:
         os.write(self._write, (json.dumps(request) + "\n").encode())
 
     def answer(self, seconds=None):
-        """A line as it was sent. Errors: TimeoutError; EOFError where the process has ended."""
+        """Returns the next answer of the process. Errors: TimeoutError; EOFError if the process has ended."""
         while b"\n" not in self._said:
             if not select.select([self._read], [], [], seconds)[0]:
                 raise TimeoutError
@@ -147,7 +147,7 @@ def _end_idle():
 
 
 class Trials:
-    """Runs of kernels, each of which may take `limit` seconds. With `with`: behind it the process waits for others."""
+    """Runs kernels, each for at most `limit` seconds. After the `with` block the process is kept for the next search."""
 
     def __init__(self, limit):
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
@@ -168,7 +168,7 @@ class Trials:
         return process.end() if process else None
 
     def run(self, kernel, grid, arguments):
-        """Runs it once, on copies. Errors: TileLaunchTimeoutError; TrialFailed; those of the kernel's text."""
+        """Runs a kernel once, on copies. Errors: TileLaunchTimeoutError; TrialFailed; those of the kernel's source."""
         request = {"text": kernel.ir(*arguments), "grid": blocks_of(grid, arguments), "threads": torch.get_num_threads(),
                    "device": str(device_of(arguments))}  # fmt: skip
         shared = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -197,12 +197,12 @@ class Trials:
             raise TrialFailed(said)
 
 
-# In the process.
+# The rest runs in the process.
 
 
 def serve():
-    """Answers requests until there are no more."""
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # it ends with the one that started it, in a kernel too
+    """Serves requests until its input is closed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: it is killed when its parent ends
     requests, answers = open(int(sys.argv[2])), int(sys.argv[3])
 
     def say(text):
@@ -211,7 +211,7 @@ def serve():
     for line in requests:
         try:
             _serve_one(json.loads(line), say)
-        except Exception as error:  # noqa: BLE001 it is told
+        except Exception as error:  # noqa: BLE001 it is the answer
             say(f"{type(error).__name__}: {error}")
 
 

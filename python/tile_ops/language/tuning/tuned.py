@@ -75,8 +75,8 @@ class Tuned(Named):
     """What kernel.tune gives: launches take the arguments without the configured constants.
 
     tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations where the key of
-    the arguments is new, on copies of the tensors, and launch the fastest; where code or constants have changed that
-    the kernel reads, they measure again. A grid that is a function gets all of the kernel's arguments, the configured
+    the arguments is new, on copies of the tensors, and launch the fastest; if code or constants that the kernel reads
+    have changed, they measure again. A grid that is a function gets all of the kernel's arguments, the configured
     constants among them.
     """
 
@@ -97,7 +97,7 @@ class Tuned(Named):
         self._left, self._constants = left, constants
         signature = inspect.signature(kernel._pyfunc).parameters
         self._in_order = binder(kernel.__name__, [signature[name] for name in left])
-        self._generation = kernel._capture._generation  # of what it reads of Python
+        self._generation = kernel._capture._generation  # the generation of the Python state that the kernel reads
         constant = {name for name, letter in zip(parameters, kernel.letters) if letter == "c"}
         self._key = Key(kernel.__name__, key, left, constant)
         self._memo, self._memo_of, self._tables, self._lock = {}, 0, {}, threading.RLock()
@@ -165,12 +165,12 @@ class Tuned(Named):
         chosen.kernel.check(*chosen.merged(arguments))
 
     def _forget(self):
-        """What was chosen belongs to other code, or other constants."""
+        """Forgets the choices, which were made for other code or constants."""
         with self._lock:
             self._memo, self._memo_of = {}, self._generation()
 
     def _all(self, arguments, named):
-        """All arguments that configurations leave to launches, in order. Error: Python's own."""
+        """Returns the arguments of a launch in order, with defaults. Error: Python's own TypeError."""
         try:
             return self._in_order(*arguments, **named)
         except TypeError as error:
@@ -280,7 +280,7 @@ def _first_run(candidate, copies, device):
         begin = time.perf_counter()
         candidate.run()
         tile_ops.synchronize(device)
-        if device.type == "cpu":  # on a GPU the time is also that of loading code
+        if device.type == "cpu":  # on a GPU the time includes loading the code
             candidate.times.append((time.perf_counter() - begin) * 1e6)
     except Exception as error:  # noqa: BLE001 it is reported
         candidate.error = error
@@ -288,7 +288,7 @@ def _first_run(candidate, copies, device):
 
 
 def _drop_after_first_runs(candidates):
-    """Those that take long are run no second time; of the others the first run does not count."""
+    """Drops the candidates with a long, slow first run; the first run of the others does not count."""
     ran = [each for each in candidates if each.times]
     if ran:
         drop_slow(ran, *SLOW)
