@@ -1,6 +1,7 @@
 """The scripts of benchmarks/: cases compute what their peers do, bars are judged, logs are read, pictures drawn."""
 
 import os
+import re
 import time
 
 import pytest
@@ -240,6 +241,22 @@ def test_rows_of_the_host_s_times():
         "",
         "0.5 of the first",
     ]
+
+
+def test_the_host_s_time_of_a_patched_model(monkeypatch, capsys):
+    pytest.importorskip("transformers")
+    import patch_host
+
+    threads = torch.get_num_threads()
+    monkeypatch.setattr("sys.argv", ["patch_host.py", "--rounds", "2"])
+    monkeypatch.setattr(patch_host, "WARM", 1)
+    try:
+        patch_host.main()
+    finally:
+        torch.set_num_threads(threads)
+    lines = capsys.readouterr().out.splitlines()
+    found = [re.fullmatch(r"(plain|patched) +([\d.]+) ms of processor time a forward", line) for line in lines[1:]]
+    assert [each[1] for each in found] == ["plain", "patched"] and all(float(each[2]) > 0 for each in found)
 
 
 def test_the_picture(tmp_path):
