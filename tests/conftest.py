@@ -114,12 +114,12 @@ def device(pytestconfig):
     return torch.device(pytestconfig.getoption("device"))
 
 
-def at_home(config, path):
-    """Makes tensors on the CPU in some folders, whatever the device of the run is."""
+def at_home(config, path, marked=False):
+    """Makes tensors on the CPU in some folders and in marked tests, whatever the device of the run is."""
     import torch
 
     away = config.getoption("device") != "cpu"
-    return torch.device("cpu") if away and path.parent.name in AT_HOME else contextlib.nullcontext()
+    return torch.device("cpu") if away and (marked or path.parent.name in AT_HOME) else contextlib.nullcontext()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -131,6 +131,12 @@ def pytest_make_collect_report(collector):
 @pytest.fixture(autouse=True, scope="module")
 def _tensors_at_home(request):
     with at_home(request.config, request.path):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _tensors_of_marked_tests_at_home(request):
+    with at_home(request.config, request.path, request.node.get_closest_marker("at_home") is not None):
         yield
 
 

@@ -16,9 +16,10 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HARNESS = ("built.py", "conftest.py", "first_calls.py", "googletest.py", "gpus.py")
 
 
-def collected(*flags: str) -> list[str]:
-    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", "tests/test_project.py", "tests/support", *flags]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+def collected(*flags: str, paths=("tests/test_project.py", "tests/support")) -> list[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "--collect-only", *paths, *flags]
+    usual = {name: value for name, value in os.environ.items() if name != "TILE_LONG"}
+    done = subprocess.run(command, cwd=ROOT, env=usual, capture_output=True, text=True)
     return re.findall(r"^\S+::.*$", done.stdout, re.MULTILINE)
 
 
@@ -28,6 +29,36 @@ def test_shards_cover_the_suite_once():
     parts = [collected("--shard", f"{i}/3") for i in (1, 2, 3)]
     assert len(whole) > 10 and sorted(sum(parts, [])) == sorted(whole)
     assert all(parts)
+
+
+KINDS = {"f16": "half", "bf16": "half", "f32": "float", "f64": "float"}
+KINDS |= {f"{sign}{bits}": "integer" for sign in "iu" for bits in (8, 16, 32, 64)}
+
+
+@pytest.mark.slow
+def test_a_run_without_long_emulates_every_primitive_in_each_kind_of_dtype():
+    paths = ["tests/cuda/test_primitives.py", "tests/cuda/test_float_modes_emulated.py"]
+    whole, kept = collected("--long", paths=paths), collected(paths=paths)
+
+    def of_kinds(tests):
+        """Each test's function and parameters, with the kind of a dtype instead of its name. A cast of a dtype to itself
+        tests nothing, and is left out."""
+        parts = [re.split(r"[\[\]-]", test) for test in tests]
+        return {tuple(KINDS.get(part, part) for part in each) for each in parts if len(set(each)) == len(each)}
+
+    assert len(whole) > 2 * len(kept) > 0 and of_kinds(kept) == of_kinds(whole)
+
+
+@pytest.mark.slow
+def test_a_run_without_long_emulates_every_operator_in_two_dtypes():
+    with torch.device("cpu"):
+        from test_operators import CASES
+
+    dtypes = {case[0]: set() for case in CASES.values()}
+    for test in collected(paths=["tests/cuda/test_operators.py"]):
+        if case := re.search(r"::test_operator\[(\w+)-(\w+)\]", test):
+            dtypes[CASES[case[1]][0]].add(case[2])
+    assert all(len(each) >= 2 for each in dtypes.values()), dtypes
 
 
 def test_shard_that_does_not_exist():

@@ -1,22 +1,47 @@
-"""What `make quick` and `make test` take of the tests that compile programs of their own for the emulator."""
+"""Chooses which tests with programs of their own for the emulator `make quick` and `make test` run."""
 
 import pathlib
+import zlib
 
 import pytest
 
 HERE = pathlib.Path(__file__).parent
 PRIMITIVES = HERE / "test_primitives.py"
-SAMPLE = 7  # one primitive's test of so many is quick
+SAMPLE = 7  # `make quick` runs one test of a primitive in seven
 REPEATED = (PRIMITIVES, HERE / "test_float_modes_emulated.py")
-KEPT = 3  # of these one test of so many; the others differ from it in dtype and shape, and run under --long
+KINDS = ({"f16", "bf16"}, {"f32", "f64"}, {"i8", "i16", "i32", "i64"}, {"u8", "u16", "u32", "u64"})
 
 
-@pytest.hookimpl(tryfirst=True)  # before marks are looked at
+def kind(value):
+    """Returns the kind of a dtype's name, and any other parameter as it is."""
+    return next((i for i, names in enumerate(KINDS) if value in names), value)
+
+
+def one_of_each_kind(items):
+    """Returns one test of each function for each kind of its dtypes; across functions the choice falls on every dtype."""
+
+    def values(item):
+        return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
+
+    def order(item):
+        """By chance, but casts of a dtype to itself, which test nothing, come last."""
+        return len(set(values(item))) < len(values(item)), zlib.crc32(item.nodeid.encode())
+
+    chosen = {}
+    for item in sorted(items, key=order):
+        chosen.setdefault((item.originalname, *map(kind, values(item))), item)
+    return set(chosen.values())
+
+
+@pytest.hookimpl(tryfirst=True)  # before anything looks at the marks
 def pytest_collection_modifyitems(config, items):
-    """Each test of a primitive has programs of its own to compile."""
+    """Each of these tests compiles programs of its own. The other dtypes of a kind run under --long."""
     for path in REPEATED:
-        for i, item in enumerate(item for item in items if item.path == path):
-            if path == PRIMITIVES and i % SAMPLE:
+        repeated = [item for item in items if item.path == path]
+        kept = one_of_each_kind(repeated)
+        for i, item in enumerate(repeated):
+            quick = path == PRIMITIVES and i % SAMPLE == 0
+            if path == PRIMITIVES and not quick:
                 item.add_marker(pytest.mark.slow)
-            if i % KEPT and i % SAMPLE and config.getoption("device") == "cpu":
+            if item not in kept and not quick and config.getoption("device") == "cpu":
                 item.add_marker(pytest.mark.long)

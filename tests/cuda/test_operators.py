@@ -298,11 +298,17 @@ def programs(request):
     emulate.functions(emulation.programs)
 
 
-@pytest.mark.parametrize("dtype", [DTYPES[0], pytest.param(DTYPES[1], marks=pytest.mark.slow),
-                                   *(pytest.param(dtype, marks=pytest.mark.long) for dtype in DTYPES[2:])],
-                         ids=lambda dtype: str(dtype)[6:])
-@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.long) if "long_sums" in name else name
-                                  for name in CASES])
+def marks_of(name, dtype):
+    """`make quick` runs bfloat16, and `make test` float32, too; long sums take minutes, so one of them stands for all."""
+    if (name, dtype) == ("matmul_of_long_sums_of_batches", DTYPES[0]):
+        return pytest.mark.slow
+    if "long_sums" in name or dtype in DTYPES[2:]:
+        return pytest.mark.long
+    return pytest.mark.slow if dtype == DTYPES[1] else ()
+
+
+@pytest.mark.parametrize("name, dtype", [pytest.param(name, dtype, marks=marks_of(name, dtype), id=f"{name}-{str(dtype)[6:]}")
+                                         for name in CASES for dtype in DTYPES])
 def test_operator(name, dtype, programs):
     emulation = Emulation()
     check(emulation, name, dtype)

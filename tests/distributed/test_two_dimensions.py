@@ -1,17 +1,14 @@
 """FSDP2 over tensor parallel blocks, and FSDP2 of replicas, on a mesh of two by two: four processes."""
 
 import processes
+import pytest
 from processes import case
 
 outcome = processes.fixture(4)
 CASES = []
 
 
-def pytest_generate_tests(metafunc):
-    names = ["fsdp2_of_tensor_parallel", "fsdp2_of_replicas"]
-    metafunc.parametrize("name", names if metafunc.config.getoption("long") else names[:1])
-
-
+@pytest.mark.parametrize("name", ["fsdp2_of_tensor_parallel", pytest.param("fsdp2_of_replicas", marks=pytest.mark.long)])
 def test_trains_as_one_process(outcome, name):
     outcome(name)
 

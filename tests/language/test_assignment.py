@@ -198,7 +198,7 @@ def test_as_python_has_it(function):
     same(function, 1, 2, 3, 4, 7)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     same_on_the_emulator(FUNCTIONS, 1, 2, 7)
 

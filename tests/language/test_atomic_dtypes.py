@@ -91,7 +91,7 @@ def test_values():
         assert x.tolist() == WANT
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_values_on_the_emulator():
     x = torch.full((8,), 8, dtype=torch.int64)
     with on_the_emulator(chips=(90,)):

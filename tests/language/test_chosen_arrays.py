@@ -204,7 +204,7 @@ def test_as_python_has_it(name, n):
         torch.testing.assert_close(got, each)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 @pytest.mark.parametrize("name", [name for name in CASES if name != "of_a_list"])
 def test_on_the_emulator(name):
     torch.manual_seed(1)

@@ -188,7 +188,7 @@ def test_values_of_branches():
     same(out_of_branches, 0, 3)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     same_on_the_emulator(FUNCTIONS[:6], 0, 3, 5)
 

@@ -228,7 +228,7 @@ def test_as_python_has_it(function):
     same(function, 0, 1, 2, 4, 5, 9)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     same_on_the_emulator(FUNCTIONS[:10], 0, 2, 5)
 
@@ -291,12 +291,12 @@ def jumps_out_of_finally(n):
 
 
 MISTAKES = {
-    jumps_out_of_finally: "Unsupported syntax: a jump out of `finally`; jump behind it",
+    jumps_out_of_finally: "Unsupported syntax: a jump out of `finally`; jump after it",
     in_a_loop: "in_a_loop: the `yield` must stand outside of loops of the running kernel",
     in_an_expression: "a `yield` must stand by itself, or be assigned, not within Assign",
     yields_from: "yields_from: `yield from` in a context manager is not supported; write `with` and `yield`",
     returns_early: "returns_early: `return` in a context manager is not supported; put what it skips into an `if`",
-    not_on_each_way: "not_on_each_way: a context manager must `yield` on each way through it",
+    not_on_each_way: "not_on_each_way: a context manager must `yield` on each path through it",
     catches: "Unsupported syntax: Try; nothing raises in a kernel; test with if",
 }
 

@@ -65,15 +65,15 @@ def test_values(run):
     check(results(run))
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_values_on_the_emulator():
     with on_the_emulator(chips=(90,)):
         check(results(launched))
 
 
 WRONG = [
-    ("x", "float32(): the text 'x' is no number"),
-    ("", "float32(): the text '' is no number"),
+    ("x", "float32(): the string 'x' is not a number"),
+    ("", "float32(): the string '' is not a number"),
 ]
 
 

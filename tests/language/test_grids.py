@@ -55,16 +55,21 @@ def tiles(x, scalar, out):
     tl.store(out, 4, tl.num_tiles(x, axis=0, shape=(), order="F"))
 
 
-def test_tiles_of_rank_0():
-    def run(launch):
-        out = torch.zeros(5, dtype=torch.int32)
-        launch(torch.zeros(5, 7), torch.zeros(()), out)
-        return out.tolist()
+def tiles_of_rank_0(launch):
+    out = torch.zeros(5, dtype=torch.int32)
+    launch(torch.zeros(5, 7), torch.zeros(()), out)
+    return out.tolist()
 
-    assert run(tiles[()]) == run(lambda *given: tiles.debug((), *given)) == [5, 7, 2, 8, 7]
-    if torch.get_default_device().type == "cpu":
-        with on_the_emulator(chips=(90,)):
-            assert run(tiles[()]) == [5, 7, 2, 8, 7]
+
+def test_tiles_of_rank_0():
+    debugged = tiles_of_rank_0(lambda *given: tiles.debug((), *given))
+    assert tiles_of_rank_0(tiles[()]) == debugged == [5, 7, 2, 8, 7]
+
+
+@pytest.mark.at_home
+def test_tiles_of_rank_0_on_the_emulator():
+    with on_the_emulator(chips=(90,)):
+        assert tiles_of_rank_0(tiles[()]) == [5, 7, 2, 8, 7]
 
 
 def test_an_axis_that_is_not_there():

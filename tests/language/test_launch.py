@@ -7,6 +7,7 @@ import pytest
 import tile_ops
 import tile_ops.language as tl
 import torch
+from raised import error_of
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
@@ -14,12 +15,6 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 def scaled(x, out, scale: float, N: tl.Constant[int]):
     i = tl.bid(0) + tl.bid(1) * 2 + tl.bid(2) * 4
     tl.store(out, i, tl.load(x, i, N) * scale)
-
-
-def error_of(function, *arguments, **named):
-    with pytest.raises(Exception) as raised:
-        function(*arguments, **named)
-    return f"{type(raised.value).__name__}: {raised.value}"
 
 
 @pytest.mark.parametrize("grid", [8, (8,), (2, 4), (2, 2, 2), [8], lambda x, out, scale, n: (x.numel() // n,)])

@@ -9,7 +9,6 @@ from python_examples import on_the_emulator
 from threads import with_torch_threads
 
 ACQUIRE, RELEASE, RELAXED = tl.MemoryOrder.ACQUIRE, tl.MemoryOrder.RELEASE, tl.MemoryOrder.RELAXED
-on_the_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="tensors of the CPU are needed")
 
 
 @tl.kernel
@@ -69,7 +68,7 @@ def test_every_block_adds_once(name, long):
     with_torch_threads(range(1, 5), launches)
 
 
-@on_the_cpu
+@pytest.mark.at_home
 def test_every_block_adds_once_on_the_emulator():
     with on_the_emulator():
         for kernel in KERNELS.values():
@@ -99,7 +98,7 @@ def asks(out, x, shared, flag, N: tl.Constant[int]):
     tl.store(shared, (0,), p + tl.load(shared, (0,), (N,)))
 
 
-@on_the_cpu
+@pytest.mark.at_home
 @pytest.mark.parametrize("kernel, left", [(answers, 8.0), (asks, 101.0)], ids=["before", "behind"])
 def test_what_another_thread_writes_in_between(kernel, left):
     """The kernel says that it has come to its atomic operation and waits; only then the array changes. What it read

@@ -7,6 +7,7 @@ import tile_ops
 import tile_ops.cutile as ct
 import tile_ops.language as tl
 import torch
+from raised import error_of
 
 
 @tl.kernel
@@ -25,12 +26,6 @@ def strict(x, /, out, *, N: tl.Constant[int], by: tl.Constant = None):
 def blocks(x, out, bias, scale, N):
     assert scale in (2.0, 3.0) and isinstance(N, int)
     return (1,)
-
-
-def error_of(function, *arguments, **named):
-    with pytest.raises(Exception) as raised:
-        function(*arguments, **named)
-    return f"{type(raised.value).__name__}: {raised.value}"
 
 
 def vectors(count):

@@ -2,11 +2,10 @@
 
 import functools
 
-import emulate
 import pytest
 import tile_ops.language as tl
 import torch
-from python_examples import passed
+from python_examples import on_the_emulator
 
 
 def residual(function):
@@ -36,18 +35,25 @@ def kernel(x, out, bias=None, weight=None, N: tl.Constant[int] = 32):
     tl.store(out, i, activation(t))
 
 
-@pytest.mark.parametrize("bias", [False, True])
-@pytest.mark.parametrize("weight", [False, True])
-def test_launches_and_the_emulator(bias, weight):
+def check(bias, weight):
     x, b, w = torch.randn(3, 64)
     t = x * (w if weight else 1) + (b if bias else 0)
     want = torch.sigmoid(t) * 3 + 2 * t
     out = torch.empty(64)
-    arguments = x, out, b if bias else None, w if weight else None, 32
-    kernel[2](*arguments)
+    kernel[2](x, out, b if bias else None, w if weight else None, 32)
     torch.testing.assert_close(out, want, rtol=2e-5, atol=2e-5)
-    if torch.get_default_device().type != "cuda":
-        out.zero_()
-        (report,) = emulate.run([emulate.Case(kernel.ir(*arguments), (2, 1, 1), passed(kernel, arguments))])
-        assert not report
-        torch.testing.assert_close(out, want, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("weight", [False, True])
+def test_launches(bias, weight):
+    check(bias, weight)
+
+
+@pytest.mark.at_home
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("weight", [False, True])
+def test_on_the_emulator(bias, weight):
+    with on_the_emulator(chips=()) as ran:
+        check(bias, weight)
+    assert ran == ["kernel"]

@@ -8,7 +8,7 @@ from python_examples import on_the_emulator, passed
 from python_programs import PROGRAMS
 from tile_ops import _C
 
-pytestmark = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+pytestmark = pytest.mark.at_home
 
 
 

@@ -1,7 +1,6 @@
 """Random Python functions as kernels: what a launch, kernel.debug and the emulator give is what Python gives."""
 
 import pytest
-import torch
 from python_meaning import same, same_on_the_emulator
 from random_kernels import function_of
 
@@ -29,7 +28,7 @@ def test_debug(long):
         tried(seed, lambda function: same(function, GIVEN[0], GIVEN[1]))
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator(long):
     for seed in range(3000, 3040 if long else 3004):
         tried(seed, lambda function: same_on_the_emulator([function], *GIVEN))

@@ -95,7 +95,7 @@ def test_a_member_is_another_constant_than_its_number():
     assert out.tolist() == [0.5, 1] and kernel.compiled_count == 2
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     x, y, out = torch.randn(4), torch.randn(4), torch.zeros(8)
     with on_the_emulator(chips=(90,)):

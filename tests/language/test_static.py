@@ -100,7 +100,7 @@ def test_as_python_has_it(function):
     same(function, 0, 3, -5)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     same_on_the_emulator(FUNCTIONS, 3)
 

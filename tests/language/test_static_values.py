@@ -125,7 +125,7 @@ def test_values_in_debug(kernel):
     assert out.tolist() == WANT[kernel]
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_values_on_the_emulator():
     for kernel in (records, methods, functions):
         x, out = arguments(kernel)

@@ -77,7 +77,7 @@ def test_nested():
     same(nested, (0, 5, 2), (5, 0, -2), (0, 0, 1))
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 def test_on_the_emulator():
     same_on_the_emulator([counted, jumps], *CASES)
     same_on_the_emulator([falls], (5, 0, 0), (2, 100, 0))

@@ -7,6 +7,7 @@ import threading
 import pytest
 import tile_ops.language as tl
 import torch
+from raised import error_of
 from tile_ops.language.tuning import copies, table, tuned
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -52,12 +53,6 @@ def times(monkeypatch):
     given = Times(given)
     monkeypatch.setattr(tuned, "measure", measured)
     return given
-
-
-def error_of(function, *arguments, **named):
-    with pytest.raises(Exception) as raised:
-        function(*arguments, **named)
-    return f"{type(raised.value).__name__}: {raised.value}"
 
 
 def test_a_launch_takes_the_fastest_and_is_right():

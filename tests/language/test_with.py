@@ -151,7 +151,7 @@ def test_as_python_has_it(name, n):
     torch.testing.assert_close(results(CASES[name], n, lambda kernel: kernel[1]), want)
 
 
-@pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
+@pytest.mark.at_home
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_emulator(name):
     want = results(CASES[name], 2, lambda kernel: lambda *given: kernel.debug(1, *given))

@@ -11,7 +11,6 @@ FLOATS = [torch.float32, torch.float16, torch.bfloat16, torch.float64]
 INTEGERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64]
 SHAPES = [(5, 64), (3, 2, 100), (20000,), (1,), (0,), (), (4, 0)]
 ADDS = ["vector_add", "vector_add_gather"]
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def whole(shape, dtype=torch.int64, low=-100, high=100):
@@ -62,7 +61,7 @@ def test_sums_are_operators(name):
     fails(adder(name), (x > 0, y > 0), f"{name}: x is torch.bool [3, 5], y torch.bool [3, 5]; {rest}")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_sums_on_the_emulator():
     x, y = torch.randn(2, 10000)
     with on_the_emulator() as ran:
@@ -95,7 +94,7 @@ def test_transpose_is_an_operator():
     fails(program, (x[0, 0],), "transpose: x is torch.float64 [5]; pass [..., rows, columns], not complex")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_transpose_on_the_emulator():
     x = torch.randn(2, 70, 200)
     with on_the_emulator() as ran:
@@ -142,7 +141,7 @@ def test_histogram_is_an_operator():
     fails(program, (x, 5, 1.0, 1.0), f"histogram: bins is 5, low 1.0 and high 1.0; {rest}")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_histogram_on_the_emulator():
     x = torch.randn(20_000)
     with on_the_emulator() as ran:
@@ -191,7 +190,7 @@ def test_prefix_sum_is_an_operator():
     fails(program, (x[0, 0],), "prefix_sum: x is torch.float64 []; pass [..., n], not complex")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_prefix_sum_on_the_emulator():
     module, x = load("prefix_sum"), whole((3, 300))
     with pytest.MonkeyPatch.context() as patch, on_the_emulator() as ran:
@@ -255,7 +254,7 @@ def test_top_k_is_an_operator():
     fails(program, (torch.randn(4097), 1), f"top_k: x is [4097] and k 1; {rest}")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_top_k_on_the_emulator():
     with on_the_emulator() as ran:
         check_top_k(torch.randn(5, 200).half(), 12)

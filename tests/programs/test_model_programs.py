@@ -10,7 +10,6 @@ from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
 SHAPES = [(5, 64), (3, 2, 100), (300, 33), (7, 1), (1, 5000), (9,), (), (0, 8), (4, 0), (2, 3, 4, 5)]
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def tensors(dtype, *shapes):
@@ -44,7 +43,7 @@ def test_swiglu_far_from_zero():
     compare(load("swiglu").swiglu, swiglu, (gate, torch.ones(7)))
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_swiglu_on_the_emulator():
     with on_the_emulator() as ran:
         compare(load("swiglu").swiglu, swiglu, tensors(torch.bfloat16, (3, 70), (3, 70)))
@@ -94,7 +93,7 @@ def test_rope_keeps_products_of_equal_distances():
     torch.testing.assert_close(scores[7:, 7:], scores[:-7, :-7], rtol=1e-4, atol=1e-4)
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_rope_on_the_emulator():
     with on_the_emulator() as ran:
         compare_rope(tensors(torch.float16, (2, 2, 40, 20))[0], *load("rope").tables(40, 20))
@@ -149,7 +148,7 @@ def test_dropout_draws_the_same_again_and_may_be_differentiated_twice():
     assert torch.equal(again, program(torch.ones_like(x), 0.5, seed_of(3)))
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_dropout_on_the_emulator():
     seed, (x,) = seed_of(99), tensors(torch.float16, (50, 60))
     with on_the_emulator() as ran:

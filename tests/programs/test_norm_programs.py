@@ -9,7 +9,6 @@ from programs_reference import close, compare
 from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def layer_norm(x, w, b):
@@ -68,7 +67,7 @@ def test_group_norm_of_channels_last_and_of_no_images():
     assert program(x[:0], 3, w, b).shape == (0, 6, 5, 7)
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_norms_on_the_emulator():
     x, w, b = tensors((5, 100), torch.float16)
     with on_the_emulator() as ran:
@@ -81,7 +80,7 @@ def test_norms_on_the_emulator():
     assert ran == kernels
 
 
-@needs_cpu
+@pytest.mark.at_home
 @pytest.mark.parametrize("together", [1, 2, 4])
 def test_layer_norm_of_rows_that_share_a_turn(together):
     """As on a GPU; the last turn has fewer, and the last block fewer turns."""
@@ -101,7 +100,7 @@ def test_layer_norm_of_rows_that_share_a_turn(together):
             close(got, want)
 
 
-@needs_cpu
+@pytest.mark.at_home
 @pytest.mark.parametrize("together", [2, 4])
 def test_rms_norm_of_rows_that_share_a_turn(together):
     program, rows, columns = load("rms_norm"), 23, 100

@@ -10,7 +10,6 @@ PLAIN = ["matmul", "matmul_persistent", "matmul_split_k"]  # [m, k] and [k, n]
 LEADING = [
     ((3, 2), (3, 2)), ((2,), ()), ((), (2,)), ((2, 1, 2), (3, 1)), ((1, 2), (2, 2, 1)), ((0, 2), (2,)), ((1,), (1,)),
 ]  # fmt: skip
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def tensors(dtype, *shapes):
@@ -52,7 +51,7 @@ def test_product_is_differentiable_twice(name):
     close(second(program, a, b), second(torch.matmul, *(each.detach().double().requires_grad_() for each in (a, b))))
 
 
-@needs_cpu
+@pytest.mark.at_home
 @pytest.mark.parametrize("name", PLAIN)
 def test_product_on_the_emulator(name):
     with on_the_emulator() as ran:
@@ -92,7 +91,7 @@ def test_products_of_strided_batches():
     compare(load("matmul_batched").matmul_batched, torch.matmul, (a.permute(2, 1, 3, 0), b[:1].expand(2, 3, 20, 30)))
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_products_of_batches_on_the_emulator():
     with on_the_emulator() as ran:
         compare(
@@ -134,7 +133,7 @@ def test_blocks_that_make_many_tiles(monkeypatch, blocks):
     compare(program.matmul_persistent, torch.matmul, tensors(torch.float32, (700, 20), (20, 300)))
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_many_pieces_and_many_tiles_on_the_emulator(monkeypatch):
     for name, processors, shapes in (
         ("matmul_split_k", 3, ((20, 400), (400, 30))),
@@ -177,7 +176,7 @@ def test_mixture_of_experts_does_not_depend_on_timing():
     assert torch.equal(load("moe").moe(*arguments), load("moe").moe(*arguments))
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_mixture_of_experts_on_the_emulator():
     with on_the_emulator() as ran:
         compare(load("moe").moe, moe, mixture(torch.float16, 40, 20, 30, 3, 2))

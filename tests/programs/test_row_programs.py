@@ -10,7 +10,6 @@ from programs_reference import close, compare
 from python_examples import load, on_the_emulator
 
 DTYPES = [torch.float32, torch.float16, torch.bfloat16]
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def exact_softmax(x, how=None):
@@ -118,7 +117,7 @@ def test_attention_copies_its_tiles_past_the_registers_of_a_gpu(depth):
     assert text.count("copy_tile_async<") == 12 and "mma_fma" not in text
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_rows_on_the_emulator():
     logits, target = torch.randn(3, 300, requires_grad=True), torch.tensor([5, 299, -100])
     with on_the_emulator() as ran:
@@ -132,7 +131,7 @@ def test_rows_on_the_emulator():
     torch.testing.assert_close(grad, torch.autograd.grad(F.cross_entropy(logits, target), logits)[0])
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_attention_on_the_emulator():
     with on_the_emulator() as ran:
         compare(

@@ -7,7 +7,6 @@ import torch
 from programs_reference import compare
 from python_examples import load, on_the_emulator
 
-needs_cpu = pytest.mark.skipif(torch.get_default_device().type == "cuda", reason="the GPU itself runs them there")
 
 
 def fails(program, arguments, text):
@@ -75,7 +74,7 @@ def test_fft_is_an_operator():
     fails(program, (signals(8192),), f"fft: x is torch.complex64 [8192]; {rest}")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_fft_on_the_emulator():
     with on_the_emulator() as ran:
         check_fft(signals(3, 64))
@@ -137,7 +136,7 @@ def test_colours_of_heat():
     assert shades.tolist() == [[[10, 10, 60], [10, 10, 60], [195, 65, 60], [255, 250, 220], [255, 250, 220]]]
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_heat_on_the_emulator():
     with on_the_emulator() as ran:
         compare(load("heat").heat, heat, (torch.randn(2, 20, 30), torch.randn(2, 20, 30)), 0.125, 2)
@@ -192,7 +191,7 @@ def test_monte_carlo_is_an_operator():
     fails(program, (seed, *OPTION, 0, 50), f"monte_carlo: spot is 100.0, strike 105.0, {rest}")
 
 
-@needs_cpu
+@pytest.mark.at_home
 def test_monte_carlo_on_the_emulator():
     with on_the_emulator() as ran:
         price, error = option_price(2, 3000)

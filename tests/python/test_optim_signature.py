@@ -99,7 +99,7 @@ def test_what_is_not_there_is_an_error():
     wanted = NOT_HERE.format("capturable=True and betas that are tensors")
     assert message(NotImplementedError, lambda: AdamW(params, betas=tensors, capturable=True)) == wanted
     assert message(RuntimeError, lambda: AdamW(params, fused=True, foreach=True)) == (
-        "tile_ops.optim.AdamW: fused and foreach are both True; give one of them, or neither: there is one loop"
+        "tile_ops.optim.AdamW: fused and foreach are both True; pass at most one: there is only one loop"
     )
 
 

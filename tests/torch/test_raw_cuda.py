@@ -183,7 +183,7 @@ def test_an_operator_whose_results_are_its_argument():
     with pytest.raises(ValueError) as error:
         op(torch.empty(4, device="meta"))
     assert str(error.value) == (
-        "raw_cuda::itself: outputs returned the memory of its argument 'x'; return a new tensor, as torch.empty_like(x) is"
+        "raw_cuda::itself: outputs returned the memory of its argument 'x'; return a new tensor, such as torch.empty_like(x)"
     )
 
 
