@@ -10,7 +10,7 @@ WIDTH = 100
 
 
 def _plain(text):
-    """Without Markdown's marks; where a link leads stands behind its words."""
+    """Returns the text without Markdown's marks. The target of a link follows its words."""
     text = re.sub(r"\[([^\[\]]+)\]\((https?://[^)\s]+)\)", r"\1 (\2)", text)
     text = re.sub(r"\[([^\[\]]+)\]\(([\w./]+\.md)[^)]*\)", r"\1 (docs/\2)", text)
     text = re.sub(r"\[([^\[\]]+)\]\([^)]*\)", r"\1", text)
@@ -18,7 +18,7 @@ def _plain(text):
 
 
 def _wrapped(paragraph):
-    """A paragraph, or items of a list, in lines of WIDTH."""
+    """Returns a paragraph, or the items of a list, in lines of WIDTH."""
     items = re.split(r"\n(?=- )", paragraph)
     return "\n".join(
         textwrap.fill(" ".join(item.split()), WIDTH, subsequent_indent="  " if item.startswith("- ") else "",
@@ -28,7 +28,7 @@ def _wrapped(paragraph):
 
 
 def _parts(text):
-    """Paragraphs wrapped, fenced blocks and indented formulas as they are."""
+    """Yields the parts of a section: paragraphs wrapped, fenced blocks and indented formulas unchanged."""
     for fenced, prose in re.findall(r"^```\w*\n(.*?)^```$|((?:(?!^```).)+)", text, re.MULTILINE | re.DOTALL):
         if fenced:
             yield textwrap.indent(fenced.rstrip("\n"), "    ")
@@ -40,6 +40,7 @@ def _parts(text):
 
 
 def _docstring(name, section):
+    """Returns the docstring of an operator: its schema, then its section of the page."""
     signature = re.search(r"(?:```\n|`)(" + name + r"\(.*?\)\s*->\s*[^`]+?)(?:\n```|`)", section, re.DOTALL)
     if not signature:
         raise ValueError(f"{PAGE.name}: the section of {name} does not begin with its schema")
@@ -49,7 +50,7 @@ def _docstring(name, section):
 
 
 def text():
-    """Of the package's file: what holds for all operators, then each one's part."""
+    """Returns the content of the package's file: what holds for all operators, then the part of each one."""
     intro, *sections = re.split(r"^## tile::(\w+)\n", PAGE.read_text(), flags=re.MULTILINE)
     conventions = re.search(r"Unless a section says otherwise: .*?(?=\n\n)", intro, re.DOTALL)[0]
     parts = {"": _wrapped(conventions.replace("Unless a section says otherwise:", "Where it is not said otherwise,"))}

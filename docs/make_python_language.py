@@ -69,8 +69,8 @@ def page():
         "# Functions of kernels in Python",
         "",
         "What `tile_ops.language` has for the bodies of kernels; [kernels_in_python.md](../kernels_in_python.md) is the",
-        "introduction. Every parameter may be given by its name, but for those of `static_` functions and of `printf`, and in",
-        "`tile_ops.cutile` those that cuTile has without names. This page is made by docs/make_python_language.py.",
+        "introduction. Parameters may be passed by name, except those of the `static_` functions and of `printf`, and, in",
+        "`tile_ops.cutile`, those that are positional-only in cuTile. This page is made by docs/make_python_language.py.",
     ]
     for module, title in TITLES.items():
         lines += ["", f"## {title}", "", *groups.pop(module)]

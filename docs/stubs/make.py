@@ -166,7 +166,7 @@ def schema_type(text):
 
 
 def operator(schema):
-    """The declaration of an operator of torch.ops.tile, with its doc."""
+    """Returns the declaration of an operator of torch.ops.tile, with its docstring."""
     name, arguments, results = re.fullmatch(r"tile::(\w+)\((.*)\) -> (.*)", schema).groups()
     parts = []
     for each in re.split(r", (?![^()]*\))", arguments) if arguments else []:
