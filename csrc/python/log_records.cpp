@@ -2,18 +2,17 @@
 // or the GIL that another thread waits for. So a separate thread, started at the first line, hands the lines
 // over.
 #include <pthread.h>
-#include <signal.h>
 
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <mutex>
-#include <system_error>
 #include <thread>
 
 #include "python/module.h"
 #include "support/log.h"
+#include "support/worker.h"
 
 namespace tile::python {
 namespace {
@@ -57,17 +56,10 @@ class Records {
  private:
   static void print(const std::string& line) { dump("tile: " + line + '\n'); }
 
-  // Signals are the other threads': a handler must not run here. False: the system has no thread to give.
-  bool start() try {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const std::unique_ptr<sigset_t, void (*)(sigset_t*)> restored(
-        &before, [](sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
-    worker_ = std::thread([this] { run(); });
-    return true;
-  } catch (const std::system_error&) {
-    return false;
+  // Returns false if the system cannot start a thread.
+  bool start() {
+    worker_ = start_worker([this] { run(); });
+    return worker_.joinable();
   }
   void run() {
     std::unique_lock lock(mutex_);

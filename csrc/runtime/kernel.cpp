@@ -1,7 +1,6 @@
 // From a launch to a compiled program: key, table, trace, passes, target.
 #include "runtime/kernel.h"
 
-#include <algorithm>
 #include <atomic>
 #include <mutex>
 
@@ -27,19 +26,6 @@ struct Counts {
 Counts& counts() {
   static auto* const instance = new Counts;
   return *instance;
-}
-
-// The parameters whose memory it reads, as written_parameters has it.
-uint64_t read_parameters(const Function& function) {
-  const auto& parameters = function.body().arguments;
-  uint64_t bits = 0;
-  for (const auto& op : function.body().ops)
-    for (const Value* array : effects_of(*op).reads) {
-      const auto at = std::find(parameters.begin(), parameters.end(), array) - parameters.begin();
-      if (const auto i = static_cast<size_t>(at); i < std::min<size_t>(parameters.size(), 64))
-        bits |= uint64_t{1} << i;
-    }
-  return bits;
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "support/progress.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -11,14 +10,13 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <memory>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 #include "support/env.h"
 #include "support/text.h"
+#include "support/worker.h"
 
 namespace tile {
 
@@ -67,17 +65,12 @@ struct ProgressLine {
     ended.notify_all();
   }
 
-  // Signals are the other threads': a handler must not run here. False: the system has no thread to give.
-  bool start() try {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    const std::unique_ptr<sigset_t, void (*)(sigset_t*)> restored(
-        &before, [](sigset_t* mask) { pthread_sigmask(SIG_SETMASK, mask, nullptr); });
-    std::thread([this] { watch(); }).detach();
+  // Returns false if the system cannot start a thread.
+  bool start() {
+    std::thread drawer = start_worker([this] { watch(); });
+    if (!drawer.joinable()) return false;
+    drawer.detach();
     return true;
-  } catch (const std::system_error&) {
-    return false;
   }
   void watch() {
     std::unique_lock lock(mutex);
