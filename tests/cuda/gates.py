@@ -22,6 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "gates.txt"
 DEVICE = HERE.parent.parent / "csrc" / "cuda" / "device"
 INCLUDE = re.compile(r'^#include "cuda/device/(.+)"$', re.MULTILINE)
+COMMENT = re.compile(r"^ *//.*\n|  +//.*$", re.MULTILINE)  # a line of its own, or behind code
 COMMAND = "python tests/cuda/gates.py --write"
 HEAD = f"# Made by `{COMMAND}`, see there. spilled and local: bytes a thread; shared: bytes a block."
 
@@ -33,7 +34,7 @@ class Gate:
     chip: int
     kernel: str  # name, and which of the call's kernels of the name
     configuration: str  # "usual", or how else the kernel is cut
-    hash: str  # of the text, what it includes of the device library, and the chip
+    hash: str  # of the text's code, what it includes of the device library, and the chip
     threads: int
     registers: int
     spilled: int
@@ -85,7 +86,14 @@ def write(gates, path=TABLE):
     path.write_text("\n".join(lines) + "\n")
 
 
-contents = functools.cache(pathlib.Path.read_text)
+def code_of(text):
+    """Returns the text without its comments, which make no code."""
+    return COMMENT.sub("", text)
+
+
+@functools.cache
+def contents(path):
+    return code_of(path.read_text())
 
 
 def with_included(text, folder=DEVICE):
@@ -99,7 +107,7 @@ def with_included(text, folder=DEVICE):
 
 
 def hash_of(text, chip):
-    return hashlib.sha256(f"{chip} {with_included(text)}".encode()).hexdigest()[:16]
+    return hashlib.sha256(f"{chip} {with_included(code_of(text))}".encode()).hexdigest()[:16]
 
 
 def texts(job, configurations):

@@ -75,6 +75,7 @@ def test_a_hash_is_of_what_the_text_includes(tmp_path):
         (tmp_path / f"{name}.cuh").write_text(line + "\n")
     text = '// "x.cuh"\n#include "cuda/device/a.cuh"\nint x;\n'
     assert gates.with_included(text, tmp_path) == text + '#include "cuda/device/b.cuh"\nint b;\n'
+    assert gates.code_of("// a\nint x;  // b\n  // c\nchar y = '/';\n") == "int x;\nchar y = '/';\n"
     row = next(iter(_C.inspect("usual", 90, 0, lambda: gate_calls.call("softmax[8192,8192]", gate_calls.f32))))
     whole = gates.with_included(row["text"])
     assert "TILE_KERNEL(...)" in whole and "mma_sync" not in whole  # machine.cuh, far below; no tensor cores
