@@ -1,4 +1,4 @@
-"""Code and constants that a kernel read of Python: the first launch after a change sees it, going back compiles nothing."""
+"""Tests that a launch sees changes of code and constants that its kernel read from Python; reverting compiles nothing."""
 
 import sys
 import threading
@@ -19,7 +19,7 @@ def kernel(x, out):
 
 
 def launched(kernel, *arguments, size=4, dtype=torch.float32):
-    """What a launch on ones gives, all elements of which must be one number."""
+    """Returns the result of a launch on ones, whose elements must all be equal."""
     x, out = torch.ones(size, dtype=dtype), torch.zeros(size, dtype=dtype)
     kernel[1](x, out, *arguments)
     debugged = torch.zeros(size, dtype=dtype)
@@ -29,7 +29,7 @@ def launched(kernel, *arguments, size=4, dtype=torch.float32):
     return value
 
 
-# (the first cells, then a cell and what the kernel gives after it, where "..." is a cell that changes nothing)
+# (the first cells, [(a further cell, the expected result after it)], the number of compilations)
 HISTORIES = {
     "a global": (
         "SCALE = 2.0\ndef helper(t): return t * SCALE",
@@ -45,6 +45,11 @@ HISTORIES = {
         "def inner(t): return t + 1\ndef helper(t): return inner(t) * 2",
         [("", 4), ("def inner(t): return t + 2", 6), ("def helper(t): return inner(t)", 3)],
         3,
+    ),
+    "a global that only a deep call reads": (
+        "N = 2\ndef helper(t, depth=40):\n    if depth: return helper(t, depth - 1)\n    return t * N * tl.static_eval(N)",
+        [("", 4), ("N = 3", 9), ("N = 2", 4)],
+        2,
     ),
     "defaults": (
         "def helper(t, n=2, *, m=1): return t * n + m",
@@ -134,7 +139,7 @@ def test_changes_are_seen(name):
     assert notebook["kernel"].compiled_count == compiled
 
 
-# What Python itself computes while the kernel is compiled.
+# Expressions in static_eval, which Python computes while the kernel is compiled.
 EVALUATED = {
     "a list": ("TABLE = [2, 3]", "TABLE[0]", [("", 2), ("TABLE[0] = 4", 4), ("TABLE = [2, 5]", 2), ("TABLE.insert(0, 6)", 6)]),
     "a dictionary": (
@@ -202,7 +207,7 @@ def test_other_changes_compile_nothing():
 
 
 def test_one_file_whose_text_changes():
-    """As a notebook does that runs its cells under one name."""
+    """Redefines a helper under one file name, as some notebooks do with their cells."""
     notebook = Notebook()
     for factor in (2, 3, 2):
         notebook.run(f"def helper(t):\n    return t * {factor}", file="<cell>")
@@ -295,7 +300,7 @@ def test_cutile():
 
 
 def test_many_states():
-    """More than are remembered."""
+    """Tests more states than the kernel caches; a state that was evicted compiles again."""
     notebook = Notebook("N = 0\ndef helper(t): return t * N")
     notebook.run(KERNEL)
     x, out = torch.ones(4), torch.zeros(4)
@@ -334,7 +339,7 @@ def test_threads_that_launch_while_it_changes():
 
 
 def test_the_package_has_no_say():
-    """What the language itself is made of is not compared."""
+    """Tests that the package's own functions are not tracked for changes."""
     notebook = Notebook("def helper(t): return tl.exp(t) * 0 + tile_ops.language.cdiv(4, 2)\nimport tile_ops")
     notebook.run(KERNEL)
     kernel = notebook["kernel"]

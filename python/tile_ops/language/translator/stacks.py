@@ -5,17 +5,21 @@ import contextvars
 import threading
 
 from ..core.debugging import debugging
+from ..core.reads import reading
 from ..core.registry import evaluating
 
 EACH = 16  # nested calls per thread; one may take 30 Python frames
+_STATES = (debugging, evaluating, reading)  # a translation sets these for its thread
 
 
 def on_a_new_stack(function):
     """Runs a function in a new thread while this one waits; returns its result or raises its error."""
-    made, context, what, session = [], contextvars.copy_context(), evaluating.function, debugging.session
+    made, context = [], contextvars.copy_context()
+    states = [dict(vars(each)) for each in _STATES]
 
     def run():
-        evaluating.function, debugging.session = what, session
+        for each, values in zip(_STATES, states):
+            vars(each).update(values)
         try:
             made.append((context.run(function), None))
         except BaseException as error:  # noqa: BLE001 the waiting thread raises it
