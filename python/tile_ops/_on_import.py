@@ -1,43 +1,47 @@
 """Runs an action when a module is imported, so that this package need not import modules that are slow to import."""
 
 import importlib.abc
-import importlib.util
 import sys
 
 
 class _Loader(importlib.abc.Loader):
-    """A loader that runs an action after a module has run."""
+    """A loader that runs an action after a module has run. Other attributes are those of the module's own loader."""
 
-    def __init__(self, loader, action):
-        self._loader, self._action = loader, action
+    def __init__(self, loader, finder):
+        self._loader, self._finder = loader, finder
+
+    def __getattr__(self, name):
+        return getattr(self._loader, name)
 
     def create_module(self, spec):
         return self._loader.create_module(spec)
 
     def exec_module(self, module):
         module.__loader__ = module.__spec__.loader = self._loader  # inspect.getsource asks it
-        try:
-            self._loader.exec_module(module)
-        except BaseException:
-            on_import(module.__name__, self._action)  # the import may be tried again
-            raise
-        self._action(module)
+        self._loader.exec_module(module)  # if it raises, the finder stays: the import may be tried again
+        self._finder.end(module)
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """A finder that adds an action to the next import of a module, and removes itself then."""
+    """A finder that adds an action to the imports of a module, and removes itself after the first that succeeds."""
 
     def __init__(self, name, action):
         self.name, self._action = name, action
 
     def find_spec(self, name, path=None, target=None):
+        """Returns the spec of the other finders. Programs may call it without importing the module."""
         if name != self.name:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        others = [each.find_spec for each in sys.meta_path if each is not self and hasattr(each, "find_spec")]
+        spec = next(filter(None, (find(name, path, target) for find in others)), None)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Loader(spec.loader, self._action)
+            spec.loader = _Loader(spec.loader, self)
         return spec
+
+    def end(self, module):
+        if self in sys.meta_path:
+            sys.meta_path.remove(self)
+            self._action(module)
 
 
 def on_import(name, action):
