@@ -27,8 +27,8 @@ def _call(translator, function, given):
 
 
 def _noted(capture):
-    """Makes of (builder, arguments) to the numbers of the results what _C calls in a trace: it is also given the
-    generation of the capture, a language.capture.Capture, for which what is read of Python is noted."""
+    """Returns a decorator for functions that _C calls in a trace: _C also passes the generation of the capture (a
+    language.capture.Capture), under which the values that the call reads from Python are recorded."""
 
     def decorated(translate):
         def noted(builder, given, generation):
@@ -43,7 +43,7 @@ def _noted(capture):
 
 
 def expression(function, capture):
-    """What _C calls for the function in a trace."""
+    """Returns what _C calls to trace an expression."""
 
     @_noted(capture)
     def translate(builder, given):

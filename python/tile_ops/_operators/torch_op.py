@@ -17,7 +17,7 @@ _FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
 _OPTIONS = ("saves", "autocast", "leading", "fold", "sums", "sharding")
 _defined = {}  # name: (module, qualified name, place) of what defined it, so that a notebook's cell may run again
 _Part = TypeVar("_Part", bound=Callable[..., Any])
-_libraries: dict[str, Any] = {}  # torch forgets operators whose library is gone
+_libraries: dict[str, Any] = {}  # torch unregisters an operator when its Library object is freed
 
 
 def _place_of(value):
@@ -110,11 +110,11 @@ class TorchOp(Named):
         return self
 
     def _share(self):
-        """Says how it runs on DTensors."""
+        """Registers the sharding rule for DTensors."""
         _sharding.define(self._schema.name, self._sharding)
 
     def _share_gradient(self, name):
-        """The same of its gradient operator, which has no rule of its own."""
+        """Registers a gradient operator without a rule of its own; its rule is derived from the operator's."""
         tensors = tuple(each.name for each in self._schema.arguments if each.is_tensor)
         results = tuple(each.name for each in (*self._schema.results, *self._saved))
         _sharding.define_gradient(name, self._sharding, tensors, results)

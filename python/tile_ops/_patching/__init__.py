@@ -127,9 +127,9 @@ def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
     Modules get another class, a subclass of their own; their parameters, buffers, hooks and other attributes stay the
     same objects, so that optimizers, state_dict and tied weights go on as before. unpatch() gives the classes back.
 
-    Shapes and dtypes of the model stay what they are; docs/patching.md says what is swapped, and what is computed otherwise
-    than before. Errors: TypeError for a model that is no torch.nn.Module, ValueError for an unknown kind in leave and for a
-    model that is compiled already.
+    The model's shapes and dtypes do not change; docs/patching.md lists what is swapped, and where results differ from
+    before. Errors: TypeError for a model that is not a torch.nn.Module, ValueError for an unknown kind in leave and for a
+    model that is already compiled.
     """
     _require_module("patch", model)
     if isinstance(model, torch._dynamo.OptimizedModule):
@@ -174,9 +174,9 @@ _Module = TypeVar("_Module", bound=torch.nn.Module)
 
 
 def unpatch(model: _Module) -> _Module:
-    """Gives every module that patch() swapped its own class again, and returns the model.
+    """Restores the class of every module that patch() swapped, and returns the model.
 
-    Errors: TypeError for a model that is no torch.nn.Module, ValueError where a class was changed again after patch().
+    Errors: TypeError for a model that is not a torch.nn.Module, ValueError if a class was changed again after patch().
     """
     _require_module("unpatch", model)
     swapped = [(path, module) for path, module in model.named_modules() if isinstance(module, Swapped)]

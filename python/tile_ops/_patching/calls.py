@@ -19,20 +19,20 @@ DEVICES = ("cpu", "cuda", "meta")
 
 
 def plain(tensor):
-    """Whether this is a dense tensor of no class that gives calls a meaning of its own, where our operators run.
+    """Returns True for a dense tensor on which our operators run, of no subclass that changes the meaning of calls.
 
-    On DTensors they have that meaning themselves.
+    DTensors count too, because our operators have sharding rules for them.
     """
     return (type(tensor) in PLAIN or type(tensor) in dtensors) and tensor.layout == torch.strided and tensor.device.type in DEVICES
 
 
 def taken(*tensors):
-    """Whether all are plain, floating, on one device, of one dtype (or autocast makes them so); None is left out.
+    """Returns True if all tensors are plain, floating, on one device and of one dtype (or autocast makes them so).
 
-    DTensors stand beside DTensors only.
+    None is ignored. DTensors must not be mixed with other tensors.
     """
     first, same = None, True
-    for tensor in tensors:  # a loop and no generators: this runs before every call
+    for tensor in tensors:  # a loop, because this runs before every call and generators are slower
         if tensor is None:
             continue
         if not plain(tensor) or tensor.dtype not in FLOATING:
@@ -189,18 +189,18 @@ class Functions(TorchFunctionMode):
 
 
 def call(function, *args, **kwargs):
-    """One call of torch's function, by ours where there is one."""
+    """Calls our replacement for torch's function, or torch's function if there is none."""
     return FUNCTIONS.get(function, function)(*args, **kwargs)
 
 
 def within(function, *args, **kwargs):
-    """A call of any function, in which those above are ours."""
+    """Calls any function with torch's functions replaced by ours inside it."""
     with Functions():
         return function(*args, **kwargs)
 
 
 def rotate(original, q, k, cos, sin, *args, **kwargs):
-    """A call of a model's apply_rotary_pos_emb, which is known to turn halves of the head dim."""
+    """Replaces a call of a model's apply_rotary_pos_emb, which is known to rotate halves of the head dim."""
     axis = args[0] if args else kwargs.get("unsqueeze_dim", 1)
     known = len(args) < 2 and not set(kwargs) - {"unsqueeze_dim"} and axis in (1, 2)
     if not known or not taken(q, k) or not (plain(cos) and plain(sin)) or cos.requires_grad or sin.requires_grad:

@@ -273,7 +273,7 @@ class Calls(Swapped):
 
 
 class Redirected(Calls):
-    """Of known text: its calls of torch's functions, and what it asks a table of attention functions for, come here."""
+    """A forward with available source: its calls of torch's functions and its lookups of attention functions come here."""
 
     tile_call, tile_rotate = staticmethod(calls.call), staticmethod(calls.rotate)
 
@@ -283,7 +283,7 @@ class Redirected(Calls):
 
 
 class Entered(Calls):
-    """Of other forwards, and those that a processor computes: all that they call is asked whether it is ours."""
+    """Any other forward, or one that calls an attention processor: a mode checks each call for a function to replace."""
 
     def forward(self, *args, **kwargs):
         with calls.Functions():
@@ -295,7 +295,7 @@ class Loss(Swapped):
 
 
 def _loss_of(original):
-    """The property loss_function of a class, giving its function with torch's functions swapped."""
+    """Returns a property loss_function whose function runs with torch's functions swapped."""
     found = original.loss_function
 
     def loss_function(self):
@@ -315,7 +315,7 @@ def _with_rotation(forward):
 
 
 def _calls_of(original, options, pairs):
-    """(the class, the forward) of what calls torch's functions: by its text, else in a mode."""
+    """Returns (base class, attributes) for a module that calls torch's functions: by rewriting its source, else by a mode."""
     forward, rotation = original.forward, options["rotation"]
     if not options["processor"]:
         names = recognise.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())

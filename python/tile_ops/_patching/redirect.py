@@ -1,16 +1,16 @@
-"""A forward's own text in which calls of torch's functions go through the module's class, so that no mode is entered.
+"""Rewrites a forward so that its calls of torch's functions go through the module's class, without entering a mode.
 
-`F.softmax(x, -1)` is `self.tile_call(F.softmax, x, -1)`, which asks at every call what computes that function.
+`F.softmax(x, -1)` becomes `self.tile_call(F.softmax, x, -1)`, which decides at every call what computes the function.
 """
 
 import ast
 
-# How a table of attention functions is asked for one of them, and the name of transformers' table.
+# The name of transformers' table of attention functions, and the method that looks up one of them.
 TABLE, ASKED = "ALL_ATTENTION_FUNCTIONS", "get_interface"
 
 
 class _Redirect(ast.NodeTransformer):
-    """Redirects calls of the global functions of these names; `left` is true where a name is used in another way."""
+    """Redirects calls of the global functions with these names; `left` becomes True if a name is used in another way."""
 
     def __init__(self, code, names):
         self.own, self.names = code.co_varnames[0], names
@@ -23,7 +23,7 @@ class _Redirect(ast.NodeTransformer):
         self.nested = outer
         return node
 
-    # In these the module may have another name.
+    # Inside nested scopes the name of `self` may refer to something else.
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_nested
 
     def visit_Name(self, node):
@@ -53,12 +53,12 @@ class _Redirect(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def _is_table(self, node, kind):
-        """Whether this asks the table, which is a global, for something: table.x or table[x]."""
+        """Returns True if the node looks something up in the global table: table.x or table[x]."""
         asked = isinstance(node, kind) and isinstance(node.value, ast.Name) and node.value.id == TABLE
         return asked and TABLE in self.names and TABLE not in self.locals and not self.nested
 
     def _global(self, node):
-        """The last of the names with dots of something that begins with a global, where that is a wanted one."""
+        """Returns the last part of a dotted name that begins with a global, or None if that part is not to be redirected."""
         name = node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", None)
         while isinstance(node, ast.Attribute):
             node = node.value
@@ -72,7 +72,7 @@ class _Redirect(ast.NodeTransformer):
 
 
 def redirect(names):
-    """A change of a function's tree, for text.changed: whether all uses of these names were calls, now redirected."""
+    """Returns a change for text.changed: it redirects the calls of these names, and fails on other uses or without calls."""
 
     def change(function, code):
         redirected = _Redirect(code, names)

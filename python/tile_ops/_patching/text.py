@@ -234,8 +234,8 @@ def is_known(forward):
 
 
 def pairs(wanted):
-    """A change of a function's tree, for changed(): whether there are pairs for which wanted(first name, second name)
-    is true, each now one call."""
+    """Returns a change of a function's tree for changed(), which merges each pair of calls for which
+    wanted(first name, second name) is true into one call, and fails if there is no such pair."""
 
     def change(function, code):
         found = _Pairs(code, wanted)
@@ -246,7 +246,7 @@ def pairs(wanted):
 
 
 def changed(forward, changes):
-    """The same function with these changes of its tree, or None where its text is not there or one of them fails."""
+    """Returns the function with these changes of its tree, or None if its source is unavailable or a change fails."""
     if not is_known(forward):
         return None
     inner = inspect.unwrap(forward)
