@@ -1,4 +1,4 @@
-"""A patched Llama of transformers under parallelize_module, FSDP2 and DDP trains as one process does: two processes."""
+"""Tests in two processes that a patched Llama of transformers trains as in one: parallelize_module, FSDP2 and DDP."""
 
 import os
 
@@ -32,7 +32,7 @@ def _llama(device):
 
 
 def _compare(device, prepare, split, inner=lambda model: model):
-    """split: whether each rank has half of the batch."""
+    """Compares training with that of one process. split: True if each rank has half of the batch."""
     clip = split
     import distributed_models as dm
     import tile_ops
@@ -47,7 +47,7 @@ def _compare(device, prepare, split, inner=lambda model: model):
             loss = model(tokens, labels=tokens).loss
             optimizer.zero_grad()
             loss.backward()
-            if clip:  # torch's function refuses DTensors beside plain tensors
+            if clip:  # torch's function rejects a mix of DTensors and plain tensors
                 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             first = first or {name: dm.whole(param.grad).clone() for name, param in inner(model).named_parameters()}
             optimizer.step()

@@ -1,11 +1,11 @@
-"""Every operator on every placement that its rule allows, and with each tensor split alone: two processes."""
+"""Tests in two processes every operator on every placement that its rule allows, and with each tensor sharded alone."""
 
 import processes
 import pytest
 import sharding_cases
 
 outcome = processes.fixture(2)
-# A loss needs numbers of all devices: of rows for a mean, of classes for each row's sum.
+# Losses communicate: a mean needs the row counts of all devices, and the sum over a sharded row needs all classes.
 COUNTS = {name for name in sharding_cases.OF if "cross_entropy" in name}
 CASES = [name.replace(" ", "_") for name in sharding_cases.OF]
 
@@ -16,7 +16,7 @@ def test_results_and_gradients_are_those_of_the_whole(outcome, name):
 
 
 def _allowed(case, mesh, device):
-    """(axis, placements by name) of each axis that the rule of the case's first call lets be split."""
+    """Yields (axis, placements by name) for each axis that the rule of the case's first call allows to be sharded."""
     from tile_ops._sharding import dispatch
     from torch.distributed.tensor import Replicate, distribute_tensor
 

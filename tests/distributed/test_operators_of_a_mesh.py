@@ -1,4 +1,4 @@
-"""Every operator on a mesh of two by two, its tensors and the incoming gradients split at random: four processes."""
+"""Tests in four processes every operator on a 2 x 2 mesh, with random placements of tensors and incoming gradients."""
 
 import os
 import random
@@ -10,7 +10,7 @@ import sharding_cases
 outcome = processes.fixture(4)
 pytestmark = pytest.mark.slow
 CASES = [name.replace(" ", "_") for name in sharding_cases.OF]
-# The first case of each operator has the operator's name alone. The others vary its arguments.
+# The first case of each operator has just the operator's name. Its further cases vary the arguments.
 FIRST = {name for name in sharding_cases.OF if " " not in name}
 
 

@@ -1,4 +1,4 @@
-"""tests/processes.py itself: what fails in one process, in all of them, or ends one, fails alone."""
+"""Tests tests/processes.py: a case that fails in one process, fails in all, or crashes one does not fail other cases."""
 
 import os
 import pathlib

@@ -1,4 +1,4 @@
-"""The table of sharding rules: a row for every operator, with its own tensors; notation, errors, when what is imported."""
+"""Tests the table of sharding rules: a row with the right tensors for every operator, the notation, errors and imports."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ def test_rows_name_the_operators_tensors():
     checked = 0
     for name in operators():
         rule = TABLE[_saver(name) or name]
-        if rule.whole_call or callable(rule.axes):  # the operator tests ask these
+        if rule.whole_call or callable(rule.axes):  # the operator tests cover these
             continue
         found, schema = parsed(rule.axes), schema_of(name)
         assert list(found.arguments) == tensors_of(schema) or set(found.arguments) == set(tensors_of(schema)), name
@@ -67,7 +67,7 @@ def test_the_cases_call_every_operator(device):
                 out = case.run(*tensors.values())
                 out = out if isinstance(out, tuple) else (out,)
                 torch.autograd.backward(out, [torch.ones_like(each) for each in out])
-    called.add("tile::adamw_")  # the tests of training
+    called.add("tile::adamw_")  # the training tests call it
     assert sorted(set(operators()) - called) == []
 
 

@@ -1,4 +1,4 @@
-"""parallelize_module on modules of tile_ops.nn, every activation a DTensor: losses, gradients and steps are one process's."""
+"""Tests in two processes that tile_ops.nn under parallelize_module, with DTensor activations, trains as in one process."""
 
 import processes
 import pytest
@@ -56,7 +56,7 @@ def sequence_parallel(device):
 
 @case
 def vocabulary_parallel(device):
-    """The logits stay split over the vocabulary: the loss is that of the whole."""
+    """Keeps the logits sharded over the vocabulary; the loss must be that of the whole logits."""
     from torch.distributed.tensor import Shard
 
     _compare(device, True, Shard(-1))
@@ -64,7 +64,7 @@ def vocabulary_parallel(device):
 
 @case
 def dropout_of_shards(device):
-    """tile_ops.dropout of a DTensor: one seed for all devices, whatever their generators, and the mask of the whole."""
+    """Tests that dropout of a DTensor uses one seed on all devices, whatever their generators, and the mask of the whole."""
     import tile_ops
     import torch
     import torch.distributed as dist
@@ -90,7 +90,7 @@ def dropout_of_shards(device):
 
 @case
 def compiled(device):
-    """Operators on DTensors in whole graphs, of symbolic sizes too; a table of rows elsewhere, and a mean of all rows."""
+    """Compiles DTensor programs to one graph: a row-sharded table with a mean loss, and a norm with dynamic shapes."""
     import tile_ops
     import torch
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh

@@ -1,4 +1,4 @@
-"""FSDP2 and DDP with tile_ops.optim.AdamW train as one process does; clipping, checkpoints, compilation: two processes."""
+"""Tests in two processes that FSDP2 and DDP with tile_ops.optim.AdamW train as in one: clipping, checkpoints, compile."""
 
 import tempfile
 
@@ -30,7 +30,7 @@ def _sharded(model, **options):
 
 
 def _train(model, optimizer, device, steps=3, clip=None):
-    """Each rank on its half of the batch; (losses of the whole batch, gradients of the first step)."""
+    """Trains each rank on its part of the batch; returns (losses of the whole batch, gradients of the first step)."""
     import distributed_models as dm
     import torch
     import torch.distributed as dist
@@ -98,7 +98,7 @@ def ddp(device):
 
 @case
 def fsdp2_with_mixed_precision(device):
-    """bfloat16 in the layers, parameters and sums of gradients in float32: the step is torch's."""
+    """Uses bfloat16 in the layers and float32 for parameters and reduced gradients; the steps must be torch's."""
     import distributed_models as dm
     import tile_ops
     import torch
@@ -115,7 +115,7 @@ def fsdp2_with_mixed_precision(device):
 
 @case
 def fsdp2_states_are_torch_s(device):
-    """A state_dict of shards goes from torch's AdamW to ours and back, and training goes on."""
+    """Loads a sharded state_dict from torch's AdamW into ours and back, and continues training."""
     import copy
 
     import distributed_models as dm
@@ -144,7 +144,7 @@ def fsdp2_states_are_torch_s(device):
 
 @case
 def fsdp2_checkpoint(device):
-    """torch.distributed.checkpoint of model and optimizer: what is loaded goes on as what was saved."""
+    """Saves and loads by torch.distributed.checkpoint; the loaded model must train exactly as the saved one continues."""
     import distributed_models as dm
     import tile_ops
     import torch.distributed as dist

@@ -1,4 +1,4 @@
-"""FSDP2 over tensor parallel blocks, and FSDP2 of replicas, on a mesh of two by two: four processes."""
+"""Tests in four processes FSDP2 around tensor-parallel blocks, and FSDP2 with replicas, on a 2 x 2 mesh."""
 
 import processes
 import pytest

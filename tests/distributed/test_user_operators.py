@@ -1,4 +1,4 @@
-"""Users' operators on DTensors: rules by name, as text and by function, and those that expressions bring: two processes."""
+"""Tests in two processes users' operators on DTensors: rules by name, as a string or function, and those of expressions."""
 
 import processes
 import pytest
@@ -42,7 +42,7 @@ def largest(x):
 
 @tile_ops.op("shared::scaled(Tensor x, Tensor w) -> Tensor", outputs="x", saves="Tensor length")
 class scaled:
-    """x / |x| * w of each row; the gradient is an operator of its own."""
+    """Computes x / |x| * w for each row; its gradient is an operator of its own."""
 
     sharding = "rows"
 
@@ -110,7 +110,7 @@ def named(x, out):
 
 
 def _compare(operator, tensors, device, differentiable=True, quiet=True):
-    """All splits of all tensors alone, and of all together along each axis; returns the results' placements of these."""
+    """Compares each tensor sharded alone, then all sharded along one axis; returns {axis: placement of the result} of these."""
     from sharded import alone, compare
     from sharding_cases import Case
     from torch.distributed.tensor import Replicate, Shard, init_device_mesh
@@ -175,7 +175,7 @@ def rows_with_a_gradient_class(device):
 
 @case
 def a_text(device):
-    """Its gradient is of torch's operations, which torch splits."""
+    """Tests a rule given as a string; the gradient consists of torch's operations, which torch shards."""
     from torch.distributed.tensor import Shard
 
     assert _compare(columns.packet, {"x": torch.randn(5, 6), "w": torch.randn(6)}, device)[1] == Shard(1)
@@ -320,7 +320,7 @@ def two_meshes(device):
 
 @case
 def indices_of_no_row(device):
-    """A table whose rows are split is asked for a row that no device has."""
+    """Looks up a row that no device has in a row-sharded table."""
     from torch.distributed.tensor import Shard
 
     table = _on(device, 8, 3, placement=Shard(0))

@@ -1,4 +1,4 @@
-"""Which names are assigned behind loops and branches, and blocks of which every way jumps: as Python has it."""
+"""Tests against Python which names are assigned after loops and branches, and blocks where every path jumps."""
 
 import re
 
@@ -274,7 +274,7 @@ def test_errors(function, text):
 
 
 def test_a_loop_that_gives_nothing_is_what_it_was():
-    """What is read behind a loop only after another assignment is not carried out of it."""
+    """Tests that a name that is reassigned before its next read is not a live-out of the loop."""
 
     @tl.kernel
     def kernel(out, n: int):
@@ -292,4 +292,4 @@ def test_a_loop_that_gives_nothing_is_what_it_was():
         tl.store(out, 0, y + n)
 
     text = kernel.ir(torch.zeros(1, dtype=torch.int32), 2)
-    assert re.search(r"= loop %\w+ \(%\w+: i32\) \{", text) and text.count(": i32) {") == 4  # with the head
+    assert re.search(r"= loop %\w+ \(%\w+: i32\) \{", text) and text.count(": i32) {") == 4  # three loops and the kernel itself

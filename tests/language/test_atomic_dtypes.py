@@ -1,4 +1,4 @@
-"""Which dtypes each atomic operation takes: of bits the array's own, of others what converts upward."""
+"""Tests the dtypes that atomic operations accept: bitwise ones the array's own, the rest any that casts implicitly."""
 
 import pytest
 import tile_ops.language as tl
@@ -54,7 +54,7 @@ def forms():
 
 @pytest.mark.parametrize("kernel, name", list(forms()), ids=lambda each: getattr(each, "__name__", each))
 def test_updates(kernel, name):
-    """Every dtype of an update into every dtype of an array is taken, or refused with the exact text."""
+    """Tests that each pair of update and array dtypes is accepted, or rejected with the exact message."""
     for array in WORDS:
         for update in UPDATES:
             x = torch.zeros(4, dtype=array.torch)

@@ -1,4 +1,4 @@
-"""Changed code and constants, seen by operators of expressions and of kernels, by tuned kernels, threads and torch.compile."""
+"""Tests that operators, tuned kernels, threads and torch.compile see changed code and constants."""
 
 import threading
 
@@ -11,7 +11,7 @@ from tile_ops.language.tuning import table, tuned
 
 @pytest.fixture(autouse=True)
 def no_disk(monkeypatch):
-    """Choices of a test stay in it."""
+    """Keeps tuning results in memory, so that tests do not share them."""
     kept = {}
     monkeypatch.setattr(table, "cache_load", kept.get)
     monkeypatch.setattr(table, "cache_store", kept.__setitem__)
@@ -19,7 +19,7 @@ def no_disk(monkeypatch):
 
 
 def count(name):
-    """Kernels that were compiled for an operator and its gradient."""
+    """Returns the number of kernels compiled for an operator and its gradient."""
     counts = tile_ops._C.compiled_kernels()
     return counts.get(name, 0) + counts.get(f"{name}_backward", 0)
 
@@ -99,7 +99,7 @@ def test_operators_of_kernels():
 
 
 def test_threads_without_the_interpreter():
-    """Operators are also called by threads of autograd's."""
+    """Changes a constant while several threads, and those of autograd, call the operator."""
     notebook = Notebook("SCALE = 1\ndef helper(x): return x * SCALE")
     expression = tile_ops.elementwise("changes::threads(Tensor x) -> Tensor")(notebook["helper"])
     wrong, done = [], threading.Event()
@@ -150,7 +150,7 @@ def test_tuned_kernels_measure_again(monkeypatch, no_disk):
             assert out.tolist() == [scale] * 4 and kernel.table(x, out).best == best
     notebook.run("OTHER = 1")
     kernel[1](x, out)
-    assert len(measured) == 2 == len(no_disk)  # a table for each text
+    assert len(measured) == 2 == len(no_disk)  # one tuning table per version of the source
     again = notebook["kernel"].tune(kernel.configs)
     again[1](x, out)
     assert again.table(x, out).stored and again.table(x, out).best == 1 and len(measured) == 2

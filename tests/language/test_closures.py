@@ -1,5 +1,5 @@
-"""Functions as values of kernels: what they read of the scopes around them when they are called, where ways meet, and
-which is called where the running kernel chooses."""
+"""Tests functions as values in kernels: the closure cells that they read when called, joins of control-flow paths, and
+calls of a function that is chosen at run time."""
 
 import pytest
 import tile_ops.language as tl
@@ -141,7 +141,7 @@ def a_comprehension_of_a_global(n):
 
 
 def out_of_branches(n):
-    """Whatever holds a value that a branch made."""
+    """Uses after a branch every kind of object that can hold a value computed in it."""
     if n > 0:
         y = n * 5
         f, d, cut, method = (lambda x=y: x + 1), dict_of(a=y, b=(y, 1)), slice(y, 9), make(y)

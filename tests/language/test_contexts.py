@@ -1,4 +1,4 @@
-"""with and try: context managers that yield in branches, loops and other `with`s, closures that outlive them, records."""
+"""Tests with and try: context managers that yield in branches, loops and other `with`s, closures that outlive them, records."""
 
 import contextlib
 import dataclasses

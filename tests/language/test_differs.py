@@ -1,4 +1,4 @@
-"""The page of what differs from Python: each of its lines is refused with its text, or gives what it says."""
+"""Tests every line of docs/language/differs_from_python.md: a kernel raises the listed error, or returns the listed value."""
 
 import math
 import types

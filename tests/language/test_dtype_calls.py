@@ -1,4 +1,4 @@
-"""Dtypes called with nothing, with text, with numbers; members of enumerations and dictionaries where numbers go."""
+"""Tests dtypes called without arguments, with strings and numbers; and members of enumerations and dictionaries as numbers."""
 
 import enum
 import math

@@ -1,4 +1,4 @@
-"""What a user's own code raises while a launch runs it keeps its class, its text and its traceback."""
+"""Tests that exceptions raised by a user's code during a launch keep their class, message and traceback."""
 
 import traceback
 
@@ -18,7 +18,7 @@ def fail(*_, **__):
 
 
 class Failing:
-    """Raises where one attribute or method is asked for."""
+    """Raises when one particular attribute or method is accessed."""
 
     def __init__(self, name):
         self._name = name

@@ -1,6 +1,6 @@
-"""Arrays whose extents, strides or offsets are beyond int32: what kernels read of them, and the addresses made of it.
+"""Tests arrays whose extents, strides or offsets exceed int32: what kernels read, and addresses computed from them.
 
-Their memory is asked for and not touched, or repeated by strides of 0."""
+Their memory is allocated but hardly touched, or repeated by strides of 0."""
 
 import pytest
 import tile_ops.language as tl
@@ -12,7 +12,7 @@ LONG = 2**31 + 8
 
 
 def rows_far_apart(stride, rows=2):
-    """uint8[rows, 4], row r of which holds 10 r + 1, 10 r + 2, ..."""
+    """Returns uint8[rows, 4] whose row r holds 10 r + 1, 10 r + 2, ..."""
     x = torch.empty(stride * (rows - 1) + 4, dtype=torch.uint8, device="cpu").as_strided((rows, 4), (stride, 1))
     for row in range(rows):
         x[row] = torch.arange(1, 5, dtype=torch.uint8, device="cpu") + 10 * row
@@ -80,7 +80,7 @@ def test_shape_and_strides(name, kernel, way):
 
 
 def test_what_is_small_stays_as_it_is():
-    """int64 where the launch's array needs it, for which the kernel is compiled anew, and nowhere else."""
+    """Tests that extents are int64 only for arrays that need it, for which the kernel is compiled again."""
     out = torch.zeros(3, dtype=torch.int64, device="cpu")
     near, far = (described.ir(repeated(size), out, out) for size in (2**31 - 1, 2**31))
     assert "i32 = dim %0 {axis=0}" in near and "wide" not in near and "axis=0, dtype=i64}" not in near
@@ -91,7 +91,7 @@ def test_what_is_small_stays_as_it_is():
 
 @tl.kernel
 def picked(x, out, row: int):
-    """A row by the address that its stride gives."""
+    """Reads a row at the address computed from its stride, and by load and gather."""
     at = row * x.strides[0] + tl.arange(4, dtype=tl.int32) * x.strides[1]
     tl.store(out, (0,), x.get_raw_memory().load_offset(at))
     tl.store(out, (1,), tl.load(x, (row, 0), (1, 4)).reshape((4,)))
@@ -101,7 +101,7 @@ def picked(x, out, row: int):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("stride", [FAR, 2**32, 2**29 + 3])
 def test_addresses_made_of_strides(stride, way):
-    """The last of them: each stride and extent is an int32, and their product is none."""
+    """Includes a stride that fits in int32, as the extents do, but whose product with the row index does not."""
     rows = 9 if stride < 2**30 else 2
     x, out = rows_far_apart(stride, rows), torch.zeros(12, dtype=torch.uint8, device="cpu")
     way(picked, x, out, rows - 1)
@@ -110,7 +110,7 @@ def test_addresses_made_of_strides(stride, way):
 
 @tl.kernel
 def at_the_end(x, out, first: tl.ScalarInt64):
-    """Around the last elements of a long axis: what lies behind them is padding."""
+    """Reads around the last elements of a long axis, where elements beyond the end are padding."""
     n = x.shape[0]
     i = tl.cdiv(n, 16) - 1
     tl.store(out, (0,), tl.load(x, (i,), (16,)))

@@ -1,4 +1,4 @@
-"""Launches of kernels under torch.compile(fullgraph=True): operators made of what a kernel writes, and what is refused."""
+"""Tests launches under torch.compile(fullgraph=True): operators that declare what a kernel writes, and rejected launches."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ def launches(x, y):
 
 
 def graph_of(function, *arguments):
-    """The result, and the calls in its one graph."""
+    """Returns the result, and the calls in the graph, of which there must be only one."""
     found = []
 
     def backend(module, _):
@@ -59,7 +59,7 @@ def test_launches_are_calls_in_the_graph():
     assert str(operator._schema).split("(", 1)[1] == (
         "Tensor p0, Tensor p1, Tensor(a2!) p2, SymInt x, SymInt y, SymInt z) -> ()"
     )
-    assert names[1] == names[2]  # one operator for like launches
+    assert names[1] == names[2]  # similar launches share an operator
 
 
 @pytest.mark.parametrize("backend", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
@@ -96,6 +96,22 @@ def test_tuples_lists_and_constants():
     for dtype in (torch.float32, tl.float64):
         result, _ = graph_of(lambda x, y, dtype=dtype: call(x, y, dtype), x, y)
         assert torch.equal(result, call(x, y, dtype))
+
+
+def test_zeros_of_both_signs():
+    x, outs = torch.ones(16), torch.empty(4, 16)
+
+    @tl.kernel
+    def divided(x, out, zero: float, constant: tl.Constant):
+        tl.store(out, 0, tl.load(x, 0, 16) / zero + tl.load(x, 0, 16) / constant)
+
+    def call(x, outs):
+        for out, zero, constant in zip(outs.unbind(), (0.0, -0.0, 1.0, 1.0), (1.0, 1.0, 0.0, -0.0)):
+            divided[()](x, out, zero, constant)  # () is a grid of one block
+        return outs + 0
+
+    result, _ = graph_of(call, x, outs)
+    assert result[:, 0].tolist() == [torch.inf, -torch.inf] * 2
 
 
 def test_programs_for_cutile():

@@ -1,4 +1,4 @@
-"""The grid of a launch: () is one block; what an array of rank 0, or a shape of rank 0, has of tiles."""
+"""Tests that the grid () is one block, and the number of tiles of arrays or tile shapes of rank 0."""
 
 import pytest
 import tile_ops.cutile as ct

@@ -1,4 +1,4 @@
-"""Every parameter of every function of the language is given by its documented name."""
+"""Tests that every parameter of every function of the language can be passed by its documented name."""
 
 import importlib.util
 import inspect
@@ -15,7 +15,7 @@ from tile_ops.language.functions.elements import AT_OFFSETS
 from tile_ops.language.functions.memory import slice_, tiled_view, view_load, view_num_tiles, view_store
 from tile_ops.language.functions.shared_memory import VIEW_CHANGES
 
-# Values of parameters, by name; those of one function where they differ. t: float32 [4, 4]; k: int32 [4];
+# Arguments by parameter name; OWN overrides them for single functions. t: float32 [4, 4]; k: int32 [4];
 # x: float32 [4, 4]; w: int32 [8].
 VALUES = {
     "x": "t", "y": "t", "z": "t", "cond": "t > 0", "array": "x", "index": "(0, 0)", "indices": "k", "shape": "(4, 4)",
@@ -51,7 +51,7 @@ VIEWS = {"load": view_load, "store": view_store, "num_tiles": view_num_tiles, **
 
 
 def functions():
-    """(callee, function, the parameter that stands in front of it) of all that kernels call."""
+    """Yields (callee, function, the parameter that a method call passes before the dot) for all functions of kernels."""
     for name in tl.__all__:
         if isinstance(getattr(tl, name), LanguageFunction):
             yield f"M.{name}", getattr(tl, name), None
@@ -67,7 +67,7 @@ def functions():
 
 
 def call_of(callee, function, owner, dialect):
-    """The text of a call with every name that the dialect has for a caller, and the names."""
+    """Returns the source of a call that passes all it can by name, and these names."""
     name, placed, named = function.__name__, [], []
     for each in function.signature(dialect == "ct").parameters.values():
         if each.name == owner or each.kind is each.VAR_POSITIONAL:
@@ -99,7 +99,7 @@ def kernels():
     path = pathlib.Path(tempfile.mkdtemp()) / "keywords.py"
     path.write_text("\n".join(made))
     spec = importlib.util.spec_from_file_location("kernels_of_keywords", path)
-    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # a lambda's text is found by its module
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)  # a lambda's source is found by its module
     spec.loader.exec_module(module)
     return module, names
 

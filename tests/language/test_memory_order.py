@@ -1,4 +1,4 @@
-"""Kernels in Python whose blocks wait for others: a lock, turns, tickets, a running sum; on the emulator of a GPU, too."""
+"""Tests Python kernels whose blocks wait for each other, also on the emulator of a GPU: by turns, a lock or tickets."""
 
 import threading
 
@@ -101,8 +101,8 @@ def asks(out, x, shared, flag, N: tl.Constant[int]):
 @pytest.mark.at_home
 @pytest.mark.parametrize("kernel, left", [(answers, 8.0), (asks, 101.0)], ids=["before", "behind"])
 def test_what_another_thread_writes_in_between(kernel, left):
-    """The kernel says that it has come to its atomic operation and waits; only then the array changes. What it read
-    before is the old value, what it reads behind is the new one, whatever the timing."""
+    """Changes the array only once the kernel waits at its atomic operation: a read before it must return the old
+    value and a read after it the new one, whatever the timing."""
     out, x, shared, flag = torch.zeros(1024), torch.ones(1024), torch.full((1024,), 7.0), torch.zeros(1, dtype=torch.int32)
     launch = threading.Thread(target=lambda: kernel[(1,)](out, x, shared, flag, 1024))
     launch.start()

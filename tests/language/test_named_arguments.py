@@ -1,4 +1,4 @@
-"""Arguments by name, defaults and None, of launches, debug, tuned kernels and operators; errors are Python's own."""
+"""Tests named arguments, defaults and None in launches, debug, tuned kernels and operators, with Python's own errors."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ def vectors(count):
     return [torch.full((4,), float(at + 1)) for at in range(count)]
 
 
-# What is given beside x (1, 1, 1, 1) and out, and what each element should be; "bias" is a tensor of 5.
+# (arguments besides x, which is all ones, and out; the expected elements). "bias" is replaced by a tensor of fives.
 GIVEN = [
     ({}, 2), ({"scale": 3.0}, 3), ({"bias": None}, 2), ({"bias": "bias"}, 7), ({"bias": "bias", "N": 4, "scale": 3.0}, 8),
     ({"N": 2}, [2, 2, 0, 0]),

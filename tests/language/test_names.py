@@ -1,4 +1,4 @@
-"""Names that are missing: the error names them, and says what to write, or which name was meant."""
+"""Tests errors of undefined names: they name it, and suggest what to write or which name was meant."""
 
 import pytest
 import tile_ops
@@ -93,7 +93,7 @@ def test_attributes_in_kernels(kernel, name, text):
 
 
 def test_what_the_advice_names_is_there():
-    """Every M.name of the advice is a name of the language."""
+    """Tests that the language has every M.name that the suggestions mention."""
     for name, text in advice.WRITTEN.items():
         for part in text.split("M.")[1:]:
             word = part[: next((at for at, letter in enumerate(part) if not (letter.isalnum() or letter == "_")), len(part))]

@@ -1,4 +1,4 @@
-"""Optional arrays and decorated helpers, launched, and as a GPU would run them on the emulator."""
+"""Tests optional arrays and decorated helpers in launches and on the emulator of a GPU."""
 
 import functools
 
@@ -9,7 +9,7 @@ from python_examples import on_the_emulator
 
 
 def residual(function):
-    """As models use it: the function's result and its argument."""
+    """Adds the argument to the function's result, as models do."""
 
     @functools.wraps(function)
     def wrapper(t, *arguments, **named):

@@ -1,4 +1,4 @@
-"""Kernels, tuned kernels and operators are copied to themselves and pickled by name; a local one is an error that names it."""
+"""Tests that kernels, tuned kernels and operators copy to the same object and pickle by name; pickling a local one raises."""
 
 import copy
 import io

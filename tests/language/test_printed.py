@@ -1,4 +1,4 @@
-"""print, f-strings, str and repr of enumerations, dataclasses, dictionaries and text; printf of lengths and several tiles."""
+"""Tests print, f-strings, str and repr of enumerations, dataclasses, dictionaries and strings; printf of several tiles."""
 
 import dataclasses
 import enum
@@ -74,7 +74,7 @@ class Without:
 
 
 def plain(n):
-    """What Python prints of it, kernels print."""
+    """Prints values that a kernel must print exactly as Python does."""
     print(Color.RED, Color.GREEN, repr(Color.GREEN), Size.SMALL, repr(Size.SMALL), Perm.R | Perm.W, Named.LEFT)
     print((Color.RED, Size.SMALL, Perm.R, Named.LEFT, "it's", None, 1.5), Color)
     print(Point(n), repr(Point(n, 1, Color.RED)), (Point((n,)),), Inner(n, z=Point(1)))

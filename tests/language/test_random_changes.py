@@ -1,4 +1,4 @@
-"""Random edits of globals, helpers, closures and decorators between launches: each launch gives what Python gives then."""
+"""Tests random edits of globals, helpers, closures and decorators: each launch returns what Python returns at that time."""
 
 import random
 
@@ -37,7 +37,7 @@ def kernel(x, out):
 
 
 class Editor:
-    """Draws cells. Numbers stay below 2^24: constants are at most 3, and each helper has two factors."""
+    """Generates random cells. Results stay below 2^24: constants are at most 3, and a helper multiplies at most twice."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -49,7 +49,7 @@ class Editor:
         return self.random.choice(["G0", "G1", "G2", "Config.A", "Config.B", str(self.number())])
 
     def term(self, level):
-        """An expression of t, of helpers below a level."""
+        """Returns an expression of t that calls only helpers below this level."""
         inner = [f"h{self.random.randrange(level)}(t)", "closure(t)"] if level else []
         value = self.random.choice([*inner, *inner, "t"])
         how = self.random.randrange(4)
@@ -78,7 +78,7 @@ class Editor:
 
 
 def with_table(text, item):
-    """A cell with what TABLE_AT(place) stands for."""
+    """Returns the cell with each TABLE_AT(index) replaced by `item`."""
     for place in range(3):
         text = text.replace(f"TABLE_AT({place})", item.format(place))
     return text

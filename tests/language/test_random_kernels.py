@@ -1,4 +1,4 @@
-"""Random Python functions as kernels: what a launch, kernel.debug and the emulator give is what Python gives."""
+"""Compares random functions run by Python with a launch, kernel.debug and the emulator."""
 
 import pytest
 from python_meaning import same, same_on_the_emulator

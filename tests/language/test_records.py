@@ -1,4 +1,4 @@
-"""Records, dictionaries and members of enumerations with memory in them, at joins, as constants of a kernel."""
+"""Tests records and dictionaries that hold arrays where paths join, and enumeration members as constants of a kernel."""
 
 import dataclasses
 import enum

@@ -1,4 +1,4 @@
-"""Recursion that constants end, to the depth of 1,000, whatever the limit of Python's own."""
+"""Tests recursion that is ended by a constant, to a depth of 1,000 whatever Python's own limit."""
 
 import sys
 import threading
@@ -21,7 +21,7 @@ def summed(x, n):
 
 
 def looping(x, n):
-    """A loop around each call; twice the work for each would be 2**40."""
+    """Recurses inside a loop; if each call were translated twice, a depth of 40 would take 2**40 steps."""
     if n == 0:
         return x
     while True:

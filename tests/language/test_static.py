@@ -1,4 +1,4 @@
-"""static_iter over what Python iterates over, and static_assert of conditions that Python decides."""
+"""Tests static_iter over everything that Python iterates over, and static_assert of conditions that Python decides."""
 
 import dataclasses
 import re

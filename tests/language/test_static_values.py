@@ -1,4 +1,4 @@
-"""static_eval of arrays, records, methods and functions of tiles: in a launch, in debug, on the emulator."""
+"""Tests static_eval of arrays, records, methods and functions of tiles in a launch, in debug and on the emulator."""
 
 import dataclasses
 import operator

@@ -1,4 +1,4 @@
-"""range(start, stop, step) in kernels: Python's meaning for every step, and near the ends of int32 and int64."""
+"""Tests that range(start, stop, step) in kernels means what it does in Python, even near the limits of int32 and int64."""
 
 import re
 
@@ -159,7 +159,7 @@ def test_a_constant_step_of_zero():
 
 
 def test_known_steps_make_a_plain_loop():
-    """Loops over a grid are what they were: no assertion, no other index."""
+    """Tests that steps known to be positive, as in loops over a grid, add no assertion and no other index."""
 
     @tl.kernel
     def kernel(out, n: int):

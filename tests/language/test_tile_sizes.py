@@ -1,4 +1,4 @@
-"""A tile has at most 2^27 elements: one located error with the sizes and the limit, wherever a tile is made."""
+"""Tests the limit of 2^27 elements per tile: every operation raises an error with the location, the size and the limit."""
 
 import pathlib
 

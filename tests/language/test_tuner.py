@@ -1,4 +1,4 @@
-"""cutile.tune: types of its results, runs that do not end, crash or change their arguments, and progress."""
+"""Tests cutile.tune: the types of its results, runs that hang, crash or change their arguments, and its progress line."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ import torch
 from tile_ops.cutile.tune import Measurement, TileLaunchTimeoutError, TrialFailed, TuningResult, exhaustive_search
 from tile_ops.language.tuning import measure, progress, trial
 
-# Trials are runs on the CPU here; on a GPU the same process launches there.
+# These trials run on the CPU; for a GPU the same worker process launches on it.
 
 
 @ct.kernel
@@ -78,7 +78,7 @@ def test_one_process_serves_many_configurations(monkeypatch):
     assert len(search([0] * 2, single_run_timeout_sec=60).successes) == 2
     assert len(started) == 1
     (process,) = trial._idle
-    os.kill(process._process.pid, signal.SIGKILL)  # as a machine without memory does
+    os.kill(process._process.pid, signal.SIGKILL)  # as the system does when it is out of memory
     process._process.wait()
     assert len(search([0], single_run_timeout_sec=60).successes) == 1 and len(started) == 2
 
@@ -95,7 +95,7 @@ def test_a_run_that_ends_its_process(monkeypatch):
 
         monkeypatch.setattr(trials._process, "answer", dies)
         with pytest.raises(TrialFailed) as error:
-            for _ in range(100):  # the answer may have been there
+            for _ in range(100):  # the answer may have arrived before the signal
                 trials.run(spins, 1, arguments_of(0))
         assert str(error.value) == "spins: a run ended its process: SIGSEGV"
         trials.run(spins, 1, arguments_of(0))
@@ -195,7 +195,7 @@ def test_progress_on_a_terminal(monkeypatch):
         monkeypatch.setattr(progress.sys, "stderr", terminal)
         with progress.Progress("add", 12, **named) as line:
             line.show(0)
-            line._begin -= 1  # a second later
+            line._begin -= 1  # as if a second had passed
             line.show(3, 1, "N=4 at 12.0 us")
         return terminal.shown
 

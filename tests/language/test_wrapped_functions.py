@@ -1,4 +1,4 @@
-"""Helpers that are no plain functions: what Python calls runs, wrapper and all; what cannot is an error that says why."""
+"""Tests helpers that are not plain functions: kernels run what Python calls, wrappers included, or raise why they cannot."""
 
 import contextlib
 import dataclasses
@@ -30,7 +30,7 @@ def plus_one(function):
 
 
 def swapped(function):
-    """Its own signature, not that of what it wraps, is what is called."""
+    """Returns a wrapper that is called by its own signature, not by that of the function it wraps."""
 
     @functools.wraps(function)
     def wrapper(b, a=100):
@@ -40,7 +40,7 @@ def swapped(function):
 
 
 def unwrapping(function):
-    """Says that it wraps a function that it does not call."""
+    """Returns a wrapper that does not call the function that it claims to wrap."""
 
     @functools.wraps(function)
     def wrapper(t):
@@ -136,7 +136,7 @@ bound = scale.plain
 of_class = Scale.of_class
 partial_of_partial = functools.partial(functools.partial(base, n=2), m=3)
 
-# What Python gives for the number 5.
+# Kernels must return what Python returns for the number 5.
 CASES = {
     "decorator with arguments": lambda t: decorated(t),
     "given by name": lambda t: decorated(t, n=3),

@@ -1,5 +1,5 @@
-"""What launches refuse to write: read-only memory, arrays that overlap, expanded tensors; and what they accept without a
-warning."""
+"""Tests what launches refuse to write (read-only memory, arrays that overlap, expanded tensors), and what they accept
+without a warning."""
 
 import mmap
 import warnings
@@ -45,14 +45,14 @@ def where(kernel):
 
 
 def both(kernel, *arguments):
-    """The error of a launch, which debug raises, too."""
+    """Returns the error of a launch; debug must raise the same one."""
     text = error_of(kernel[1], *arguments)
     assert error_of(kernel.debug, 1, *arguments) == text
     return text
 
 
 class Exported:
-    """An array that other libraries see by DLPack alone; old: without versions."""
+    """An array that other libraries see only through DLPack. old: True for an exporter without versions."""
 
     def __init__(self, array, old=False):
         self._array, self._old = array, old
@@ -67,7 +67,7 @@ class Exported:
 
 
 class Described:
-    """The same by __array_interface__."""
+    """An array that other libraries see only through __array_interface__."""
 
     def __init__(self, array):
         self.__array_interface__, self.shape, self._array = array.__array_interface__, array.shape, array
@@ -205,7 +205,7 @@ def test_memory_that_was_freed():
     part = freed[500:516]
     freed.untyped_storage().resize_(0)
     for tensor in (freed, part):
-        text = error_of(add_one[1], tensor, x, 16)  # a failing comparison would print the tensor
+        text = error_of(add_one[1], tensor, x, 16)  # outside the assert, which would print the tensor
         assert text == (
             "ValueError: Invalid kernel argument #0, 'x' of add_one: the tensor has no memory: it was freed, as by "
             "untyped_storage().resize_(0), or the tensor wraps another one; pass one that has"
