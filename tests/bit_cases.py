@@ -1,5 +1,5 @@
-"""Programs of Tile IR that only move elements, and what they leave, bit for bit: every pattern of 8 and of 16 bits, NaN
-of each kind of the wider dtypes."""
+"""Defines Tile IR programs that only move elements, and the bits that they must store: every pattern of the 8- and 16-bit
+dtypes, and NaNs of every kind for the wider ones."""
 
 import dataclasses
 
@@ -15,9 +15,9 @@ SIDE, COUNT = 256, 256 * 256
 class Case:
     text: str
     grid: tuple
-    arguments: list  # all integers here; as the dtype in the call
-    wanted: list  # of arguments that are written: their number, and integers
-    dtypes: list  # of the arguments
+    arguments: list  # integers with the same bits; given() views them as `dtypes`
+    wanted: list  # (argument number, expected integers) of each written array
+    dtypes: list  # the arguments' dtypes in the call, None to keep their own
 
     def given(self):
         return [each.clone().view(dtype) if dtype else each.clone() for each, dtype in zip(self.arguments, self.dtypes)]
@@ -34,12 +34,12 @@ class Case:
 
 
 def patterns(dtype):
-    """65536 elements as integers: all there are of 8 and 16 bits."""
+    """Returns 65536 elements as integers: every bit pattern of 8 and 16 bits, a sample of the wider ones."""
     size = DTYPES[dtype].itemsize
     counting = torch.arange(COUNT)
     if size <= 2:
         return counting.to(INTEGER[size])
-    # Signs, exponents of numbers and NaN, and payloads high and low: of the mantissa the first and the last bits.
+    # Both signs, exponents of numbers and of NaN, quiet and signalling, and payload bits at both ends of the mantissa.
     mantissa, exponents = {4: (23, 255), 8: (52, 2047)}[size]
     sign, exponent, quiet = counting >> 15 & 1, counting >> 12 & 7, counting >> 11 & 1
     high, low = counting >> 6 & 31, counting & 63
@@ -49,7 +49,7 @@ def patterns(dtype):
 
 
 def mixed(x):
-    """The same elements in another order."""
+    """Returns the same elements in another order."""
     return x[(torch.arange(COUNT) * 40503 + 7) % COUNT]
 
 
@@ -73,7 +73,7 @@ def kernel(arrays, body):
 
 
 def one_to_one(dtype, body, size, of="x", extra=None, more=()):
-    """A kernel over tiles of x, of `size` elements, whose result is %r, stored in o."""
+    """Returns a case whose kernel loads tiles of `size` elements of x, computes %r by `body` and stores it in o."""
     arrays = {"x": (dtype, 1), "y": (dtype, 1), "o": (dtype, 1), **(extra or {})}
     text = kernel(arrays, load("t", "x", dtype, f"[{size}]", "%b") + body + store("o", "r", f"[{size}]", "%b"))
     x = patterns(dtype)
@@ -106,7 +106,7 @@ def choose(dtype):
 
 
 def choose_or_computed(dtype):
-    """What is picked stands beside what is computed; only those picked are looked at."""
+    """Selects between copied and computed elements; the check ignores the computed ones, whose bits may change."""
     keep = torch.arange(COUNT) % 3 != 0
     body = (second(dtype, 1024) + mask(1024) + f"%c: {dtype} = constant {{dtype={dtype}, value=0.0}}\n"
             f"%s: {dtype}[1024] = broadcast %c {{shape=[1024]}}\n"
@@ -124,7 +124,7 @@ def choose_or_computed(dtype):
 
 
 def choose_by_itself(dtype):
-    """What an element is compared for it keeps its bits, too."""
+    """Selects by a comparison of the elements themselves, which must still keep their bits."""
     body = (f"%c: {dtype} = constant {{dtype={dtype}, value=-1.0}}\n%s: {dtype}[1024] = broadcast %c {{shape=[1024]}}\n"
             "%q: bool[1024] = lt %t, %s\n" + second(dtype, 1024) + f"%r: {dtype}[1024] = where %q, %u, %t\n")
 
@@ -135,7 +135,7 @@ def choose_by_itself(dtype):
 
 
 def choose_for_two(dtype):
-    """One result is stored, and read again in another shape."""
+    """Stores a selected tile twice: as it is, and after a reshape and a permutation."""
     keep = torch.arange(COUNT) % 5 < 2
     body = (second(dtype, 1024) + mask(1024) + f"%r: {dtype}[1024] = where %k, %t, %u\n"
             f"%m: {dtype}[32,32] = reshape %r {{shape=[32,32]}}\n%n: {dtype}[32,32] = permute %m {{axes=[1,0]}}\n"
@@ -148,7 +148,7 @@ def choose_for_two(dtype):
 
 
 def shapes(dtype):
-    """Reshaped, turned, taken apart, joined and put in."""
+    """Reshapes, permutes, extracts, concatenates and inserts."""
     body = (second(dtype, 1024) + f"%m: {dtype}[16,64] = reshape %t {{shape=[16,64]}}\n"
             f"%n: {dtype}[64,16] = permute %m {{axes=[1,0]}}\n"
             f"%l: {dtype}[32,16] = extract %n, %z, %z {{shape=[32,16]}}\n"
@@ -169,7 +169,7 @@ def shapes(dtype):
 
 
 def spread(dtype):
-    """Rows, columns and single elements, repeated."""
+    """Broadcasts rows, columns and single elements."""
     body = (load("row", "y", dtype, "[1]", "%b") + f"%s: {dtype} = reshape %row {{shape=[]}}\n"
             f"%q: {dtype}[2,4] = broadcast %s {{shape=[2,4]}}\n"
             f"%m: {dtype}[1,8] = reshape %t {{shape=[1,8]}}\n%w: {dtype}[4,8] = broadcast %m {{shape=[4,8]}}\n"
@@ -185,7 +185,7 @@ def spread(dtype):
 
 
 def elements(dtype):
-    """Gathered, and scattered elsewhere."""
+    """Gathers elements, and scatters them into another array."""
     body = (load("j", "i", "i32", "[1024]", "%b", "0")
             + f"%g: {dtype}[1024] = gather %my, %j {{pad=0.0}}\nscatter %mp, %g, %j\n"
             f"%r: {dtype}[1024] = reshape %g {{shape=[1024]}}\n")
@@ -198,12 +198,12 @@ def elements(dtype):
 
 
 def atomics(dtype):
-    """Exchanged, compared, stored and loaded at once."""
+    """Moves elements by atomic exchange, compare-and-swap, store and load."""
     body = ("%a: i32[1024] = arange {dtype=i32, size=1024}\n%c: i32 = constant {dtype=i32, value=1024}\n"
             "%f: i32 = mul %b, %c\n%g: i32[1024] = broadcast %f {shape=[1024]}\n%i: i32[1024] = add %a, %g\n"
             + second(dtype, 1024)
             + f"%was: {dtype}[1024] = atomic_xchg %mp, %u, %i\n"  # p holds x, then y
-            f"%seen: {dtype}[1024] = atomic_cas %mp, %u, %was, %i\n"  # holds y's bits: becomes x
+            f"%seen: {dtype}[1024] = atomic_cas %mp, %u, %was, %i\n"  # finds y's bits, so stores x
             f"atomic_store %mq, %seen, %i\n%r: {dtype}[1024] = atomic_load %mp, %i\n")
     x = patterns(dtype)
     case = one_to_one(dtype, body, 1024, "x", {"p": (dtype, 1), "q": (dtype, 1)},
@@ -213,7 +213,7 @@ def atomics(dtype):
 
 
 def carried(dtype):
-    """Through the turns of a loop, through a branch, as tiles and as a scalar."""
+    """Carries tiles and a scalar through the iterations of a loop and through a branch."""
     body = (second(dtype, 64) + load("e", "y", dtype, "[1]", "%b") + f"%s: {dtype} = reshape %e {{shape=[]}}\n"
             "%five: i32 = constant {dtype=i32, value=5}\n%two: i32 = constant {dtype=i32, value=2}\n"
             f"%c: {dtype}[64], %d: {dtype}[64], %w: {dtype} = for %z, %five, %one, %t, %u, %s "
@@ -230,7 +230,7 @@ def carried(dtype):
 
 
 def change_places(dtype):
-    """Arrays that are read and written: tiles are copied out of memory."""
+    """Swaps two arrays that are both read and written, so tiles must be copied before they are overwritten."""
     body = second(dtype, 1024) + store("x", "u", "[1024]", "%b") + store("y", "t", "[1024]", "%b")
     case = one_to_one(dtype, body + f"%r: {dtype}[1024] = reshape %u {{shape=[1024]}}\n", 1024, "y")
     x = patterns(dtype)
@@ -239,7 +239,7 @@ def change_places(dtype):
 
 
 def turned(dtype):
-    """Rows become columns, from memory to memory."""
+    """Transposes from memory to memory."""
     text = kernel({"x": (dtype, 2), "o": (dtype, 2)},
                   load("t", "x", dtype, "[8,256]", "%b, %z") + f"%r: {dtype}[256,8] = permute %t {{axes=[1,0]}}\n"
                   + store("o", "r", "[256,8]", "%z, %b"))
@@ -248,7 +248,7 @@ def turned(dtype):
 
 
 def bits(dtype):
-    """As integers and back, as bytes and back."""
+    """Bitcasts to integers and back, and packs to bytes and back."""
     size = DTYPES[dtype].itemsize
     whole = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}[size]
     body = (f"%w: {whole}[1024] = bitcast %t {{dtype={whole}}}\n" + store("w", "w", "[1024]", "%b")
@@ -266,7 +266,7 @@ def bits(dtype):
 
 
 def rows(dtype):
-    """Whole rows, gathered and scattered."""
+    """Gathers and scatters whole rows."""
     text = kernel({"x": (dtype, 2), "i": ("i32", 1), "o": (dtype, 2), "p": (dtype, 2)},
                   load("j", "i", "i32", "[8]", "%b", "0")
                   + f"%r: {dtype}[8,256] = gather_rows %mx, %j, %z {{axis=0, pad=0.0, shape=[8,256], steps=[1,256]}}\n"
@@ -280,7 +280,7 @@ def rows(dtype):
 
 MOVES = [copy, copy_at_edges, choose, choose_or_computed, choose_by_itself, choose_for_two, shapes, spread, elements,
          atomics, carried, change_places, turned, bits, rows]
-# What an operation does not take.
+# The dtypes that an operation in these programs does not support.
 LACKS = {(move, dtype) for move in (choose_or_computed, choose_by_itself) for dtype in ("f8e4m3", "f8e5m2")}
 CASES = {f"{move.__name__.replace('_', ' ')}, {dtype}": (move, dtype)
          for move in MOVES for dtype in DTYPES if (move, dtype) not in LACKS}

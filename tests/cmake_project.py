@@ -1,4 +1,4 @@
-"""CMake projects as a user makes them, with a linker whose default is --as-needed."""
+"""Configures and builds CMake projects as a user does, with a linker whose default is --as-needed."""
 
 import pathlib
 import shutil
@@ -12,7 +12,7 @@ AS_NEEDED = [f"-DCMAKE_{kind}_LINKER_FLAGS=-Wl,--as-needed" for kind in ("EXE", 
 
 
 def run(*command):
-    """(exit status, what it says)"""
+    """Runs a command and returns (exit status, output)."""
     done = subprocess.run([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     return done.returncode, done.stdout
 
@@ -23,7 +23,7 @@ def cmake(*arguments):
 
 
 def configured(folder, lists, *options):
-    """Configures a user's project, of the text of its CMakeLists.txt, in folder/build."""
+    """Writes a CMakeLists.txt with these contents, and configures the project in folder/build."""
     (folder / "CMakeLists.txt").write_text(lists)
     prefixes = f"-DCMAKE_PREFIX_PATH={tile_ops.cmake_prefix_path};{torch.utils.cmake_prefix_path}"
     launcher = ["-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []

@@ -1,4 +1,4 @@
-"""Small models of tile_ops.nn for the tests of several processes, and one process's training to compare with."""
+"""Defines small models of tile_ops.nn for the multi-process tests, and training in one process to compare with."""
 
 import copy
 
@@ -11,7 +11,7 @@ VOCABULARY, WIDTH, LENGTH, BATCH = 37, 24, 10, 4
 
 
 class Model(torch.nn.Module):
-    """Embedding, blocks as Llama's, a norm and a head: logits of tokens."""
+    """Computes logits of tokens by an embedding, blocks like those of Llama, a norm and a head."""
 
     def __init__(self, layers=2, heads=4, kv_heads=2):
         super().__init__()
@@ -35,7 +35,7 @@ def model(device, **options):
 
 
 def batches(device, steps=3, batch=BATCH):
-    """Tokens and the ones that follow, the same in every process."""
+    """Yields tokens and the tokens that follow them, the same in every process."""
     generator = torch.Generator().manual_seed(3)
     for _ in range(steps):
         tokens = torch.randint(VOCABULARY, (batch, LENGTH + 1), generator=generator).to(device)
@@ -47,7 +47,7 @@ def loss_of(logits, targets):
 
 
 def trained_alone(start, device, steps=3, clip=None, optimizer=None, batch=BATCH):
-    """(losses, gradients of the first step by name, the model after the steps) of one process."""
+    """Trains in one process; returns (losses, gradients of the first step by name, the trained model)."""
     alone = copy.deepcopy(start)
     optimizer = optimizer or (lambda params: tile_ops.optim.AdamW(params, lr=1e-2))
     optimizer = optimizer(alone.parameters())
@@ -69,7 +69,7 @@ def whole(tensor):
 
 
 def assert_same(found, expected, **tolerance):
-    """Parameters by name; AdamW's first steps make much of small differences of a gradient near 0."""
+    """Compares parameters by name, loosely: AdamW's first steps amplify small differences between gradients near 0."""
     tolerance = tolerance or {"rtol": 1e-3, "atol": 2e-4}
     expected = dict(expected)
     for name, tensor in found:
@@ -105,7 +105,7 @@ def _plan(sequence):
         from torch.distributed.tensor.parallel import ParallelStyle
 
         class Everywhere(ParallelStyle):
-            """The parameters as DTensors that are the same on every device."""
+            """Makes the parameters replicated DTensors."""
 
             def _apply(self, module, mesh):
                 from torch.distributed.tensor import distribute_module
@@ -120,7 +120,7 @@ def parallel(model, mesh, sequence, head):
     from torch.distributed.tensor import Replicate
     from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, SequenceParallel, parallelize_module
 
-    """The model's blocks, embedding, norm and head on a mesh of one dimension; head: where the logits are."""
+    """Shards the blocks, embedding, norm and head over a one-dimensional mesh. head: the placement of the logits."""
     plan, between = _plan(sequence)
     for block in model.blocks:
         parallelize_module(block, mesh, plan)

@@ -1,5 +1,5 @@
-"""Launches on the CPU that do not end, and signals: run by test_interrupts.py in a process of its own. Prints a line for
-each case that ends as it should."""
+"""Sends signals to endless launches on the CPU; test_interrupts.py runs it in a process of its own. Prints a line for each
+case that ends as it should."""
 
 import os
 import signal
@@ -13,7 +13,7 @@ import torch
 
 @tl.kernel
 def endless(flag, out):
-    """Some work, then waits for what no one stores."""
+    """Does some work, then waits for a value that is never stored."""
     i = tl.bid(0)
     tl.store(out, i, tl.load(out, i, 16384) + 1)
     while tl.atomic_cas(flag, 0, 1, 1, memory_order=tl.MemoryOrder.ACQUIRE) != 1:
@@ -40,7 +40,7 @@ def swept(x, out):
 
 @tl.kernel
 def multiplied(a, b, out):
-    """One blocked product, of 2^40 columns by as many rows."""
+    """Computes one blocked product whose inner extent is 2^40."""
     total = tl.zeros((64, 64), tl.float32)
     for k in range(tl.num_tiles(a, 1, (64, 64))):
         total = tl.mma(tl.load(a, (0, k), (64, 64)), tl.load(b, (k, 0), (64, 64)), total)
@@ -130,7 +130,7 @@ def of_a_gradient():
 
 
 def handlers_run_and_the_launch_goes_on():
-    """Handlers of the program, one of which launches a kernel itself."""
+    """Runs a handler of the program, which itself launches a kernel, during launches that must then continue."""
     seen, inner = [], torch.zeros(1, dtype=torch.int32)
 
     def handler(number, frame):

@@ -1,5 +1,5 @@
-"""Litmus programs of memory order in Tile IR: messages, locks, look-back, store buffering, coherence, with the values
-that may be left. Blocks wait only for blocks that have begun before them."""
+"""Defines litmus tests of memory order in Tile IR: messages, locks, look-back, store buffering and coherence, with the
+results that are allowed. Blocks wait only for blocks that started before them."""
 
 import dataclasses
 import typing
@@ -12,7 +12,7 @@ class Litmus:
     text: str
     grid: tuple
     arguments: list  # written in place
-    check: typing.Callable  # of the arguments: None, or what is wrong
+    check: typing.Callable  # takes the arguments, returns None or what is wrong
 
 
 def kernel(arrays, body):
@@ -34,7 +34,7 @@ def put(array, value, index, size):
 
 
 def read(name, way, array, index, order):
-    """An atomic read: a load, or a change that changes nothing."""
+    """Reads atomically, by a load or by a read-modify-write that changes nothing."""
     words = f'{{order="{order}"}}'
     if way == "load":
         return f"%{name}: i32 = atomic_load %{array}, {index} {words}\n"
@@ -49,7 +49,7 @@ def write(name, way, array, value, index, order):
 
 
 def wait(name, look, stop):
-    """A loop of `look`, which gives %<name>, until %<name> is equal to `stop`."""
+    """Repeats `look`, which defines %<name>, until %<name> equals `stop`."""
     return f"""loop () {{
 {look}%{name}there: bool = eq %{name}, {stop}
 if %{name}there () {{
@@ -63,7 +63,7 @@ continue
 
 
 def own_copy(size):
-    """A loop over a tile that stands before all order: later ones of the shape are not to join it."""
+    """Copies a tile before any atomic operation; later loops of the same shape must not be fused with this copy."""
     return tile("p", "x", "%b", size) + put("o", "p", "%b", size)
 
 
@@ -114,7 +114,7 @@ if %first () {
 
 
 def added(size):
-    """What a lock protects: a tile that all blocks add to."""
+    """Adds to the tile that the lock protects, as all blocks do."""
     return tile("n", "d", "%z", size) + f"%s: i32[{size}] = add %p, %n\n" + put("d", "s", "%z", size)
 
 
@@ -130,14 +130,14 @@ def of_all_blocks(blocks, size, body, counters):
 
 
 def lock(blocks, size, release="store", orders=("acquire", "release")):
-    """Taken by a comparison, given back by a store or an exchange."""
+    """Acquires a lock by compare-and-swap, and releases it by a store or an exchange."""
     take = f'%held: i32 = atomic_cas %f, %z, %one, %z {{order="{orders[0]}"}}\n'
     body = wait("held", take, "%z") + added(size) + write("was", release, "f", "%z", "%z", orders[1])
     return of_all_blocks(blocks, size, body, 1)
 
 
 def ticket_lock(blocks, size, look="load", orders=("acquire", "release")):
-    """Blocks take numbers and enter in their order."""
+    """Lets blocks draw tickets and enter in ticket order."""
     body = (
         '%t: i32 = atomic_add %f, %one, %z {order="relaxed"}\n'
         + wait("now", read("now", look, "f", "%one", orders[0]), "%t")
@@ -148,7 +148,7 @@ def ticket_lock(blocks, size, look="load", orders=("acquire", "release")):
 
 
 def turns(blocks, size, orders=("acquire", "release")):
-    """Blocks enter in the order of their numbers; each changes the tile by what the last one left."""
+    """Lets blocks enter in the order of their indices; each computes the tile from the one that the last block left."""
     look = f'%now: i32 = atomic_cas %f, %b, %b, %z {{order="{orders[0]}"}}\n'
     body = (
         wait("now", look, "%b")
@@ -170,8 +170,8 @@ def turns(blocks, size, orders=("acquire", "release")):
 
 
 def look_back(blocks, size, orders=("acquire", "release")):
-    """A running sum of tiles: a block leaves its own tile, then adds up what those before it left, back to the first
-    that has left its whole sum."""
+    """Computes a running sum of tiles: each block publishes its own tile, then adds the tiles of the blocks before it,
+    back to the nearest one that has published its whole sum."""
     get, give = orders
     body = (
         own_copy(size)
@@ -204,7 +204,7 @@ def look_back(blocks, size, orders=("acquire", "release")):
 
 
 def partners(blocks, size, arrays, body, check):
-    """Blocks in pairs of neighbours; %pair and whether it is the %first of it. No one waits."""
+    """Groups blocks in pairs: %pair is the index of the pair, %first is true in its first block. No block waits."""
     start = """%pair: i32 = floordiv %b, %two
 %half: i32 = mod %b, %two
 %first: bool = eq %half, %z
@@ -216,8 +216,8 @@ def partners(blocks, size, arrays, body, check):
 
 
 def store_buffering(blocks, size, ways=("xchg", "add"), orders=("acq_rel", "acq_rel")):
-    """Each block of a pair writes its flag and reads the other's. Of changes that acquire and release one at least is
-    seen; of plain writes perhaps none."""
+    """Each block of a pair writes its flag and reads the other's. If both are read-modify-writes that acquire and
+    release, at least one block sees the other's flag; with weaker orders perhaps neither does."""
 
     def side(own, other):
         return (
@@ -242,7 +242,7 @@ def store_buffering(blocks, size, ways=("xchg", "add"), orders=("acq_rel", "acq_
 
 
 def coherence(blocks, size, order="relaxed"):
-    """One block of a pair counts an element up, the other reads it twice: it never goes back."""
+    """One block of a pair increments an element, the other reads it twice: the second value is never smaller."""
     words = f'{{order="{order}"}}' if order != "relaxed" else ""
     up = "".join(f'%u{i}: i32 = atomic_add %f, %one, %pair {words}\n' for i in range(4))
     down = "".join(
@@ -263,7 +263,7 @@ def coherence(blocks, size, order="relaxed"):
 
 BY_CHANGES = ("xchg", "add")
 STRICT, PLAIN, RELAXED = ("acq_rel", "acq_rel"), ("release", "acquire"), ("relaxed", "relaxed")
-# Each as (blocks, elements of a tile) -> Litmus.
+# Each value is called with (blocks, elements of a tile) and returns a Litmus.
 CASES = {
     "message": lambda blocks, size: message(blocks // 2, size),
     "message by changes": lambda blocks, size: message(blocks // 2, size, BY_CHANGES, PLAIN),

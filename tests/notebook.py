@@ -1,4 +1,4 @@
-"""Cells of a notebook: texts that run in one dictionary of names, whose lines are found as those of a file."""
+"""Runs cells as a notebook does: in one dictionary of names, with source lines that linecache finds as if in a file."""
 
 import itertools
 import linecache
@@ -8,7 +8,7 @@ _numbers = itertools.count(1)
 
 
 class Notebook:
-    """names: what the cells have defined."""
+    """Holds in `names` what its cells have defined."""
 
     def __init__(self, text=""):
         self.names = {"__name__": "__main__"}
@@ -16,7 +16,7 @@ class Notebook:
         self.run(text)
 
     def run(self, text, file=None):
-        """Runs a cell; file: as which one it stands, by default a new one."""
+        """Runs a cell. file: the file name to compile it under, by default a new one."""
         text = textwrap.dedent(text).lstrip("\n")
         file = file or f"<cell {next(_numbers)}>"
         linecache.cache[file] = (len(text), None, text.splitlines(True), file)

@@ -1,4 +1,4 @@
-"""Small models of transformers and diffusers with random weights, and what goes into them, for tests of patch()."""
+"""Defines small models of transformers and diffusers with random weights, and their inputs, for tests of patch()."""
 
 import os
 
@@ -69,7 +69,7 @@ TEXT = [*DECODERS, bert]
 
 
 def text(padding=None):
-    """Three sentences of 12 tokens, the first two of them shorter."""
+    """Returns three sentences of 12 tokens; with padding the first two are shorter."""
     mask = torch.ones(3, 12, dtype=torch.int64)
     for row, length in ((0, 7), (1, 10)):
         if padding == "right":
@@ -94,7 +94,7 @@ def noise():
 
 
 def calls(model, inputs, training=True):
-    """The first result, and the gradients of a fixed sum of it, by name of the parameter."""
+    """Returns the model's first result, and by parameter name the gradients of a fixed weighted sum of it."""
     model.train(training).zero_grad()
     dtype = next(model.parameters()).dtype
     inputs = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}

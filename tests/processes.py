@@ -1,7 +1,7 @@
-"""Cases that several processes run together, as ranks of one group: gloo on CPUs, NCCL where there are GPUs enough.
+"""Runs test cases in several processes, as ranks of one group: gloo on CPUs, NCCL if there are enough GPUs.
 
-A test file names its cases with @case and asks the fixture of `fixture(count)` for what became of each. The processes are
-started once; after a failure, which leaves the others waiting, the cases behind it get new ones.
+A test file marks its cases with @case and reads their results from the fixture that `fixture(count)` makes. The processes
+are started once; after a failure that leaves other ranks waiting, the remaining cases run in new ones.
 """
 
 import datetime
@@ -18,17 +18,17 @@ import traceback
 import pytest
 
 TESTS = pathlib.Path(__file__).resolve().parent
-SECONDS = 300  # for one case, with what it compiles
+SECONDS = 300  # the limit for one case, compilation included
 
 
 def case(function):
-    """A case: takes the group's device, e.g. "cuda:1", and fails by raising."""
+    """Marks a case: a function that takes its rank's device, e.g. "cuda:1", and fails by raising."""
     function.__globals__.setdefault("CASES", []).append(function.__name__)
     return function
 
 
 def device_of(wanted, count):
-    """ "cuda" where the run is on GPUs and has one for each process."""
+    """Returns "cuda" if the run is on GPUs and has one for each process, otherwise "cpu"."""
     if wanted.startswith("cuda"):
         import torch
 
@@ -50,7 +50,7 @@ def _start(file, cases, count, device, folder, long):
 
 
 def _told(folder, count):
-    """For each rank the cases that it has ended: name, text of the error or None."""
+    """Returns for each rank the cases that it has finished: [name, error message or None]."""
     lists = []
     for rank in range(count):
         path = pathlib.Path(folder, f"rank{rank}")
@@ -60,7 +60,7 @@ def _told(folder, count):
 
 
 def _all_failed(folder, count, case):
-    """Whether every rank's case of this number failed: then none waits, and the next can follow."""
+    """Returns True if the case with this number failed in every rank: then none waits, and the next case can start."""
     for _ in range(100):
         told = _told(folder, count)
         if all(len(each) >= case for each in told):
@@ -70,7 +70,7 @@ def _all_failed(folder, count, case):
 
 
 def run_cases(file, cases, count, device, long=False):
-    """{case: "" or what went wrong}."""
+    """Returns {case: "" or what went wrong}."""
     results, left = {}, list(cases)
     while left:
         with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +90,7 @@ def run_cases(file, cases, count, device, long=False):
             ended = min(len(each) for each in told)
             for at, name in enumerate(left[:ended]):
                 results[name] = "\n".join(filter(None, (each[at][1] for each in told)))
-            if ended < len(left):  # some rank is not through: its case broke the group
+            if ended < len(left):  # some rank did not finish this case, which broke the group
                 errors = [each[ended][1] for each in told if len(each) > ended]
                 outputs = "\n".join(pathlib.Path(folder, f"out{rank}").read_text()[-3000:] for rank in range(count))
                 text = "\n".join(filter(None, errors))
@@ -100,7 +100,7 @@ def run_cases(file, cases, count, device, long=False):
 
 
 def fixture(count):
-    """The fixture `outcome` of a module: outcome(name) fails as the case did."""
+    """Returns the fixture `outcome` for a module: outcome(name) fails if that case failed."""
 
     @pytest.fixture(scope="module")
     def outcome(request):
@@ -151,8 +151,8 @@ def main(file, rank, count, device, folder, *cases):
         with open(f"{folder}/rank{rank}", "a") as told:
             told.write(json.dumps([name, error]) + "\n")
         if error and not _all_failed(folder, count, len(_told(folder, count)[rank])):
-            os._exit(1)  # the others wait for this one
-    os._exit(0)  # nothing is left to be waited for
+            os._exit(1)  # other ranks wait for this one
+    os._exit(0)  # no rank waits, so no teardown is needed
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a function of integers means: as Python runs it, as a launch does, as kernel.debug does, and on the emulator."""
+"""Compares functions of integers run by Python with a launch, kernel.debug and the emulator."""
 
 import unittest.mock
 
@@ -7,24 +7,24 @@ import torch
 from python_examples import on_the_emulator
 from tile_ops.language.functions.static import SpecialForm
 
-SIZE = 8  # integers that a function may give
+SIZE = 8  # the most integers that a function may return
 
 
 def as_python(function, given):
-    """What Python gives: static_iter and its like are what they stand for."""
+    """Returns what Python computes; static_iter and similar forms return their first argument."""
     with unittest.mock.patch.object(SpecialForm, "__call__", lambda self, value, *_: value):
         value = function(*given)
     return [int(each) for each in (value if isinstance(value, tuple) else (value,))]
 
 
 def wrapped(number):
-    """As int32."""
+    """Returns the number wrapped to int32."""
     return (number + 2**31) % 2**32 - 2**31
 
 
 def kernel_of(*functions, count=None):
-    """A kernel that stores what each function gives, an integer or a tuple of them, in a row of its own. count: of the
-    functions' arguments, which are given as a tuple, or one by one where it says how many there are."""
+    """Returns a kernel that stores each function's result, an integer or a tuple of them, in a row of its own.
+    count: the number of arguments, which the kernel then takes one by one; None to take them as one tuple."""
 
     def stored(out, given):
         for row, function in tl.static_iter(enumerate(functions)):
@@ -56,7 +56,7 @@ def _check(functions, given, run):
 
 
 def same(function, *cases, debug=True):
-    """Each case, a tuple of arguments, gives what it gives in Python."""
+    """Checks that a launch and debug return for each case, a tuple of arguments, what Python returns."""
     kernel = kernel_of(function)
     for case in cases:
         case = case if isinstance(case, tuple) else (case,)
@@ -66,7 +66,7 @@ def same(function, *cases, debug=True):
 
 
 def same_on_the_emulator(functions, *cases):
-    """The functions in one kernel, which NVRTC compiles, too."""
+    """Runs all functions in one kernel on the emulator; for the first case NVRTC compiles it, too."""
     cases = [case if isinstance(case, tuple) else (case,) for case in cases]
     kernel = kernel_of(*functions, count=len(cases[0]))
     for chips, case in zip([(90,)] + [()] * len(cases), cases):

@@ -1,7 +1,7 @@
-"""Kernels with mistakes: the body of `def kernel(x, v, i8, out, n, s, w)` and the error that its launch raises
-(mistakes.txt).
+"""Defines kernels of cuTile's dialect with mistakes, each the body of `def kernel(x, v, i8, out, n, s, w)`; mistakes.txt
+has the errors that their launches raise.
 
-x, out: float32 [8, 8]; v: float32 [8]; i8, w: int8 and int64 [8]; n: an int32, s: a float32 scalar. cuTile's dialect."""
+x, out: float32 [8, 8]; v: float32 [8]; i8, w: int8 and int64 [8]; n: an int32, s: a float32 scalar."""
 
 SNIPPETS = """
 t = ct.load(x, (0, 0), (3, 8))

@@ -1,5 +1,5 @@
-"""More kernels with mistakes, as in python_mistakes.py: of names that are missing, dictionaries, enumerations,
-dataclasses, keywords and atomics. Color, Size, Perm, Pair and the other classes stand in tests/language/test_mistakes.py."""
+"""Defines more kernels with mistakes, like python_mistakes.py: in undefined names, dictionaries, enumerations, dataclasses,
+keywords and atomics. tests/language/test_mistakes.py defines their classes, such as Color, Size, Perm and Pair."""
 
 SNIPPETS = """
 t = ct.load(v, 0, 8).expand_dims(0)

@@ -1,4 +1,4 @@
-"""Reads docs/language/differs_from_python.md: its tables, and kernels of their lines."""
+"""Reads the tables of docs/language/differs_from_python.md, and makes kernels of their lines."""
 
 import importlib.util
 import pathlib
@@ -30,7 +30,7 @@ class Pair:
 
 
 def rows(columns):
-    """The first columns, code without its marks, of the rows of the page's tables of so many columns."""
+    """Returns the rows of the page's tables with this many columns, with the backquotes of code removed."""
     found = []
     for line in PAGE.read_text().splitlines():
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
@@ -40,7 +40,7 @@ def rows(columns):
 
 
 def module_of(bodies):
-    """A module with a kernel(x, out, n, s) of each body; statements stand behind each other with `; `."""
+    """Returns a module with a kernel(x, out, n, s) for each body; `; ` separates the statements of a body."""
     text = HEAD
     for place, body in enumerate(bodies):
         lines = body.replace("; ", "\n    ")

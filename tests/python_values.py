@@ -1,4 +1,4 @@
-"""Plain Python functions of an integer, of dictionaries, enumerations, dataclasses and tuples: kernels run them as they are."""
+"""Defines plain Python functions with dictionaries, enumerations, dataclasses and tuples, which kernels run unchanged."""
 
 import dataclasses
 import enum

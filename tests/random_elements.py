@@ -1,5 +1,5 @@
-"""Random statements that reach single elements of arrays, gather, scatter and the atomic operations, and blocks that
-wait for others by them."""
+"""Generates random statements on single elements of arrays, by gather, scatter and the atomic operations, and blocks that
+wait for each other through them."""
 
 import random
 
@@ -169,7 +169,7 @@ class Elements:
             self.op(f"{name} {array.name}, {names(*values, index, mask)}{order}", dtype, (size,), change)
 
     def critical(self):
-        """A tile that all blocks change one after the other, in any order: under a lock, or by tickets."""
+        """Adds an update of a tile by all blocks, one after the other in any order: under a lock, or by tickets."""
         value = self.pick(lambda v: v.shape and (v.dtype in INTEGERS or v.dtype == "bool"))
         if not value:
             return
@@ -206,7 +206,7 @@ class Elements:
 
     @staticmethod
     def enters(tickets, gates, zero, one, number):
-        """Lines that wait until the block is alone."""
+        """Yields lines that wait until the block has exclusive access."""
         order = f'{{order="{random.choice(["acquire", "acq_rel"])}"}}'
         if not tickets:
             look, free = f"atomic_cas {gates[1].name}, {zero}, {one}, {zero} {order}", zero

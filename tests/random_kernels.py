@@ -1,4 +1,4 @@
-"""Random Python functions of integers with everything that a kernel's control flow has, as text and as a function."""
+"""Generates random Python functions of integers with all the control flow that kernels support."""
 
 import linecache
 import random
@@ -110,12 +110,12 @@ MANAGERS = ["late", "nested", "parted", "unrolled"]
 
 
 class Function:
-    """One function: a, b and s are its arguments; v0 to v2, which it gives, and f are always assigned."""
+    """Generates one function of a, b and s. The names v0 to v2, which it returns, and f are always assigned."""
 
     def __init__(self, seed):
         self.random, self.lines, self.names = random.Random(seed), [], 0
         self.functions, self.values = ["f"], ["a", "b", "s", "v0", "v1", "v2"]
-        self.loops = []  # [what kind, the names at its breaks so far]
+        self.loops = []  # (kind, the names assigned at each of its breaks so far)
         self.returns, self.left = True, self.random.randint(12, 30)
         self.line(0, "def program(a, b, s):")
         self.line(1, "v0, v1, v2 = a % 97, (a * b + 1) % 97, 3")
@@ -161,7 +161,7 @@ class Function:
         self.line(depth, f"{name} = ({value}) % 97")
 
     def block(self, depth, most):
-        """Whether the way goes on behind it."""
+        """Adds a block; returns True if control reaches the statement after it."""
         count = self.random.randint(1, most)
         for _ in range(count):
             self.left -= 1
@@ -179,7 +179,7 @@ class Function:
         return True
 
     def arm(self, depth, most=3):
-        """A block whose names end with it, with those at its end; None where it is left."""
+        """Adds a nested block; returns the names assigned at its end, or None if control never reaches its end."""
         values, functions = list(self.values), list(self.functions)
         goes_on = self.block(depth, most)
         ended = (self.values, self.functions) if goes_on else None
@@ -187,7 +187,7 @@ class Function:
         return ended
 
     def join(self, ways):
-        """Names behind ways that meet. Whether there is one."""
+        """Keeps the names assigned on every path that reaches the join; returns False if no path does."""
         ways = [way for way in ways if way]
         if not ways:
             return False
@@ -246,7 +246,7 @@ class Function:
         return False
 
     def body(self, depth, kind, returns):
-        """A loop's body; the names at its breaks, and where it `surely` has a turn at the ends of turns."""
+        """Adds a loop's body; returns the names at its breaks and, if it `surely` has an iteration, at the iterations' ends."""
         outer, self.returns = self.returns, self.returns and returns
         self.loops.append((kind, []))
         end = self.arm(depth + 1)
@@ -330,7 +330,7 @@ class Function:
 
 
 def function_of(seed):
-    """(the function, its text)."""
+    """Returns (the function, its source)."""
     text, file = Function(seed).text, f"<random kernel {seed}>"
     linecache.cache[file] = len(text), None, text.splitlines(True), file
     names = {"__name__": f"random_kernel_{seed}"}

@@ -1,4 +1,4 @@
-"""A case of sharding_cases.py on DTensors: results and gradients against those of plain tensors."""
+"""Compares results and gradients of a case of sharding_cases.py on DTensors with those on plain tensors."""
 
 import torch
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
@@ -21,7 +21,7 @@ def whole(value):
 
 
 def compare(case, mesh, placements, device, incoming_on=None):
-    """placements: of each tensor, by name; incoming_on: of the incoming gradients. Returns those of the results."""
+    """Compares one case and returns its results' placements. placements: of its tensors, incoming_on: of incoming gradients."""
     torch.manual_seed(1)
     plain, expected, incoming = _reference(case, device)
     tensors = {}
@@ -46,7 +46,7 @@ def compare(case, mesh, placements, device, incoming_on=None):
 
 
 def alone(case, mesh):
-    """Placements where one tensor is split along one of its axes, and the others are whole."""
+    """Yields replicated placements, then placements that shard only one tensor along one of its axes."""
     everywhere = {name: [Replicate()] * mesh.ndim for name in case.tensors}
     yield everywhere
     for name, tensor in case.tensors.items():

@@ -1,4 +1,4 @@
-"""Calls of every operator on small tensors, to be compared with the same calls on shards."""
+"""Defines calls of every operator on small tensors, to be compared with the same calls on shards."""
 
 import dataclasses
 from collections.abc import Callable
@@ -11,9 +11,9 @@ ops = torch.ops.tile
 
 @dataclasses.dataclass
 class Case:
-    """tensors: by name. run: of these, in order, to a tensor or a tuple. differentiable: whose gradients are compared.
+    """Holds one call. tensors: its inputs by name. run: the call. differentiable: names of inputs with gradients to compare.
 
-    written: the operator writes into tensors, which then must lie alike.
+    written: True if the operator writes into its tensors, which then need equal placements.
     """
 
     tensors: dict
@@ -117,7 +117,7 @@ def _loss(linear=False, weight=False, rank=2, **options):
 
 
 def _twice(run, *names, **tensors):
-    """A second derivative: of the squares of the first one. names: of the tensors that have one."""
+    """Returns a case of second derivatives, taken of the squared first ones. names: the differentiable tensors."""
 
     def both(*given):
         given = [each.detach().requires_grad_(name in names) for name, each in zip(tensors, given)]
@@ -193,6 +193,6 @@ OF = {
 
 
 def made(name):
-    """The case, the same in every process."""
+    """Returns the case, with the same tensors in every process."""
     torch.manual_seed(len(name))
     return OF[name]()

@@ -41,8 +41,8 @@ def test_a_run_without_long_emulates_every_primitive_in_each_kind_of_dtype():
     whole, kept = collected("--long", paths=paths), collected(paths=paths)
 
     def of_kinds(tests):
-        """Each test's function and parameters, with the kind of a dtype instead of its name. A cast of a dtype to itself
-        tests nothing, and is left out."""
+        """Returns each test's function and parameters, with the kind of a dtype instead of its name. Leaves out casts of
+        a dtype to itself, which test nothing."""
         parts = [re.split(r"[\[\]-]", test) for test in tests]
         return {tuple(KINDS.get(part, part) for part in each) for each in parts if len(set(each)) == len(each)}
 

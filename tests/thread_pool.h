@@ -14,7 +14,7 @@ namespace tile {
 
 inline constexpr int pool_threads = 4;
 
-// As long as it lives kernels run on four threads: the caller's and, for each launch, new ones.
+// While it exists, kernels run on four threads: the caller's, and new ones for each launch.
 class ThreadPool {
  public:
   ThreadPool() : before_(cpu::parallel_runtime()) {

@@ -149,7 +149,7 @@ TEST(Conversions, FloatToSmallIsNearestEven) {
   for (const Format& f : formats) f.bytes == 2 ? check_from_float<uint16_t>(f) : check_from_float<uint8_t>(f);
 }
 
-// There and back: signalling NaN too.
+// Converts to f32 and back, which must keep every bit pattern, signalling NaNs included.
 template <class Element>
 void check_every_pattern_stays(const Format& f) {
   const auto x = every_pattern<Element>(f);

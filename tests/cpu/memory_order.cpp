@@ -1,4 +1,4 @@
-// Where units of a block stand around its atomic operations: what reads and writes memory keeps its side.
+// Tests that reads and writes of memory are not moved across a block's atomic operations.
 #include <gtest/gtest.h>
 
 #include <typeinfo>
@@ -11,7 +11,7 @@
 namespace tile::cpu::testing {
 namespace {
 
-// The units of a kernel's block: sweeps as their steps and stores, copies of loads, and what orders memory.
+// Lists the units of a kernel: sweeps as [steps, number of stores], copies of loads, atomics and regions.
 std::string plan(const std::string& body, bool passes = false) {
   Function function = parse(
       "kernel k(%x: array<f32,1>, %o: array<f32,1>, %d: array<f32,1>, %e: array<f32,2>, %f: array<i32,1>) {\n"
@@ -79,7 +79,7 @@ TEST(MemoryOrder, WhatIsReadBeforeAnAtomicOperationIsCopiedBefore) {
     EXPECT_EQ(plan(loaded + between + copied + summed + stored, true), "copy " + shown + "[add 2] ");
     EXPECT_EQ(plan(loaded + between + copied + summed + stored), "copy " + shown + "[add 2] ");
   }
-  // Also where what reads it stands before and passes have not put it where it is needed.
+  // The add, too, stays before the exchange if no pass has moved it to the store that uses it.
   EXPECT_EQ(plan(copied + loaded + summed + exchange("release") + stored), "[add 1] atomic [1] ");
 }
 

@@ -1,4 +1,4 @@
-"""What only moves elements keeps their bits, assembled and interpreted."""
+"""Tests that operations that only move elements keep every bit, in assembled and interpreted code."""
 
 import bit_cases
 import pytest

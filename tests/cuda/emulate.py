@@ -177,7 +177,7 @@ def parameters_of(arguments):
 
 
 def packed(parameter, wide):
-    """As a launch passes it: see csrc/cuda/program.h. wide: its extents take 64 bits."""
+    """Packs a parameter as a launch does, see csrc/cuda/program.h. wide: True if its extents have 64 bits."""
     if isinstance(parameter, bytes):
         return ctypes.create_string_buffer(parameter, 8)
     address, _, sizes, strides = parameter

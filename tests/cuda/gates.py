@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 TABLE = HERE / "gates.txt"
 DEVICE = HERE.parent.parent / "csrc" / "cuda" / "device"
 INCLUDE = re.compile(r'^#include "cuda/device/(.+)"$', re.MULTILINE)
-COMMENT = re.compile(r"^ *//.*\n|  +//.*$", re.MULTILINE)  # a line of its own, or behind code
+COMMENT = re.compile(r"^ *//.*\n|  +//.*$", re.MULTILINE)  # a whole line, or after code
 COMMAND = "python tests/cuda/gates.py --write"
 HEAD = f"# Made by `{COMMAND}`, see there. spilled and local: bytes a thread; shared: bytes a block."
 
@@ -34,7 +34,7 @@ class Gate:
     chip: int
     kernel: str  # name, and which of the call's kernels of the name
     configuration: str  # "usual", or how else the kernel is cut
-    hash: str  # of the text's code, what it includes of the device library, and the chip
+    hash: str  # covers the chip, and the source and its device library headers without comments
     threads: int
     registers: int
     spilled: int
@@ -87,7 +87,7 @@ def write(gates, path=TABLE):
 
 
 def code_of(text):
-    """Returns the text without its comments, which make no code."""
+    """Returns the source without comments, which do not affect the compiled code."""
     return COMMENT.sub("", text)
 
 

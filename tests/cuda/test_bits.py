@@ -1,4 +1,4 @@
-"""What only moves elements keeps their bits, in kernels made for a GPU and run by the emulator."""
+"""Tests that operations that only move elements keep every bit, in GPU kernels that the emulator runs."""
 
 import bit_cases
 import emulate

@@ -140,7 +140,7 @@ def test_few_elements_far_apart(device):
 
 @tl.kernel
 def ends(x, out, sizes):
-    """The last tile, the last but one as a slice, an element, and the extent of a long axis, whose last tile gets -1s."""
+    """Reads the extent of a long axis and its end by load, slice and gather, and fills its last tile with -1."""
     n = x.shape[0]
     last = tl.cdiv(n, 64) - 1
     tl.store(sizes, (0,), n)

@@ -1,4 +1,4 @@
-"""Litmus programs of memory order in kernels made for a GPU, on the emulator, which knows what orders blocks."""
+"""Runs the litmus tests of memory order as GPU kernels on the emulator, which reports accesses that nothing orders."""
 
 import emulate
 import litmus
@@ -13,7 +13,7 @@ def test_what_may_be_seen():
 
 
 def test_without_their_orders_they_are_races():
-    """Each order is needed: the emulator says who reads what no one has handed on."""
+    """Removes each memory order in turn; the emulator must report a data race, so every one of them is needed."""
     names = ["message", "lock", "ticket lock", "turns", "look-back"]
     texts = []
     for name in names:

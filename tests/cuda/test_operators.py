@@ -299,7 +299,7 @@ def programs(request):
 
 
 def marks_of(name, dtype):
-    """`make quick` runs bfloat16, and `make test` float32, too; long sums take minutes, so one of them stands for all."""
+    """`make quick` runs bfloat16, and `make test` float32 as well; long sums take minutes, so it runs only one of them."""
     if (name, dtype) == ("matmul_of_long_sums_of_batches", DTYPES[0]):
         return pytest.mark.slow
     if "long_sums" in name or dtype in DTYPES[2:]:

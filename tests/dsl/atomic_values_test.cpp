@@ -1,4 +1,4 @@
-// Values of atomic operations: where their bits count, no cast changes them.
+// Tests the values of atomic operations: operations on bits reject another dtype, all others cast implicitly.
 #include <gtest/gtest.h>
 
 #include "dsl/trace_error.h"

@@ -1,4 +1,4 @@
-// Steps of range(): known ones are checked at once, those of run time before the loop.
+// Tests the steps of range(): constants are checked during tracing, run-time values before the loop.
 #include <gtest/gtest.h>
 
 #include <vector>

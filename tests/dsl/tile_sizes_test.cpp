@@ -1,4 +1,4 @@
-// A tile has at most 2^27 elements: one error at the user's line, wherever it is made.
+// Tests the limit of 2^27 elements per tile: every operation reports the same error at the user's line.
 #include <gtest/gtest.h>
 
 #include "ir/print.h"

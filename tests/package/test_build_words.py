@@ -1,4 +1,4 @@
-"""What a build says: before an isolated one fetches torch, how much there is to do, and how far it is, on a terminal too."""
+"""Tests the messages of a build: before an isolated one fetches torch, and about progress, also on a terminal."""
 
 import os
 import pathlib
@@ -29,7 +29,7 @@ build.ninja([sys.executable, "-c", program], {steps}, hidden=True)
 
 
 def run(code, *, terminal=False):
-    """(status, stdout, stderr, what a terminal shows) of a process that is given pipes, as pip gives."""
+    """Runs code with pipes, as pip does; returns (status, stdout, stderr, what a terminal shows)."""
     command = [sys.executable, "-c", code, str(ROOT / "cmake")]
     if not terminal:
         done = subprocess.run(command, capture_output=True, text=True, start_new_session=True)
@@ -45,7 +45,7 @@ def run(code, *, terminal=False):
     while True:
         try:
             part = os.read(screen, 4096)
-        except OSError:  # Linux: the other end is closed
+        except OSError:  # on Linux, when the other end is closed
             break
         if not part:
             break

@@ -1,4 +1,4 @@
-"""tile_ops_add_library: a program that calls a library's operators by name keeps it, though the linker would drop it."""
+"""Tests that tile_ops_add_library makes the linker keep a library whose operators a program calls only by name."""
 
 import pytest
 from cmake_project import cmake, configured, run
@@ -20,7 +20,7 @@ const auto twice_ = op("mine::twice(Tensor x) -> Tensor out")
                         });
 }  // namespace
 """
-# By name: it refers to nothing of the library.
+# It calls the operator by name, so it refers to no symbol of the library.
 MAIN = """
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/full.h>
@@ -83,7 +83,7 @@ def test_a_program_has_the_operators(project, kind):
 
 
 def test_a_plain_library_is_dropped(project):
-    """What the helper is for; a linker that keeps everything would make the other tests say nothing."""
+    """Tests that the linker drops a library without the helper, since otherwise the other tests would prove nothing."""
     code, text = run(project / "build" / "plain")
     assert code == 1 and text.startswith("Could not find schema for mine::twice"), text
 

@@ -1,4 +1,4 @@
-"""What stands outside of any kernel never ends the process while it is loaded: it is said, kept, and raised at its use."""
+"""Tests that tile operations outside of kernels never abort a process during loading: they warn, and raise at their use."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ from cmake_project import cmake, configured, run
 
 pytestmark = pytest.mark.slow  # builds with CMake
 
-# Every line of it runs while the library, or the program, is loaded.
+# Every line runs while the library or the program is loaded.
 OUTSIDE = """
 #include <tile/op.h>
 using namespace tile;

@@ -1,4 +1,4 @@
-"""What only moves elements keeps their bits, signalling NaN's too."""
+"""Tests that operations that only move elements keep every bit, even those of signalling NaNs."""
 
 import bit_cases
 import pytest

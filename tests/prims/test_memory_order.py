@@ -1,4 +1,4 @@
-"""Litmus programs of memory order: many launches of many blocks, on one to four threads of the CPU or on a GPU."""
+"""Runs the litmus tests of memory order: many launches of many blocks, on one to four CPU threads or on a GPU."""
 
 import litmus
 import pytest
@@ -29,7 +29,7 @@ def test_what_may_be_seen(name, long):
 
 @pytest.mark.parametrize("name", ["lock", "turns", "look-back"])
 def test_tiles_of_other_sizes(name):
-    """One element, and more than a chunk of a sweep holds."""
+    """Tests tiles of one element, and of more elements than one chunk of a sweep."""
     for size in (1, 20000):
         for passes in (False, True):
             program = litmus.CASES[name](16, size)

@@ -1,4 +1,4 @@
-"""Kernels of CUDA C++ are copied to themselves, and pickled as the source that they are made of."""
+"""Tests that copying a CUDA C++ kernel returns the same object, and that it pickles as its source."""
 
 import copy
 import pickle

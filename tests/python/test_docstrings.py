@@ -1,4 +1,4 @@
-"""help() of whatever the package offers: operators from docs/operators.md, functions, modules and optimizers their own."""
+"""Tests help() of everything public: operators are documented from docs/operators.md, all else by docstrings."""
 
 import importlib.util
 import inspect
@@ -28,7 +28,7 @@ def maker():
 
 
 def assert_complete(text, name):
-    """Shapes, dtypes, errors, and who the formula is from: a page, a paper's year, or torch's function."""
+    """Checks that a docstring has shapes, dtypes, errors and a source: a URL, a paper's year or torch's function."""
     for word in ("shapes|lists", "dtypes", "errors"):
         assert re.search(rf"\b({word})\b", text, re.IGNORECASE), f"{name}: nothing of {word}"
     assert re.search(r"https://|\b(19|20)\d\d\b|torch\.nn\.functional|help\(tile_ops\.", text), f"{name}: no source"
@@ -56,7 +56,7 @@ def test_an_operator_says_what_it_takes(name):
 
 
 def test_a_wrapped_text():
-    """Of a section with links, a list and a formula."""
+    """Tests a section with links, a list and a formula."""
     lines = tile_ops.cross_entropy.__doc__.splitlines()
     formula = "    loss = (1 - s) w[y] (lse - x[y]) + s / C Σ w[c] (lse - x[c]) + z_loss lse²"
     assert formula in lines

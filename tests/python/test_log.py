@@ -1,4 +1,4 @@
-"""TILE_LOG reaches Python's logging: records of "tile_ops" where a handler listens, lines on stderr where none does."""
+"""Tests that TILE_LOG reaches Python's logging: records of "tile_ops" if a handler listens, otherwise lines on stderr."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ pytestmark = pytest.mark.slow  # starts processes
 
 
 def said(code, log="1"):
-    """(stdout, stderr) of a process."""
+    """Runs code in a new process and returns (stdout, stderr)."""
     code = "import logging, os, threading, time, torch, tile_ops\nfrom tile_ops import _C\n" + code
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
                           env=os.environ | {"TILE_LOG": log})  # fmt: skip
@@ -36,7 +36,7 @@ def test_of_a_kernel():
 
 
 def test_a_line_is_delivered_before_the_call_returns():
-    """Of a thread without the GIL, as operators are called: what is printed next stands behind it."""
+    """Logs without the GIL, as operators do; what is printed next must come after the line."""
     code = "logging.basicConfig(format='%(message)s', stream=__import__('sys').stdout)\n"
     out, _ = said(code + "for i in range(50):\n    _C.log(f'a{i}', False)\n    print(f'b{i}', flush=True)")
     assert out.split() == [each for i in range(50) for each in (f"a{i}", f"b{i}")]

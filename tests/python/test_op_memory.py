@@ -1,4 +1,4 @@
-"""Operators in Python: results that are arguments, arguments that overlap themselves, and definitions without outputs."""
+"""Tests Python operators with results that are arguments, arguments that overlap themselves, or no outputs function."""
 
 import pytest
 import raised
@@ -19,7 +19,7 @@ def run(x, out):
 
 
 def error_of(function, *arguments):
-    """Returns the first line alone: torch appends the place of the definition."""
+    """Returns only the first line, because torch appends the location of the definition."""
     return raised.error_of(function, *arguments).splitlines()[0]
 
 
@@ -89,7 +89,7 @@ def test_definitions_without_outputs_say_so_in_words_of_python():
     text = "tile_mem::bare: has no outputs; give op(…) outputs=, a class a function of that name, or decorate one with @bare.outputs"
     bare = tile_ops.op("tile_mem::bare(Tensor x) -> Tensor")(run)
     assert error_of(bare, torch.ones(32)) == f"RuntimeError: {text}"
-    bare.outputs(lambda x: torch.empty_like(x))  # as a decorator gives it
+    bare.outputs(lambda x: torch.empty_like(x))  # as a decorator would
     assert bare(torch.ones(32)).eq(2).all()
 
     def define():

@@ -1,4 +1,4 @@
-"""tile_ops.optim.AdamW takes what torch.optim.AdamW takes: the signature, each option, and groups that ask for one."""
+"""Tests that tile_ops.optim.AdamW accepts what torch's does: its signature, each option, and groups that set options."""
 
 import inspect
 
@@ -42,7 +42,7 @@ def test_the_signature_is_torchs():
     ids=lambda options: " ".join(options),
 )  # fmt: skip
 def test_each_option_gives_torchs_steps(options):
-    """Torch's loop without any choice of one is the reference; its capturable loop needs a GPU."""
+    """Compares with torch's default implementation, because its capturable one needs a GPU."""
     optimizer, ours = stepped(AdamW, **options)
     reference = {name: value for name, value in options.items() if name not in ("fused", "foreach", "capturable")}
     other, theirs = stepped(torch.optim.AdamW, **reference)
@@ -61,7 +61,7 @@ def test_each_option_gives_torchs_steps(options):
 def test_state_dicts_of_each_choice_load(theirs):
     first = torch.optim.AdamW(parameters(), lr=0.1)
     first.step()
-    for group in first.param_groups:  # torch steps such groups on a GPU alone
+    for group in first.param_groups:  # torch can step such groups only on a GPU
         group.update({"foreach": None, **theirs})
     ours = AdamW(parameters(), lr=0.5)
     ours.load_state_dict(first.state_dict())

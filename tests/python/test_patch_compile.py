@@ -1,4 +1,4 @@
-"""Patched models of transformers and diffusers under torch.compile(fullgraph=True): losses, results and gradients."""
+"""Tests patched models of transformers and diffusers under torch.compile(fullgraph=True): losses, results and gradients."""
 
 import pytest
 import tile_ops
@@ -21,7 +21,7 @@ CASES = [
 def test_one_graph(make, inputs):
     model, inputs = make(), inputs()
     if make is gpt2:
-        model.loss_type = "ForCausalLM"  # else transformers logs that it guesses this, which breaks any graph
+        model.loss_type = "ForCausalLM"  # otherwise transformers logs its guess, which breaks the graph
     tile_ops.patch(model)
     out, grads = calls(model, inputs)
     torch._dynamo.reset()

@@ -1,4 +1,4 @@
-"""`python -m tile_ops --version`: the lines that a report of a fault begins with, without a GPU and with one."""
+"""Tests `python -m tile_ops --version`, which prints the first lines of a bug report, without a GPU and with one."""
 
 import platform
 import subprocess

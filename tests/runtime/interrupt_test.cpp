@@ -1,4 +1,4 @@
-// Launches that do not end by themselves are ended from outside, on one thread and on several.
+// Tests that endless launches can be interrupted, on one thread and on several.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -21,7 +21,7 @@ void stop_if_wanted() {
   if (wanted) throw Stopped();
 }
 
-// Wants a stop some time after it was made.
+// Requests a stop some time after its construction.
 class Later {
  public:
   explicit Later(int milliseconds = 120)
@@ -51,7 +51,7 @@ ArrayArgument array(std::vector<int32_t>& values) {
   return argument;
 }
 
-// Waits until another sets the flag, which no one does; only from block `first` on.
+// From block `first` on, waits for a flag that nothing sets.
 void spin_kernel(Array flag, Array out, int first) {
   Tile i = bid(0);
   out.tiled_view({16384}).store({i}, out.tiled_view({16384}).load({i}) + 1);
@@ -83,7 +83,7 @@ TEST(Interrupt, EndsManyBlocks) {
   expect_a_stop([&] { count.launch({2147483647}, array(out), 0, 1); });
 }
 
-// Whichever threads spin: all of them, all but the launching one, which waits for them, or one of the others.
+// Lets all threads spin, all but the launching one, which waits for them, or only one that did not launch.
 TEST(Interrupt, EndsOtherThreads) {
   const ThreadPool pool;
   std::vector<int32_t> flag(1), out(16384 * 8);

@@ -1,4 +1,4 @@
-// Whether strided arrays share memory.
+// Tests the detection of strided arrays that share memory.
 #include "runtime/overlap.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ struct Array {
   Placed placed() const { return {address, bytes, sizes, strides}; }
 };
 
-// Every byte of every element.
+// Returns the address of every byte of every element.
 std::vector<int64_t> bytes_of(const Array& array) {
   std::vector<int64_t> bytes{array.address};
   for (size_t axis = 0; axis < array.sizes.size(); ++axis) {

@@ -1,4 +1,4 @@
-// Arrays that i32 cannot count: what of them is in the key, and kernels that take them.
+// Tests arrays whose elements i32 cannot count: their part of the cache key, and kernels that accept them.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -38,13 +38,13 @@ TEST(WideArrays, FarElementsAreThoseThatNoI32Counts) {
   EXPECT_FALSE(has_far_elements(array({most}, {1})));
   EXPECT_TRUE(has_far_elements(array({most + 1}, {0})));
   EXPECT_FALSE(has_far_elements(array({1, 4}, {most, 1})));
-  EXPECT_TRUE(has_far_elements(array({1, 4}, {most + 1, 1})));  // its stride is read
+  EXPECT_TRUE(has_far_elements(array({1, 4}, {most + 1, 1})));  // kernels may read this stride
   EXPECT_TRUE(has_far_elements(array({2, 4}, {-most - 1, 1})));
-  EXPECT_TRUE(has_far_elements(array({65536, 65536}, {0, 0})));  // as numbers of elements
+  EXPECT_TRUE(has_far_elements(array({65536, 65536}, {0, 0})));  // the element count exceeds i32
   EXPECT_FALSE(has_far_elements(array({65536, 32767}, {0, 0})));
   EXPECT_FALSE(has_far_elements(array({3, 1}, {most / 2, 1})));
   EXPECT_TRUE(has_far_elements(array({4, 1}, {most / 2, 1})));
-  EXPECT_TRUE(has_far_elements(array({2, 2, 2}, {most / 2, -most / 2, 7})));  // between the ends of both axes
+  EXPECT_TRUE(has_far_elements(array({2, 2, 2}, {most / 2, -most / 2, 7})));  // from corner to corner
   EXPECT_FALSE(has_far_elements(array({0, 5}, {5, 1})));
   EXPECT_TRUE(has_far_elements(array({INT64_MAX, INT64_MAX}, {INT64_MAX, INT64_MIN})));
 }
@@ -80,7 +80,7 @@ TEST(WideArrays, PassExtentsOf64BitsToAGpu) {
   EXPECT_EQ(size, 5);
 }
 
-// The extent, how many tiles of 16 there are, the last of these, and what lies around the array's end.
+// Stores the extent, the number of tiles of 16, the last of these, and the elements around the array's end.
 void ends_kernel(Array x, Array counts, Array out) {
   Tile n = x.dim(0), tiles = x.tiled_view({16}).num_tiles(0);
   counts.tiled_view({1}).store({0}, n);
@@ -116,7 +116,7 @@ TEST(WideArrays, AreCountedInI64) {
     fill(0, last, 3), fill(1, 3, 3), fill(2, 2, 3), fill(3, 16, 1), fill(4, last, 1);
     EXPECT_EQ(out, expected) << size;
   }
-  // Of a small one, and of large ones.
+  // One is for the small array, the other for the large ones.
   EXPECT_EQ(ends.compiled_count(), 2u);
 }
 

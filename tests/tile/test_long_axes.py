@@ -1,4 +1,4 @@
-"""Operators of expressions, and others that are cut into launches, on axes of more than 2^31 - 1 elements."""
+"""Tests operators of expressions, and others that split into several launches, on axes of more than 2^31 - 1 elements."""
 
 import pytest
 import tile_ops
@@ -27,7 +27,7 @@ def twice(x):
 
 
 def launches(call, *shape):
-    """Of a call with a tensor of this shape on a GPU."""
+    """Returns the kernels that a call with a tensor of this shape launches on a GPU."""
     x = torch.empty((1,) * len(shape), dtype=torch.bfloat16, device="meta").expand(shape)
     return [row["kernel"] for row in _C.inspect("usual", 90, 0, lambda: call(x))]
 
@@ -55,7 +55,7 @@ def test_launches(name):
 
 @pytest.mark.parametrize("rows", [1, 3])
 def test_values(rows):
-    """Of repeated elements: the long axis takes no memory."""
+    """Uses repeated elements, so that the long axis takes no memory."""
     x = torch.arange(1.0, rows + 1, device="cpu").unsqueeze(1).expand(rows, LONG)
     assert torch.equal(largest(x, dim=1), x[:, 0])
     if rows == 1:

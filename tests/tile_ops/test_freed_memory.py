@@ -1,4 +1,4 @@
-"""Operators refuse tensors whose memory was freed, as sharded parameters are between their uses."""
+"""Tests that operators reject tensors whose memory was freed, as that of sharded parameters is between uses."""
 
 import re
 
@@ -12,7 +12,7 @@ FREED = ("the tensor has no memory: it was freed, as by untyped_storage().resize
 
 
 def freed(*sizes, begin=0):
-    """A tensor, of which a view from a row on, whose memory was freed. Torch makes no view afterwards."""
+    """Returns a view from row `begin` on, whose memory is freed only then because torch makes no views of freed memory."""
     x = torch.ones(sizes)
     view = x[begin:]
     x.untyped_storage().resize_(0)
@@ -37,7 +37,7 @@ def test_no_elements_need_no_memory():
     assert torch.ops.tile.softmax(freed(3, 4)[:0], -1).shape == (0, 4)
 
 
-# linear's weight.t() is torch's, which says it first.
+# Linear calls weight.t(), for which torch raises its own error first.
 @pytest.mark.parametrize("make, refused", [
     (lambda: nn.Linear(3, 4), (RuntimeError, "requiring a storage size of 48 are out of bounds for storage of size 0")),
     (lambda: nn.RMSNorm(3), (ValueError, FREED)),
@@ -85,7 +85,7 @@ def test_lists_of_adamw(name):
 
 @pytest.mark.parametrize("name", ["params", "grads", "exp_avgs", "exp_avg_sqs", "steps"])
 def test_nested_tensors_of_lists_that_torch_looks_into(name):
-    """Its dispatcher refuses them before an operator sees them."""
+    """Tests that torch's dispatcher rejects them before an operator sees them."""
     text = "Could not run 'tile::adamw_' with arguments from the 'NestedTensor"
     with pytest.raises(NotImplementedError, match="^" + re.escape(text)):
         adamw(**{name: [torch.nested.nested_tensor([torch.ones(1), torch.ones(2)])]})

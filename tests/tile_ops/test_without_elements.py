@@ -1,4 +1,4 @@
-"""Operators whose sums have no terms, or whose tensors no elements, against torch: values and gradients."""
+"""Compares operators whose sums have no terms, or whose tensors have no elements, with torch: values and gradients."""
 
 import math
 
@@ -20,7 +20,7 @@ def wide(x):
 
 
 def expected_attention(q, k, v, causal=False, bias=None):
-    """By torch's own steps: sums over no numbers are 0."""
+    """Computes attention by torch's basic operations, whose sums over no elements are 0."""
     scores = q @ k.transpose(-1, -2)
     if bias is not None:
         scores = scores + bias
@@ -31,7 +31,7 @@ def expected_attention(q, k, v, causal=False, bias=None):
 
 
 def expected_group_norm(x, groups, weight, bias):
-    """By torch's own steps, too: its group_norm gives a weight that no place multiplies the gradient NaN."""
+    """Avoids torch's group_norm, which returns NaN as the gradient of a weight that multiplies no element."""
     grouped = x.unflatten(1, (groups, -1))
     centred = grouped - grouped.mean((2, 3), keepdim=True)
     normal = centred * (centred.square().mean((2, 3), keepdim=True) + 1e-5).rsqrt()
@@ -54,7 +54,7 @@ def each_sequence(q, k, v):
 Q, K, V = (2, 4, 5, 0), (2, 4, 7, 0), (2, 4, 7, 3)
 BIAS = (5, 7)
 
-# What is called, what torch gives, shapes of the floating arguments.
+# (the operator, the reference in torch, the shapes of the floating-point arguments)
 CASES = {
     "attention": (tile.attention, expected_attention, [Q, K, V]),
     "attention, causal": (
@@ -158,7 +158,7 @@ def test_attention_decode(paged):
 
 
 def test_options_of_attention_without_a_head_dim():
-    """A scale that is asked for, and scores that only a bias by distance tells apart."""
+    """Tests an explicit scale, and scores that differ only by an ALiBi bias."""
     q, k, v = torch.randn(1, 2, 5, 0), torch.randn(1, 2, 5, 0), torch.randn(1, 2, 5, 3)
     out, _ = tile.attention(q, k, v, scale=3.0)
     torch.testing.assert_close(out, v.mean(2, keepdim=True).expand_as(out))

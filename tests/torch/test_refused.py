@@ -1,4 +1,4 @@
-"""A definition that is refused, as one whose schema does not parse: each use of its name raises why, until it is defined."""
+"""Tests rejected definitions, such as a schema that does not parse: uses of the name raise why, until it is defined."""
 
 import pytest
 import torch
@@ -47,7 +47,7 @@ def test_every_use_says_why(library, schema):
 
 @pytest.fixture(autouse=True)
 def _gradient(library):
-    """What library.redefine names as the gradient."""
+    """Defines the operator that library.redefine names as the gradient."""
     assert library.redefine_gradient("tr::f_backward(Tensor grad_out) -> Tensor grad_x", 1.0) is None
 
 
@@ -63,7 +63,7 @@ def test_a_later_definition_takes_the_name(library):
 
 
 def test_a_name_that_is_taken_stays(library):
-    """aten's own, and one of ours: a definition that fails replaces nothing."""
+    """Tests that a rejected definition replaces neither an operator of aten nor one of ours."""
     assert "does not parse" in library.redefine("aten::relu(Tensor x", 1.0)
     assert torch.ops.aten.relu(torch.tensor([-1.0, 2.0])).tolist() == [0, 2]
     assert library.redefine("tq::kept(Tensor x) -> Tensor", 3.0) is None

@@ -12,8 +12,8 @@ struct Byte : TouchedByte {
   const char* array = nullptr;
   bool constant = false;  // it was read as such
 };
-// Arrays that overlap or touch are one region. Its pages are there once they are asked for: of an array with
-// far strides few are.
+// Arrays that overlap or touch share a region. Pages are allocated on first access, because an array with
+// large strides uses few of them.
 struct Region {
   Region(uintptr_t begin, uintptr_t end) : begin(begin), end(end) {}
   static constexpr uintptr_t page = 1024;

@@ -1,4 +1,4 @@
-"""A typed program of a user: everything of tile_ops that is no kernel. mypy --strict has nothing to say about it."""
+"""A user's typed program that uses all of tile_ops except kernels; mypy --strict must accept it."""
 
 import torch
 import tile_ops
