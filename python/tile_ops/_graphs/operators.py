@@ -33,10 +33,12 @@ def rebuilt(known, leaves):
 
 
 def hashed(known):
-    """Returns a hashable key of `known`. It contains types, because 1, 1.0 and True compare equal."""
+    """Returns a hashable key of `known`. It contains types, because 1, 1.0 and True compare equal, and so do 0.0 and -0.0."""
     if type(known) in (tuple, list):
         return (type(known), *map(hashed, known))
-    return known if isinstance(known, Leaf) else (type(known), known)
+    if isinstance(known, Leaf):
+        return known
+    return type(known), known.hex() if type(known) is float else known
 
 
 def leaves_of(known):

@@ -96,7 +96,7 @@ def _axes(tx, kernel, grid, given):
     if not isinstance(grid, lists) and grid.python_type() is not int:  # the grid is a function of the arguments
         grid = grid.call_function(tx, given, {})
     axes = list(grid.items) if isinstance(grid, lists) else [grid]
-    if not 1 <= len(axes) <= 3:
+    if len(axes) > 3:  # () is one block
         _refuse(kernel, f"the grid has {len(axes)} axes")
     return axes + [variables.ConstantVariable.create(1)] * (3 - len(axes))
 
