@@ -18,14 +18,24 @@ def _tensors(value):
     return [tensor for each in value for tensor in _tensors(each)] if isinstance(value, (tuple, list)) else []
 
 
-def _require_new(parsed, values, results):
+def _unshared(parsed):
+    """Returns (place, name) of each argument whose memory the schema lets no result share."""
+    shared = {each for result in parsed.returns if result.alias_info for each in result.alias_info.before_set}
+    return [
+        (place, each.name)
+        for place, each in enumerate(parsed.arguments)
+        if not (each.alias_info and shared & each.alias_info.before_set)
+    ]
+
+
+def _require_new(operator, unshared, values, results):
     """Raises ValueError if a result shares memory with an argument, which torch forbids unless the schema says so."""
     made = {tensor.untyped_storage()._cdata for tensor in _tensors(results)}
-    for argument, value in zip(parsed.arguments, values):
-        if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(value)):
+    for place, name in unshared:
+        if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(values[place])):
             raise ValueError(
-                f"{parsed.name}: outputs returned the memory of its argument '{argument.name}'; return a new tensor, such "
-                f"as torch.empty_like({argument.name})"
+                f"{operator}: outputs returned the memory of its argument '{name}'; return a new tensor, such as "
+                f"torch.empty_like({name})"
             )
 
 
@@ -85,6 +95,7 @@ class CudaKernel(_C.RawKernel):
             fix = "give outputs=" if parsed.returns else "leave outputs out"
             raise ValueError(f"{self.name}: as_op: {parsed.name} has {len(parsed.returns)} results; {fix}")
         namespace, bare = parsed.name.split("::")
+        unshared = _unshared(parsed)
 
         def values(given, named):
             rest = parsed.arguments[len(given) :]
@@ -93,7 +104,7 @@ class CudaKernel(_C.RawKernel):
         def allocate(*given, **named):
             every = values(given, named)
             results = outputs(*every) if outputs else None
-            _require_new(parsed, every, results)
+            _require_new(parsed.name, unshared, every, results)
             return results
 
         def run(*given, **named):

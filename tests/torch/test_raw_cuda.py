@@ -187,6 +187,19 @@ def test_an_operator_whose_results_are_its_argument():
     )
 
 
+def test_an_operator_whose_schema_returns_its_argument():
+    op = tile_ops.cuda_kernel(CUBE, "cube").as_op(
+        "raw_cuda::changed(Tensor(a!) y, Tensor x) -> Tensor(a!)", outputs=lambda y, x: y, grid=1, block=32
+    )
+    y, x = torch.empty(4, device="meta"), torch.empty(4, device="meta")
+    assert op(y, x).shape == (4,)
+    op = tile_ops.cuda_kernel(CUBE, "cube").as_op(
+        "raw_cuda::other(Tensor(a!) y, Tensor x) -> Tensor(a!)", outputs=lambda y, x: x, grid=1, block=32
+    )
+    with pytest.raises(ValueError, match="^raw_cuda::other: outputs returned the memory of its argument 'x'; return a new"):
+        op(y, x)
+
+
 @pytest.mark.slow
 def test_numbers_and_structs_of_every_kind_are_taken(reports):
     for what in ("numbers", "bytes"):
