@@ -145,6 +145,10 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         hints = hints_of(function)
         self.parameters = tuple(each.name for each in parameters)
         self._annotations = [hints.get(name) for name in self.parameters]
+        self._places = tuple(  # of arguments, as errors name them
+            f"Invalid kernel argument #{position}, '{name}' of {function.__name__}"
+            for position, name in enumerate(self.parameters)
+        )
         self.letters = kinds_of(function)  # of the parameters, as annotations.kinds_of says
         self._signature = self._binder(function.__name__, list(parameters))
         self._bind_to(self._capture)
@@ -200,23 +204,19 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         """Raises what a launch with such arguments would raise of the kernel's text. Tensors may be fake or on meta."""
         self._ir(self._signature(*arguments, **named), True)
 
-    def _place_of(self, position):
-        """Returns the name of an argument in errors."""
-        return f"Invalid kernel argument #{position}, '{self.parameters[position]}' of {self._pyfunc.__name__}"
-
     # What launches ask for.
 
     @untraced
     def _flatten(self, position, value):
         """(word, letters, leaves) of an argument that is no plain tensor or number."""
-        flattener = Flattener(self._place_of(position))
+        flattener = Flattener(self._places[position])
         structure = flattener.structure(value, self._annotations[position])
         return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
     @untraced
     def _constant(self, position, value):
         """A number for the value of a Constant parameter: equal values of one type have one."""
-        return self._word(constant_key(self._place_of(position), value), None)
+        return self._word(constant_key(self._places[position], value), None)
 
     def _word(self, key, structure):
         with self._lock:

@@ -79,7 +79,7 @@ def debug(kernel, grid, arguments):
     kernel._check_written(tuple(arguments))
     session, memory, values = Session(kernel, blocks), _Memory(), []
     for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):
-        flattener = Flattener(kernel._place_of(position))
+        flattener = Flattener(kernel._places[position])
         structure = flattener.structure(value, kernel._annotations[position])
         leaves = [(leaf,) if each == "w" else leaf for each, leaf in zip(flattener.letters, flattener.leaves)]
         values.append(_native(session, memory, structure, iter(leaves)))

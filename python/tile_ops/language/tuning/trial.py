@@ -30,7 +30,7 @@ def _leaves(kernel, arguments):
     found = []
     for position, (value, letter, note) in enumerate(zip(arguments, kernel.letters, kernel._annotations)):
         if letter != "c":
-            flattener = Flattener(kernel._place_of(position))
+            flattener = Flattener(kernel._places[position])
             flattener.structure(value, note)
             found += zip(flattener.letters, flattener.leaves)
     return found
