@@ -36,9 +36,12 @@ def _kernel_on(device, reference):
     return f"a softmax there is right within {difference:.0e}"
 
 
+def _torch_version():
+    return f"{torch.__version__}, " + (f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone")
+
+
 def _torch():
-    built = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
-    yield WELL, "torch", f"{torch.__version__}, {built}"
+    yield WELL, "torch", _torch_version()
     for text in _module().registration_errors():
         yield WRONG, "operators", text
 
@@ -114,10 +117,9 @@ def version() -> str:
 
     from . import __version__
 
-    cuda = f"for CUDA {torch.version.cuda}" if torch.version.cuda else "for the CPU alone"
     rows = {
         "tile_ops": f"{__version__}, built for torch {_module().torch_version()}",
-        "torch": f"{torch.__version__}, {cuda}",
+        "torch": _torch_version(),
         "Python": f"{platform.python_version()}, {platform.system()} {platform.machine()}",
         "CPU": instructions(),
         "driver": _machine(),
