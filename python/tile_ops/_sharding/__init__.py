@@ -1,6 +1,6 @@
 """Runs operators on torch's DTensors: registers a sharding rule for each when torch.distributed.tensor is imported.
 
-Nothing here imports it before the program does, because that takes a second. signature.py defines the notation, table.py
+Nothing here imports it before the program does, because that is slow. signature.py defines the notation, table.py
 the rules.
 """
 
