@@ -246,8 +246,9 @@ def pairs(wanted):
 
 
 def changed(forward, changes):
-    """Returns the function with these changes of its tree, or None if its source is unavailable or a change fails."""
-    if not is_known(forward):
+    """Returns the function with these changes of its tree, or None if there are none, one fails or its source is
+    unavailable."""
+    if not changes or not is_known(forward):
         return None
     inner = inspect.unwrap(forward)
     code = inner.__code__
