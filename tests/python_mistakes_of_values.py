@@ -64,6 +64,14 @@ t = Color.RED < Color.GREEN
 t = Color.RED + 1
 t = Size.SMALL + ct.zeros((8,), ct.bool_) + "a"
 t = Perm.R | Color.RED
+class A(enum.Flag): X = 1\\nt = Perm.R in A.X
+t = 1 in Perm.R
+t = (1, 2)[1.5:]
+t = (1, 2)["a":]
+t = (1, 2)[::s]
+t = f"{1:,x}"
+t = getattr(x, 3)
+t = getattr(x, n)
 t = Pair(1)
 t = Pair(1, 2).frist
 t = Pair(1, 2, 3)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import functools
 import math
 from typing import Annotated
 
@@ -55,6 +56,27 @@ def test_enums_strings_and_dataclasses():
     kernel[1](x, out, Mode.FIRST, "b", Point(3.0, 5))
     torch.testing.assert_close(out, x * 18 + 5 + 1)
     assert kernel.compiled_count == 2
+
+
+class Picky(enum.Enum):
+    ONE = 1
+
+    @classmethod
+    def _missing_(cls, value):
+        raise KeyError(value)
+
+
+@pytest.mark.parametrize("kind, given", [(Mode, {}), (Mode, {"value": 1, "other": 2}), (Picky, {"value": 2})])
+def test_calls_of_enumerations_that_python_refuses(kind, given):
+    call = functools.partial(kind, **given)
+
+    @tl.kernel
+    def kernel(out):
+        call()
+
+    with pytest.raises(tl.TileTypeError, match=r"^(Mode|Picky)\(\) takes the value of a member; (TypeError|KeyError): ") as error:
+        kernel[1](torch.zeros(1))
+    assert len(error.value.frames) == 1
 
 
 def test_static_eval_and_assert():

@@ -167,7 +167,10 @@ def formatted(translator, node):
         if isinstance(value, Tile):
             parts.append((_with_spec(value, spec), value))
         elif is_constant(value):
-            parts.append(format(constant_of(value), spec))
+            try:
+                parts.append(format(constant_of(value), spec))
+            except ValueError as error:
+                raise TileValueError(f"format spec {spec!r}: {error}") from None
         else:
             raise TileTypeError(f"cannot apply format spec to a value of type {shown(value)}")
     return joined(parts)

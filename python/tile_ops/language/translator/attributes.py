@@ -210,6 +210,9 @@ def _of_tuple(owner, index):
             raise TileTypeError(
                 "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
             )
+        for part in parts:
+            if part is not None and not isinstance(part, int):
+                raise TileTypeError(f"A slice's bounds and step must be integers, got {shown(part)}")
         if parts[2] == 0:
             raise TileValueError("a slice's step must not be 0")
         return owner[slice(*parts)]

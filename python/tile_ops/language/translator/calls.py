@@ -70,6 +70,8 @@ def _len(translator, value, /):
 
 
 def _getattr(translator, owner, name, /):
+    if not isinstance(name, str):
+        raise TileTypeError(f"getattr(): the name must be a constant string, got {shown(name)}")
     return translator.attribute(owner, name)
 
 

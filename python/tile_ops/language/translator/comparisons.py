@@ -82,7 +82,9 @@ class Comparisons:
         """Translates `x in items`: returns a bool, or a scalar of the running kernel."""
         if isinstance(items, type) and issubclass(items, enum.Enum):
             return any(x is member for member in items)
-        if isinstance(items, enum.Flag) and isinstance(x, enum.Flag):
+        if isinstance(items, enum.Flag):
+            if type(x) is not type(items):
+                raise TileTypeError(f"'in' of a flag of {shown(items)} needs one of the same class, got {shown(x)}")
             return x in items
         if isinstance(items, str):
             if not isinstance(x, str):
