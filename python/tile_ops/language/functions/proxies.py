@@ -1,6 +1,8 @@
 """Converts values of a kernel to objects that plain Python code can use inside of static_eval, and back."""
 
 import ast
+import contextlib
+import functools
 
 from ..core.errors import TileStaticEvalError, TileTypeError
 from ..core.registry import evaluating
@@ -151,7 +153,18 @@ def plain(value):
     return {key: plain(item) for key, item in value.items()} if type(value) is dict else value
 
 
-def host_call(translator, function, arguments, named):
+@contextlib.contextmanager
+def evaluation(translator, what):
+    """Lets plain Python code inside the `with` block call functions of the language. what: its name in errors."""
+    before = evaluating.function, evaluating.call
+    evaluating.function, evaluating.call = what, functools.partial(_host_call, translator)
+    try:
+        yield
+    finally:
+        evaluating.function, evaluating.call = before
+
+
+def _host_call(translator, function, arguments, named):
     """Calls a language function from plain Python code. Error: the function depends on more than its operands."""
     if not function.of_values:
         raise TileStaticEvalError(f"{function.__name__}() cannot be called inside {evaluating.function}()")

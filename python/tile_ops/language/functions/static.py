@@ -2,7 +2,6 @@
 
 import ast
 import copy
-import functools
 import itertools
 
 from ..core.checks import require_defined
@@ -12,7 +11,7 @@ from ..core.named import Named
 from ..core.reached import note_evaluated
 from ..core.registry import DEVICE_ONLY, evaluating, language_function
 from ..core.values import Array, Tile, Undefined, shown
-from .proxies import host_call, plain, proxied
+from .proxies import evaluation, plain, proxied
 
 _MOST = 1000  # items of a static_iter
 _OF_ITEMS = ("enumerate", "zip", "reversed", "tuple", "list")  # functions that return the items of their arguments
@@ -86,15 +85,13 @@ def evaluated(translator, node, what, more=()):
     names = _Names(translator)
     names.update(more)
     note_evaluated(code, names.function, names.local | set(more))
-    evaluating.function, evaluating.call = what, functools.partial(host_call, translator)
     try:
-        return eval(code, names)  # noqa: S307 the user's own text
+        with evaluation(translator, what):
+            return eval(code, names)  # noqa: S307 the user's own text
     except TileError:
         raise
     except Exception as error:
         raise TileStaticEvalError(f"Exception was raised inside {what}() ({type(error).__name__}: {error})") from error
-    finally:
-        evaluating.function = evaluating.call = None
 
 
 def _refuse_nested(translator, function, what):

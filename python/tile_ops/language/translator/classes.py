@@ -3,11 +3,9 @@
 import ast
 import dataclasses
 import enum
-import functools
 
 from ..core.errors import TileError, TileSyntaxError, TileTypeError
-from ..core.registry import evaluating
-from ..functions.proxies import host_call, proxied
+from ..functions.proxies import evaluation, proxied
 from .joins import is_defined
 
 _OUTER = "__class_of_a_kernel__"
@@ -40,16 +38,13 @@ def made(translator, node):
     tree = ast.fix_missing_locations(ast.Module([outer], []))
     names = {}
     exec(compile(tree, translator.scope.source.file, "exec", dont_inherit=True), translator.scope.globals(), names)  # noqa: S102
-    before = evaluating.function, evaluating.call
-    evaluating.function, evaluating.call = f"class {node.name}", functools.partial(host_call, translator)
     try:
-        kind = names[_OUTER](**{name: proxied(translator, value) for name, value in captured.items()})
+        with evaluation(translator, f"class {node.name}"):
+            kind = names[_OUTER](**{name: proxied(translator, value) for name, value in captured.items()})
     except TileError:
         raise
     except Exception as error:
         raise TileTypeError(f"class {node.name}: {type(error).__name__}: {error}") from error
-    finally:
-        evaluating.function, evaluating.call = before
     frozen = dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
     if not (isinstance(kind, type) and (frozen or issubclass(kind, enum.Enum))):
         raise TileSyntaxError(
