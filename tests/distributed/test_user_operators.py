@@ -14,7 +14,7 @@ CASES = []
 @pytest.mark.parametrize("name", [
     "elementwise", "a_sum", "a_mean", "a_maximum", "rows_with_a_gradient_class", "a_text", "a_function", "parts_of_a_sum",
     "registered_by_name", "without_a_rule",
-    "mixed_tensors", "written_in_place", "wrong_rules", "two_meshes", "indices_of_no_row",
+    "mixed_tensors", "outside_the_mesh", "written_in_place", "wrong_rules", "two_meshes", "indices_of_no_row",
 ])  # fmt: skip
 def test_equals_the_whole(outcome, name):
     outcome(name)
@@ -253,6 +253,20 @@ def mixed_tensors(device):
     )
     with implicit_replication():
         assert tile_ops.rms_norm(x, [6], weight).shape == (4, 6)
+
+
+@case
+def outside_the_mesh(device):
+    from torch.distributed.tensor import DeviceMesh, DTensor, Replicate
+
+    mesh = DeviceMesh(device.split(":")[0], [0])
+    x = DTensor.from_local(torch.ones(4, 6, device=device), mesh, [Replicate()], run_check=False)
+    for name, call in (("softmax", lambda: tile_ops.softmax(x, -1)), ("dropout", lambda: tile_ops.dropout(x))):
+        if mesh.get_coordinate() is None:
+            text = f"tile::{name}: this process is not part of {mesh}; call it where the tensors are"
+            _says(RuntimeError, text, call)
+        else:
+            assert call().shape == (4, 6)
 
 
 @case
