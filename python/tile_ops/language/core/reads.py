@@ -6,6 +6,7 @@ import enum
 import functools
 import threading
 import types
+import weakref
 
 MISSING = object()
 
@@ -58,16 +59,24 @@ _READERS = {
 
 
 class Place:
-    """One read: kind, owner and key say where, value holds the result."""
+    """One read: kind, owner and key say where, value holds the result. An array is held weakly: the value of the place that
+    leads to it keeps it alive."""
 
-    __slots__ = ("kind", "owner", "key", "value")
+    __slots__ = ("kind", "_owner", "key", "value")
 
     def __init__(self, kind, owner, key):
-        self.kind, self.owner, self.key = kind, owner, key
+        self.kind, self.key = kind, key
+        self._owner = weakref.ref(owner) if kind == "array" else owner
         self.value = self.read()
 
+    @property
+    def owner(self):
+        """The object that is read; None for an array that is gone."""
+        return self._owner() if self.kind == "array" else self._owner
+
     def read(self):
-        return _READERS[self.kind](self.owner, self.key)
+        owner = self.owner
+        return self.value if owner is None else _READERS[self.kind](owner, self.key)
 
     def same(self):
         """Returns True if the value is unchanged. A launch calls it for the kinds that _C does not compare itself."""
@@ -98,12 +107,20 @@ class Reads:
         return place.value
 
     def add(self, place):
-        known = self.places.setdefault((place.kind, id(place.owner), place.key), place)
-        self.consistent &= known is place or alike(known.value, place.value, Reads())
+        owner = place.owner
+        if owner is None:
+            return
+        key = place.kind, id(owner), place.key
+        known = self.places.get(key)
+        if known is None or known.owner is None:
+            self.places[key] = place
+        elif known is not place:
+            self.consistent &= alike(known.value, place.value, Reads())
 
     def hold(self):
         """Returns True if all values still have the same meaning; equivalent new objects then replace the old ones."""
         found, adopted = [], Reads()
+        self.places = {key: place for key, place in self.places.items() if place.owner is not None}
         for place in self.places.values():
             value = place.read()
             if not alike(place.value, value, adopted):
@@ -194,7 +211,7 @@ def is_array(value):
 
 def alike(old, new, adopted):
     """Returns True if two values mean the same in a kernel. adopted: the Reads to which the reads of `new` are added if it
-    is a new function object with the same code."""
+    is a new function with the same code, or a new array with the same elements."""
     if old is new:
         return True
     if type(old) is not type(new):
@@ -225,7 +242,7 @@ def alike(old, new, adopted):
             alike(getattr(old, field.name), getattr(new, field.name), adopted) for field in dataclasses.fields(old)
         )
     if is_array(old):
-        return _described(old, None) == _described(new, None)
+        return _described(old, None) == adopted.note("array", new)
     if type(old).__module__ == "numpy" and hasattr(old, "tobytes"):
         return old.dtype == new.dtype and old.tobytes() == new.tobytes()
     return False
