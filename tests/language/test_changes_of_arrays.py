@@ -1,4 +1,5 @@
-"""Tests arrays that a kernel reads while it is compiled: an equal new one compiles nothing, and its changes are seen, too."""
+"""Tests arrays and defaults that a kernel reads while it is compiled: equal new ones compile nothing, and their changes are
+seen, too."""
 
 import pytest
 import torch
@@ -50,6 +51,17 @@ def test_an_equal_array_that_changes(name):
         notebook.run(f"A[...] = {changed}")
         assert launched(notebook) == changed
     assert notebook["kernel"].compiled_count == 4  # the first state is gone: its array has changed
+
+
+def test_equal_defaults_that_change():
+    notebook = Notebook()
+    notebook.run(KERNEL)
+    for _ in range(2):
+        notebook.run("def helper(t, *, m=2): return t * m")
+        assert launched(notebook) == 2
+    assert notebook["kernel"].compiled_count == 1
+    notebook.run("helper.__kwdefaults__['m'] = 5")
+    assert launched(notebook) == 5
 
 
 def test_arrays_that_are_replaced_are_forgotten():

@@ -106,6 +106,14 @@ class Reads:
         self.add(place)
         return place.value
 
+    def note_function(self, function):
+        """Notes the code and the defaults of a function."""
+        if is_fixed(function.__globals__):
+            return
+        self.note("function", function)
+        if function.__kwdefaults__:
+            self.note("dict", function.__kwdefaults__)
+
     def add(self, place):
         owner = place.owner
         if owner is None:
@@ -171,12 +179,9 @@ def note_item(names, name):
 
 
 def note_function(function):
-    """Notes the code and the defaults of a function."""
-    if is_fixed(function.__globals__):
-        return
-    note("function", function)
-    if function.__kwdefaults__:
-        note("dict", function.__kwdefaults__)
+    """Notes the code and the defaults of a function if a translation is under way."""
+    if reading.reads is not None:
+        reading.reads.note_function(function)
 
 
 def note_attribute(owner, name):
@@ -254,8 +259,7 @@ def _alike_functions(old, new, adopted):
         return True
     if old.__globals__ is not new.__globals__ or len(old.__closure__ or ()) != len(new.__closure__ or ()):
         return False
-    if not is_fixed(new.__globals__):
-        adopted.note("function", new)
+    adopted.note_function(new)
     parts = [
         (each.__code__, each.__defaults__, each.__kwdefaults__ and tuple(each.__kwdefaults__.items()))
         for each in (old, new)
