@@ -4,6 +4,7 @@ trial after the other, and is restarted only if it was killed or has crashed."""
 import atexit
 import ctypes
 import json
+import math
 import os
 import select
 import signal
@@ -116,8 +117,10 @@ class _Process:
 
     def answer(self, seconds=None):
         """Returns the next answer of the process. Errors: TimeoutError; EOFError if the process has ended."""
+        events = select.poll()  # select() takes no descriptors above 1023
+        events.register(self._read, select.POLLIN)
         while b"\n" not in self._said:
-            if not select.select([self._read], [], [], seconds)[0]:
+            if not events.poll(None if seconds is None else math.ceil(min(1000 * seconds, 2**31 - 1))):
                 raise TimeoutError
             part = os.read(self._read, 4096)
             if not part:
