@@ -5,35 +5,32 @@ torch._dynamo is slow to import and seldom needed, so it is taught about kernels
 
 import sys
 
+from .._C import TileKernel
 from .._on_import import on_import
 
 _BUILDER = "torch._dynamo.variables.builder"
 
 
-def _teach():
-    from . import variables
-
-    variables.teach()
-
-
-def _teach_at_first_use(module):
-    # The package of this module is still being imported, so variables.py, which imports all of it, waits for the first
-    # value that dynamo wraps.
+def _teach(module):
+    """Makes dynamo wrap kernels as KernelVariable from now on."""
     wrap = module.VariableBuilder._wrap
 
-    def first(self, value):
-        module.VariableBuilder._wrap = wrap
-        _teach()
-        return module.VariableBuilder._wrap(self, value)
+    def wrapped(self, value):
+        if not (isinstance(value, TileKernel) and hasattr(value, "_pyfunc")):
+            return wrap(self, value)
+        # variables.py imports the whole package of `module`, which may still be on its way when it is taught.
+        from .variables import wrapped_kernel
 
-    module.VariableBuilder._wrap = first
+        return wrapped_kernel(self, value)
+
+    module.VariableBuilder._wrap = wrapped
 
 
 def _install():
     if _BUILDER in sys.modules:
-        _teach()
+        _teach(sys.modules[_BUILDER])
     else:
-        on_import(_BUILDER, _teach_at_first_use)
+        on_import(_BUILDER, _teach)
 
 
 _install()

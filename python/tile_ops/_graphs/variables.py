@@ -8,10 +8,8 @@ from torch._dynamo import variables
 from torch._dynamo.exc import Unsupported, unimplemented
 from torch._dynamo.guards import GuardBuilder
 from torch._dynamo.variables.base import VariableTracker
-from torch._dynamo.variables.builder import VariableBuilder
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 
-from .._C import TileKernel
 from ..language.core import dtypes
 from .operators import Leaf, leaves_of, operator_of, written_by
 
@@ -144,17 +142,7 @@ class KernelVariable(variables.UserDefinedObjectVariable):
         return super().call_method(tx, name, args, kwargs)
 
 
-def teach():
-    """Makes dynamo wrap kernels as KernelVariable from now on."""
-    wrap = VariableBuilder._wrap
-    if getattr(wrap, "_of_tile_ops", False):
-        return
-
-    def wrapped(self, value):
-        if isinstance(value, TileKernel) and hasattr(value, "_pyfunc"):
-            self.install_guards(GuardBuilder.ID_MATCH)
-            return KernelVariable(value, source=self.source)
-        return wrap(self, value)
-
-    wrapped._of_tile_ops = True
-    VariableBuilder._wrap = wrapped
+def wrapped_kernel(builder, kernel):
+    """Returns the variable of a kernel that a VariableBuilder wraps."""
+    builder.install_guards(GuardBuilder.ID_MATCH)
+    return KernelVariable(kernel, source=builder.source)
