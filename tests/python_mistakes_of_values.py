@@ -72,6 +72,13 @@ t = (1, 2)[::s]
 t = f"{1:,x}"
 t = getattr(x, 3)
 t = getattr(x, n)
+t = getattr(x)
+t = len()
+t = str(1, 2)
+t = max(1, 2, key=3)
+t = int(1, base=2)
+t = slice()
+t = divmod(1)
 t = Pair(1)
 t = Pair(1, 2).frist
 t = Pair(1, 2, 3)

@@ -205,7 +205,8 @@ class Calls:
             try:
                 return builtin(self, *arguments, **named)
             except TypeError as error:
-                raise TileTypeError(f"{callee.__name__}(): {binding_text(error)}") from None
+                text = self._misfit(builtin, arguments, named) or binding_text(error)
+                raise TileTypeError(f"{callee.__name__}(): {text}") from None
         if isinstance(callee, types.FunctionType) and (callee.__module__ or "").startswith("tile_ops.cutile"):
             raise unsupported_call(callee, advice.module_name(self.emitter.cutile))
         if isinstance(callee, types.FunctionType):
@@ -232,6 +233,15 @@ class Calls:
             lambda: self._call_one_of(choice, arguments, named, at + 1),
         )
         return self.chosen(here, ways, "call")
+
+    def _misfit(self, builtin, arguments, named):
+        """Returns why arguments do not fit the signature of a row of _BUILTINS; None: they fit."""
+        signature = inspect.signature(functools.partial(builtin, self))
+        try:
+            signature.bind(*arguments, **named)
+        except TypeError as error:
+            return binding_text(error, signature)
+        return None
 
     def _refuse(self, callee):
         if isinstance(callee, type) and getattr(builtins, callee.__name__, None) is not callee:
