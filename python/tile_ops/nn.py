@@ -80,7 +80,7 @@ class LayerNorm(torch.nn.LayerNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The normalized input."""
+        """Returns the normalized input."""
         return torch.ops.tile.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
 
 
@@ -92,7 +92,7 @@ class RMSNorm(torch.nn.RMSNorm):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        """The normalized input."""
+        """Returns the normalized input."""
         return torch.ops.tile.rms_norm(input, self.normalized_shape, self.weight, self.eps)
 
 

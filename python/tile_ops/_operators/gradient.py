@@ -1,6 +1,5 @@
 """Gradients as they are given: an operator's name, a class with parts of its own, or a function of torch operations."""
 
-
 import torch
 
 from . import parts

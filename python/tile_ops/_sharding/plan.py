@@ -14,7 +14,7 @@ LATENCY = 1 << 16
 
 @dataclasses.dataclass
 class Plan:
-    """How one call runs.
+    """Describes how one call runs.
 
     inputs: placements by argument name. once: for some arguments, the mesh dimensions on which only the first device adds it.
     outputs: placements of each result. sources: the known global extents of each result. splits: the mesh dimensions that

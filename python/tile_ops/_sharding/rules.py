@@ -9,7 +9,7 @@ _given = {}  # name: the Rule that a user registered
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Rule:
-    """How an operator runs on shards.
+    """Describes how an operator runs on shards.
 
     axes: the notation of signature.py, or a function of the call that returns it. shared: tensors that may be plain
     tensors, the same on every device. when: by axis, the condition under which it may be split. lengths: by name, a function

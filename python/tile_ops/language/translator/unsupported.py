@@ -57,7 +57,7 @@ def unsupported_syntax(node):
     return TileSyntaxError(f"Unsupported syntax: {name}{'; ' if fix else ''}{fix or ''}")
 
 
-def unsupported_call(callee, module="tl"):
+def unsupported_call(callee, module):
     """Returns the error of a call of an unsupported Python function. module: the language's name in messages."""
     name = callee.__name__
     fix = _CALLS.get(name)
