@@ -194,3 +194,25 @@ def test_a_slice_with_a_step_of_zero():
     with pytest.raises(tl.TileValueError) as error:
         kernel[1](torch.zeros(1))
     assert error.value.message == "a slice's step must not be 0"
+
+
+def test_a_name_that_is_defined_later():
+    @tl.kernel
+    def evaluated(out):
+        tl.store(out, 0, tl.full((1,), tl.static_eval(later + 0.5), out.dtype))
+
+    @tl.kernel
+    def iterated(out):
+        for i in tl.static_iter(range(later)):
+            tl.store(out, 0, tl.full((1,), i + 1.5, out.dtype))
+
+    out = torch.zeros(1)
+    for kernel in (evaluated, iterated):
+        with pytest.raises(tl.TileTypeError) as error:
+            kernel[1](out)
+        assert error.value.message == "Use of potentially undefined variable `later`; assign it on every way to here"
+        assert len(error.value.frames) == 1
+    later = 3
+    for kernel in (evaluated, iterated):
+        kernel[1](out)
+        assert out.item() == 3.5

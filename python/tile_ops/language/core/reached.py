@@ -44,8 +44,9 @@ class _Walk:
         self.attributes, self.functions, self.constants = set(), [], set()
         self._seen, self._owners, self._done = {}, [], set()
 
-    def code(self, code, names, cells):
-        """Follows the globals and free names of a code object. names: the dictionary of its globals."""
+    def code(self, code, names, cells, local=()):
+        """Follows the globals and free names of a code object. names: the dictionary of its globals; local: names of neither
+        kind."""
         plain, attributes = names_of_code(code)
         self.attributes |= attributes
         for name, cell in cells.items():
@@ -54,7 +55,7 @@ class _Walk:
                 self._named(name, cell.cell_contents)
             except ValueError:
                 pass
-        for name in plain - set(cells):
+        for name in plain.difference(cells, local):
             note_item(names, name)
             if name in names:
                 self._named(name, names[name])
@@ -154,17 +155,9 @@ def note_evaluated(code, function, local):
     local: the kernel's own names."""
     if reading.reads is None:
         return
-    walk = _Walk()
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or ()))
-    plain, attributes = names_of_code(code)
-    walk.attributes |= attributes
-    for name in plain - set(local):
-        if name in cells:
-            note("cell", cells[name])
-            walk.value(cells[name].cell_contents)
-        else:
-            note_item(function.__globals__, name)
-            walk.value(function.__globals__.get(name))
+    walk, used = _Walk(), names_of_code(code)[0].difference(local)
+    free = zip(function.__code__.co_freevars, function.__closure__ or ())
+    walk.code(code, function.__globals__, {name: cell for name, cell in free if name in used}, local)
     walk.finish()
 
 
