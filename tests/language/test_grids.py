@@ -46,6 +46,16 @@ def test_other_grids():
             )
 
 
+@pytest.mark.parametrize("grid, limit", [((2, -1), "least 0"), ((1, 1, 2**31), "most 2147483647")])
+def test_grids_beyond_the_limits(grid, limit):
+    for run in (counts[grid], lambda *given: counts.debug(grid, *given)):
+        out = torch.zeros(1, dtype=torch.int32, device="cpu")
+        with pytest.raises(ValueError) as error:
+            run(out, 4)
+        assert str(error.value).endswith(f"the grid is {(*grid, 1)[:3]}; an axis must be at {limit}")
+        assert out.item() == 0
+
+
 @tl.kernel
 def tiles(x, scalar, out):
     tl.store(out, 0, tl.num_tiles(x, axis=0, shape=()))

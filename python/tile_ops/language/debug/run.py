@@ -76,6 +76,9 @@ def _by_name(kernel, values):
 def debug(kernel, grid, arguments):
     """Runs the kernel's Python for each block, one after the other, the first axis fastest; arguments: all of them."""
     blocks = blocks_of(grid, arguments)
+    if min(blocks) < 0 or max(blocks) >= 2**31:  # as in a launch
+        limit = "least 0" if min(blocks) < 0 else f"most {2**31 - 1}"
+        raise ValueError(f"debug of {kernel.__name__}: the grid is {blocks}; an axis must be at {limit}")
     kernel._check_written(tuple(arguments))
     session, memory, values = Session(kernel, blocks), _Memory(), []
     for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):
