@@ -35,7 +35,7 @@ struct Axis {
   int64_t size, input, out, number;  // and its steps
   bool joins(const Axis& inner) const {
     return input == inner.input * inner.size && out == inner.out * inner.size &&
-           number == inner.number * inner.size && size <= longest_axis / inner.size;
+           number == inner.number * inner.size && size <= max_extent / inner.size;
   }
 };
 
@@ -63,10 +63,10 @@ Axes axes_of(const Tensor& input, const Tensor& out, int64_t leading) {
 // which the axes begin.
 void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, Axes axes,
           const Axis& begin = {1, 0, 0, 0}) {
-  constexpr int64_t piece = int64_t{1} << 30;
+  constexpr int64_t piece = extent_of_pieces;
   const int64_t leading = seed.dim() - 1;
   const auto longest =
-      std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size > longest_axis; });
+      std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size > max_extent; });
   if (longest != axes.end()) {
     const Axis whole = *longest;
     for (int64_t from = 0; from < whole.size; from += piece) {

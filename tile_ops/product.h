@@ -1,14 +1,10 @@
 // Matrix products with batch axes, broadcasting, sums over axes and an epilogue: what matmul and its
 // gradients launch.
 #pragma once
-#include <limits>
-
 #include "activation.h"
+#include "tile/rows.h"
 
 namespace tile {
-
-// What a launch takes as an extent of an array.
-inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
 
 // A second product in the same launch: the activated one is multiplied by it, or it is added to the first.
 enum class Second { none, factor, summand };

@@ -17,9 +17,9 @@ Enum chosen(const Op& op, const char* attribute, Enum otherwise, const Words& wo
 
 }  // namespace
 
-const AtomicKind* find_atomic(const Op& op) {
+const AtomicKind* find_atomic(std::string_view name) {
   const auto* found = std::find_if(std::begin(atomic_kinds), std::end(atomic_kinds),
-                                   [&](const AtomicKind& kind) { return op.is(kind.name); });
+                                   [&](const AtomicKind& kind) { return name == kind.name; });
   return found == std::end(atomic_kinds) ? nullptr : found;
 }
 const AtomicKind& atomic_kind(const Op& op) {

@@ -13,12 +13,15 @@ struct AtomicKind {
   bool gives;
   std::string_view combination;
   bool compares() const { return values == 2; }
+  // True if it works on the bits of its operand, which a cast would change.
+  bool is_bitwise() const { return combination.starts_with("bitwise_"); }
 };
 inline constexpr AtomicKind atomic_kinds[] = {
 #define ATOMIC(NAME, VALUES, GIVES, DTYPES, COMBINATION, DOC) {#NAME, VALUES, GIVES, COMBINATION},
 #include "ir/atomics.def"
 };
-const AtomicKind* find_atomic(const Op& op);  // null: it is none
+const AtomicKind* find_atomic(std::string_view name);  // null: it is none
+inline const AtomicKind* find_atomic(const Op& op) { return find_atomic(op.name()); }
 const AtomicKind& atomic_kind(const Op& op);
 // Index tiles of an op on elements: one an axis. Of an atomic operation with the attribute "flat" one, which
 // counts elements from the array's first, without bounds and strides.

@@ -30,6 +30,9 @@ class Verifier {
     size_t outer = order_.size();
     for (const Value* argument : block.arguments) {
       check(argument->owner == &block && !argument->definition, "a block argument is owned elsewhere");
+      // Results are checked by infer_types.
+      if (element_count(argument->type.shape) > most_tile_elements) [[unlikely]]
+        broken(too_large_text(argument->type));
       define(argument);
     }
     for (size_t i = 0; i < block.ops.size(); ++i) {
@@ -98,7 +101,6 @@ class Verifier {
   }
 
   void define(const Value* value) {
-    check(element_count(value->type.shape) <= most_tile_elements, too_large_text(value->type));
     check(visible_.insert(value).second, "a value of type ", value->type, " is defined twice");
     order_.push_back(value);
   }

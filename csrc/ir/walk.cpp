@@ -83,27 +83,6 @@ bool is_wide_array(const Function& function, const Value* array) {
          function.attributes().find(str("array.", at - parameters.begin(), ".wide")) != nullptr;
 }
 
-namespace {
-using Arrays = decltype(Effects::reads);
-uint64_t touched_parameters(const Function& function, Arrays Effects::* touched) {
-  Arrays arrays;
-  for (const auto& op : function.body().ops) {
-    Effects effects = effects_of(*op);
-    arrays.merge(effects.*touched);
-  }
-  uint64_t bits = 0;
-  const auto& parameters = function.body().arguments;
-  for (size_t i = 0; i < std::min<size_t>(parameters.size(), 64); ++i)
-    bits |= static_cast<uint64_t>(arrays.count(parameters[i])) << i;
-  return bits;
-}
-}  // namespace
-
-uint64_t written_parameters(const Function& function) {
-  return touched_parameters(function, &Effects::writes);
-}
-uint64_t read_parameters(const Function& function) { return touched_parameters(function, &Effects::reads); }
-
 bool has_jump(const Op& op) {
   if (op.is("break") || op.is("continue")) return true;
   if (!op.is("if")) return false;

@@ -43,9 +43,6 @@ struct Effects {
   bool conflicts(const Effects& later) const;  // the two may not change places
 };
 Effects effects_of(const Op& op);
-// Return one bit for each of the first 64 parameters: set if the function writes, or reads, its memory.
-uint64_t written_parameters(const Function& function);
-uint64_t read_parameters(const Function& function);
 // Whether it may break or continue a loop around it: what stands behind it may then not run.
 bool has_jump(const Op& op);
 

@@ -101,7 +101,16 @@ class Checks {
 bool Checks::same_table(const Table& table) {
   const uint64_t now = version_of(table.owner, table.is_class);
   if (now && now == table.version) return true;
-  if (table.size >= 0 && PyDict_GET_SIZE(table.owner) != table.size) return false;
+  if (table.size >= 0) {  // the order of the items counts, too
+    if (PyDict_GET_SIZE(table.owner) != table.size) return false;
+    Py_ssize_t at = 0;
+    PyObject *key, *value;
+    for (const Item& item : table.items)
+      if (!PyDict_Next(table.owner, &at, &key, &value) || key != item.key || value != item.expected)
+        return false;
+    __atomic_store_n(&table.version, now, __ATOMIC_RELAXED);
+    return true;
+  }
   for (const Item& item : table.items) {
     PyObject* found = table.is_class ? _PyType_Lookup(reinterpret_cast<PyTypeObject*>(table.owner), item.key)
                                      : PyDict_GetItemWithError(table.owner, item.key);
@@ -226,7 +235,7 @@ void free_capture(PyObject* self) {
   Py_DECREF(type);
 }
 
-// _watch(generation, checks)
+// _watch(generation, checks): replaces the checks.
 PyObject* watch(PyObject* self, PyObject* arguments) {
   unsigned long long generation;
   PyObject* list;
@@ -247,13 +256,13 @@ PyObject* generation(PyObject* self, PyObject*) {
 }
 
 PyMethodDef methods[] = {
-    {"_watch", watch, METH_VARARGS,
+    {"_watch", guarded<watch>, METH_VARARGS,
      "_watch(generation, checks): sets the checks that must hold for this generation. Checks are (\"item\", "
      "dict, key, value), (\"type\", class, name, value), (\"attribute\", object, name, value), (\"cell\", "
      "cell, value), where a value is left out if it is missing; (\"dict\", dict, items), (\"list\", list, "
      "items), (\"set\", set, items), (\"function\", function, code, defaults, kwdefaults), (\"call\", "
      "function that returns True if nothing changed)."},
-    {"_generation", generation, METH_NOARGS,
+    {"_generation", guarded<generation>, METH_NOARGS,
      "_generation(): checks for changes, then returns the generation's number."},
     {nullptr, nullptr, 0, nullptr},
 };

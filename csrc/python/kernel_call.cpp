@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "dsl/tracer.h"
@@ -80,14 +81,8 @@ Call::Call(PyObject* self, PyObject* const* given, size_t count, bool traced)
   key_.add(signature_);
 }
 void Call::trace(Tracer& tracer) const {
-  const PyGILState_STATE state = PyGILState_Ensure();
-  try {
-    translate(tracer);
-  } catch (...) {
-    PyGILState_Release(state);
-    throw;
-  }
-  PyGILState_Release(state);
+  const GilHeld held;
+  translate(tracer);
 }
 
 namespace {
@@ -108,14 +103,18 @@ void note_write(const at::Tensor& tensor) {
 
 // Returns a text such as "Invalid kernel argument #0, 'x' of scaled".
 std::string Call::place_of(size_t i) const {
-  std::string place = str("Invalid kernel argument #", i);
+  const std::string place = str("Invalid kernel argument #", i);
+  const std::optional<std::string> name = name_of(i);
+  return name ? str(place, ", '", *name, "' of ", kernel_.name()) : place;
+}
+std::optional<std::string> Call::name_of(size_t i) const {
+  const GilHeld held;
   const Owned names(PyObject_GetAttr(self_, parameters_name));
-  if (!names || !PyTuple_Check(names.get()) || i >= static_cast<size_t>(PyTuple_GET_SIZE(names.get()))) {
-    PyErr_Clear();
-    return place;
-  }
-  PyObject* name = PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i));
-  return str(place, ", '", PyUnicode_AsUTF8(name), "' of ", kernel_.name());
+  const auto at = static_cast<Py_ssize_t>(i);
+  const bool has = names && PyTuple_Check(names.get()) && at < PyTuple_GET_SIZE(names.get());
+  const char* name = has ? PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), at)) : nullptr;
+  PyErr_Clear();
+  return name ? std::optional<std::string>(name) : std::nullopt;
 }
 // Which arguments are arrays, so that the words of the key cannot be taken for others'.
 void Call::note(uint64_t bits) {
@@ -123,7 +122,7 @@ void Call::note(uint64_t bits) {
   if (++noted_ % 32 == 0) key_.add(std::exchange(signature_, 0));
 }
 void Call::add(PyObject* value, size_t i, char kind) {
-  if (value == Py_None) return note(0);  // None is a constant
+  if (value == Py_None) return note(constant_value);  // no other run-time argument has these bits
   const at::Tensor* tensor = kind == structured ? nullptr : tensor_in(value);
   // Scales are passed as their bits: a structure says what these are.
   if (kind == read_only) [[unlikely]]

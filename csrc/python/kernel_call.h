@@ -2,6 +2,8 @@
 #pragma once
 #include "python/module.h"
 
+#include <optional>
+
 #include "runtime/kernel.h"
 
 namespace tile::python {
@@ -66,7 +68,7 @@ class Given {
   Owned bound_;
 };
 
-// Of a trace: memory is not asked for.
+// The arguments of one launch, or of one trace: a trace does not need their memory.
 class Call {
  public:
   Call(PyObject* self, PyObject* const* given, size_t count, bool traced);
@@ -77,11 +79,12 @@ class Call {
   void trace(Tracer& tracer) const;         // Python translates the function
   // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
   // kernel touches. In refused.cpp.
-  void check_written(uint64_t which, uint64_t read) const;
+  void check_written(const Touched& touched) const;
   uint64_t owners(uint64_t which) const;  // the caller's arguments that these passed ones belong to
   void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
 
  private:
+  std::optional<std::string> name_of(size_t i) const;  // of a parameter; none: the kernel has no names
   std::string parameter(size_t place) const;
   [[noreturn]] void refuse(size_t place, const std::string& why) const;
   // Raises the error for a tensor that no kernel takes, with the argument's number and what to pass instead.

@@ -56,7 +56,8 @@ struct CallObject {
   PyObject_HEAD vectorcallfunc call;
   PyObject* torch;  // its function
   std::string* name;
-  Plan* plan;  // null: none yet
+  Plan* plan;         // null: none yet
+  uint64_t accepted;  // definitions() when the operator was last found not to be refused
 };
 
 Plan::Parameter parameter_of(const c10::Argument& argument) {
@@ -260,7 +261,10 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
         return results_of(stack);
       }
     }
-  if (!self.plan) raise_if_refused(*self.name);
+  if (const uint64_t now = definitions(); !self.plan && self.accepted != now) {
+    raise_if_refused(*self.name);
+    self.accepted = now;
+  }
   return PyObject_Vectorcall(self.torch, given, flags, names);
   END_HANDLE_TH_ERRORS
 }
@@ -278,6 +282,7 @@ PyObject* make_call(PyObject*, PyObject* arguments) {
   made->torch = Py_NewRef(function);
   made->name = new std::string(name);
   made->plan = nullptr;
+  made->accepted = ~uint64_t{0};
   return reinterpret_cast<PyObject*>(made);
 }
 void free_call(PyObject* object) {

@@ -63,7 +63,8 @@ ExpressionVersion version_of(PyObject* capture) {
   return [capture = kept(capture)] { return generation_anywhere(capture.get()); };
 }
 
-// define_elementwise(schema, replace, file, line, function, capture): a _C.Operator.
+// define_elementwise(schema, replace, file, line, function, capture): returns the _C.Operator that it
+// defines.
 PyObject* define_elementwise(PyObject*, PyObject* arguments) {
   const char *schema, *file;
   int replace;
@@ -75,8 +76,9 @@ PyObject* define_elementwise(PyObject*, PyObject* arguments) {
                                                   replace, version_of(capture)));
 }
 
-// define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture): a
-// _C.Operator. map, combine and finish may be None; totals: how many tiles finish takes.
+// define_reduction(schema, replace, file, line, map, kind, combine, identity, finish, totals, capture):
+// returns the _C.Operator that it defines. map, combine and finish may be None; totals: how many tiles finish
+// takes.
 PyObject* define_reduction(PyObject*, PyObject* arguments) {
   const char *schema, *file, *kind;
   int replace;

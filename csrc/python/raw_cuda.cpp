@@ -98,7 +98,7 @@ PyObject* launch(PyObject* self, PyObject* const* given, size_t flags, PyObject*
       parameters = &kernel.launch_raw(launch->grid, arguments.all());
     }
     for (size_t i = 0; i < parameters->size(); ++i)
-      if (const at::Tensor* tensor = tensor_in(given[i]); tensor && (*parameters)[i].writes())
+      if (const at::Tensor* tensor = tensor_in(given[i]); tensor && (*parameters)[i].writes)
         note_write(*tensor);
     launch->kernel->warm = true;
     Py_RETURN_NONE;

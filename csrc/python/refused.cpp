@@ -4,7 +4,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <utility>
+#include <optional>
 
 #include <c10/core/ScalarType.h>
 
@@ -13,49 +13,6 @@
 
 namespace tile::python {
 namespace {
-
-// The address range of an array; both are 0 if it has no element.
-struct Extent {
-  uintptr_t begin, end;
-  bool meets(const Extent& other) const { return begin < other.end && other.begin < end; }
-};
-Extent extent_of(const ArrayArgument& array) {
-  int64_t reach = 0;
-  for (size_t axis = 0; axis < static_cast<size_t>(array.rank); ++axis) {
-    if (array.sizes[axis] == 0) return {0, 0};
-    reach += (array.sizes[axis] - 1) * array.strides[axis];  // strides of tensors are not negative
-  }
-  const auto begin = reinterpret_cast<uintptr_t>(array.data);
-  return {begin, begin + static_cast<uintptr_t>((reach + 1) * info(array.dtype).bytes)};
-}
-
-// Returns true if each stride exceeds the reach of all later axes, as in a contiguous tensor.
-bool in_order(const ArrayArgument& array) {
-  int64_t reach = 0;
-  for (size_t axis = static_cast<size_t>(array.rank); axis-- > 0;) {
-    if (array.sizes[axis] == 1) continue;
-    if (array.strides[axis] <= reach) return false;
-    reach += array.strides[axis] * (array.sizes[axis] - 1);
-  }
-  return true;
-}
-// Returns true if that holds for some order of the axes: then no two elements share memory.
-bool nested(const ArrayArgument& array) {
-  std::array<std::pair<int64_t, int64_t>, max_array_rank> axes;  // stride and extent, smallest first
-  size_t count = 0;
-  for (size_t axis = static_cast<size_t>(array.rank); axis-- > 0;) {
-    if (array.sizes[axis] == 1) continue;
-    size_t at = count++;
-    for (; at > 0 && axes[at - 1].first > array.strides[axis]; --at) axes[at] = axes[at - 1];
-    axes[at] = {array.strides[axis], array.sizes[axis]};
-  }
-  int64_t reach = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (axes[i].first <= reach) return false;
-    reach += axes[i].first * (axes[i].second - 1);
-  }
-  return true;
-}
 
 std::string tuple_of(const std::array<int64_t, max_array_rank>& numbers, int rank) {
   std::string text;
@@ -68,17 +25,8 @@ std::string tuple_of(const std::array<int64_t, max_array_rank>& numbers, int ran
 // Returns a text such as "'out'", or "argument #1" for a kernel without parameter names.
 std::string Call::parameter(size_t place) const {
   const size_t i = owner_[place];
-  const PyGILState_STATE state = PyGILState_Ensure();
-  std::string text = str("argument #", i);
-  {
-    const Owned names(PyObject_GetAttrString(self_, "parameters"));
-    if (names && PyTuple_Check(names.get()) && static_cast<Py_ssize_t>(i) < PyTuple_GET_SIZE(names.get()))
-      if (const char* name = PyUnicode_AsUTF8(PyTuple_GET_ITEM(names.get(), static_cast<Py_ssize_t>(i))))
-        text = str("'", name, "'");
-    PyErr_Clear();
-  }
-  PyGILState_Release(state);
-  return text;
+  const std::optional<std::string> name = name_of(i);
+  return name ? str("'", *name, "'") : str("argument #", i);
 }
 void Call::refuse(size_t place, const std::string& why) const {
   fail(kernel_.where(), ErrorKind::value, "launch of ", kernel_.name(), ": it writes ", parameter(place),
@@ -91,27 +39,23 @@ uint64_t Call::owners(uint64_t which) const {
   return given;
 }
 
-void Call::check_written(uint64_t which, uint64_t read) const {
-  if (const uint64_t refused = which & read_only_) [[unlikely]]
+void Call::check_written(const Touched& touched) const {
+  if (const uint64_t refused = touched.written & read_only_) [[unlikely]]
     refuse(static_cast<size_t>(std::countr_zero(refused)),
            ", which is read-only memory; pass an array that may be written, such as a copy of it");
-  if (!which) return;
-  std::array<Extent, most_arguments> extents;
-  for (size_t i = 0; i < passed_; ++i)
-    extents[i] = refs_[i].array ? extent_of(*refs_[i].array) : Extent{0, 0};
-  for (uint64_t rest = which; rest; rest &= rest - 1) {
+  for (uint64_t rest = touched.written; rest; rest &= rest - 1) {
     const auto at = static_cast<size_t>(std::countr_zero(rest));
     const ArrayArgument& array = *refs_[at].array;
-    if (!in_order(array) && !nested(array) && overlaps_itself(placed(array))) [[unlikely]]
+    if (overlaps_itself(placed(array))) [[unlikely]]
       refuse(at,
              str(" of shape ", tuple_of(array.sizes, array.rank), " and strides ",
                  tuple_of(array.strides, array.rank),
                  ", which has several elements at one address, as an expanded tensor does; pass a clone() of "
                  "it"));
-    for (size_t other = 0; other < passed_; ++other) {
-      // An array that the kernel never touches may overlap: it may stand in for a missing one.
-      if (other == at || !((which | read) >> other & 1) || !extents[at].meets(extents[other])) continue;
-      if (!overlap(placed(array), placed(*refs_[other].array))) continue;
+    // An array that the kernel never touches may overlap: it may stand in for a missing one.
+    for (uint64_t others = touched.written | touched.read; others; others &= others - 1) {
+      const auto other = static_cast<size_t>(std::countr_zero(others));
+      if (other == at || !overlap(placed(array), placed(*refs_[other].array))) continue;
       refuse(at, str(owner_[at] == owner_[other] ? std::string(", which holds arrays that overlap")
                                                  : str(", which overlaps ", parameter(other)),
                      " in memory; pass a clone() of one of them"));

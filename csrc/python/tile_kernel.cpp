@@ -61,9 +61,7 @@ void launch(PyObject* self, PyObject* grid, const Given& given, std::optional<vo
   const std::optional<StreamScope> scope = stream ? std::optional<StreamScope>(*stream) : std::nullopt;
   call.note_written(kernel.launch_call(
       blocks, call.key(), call.arguments(), [&](Tracer& tracer) { call.trace(tracer); },
-      [](const void* of, uint64_t written, uint64_t read) {
-        static_cast<const Call*>(of)->check_written(written, read);
-      },
+      [](const void* of, const Touched& touched) { static_cast<const Call*>(of)->check_written(touched); },
       &call));
 }
 
@@ -161,13 +159,17 @@ PyObject* check_written(PyObject* self, PyObject* arguments) {
   if (!PyArg_ParseTuple(arguments, "O!", &PyTuple_Type, &given)) return nullptr;
   return raising([&] {
     const Call call(self, PySequence_Fast_ITEMS(given), static_cast<size_t>(PyTuple_GET_SIZE(given)), false);
-    std::pair<uint64_t, uint64_t> touched;
+    Touched touched;
     try {
       touched = kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); });
-    } catch (const std::exception&) {
+    } catch (const PythonFailure& failure) {
+      // KeyboardInterrupt and the like are not the kernel's errors.
+      if (!PyObject_IsInstance(failure.raised.get(), PyExc_Exception)) throw;
       return Py_NewRef(Py_None);  // an error in the kernel's source, which a launch will raise
+    } catch (const std::exception&) {
+      return Py_NewRef(Py_None);
     }
-    call.check_written(touched.first, touched.second);
+    call.check_written(touched);
     return Py_NewRef(Py_None);
   });
 }
@@ -180,7 +182,7 @@ PyObject* written(PyObject* self, PyObject* arguments) {
     const auto count = static_cast<size_t>(PyTuple_GET_SIZE(given));
     const Call call(self, PySequence_Fast_ITEMS(given), count, true);
     const uint64_t owners =
-        call.owners(kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); }).first);
+        call.owners(kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); }).written);
     Owned list(PyList_New(0));
     for (size_t i = 0; list && i < count; ++i)
       if (PyList_Append(list.get(), owners >> i & 1 ? Py_True : Py_False) < 0) return nullptr;

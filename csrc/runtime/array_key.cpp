@@ -81,20 +81,18 @@ bool has_wide_extents(const ArrayArgument& array) {
 }
 
 bool has_far_elements(const ArrayArgument& array) {
-  using Wide = unsigned __int128;
-  uint64_t count = 1, reach = 0;  // both stay below 2^35
-  bool far = false;
+  uint64_t count = 1, reach = 0;  // products of two factors that each fit 31 bits
   for (int axis = 0; axis < array.rank; ++axis) {
     const auto size = static_cast<uint64_t>(array.sizes[static_cast<size_t>(axis)]);
     const int64_t signed_stride = array.strides[static_cast<size_t>(axis)];
     const uint64_t stride =
         signed_stride < 0 ? 0 - static_cast<uint64_t>(signed_stride) : static_cast<uint64_t>(signed_stride);
-    const Wide elements = Wide(count) * size, distance = Wide(size ? size - 1 : 0) * stride;
-    far |= size > most_i32 || stride > most_i32 || elements > most_i32 || distance > most_i32;
-    count = far ? 1 : static_cast<uint64_t>(elements);
-    reach += far ? 0 : static_cast<uint64_t>(distance);
+    if (size > most_i32 || stride > most_i32) return true;
+    count *= size;
+    reach += size ? (size - 1) * stride : 0;
+    if (count > most_i32 || reach > most_i32) return true;
   }
-  return far || reach > most_i32;
+  return false;
 }
 
 uint64_t key_word(const ArrayArgument& array) {

@@ -88,8 +88,13 @@ CType type_of(std::string_view text, int bytes, bool is_enum) {
   if (text.ends_with('*')) {
     type.kind = CType::Kind::pointer;
     std::string_view to = text.substr(0, text.size() - 1);
-    for (const std::string_view word : {" const", " volatile"})
-      if (to.ends_with(word)) to.remove_suffix(word.size());
+    const auto strip = [&](std::string_view word) {
+      const bool ends = to.ends_with(word);
+      if (ends) to.remove_suffix(word.size());
+      return ends;
+    };
+    strip(" volatile");  // behind const in a demangled name
+    type.writes = !strip(" const");
     type.dtype = dtype_of(to, 0);
     type.alignment = type.dtype ? info(*type.dtype).bytes : vector_alignment(to);
   } else if (type.dtype = dtype_of(text, bytes); type.dtype) {
@@ -126,13 +131,6 @@ std::string code_of(std::string_view source) {
 }
 
 }  // namespace
-
-bool CType::writes() const {
-  if (kind != Kind::pointer) return false;
-  std::string_view to(text.data(), text.size() - 1);
-  if (constexpr std::string_view word = " volatile"; to.ends_with(word)) to.remove_suffix(word.size());
-  return !to.ends_with(" const");
-}
 
 const char* const signature_text =
     "\ntemplate <class, unsigned long, bool> struct tile_parameter;\n"

@@ -18,7 +18,7 @@ struct CType {
   std::optional<DType> dtype;
   int alignment = 1;  // of what a pointer points to, as far as it is known: numbers and CUDA's vectors
   std::string text;   // "float const*"
-  bool writes() const;  // true for a pointer to non-const
+  bool writes = false;  // true for a pointer to non-const
 };
 
 // What is appended to a source so that signature_name(kernel) is a name expression of it, whose lowered name

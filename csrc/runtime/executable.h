@@ -6,6 +6,7 @@
 #include <string>
 
 #include "ir/op.h"
+#include "ir/touched.h"
 #include "runtime/argument.h"
 #include "support/location.h"
 
@@ -24,8 +25,7 @@ class Executable {
   virtual ~Executable() = default;
   // What check_launch accepts, with at least one block. Arguments in the order of the kernel's parameters.
   virtual void run(const Blocks& blocks, ArgumentRefs arguments) const = 0;
-  // Bits of the parameters whose memory it writes and reads, as written_parameters returns them.
-  uint64_t written = 0, read = 0;
+  Touched touched;  // the parameters whose memory it writes and reads
 };
 
 struct Target {

@@ -68,10 +68,7 @@ Function KernelBase::compiled(const TraceBody& body) const {
   return function;
 }
 
-std::pair<uint64_t, uint64_t> KernelBase::touched_of(const TraceBody& body) const {
-  const Function function = compiled(body);
-  return {written_parameters(function), read_parameters(function)};
-}
+Touched KernelBase::touched_of(const TraceBody& body) const { return touched_parameters(compiled(body)); }
 
 uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments,
                                  const TraceBody& body) {
@@ -85,19 +82,18 @@ uint64_t KernelBase::launch_call(Grid grid, const LaunchKey& key, ArgumentRefs a
     if (observer->saw(state.name, grid, arguments, [&] { return compiled(body); })) return 0;
   const Executable* kernel = state.table.find(key);
   if (!kernel) kernel = &compile(target, key, body);
-  if (check) check(call, kernel->written, kernel->read);
+  if (check) check(call, kernel->touched);
   run_blocks(state.name, *kernel, grid, arguments);
-  return kernel->written;
+  return kernel->touched.written;
 }
 
 const Executable& KernelBase::compile(const Target& target, const LaunchKey& key, const TraceBody& body) {
   return state_->table.compile(key, [&] {
     const Stopwatch time;
     Function function = compiled(body);
-    const uint64_t written = written_parameters(function), read = read_parameters(function);
+    const Touched touched = touched_parameters(function);
     auto kernel = target.compile(std::move(function), state_->name);
-    kernel->written = written;
-    kernel->read = read;
+    kernel->touched = touched;
     log_line(name(), ": traced", target.compiles_at_once ? " and compiled" : "", " in ", time.text());
     ++state_->compiled;
     std::lock_guard lock(counts().mutex);

@@ -13,6 +13,7 @@
 #include "dsl/array.h"
 #include "dsl/tile.h"
 #include "ir/op.h"
+#include "ir/touched.h"
 #include "runtime/argument.h"
 
 namespace tile {
@@ -42,13 +43,13 @@ class KernelBase {
   static std::map<std::string, size_t> compiled_counts();
 
  protected:
-  // The arguments that it wrote, as written_parameters says.
+  // Returns a bit for each of the first 64 arguments, set if the launch wrote its memory.
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body);
-  // The same, but calls check(call, written, read) before it runs, which may refuse the launch.
-  using WriteCheck = void (*)(const void* call, uint64_t written, uint64_t read);
+  // The same, but first calls check(call, touched), which may refuse the launch.
+  using WriteCheck = void (*)(const void* call, const Touched& touched);
   uint64_t launch_call(Grid grid, const LaunchKey& key, ArgumentRefs arguments, const TraceBody& body,
                        WriteCheck check, const void* call);
-  std::pair<uint64_t, uint64_t> touched_of(const TraceBody& body) const;  // bits of what it writes and reads
+  Touched touched_of(const TraceBody& body) const;
   Function trace_call(const TraceBody& body) const;  // after no pass
 
  private:

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "runtime/array_key.h"
+
 namespace tile {
 namespace {
 
@@ -70,9 +72,7 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
     first = array;
     misplaced |=
         reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
-    int64_t extents = 0;  // none is negative, and `most` is all ones: a larger one shows in the bits of all
-    for (int i = 0; i < array->rank; ++i) extents |= array->sizes[static_cast<size_t>(i)];
-    if (extents > most && !takes_wide_extents) [[unlikely]]
+    if (!takes_wide_extents && has_wide_extents(*array)) [[unlikely]]
       fail_extent(kernel, *array, most);
   }
   if (misplaced) [[unlikely]]

@@ -18,8 +18,8 @@ inline bool is_misplaced(const void* data, int64_t bytes) {
 // "begins at address 0x7f01, which is no multiple of the 4 bytes of f32"
 std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype);
 
-// Where it will run. Errors: bad grids, arrays on several devices, misplaced ones, extents that do not fit
-// i32 if the kernel does not take such.
+// Returns the target of the arguments' device. Raises errors for bad grids, for arrays on several devices or
+// at misaligned addresses, and for extents that do not fit i32 unless the kernel takes them.
 const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentRefs arguments,
                            bool takes_wide_extents = false);
 

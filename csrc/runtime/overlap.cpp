@@ -2,6 +2,9 @@
 #include "runtime/overlap.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace tile {
@@ -54,6 +57,37 @@ class Search {
   bool found_ = false;
 };
 
+// The addresses of an array's first byte and of the one after its last.
+std::pair<int64_t, int64_t> range(const Placed& x) {
+  int64_t begin = x.address, end = x.address + x.bytes;
+  for (size_t axis = 0; axis < x.sizes.size(); ++axis) {
+    const int64_t distance = (x.sizes[axis] - 1) * x.strides[axis] * x.bytes;
+    (distance < 0 ? begin : end) += distance;
+  }
+  return {begin, end};
+}
+
+// Returns true if, in some order of the axes, each stride exceeds the reach of the axes before it, as in any
+// dense layout: then no two elements share memory. Returns false for arrays of more than max_array_rank axes.
+bool nested(const Placed& x) {
+  std::array<std::pair<int64_t, int64_t>, max_array_rank> axes;  // stride and extent, smallest stride first
+  size_t count = 0;
+  for (size_t axis = x.sizes.size(); axis-- > 0;) {
+    if (x.sizes[axis] == 1) continue;
+    if (count == axes.size()) return false;
+    const int64_t stride = std::abs(x.strides[axis]);
+    size_t at = count++;
+    for (; at > 0 && axes[at - 1].first > stride; --at) axes[at] = axes[at - 1];
+    axes[at] = {stride, x.sizes[axis]};
+  }
+  int64_t reach = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (axes[i].first <= reach) return false;
+    reach += axes[i].first * (axes[i].second - 1);
+  }
+  return true;
+}
+
 bool empty(const Placed& x) { return std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end(); }
 
 }  // namespace
@@ -68,6 +102,9 @@ Placed placed(const ArrayArgument& array) {
 
 bool overlap(const Placed& x, const Placed& y) {
   if (empty(x) || empty(y)) return false;
+  const auto [x_begin, x_end] = range(x);
+  const auto [y_begin, y_end] = range(y);
+  if (x_end <= y_begin || y_end <= x_begin) return false;
   // They overlap if byte a of x is byte b of y. a counts from x's first byte, and b back from y's last one.
   // An axis with a negative stride counts from its other end.
   Terms terms;
@@ -86,8 +123,8 @@ bool overlap(const Placed& x, const Placed& y) {
 }
 
 bool overlaps_itself(const Placed& x) {
-  if (empty(x)) return false;
-  const auto stride = [&](size_t axis) { return x.strides[axis] < 0 ? -x.strides[axis] : x.strides[axis]; };
+  if (empty(x) || nested(x)) return false;
+  const auto stride = [&](size_t axis) { return std::abs(x.strides[axis]); };
   // Looks for two indices with one address. They differ by at least 1 in the first axis that differs, and by
   // any amount in later axes.
   for (size_t first = 0; first < x.sizes.size(); ++first) {

@@ -27,8 +27,9 @@ Function TextKernel::compiled(ArgumentRefs arguments) const {
     if (arguments[i].array) set_facts(function, i, *arguments[i].array);
   walk(function.body(), [&](const Op& op) {
     if (op.is("dim") && op.results[0]->type.dtype != DType::i64 && is_wide_array(function, op.operands[0]))
-      fail(op, ErrorKind::value, "an extent is larger than i32 holds; write {axis=", op.integer("axis"),
-           ", dtype=i64}");
+      fail(op, ErrorKind::value,
+           "an extent of the array does not fit i32, so each dim of it must be i64; write {axis=",
+           op.integer("axis"), ", dtype=i64}");
   });
   if (passes_)
     run_passes(function);

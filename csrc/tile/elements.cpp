@@ -52,7 +52,7 @@ void each_element_tile(const ElementArrays& given,
                    [&](int a, int b) { return arrays.front().strides[a] > arrays.front().strides[b]; });
   int64_t elements = 1;
   for (int i = 0; i < rank; ++i) elements *= arrays.front().sizes[i];
-  if (elements > longest_axis) {
+  if (elements > max_extent) {
     const int axis =
         *std::find_if(order.begin(), order.end(), [&](int i) { return arrays.front().sizes[i] > 1; });
     ElementArrays rest = given;

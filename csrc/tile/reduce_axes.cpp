@@ -166,7 +166,7 @@ uint32_t flat_axes(const ElementArrays& arrays, uint32_t reduced) {
   uint32_t chosen = 0;
   for (int i = arrays.front().rank; i-- > 0;)
     if (const uint32_t more = chosen | 1u << i;
-        reduced >> i & 1 && product(arrays.front(), more) <= longest_axis && Rows(arrays, more).flat())
+        reduced >> i & 1 && product(arrays.front(), more) <= max_extent && Rows(arrays, more).flat())
       chosen = more;
   return chosen;
 }
@@ -174,7 +174,7 @@ uint32_t flat_axes(const ElementArrays& arrays, uint32_t reduced) {
 // Returns the first of these axes that is too long for one kernel, or -1.
 int long_axis(const ArrayArgument& array, uint32_t axes) {
   for (int i = 0; i < array.rank; ++i)
-    if (axes >> i & 1 && array.sizes[static_cast<size_t>(i)] > longest_axis) return i;
+    if (axes >> i & 1 && array.sizes[static_cast<size_t>(i)] > max_extent) return i;
   return -1;
 }
 ElementArrays narrowed(ElementArrays arrays, int axis, int64_t from, int64_t size) {
@@ -238,7 +238,7 @@ std::vector<Tile> combined(const ReductionBody& body, const std::vector<Tile>& a
 
 void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, uint32_t reduced,
                  const ElementArrays& results, const ElementArrays& totals, const at::Tensor& like) {
-  constexpr int64_t piece = int64_t{1} << 30;
+  constexpr int64_t piece = extent_of_pieces;
   if (const int axis = long_axis(elements.front(), ~reduced); axis >= 0) {
     const int64_t size = elements.front().sizes[static_cast<size_t>(axis)];
     for (int64_t from = 0, count; from < size; from += count) {

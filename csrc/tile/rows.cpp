@@ -57,7 +57,7 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
     while (at > 0 && rows.all[at - 1].strides[0] < axis.strides[0]) --at;
     rows.insert(axis, at);
   }
-  merge(rows, longest_axis);  // a longer axis becomes slices or separate launches
+  merge(rows, max_extent);  // a longer axis becomes slices or separate launches
   merge(columns, std::numeric_limits<int64_t>::max());
   flat_ = columns.count < 2;
   const Axis one{1, {}};

@@ -11,8 +11,9 @@
 
 namespace tile {
 
-// The largest extent that a kernel takes.
-inline constexpr int64_t longest_axis = std::numeric_limits<int32_t>::max();
+// The largest extent that a kernel takes, and the extent of the pieces into which longer axes are cut.
+inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
+inline constexpr int64_t extent_of_pieces = int64_t{1} << 30;
 
 // Returns the part of the array with `size` indices of an axis, starting at `from`.
 ArrayArgument narrowed(ArrayArgument array, int axis, int64_t from, int64_t size);

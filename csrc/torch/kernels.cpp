@@ -7,6 +7,7 @@
 #include "runtime/launch_observer.h"
 #include "support/huge_pages.h"
 #include "torch/kept_arguments.h"
+#include "torch/overlap.h"
 #include "torch/record.h"
 
 // Declared by hand: ATen/autocast_mode.h includes all of ATen.
@@ -96,8 +97,8 @@ void require_new(const OperatorRecord& op, const Stack& stack, size_t base) {
   }
 }
 
-// Raises an error for a written argument that is an expanded tensor: a write to one element would change
-// others.
+// Raises an error for a written argument that has several elements at one address, as an expanded tensor
+// does.
 void require_apart(const OperatorRecord& op, const c10::IValue* values) {
   for (const size_t i : op.tensor_arguments) {
     const c10::AliasInfo* alias = op.schema.arguments()[i].alias_info();
@@ -107,11 +108,10 @@ void require_apart(const OperatorRecord& op, const c10::IValue* values) {
       const size_t at = item++;
       // A nested tensor has no strides. The operator itself refuses it.
       if (!tensor.defined() || tensor.is_nested() || !tensor.has_storage() || tensor.numel() == 0) return;
-      for (int64_t axis = 0; axis < tensor.dim(); ++axis)
-        if (tensor.stride(axis) == 0 && tensor.size(axis) > 1)
-          fail(ErrorKind::value, op.body->name, ": ", op.schema.arguments()[i].name(),
-               values[i].isTensor() ? "" : str("[", at, "]"),
-               " overlaps itself in memory, and is written; clone() it");
+      if (overlaps_itself(tensor))
+        fail(ErrorKind::value, op.body->name, ": ", op.schema.arguments()[i].name(),
+             values[i].isTensor() ? "" : str("[", at, "]"),
+             " overlaps itself in memory, and is written; clone() it");
     });
   }
 }

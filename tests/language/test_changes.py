@@ -51,6 +51,11 @@ HISTORIES = {
         [("", 4), ("N = 3", 9), ("N = 2", 4)],
         2,
     ),
+    "the order of a dictionary": (
+        "D = {'a': 2.0, 'b': 3.0}\ndef helper(t):\n    for v in tl.static_iter(tuple(D.values())): t = t * v + 1\n    return t",
+        [("", 10), ("D['a'] = D.pop('a')", 9), ("D['b'] = D.pop('b')", 10)],
+        2,
+    ),
     "defaults": (
         "def helper(t, n=2, *, m=1): return t * n + m",
         [

@@ -90,6 +90,27 @@ def test_what_is_small_stays_as_it_is():
 
 
 @tl.kernel
+def one_of(a, b, out):
+    """Marks which of two optional arrays was passed."""
+    if a is not None:
+        tl.store(out, 0, tl.load(a, 0, ()) + 1)
+    else:
+        tl.store(out, 0, tl.load(b, 0, ()) * 10)
+
+
+def test_none_beside_an_array():
+    """Tests that None in front of an array, and behind it, are different keys."""
+    for size in (4, 2**31):
+        x = torch.full((1,), 3, dtype=torch.uint8, device="cpu").expand(size)
+        found = []
+        for arguments in ((None, x), (x, None)):
+            out = torch.zeros(1, dtype=torch.uint8, device="cpu")
+            one_of[1](*arguments, out)
+            found += out.tolist()
+        assert found == [30, 4]
+
+
+@tl.kernel
 def picked(x, out, row: int):
     """Reads a row at the address computed from its stride, and by load and gather."""
     at = row * x.strides[0] + tl.arange(4, dtype=tl.int32) * x.strides[1]

@@ -79,6 +79,7 @@ def test_an_expanded_argument_that_is_written():
     end = " overlaps itself in memory, and is written; clone() it"
     assert error_of(scale_, expanded, []) == "ValueError: tile_mem::scale_: x" + end
     assert error_of(scale_, torch.ones(32), [torch.ones(2), expanded]) == "ValueError: tile_mem::scale_: more[1]" + end
+    assert error_of(scale_, torch.zeros(8).unfold(0, 4, 1), []) == "ValueError: tile_mem::scale_: x" + end
     assert expanded.eq(1).all()
     x = torch.ones(32, 2)[:, 0]
     scale_(x, [torch.ones(1).expand(1)])

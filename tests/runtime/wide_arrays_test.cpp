@@ -141,7 +141,8 @@ TEST(WideArrays, AskTextsForTheDtypeOfExtents) {
   EXPECT_EQ(error_of([&] {
               text.launch({1}, {array({most + 1}, {0}), out, scalar_argument(0)});
             }),
-            "dim: an extent is larger than i32 holds; write {axis=0, dtype=i64}");
+            "dim: an extent of the array does not fit i32, so each dim of it must be i64; write {axis=0, "
+            "dtype=i64}");
 }
 
 }  // namespace

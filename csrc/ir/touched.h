@@ -1,0 +1,15 @@
+// Declares which parameters' memory a function accesses.
+#pragma once
+#include <cstdint>
+
+namespace tile {
+
+class Function;
+
+// A bit for each of a function's first 64 parameters: set if the function writes, or reads, its memory.
+struct Touched {
+  uint64_t written = 0, read = 0;
+};
+Touched touched_parameters(const Function& function);
+
+}  // namespace tile
