@@ -134,6 +134,17 @@ def choose_by_itself(dtype):
     return one_to_one(dtype, body, 1024, want)
 
 
+def choose_in_a_chain(dtype):
+    """Selects many times between two tiles, each of which the selection before made."""
+    keep = torch.arange(COUNT) % 3 != 0
+    a, b, body = "%t", "%u", second(dtype, 1024) + mask(1024)
+    for i in range(49):  # an odd number
+        body += f"%a{i}: {dtype}[1024] = where %k, {a}, {b}\n%b{i}: {dtype}[1024] = where %k, {b}, {a}\n"
+        a, b = f"%a{i}", f"%b{i}"
+    body += f"%r: {dtype}[1024] = where %k, {a}, {a}\n"
+    return one_to_one(dtype, body, 1024, lambda x, y: torch.where(keep, x, y), {"k": ("bool", 1)}, [(keep, None)])
+
+
 def choose_for_two(dtype):
     """Stores a selected tile twice: as it is, and after a reshape and a permutation."""
     keep = torch.arange(COUNT) % 5 < 2
@@ -278,8 +289,8 @@ def rows(dtype):
                 [(2, x[order]), (3, x)], [DTYPES[dtype], None, DTYPES[dtype], DTYPES[dtype]])
 
 
-MOVES = [copy, copy_at_edges, choose, choose_or_computed, choose_by_itself, choose_for_two, shapes, spread, elements,
-         atomics, carried, change_places, turned, bits, rows]
+MOVES = [copy, copy_at_edges, choose, choose_or_computed, choose_by_itself, choose_in_a_chain, choose_for_two, shapes,
+         spread, elements, atomics, carried, change_places, turned, bits, rows]
 # The dtypes that an operation in these programs does not support.
 LACKS = {(move, dtype) for move in (choose_or_computed, choose_by_itself) for dtype in ("f8e4m3", "f8e5m2")}
 CASES = {f"{move.__name__.replace('_', ' ')}, {dtype}": (move, dtype)

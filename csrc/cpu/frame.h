@@ -118,7 +118,7 @@ struct Frame {
   ProductPanels* own_panels = nullptr;     // this thread's
   ProductPanels* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
   void (*give_back)() = nullptr;           // of registers that products took
-  Watch* watch = nullptr;                  // the launch's
+  Watch* watch = nullptr;                  // of this launch
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };

@@ -50,7 +50,7 @@ struct Sweep final : Unit {
   std::vector<std::optional<float>> known;  // of each input: the number that it is everywhere
   std::vector<bool> read_once;              // of each input: it is in memory, and no other unit's
   std::vector<Lane> lanes;                  // of each value
-  std::vector<DType> dtypes;                // of each value: the dtype that its lanes are rounded to
+  std::vector<DType> dtypes;                // the dtype that the lanes of each value are rounded to
   std::vector<int> buffers;                 // of each value: values that never live at once share one
   int buffer_count = 0;
   int kept = -1;                        // in Frame::kept

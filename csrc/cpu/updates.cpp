@@ -86,6 +86,7 @@ Updates find_updates(const Function& function) {
   });
   Updates found;
   Blocks blocks;
+  std::unordered_map<const Block*, std::unordered_map<const Op*, int>> orders;
   if (!writers.empty() && !loads.empty()) find_blocks(function.body(), blocks);
   for (const auto& [array, stores] : writers) {
     const auto of_array = loads.find(array);
@@ -98,7 +99,6 @@ Updates find_updates(const Function& function) {
     if (!std::all_of(stores.begin(), stores.end(), fits) || !all_apart(stores)) continue;
     std::unordered_set<const Op*> steps, readers;
     for (const Op* store : stores) add_steps(store->operands[1], block, blocks, steps);
-    const auto orders = orders_before(*block);
     Updates::Several several;
     for (const Op* load : of_array->second) {
       std::unordered_set<const Op*> of_load;
@@ -108,7 +108,11 @@ Updates find_updates(const Function& function) {
         continue;
       // After an op that orders memory, another block may have overwritten the value that the load must
       // return.
-      const auto ordered = [&](const Op* reader) { return orders.at(reader) != orders.at(load); };
+      auto [known, first] = orders.try_emplace(block);
+      if (first) known->second = orders_before(*block);
+      const auto ordered = [&](const Op* reader) {
+        return known->second.at(reader) != known->second.at(load);
+      };
       if (std::any_of(of_load.begin(), of_load.end(), ordered)) continue;
       found.loads.insert(load);
       several.loads.insert(load);

@@ -65,7 +65,7 @@ double cost_of(const Block& block);
 class Glance {
  public:
   explicit Glance(int every) : every_(every), left_(every) {}
-  static int every(double cost);  // `cost`: of one iteration
+  static int every(double cost);  // how often to look if one iteration has this cost
 
   void operator()(Watch* watch) {
     if (--left_ > 0) [[likely]]

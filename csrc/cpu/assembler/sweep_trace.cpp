@@ -68,6 +68,7 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vecto
   for (const SweepStep& step : sweep.steps)
     for (int k = 0; k < step.arity; ++k)
       if (varies[static_cast<size_t>(step.in[k])]) varies[static_cast<size_t>(step.out)] = true;
+  find_moves(sweep, form);
   Trace::current() = &trace;
   const bool recorded = record(sweep, form, varies, quick);
   const std::vector<int> guards = trace.guards;
@@ -85,36 +86,38 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, Vectors vecto
   return both;
 }
 
-// Returns the `where` step that makes the value, or null if another step makes it.
-const SweepStep* SweepTrace::picked(const Sweep& sweep, int value) const {
-  const auto made = std::find_if(sweep.steps.begin(), sweep.steps.end(), [&](const SweepStep& step) {
-    return step.out == value && step.name == "where";
-  });
-  return made == sweep.steps.end() ? nullptr : &*made;
+// Fills the tables of values that `where` picks and of values that come from f16 memory.
+void SweepTrace::find_moves(const Sweep& sweep, const SweepForm& form) {
+  picks_.assign(sweep.lanes.size(), nullptr);
+  from_f16_.assign(sweep.lanes.size(), false);
+  for (size_t v = 0; v < sweep.inputs.size(); ++v) from_f16_[v] = form.inputs[v].dtype == DType::f16;
+  for (const SweepStep& step : sweep.steps) {
+    if (step.name != "where") continue;
+    const auto out = static_cast<size_t>(step.out);
+    picks_[out] = &step;
+    from_f16_[out] = from_f16_[static_cast<size_t>(step.in[1])] || from_f16_[static_cast<size_t>(step.in[2])];
+  }
 }
 // Returns true for an f16 value whose bits come unchanged from an input.
 bool SweepTrace::moved(const Sweep& sweep, int value) const {
-  return sweep.dtypes[static_cast<size_t>(value)] == DType::f16 &&
-         (value < static_cast<int>(sweep.inputs.size()) || picked(sweep, value));
-}
-// Returns true if one of the inputs behind the value is f16 in memory. The processor's conversion changes the
-// bits of a signalling NaN in such an input.
-bool SweepTrace::of_memory(const Sweep& sweep, const SweepForm& form, int value) const {
-  if (value < static_cast<int>(sweep.inputs.size()))
-    return form.inputs[static_cast<size_t>(value)].dtype == DType::f16;
-  const SweepStep* step = picked(sweep, value);
-  return step && (of_memory(sweep, form, step->in[1]) || of_memory(sweep, form, step->in[2]));
+  const auto v = static_cast<size_t>(value);
+  return sweep.dtypes[v] == DType::f16 && (v < sweep.inputs.size() || picks_[v]);
 }
 
-// Records the 16 bits of each lane of an f16 value.
-int SweepTrace::bits_of_half(const Sweep& sweep, const SweepForm& form, int value) {
-  const int lanes = values_[static_cast<size_t>(value)];
-  if (value < static_cast<int>(sweep.inputs.size()))
-    return of_memory(sweep, form, value)
-               ? trace.add(Micro::words, -1, -1, -1, static_cast<uint32_t>(value))
-               : find_traced("bits.f16", Lane::f32)->record(&lanes);
-  if (const SweepStep* step = picked(sweep, value)) {
-    const int yes = bits_of_half(sweep, form, step->in[1]), no = bits_of_half(sweep, form, step->in[2]);
+// Records the 16 bits of each lane of an f16 value, once.
+int SweepTrace::bits_of_half(const Sweep& sweep, int value) {
+  const auto v = static_cast<size_t>(value);
+  if (bits_[v] < 0) bits_[v] = new_bits_of_half(sweep, value);
+  return bits_[v];
+}
+int SweepTrace::new_bits_of_half(const Sweep& sweep, int value) {
+  const auto v = static_cast<size_t>(value);
+  const int lanes = values_[v];
+  if (v < sweep.inputs.size())
+    return from_f16_[v] ? trace.add(Micro::words, -1, -1, -1, static_cast<uint32_t>(value))
+                        : find_traced("bits.f16", Lane::f32)->record(&lanes);
+  if (const SweepStep* step = picks_[v]) {
+    const int yes = bits_of_half(sweep, step->in[1]), no = bits_of_half(sweep, step->in[2]);
     return trace.add(Micro::select, values_[static_cast<size_t>(step->in[0])], yes, no);
   }
   const MicroOp& rounded = trace.ops[static_cast<size_t>(lanes)];  // a NaN here is quiet
@@ -127,6 +130,7 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
   const bool quick_way = trace.quick;
   std::vector<int>& values = values_;
   values.assign(sweep.lanes.size(), -1);
+  bits_.assign(sweep.lanes.size(), -1);
   for (size_t v = 0; v < sweep.inputs.size(); ++v)
     values[v] = !varies[v] && sweep.known[v]
                     ? trace.constant(std::bit_cast<uint32_t>(*sweep.known[v]))
@@ -152,8 +156,8 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
       return false;
     const int value = sweep.outputs[k].value;
     int lanes = value_of(value);
-    if (to.dtype == DType::f32 && moved(sweep, value) && of_memory(sweep, form, value)) {
-      const int bits = bits_of_half(sweep, form, value);
+    if (to.dtype == DType::f32 && moved(sweep, value) && from_f16_[static_cast<size_t>(value)]) {
+      const int bits = bits_of_half(sweep, value);
       lanes = find_traced("of bits.f16", Lane::f32)->record(&bits);
     }
     // Denormal numbers of elements that only products read need not be kept.
@@ -165,7 +169,7 @@ bool SweepTrace::record(const Sweep& sweep, const SweepForm& form, const std::ve
     if (!goes_to(lane(value), form.stores[k].dtype)) return false;
     const bool words = form.stores[k].dtype == DType::f16 && moved(sweep, value);
     this->words[k] = words;
-    ways.stores.push_back(words ? bits_of_half(sweep, form, value)
+    ways.stores.push_back(words ? bits_of_half(sweep, value)
                                 : stored(value_of(value), form.stores[k].dtype));
   }
   for (size_t k = 0; k < sweep.reductions.size(); ++k) {

@@ -33,11 +33,17 @@ struct SweepTrace {
 
  private:
   bool record(const Sweep& sweep, const SweepForm& form, const std::vector<bool>& varies, Ways& ways);
-  const SweepStep* picked(const Sweep& sweep, int value) const;
+  void find_moves(const Sweep& sweep, const SweepForm& form);
   bool moved(const Sweep& sweep, int value) const;
-  bool of_memory(const Sweep& sweep, const SweepForm& form, int value) const;
-  int bits_of_half(const Sweep& sweep, const SweepForm& form, int value);
-  std::vector<int> values_;      // for each value of the sweep: the trace's value with its lanes
+  int bits_of_half(const Sweep& sweep, int value);
+  int new_bits_of_half(const Sweep& sweep, int value);
+  // For each value of the sweep:
+  std::vector<int> values_;               // the trace's value with its lanes
+  std::vector<int> bits_;                 // the trace's value with its 16 bits; -1: not recorded
+  std::vector<const SweepStep*> picks_;   // the `where` step that makes it, or null
+  // True if an input behind it is f16 in memory. The processor's conversion changes the bits of a signalling
+  // NaN in such an input.
+  std::vector<bool> from_f16_;
   bool rounds_to_bf16_ = false;  // there is an instruction for Micro::to_bf16
 };
 
