@@ -53,7 +53,7 @@ foreach(kind shared static plain)
   add_executable(${kind} $<TARGET_OBJECTS:main_object>)
   target_link_libraries(${kind} PRIVATE ${kind}_kernels TileOps::tile_ops)
 endforeach()
-install(TARGETS shared_kernels EXPORT kernels LIBRARY DESTINATION lib)
+install(TARGETS shared_kernels static_kernels EXPORT kernels LIBRARY DESTINATION lib ARCHIVE DESTINATION lib)
 install(EXPORT kernels NAMESPACE User:: DESTINATION share)
 """
 OTHER = """
@@ -61,9 +61,11 @@ cmake_minimum_required(VERSION 3.22)
 project(Other LANGUAGES CXX)
 find_package(TileOps REQUIRED)
 include({prefix}/share/kernels.cmake)
-add_executable(other {main})
-set_target_properties(other PROPERTIES LINKER_LANGUAGE CXX)
-target_link_libraries(other PRIVATE User::shared_kernels)
+foreach(kind shared static)
+  add_executable(${{kind}} {main})
+  set_target_properties(${{kind}} PROPERTIES LINKER_LANGUAGE CXX)
+  target_link_libraries(${{kind}} PRIVATE User::${{kind}}_kernels)
+endforeach()
 """
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
@@ -96,7 +98,7 @@ def test_an_installed_library_is_kept(project, tmp_path):
     assert code == 0, text
     code, text = cmake("--build", tmp_path / "build")
     assert code == 0, text
-    assert run(tmp_path / "build" / "other") == (0, "42\n")
+    assert [run(tmp_path / "build" / kind) for kind in ("shared", "static")] == [(0, "42\n")] * 2
 
 
 @pytest.mark.parametrize(
