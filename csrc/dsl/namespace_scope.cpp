@@ -14,13 +14,12 @@ namespace {
 struct Met {
   std::mutex mutex;
   std::vector<std::string> texts;
-  std::vector<const Tracer*> traces;  // one for each thread
 };
 Met& met() {
   static auto* const instance = new Met;
   return *instance;
 }
-thread_local Tracer* outside = nullptr;
+thread_local Tracer* outside = nullptr;  // never destroyed: Tiles of static storage refer to it
 
 void remember(const Location& use) {
   constexpr const char* text =
@@ -45,19 +44,13 @@ Tracer& trace_outside(const Location& use) {
     fail(use, ErrorKind::runtime,
          "a tile operation was used outside a kernel; it runs only while a kernel is traced");
   remember(use);
-  if (!outside) {
-    outside = Tracer::unentered("namespace scope").release();
-    const std::lock_guard lock(met().mutex);
-    met().traces.push_back(outside);
-  }
+  if (!outside) outside = Tracer::unentered("namespace scope").release();
   return *outside;
 }
 
-const Location* made_outside(uint32_t variable, uint32_t trace) {
-  const std::lock_guard lock(met().mutex);
-  for (const Tracer* each : met().traces)
-    if (each->serial() == trace) return &each->made_at(variable);
-  return nullptr;
+std::optional<Location> made_outside(uint32_t variable, uint32_t trace) {
+  if (!outside || outside->serial() != trace) return std::nullopt;
+  return outside->made_at(variable);
 }
 
 std::vector<std::string> namespace_scope_errors() {

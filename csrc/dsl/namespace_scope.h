@@ -1,6 +1,7 @@
 // Declares how tile operations outside of any kernel are handled where no code could catch an error, such as
 // in a library's initialisers. They are kept as errors, and recorded in a trace that never runs.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,8 +12,8 @@ namespace tile {
 // Returns the trace for an operation outside of a kernel. Raises an error instead if a handler would catch
 // it.
 Tracer& trace_outside(const Location& use);
-// Returns where a Tile of such a trace was made, or null for a Tile of any other trace.
-const Location* made_outside(uint32_t variable, uint32_t trace);
+// Returns where this thread made a Tile of such a trace; nothing for a Tile of any other trace.
+std::optional<Location> made_outside(uint32_t variable, uint32_t trace);
 
 // Returns the errors so far, each with its source location. registration_errors() includes them.
 std::vector<std::string> namespace_scope_errors();

@@ -16,7 +16,6 @@ void require_step(Value* step, const Location& location) {
     if (known->integer > 0) return;
     fail(location, ErrorKind::value, "range: the step is ", known->integer, "; it must be at least 1");
   }
-  if (step->definition && step->definition->is("num_blocks")) return;
   Value* zero = emit("constant", {}, {{"dtype", step->type.dtype}, {"value", int64_t{0}}}, location);
   emit(primitive("assert"), {emit("gt", {step, zero}, {}, location)},
        {{"message", std::string("range: the step must be at least 1")}}, location);
@@ -33,12 +32,10 @@ Range::Range(Operand low, Operand high, Operand step, Location location) : locat
            "; it must be an integer scalar, cast it with astype()");
     dtype = bound->value->type.dtype;
   }
-  if (step.literal && step.literal->integer <= 0)
-    fail(location, ErrorKind::value, "range: the step is ", step.literal->integer, "; it must be at least 1");
   low_ = low.as(dtype, "range");
   high_ = high.as(dtype, "range");
   step_ = step.as(dtype, "range");
-  if (!step.literal) require_step(step_, location);
+  require_step(step_, location);
 }
 
 Range::~Range() {

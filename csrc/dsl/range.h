@@ -36,8 +36,8 @@ class Range {
   bool open_ = false;
 };
 
-// 0 <= index < high, or low <= index < high by a step of at least 1; i32, or i64 where a bound is. A step
-// that is not a constant is checked by an assertion at run time.
+// Returns the range 0 <= index < high, or low <= index < high by a step of at least 1; i32, or i64 where a
+// bound is. A step that is not a constant is checked by an assertion at run time.
 inline Range range(Operand high) {
   return Range(Operand(0, high.location), high, Operand(1, high.location), high.location);
 }

@@ -42,7 +42,7 @@ uint32_t Tracer::new_variable(Value* value, const Location& location) {
 
 void Tracer::check_own(uint32_t variable, uint32_t trace, const Location& use) const {
   if (trace == serial_) return;
-  if (const Location* place = made_outside(variable, trace))
+  if (const std::optional<Location> place = made_outside(variable, trace))
     fail(use, ErrorKind::runtime, "this Tile was made outside of any kernel (made at ", *place,
          "); make it inside the kernel that uses it");
   fail(use, ErrorKind::runtime,

@@ -203,9 +203,11 @@ Facts::Known Facts::compute(const Value* value) {
       auto fact = [&](std::string_view name) {
         return key("dim", at - parameters.begin(), op->integer("axis"), name);
       };
-      result = {fact("low").value_or(0), fact("high").value_or(INT32_MAX), fact("divisor").value_or(1)};
+      const int64_t most = is_wide_array(function_, op->operands[0]) ? INT64_MAX : INT32_MAX;
+      result = {fact("low").value_or(0), fact("high").value_or(most), fact("divisor").value_or(1)};
+    } else if (is_wide_array(function_, op->operands[0])) {
+      result.high = INT64_MAX;
     }
-    if (is_wide_array(function_, op->operands[0])) result.high = INT64_MAX;
   }
   if (result.low == 0 && result.high == 0) return {{0, 0}, 0};
   Known known;

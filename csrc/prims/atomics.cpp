@@ -58,8 +58,8 @@ namespace rows {
 // would change them: those of and, or and xor, and the expected value of cas.
 Value* changed_value(const Primitive& primitive, Array array, const Operand& value, size_t operand) {
   const std::string_view name = primitive.name;
-  const bool compares = name == "atomic_cas" && operand == 0;
-  const bool bits = compares || name == "atomic_and" || name == "atomic_or" || name == "atomic_xor";
+  const AtomicKind& kind = *find_atomic(name);
+  const bool compares = kind.compares() && operand == 0, bits = compares || kind.is_bitwise();
   if (bits && !value.literal && value.value->type.dtype != array.dtype())
     fail(value.location, ErrorKind::type, name, ": the ", compares ? "expected value" : "value", " is ",
          value.value->type, ", the array ", array.value()->type, "; its bits count, cast it with astype()");

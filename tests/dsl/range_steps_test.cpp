@@ -5,6 +5,7 @@
 
 #include "error_text.h"
 #include "ir/print.h"
+#include "passes/pipeline.h"
 #include "runtime/kernel.h"
 #include "support/text.h"
 #include "tile.h"
@@ -70,8 +71,12 @@ TEST(RangeSteps, ThatCountBlocksNeedNoAssertion) {
   std::vector<int32_t> out(3);
   blocks.launch({3}, array(out));
   EXPECT_EQ(out, (std::vector<int32_t>{0 + 3 + 6 + 9, 1 + 4 + 7, 2 + 5 + 8}));
-  EXPECT_EQ(print(blocks.trace(array(out))).find("assert"), std::string::npos);
-  EXPECT_NE(print(stepped.trace(array(out), 1, 10, 3)).find("assert"), std::string::npos);
+  const auto asserts = [](Function function) {
+    run_passes(function);  // some know that a grid has at least one block
+    return print(function).find("assert") != std::string::npos;
+  };
+  EXPECT_FALSE(asserts(blocks.trace(array(out))));
+  EXPECT_TRUE(asserts(stepped.trace(array(out), 1, 10, 3)));
 }
 
 }  // namespace
