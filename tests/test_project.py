@@ -5,9 +5,8 @@ import os
 import pathlib
 import re
 import subprocess
-import sys
 
-import first_calls
+import fresh_process
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -38,8 +37,8 @@ def test_python_blocks_run(page, tmp_path):
     for text in blocks(page, "python"):
         block = tmp_path / "block.py"  # a kernel in Python needs a file
         block.write_text(text)
-        done = subprocess.run([sys.executable, first_calls.__file__, block], cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, f"{text}\n{done.stderr}"
+        status, written = fresh_process.run(block, tmp_path)
+        assert status == 0, f"{text}\n{written}"
 
 
 def plain(code: str) -> str:

@@ -1,12 +1,9 @@
 """The files of docs/tutorial run from the first line to the last, in the order of their table."""
 
-import os
 import pathlib
 import re
-import subprocess
-import sys
 
-import first_calls
+import fresh_process
 import pytest
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "tutorial"
@@ -21,9 +18,6 @@ def test_the_table_has_every_file():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_runs(name, tmp_path):
-    done = subprocess.run(
-        [sys.executable, first_calls.__file__, FOLDER / name], cwd=tmp_path, capture_output=True, text=True,
-        env={**os.environ, "TILE_CACHE_DIR": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
+    status, written = fresh_process.run(FOLDER / name, tmp_path, TILE_CACHE_DIR=str(tmp_path))
+    assert status == 0, written
     assert not list(tmp_path.glob("*.png"))
