@@ -1,15 +1,20 @@
 """Every operator's kernels are within their gates: registers, spills, shared memory and NVRTC's warnings of lost speed.
 
-All texts are made, which takes seconds. Compiled are those whose hash is not in the table, and of the others one, which
-the texts themselves decide: all take minutes (`python tests/cuda/gates.py --all`)."""
+To make the texts of all calls takes minutes: a run without --long makes those of a third of the calls, another third after
+each change of the sources.
+Only texts whose hash is not in the table are compiled, and one of the others, which the texts themselves decide
+(`python tests/cuda/gates.py --all` compiles all)."""
 
 import dataclasses
 import hashlib
+import random
 
 import gate_calls
 import gates
 import pytest
 from tile_ops import _C
+
+ROOT = gates.HERE.parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -17,10 +22,20 @@ def table():
     return gates.read()
 
 
+def third(jobs):
+    sources = hashlib.sha256()
+    for path in sorted(path for folder in ("csrc", "tile_ops") for path in (ROOT / folder).rglob("*.*")):
+        sources.update(path.read_bytes())
+    return random.Random(sources.digest()).sample(jobs, len(jobs) // 3)
+
+
 @pytest.mark.slow
-def test_kernels_are_within_their_gates(table):
+def test_kernels_are_within_their_gates(table, long):
     known, version = table
-    found, new = gates.brought_up(list(gate_calls.jobs()), known)
+    jobs = list(gate_calls.jobs())
+    if not long:
+        jobs = third(jobs)
+    found, new = gates.brought_up(jobs, known)
     if version == gates.nvrtc():  # another one's figures are others
         digest = hashlib.sha256(" ".join(sorted(text.hash for text in found)).encode()).hexdigest()
         new += gates.compiled([found[int(digest, 16) % len(found)]])

@@ -1,4 +1,4 @@
-"""The number of compiled kernels does not grow with sizes: each operator over 300 random shapes, orders and strides."""
+"""The number of compiled kernels does not grow with sizes: each operator over many random shapes, orders and strides."""
 
 import collections
 import json
@@ -12,7 +12,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-SHAPES = 300
+SHAPES, MORE_SHAPES = 100, 300  # of each operator; more under --long
 # On a GPU tiles are narrower, for rows of more widths, and a key holds facts of each array (the axis of stride 1,
 # whether vectors fit): kernels grow with the layouts and tile sizes drawn, and not with the number of shapes. On meta
 # tensors the texts for one are counted.
@@ -197,12 +197,12 @@ def compiled_by(call):
     return call(), collections.Counter(_C.compiled_kernels()) - before
 
 
-def count(make, dtype, seed):
+def count(make, dtype, seed, shapes):
     """Kernels of the operator and of its gradient, each an operator with a schema, by the name of the kernel."""
     random.seed(seed)
     torch.manual_seed(seed)
     forward, backward = collections.Counter(), collections.Counter()
-    for _ in range(SHAPES):
+    for _ in range(shapes):
         op, args, kwargs = make(dtype)
         tensors = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor) and each.requires_grad]
         results, compiled = compiled_by(lambda: op(*args, **kwargs))
@@ -216,7 +216,7 @@ def count(make, dtype, seed):
     return {"forward": forward, "backward": backward}
 
 
-def count_apart(make, dtype, seed):
+def count_apart(make, dtype, seed, shapes):
     """The same in a child of a process that has compiled nothing: operators share some kernels."""
     read, write = os.pipe()
     if os.fork():
@@ -225,7 +225,7 @@ def count_apart(make, dtype, seed):
         os.wait()
         return json.loads(text)
     try:
-        os.write(write, json.dumps(count(make, dtype, seed)).encode())
+        os.write(write, json.dumps(count(make, dtype, seed, shapes)).encode())
     finally:
         os._exit(0)
 
@@ -237,17 +237,17 @@ def pytest_generate_tests(metafunc):
 
 
 @pytest.mark.slow
-def test_number_of_kernels(dtype, seed, device):
-    check(dtype, seed, device.type)
+def test_number_of_kernels(dtype, seed, device, long):
+    check(dtype, seed, device.type, MORE_SHAPES if long else SHAPES)
 
 
 @pytest.mark.slow
-def test_number_of_kernels_for_a_gpu(dtype, seed):
-    check(dtype, seed, "meta")
+def test_number_of_kernels_for_a_gpu(dtype, seed, long):
+    check(dtype, seed, "meta", MORE_SHAPES if long else SHAPES)
 
 
-def check(dtype, seed, device):
-    command = [sys.executable, __file__, dtype, str(seed), device]
+def check(dtype, seed, device, shapes):
+    command = [sys.executable, __file__, dtype, str(seed), device, str(shapes)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     assert done.returncode == 0, done.stderr
     counts = json.loads(done.stdout)
@@ -260,5 +260,6 @@ def check(dtype, seed, device):
 if __name__ == "__main__":
     assert not _C.compiled_kernels()
     torch.set_default_device(sys.argv[3])
-    found = {make.__name__: count_apart(make, getattr(torch, sys.argv[1]), int(sys.argv[2])) for make in OPERATORS}
+    dtype, seed, shapes = getattr(torch, sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])
+    found = {make.__name__: count_apart(make, dtype, seed, shapes) for make in OPERATORS}
     print(json.dumps(found))
