@@ -3,26 +3,35 @@ statements."""
 
 import emulate
 import pytest
-from cpu.test_random_programs import mistake, surrounded
+from cpu.test_random_programs import far_apart, mistake, surrounded
 from random_program import Program
 from random_shrink import shrink
 
 PARTS = 4
 
 
-def what_is_wrong(program, passes):
-    return mistake(program, program.evaluate(), passes, 255 if passes else 0, emulate.run_ir)
+def what_is_wrong(program, passes, placed):
+    return mistake(program, program.evaluate(), passes, 255 if passes else 0, emulate.run_ir, placed)
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
-def test_random_programs(part, long):
-    programs = {seed: Program(seed) for seed in range(part, 1000 if long else 100, PARTS)}
-    arrays = {seed: [surrounded(array.tensor, 0)[0] for array in program.arrays] for seed, program in programs.items()}
+def run(seeds, placed):
+    programs = {seed: Program(seed) for seed in seeds}
+    arrays = {seed: [placed(array.tensor, 0)[0] for array in program.arrays] for seed, program in programs.items()}
     cases = [emulate.Case(p.text, p.grid, arrays[seed], passes) for seed, p in programs.items()
              for passes in (False, True)]
     emulate.functions([case.program for case in cases])  # at once
     for seed, program in programs.items():
         for passes in (False, True):
-            if what_is_wrong(program, passes):
-                program = shrink(program, lambda smaller: what_is_wrong(smaller, passes))
-                pytest.fail(f"seed {seed}, made smaller: {what_is_wrong(program, passes)}\n{program.text}")
+            if what_is_wrong(program, passes, placed):
+                program = shrink(program, lambda smaller: what_is_wrong(smaller, passes, placed))
+                pytest.fail(f"seed {seed}, made smaller: {what_is_wrong(program, passes, placed)}\n{program.text}")
+
+
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in range(1, PARTS))])
+def test_random_programs(part, long):
+    run(range(part, 1000 if long else 100, PARTS), surrounded)
+
+
+@pytest.mark.slow
+def test_strides_beyond_int32(long):
+    run(range(100 if long else 4), far_apart)
