@@ -1,4 +1,4 @@
-"""What tile_ops.patch costs the host: the processor time of a small model's forward, before and after it.
+"""Measures what tile_ops.patch costs the host: the processor time of a small model's forward, before and after it.
 
     python benchmarks/patch_host.py [--rounds 200]
 

@@ -24,7 +24,7 @@ def one_of_each_kind(items):
         return list(item.callspec.params.values()) if hasattr(item, "callspec") else []
 
     def order(item):
-        """By chance, but casts of a dtype to itself, which test nothing, come last."""
+        """Orders tests at random; casts of a dtype to itself, which test nothing, come last."""
         return len(set(values(item))) < len(values(item)), zlib.crc32(item.nodeid.encode())
 
     chosen = {}

@@ -145,7 +145,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         hints = hints_of(function)
         self.parameters = tuple(each.name for each in parameters)
         self._annotations = [hints.get(name) for name in self.parameters]
-        self._places = tuple(  # of arguments, as errors name them
+        self._places = tuple(  # the names of the arguments in errors
             f"Invalid kernel argument #{position}, '{name}' of {function.__name__}"
             for position, name in enumerate(self.parameters)
         )

@@ -163,7 +163,7 @@ class Trials:
     def __exit__(self, *_):
         if self._process is not None:
             _idle.append(self._process)
-        while len(_idle) > 1:  # of searches in several threads
+        while len(_idle) > 1:  # searches in several threads leave more than one
             _idle.pop(0).end()
 
     def _end(self):
