@@ -227,8 +227,6 @@ const auto rope_in_place =
         })
         .run([](const Tensor& query, const Tensor& key, const Tensor& cos, const Tensor& sin,
                 bool interleaved, optional<int64_t> rotary_dim, const optional<Tensor>& position_ids) {
-          require_no_overlap("query", query);
-          require_no_overlap("key", key);
           require_no_overlap("query", query, "key", key);
           for (const auto& [name, written] : {std::pair("query", &query), std::pair("key", &key)})
             for (const auto& [table_name, table] : {std::pair("cos", &cos), std::pair("sin", &sin)})

@@ -201,7 +201,10 @@ struct MetaKernel final : c10::OperatorKernel {
       require_one_device(*op, stack->data() + base);
       allocate_results(*op, *stack);
       // An inspection: the tensors stand for those of a GPU, and what they would launch is looked at.
-      if (LaunchObserver::of_thread()) fill_results(*op, base, *stack);
+      if (LaunchObserver::of_thread()) {
+        if (op->mutates) require_apart(*op, stack->data() + base);
+        fill_results(*op, base, *stack);
+      }
     });
     stack->erase(stack->begin() + base, stack->begin() + base + op->arguments);
   }
