@@ -163,7 +163,7 @@ PyObject* check_written(PyObject* self, PyObject* arguments) {
     try {
       touched = kernel_of(self).touched_of([&](Tracer& tracer) { call.trace(tracer); });
     } catch (const PythonFailure& failure) {
-      // KeyboardInterrupt and the like are not the kernel's errors.
+      // Ctrl-C and sys.exit() must end the program.
       if (!PyObject_IsInstance(failure.raised.get(), PyExc_Exception)) throw;
       return Py_NewRef(Py_None);  // an error in the kernel's source, which a launch will raise
     } catch (const std::exception&) {
