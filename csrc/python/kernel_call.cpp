@@ -20,7 +20,8 @@ PyObject *flatten_name, *constant_name, *translate_name, *signature_name, *param
 // The kind of an argument in the key. For a far array, shape and strides are int64 in Python kernels.
 enum : uint64_t { far_array, near_array, scalar_value, constant_value };
 
-ArrayArgument without_memory(const at::Tensor& tensor) {
+// For a call that only compiles. The tensor may lack memory; otherwise its address decides the alignment.
+ArrayArgument traced_argument(const at::Tensor& tensor) {
   require_strided(tensor);
   ArrayArgument argument;
   argument.dtype = to_dtype(tensor.scalar_type());
@@ -33,6 +34,9 @@ ArrayArgument without_memory(const at::Tensor& tensor) {
     argument.sizes[static_cast<size_t>(axis)] = tensor.size(axis);
     argument.strides[static_cast<size_t>(axis)] = tensor.stride(axis);
   }
+  const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
+  if (const void* memory = impl.has_storage() ? impl.storage().data() : nullptr)
+    argument.data = static_cast<char*>(const_cast<void*>(memory)) + impl.storage_offset() * impl.itemsize();
   return argument;
 }
 
@@ -160,7 +164,7 @@ ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
              : ": a tensor without memory, as fake ones are, cannot be launched on; give it to "
                "kernel.check(...) or kernel.ir(...)");
   try {
-    return traced_ ? without_memory(tensor) : to_array_argument(tensor);
+    return traced_ ? traced_argument(tensor) : to_array_argument(tensor);
   } catch (const Error& error) {
     explain(i, tensor, error);
   }

@@ -108,9 +108,10 @@ void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) {
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
   const uint64_t word = key_word(array);
-  const auto set = [&](const char* fact, int64_t value) {
-    function.attributes().set(str("array.", parameter, ".", fact), value);
-  };
+  const auto name = [&](const char* fact) { return str("array.", parameter, ".", fact); };
+  const auto set = [&](const char* fact, int64_t value) { function.attributes().set(name(fact), value); };
+  if (array.device != DeviceKind::cpu)
+    for (const char* fact : {"unit", "aligned", "whole", "small"}) function.attributes().erase(name(fact));
   if (has(word, wide_at)) set("wide", 1);
   if (const auto unit = static_cast<int64_t>(word >> unit_at & 0xff)) set("unit", unit - 1);
   if (has(word, aligned_at)) set("aligned", 1);

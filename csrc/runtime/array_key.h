@@ -15,7 +15,7 @@ bool has_wide_extents(const ArrayArgument& array);
 bool has_far_elements(const ArrayArgument& array);
 
 // Sets those facts as attributes of the function, named as in csrc/cuda/program.h; on the CPU only
-// array.P.wide.
+// array.P.wide. Facts that the function has, as text made for other arguments does, are replaced.
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array);
 
 }  // namespace tile

@@ -72,7 +72,8 @@ def columns(x, w, out):
 
 @columns.grad
 def columns_gradient(grad_out, x, w):
-    return (grad_out * w).flip(0).cumsum(0).flip(0), (grad_out * x.cumsum(0)).sum(0)
+    grad = grad_out * w
+    return grad.sum(0, keepdim=True) - grad.cumsum(0) + grad, (grad_out * x.cumsum(0)).sum(0)
 
 
 @tile_ops.op("shared::flipped(Tensor x, int dim) -> Tensor", outputs="x",

@@ -56,6 +56,18 @@ TEST(ArrayKey, AreTheUnitAxisAlignmentAndWholeVectors) {
   EXPECT_EQ(facts(array(DType::f64, {3}, {1})), aligned + unit(0));
 }
 
+// Tile IR text may come from a trace with other arguments.
+TEST(ArrayKey, ReplacesFactsThatNoLongerHold) {
+  Function function("f");
+  set_facts(function, 0, array(DType::f32, {8, 4}, {4, 1}));
+  EXPECT_NE(function.attributes().find("array.0.aligned"), nullptr);
+  EXPECT_NE(function.attributes().find("array.0.whole"), nullptr);
+  set_facts(function, 0, array(DType::f32, {8, 3}, {3, 1}, 260));
+  EXPECT_EQ(function.attributes().find("array.0.aligned"), nullptr);
+  EXPECT_EQ(function.attributes().find("array.0.whole"), nullptr);
+  EXPECT_EQ(*function.attributes().find("array.0.unit"), Attribute(int64_t{1}));
+}
+
 TEST(ArrayKey, OfScalarsTheLastAxisOfStrideOne) {
   const auto facts_of_scalars = [](std::vector<int64_t> sizes, std::vector<int64_t> strides, uint64_t data) {
     ArrayArgument argument = array(DType::f32, std::move(sizes), std::move(strides), data);

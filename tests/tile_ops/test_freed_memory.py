@@ -69,7 +69,7 @@ class Wrapper(torch.Tensor):
 
     @staticmethod
     def __new__(cls, x):
-        return torch.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype)
+        return torch.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype, device=x.device)
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):

@@ -121,9 +121,8 @@ CASES = {
     "geglu": (tile.geglu, lambda g, u: F.gelu(g) * u, [(0, 3), (0, 3)]),
     "dropout": (lambda x: tile.dropout(x, 0.5, integers(1, 2)), lambda x: x * 2, [(3, 0)]),
     "embedding of no indices": (lambda w: tile.embedding(w, integers()), lambda w: F.embedding(integers(), w), [(4, 3)]),
-    "embedding of no columns": (
-        lambda w: tile.embedding(w, integers(1, 2)), lambda w: F.embedding(integers(1, 2), w), [(4, 0)]
-    ),
+    # torch 2.11's gradient of its own embedding reads outside of memory here on a GPU.
+    "embedding of no columns": (lambda w: tile.embedding(w, integers(1, 2)), lambda w: w[1:3] * 1, [(4, 0)]),
     "rope of no columns": (
         lambda q, k: tile.rope(q, k, torch.ones(5, 0), torch.ones(5, 0)), lambda q, k: (q * 1, k * 1), [Q, (2, 4, 5, 0)]
     ),

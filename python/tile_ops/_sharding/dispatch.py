@@ -5,7 +5,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate
 
 from . import rules
 from .call import Call
-from .plan import Planner, global_layout, same
+from .plan import Planner, global_layout, redistributed, same
 
 _plans = {}
 _MOST_PLANS = 4096
@@ -60,12 +60,12 @@ class Shards:
             if all(placement.is_replicate() for placement in placements):
                 local = value
             else:
-                whole = DTensor.from_local(value, self.mesh, [Replicate()] * self.mesh.ndim, run_check=False)
-                local = whole.redistribute(placements=placements).to_local()
+                whole = DTensor.from_local(value.detach(), self.mesh, [Replicate()] * self.mesh.ndim, run_check=False)
+                local = redistributed(whole, self.mesh, placements).to_local()
         elif all(same(now, want) for now, want in zip(value.placements, placements)):
             local = value.to_local()
         else:
-            local = value.redistribute(placements=placements).to_local()
+            local = redistributed(value, self.mesh, placements).to_local()
         if any(self.place[at] != 0 for at in self.plan.once.get(name, ())):
             return torch.zeros((), dtype=local.dtype, device=local.device).expand(local.shape)
         return local

@@ -35,6 +35,14 @@ def same(now, want):
     return type(now) is type(want) and now == want
 
 
+def redistributed(value, mesh, placements):
+    """Returns a DTensor with other placements, without autograd.
+
+    The tensor is detached first, since torch 2.11 refuses to redistribute one that requires grad where grad mode is off.
+    """
+    return value.detach().redistribute(mesh, placements)
+
+
 def _transition(now, want, size, n):
     """Returns the cost of a redistribution on a mesh dimension of n devices: the bytes moved, and LATENCY per collective."""
     if same(now, want):

@@ -3,7 +3,7 @@
 import torch
 from torch.distributed.tensor import DTensor
 
-from .plan import same
+from .plan import redistributed, same
 
 
 def dropped(name):
@@ -143,5 +143,5 @@ def _beside(call, name, at, value, home):
                 f"{call.name}: {name}[{at}] is on {list(value.placements)} and its parameter on {list(home.placements)}; it is "
                 "written, so their placements must be equal"
             )
-        value = value.redistribute(home.device_mesh, home.placements)
+        value = redistributed(value, home.device_mesh, home.placements)
     return value.to_local()
