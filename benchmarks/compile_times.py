@@ -133,7 +133,7 @@ def child(name, device, cached):
         else:
 
             def call(run=run):
-                rows.extend(tile_ops.inspect(run, what="resources", chip=90))
+                rows.extend(tile_ops.inspect(run, what="resources", arch=90))
 
         rows = []
         print(f"{PART}{part}", file=sys.stderr, flush=True)

@@ -33,7 +33,7 @@ def passed(kernel, arguments):
 
 
 @contextlib.contextmanager
-def on_the_emulator(chips=(80, 90)):
+def on_the_emulator(archs=(80, 90)):
     """Launches of kernels inside run on the emulator; their texts are compiled by NVRTC for these chips. Yields the
     names of the kernels that ran."""
     ran = []
@@ -49,9 +49,9 @@ def on_the_emulator(chips=(80, 90)):
                 return
             (report,) = emulate.run([emulate.Case(ir, size, given)])
             assert not report, (kernel.__name__, report)
-            for chip in chips:
-                made = _C.cuda_program(ir, given, chip, True, emulate.H200)
-                _C.compile_text(made["text"], kernel.__name__, made["entry"], chip, False)
+            for arch in archs:
+                made = _C.cuda_program(ir, given, arch, True, emulate.H200)
+                _C.compile_text(made["text"], kernel.__name__, made["entry"], arch, False)
 
         return launch
 

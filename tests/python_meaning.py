@@ -69,6 +69,6 @@ def same_on_the_emulator(functions, *cases):
     """Runs all functions in one kernel on the emulator; for the first case NVRTC compiles it, too."""
     cases = [case if isinstance(case, tuple) else (case,) for case in cases]
     kernel = kernel_of(*functions, count=len(cases[0]))
-    for chips, case in zip([(90,)] + [()] * len(cases), cases):
-        with on_the_emulator(chips=chips):
+    for archs, case in zip([(90,)] + [()] * len(cases), cases):
+        with on_the_emulator(archs=archs):
             _check(functions, case, lambda out, given: kernel[1](out, *given))

@@ -63,14 +63,14 @@ Axes axes_of(const Tensor& input, const Tensor& out, int64_t leading) {
 // which the axes begin.
 void drop(const Tensor& input, double p, const Tensor& seed, const Tensor& out, Axes axes,
           const Axis& begin = {1, 0, 0, 0}) {
-  constexpr int64_t piece = extent_of_pieces;
+  constexpr int64_t chunk = extent_of_chunks;
   const int64_t leading = seed.dim() - 1;
   const auto longest =
       std::find_if(axes.begin(), axes.end(), [](const Axis& axis) { return axis.size > max_extent; });
   if (longest != axes.end()) {
     const Axis whole = *longest;
-    for (int64_t from = 0; from < whole.size; from += piece) {
-      longest->size = std::min(piece, whole.size - from);
+    for (int64_t from = 0; from < whole.size; from += chunk) {
+      longest->size = std::min(chunk, whole.size - from);
       drop(input, p, seed, out, axes,
            {1, begin.input + from * whole.input, begin.out + from * whole.out,
             begin.number + from * whole.number});

@@ -49,10 +49,10 @@ at::Tensor gated_result(const at::Tensor& gate, const at::Tensor& up) {
 
 void run_gated(Activation activation, const at::Tensor& gate, const at::Tensor& up, const at::Tensor& out) {
   each_element_tile({to_array_argument(out), to_array_argument(gate), to_array_argument(up)},
-           [&](const Rows& views, const Grid& grid, ElementTile tile) {
-             gated_forward.launch(grid, views.view(1), views.view(2), views.view(0), activation, tile.rows,
-                                  tile.columns);
-           });
+                    [&](const Rows& views, const Grid& grid, ElementTile tile) {
+                      gated_forward.launch(grid, views.view(1), views.view(2), views.view(0), activation,
+                                           tile.rows, tile.columns);
+                    });
 }
 
 using Mask = std::array<bool, 2>;

@@ -1,9 +1,9 @@
 // tile::gated_matmul: activation(input @ gate_weight) * (input @ up_weight) from one launch, and its
 // gradient.
 #include "arguments.h"
+#include "chunks.h"
 #include "gated.h"
-#include "pieces.h"
-#include "product.h"
+#include "gemm.h"
 
 namespace {
 
@@ -43,7 +43,7 @@ Tensor matrix(const Tensor& tensor) {
   return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
 }
 
-// Of the input, [..., k], and of the weights, from those of both products: whole, or in pieces where they are
+// Of the input, [..., k], and of the weights, from those of both products: whole, or in chunks where they are
 // large. Of a product that nobody wants nothing is written.
 void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
                    const Tensor& up_weight, Activation activation, const Tensor& pre_gate,
@@ -53,19 +53,19 @@ void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& ga
   const bool of_gate = grad_input.defined() || grad_gate_weight.defined(),
              of_up = grad_input.defined() || grad_up_weight.defined();
   Tensor both;  // [2, ..., n]
-  std::vector<PieceGradient> gradients;
+  std::vector<ChunkGradient> gradients;
   if (grad_input.defined())
-    gradients.push_back({grad_input, -1, [&](const Piece& piece, const Tensor& out, bool accumulate) {
-                           multiply(both, piece.of(gate_weight, whole, -2).t(), out,
+    gradients.push_back({grad_input, -1, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+                           multiply(both, chunk.of(gate_weight, whole, -2).t(), out,
                                     {.accumulate = accumulate,
-                                     .other = piece.of(up_weight, whole, -2).t(),
+                                     .other = chunk.of(up_weight, whole, -2).t(),
                                      .second = Second::summand});
                          }});
   const auto to_weight = [&](const Tensor& grad_weight, int64_t which) {
     if (grad_weight.defined())
       gradients.push_back(
-          {grad_weight, -2, [&, which](const Piece& piece, const Tensor& out, bool accumulate) {
-             multiply(piece.of(input, whole, -1).transpose(-2, -1), both.select(0, which), out,
+          {grad_weight, -2, [&, which](const Chunk& chunk, const Tensor& out, bool accumulate) {
+             multiply(chunk.of(input, whole, -1).transpose(-2, -1), both.select(0, which), out,
                       {.accumulate = accumulate});
            }});
   };
@@ -73,15 +73,15 @@ void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& ga
   to_weight(grad_up_weight, 1);
   const int64_t element = 2 * static_cast<int64_t>(input.element_size());
   const Tensor memory =
-      at::empty({2 * std::min(pre_gate.numel(), piece_bytes / element)}, pre_gate.options());
-  in_pieces(whole, element, gradients, [&](const Piece& piece) {
-    std::vector<int64_t> sizes = piece.count;
+      at::empty({2 * std::min(pre_gate.numel(), chunk_bytes / element)}, pre_gate.options());
+  in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
+    std::vector<int64_t> sizes = chunk.count;
     sizes.insert(sizes.begin(), 2);
-    both = memory.narrow(0, 0, 2 * piece.elements()).view(sizes);
+    both = memory.narrow(0, 0, 2 * chunk.elements()).view(sizes);
     const auto part = [&](int64_t which, bool wanted) {
       return wanted ? std::optional(both.select(0, which)) : std::nullopt;
     };
-    gated_gradients(activation, piece.of(grad_out, whole), piece.of(pre_gate, whole), piece.of(pre_up, whole),
+    gated_gradients(activation, chunk.of(grad_out, whole), chunk.of(pre_gate, whole), chunk.of(pre_up, whole),
                     part(0, of_gate), part(1, of_up));
   });
 }

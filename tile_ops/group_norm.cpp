@@ -6,7 +6,7 @@
 #include "group_norm/images.h"
 #include "group_norm/kernels.h"
 #include "norm.h"
-#include "partials.h"
+#include "partial_sums.h"
 
 namespace tile {
 namespace {
@@ -256,7 +256,7 @@ void backward(const Problem& problem, const at::Tensor& grad_out, const Optional
     finish_sums(parts_d, parts, merged);
   } else {
     const at::Tensor sum_d = at::empty({n, images.channels}, parts.options()), sum = result_like(sum_d);
-    sum_parts({{parts_d, sum_d}, {parts, sum}});
+    sum_partials({{parts_d, sum_d}, {parts, sum}});
     finish_sums(sum_d.unsqueeze(1), sum.unsqueeze(1), {1, cpu_groups, cpu_group_channels});
   }
   if (!grad_input) return;
@@ -281,7 +281,7 @@ void backward(const at::Tensor& grad_out, const Problem& problem, const Optional
   std::vector<PartialSum> sums;
   if (grad_weight) sums.push_back({weight_parts, *grad_weight});
   if (grad_bias) sums.push_back({bias_parts, *grad_bias});
-  sum_parts(std::move(sums));
+  sum_partials(std::move(sums));
 }
 
 void check(const at::Tensor& input, int64_t num_groups, const Optional& weight, const Optional& bias,

@@ -7,7 +7,7 @@ namespace {
 void layer_norm_kernel(Array x, std::optional<Array> weight, std::optional<Array> bias, Array y,
                        std::optional<Array> mean, std::optional<Array> rstd, Tile eps,
                        std::optional<Tile> tiles, int rows, int columns, RowFit fit, int axis) {
-  const bool whole = fit != RowFit::walked;
+  const bool whole = fit != RowFit::looped;
   // The squares wait for the mean; of longer rows a thread would have too much. Sums of float32 would round
   // more.
   if (has_short_rows(x, rows, columns)) hint_threads(-1);

@@ -3,8 +3,8 @@
 #include <ATen/ops/zeros.h>
 
 #include "arguments.h"
-#include "pieces.h"
-#include "product.h"
+#include "chunks.h"
+#include "gemm.h"
 
 namespace {
 
@@ -137,7 +137,7 @@ Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor
   return sizes;
 }
 
-// Of the operands and of the bias, from that of what enters the activation: whole, or in pieces where it is
+// Of the operands and of the bias, from that of what enters the activation: whole, or in chunks where it is
 // large.
 void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
                    const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
@@ -146,34 +146,34 @@ void run_gradients(const Matrices& as, Activation activation, const Tensor& grad
                before = as.out(defined(pre));
   const at::IntArrayRef whole = incoming.sizes();
   Tensor grad = incoming;
-  std::vector<PieceGradient> gradients;
+  std::vector<ChunkGradient> gradients;
   if (grad_input.defined())
     gradients.push_back(
-        {as.input(grad_input), -1, [&](const Piece& piece, const Tensor& out, bool accumulate) {
-           multiply(grad, transposed(piece.of(y, whole, -2)), out,
+        {as.input(grad_input), -1, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+           multiply(grad, transposed(chunk.of(y, whole, -2)), out,
                     {.alpha = alpha, .accumulate = accumulate});
          }});
   if (grad_other.defined())
     gradients.push_back(
-        {as.other(grad_other), -2, [&](const Piece& piece, const Tensor& out, bool accumulate) {
-           multiply(transposed(piece.of(x, whole, -1)), grad, out,
+        {as.other(grad_other), -2, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+           multiply(transposed(chunk.of(x, whole, -1)), grad, out,
                     {.alpha = alpha, .accumulate = accumulate});
          }});
   if (grad_bias.defined())
-    gradients.push_back({as.out(grad_bias), 0, [&](const Piece&, const Tensor& out, bool accumulate) {
+    gradients.push_back({as.out(grad_bias), 0, [&](const Chunk&, const Tensor& out, bool accumulate) {
                            sum_to(grad, out, accumulate);
                          }});
   if (gradients.empty()) return;
   if (activation == Activation::none && grad_out.scalar_type() == input.scalar_type()) {
-    for (const PieceGradient& gradient : gradients) gradient.run(Piece(whole), gradient.out, false);
+    for (const ChunkGradient& gradient : gradients) gradient.run(Chunk(whole), gradient.out, false);
     return;
   }
   const auto element = static_cast<int64_t>(input.element_size());
-  const Tensor memory = at::empty({std::min(incoming.numel(), piece_bytes / element)}, x.options());
-  in_pieces(whole, element, gradients, [&](const Piece& piece) {
-    grad = memory.narrow(0, 0, piece.elements()).view(piece.count);
-    gradient_before(activation, piece.of(incoming, whole),
-                    before.defined() ? optional(piece.of(before, whole)) : std::nullopt, grad);
+  const Tensor memory = at::empty({std::min(incoming.numel(), chunk_bytes / element)}, x.options());
+  in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
+    grad = memory.narrow(0, 0, chunk.elements()).view(chunk.count);
+    gradient_before(activation, chunk.of(incoming, whole),
+                    before.defined() ? optional(chunk.of(before, whole)) : std::nullopt, grad);
   });
 }
 

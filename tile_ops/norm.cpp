@@ -2,7 +2,7 @@
 #include "norm.h"
 
 #include "arguments.h"
-#include "partials.h"
+#include "partial_sums.h"
 
 namespace tile {
 namespace {
@@ -57,14 +57,14 @@ struct BackwardTiles {
   }
 };
 
-// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many one behind the other;
-// without it blocks take turns, so that all work in one part of memory. The whole row fits the tile. `late`:
-// rows are added up behind the loop, until then each in registers of its own. A turn takes `together` tiles,
-// whose sums then wait for each other once.
+// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many one behind the
+// other; without it blocks take turns, so that all work in one part of memory. The whole row fits the tile.
+// `late`: rows are added up behind the loop, until then each in registers of its own. A turn takes `together`
+// tiles, whose sums then wait for each other once.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
                           std::optional<Array> mean, Array rstd, std::optional<Array> dx,
-                          std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles, bool late,
-                          int together, int rows, int columns, int axis) {
+                          std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles,
+                          bool late, int together, int rows, int columns, int axis) {
   BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
   Tile extent = x.dim(2).astype(in.compute);
   const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
@@ -237,7 +237,7 @@ GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
   GpuRows rows{tile, 1, tile.columns > turn, 0};
   if (axis && tile.whole()) {
     if (tile.columns > 2 * turn)
-      rows.tile = {1, 8192, RowFit::walked};
+      rows.tile = {1, 8192, RowFit::looped};
     else if (tile.rows == 1)
       rows.together = std::clamp(turn / tile.columns, 1, 4);
   }
@@ -311,7 +311,7 @@ void norm_backward(const NormBackward& call) {
   };
   add(parts_w, call.grad_weight);
   add(parts_b, call.grad_bias);
-  sum_parts(std::move(sums));
+  sum_partials(std::move(sums));
 }
 
 }  // namespace tile

@@ -1,5 +1,5 @@
 // softmax and log_softmax over one axis of any stride, and their gradients.
-#include "log_sum.h"
+#include "logsumexp.h"
 #include "tile/rows.h"
 
 namespace tile {
@@ -43,7 +43,8 @@ void softmax_kernel(Array x, Array y, std::optional<Tile> tiles, bool log_of, in
       return;
     }
     const auto exponential = [](const Tile& v) { return exp(v); };
-    const LogSum sum = walked_log_sum(in.steps(), rows, columns, axis, group, compute, load, exponential);
+    const LogSumExp sum =
+        looped_logsumexp(in.steps(), rows, columns, axis, group, compute, load, exponential);
     Tile last = log_of ? log(sum.total) : 1 / sum.total;
     for (Tile k : range(in.steps())) {
       Tile d = load(k) - sum.top;

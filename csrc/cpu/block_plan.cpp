@@ -1,40 +1,40 @@
-// Grouping, and turning groups into units.
+// Grouping, and turning groups into nodes.
 #include "cpu/block_plan.h"
 
 #include <algorithm>
 
 #include "cpu/control.h"
-#include "cpu/scalar_unit.h"
-#include "cpu/sweep_build.h"
+#include "cpu/fused_loop_build.h"
+#include "cpu/scalar_node.h"
 #include "ir/walk.h"
 
 namespace tile::cpu {
 
-BlockPlan::BlockPlan(Lower& lower, const Block& block) : lower_(lower), block_(block) {
+BlockPlan::BlockPlan(LoweringContext& lower, const Block& block) : lower_(lower), block_(block) {
   plan();
-  for (const Updates::Several& several : lower.updates_.several) {
+  for (const InPlaceLoads::Several& several : lower.in_place_.several) {
     if (runs_before(several)) continue;
-    for (const Op* load : several.loads) lower.updates_.loads.erase(load);  // to be copied after all
+    for (const Op* load : several.loads) lower.in_place_.loads.erase(load);  // to be copied after all
     plan();
   }
   repeat_cheap();
-  find_ahead();
+  find_prefetch();
   find_last_uses();
 }
 
 BlockPlan::Kind BlockPlan::kind_of(const Op& op) const {
   if (op.traits().terminator || op.is("constant")) return Kind::none;
-  if (const Lowering* lowering = find_lowering(lower_, op))
+  if (const LoweringRule* lowering = find_lowering(lower_, op))
     return lowering->cheap ? Kind::cheap : Kind::single;
   if (!op.regions.empty()) return Kind::single;
-  if (in_sweep(op)) return Kind::sweep;
+  if (in_fused_loop(op)) return Kind::fused_loop;
   if (op.traits().elementwise) return Kind::cheap;  // of scalars
   fail(op, ErrorKind::unsupported, "has no CPU implementation");
 }
 
-// The values an op's unit reads, those used in its regions included.
+// The values an op's node reads, those used in its regions included.
 std::vector<const Value*> BlockPlan::reads(const Op& op) const {
-  const Lowering* lowering = op.traits().terminator ? nullptr : find_lowering(lower_, op);
+  const LoweringRule* lowering = op.traits().terminator ? nullptr : find_lowering(lower_, op);
   if (lowering && lowering->needs) return lowering->needs(lower_, op);
   std::vector<const Value*> values(op.operands.begin(), op.operands.end());
   for (const auto& region : op.regions)
@@ -59,7 +59,7 @@ void BlockPlan::find_needed() {
   }
 }
 
-bool BlockPlan::runs_before(const Updates::Several& several) const {
+bool BlockPlan::runs_before(const InPlaceLoads::Several& several) const {
   int last = -1, first = static_cast<int>(groups_.size());
   for (const auto& [op, group] : group_of_) {
     if (several.readers.count(op)) last = std::max(last, group);
@@ -73,7 +73,7 @@ void BlockPlan::plan() {
   last_reader_.clear(), last_writer_.clear();
   barrier_ = last_access_ = -1;
   find_needed();
-  // Ops that need no group first, so that sweeps are not split by them.
+  // Ops that need no group first, so that fused loops are not split by them.
   std::unordered_set<const Value*> late;
   std::vector<const Op*> rest;
   for (const auto& op : block_.ops) {
@@ -110,10 +110,10 @@ int BlockPlan::memory_bound(const Op& op) const {
   return bound;
 }
 
-// Two stores of one sweep run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index
+// Two stores of one fused loop run chunk by chunk: they must not meet. Tiles of one grid of tiles whose index
 // differs by constants along some axis do not, nor do those of views that are apart.
 bool BlockPlan::may_join(const Op& store, int group) const {
-  if (!groups_[static_cast<size_t>(group)].sweep || !in_sweep(store)) return false;
+  if (!groups_[static_cast<size_t>(group)].fused_loop || !in_fused_loop(store)) return false;
   for (const Op* other : groups_[static_cast<size_t>(group)].ops) {
     if (!other->traits().writes || root_array(other->operands[0]) != root_array(store.operands[0])) continue;
     if (apart(other->operands[0], store.operands[0])) continue;
@@ -166,21 +166,22 @@ void BlockPlan::place(const Op& op) {
   });
   if (in_place) bound = std::max(bound, barrier_ + 1);
   int chosen = -1;
-  if (kind == Kind::sweep) {
-    const Shape& shape = sweep_shape(op);
+  if (kind == Kind::fused_loop) {
+    const Shape& shape = fused_loop_shape(op);
     for (int g = bound; g < static_cast<int>(groups_.size()) && chosen < 0; ++g)
-      if (groups_[static_cast<size_t>(g)].sweep && groups_[static_cast<size_t>(g)].shape == shape) chosen = g;
+      if (groups_[static_cast<size_t>(g)].fused_loop && groups_[static_cast<size_t>(g)].shape == shape)
+        chosen = g;
     if (chosen < 0) {
       chosen = static_cast<int>(groups_.size());
-      groups_.push_back({.sweep = true, .shape = shape, .ops = {}, .after = {}});
+      groups_.push_back({.fused_loop = true, .shape = shape, .ops = {}, .after = {}});
     }
   } else {
     chosen = static_cast<int>(groups_.size());
-    groups_.push_back({.sweep = false, .shape = {}, .ops = {}, .after = {}});
+    groups_.push_back({.fused_loop = false, .shape = {}, .ops = {}, .after = {}});
   }
   groups_[static_cast<size_t>(chosen)].ops.push_back(&op);
   group_of_[&op] = chosen;
-  bool inside = kind == Kind::sweep && op.traits().elementwise;
+  bool inside = kind == Kind::fused_loop && op.traits().elementwise;
   for (const Value* result : op.results) places_[result] = {chosen, !inside};
   note_memory(op, chosen);
   if (in_place) last_access_ = std::max(last_access_, chosen);
@@ -200,7 +201,7 @@ void BlockPlan::find_last_uses() {
     auto [at, fresh] = last_use_.emplace(owner, last);
     if (!fresh) at->second = std::max(at->second, last);
   }
-  // Carried values exchange slots with the loop's, and single units may overwrite an operand: these need
+  // Carried values exchange slots with the loop's, and single nodes may overwrite an operand: these need
   // slots of exactly their size that serve nothing else.
   for (const auto& [value, users] : users_) {
     const Op* user = users[0];
@@ -209,23 +210,23 @@ void BlockPlan::find_last_uses() {
   }
 }
 
-void BlockPlan::emit_cheap(const Op& op, Units& units) {
-  std::unique_ptr<Unit> unit;
-  if (const Lowering* lowering = find_lowering(lower_, op))
-    unit = lowering->lower(lower_, op);
+void BlockPlan::emit_cheap(const Op& op, OpNodes& nodes) {
+  std::unique_ptr<OpNode> node;
+  if (const LoweringRule* lowering = find_lowering(lower_, op))
+    node = lowering->lower(lower_, op);
   else
-    unit = scalar_unit(lower_, op);
-  if (unit) units.push_back(std::move(unit));
+    node = scalar_node(lower_, op);
+  if (node) nodes.push_back(std::move(node));
 }
 
-void BlockPlan::emit_group(size_t index, Units& units) {
+void BlockPlan::emit_group(size_t index, OpNodes& nodes) {
   const Group& group = groups_[index];
-  if (group.sweep) {
-    const SweepSurroundings around = {
+  if (group.fused_loop) {
+    const FusedLoopSurroundings around = {
         [&](const Value* value) { return needed_outside(value, static_cast<int>(index)); },
         [&](const Value* value) { return repeats_.count(value->definition) != 0; },
-        [&](const Value* value) { return read_once_.count(lower_.memory_load(value)) != 0; }, group.ahead};
-    units.push_back(build_sweep(lower_, group.shape, group.ops, around, units));
+        [&](const Value* value) { return read_once_.count(lower_.memory_load(value)) != 0; }, group.prefetch};
+    nodes.push_back(build_fused_loop(lower_, group.shape, group.ops, around, nodes));
   } else {
     const Op& op = *group.ops[0];
     lower_.last_used_here_.clear();
@@ -239,15 +240,15 @@ void BlockPlan::emit_group(size_t index, Units& units) {
           owner->owner == &block_ && unseen_after(owner, static_cast<int>(index)))
         lower_.last_used_here_.insert(operand);
     }
-    std::unique_ptr<Unit> unit;
-    if (const Lowering* lowering = find_lowering(lower_, op))
-      unit = lowering->lower(lower_, op);
+    std::unique_ptr<OpNode> node;
+    if (const LoweringRule* lowering = find_lowering(lower_, op))
+      node = lowering->lower(lower_, op);
     else
-      unit = control_unit(lower_, op);
+      node = control_node(lower_, op);
     lower_.last_used_here_.clear();
-    if (unit) units.push_back(std::move(unit));
+    if (node) nodes.push_back(std::move(node));
   }
-  for (const Op* op : group.after) emit_cheap(*op, units);
+  for (const Op* op : group.after) emit_cheap(*op, nodes);
 }
 
 bool BlockPlan::unseen_after(const Value* owner, int group) const {
@@ -267,15 +268,15 @@ void BlockPlan::release_after(size_t index) {
   }
 }
 
-Units BlockPlan::units() {
-  Units units;
-  for (const Op* op : early_) emit_cheap(*op, units);
+OpNodes BlockPlan::nodes() {
+  OpNodes nodes;
+  for (const Op* op : early_) emit_cheap(*op, nodes);
   for (size_t i = 0; i < groups_.size(); ++i) {
-    emit_group(i, units);
+    emit_group(i, nodes);
     release_after(i);
   }
-  if (const Op* end = block_.terminator()) units.push_back(terminator_unit(lower_, *end));
-  return units;
+  if (const Op* end = block_.terminator()) nodes.push_back(terminator_node(lower_, *end));
+  return nodes;
 }
 
 }  // namespace tile::cpu

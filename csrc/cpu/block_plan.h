@@ -1,29 +1,29 @@
-// Orders the ops of one block into groups: sweeps of one shape, and single units.
+// Orders the ops of one block into groups: fused loops of one shape, and single nodes.
 #pragma once
 #include <optional>
 #include <set>
 #include <unordered_map>
 #include <vector>
 
-#include "cpu/lower.h"
-#include "cpu/sweep.h"
+#include "cpu/fused_loop.h"
+#include "cpu/lowering_context.h"
 
 namespace tile::cpu {
 
 class BlockPlan {
  public:
-  BlockPlan(Lower& lower, const Block& block);
-  Units units();
+  BlockPlan(LoweringContext& lower, const Block& block);
+  OpNodes nodes();
 
  private:
   struct Group {
-    bool sweep = false;
+    bool fused_loop = false;
     Shape shape;
-    std::vector<const Op*> ops;    // one, unless a sweep
+    std::vector<const Op*> ops;    // one, unless a fused loop
     std::vector<const Op*> after;  // cheap ops on its results, in order
-    std::vector<SweepAhead> ahead;
+    std::vector<FusedLoopPrefetch> prefetch;
   };
-  enum class Kind { cheap, sweep, single, none };
+  enum class Kind { cheap, fused_loop, single, none };
   struct Place {
     int group = -1;        // -1: before every group
     bool finished = true;  // false: may be used inside the group that computes it
@@ -32,7 +32,7 @@ class BlockPlan {
   std::vector<const Value*> reads(const Op& op) const;
   void find_needed();
   void plan();
-  bool runs_before(const Updates::Several& several) const;  // what reads the loads; false: their stores
+  bool runs_before(const InPlaceLoads::Several& several) const;  // what reads the loads; false: their stores
   void place(const Op& op);
   int memory_bound(const Op& op) const;
   void note_memory(const Op& op, int group);
@@ -40,18 +40,18 @@ class BlockPlan {
   void find_last_uses();
   void repeat_cheap();
   bool repeatable(const Value* value, const Shape& shape, int steps) const;
-  bool only_in_sweeps(const Value* value, const Shape& shape) const;
+  bool only_in_fused_loops(const Value* value, const Shape& shape) const;
   void repeat(const Value* value, int group, std::vector<const Op*>& front);
   bool needed_outside(const Value* value, int group) const;
   bool unseen_after(const Value* owner, int group) const;  // by the cheap ops behind that group
-  void emit_cheap(const Op& op, Units& units);
-  void emit_group(size_t index, Units& units);
-  void find_ahead();
+  void emit_cheap(const Op& op, OpNodes& nodes);
+  void emit_group(size_t index, OpNodes& nodes);
+  void find_prefetch();
   void find_readers(const Value* value, std::set<int>& groups) const;
   std::optional<int> moving_axis(const Op& load) const;
   void release_after(size_t index);
 
-  Lower& lower_;
+  LoweringContext& lower_;
   const Block& block_;
   std::unordered_set<const Op*> needed_;
   std::vector<const Op*> early_;

@@ -1,10 +1,10 @@
-// What several sweeps need and is cheaper to compute again from memory than to keep: a tile that is kept is
-// written and read, and takes room in the caches. Of float32 alone: to widen 16 bits again costs what it
+// What several fused loops need and is cheaper to compute again from memory than to keep: a tile that is kept
+// is written and read, and takes room in the caches. Of float32 alone: to widen 16 bits again costs what it
 // saves.
 #include <algorithm>
 
 #include "cpu/block_plan.h"
-#include "cpu/sweep_build.h"
+#include "cpu/fused_loop_build.h"
 
 namespace tile::cpu {
 namespace {
@@ -21,7 +21,7 @@ bool cheap(const Op& op) {
 
 }  // namespace
 
-// Whether a sweep of that shape can compute the value, in `steps`, from what is there anyway.
+// Whether a fused loop of that shape can compute the value, in `steps`, from what is there anyway.
 bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) const {
   const Value* source = viewed(value);
   if (element_count(source->type.shape) * times_smaller <= element_count(shape)) return true;
@@ -33,14 +33,14 @@ bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) co
                      [&](const Value* operand) { return repeatable(operand, shape, steps - 1); });
 }
 
-// Whether all that read it are sweeps which compute it, so that nothing keeps it.
-bool BlockPlan::only_in_sweeps(const Value* value, const Shape& shape) const {
+// Whether all that read it are fused loops which compute it, so that nothing keeps it.
+bool BlockPlan::only_in_fused_loops(const Value* value, const Shape& shape) const {
   const auto& users = users_.at(value);
   return std::all_of(users.begin(), users.end(), [&](const Op* user) {
     const auto at = group_of_.find(user);
-    if (at == group_of_.end() || at->second < 0 || !in_sweep(*user)) return false;
+    if (at == group_of_.end() || at->second < 0 || !in_fused_loop(*user)) return false;
     const Group& group = groups_[static_cast<size_t>(at->second)];
-    return group.sweep && group.shape == shape;
+    return group.fused_loop && group.shape == shape;
   });
 }
 
@@ -58,17 +58,17 @@ void BlockPlan::repeat(const Value* value, int group, std::vector<const Op*>& fr
 void BlockPlan::repeat_cheap() {
   for (int g = 1; g < static_cast<int>(groups_.size()); ++g) {
     Group& group = groups_[static_cast<size_t>(g)];
-    if (!group.sweep || element_count(group.shape) < least_elements) continue;
+    if (!group.fused_loop || element_count(group.shape) < least_elements) continue;
     std::vector<const Op*> front;
     for (const Op* op : group.ops)
       for (const Value* operand : op->operands)
-        if (repeatable(operand, group.shape, most_steps) && only_in_sweeps(operand, group.shape))
+        if (repeatable(operand, group.shape, most_steps) && only_in_fused_loops(operand, group.shape))
           repeat(operand, g, front);
     group.ops.insert(group.ops.begin(), front.begin(), front.end());
   }
 }
 
-// Whether another unit than the sweeps that compute the value reads it: the first one keeps it then.
+// Whether another node than the fused loops that compute the value reads it: the first one keeps it then.
 bool BlockPlan::needed_outside(const Value* value, int group) const {
   if (group_of_.at(value->definition) != group) return false;
   const auto has = [&](int index, const Op* op) {

@@ -1,8 +1,8 @@
-// Units of structured control flow.
+// OpNodes of structured control flow.
 #include "cpu/control.h"
 
 #include "cpu/address.h"
-#include "cpu/carry.h"
+#include "cpu/parallel_copy.h"
 #include "cpu/watch.h"
 
 namespace tile::cpu {
@@ -23,16 +23,17 @@ void set_integer(Scalar& scalar, Lane lane, int64_t value) {
 }
 
 // Enters a loop: initial values become the arguments.
-std::unique_ptr<Carry> entry(Lower& lower, const std::vector<Value*>& initial, const Receivers& arguments) {
+std::unique_ptr<ParallelCopy> entry(LoweringContext& lower, const std::vector<Value*>& initial,
+                                    const Receivers& arguments) {
   for (const Value* argument : arguments)
     if (!argument->type.is_scalar()) lower.owned_slot(argument);
-  return std::make_unique<Carry>(lower, nullptr, initial, arguments);
+  return std::make_unique<ParallelCopy>(lower, nullptr, initial, arguments);
 }
 
-struct ForUnit final : Unit {
+struct ForNode final : OpNode {
   ScalarSlot low, high, step, index;
-  std::unique_ptr<Carry> enter, leave;
-  Units body;
+  std::unique_ptr<ParallelCopy> enter, leave;
+  OpNodes body;
   int every;  // how many iterations run between two looks at the launch's watch
   Signal run(Frame& frame) const override {
     const int64_t last = integer(frame, high), by = integer(frame, step);
@@ -40,7 +41,7 @@ struct ForUnit final : Unit {
     Glance glance(every);
     for (int64_t i = integer(frame, low); i < last; i += by) {
       set_integer(frame.scalars[static_cast<size_t>(index.id)], index.lane, i);
-      run_units(body, frame);
+      run_nodes(body, frame);
       glance(frame.watch);
       // The next index may not fit int64.
       if (static_cast<uint64_t>(last) - static_cast<uint64_t>(i) <= static_cast<uint64_t>(by)) break;
@@ -50,32 +51,32 @@ struct ForUnit final : Unit {
   }
 };
 
-struct LoopUnit final : Unit {
-  std::unique_ptr<Carry> enter;
-  Units body;
+struct LoopNode final : OpNode {
+  std::unique_ptr<ParallelCopy> enter;
+  OpNodes body;
   int every;
   Signal run(Frame& frame) const override {
     enter->run(frame);
     Glance glance(every);
-    while (run_units(body, frame) != Signal::leave_loop) glance(frame.watch);
+    while (run_nodes(body, frame) != Signal::leave_loop) glance(frame.watch);
     return Signal::next;
   }
 };
 
-struct IfUnit final : Unit {
+struct IfNode final : OpNode {
   int condition;
-  Units then, otherwise;
+  OpNodes then, otherwise;
   Signal run(Frame& frame) const override {
     bool holds = frame.scalars[static_cast<size_t>(condition)].bytes[0] != 0;
-    return run_units(holds ? then : otherwise, frame);
+    return run_nodes(holds ? then : otherwise, frame);
   }
 };
 
-struct TerminatorUnit final : Unit {
-  std::unique_ptr<Carry> carry;
+struct TerminatorNode final : OpNode {
+  std::unique_ptr<ParallelCopy> parallel_copy;
   Signal signal;
   Signal run(Frame& frame) const override {
-    carry->run(frame);
+    parallel_copy->run(frame);
     return signal;
   }
 };
@@ -87,72 +88,72 @@ const Op& enclosing_loop(const Op& op) {
   return *at;
 }
 
-std::unique_ptr<Unit> lower_for(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ForUnit>();
+std::unique_ptr<OpNode> lower_for(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ForNode>();
   const Block& body = op.region();
-  unit->low = lower.index(op.operands[0]);
-  unit->high = lower.index(op.operands[1]);
-  unit->step = lower.index(op.operands[2]);
-  unit->index = lower.index(body.arguments[0]);
-  unit->every = Glance::every(cost_of(body));
+  node->low = lower.index(op.operands[0]);
+  node->high = lower.index(op.operands[1]);
+  node->step = lower.index(op.operands[2]);
+  node->index = lower.index(body.arguments[0]);
+  node->every = Glance::every(cost_of(body));
   Receivers arguments = receivers(body.arguments, 1);
-  unit->enter = entry(lower, {op.operands.begin() + 3, op.operands.end()}, arguments);
-  unit->body = lower.block(body);
+  node->enter = entry(lower, {op.operands.begin() + 3, op.operands.end()}, arguments);
+  node->body = lower.block(body);
   for (size_t i = 0; i < op.results.size(); ++i)
     if (!op.results[i]->type.is_scalar()) lower.share_slot(op.results[i], arguments[i]);
-  unit->leave = std::make_unique<Carry>(lower, nullptr,
-                                        std::vector<Value*>(body.arguments.begin() + 1, body.arguments.end()),
-                                        receivers(op.results));
-  return unit;
+  node->leave = std::make_unique<ParallelCopy>(
+      lower, nullptr, std::vector<Value*>(body.arguments.begin() + 1, body.arguments.end()),
+      receivers(op.results));
+  return node;
 }
 
-std::unique_ptr<Unit> lower_loop(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<LoopUnit>();
+std::unique_ptr<OpNode> lower_loop(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<LoopNode>();
   for (const Value* result : op.results)
     if (!result->type.is_scalar()) lower.owned_slot(result);
-  unit->enter = entry(lower, op.operands, receivers(op.region().arguments));
-  unit->body = lower.block(op.region());
-  unit->every = Glance::every(cost_of(op.region()));
-  return unit;
+  node->enter = entry(lower, op.operands, receivers(op.region().arguments));
+  node->body = lower.block(op.region());
+  node->every = Glance::every(cost_of(op.region()));
+  return node;
 }
 
-std::unique_ptr<Unit> lower_if(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<IfUnit>();
+std::unique_ptr<OpNode> lower_if(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<IfNode>();
   for (const Value* result : op.results)
     if (!result->type.is_scalar()) lower.owned_slot(result);
-  unit->condition = lower.scalar(op.operands[0]);
-  unit->then = lower.block(op.region(0));
-  unit->otherwise = lower.block(op.region(1));
-  return unit;
+  node->condition = lower.scalar(op.operands[0]);
+  node->then = lower.block(op.region(0));
+  node->otherwise = lower.block(op.region(1));
+  return node;
 }
 
 }  // namespace
 
-std::unique_ptr<Unit> control_unit(Lower& lower, const Op& op) {
+std::unique_ptr<OpNode> control_node(LoweringContext& lower, const Op& op) {
   static const struct {
     std::string_view name;
-    std::unique_ptr<Unit> (*lower)(Lower&, const Op&);
+    std::unique_ptr<OpNode> (*lower)(LoweringContext&, const Op&);
   } table[] = {{"for", lower_for}, {"loop", lower_loop}, {"if", lower_if}};
   for (const auto& row : table)
     if (op.is(row.name)) return row.lower(lower, op);
   fail(op, ErrorKind::unsupported, "has no CPU implementation");
 }
 
-std::unique_ptr<Unit> terminator_unit(Lower& lower, const Op& terminator) {
-  auto unit = std::make_unique<TerminatorUnit>();
+std::unique_ptr<OpNode> terminator_node(LoweringContext& lower, const Op& terminator) {
+  auto node = std::make_unique<TerminatorNode>();
   const Op& parent = *terminator.parent->parent;
   Receivers to;
-  unit->signal = Signal::next;
+  node->signal = Signal::next;
   if (terminator.is("yield")) {
     to = parent.is("for") ? receivers(parent.region().arguments, 1) : receivers(parent.results);
   } else {
     const Op& loop = enclosing_loop(terminator);
     bool leaves = terminator.is("break");
-    unit->signal = leaves ? Signal::leave_loop : Signal::next_turn;
+    node->signal = leaves ? Signal::leave_loop : Signal::next_turn;
     to = leaves ? receivers(loop.results) : receivers(loop.region().arguments);
   }
-  unit->carry = std::make_unique<Carry>(lower, terminator.parent, terminator.operands, to);
-  return unit;
+  node->parallel_copy = std::make_unique<ParallelCopy>(lower, terminator.parent, terminator.operands, to);
+  return node;
 }
 
 }  // namespace tile::cpu

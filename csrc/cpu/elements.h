@@ -14,7 +14,7 @@ struct Elements {
   int64_t count = 0;
 
   Elements() = default;
-  Elements(Lower& lower, const Op& op, size_t first_index)
+  Elements(LoweringContext& lower, const Op& op, size_t first_index)
       : array(lower.array(op.operands[0])),
         flat(is_flat(op)),
         count(element_count(op.operands.back()->type.shape)) {

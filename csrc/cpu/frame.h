@@ -7,8 +7,8 @@
 
 #include "cpu/aligned_memory.h"
 #include "cpu/lane.h"
+#include "cpu/packed_operand_cache.h"
 #include "cpu/packed_tiles.h"
-#include "cpu/shared_panels.h"
 #include "ir/type.h"
 
 namespace tile::cpu {
@@ -94,13 +94,13 @@ class Scratch {
   size_t used_ = 0;
 };
 
-// What a unit keeps between its runs, so as not to work it out again.
-struct Kept {
-  virtual ~Kept() = default;
+// What a node keeps between its runs, so as not to work it out again.
+struct NodeState {
+  virtual ~NodeState() = default;
   virtual bool lasts() const = 0;  // beyond the launch, whose arrays may hold other elements in the next
 };
-struct KeptSlot {
-  std::unique_ptr<Kept> kept[2];  // the latest first: a loop's first turn often has a form of its own
+struct NodeStateSlot {
+  std::unique_ptr<NodeState> kept[2];  // the latest first: a loop's first turn often has a form of its own
   bool ran = false;
 };
 
@@ -113,30 +113,30 @@ struct Frame {
   std::vector<char*> slots;  // arena memory by slot; loop-carried tiles exchange theirs
   Scratch scratch;
   int64_t block[3] = {}, blocks[3] = {};
-  std::vector<KeptSlot>* kept = nullptr;  // by number, as Lower gives them out
+  std::vector<NodeStateSlot>* kept = nullptr;  // by number, as LoweringContext gives them out
   PackedTiles packed;
-  ProductPanels* own_panels = nullptr;     // this thread's
-  ProductPanels* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
-  void (*give_back)() = nullptr;           // of registers that products took
-  Watch* watch = nullptr;                  // of this launch
+  PackedOperands* own_panels = nullptr;     // this thread's
+  PackedOperands* shared_panels = nullptr;  // those of the launch's threads; null: each has its own
+  void (*give_back)() = nullptr;            // of registers that products took
+  Watch* watch = nullptr;                   // of this launch
 };
 
 enum class Signal : uint8_t { next, leave_loop, next_turn };
 
 // One step of a compiled block.
-struct Unit {
-  virtual ~Unit() = default;
+struct OpNode {
+  virtual ~OpNode() = default;
   virtual Signal run(Frame& frame) const = 0;
 };
-using Units = std::vector<std::unique_ptr<Unit>>;
+using OpNodes = std::vector<std::unique_ptr<OpNode>>;
 
-inline Signal run_units(const Units& units, Frame& frame) {
-  for (const auto& unit : units)
-    if (Signal signal = unit->run(frame); signal != Signal::next) return signal;
+inline Signal run_nodes(const OpNodes& nodes, Frame& frame) {
+  for (const auto& node : nodes)
+    if (Signal signal = node->run(frame); signal != Signal::next) return signal;
   return Signal::next;
 }
 
-// Helpers of units.
+// Helpers of nodes.
 // The tile's elements [0, extents) as dense lanes at `to`; clamps and pads as the descriptor says.
 void copy_lanes(const TileRef& from, int rank, const int64_t* extents, char* to);
 // A descriptor of dense lanes with these extents.

@@ -25,9 +25,9 @@ struct GemmKernels {
   int together, depth_step;  // values of k in an element; what a panel's depth is a multiple of, in values
   int block_depth, piece_depth;  // of k at a time in `blocked` and in `streamed`
 
-  // A [m x k] to panels [m / mr][k][mr], the last two of which may be halves (isa/gemm_panels.h), B [k x n] to
-  // panels [n / nr][k][nr], short panels filled with zeros.
-  // By dtype of the source; null where that dtype does not compute in this type.
+  // A [m x k] to panels [m / mr][k][mr], the last two of which may be halves (isa/gemm_panels.h), B [k x n]
+  // to panels [n / nr][k][nr], short panels filled with zeros. By dtype of the source; null where that dtype
+  // does not compute in this type.
   using Pack = void (*)(long rows, long columns, const MatrixView& from, void* to);
   Pack pack_a[dtype_count];
   Pack pack_b[dtype_count];

@@ -19,7 +19,7 @@ bool has_f16c() {
 }
 
 constexpr unsigned amx_bf16 = 1u << 22, amx_tile = 1u << 24;  // of cpuid's leaf 7, in edx
-bool chip_has(unsigned leaf_7_edx) {
+bool arch_has(unsigned leaf_7_edx) {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & leaf_7_edx) == leaf_7_edx;
 }
@@ -65,11 +65,11 @@ bool supports_bf16() {
   return __builtin_cpu_supports("avx512bf16");
 }
 
-bool prefers_bf16() { return supports_bf16() && !chip_has(amx_bf16); }
+bool prefers_bf16() { return supports_bf16() && !arch_has(amx_bf16); }
 
 bool supports_amx() {
   static const bool supports =
-      supported(Isa::avx512) && chip_has(amx_tile | amx_bf16) && system_has_tiles() && system_allows_tiles();
+      supported(Isa::avx512) && arch_has(amx_tile | amx_bf16) && system_has_tiles() && system_allows_tiles();
   return supports;
 }
 

@@ -5,7 +5,7 @@
 
 namespace tile::cpu {
 
-WholeOperand WholeOperand::of(Lower& lower, const Value* value) {
+WholeOperand WholeOperand::of(LoweringContext& lower, const Value* value) {
   WholeOperand operand;
   operand.shape = value->type.shape;
   operand.dtype = value->type.dtype;
@@ -34,7 +34,7 @@ const char* WholeOperand::lanes(Frame& frame) const {
   return copy;
 }
 
-WholeResult WholeResult::of(Lower& lower, const Value* value) {
+WholeResult WholeResult::of(LoweringContext& lower, const Value* value) {
   WholeResult result;
   result.shape = value->type.shape;
   result.dtype = value->type.dtype;

@@ -1,6 +1,6 @@
-// Operands and results of units that work on whole tiles: dense lanes of the full shape.
+// Operands and results of nodes that work on whole tiles: dense lanes of the full shape.
 #pragma once
-#include "cpu/lower.h"
+#include "cpu/lowering_context.h"
 
 namespace tile::cpu {
 
@@ -10,7 +10,7 @@ struct WholeOperand {
   Shape shape;
   DType dtype = DType::f32;
 
-  static WholeOperand of(Lower& lower, const Value* value);
+  static WholeOperand of(LoweringContext& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
   // Dense lanes of every element; may point into the frame or scratch.
   const char* lanes(Frame& frame) const;
@@ -22,7 +22,7 @@ struct WholeResult {
   Shape shape;
   DType dtype = DType::f32;
 
-  static WholeResult of(Lower& lower, const Value* value);
+  static WholeResult of(LoweringContext& lower, const Value* value);
   int64_t count() const { return element_count(shape); }
   char* lanes(Frame& frame) const;  // to be filled
   void finish(Frame& frame) const;  // describes the tile; its lanes are rounded to the dtype already

@@ -1,4 +1,4 @@
-// Units that read elements of an array into a tile, and write a tile's, at places that a type finds.
+// OpNodes that read elements of an array into a tile, and write a tile's, at places that a type finds.
 #pragma once
 #include "cpu/operand.h"
 #include "cpu/tables.h"
@@ -11,11 +11,11 @@ inline size_t first_place(const Op& op) { return op.results.empty() ? 2 : 1; }
 // Places(lower, op) of operands array, [value], …; each_run(frame, visit(element of the tile, address, stride
 // in bytes, count)) of those that exist.
 template <class Places>
-struct ReadUnit final : Unit {
+struct ReadNode final : OpNode {
   Places places;
   WholeResult to;
   double pad;
-  ReadUnit(Lower& lower, const Op& op)
+  ReadNode(LoweringContext& lower, const Op& op)
       : places(lower, op), to(WholeResult::of(lower, op.results[0])), pad(op.number("pad")) {}
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
@@ -33,10 +33,11 @@ struct ReadUnit final : Unit {
 };
 
 template <class Places>
-struct WriteUnit final : Unit {
+struct WriteNode final : OpNode {
   Places places;
   WholeOperand value;
-  WriteUnit(Lower& lower, const Op& op) : places(lower, op), value(WholeOperand::of(lower, op.operands[1])) {}
+  WriteNode(LoweringContext& lower, const Op& op)
+      : places(lower, op), value(WholeOperand::of(lower, op.operands[1])) {}
   Signal run(Frame& frame) const override {
     const size_t mark = frame.scratch.mark();
     const MoveRow& move = move_row(value.dtype);
@@ -50,9 +51,9 @@ struct WriteUnit final : Unit {
   }
 };
 
-template <class SomeUnit>
-std::unique_ptr<Unit> lower_places(Lower& lower, const Op& op) {
-  return std::make_unique<SomeUnit>(lower, op);
+template <class SomeNode>
+std::unique_ptr<OpNode> lower_places(LoweringContext& lower, const Op& op) {
+  return std::make_unique<SomeNode>(lower, op);
 }
 
 }  // namespace tile::cpu

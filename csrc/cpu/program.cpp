@@ -1,4 +1,4 @@
-// Compiling a function into units, and running blocks on threads.
+// Compiling a function into nodes, and running blocks on threads.
 #include "cpu/program.h"
 
 #include <algorithm>
@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "cpu/block_ranges.h"
-#include "cpu/lower.h"
+#include "cpu/gemm_view.h"
+#include "cpu/lowering_context.h"
 #include "cpu/parallel.h"
-#include "cpu/product.h"
 #include "cpu/stream.h"
 #include "cpu/watch.h"
 #include "ir/walk.h"
@@ -25,24 +25,24 @@ constexpr int pieces_a_thread = 16;  // handed out one by one, so that uneven bl
 
 struct Program::Thread {
   Frame frame;
-  ProductPanels panels;
+  PackedOperands panels;
   AlignedMemory arena{4096};
   bool busy = false;
 };
 
 // Launches one behind the other find what the last one kept.
-std::unique_ptr<KeptPlaces::Slots> Program::take_kept(int64_t worker) const {
+std::unique_ptr<NodeStateCache::Slots> Program::take_kept(int64_t worker) const {
   auto kept = idle_.take(worker);
-  if (!kept) return std::make_unique<KeptPlaces::Slots>(kept_);
-  for (KeptSlot& slot : *kept)
+  if (!kept) return std::make_unique<NodeStateCache::Slots>(kept_);
+  for (NodeStateSlot& slot : *kept)
     for (auto& each : slot.kept)
       if (each && !each->lasts()) each.reset();
   return kept;
 }
 
 Program::Program(Function function) : function_(std::move(function)) {
-  Lower lower(function_);
-  units_ = lower.body();
+  LoweringContext lower(function_);
+  nodes_ = lower.body();
   for (const Value* argument : function_.body().arguments) {
     if (argument->type.is_array())
       array_arguments_.push_back(lower.array(argument));
@@ -82,7 +82,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   if (total <= 0) return;
   size_t arena_bytes = 0;
   for (size_t bytes : slot_bytes_) arena_bytes += bytes;
-  ProductPanels* shared = nullptr;
+  PackedOperands* shared = nullptr;
   Watch watch;
   auto work = [&](int64_t worker, auto next) {
     int64_t begin, end;
@@ -121,7 +121,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
         frame.block[0] = i % blocks[0];
         frame.block[1] = i / blocks[0] % blocks[1];
         frame.block[2] = i / blocks[0] / blocks[1];
-        run_units(units_, frame);
+        run_nodes(nodes_, frame);
       }
     } while (next(begin, end));
     idle_.give_back(worker, std::move(slots));  // not what an error left
@@ -140,7 +140,7 @@ void Program::run(const int64_t (&blocks)[3], const std::vector<ArrayRef>& array
   int64_t piece = std::max<int64_t>(1, total / (static_cast<int64_t>(threads) * pieces_a_thread)), line = 1;
   // Blocks of one line often share operands. Where lines are many they stay whole, and each thread keeps its
   // own operands packed; else all threads pack and read the same.
-  std::optional<LaunchPanels> panels;
+  std::optional<LaunchPackedOperands> panels;
   if (total / blocks[0] >= int64_t{least_lines_a_thread} * threads) {
     line = blocks[0];
     piece = (piece + line - 1) / line * line;

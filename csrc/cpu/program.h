@@ -1,10 +1,10 @@
-// A kernel compiled for the CPU: units over a frame, run for every block of a grid.
+// A kernel compiled for the CPU: nodes over a frame, run for every block of a grid.
 #pragma once
 #include <memory>
 #include <vector>
 
 #include "cpu/frame.h"
-#include "cpu/kept_places.h"
+#include "cpu/node_state_cache.h"
 #include "ir/op.h"
 
 namespace tile::cpu {
@@ -20,17 +20,17 @@ class Program {
  private:
   struct Thread;
   void prepare(Frame& frame, const std::vector<ArrayRef>& arrays, const std::vector<Scalar>& scalars) const;
-  std::unique_ptr<KeptPlaces::Slots> take_kept(int64_t worker) const;
+  std::unique_ptr<NodeStateCache::Slots> take_kept(int64_t worker) const;
   Function function_;
-  Units units_;
+  OpNodes nodes_;
   std::vector<Scalar> scalars_;
   std::vector<int> array_arguments_, scalar_arguments_;  // places in the frame
   std::vector<size_t> slot_bytes_;
   size_t tiles_ = 0, arrays_ = 0, scratch_bytes_ = 0, kept_ = 0;
   bool needs_panels_ = false;
-  double block_cost_ = 0;    // elements worked on, roughly
+  double block_cost_ = 0;  // elements worked on, roughly
   int blocks_between_looks_ = 1;
-  mutable KeptPlaces idle_;  // what workers kept that are done
+  mutable NodeStateCache idle_;  // what workers kept that are done
 };
 
 }  // namespace tile::cpu

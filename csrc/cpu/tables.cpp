@@ -40,7 +40,7 @@ Joined join(Isa isa) {
 #define FAMILY(name) &name##_rows(isa),
 #include "prims/elementwise/all.def"
 #undef FAMILY
-           &where_rows(isa), &directed_cast_rows(isa), &random_rows(isa), &pair_and_coarse_rows(isa)})
+           &where_rows(isa), &directed_cast_rows(isa), &random_rows(isa), &pair_and_approximate_rows(isa)})
     for (const Span<ElementwiseRow>& lane : *part)
       for (const ElementwiseRow& row : lane)
         if (row.variants[0]) all.elementwise.push_back(row);

@@ -85,8 +85,8 @@ const Tables& tables(Isa isa);  // which this machine need not have
 // primitives: to_bool (x != 0, of any lane: astype to bool), and pairs of f32, "exp(sub)" for exp(x - y),
 // with rsub for the second operand less the first; "fma.2(mul)": in the place of fma's third operand.
 // "f16_rz", "f32_rm" and others: lanes rounded in a direction to what a narrower dtype has.
-// "one_plus(tanh)": 1 + tanh(x). "exp.coarse" and others, also in pairs: for results that are rounded to 16
-// bits.
+// "one_plus(tanh)": 1 + tanh(x). "exp.approximate" and others, also in pairs: for results that are rounded to
+// 16 bits.
 const ElementwiseRow* find_elementwise(std::string_view name, Lane lane, const Tables& from = tables());
 const ReduceRow* find_reduce(std::string_view name, Lane lane, const Tables& from = tables());
 const CastRow& cast_row(Lane from, Lane to, const Tables& of = tables());

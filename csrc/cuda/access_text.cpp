@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "cuda/literal.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/atomic.h"
 
 namespace tile::cuda {

@@ -9,8 +9,8 @@
 #include "cuda/access_cost.h"
 #include "cuda/array_facts.h"
 #include "cuda/conversion.h"
-#include "cuda/lowering.h"
-#include "cuda/sweep.h"
+#include "cuda/lowering_rule.h"
+#include "cuda/register_loop.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -67,7 +67,7 @@ int warps_for(const Function& function, const Cluster& cluster, int64_t elements
 struct LayoutPlan::Proposal {
   const Op* op;
   const Value* value;
-  int64_t weight;  // bytes moved, a loop counted as some turns
+  int64_t weight;  // bytes moved, a loop counted as some iterations
 };
 
 LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, const StagingPlan& staging,
@@ -84,7 +84,7 @@ LayoutPlan::LayoutPlan(const Function& function, const KernelArrays& arrays, con
   });
   warps_ = mma_.any ? mma_.warps
                     : warps_for(function, cluster, std::max<int64_t>(largest_, 1), max_warps,
-                                configuration.sweeps || loop_sums(function).large);
+                                configuration.rematerialize || loop_sums(function).large);
   int more = configuration.warps;
   if (more > 0) warps_ = std::min(warps_ << more, mma_.any ? MmaKernel::most_warps : max_warps);
   if (more < 0 && !mma_.any) warps_ = std::max(warps_ >> -more, 1);
@@ -195,9 +195,9 @@ bool LayoutPlan::works_across() const {
   if (cluster_.blocks == 1) return true;
   bool works = true;
   walk(function_.body(), [&](const Op& op) {
-    const Lowering* lowering = find_lowering(op.name());
+    const LoweringRule* lowering = find_lowering(op.name());
     if (!lowering || lowering->across) return;
-    if (lowering->alone) works = false;
+    if (lowering->single_cta) works = false;
     for (const auto* values : {&op.operands, &op.results})
       for (const Value* value : *values) works = works && !of(value).across_blocks();
   });
@@ -219,13 +219,13 @@ const Op* LayoutPlan::origin(const Value* value) const {
   return found == origins_.end() ? nullptr : found->second;
 }
 
-void LayoutPlan::propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const {
+void LayoutPlan::propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const {
   for (const auto& op : block.ops) {
     const Value* value = accessed(*op);
     if (value && is_tile(value) && !staging_.of(*op))
-      proposals.push_back({op.get(), value, bytes_of(value->type) * turns});
+      proposals.push_back({op.get(), value, bytes_of(value->type) * iterations});
     const bool loops = op->is("for") || op->is("loop");
-    for (const auto& region : op->regions) propose(*region, loops ? turns * 8 : turns, proposals);
+    for (const auto& region : op->regions) propose(*region, loops ? iterations * 8 : iterations, proposals);
   }
 }
 

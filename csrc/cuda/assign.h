@@ -26,7 +26,7 @@ class LayoutPlan {
   // them, and something between where much of a cluster's tile does.
   int blocks() const;
   int cluster() const { return cluster_.blocks; }
-  // Whether every op that meets a tile dealt over a cluster works there.
+  // Whether every op that meets a tile distributed over a cluster works there.
   bool works_across() const;
   bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
@@ -47,7 +47,7 @@ class LayoutPlan {
   };
   void connect(const Block& block);
   void link(const Op* op, const Value* a, const Value* b);
-  void propose(const Block& block, int64_t turns, std::vector<Proposal>& proposals) const;
+  void propose(const Block& block, int64_t iterations, std::vector<Proposal>& proposals) const;
   void spread(const Value* from, Layout layout, const Op* origin = nullptr);
   // All layouts: those of products, then what is given, then the proposals'.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,

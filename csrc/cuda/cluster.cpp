@@ -81,8 +81,8 @@ Cluster cluster_of(const Function& function, const Target& target, const Configu
   const auto most = static_cast<uint64_t>(most_cluster_blocks(target));
   if (wanted > 1) {
     const int more = configuration.blocks;
-    const uint64_t turned = more > 0 ? wanted << more : std::max<uint64_t>(1, wanted >> -more);
-    cluster.blocks = static_cast<int>(std::min(turned, most));
+    const uint64_t scaled = more > 0 ? wanted << more : std::max<uint64_t>(1, wanted >> -more);
+    cluster.blocks = static_cast<int>(std::min(scaled, most));
   }
   cluster.kept = bytes / cluster.blocks;
   return cluster;

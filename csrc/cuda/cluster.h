@@ -1,4 +1,5 @@
-// How many blocks a kernel's tiles are dealt over: one, or a cluster where its registers do not hold them.
+// How many blocks a kernel's tiles are distributed over: one, or a cluster where its registers do not hold
+// them.
 #pragma once
 #include "cuda/program.h"
 

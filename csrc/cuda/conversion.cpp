@@ -16,7 +16,7 @@ MoveWork work_of(const ShufflePlan& plan, int element_bytes, int results) {
   return {.shuffles = plan.shuffles() * halves, .picks = plan.picks() * halves + packs};
 }
 
-int barriers_of(int64_t shared_bytes) { return shared_bytes <= most_turned_bytes ? 1 : 2; }
+int barriers_of(int64_t shared_bytes) { return shared_bytes <= most_double_bytes ? 1 : 2; }
 
 MoveWork work_of(const SharedMove& move, int element_bytes) {
   const int64_t bytes = move.elements * element_bytes;

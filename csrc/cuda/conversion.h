@@ -14,7 +14,7 @@ enum class Way : uint8_t { registers, shuffles, shared };
 
 // So small a move has two places in shared memory, which it takes in turns with others: one barrier is
 // enough.
-inline constexpr int64_t most_turned_bytes = 2048;
+inline constexpr int64_t most_double_bytes = 2048;
 
 // Instructions of a thread, and what the block asks for.
 struct MoveWork {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "cuda/literal.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/walk.h"
 #include "support/error.h"
 
@@ -33,14 +33,13 @@ std::string by_axis(const std::vector<std::string>& terms) {
 
 std::string layout_body(const Layout& layout, int threads, int blocks) {
   std::vector<std::string> of_thread(layout.shape().size()), of_register(layout.shape().size()), extents;
-  for (const Digit& digit : layout.digits()) {
-    std::string& terms =
-        (digit.level == Level::reg ? of_register : of_thread)[static_cast<size_t>(digit.axis)];
+  for (const Mode& mode : layout.modes()) {
+    std::string& terms = (mode.level == Level::reg ? of_register : of_thread)[static_cast<size_t>(mode.axis)];
     if (!terms.empty()) terms += " + ";
-    terms += index_text(digit, layout.registers(), threads, blocks);
+    terms += index_text(mode, layout.registers(), threads, blocks);
   }
   for (int64_t extent : layout.shape()) extents.push_back(str(extent));
-  return str("  // ", layout.shape(), layout.digits().empty() ? "" : ": ", describe(layout), "\n",
+  return str("  // ", layout.shape(), layout.modes().empty() ? "" : ": ", describe(layout), "\n",
              "  static constexpr int rank = ", layout.rank(), ", registers = ", layout.registers(),
              ", replicas = ", layout.replicas(threads), ", block_replicas = ", layout.block_replicas(blocks),
              ";\n", "  static constexpr bool padded = ", layout.padded() ? "true" : "false", ";\n",
@@ -51,16 +50,16 @@ std::string layout_body(const Layout& layout, int threads, int blocks) {
 
 }  // namespace
 
-std::string index_text(const Digit& digit, int registers, int threads, int blocks) {
-  switch (digit.level) {
+std::string index_text(const Mode& mode, int registers, int threads, int blocks) {
+  switch (mode.level) {
     case Level::reg:
-      return digit_text(digit, "r", registers);
+      return mode_text(mode, "r", registers);
     case Level::lane:
-      return digit_text(digit, "lane()", 32);
+      return mode_text(mode, "lane()", 32);
     case Level::warp:
-      return digit_text(digit, "warp()", threads / 32);
+      return mode_text(mode, "warp()", threads / 32);
     case Level::cta:
-      return digit_text(digit, "block_of_cluster()", blocks);
+      return mode_text(mode, "block_of_cluster()", blocks);
   }
   return {};
 }
@@ -77,7 +76,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
       order_(function, plan),
       precision_(function),
       entry_(identifier(function.name())),
-      sweeps_(*this, function) {
+      register_loops_(*this, function) {
   headers_.insert("tile.cuh");
   if (may_start_early(target)) headers_.insert("dependent.cuh");
   for (const Value* parameter : function.body().arguments) name(parameter);
@@ -89,7 +88,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
-    const Lowering* lowering = find_lowering(each.name());
+    const LoweringRule* lowering = find_lowering(each.name());
     return lowering && lowering->exchanges &&
            std::any_of(each.operands.begin(), each.operands.end(),
                        [&](const Value* operand) { return layout_of(operand).across_blocks(); });
@@ -104,7 +103,7 @@ std::string Emitter::name(const Value* value) {
     headers_.insert("cast.cuh");
     return literal(Constant::of(value->type.dtype, *value->definition->attributes.find("value")));
   }
-  if (sweeps_.waits(value)) sweeps_.write(value);
+  if (register_loops_.waits(value)) register_loops_.write(value);
   auto [at, fresh] = names_.emplace(value, "");
   if (fresh) at->second = str("v", values_++);
   return at->second;
@@ -191,7 +190,7 @@ std::string Emitter::in_layout(const Op& op, const Value* value, const Layout& w
 std::optional<std::vector<int>> Emitter::registers_of(const Op& op, const Value* operand) const {
   if (operand->type.is_scalar()) return std::vector<int>();
   const Layout &from = layout_of(operand), &to = layout_of(op.results[0]);
-  const Lowering* lowering = find_lowering(op.name());
+  const LoweringRule* lowering = find_lowering(op.name());
   const auto [from_weights, to_weights] =
       lowering->weights ? lowering->weights(op)
                         : std::pair(row_major(operand->type.shape), row_major(op.results[0]->type.shape));
@@ -229,15 +228,15 @@ std::string Emitter::written_operand(const Value* operand) const {
   return {};
 }
 
-std::string Emitter::turned_memory(const Op& op, int64_t bytes) {
-  turned_bytes_ = std::max(turned_bytes_, round_up(bytes));
+std::string Emitter::double_buffer(const Op& op, int64_t bytes) {
+  double_buffer_bytes_ = std::max(double_buffer_bytes_, round_up(bytes));
   check_shared(op);
-  return "turned_memory(turn)";
+  return "double_buffer(buffer)";
 }
 std::string Emitter::cluster_memory(const Op& op, int64_t bytes) {
   across_bytes_ = std::max(across_bytes_, round_up(bytes));
   check_shared(op);
-  return "cluster_memory(cluster_turn)";
+  return "cluster_memory(cluster_buffer)";
 }
 
 size_t Emitter::add_assertion(const Op& op) {
@@ -306,17 +305,17 @@ void Emitter::block(const Block& block) {
 void Emitter::op(const Op& op) {
   if (op.is("constant") || emitted_.count(&op)) return;
   if (staging_.left_to_products(op)) return;
-  const Lowering* lowering = find_lowering(op.name());
+  const LoweringRule* lowering = find_lowering(op.name());
   if (!lowering) fail(op, ErrorKind::unsupported, "has no body on the GPU; run this kernel on CPU tensors");
   if (order_.barrier_before(op)) synchronize_memory(op);
-  if (sweeps_.defer(op)) return;
-  sweeps_.before_regions(op);
+  if (register_loops_.defer(op)) return;
+  register_loops_.before_regions(op);
   lowering->emit(*this, op);
 }
 
 std::string Emitter::text() const {
   std::string text =
-      str("// ", function_.name(), " for sm_", target_.chip, ", ", plan_.threads(), " threads a block",
+      str("// ", function_.name(), " for sm_", target_.arch, ", ", plan_.threads(), " threads a block",
           plan_.cluster() > 1 ? str(", clusters of ", plan_.cluster(), " blocks") : "", ".\n");
   for (const Conversion& conversion : conversions_) text += describe(conversion);
   for (const std::string& header : headers_) text += str("#include \"cuda/device/", header, "\"\n");
@@ -328,17 +327,19 @@ std::string Emitter::text() const {
   for (const auto& [name, body] : structs_) text += str("struct ", name, " {\n", body, "};\n");
   if (staged_peak_)
     text += str("\nTILE char* staged_memory() { return shared_memory() + ",
-                scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_), "; }\n");
+                scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_), "; }\n");
   const bool may_start_early = cuda::may_start_early(target_);
   std::string parameters, views = may_start_early ? "  wait_for_kernels_before(starts_early);\n" : "";
-  const auto add_turned = [&](const char* memory, const char* turn, int64_t offset, int64_t bytes) {
+  const auto add_double_buffer = [&](const char* memory, const char* iteration, int64_t offset,
+                                     int64_t bytes) {
     if (!bytes) return;
-    text += str("\nTILE char* ", memory, "(int& turn) {\n  turn ^= 1;\n  return shared_memory() + ", offset,
-                " + turn * ", bytes, ";\n}\n");
-    views += str("  int ", turn, " = 0;\n");
+    text += str("\nTILE char* ", memory, "(int& buffer) {\n  buffer ^= 1;\n  return shared_memory() + ", offset,
+                " + buffer * ", bytes, ";\n}\n");
+    views += str("  int ", iteration, " = 0;\n");
   };
-  add_turned("turned_memory", "turn", scratch_bytes_, turned_bytes_);
-  add_turned("cluster_memory", "cluster_turn", scratch_bytes_ + 2 * turned_bytes_, across_bytes_);
+  add_double_buffer("double_buffer", "buffer", scratch_bytes_, double_buffer_bytes_);
+  add_double_buffer("cluster_memory", "cluster_buffer", scratch_bytes_ + 2 * double_buffer_bytes_,
+                    across_bytes_);
   if (plan_.cluster() > 1) views += "  arrive_in_cluster(0);\n";
   const auto& arguments = function_.body().arguments;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -357,14 +358,14 @@ std::string Emitter::text() const {
   const auto add_parameter = [&](const char* parameter) {
     parameters += str(parameters.empty() ? "" : ", ", parameter);
   };
-  if (!assertions_.empty()) add_parameter("FailurePlace failures");
+  if (!assertions_.empty()) add_parameter("FailureLocation failures");
   if (may_start_early) add_parameter("u32 starts_early");
   const int most = std::max(1, 2048 / plan_.threads());  // blocks that a processor has threads for
   const int held = configuration_.occupancy ? std::min(configuration_.occupancy, most) : plan_.blocks();
   text +=
-      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.alone ? 1 : held, ") ", entry_,
-          "(", parameters, ") {\n", views, body_,
-          plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "", "}\n\n", "}  // namespace tile\n");
+      str("\nTILE_KERNEL(", plan_.threads(), ", ", configuration_.single_cta ? 1 : held, ") ", entry_, "(",
+          parameters, ") {\n", views, body_, plan_.cluster() > 1 && !met_ ? "  wait_in_cluster(0);\n" : "",
+          "}\n\n", "}  // namespace tile\n");
   return text;
 }
 

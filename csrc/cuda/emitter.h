@@ -13,8 +13,8 @@
 #include "cuda/barrier_plan.h"
 #include "cuda/conversion.h"
 #include "cuda/program.h"
+#include "cuda/register_loop.h"
 #include "cuda/register_map.h"
-#include "cuda/sweep.h"
 #include "ir/assertion.h"
 #include "ir/precision.h"
 #include "support/text.h"
@@ -22,11 +22,11 @@
 namespace tile::cuda {
 
 // The buffers of a loop that loads ahead. In a loop of products alone, that product: its fragments are read
-// one step ahead, also over the end of a turn.
+// one step ahead, also over the end of an iteration.
 struct Ring {
-  std::string memory;  // of this turn's buffer
+  std::string memory;  // of this iteration's buffer
   const Op* product = nullptr;
-  std::string fragments, copies = {}, next_turn = {};
+  std::string fragments, copies = {}, next_iteration = {};
 };
 
 class Emitter {
@@ -84,7 +84,7 @@ class Emitter {
   void need(const std::string& header) { headers_.insert(header); }
   void need_row(int operands, std::string_view name, std::string_view expression);
   // Whether the value ends as 16 bits.
-  bool coarse(const Value* value) const { return precision_.coarse(value); }
+  bool approximate(const Value* value) const { return precision_.approximate(value); }
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
   // Threads may still read that memory: a barrier before anyone writes there again.
@@ -102,7 +102,7 @@ class Emitter {
   // The name that it was written under; empty: it does not stand there.
   std::string written_operand(const Value* operand) const;
   // Of two places in shared memory the one that was not taken last.
-  std::string turned_memory(const Op& op, int64_t bytes);
+  std::string double_buffer(const Op& op, int64_t bytes);
   // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
   // among themselves.
   std::string cluster_memory(const Op& op, int64_t bytes);
@@ -136,7 +136,7 @@ class Emitter {
   // Names given since are forgotten: ops emitted again elsewhere get their own.
   std::unordered_map<const Value*, std::string> names() const { return names_; }
   void forget(const Value* value) { names_.erase(value); }
-  // The buffer of this turn, of a loop that loads ahead; null: it does not.
+  // The buffer of this iteration, of a loop that loads ahead; null: it does not.
   const Ring* ring_of(const Op* loop) const;
   void set_ring(const Op* loop, Ring ring) { rings_[loop] = std::move(ring); }
   // Of a reduction, the tile of sums over a thread's registers, where it stands already; else empty.
@@ -147,11 +147,11 @@ class Emitter {
   void set_partial(const Op& reduction, std::string name) { partial_[&reduction] = std::move(name); }
   // Those that share the reduction's barriers, in order; empty: not known yet.
   std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
-  Sweeps& sweeps() { return sweeps_; }
+  RegisterLoops& rematerialize() { return register_loops_; }
   // Ops that stand in the text before their place.
   void set_emitted(const Op* op) { emitted_.insert(op); }
   // Whether the value stands in the text, or waits for its first use.
-  bool is_known(const Value* value) const { return names_.count(value) != 0 || sweeps_.waits(value); }
+  bool is_known(const Value* value) const { return names_.count(value) != 0 || register_loops_.waits(value); }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
   void close(const char* behind = "") {
@@ -160,7 +160,7 @@ class Emitter {
 
  private:
   // Of steps between barriers, so far.
-  int64_t steps_bytes() const { return scratch_bytes_ + 2 * (turned_bytes_ + across_bytes_); }
+  int64_t steps_bytes() const { return scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_); }
   static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;
   void note(const Op& op, DType dtype, const Layout& from, const Layout& to, const MovePlan& plan);
@@ -179,7 +179,7 @@ class Emitter {
   std::unordered_map<const Value*, std::string> names_;
   int values_ = 0, temporaries_ = 0, depth_ = 1;
   bool shared_is_read_ = false;
-  int64_t scratch_bytes_ = 0, turned_bytes_ = 0, across_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
+  int64_t scratch_bytes_ = 0, double_buffer_bytes_ = 0, across_bytes_ = 0, staged_ = 0, staged_peak_ = 0;
   std::vector<Layout> layouts_;
   std::vector<std::pair<std::string, std::string>> structs_;  // name and body
   std::set<std::string> headers_;
@@ -188,7 +188,7 @@ class Emitter {
   std::set<const Op*> emitted_;
   std::vector<std::pair<const Value*, std::string>> operands_;  // of products, in shared memory
   int64_t operand_bytes_ = 0;
-  Sweeps sweeps_;
+  RegisterLoops register_loops_;
   std::unordered_map<const Op*, std::string> partial_;  // of reductions, the sums of registers
   std::unordered_map<const Op*, std::vector<const Op*>> runs_;
   std::vector<Conversion> conversions_;
@@ -198,6 +198,6 @@ class Emitter {
 
 std::string line_number(const Op& op);  // for the device library's reports
 // "lane() / 4 % 8 * 2", of a layout of so many registers.
-std::string index_text(const Digit& digit, int registers, int threads, int blocks);
+std::string index_text(const Mode& mode, int registers, int threads, int blocks);
 
 }  // namespace tile::cuda

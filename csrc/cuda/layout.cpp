@@ -1,4 +1,4 @@
-// Digits, what shape operations do to them, and how blocked layouts deal out lanes and warps.
+// Modes, what shape operations do to them, and how blocked layouts deal out lanes and warps.
 #include "cuda/layout.h"
 
 #include <algorithm>
@@ -12,45 +12,45 @@ namespace {
 
 constexpr int lanes = 32;
 
-int64_t read(const Digit& digit, int index) { return index / digit.stride % digit.extent * digit.weight; }
+int64_t read(const Mode& mode, int index) { return index / mode.stride % mode.extent * mode.weight; }
 
 }  // namespace
 
-Layout::Layout(Shape shape, std::vector<Digit> digits) : shape_(std::move(shape)) {
-  std::erase_if(digits, [](const Digit& digit) { return digit.extent == 1; });
-  std::stable_sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) {
+Layout::Layout(Shape shape, std::vector<Mode> modes) : shape_(std::move(shape)) {
+  std::erase_if(modes, [](const Mode& mode) { return mode.extent == 1; });
+  std::stable_sort(modes.begin(), modes.end(), [](const Mode& a, const Mode& b) {
     return a.level != b.level ? a.level < b.level : a.stride < b.stride;
   });
   int registers = 1;
-  for (Digit& digit : digits) {
-    if (digit.level == Level::reg) {
-      digit.stride = registers;
-      registers *= digit.extent;
+  for (Mode& mode : modes) {
+    if (mode.level == Level::reg) {
+      mode.stride = registers;
+      registers *= mode.extent;
     }
-    // Neighbours that count on become one, so that equal maps are equal digits.
-    if (!digits_.empty()) {
-      Digit& last = digits_.back();
-      if (last.level == digit.level && last.axis == digit.axis && last.stride * last.extent == digit.stride &&
-          last.weight * last.extent == digit.weight) {
-        last.extent *= digit.extent;
+    // Neighbours that count on become one, so that equal maps are equal modes.
+    if (!modes_.empty()) {
+      Mode& last = modes_.back();
+      if (last.level == mode.level && last.axis == mode.axis && last.stride * last.extent == mode.stride &&
+          last.weight * last.extent == mode.weight) {
+        last.extent *= mode.extent;
         continue;
       }
     }
-    digits_.push_back(digit);
+    modes_.push_back(mode);
   }
 }
 
 int Layout::registers() const {
   int count = 1;
-  for (const Digit& digit : digits_)
-    if (digit.level == Level::reg) count *= digit.extent;
+  for (const Mode& mode : modes_)
+    if (mode.level == Level::reg) count *= mode.extent;
   return count;
 }
 
 int64_t Layout::span(int axis) const {
   int64_t last = 0;
-  for (const Digit& digit : digits_)
-    if (digit.axis == axis) last += (digit.extent - 1) * digit.weight;
+  for (const Mode& mode : modes_)
+    if (mode.axis == axis) last += (mode.extent - 1) * mode.weight;
   return last + 1;
 }
 
@@ -61,50 +61,49 @@ bool Layout::padded() const {
 }
 
 int Layout::vector_along(int axis) const {
-  if (digits_.empty()) return 1;
-  const Digit& first = digits_.front();
+  if (modes_.empty()) return 1;
+  const Mode& first = modes_.front();
   return first.level == Level::reg && first.axis == axis && first.weight == 1 ? first.extent : 1;
 }
 
 int64_t Layout::of_register(int axis, int index) const {
   int64_t coordinate = 0;
-  for (const Digit& digit : digits_)
-    if (digit.level == Level::reg && digit.axis == axis) coordinate += read(digit, index);
+  for (const Mode& mode : modes_)
+    if (mode.level == Level::reg && mode.axis == axis) coordinate += read(mode, index);
   return coordinate;
 }
 
 int64_t Layout::of_thread(int axis, int thread) const {
   int64_t coordinate = 0;
-  for (const Digit& digit : digits_)
-    if (digit.axis == axis && (digit.level == Level::lane || digit.level == Level::warp))
-      coordinate += read(digit, digit.level == Level::lane ? thread % lanes : thread / lanes);
+  for (const Mode& mode : modes_)
+    if (mode.axis == axis && (mode.level == Level::lane || mode.level == Level::warp))
+      coordinate += read(mode, mode.level == Level::lane ? thread % lanes : thread / lanes);
   return coordinate;
 }
 
 int64_t Layout::of_block(int axis, int block) const {
   int64_t coordinate = 0;
-  for (const Digit& digit : digits_)
-    if (digit.axis == axis && digit.level == Level::cta) coordinate += read(digit, block);
+  for (const Mode& mode : modes_)
+    if (mode.axis == axis && mode.level == Level::cta) coordinate += read(mode, block);
   return coordinate;
 }
 
 int Layout::block_replicas(int blocks) const {
   int used = 0;
-  for (const Digit& digit : digits_)
-    if (digit.level == Level::cta) used |= (digit.extent - 1) * digit.stride;
+  for (const Mode& mode : modes_)
+    if (mode.level == Level::cta) used |= (mode.extent - 1) * mode.stride;
   return (blocks - 1) & ~used;
 }
 bool Layout::across_blocks() const {
-  return std::any_of(digits_.begin(), digits_.end(),
-                     [](const Digit& digit) { return digit.level == Level::cta; });
+  return std::any_of(modes_.begin(), modes_.end(), [](const Mode& mode) { return mode.level == Level::cta; });
 }
 
 int Layout::replicas(int threads) const {
   int used = 0;
-  for (const Digit& digit : digits_) {
-    const int unit = digit.level == Level::lane ? 1 : lanes;
-    if (digit.level == Level::lane || digit.level == Level::warp)
-      used |= (digit.extent - 1) * digit.stride * unit;
+  for (const Mode& mode : modes_) {
+    const int unit = mode.level == Level::lane ? 1 : lanes;
+    if (mode.level == Level::lane || mode.level == Level::warp)
+      used |= (mode.extent - 1) * mode.stride * unit;
   }
   return (threads - 1) & ~used;
 }
@@ -117,19 +116,19 @@ Layout Layout::without(const std::vector<int64_t>& axes) const {
     number[i] = static_cast<int>(shape.size());
     shape.push_back(shape_[i]);
   }
-  std::vector<Digit> digits;
-  for (Digit digit : digits_) {
-    digit.axis = number[static_cast<size_t>(digit.axis)];
-    if (digit.axis >= 0) digits.push_back(digit);
+  std::vector<Mode> modes;
+  for (Mode mode : modes_) {
+    mode.axis = number[static_cast<size_t>(mode.axis)];
+    if (mode.axis >= 0) modes.push_back(mode);
   }
-  return Layout(std::move(shape), std::move(digits));
+  return Layout(std::move(shape), std::move(modes));
 }
 
 Layout Layout::collapsed(const Shape& shape) const {
-  std::vector<Digit> digits;
-  for (const Digit& digit : digits_)
-    if (shape[static_cast<size_t>(digit.axis)] != 1) digits.push_back(digit);
-  return Layout(shape, std::move(digits));
+  std::vector<Mode> modes;
+  for (const Mode& mode : modes_)
+    if (shape[static_cast<size_t>(mode.axis)] != 1) modes.push_back(mode);
+  return Layout(shape, std::move(modes));
 }
 
 Layout Layout::permuted(const std::vector<int64_t>& axes) const {
@@ -139,61 +138,61 @@ Layout Layout::permuted(const std::vector<int64_t>& axes) const {
     shape.push_back(shape_[static_cast<size_t>(axes[i])]);
     to[static_cast<size_t>(axes[i])] = static_cast<int>(i);
   }
-  std::vector<Digit> digits = digits_;
-  for (Digit& digit : digits) digit.axis = to[static_cast<size_t>(digit.axis)];
-  return Layout(std::move(shape), std::move(digits));
+  std::vector<Mode> modes = modes_;
+  for (Mode& mode : modes) mode.axis = to[static_cast<size_t>(mode.axis)];
+  return Layout(std::move(shape), std::move(modes));
 }
 
 Layout Layout::in_order(int axis, int64_t sector) const {
-  std::vector<Digit> digits = digits_, along;
-  std::erase_if(digits, [&](const Digit& digit) { return digit.axis == axis; });
+  std::vector<Mode> modes = modes_, along;
+  std::erase_if(modes, [&](const Mode& mode) { return mode.axis == axis; });
   int64_t others = 1;
-  for (const Digit& digit : digits)
-    if (digit.level == Level::reg && digit.stride == 1) others = digit.extent;
+  for (const Mode& mode : modes)
+    if (mode.level == Level::reg && mode.stride == 1) others = mode.extent;
   bool lanes_first = false;
-  for (const Digit& digit : digits_) {
-    if (digit.axis != axis) continue;
-    along.push_back(digit);
-    lanes_first |= digit.level == Level::lane && others * digit.stride < sector;
+  for (const Mode& mode : modes_) {
+    if (mode.axis != axis) continue;
+    along.push_back(mode);
+    lanes_first |= mode.level == Level::lane && others * mode.stride < sector;
   }
-  const auto rank = [&](const Digit& digit) {
-    if (digit.level == Level::reg) return lanes_first && digit.stride != 1 ? 2 : 0;
-    return digit.level == Level::lane ? 1 : digit.level == Level::warp ? 3 : 4;
+  const auto rank = [&](const Mode& mode) {
+    if (mode.level == Level::reg) return lanes_first && mode.stride != 1 ? 2 : 0;
+    return mode.level == Level::lane ? 1 : mode.level == Level::warp ? 3 : 4;
   };
-  std::stable_sort(along.begin(), along.end(), [&](const Digit& a, const Digit& b) {
+  std::stable_sort(along.begin(), along.end(), [&](const Mode& a, const Mode& b) {
     return rank(a) != rank(b) ? rank(a) < rank(b) : a.weight < b.weight;
   });
   int64_t weight = 1;
-  for (Digit& digit : along) {
-    digit.weight = weight;
-    weight *= digit.extent;
-    digits.push_back(digit);
+  for (Mode& mode : along) {
+    mode.weight = weight;
+    weight *= mode.extent;
+    modes.push_back(mode);
   }
-  return Layout(shape_, std::move(digits));
+  return Layout(shape_, std::move(modes));
 }
 
 std::optional<Layout> Layout::reshaped(const Shape& shape) const {
   if (padded()) return std::nullopt;
   const Weights from = row_major(shape_), to = row_major(shape);
-  std::vector<Digit> digits;
-  for (Digit digit : digits_) {
-    int64_t linear = digit.weight * from[static_cast<size_t>(digit.axis)];
-    // A digit that crosses the edge of an axis is cut there; the rest counts on along the axis before.
-    for (size_t axis = shape.size(); axis-- > 0 && digit.extent > 1;) {
+  std::vector<Mode> modes;
+  for (Mode mode : modes_) {
+    int64_t linear = mode.weight * from[static_cast<size_t>(mode.axis)];
+    // A mode that crosses the edge of an axis is cut there; the rest counts on along the axis before.
+    for (size_t axis = shape.size(); axis-- > 0 && mode.extent > 1;) {
       const int64_t end = to[axis] * shape[axis];
       if (linear >= end) continue;
       if (linear % to[axis] != 0) return std::nullopt;
-      const bool whole = linear * digit.extent <= end;
-      const auto part = whole ? digit.extent : static_cast<int>(end / linear);
-      if (!whole && (end % linear != 0 || digit.extent % part != 0)) return std::nullopt;
-      digits.push_back({digit.level, digit.stride, part, static_cast<int>(axis), linear / to[axis]});
-      digit.stride *= part;
-      digit.extent /= part;
+      const bool whole = linear * mode.extent <= end;
+      const auto part = whole ? mode.extent : static_cast<int>(end / linear);
+      if (!whole && (end % linear != 0 || mode.extent % part != 0)) return std::nullopt;
+      modes.push_back({mode.level, mode.stride, part, static_cast<int>(axis), linear / to[axis]});
+      mode.stride *= part;
+      mode.extent /= part;
       linear *= part;
     }
-    if (digit.extent > 1) return std::nullopt;
+    if (mode.extent > 1) return std::nullopt;
   }
-  return Layout(shape, std::move(digits));
+  return Layout(shape, std::move(modes));
 }
 
 namespace {
@@ -205,7 +204,7 @@ class Dealer {
 
   void registers(size_t axis, int count) {
     if (count > 1)
-      digits.push_back({Level::reg, next_register++, count, static_cast<int>(axis), weight[axis]});
+      modes.push_back({Level::reg, next_register++, count, static_cast<int>(axis), weight[axis]});
     advance(axis, count);
   }
   // As many of `count` as the axis can use; returns how many are left. A fifth of the threads may hold
@@ -221,7 +220,7 @@ class Dealer {
         best = n;
     }
     if (best > 1)
-      digits.push_back({level, stride, static_cast<int>(best), static_cast<int>(axis), weight[axis]});
+      modes.push_back({level, stride, static_cast<int>(best), static_cast<int>(axis), weight[axis]});
     advance(axis, best);
     return static_cast<int>(count / best);
   }
@@ -235,7 +234,7 @@ class Dealer {
     for (size_t axis = left.size(); axis-- > 0;) registers(axis, static_cast<int>(left[axis]));
   }
 
-  std::vector<Digit> digits;
+  std::vector<Mode> modes;
   Shape left, weight;
 
  private:
@@ -281,7 +280,7 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks) 
     for (size_t i = 0; i < shape.size() && left > 1; ++i)
       left = dealer.blocks(i, left, blocks / left, padding);
   dealer.rest();
-  return Layout(shape, std::move(dealer.digits));
+  return Layout(shape, std::move(dealer.modes));
 }
 
 bool repeats_scalar(const Value* value) {
@@ -295,17 +294,17 @@ Weights row_major(const Shape& shape) {
   return weights;
 }
 
-std::string digit_text(const Digit& digit, std::string_view index, int count) {
-  return str(index, digit.stride > 1 ? str(" / ", digit.stride) : "",
-             digit.stride * digit.extent < count ? str(" % ", digit.extent) : "",
-             digit.weight != 1 ? str(" * ", digit.weight) : "");
+std::string mode_text(const Mode& mode, std::string_view index, int count) {
+  return str(index, mode.stride > 1 ? str(" / ", mode.stride) : "",
+             mode.stride * mode.extent < count ? str(" % ", mode.extent) : "",
+             mode.weight != 1 ? str(" * ", mode.weight) : "");
 }
 
 std::string describe(const Layout& layout) {
   static constexpr const char* names[] = {"registers", "lanes", "warps", "blocks"};
-  return join(layout.digits(), ", ", [](const Digit& digit) {
-    return str(digit.extent, ' ', names[static_cast<int>(digit.level)], " along axis ", digit.axis,
-               digit.weight > 1 ? str(" (", digit.weight, " apart)") : "");
+  return join(layout.modes(), ", ", [](const Mode& mode) {
+    return str(mode.extent, ' ', names[static_cast<int>(mode.level)], " along axis ", mode.axis,
+               mode.weight > 1 ? str(" (", mode.weight, " apart)") : "");
   });
 }
 

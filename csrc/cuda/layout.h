@@ -1,10 +1,10 @@
 // Distributed layouts: which register of which thread holds each element of a tile.
 //
-// A coordinate is a mixed-radix number. Each digit of it is read from the index of a level: the register, the
-// lane of a warp, the warp of a block, the block of a cluster. So the map is a sum of digits, which describes
+// A coordinate is a mixed-radix number. Each mode of it is read from the index of a level: the register, the
+// lane of a warp, the warp of a block, the block of a cluster. So the map is a sum of modes, which describes
 // blocked layouts, the fragments of ldmatrix, mma.sync and wgmma, and slices and permutations of all of them.
 // Extents of registers are any number, those of lanes and warps powers of two: an odd factor is a repeat.
-// A warpgroup is 4 warps: what it holds are digits of the warp's number from 4 on.
+// A warpgroup is 4 warps: what it holds are modes of the warp's number from 4 on.
 #pragma once
 #include <optional>
 #include <string>
@@ -18,26 +18,26 @@ namespace tile::cuda {
 enum class Level : uint8_t { reg, lane, warp, cta };
 
 // coordinate[axis] += index[level] / stride % extent * weight
-struct Digit {
+struct Mode {
   Level level;
   int stride;
   int extent;
   int axis;
   int64_t weight;
-  bool operator==(const Digit&) const = default;
+  bool operator==(const Mode&) const = default;
 };
 
 class Layout {
  public:
   Layout() = default;
-  // Digits in any order; register strides are given anew, in the order of the strides given.
-  Layout(Shape shape, std::vector<Digit> digits);
+  // Modes in any order; register strides are given anew, in the order of the strides given.
+  Layout(Shape shape, std::vector<Mode> modes);
 
   const Shape& shape() const { return shape_; }
-  const std::vector<Digit>& digits() const { return digits_; }  // by level, then stride
+  const std::vector<Mode>& modes() const { return modes_; }  // by level, then stride
   int rank() const { return static_cast<int>(shape_.size()); }
   int registers() const;  // a thread
-  // Elements of the axis that digits can name: at least its extent; those past it are padding.
+  // Elements of the axis that modes can name: at least its extent; those past it are padding.
   int64_t span(int axis) const;
   bool padded() const;
   // How many elements in a row along the axis the lowest registers hold.
@@ -47,7 +47,7 @@ class Layout {
   int64_t of_register(int axis, int index) const;
   int64_t of_thread(int axis, int thread) const;
   int64_t of_block(int axis, int block) const;  // the block of a cluster
-  // Bits of the thread's number that no digit reads: threads that differ there hold the same elements.
+  // Bits of the thread's number that no mode reads: threads that differ there hold the same elements.
   int replicas(int threads) const;
   int block_replicas(int blocks) const;  // of the number of the block in its cluster
   bool across_blocks() const;            // whether the blocks of a cluster hold different elements
@@ -58,11 +58,11 @@ class Layout {
   Layout collapsed(const Shape& shape) const;
   // Axis i of the result is axes[i] of this.
   Layout permuted(const std::vector<int64_t>& axes) const;
-  // The same elements in row-major order under another shape; none where padding or a digit does not allow
+  // The same elements in row-major order under another shape; none where padding or a mode does not allow
   // it.
   std::optional<Layout> reshaped(const Shape& shape) const;
 
-  // The same lanes, warps and blocks, that hold neighbours along the axis as far as that goes: digits count
+  // The same lanes, warps and blocks, that hold neighbours along the axis as far as that goes: modes count
   // on from registers to lanes, warps and blocks. Vectors stay; where the lanes' parts of other axes are
   // less than `sector` elements, lanes come before what registers hold beyond them, as memory has it.
   Layout in_order(int axis, int64_t sector) const;
@@ -71,7 +71,7 @@ class Layout {
 
  private:
   Shape shape_;
-  std::vector<Digit> digits_;
+  std::vector<Mode> modes_;
 };
 
 // Lanes along `axis` first, `vector` elements each, then along the other axes from the last on; warps along
@@ -88,8 +88,8 @@ bool repeats_scalar(const Value* value);
 using Weights = std::vector<int64_t>;
 Weights row_major(const Shape& shape);
 
-// "r / 8 % 4 * 2": a digit of an index that counts to `count`.
-std::string digit_text(const Digit& digit, std::string_view index, int count);
+// "r / 8 % 4 * 2": a mode of an index that counts to `count`.
+std::string mode_text(const Mode& mode, std::string_view index, int count);
 // "4 registers along axis 1, 32 lanes along axis 1 (4 apart), …": for inspection.
 std::string describe(const Layout& layout);
 

@@ -18,7 +18,7 @@ constexpr MmaInstruction instructions[] = {
 
 }  // namespace
 
-const MmaInstruction* mma_instruction(const Op& mma, int chip) {
+const MmaInstruction* mma_instruction(const Op& mma, int arch) {
   const Type &x = mma.type(0), &y = mma.type(1), &sums = mma.type(2);
   if (x.rank() != 2) return nullptr;
   for (const MmaInstruction& each : instructions) {
@@ -26,7 +26,7 @@ const MmaInstruction* mma_instruction(const Op& mma, int chip) {
       continue;
     const bool whole = x.shape[0] % MmaInstruction::rows == 0 && x.shape[1] % each.depth == 0 &&
                        y.shape[1] % each.whole_columns == 0;
-    return whole && chip >= each.chip ? &each : nullptr;
+    return whole && arch >= each.arch ? &each : nullptr;
   }
   return nullptr;
 }

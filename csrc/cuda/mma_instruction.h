@@ -16,10 +16,10 @@ struct MmaInstruction {
   int depth;          // k of an instruction
   int whole_columns;  // the product has a multiple of them
   int sums;           // of a thread, that leave registers for fragments
-  int chip;           // the oldest that has it
+  int arch;           // the oldest that has it
 };
 
 // What multiplies two tiles there; null where none does, or where blocks do not divide the extents.
-const MmaInstruction* mma_instruction(const Op& mma, int chip);
+const MmaInstruction* mma_instruction(const Op& mma, int arch);
 
 }  // namespace tile::cuda

@@ -42,7 +42,7 @@ Layout accumulator_layout(const Shape& shape, const MmaPlan& plan) {
 bool MmaKernel::multiplies_by_rows(const Op& mma) const {
   const MmaOperand left = mma_operand(mma.operands[0]);
   const Op* made = left.value->definition;
-  return by_rows && !(left.turned && made && !made->is("load"));
+  return by_rows && !(left.transposed && made && !made->is("load"));
 }
 
 namespace {
@@ -59,21 +59,22 @@ int64_t most_together(const Block& block, F of) {
 }
 
 // Elements that warps read from shared memory for the products of a block, and write there. Those of a loop
-// count for some turns, and of a product that leaves warps idle for these too.
+// count for some iterations, and of a product that leaves warps idle for these too.
 int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel& kernel) {
-  constexpr int64_t turns = 8;
+  constexpr int64_t iterations = 8;
   std::unordered_set<const Value*> written;
   int64_t all = 0;
   for (const auto& op : block.ops) {
     const bool loops = op->is("for") || op->is("loop");
-    for (const auto& region : op->regions) all += (loops ? turns : 1) * traffic(*region, staging, kernel);
+    for (const auto& region : op->regions)
+      all += (loops ? iterations : 1) * traffic(*region, staging, kernel);
     if (!op->is("mma") || !staging.instruction(*op)) continue;
     const MmaPlan plan = mma_plan(op->type(2).shape, kernel.warps, kernel.multiplies_by_rows(*op));
     for (size_t i = 0; i < 2; ++i) {
       const MmaOperand operand = mma_operand(op->operands[i]);
       const Op* made = operand.value->definition;
       const bool computed = made && !made->is("load");
-      if (i == 0 && computed && !operand.turned && plan.warps_n == 1) continue;  // stands in registers
+      if (i == 0 && computed && !operand.transposed && plan.warps_n == 1) continue;  // stands in registers
       const int64_t elements = element_count(operand.value->type.shape);
       all += elements * (i == 0 ? plan.warps_n : plan.warps_m) * kernel.warps / (plan.warps_m * plan.warps_n);
       if (computed && written.insert(operand.value).second) all += elements;

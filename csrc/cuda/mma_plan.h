@@ -1,4 +1,4 @@
-// How the blocks of a product on tensor cores are dealt out to warps.
+// How the blocks of a product on tensor cores are distributed to warps.
 #pragma once
 #include "cuda/layout.h"
 #include "cuda/staging.h"

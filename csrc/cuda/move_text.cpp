@@ -11,18 +11,18 @@ namespace {
 // Of an index that counts to the table's size, by its bits where the values are a sum of them.
 std::string table_text(const std::vector<int64_t>& values) {
   const std::vector<int> table(values.begin(), values.end());
-  std::vector<Digit> digits;
+  std::vector<Mode> modes;
   const int count = static_cast<int>(table.size());
   int64_t last = 0;  // what the bit before adds
   for (int bit = 1; std::has_single_bit(table.size()) && bit < count; bit *= 2) {
     const int64_t adds = values[static_cast<size_t>(bit)] - values[0];
-    if (!digits.empty() && adds == 2 * last)
-      digits.back().extent *= 2;
+    if (!modes.empty() && adds == 2 * last)
+      modes.back().extent *= 2;
     else
-      digits.push_back({Level::reg, bit, 2, static_cast<int>(digits.size()), 1});
+      modes.push_back({Level::reg, bit, 2, static_cast<int>(modes.size()), 1});
     last = adds;
   }
-  return map_text(table, Layout(Shape(digits.size() + 1, 2), digits));
+  return map_text(table, Layout(Shape(modes.size() + 1, 2), modes));
 }
 std::string table_text(const std::vector<int>& values) {
   return table_text(std::vector<int64_t>(values.begin(), values.end()));
@@ -41,9 +41,9 @@ std::string bit_text(Level level, int bit) {
   return str("(", level == Level::lane ? "lane()" : "warp()", bit ? str(" >> ", bit) : "", " & 1)");
 }
 
-std::string thread_text(const std::vector<Digit>& digits, int threads, int blocks) {
+std::string thread_text(const std::vector<Mode>& modes, int threads, int blocks) {
   const std::string text =
-      join(digits, " + ", [&](const Digit& digit) { return index_text(digit, 1, threads, blocks); });
+      join(modes, " + ", [&](const Mode& mode) { return index_text(mode, 1, threads, blocks); });
   return text.empty() ? "0" : text;
 }
 
@@ -96,7 +96,7 @@ std::string at_text(const Op& op) {
 // What none of them has is the op's own.
 template <class Values>
 std::string wanted_text(const Layout& layout, const Op& op, const Values& values, const LayoutPlan& plan) {
-  const std::string text = layout.digits().empty() ? "one element" : describe(layout);
+  const std::string text = layout.modes().empty() ? "one element" : describe(layout);
   const auto found = std::find_if(values.begin(), values.end(), [&](const Value* value) {
     return is_tile(value) && plan.of(value) == layout;
   });
@@ -136,10 +136,10 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   leaves_block_ |= from_layout.across_blocks();
   if (leaves_block_) return {};
   // Small ones take turns between two places: the barrier of the next is also the one behind this.
-  const bool small = plan.work.shared_bytes <= most_turned_bytes;
+  const bool small = plan.work.shared_bytes <= most_double_bytes;
   std::string memory = "shared_memory()";
   if (small)
-    memory = turned_memory(op, plan.work.shared_bytes);
+    memory = double_buffer(op, plan.work.shared_bytes);
   else
     need_shared(op, plan.work.shared_bytes);
   if (!small) leave_shared();

@@ -16,10 +16,11 @@ std::string tile_type(const Staged& staged) {
 
 void emit_copy(Emitter& emitter, const Staged& staged, const std::string& to, const std::string& wanted) {
   const Op& load = *staged.load;
-  emitter.line(load, str(staged.turned ? "copy_turned_async<" : "copy_tile_async<", emitter.plan().threads(),
-                         emitter.facts(load.operands[0]).whole ? ", whole_vectors>(" : ", plain>(", to, ", ",
-                         emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ", wanted,
-                         ", ", line_number(load), ");"));
+  emitter.line(
+      load, str(staged.transposed ? "copy_transposed_async<" : "copy_tile_async<", emitter.plan().threads(),
+                emitter.facts(load.operands[0]).whole ? ", whole_vectors>(" : ", plain>(", to, ", ",
+                emitter.name(load.operands[0]), ", ", start_text(emitter, load, 1), ", ", wanted, ", ",
+                line_number(load), ");"));
 }
 
 int64_t bytes_of(const std::vector<const Staged*>& all) {
@@ -44,13 +45,14 @@ std::string part_text(const Op& mma, const MmaPlan& plan) {
   return str("Part<", operands, ", ", mma.type(0).shape[1], ", ", plan.blocks_m, ", ", plan.blocks_n, ", ",
              plan.warps_m, ", ", plan.warps_n, ">");
 }
-std::string operand_text(size_t i, const std::string& tile_type, bool turned, const std::string& tile) {
-  return str(i ? "SharedRight<" : "SharedLeft<", tile_type, ", ", turned ? "true" : "false", ">{", tile, "}");
+std::string operand_text(size_t i, const std::string& tile_type, bool transposed, const std::string& tile) {
+  return str(i ? "SharedRight<" : "SharedLeft<", tile_type, ", ", transposed ? "true" : "false", ">{", tile,
+             "}");
 }
 
-std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int turns) {
+std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int iterations) {
   emitter.need("loop.cuh");
-  return str("index_after<", turns, ">(", index, ", ", emitter.name(loop.operands[1]), ", ",
+  return str("index_after<", iterations, ">(", index, ", ", emitter.name(loop.operands[1]), ", ",
              emitter.name(loop.operands[2]), ")");
 }
 
@@ -96,10 +98,10 @@ std::string declare_load(Emitter& emitter, const Op& loop, const std::string& pa
   return load;
 }
 
-std::string declare_index(Emitter& emitter, const Op& loop, int turns) {
+std::string declare_index(Emitter& emitter, const Op& loop, int iterations) {
   const std::string index = emitter.name(loop.region().arguments[0]), next = emitter.temporary();
   emitter.line(loop, str("const ", loop.type(0).dtype, " ", next, " = ",
-                         index_after_text(emitter, loop, index, turns), ";"));
+                         index_after_text(emitter, loop, index, iterations), ";"));
   return next;
 }
 
@@ -131,10 +133,11 @@ StagedLoop::StagedLoop(Emitter& emitter, const Op& op) : emitter_(emitter), op_(
     }
     emitter.line(op, "copy_async_commit();");
   });
-  const std::string turn = emitter.temporary(), index = emitter.temporary();
+  const std::string iteration = emitter.temporary(), index = emitter.temporary();
   emitter.line(op, str(op.type(0).dtype, " ", index, " = ", low, ";"));
-  emitter.line(op, str("for (int ", turn, " = 0; ", turn, " < ", stages_ - 1, "; ++", turn, ") {"));
-  emitter.line(op, str("  ", load_, "(", index, ", ", turn, ", ", index, " < ", high, ");"));
+  emitter.line(
+      op, str("for (int ", iteration, " = 0; ", iteration, " < ", stages_ - 1, "; ++", iteration, ") {"));
+  emitter.line(op, str("  ", load_, "(", index, ", ", iteration, ", ", index, " < ", high, ");"));
   emitter.line(op, str("  ", index, " = ", index_after_text(emitter, op, index, 1), ";"));
   emitter.close();
   emitter.line(op, str("int ", stage_, " = 0;"));
@@ -152,7 +155,7 @@ void StagedLoop::declare_fragments(const std::string& memory, int64_t bytes) {
     const MmaOperand operand = mma_operand(product_->operands[i]);
     const Staged& staged = *emitter_.staging().of(*operand.value->definition);
     const std::string place = str("{", memory, stage, " * ", bytes, " + ", offset_in(staged_, &staged), "}");
-    operands += operand_text(i, tile_type(staged), operand.turned != staged.turned, place) + ", ";
+    operands += operand_text(i, tile_type(staged), operand.transposed != staged.transposed, place) + ", ";
   }
   emitter_.line(op_, str("Fragments<", part, "> ", first, ";"));
   emitter_.line(op_, str("const auto ", load, " = [&](int ", stage, ") {"));
@@ -166,11 +169,11 @@ void StagedLoop::declare_fragments(const std::string& memory, int64_t bytes) {
   Ring ring = *emitter_.ring_of(&op_);
   ring.product = product_;
   ring.fragments = first;
-  ring.next_turn = str("[&] { ", load, "(", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1); }");
+  ring.next_iteration = str("[&] { ", load, "(", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1); }");
   emitter_.set_ring(&op_, std::move(ring));
 }
 
-void StagedLoop::begin_turn() {
+void StagedLoop::begin_iteration() {
   if (product_) {
     Ring ring = *emitter_.ring_of(&op_);
     ring.copies = str("[&] { ", copy_text(), " }");
@@ -187,7 +190,7 @@ std::string StagedLoop::copy_text() {
   return str(load_, "(", next, ", ", stage_, " ? ", stage_, " - 1 : ", stages_ - 1, ", ", next, " < ",
              emitter_.name(op_.operands[1]), ");");
 }
-void StagedLoop::end_turn() {
+void StagedLoop::end_iteration() {
   if (staged_.empty()) return;
   if (copies_late() && !product_) emitter_.line(op_, copy_text());
   emitter_.line(op_, str(stage_, " = ", stage_, " + 1 == ", stages_, " ? 0 : ", stage_, " + 1;"));

@@ -5,13 +5,13 @@
 
 #include "cuda/cluster.h"
 #include "cuda/emitter.h"
-#include "cuda/narrow.h"
+#include "cuda/storage_narrowing.h"
 #include "support/text.h"
 
 namespace tile::cuda {
 
 int most_cluster_blocks(const Target& target) {
-  const int generation = target.chip / 10;
+  const int generation = target.arch / 10;
   if (generation < 9) return 1;
   const bool large = generation == 9 || generation == 10;
   return large ? target.cluster_blocks : std::min(target.cluster_blocks, portable_cluster_blocks);
@@ -30,17 +30,17 @@ std::string text_of(const Configuration& c) {
   };
   scaled(c.warps, "warps");
   scaled(c.blocks, "blocks");
-  if (c.sweeps) words.emplace_back("sweeps");
-  if (c.alone) words.emplace_back("alone");
-  if (!c.loads_ahead) words.emplace_back("no loads ahead");
+  if (c.rematerialize) words.emplace_back("rematerialize");
+  if (c.single_cta) words.emplace_back("single CTA");
+  if (!c.prefetch) words.emplace_back("no prefetch");
   return words.empty() ? "usual" : join(words);
 }
 
 namespace {
 
 // What the author says for this chip, else for every one.
-std::optional<int> hint(const Function& given, std::string_view name, int chip) {
-  for (const std::string& key : {str("hint.", name, ".sm_", chip), str("hint.", name)})
+std::optional<int> hint(const Function& given, std::string_view name, int arch) {
+  for (const std::string& key : {str("hint.", name, ".sm_", arch), str("hint.", name)})
     if (const auto* found = given.attributes().find(key)) return static_cast<int>(std::get<int64_t>(*found));
   return std::nullopt;
 }
@@ -56,13 +56,13 @@ Program::Program(const Function& given, const Target& target, const Configuratio
 bool Program::make(const Function& given, const Target& target, const Configuration& wanted,
                    const Cluster& of) {
   Configuration configuration = wanted;
-  configuration.sweeps = wanted.sweeps || of.blocks > 1 || loop_sums(given).reduces;
-  configuration.warps += hint(given, "threads", target.chip).value_or(0);
-  configuration.occupancy = hint(given, "occupancy", target.chip).value_or(0);
-  const Function function = with_narrow_tiles(given, configuration.sweeps);
+  configuration.rematerialize = wanted.rematerialize || of.blocks > 1 || loop_sums(given).reduces;
+  configuration.warps += hint(given, "threads", target.arch).value_or(0);
+  configuration.occupancy = hint(given, "occupancy", target.arch).value_or(0);
+  const Function function = with_narrow_storage(given, configuration.rematerialize);
   const KernelArrays arrays(function);
-  const StagingPlan staging(function, arrays, target.chip, target.shared_bytes);
-  if (const auto warps = hint(given, "warps", target.chip)) {
+  const StagingPlan staging(function, arrays, target.arch, target.shared_bytes);
+  if (const auto warps = hint(given, "warps", target.arch)) {
     Configuration usual = configuration;
     usual.warps = 0;
     const LayoutPlan plan(function, arrays, staging, of, target.max_threads / 32, usual);

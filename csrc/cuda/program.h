@@ -13,21 +13,22 @@ namespace tile::cuda {
 
 // What of a chip decides the text.
 struct Target {
-  int chip = 90;                 // 90: compute capability 9.0
+  int arch = 90;                 // 90: compute capability 9.0
   int shared_bytes = 48 * 1024;  // what a block may have
   int max_threads = 1024;        // a block
   int cluster_blocks = 16;       // of a cluster at most, where the chip has them
-  // Of tiles, that the registers of 512 threads are to hold: half of theirs. What takes more is dealt over a
-  // cluster, whose blocks hold less, so that those of other clusters stand beside them.
+  // Of tiles, that the registers of 512 threads are to hold: half of theirs. What takes more is distributed
+  // over a cluster, whose blocks hold less, so that those of other clusters stand beside them.
   int block_bytes = 64 * 1024;
   int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
   // The grid's axis that a launch swaps with the first, the only one that may be long.
   int long_axis = 0;
   bool operator==(const Target&) const = default;
 };
-constexpr int oldest_chip = 80;  // that kernels run on
-// Whether a launch's blocks may be there while the kernel before it in the stream ends, where they wait for it.
-constexpr bool may_start_early(const Target& target) { return target.chip >= 90; }
+constexpr int oldest_arch = 80;  // that kernels run on
+// Whether a launch's blocks may be there while the kernel before it in the stream ends, where they wait for
+// it.
+constexpr bool may_start_early(const Target& target) { return target.arch >= 90; }
 constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
 int most_cluster_blocks(const Target& target);  // 1: the chip has none
 // Bytes of tiles that a kernel may keep at once: in the registers of a block, or of the largest cluster.
@@ -38,24 +39,25 @@ struct Cluster;  // cuda/cluster.h
 // How a kernel is cut apart from its tiles.
 struct Configuration {
   int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
-  bool loads_ahead = true;  // of a loop's next turn
-  bool alone = false;       // ptxas else saves registers, so that two blocks fit
-  bool sweeps = false;      // compute again what would stand in registers, as where a cluster holds the tiles
-  int blocks = 0;           // of a cluster, as a power of two, times the usual
-  int occupancy = 0;        // blocks that a processor is to hold at once; 0: as the plan has it
+  bool prefetch = true;     // of a loop's next iteration
+  bool single_cta = false;  // ptxas else saves registers, so that two blocks fit
+  bool rematerialize =
+      false;          // compute again what would stand in registers, as where a cluster holds the tiles
+  int blocks = 0;     // of a cluster, as a power of two, times the usual
+  int occupancy = 0;  // blocks that a processor is to hold at once; 0: as the plan has it
 };
 // The first is the usual one, the others are for kernels whose registers it spills.
 inline constexpr Configuration configurations[] = {
     {},
-    {.sweeps = true},
-    {.alone = true},
-    {.alone = true, .sweeps = true},
-    {.loads_ahead = false, .alone = true},
-    {.warps = 1, .alone = true},
-    {.warps = -1, .alone = true},
+    {.rematerialize = true},
+    {.single_cta = true},
+    {.single_cta = true, .rematerialize = true},
+    {.prefetch = false, .single_cta = true},
+    {.warps = 1, .single_cta = true},
+    {.warps = -1, .single_cta = true},
     {.blocks = 1},
 };
-std::string text_of(const Configuration& configuration);  // "usual", "sweeps, alone"
+std::string text_of(const Configuration& configuration);  // "usual", "rematerialize, single CTA"
 
 // Its parameters are the function's, in their order. A scalar is passed as its bytes; an array of rank n
 // (taken as 1 where 0) as {void* data; int64_t strides[n]; int32_t sizes[n];}, strides in elements; the
@@ -73,12 +75,12 @@ struct Program {
   int shared_bytes = 0;
   std::vector<Conversion> conversions;  // of tiles between layouts, in the order of the text
   // By their numbers in the text. A kernel that has some takes one parameter more, the device library's
-  // FailurePlace, and writes there {number + 1, first false element, x, y | z << 16 of the launched block}.
-  // Last, where it may start early, a u32: whether this launch does.
+  // FailureLocation, and writes there {number + 1, first false element, x, y | z << 16 of the launched
+  // block}. Last, where it may start early, a u32: whether this launch does.
   std::vector<Assertion> assertions;
 
  private:
-  // False: the tiles cannot be dealt over so many blocks.
+  // False: the tiles cannot be distributed over so many blocks.
   bool make(const Function& function, const Target& target, const Configuration& configuration,
             const Cluster& cluster);
 };

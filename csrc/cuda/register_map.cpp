@@ -78,22 +78,22 @@ std::string weights_text(const Weights& weights) { return str("Weights<", join(w
 
 std::string map_text(const std::vector<int>& map, const Layout& over) {
   const auto count = static_cast<int>(map.size());
-  std::vector<Digit> terms;  // of the map's values, in place of a coordinate
-  for (Digit digit : over.digits())
-    if (digit.level == Level::reg) {
-      digit.weight = map[static_cast<size_t>(digit.stride)] - map[0];
-      terms.push_back(digit);
+  std::vector<Mode> terms;  // of the map's values, in place of a coordinate
+  for (Mode mode : over.modes())
+    if (mode.level == Level::reg) {
+      mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];
+      terms.push_back(mode);
     }
   bool linear = true;
   for (int r = 0; r < count; ++r) {
     int64_t sum = map[0];
-    for (const Digit& digit : terms) sum += r / digit.stride % digit.extent * digit.weight;
+    for (const Mode& mode : terms) sum += r / mode.stride % mode.extent * mode.weight;
     linear &= sum == map[static_cast<size_t>(r)];
   }
   if (!linear) return str("constexpr int to[] = {", join(map), "}; return to[r];");
   std::vector<std::string> texts;
-  for (const Digit& digit : terms)
-    if (digit.weight) texts.push_back(digit_text(digit, "r", count));
+  for (const Mode& mode : terms)
+    if (mode.weight) texts.push_back(mode_text(mode, "r", count));
   if (map[0] || texts.empty()) texts.push_back(str(map[0]));
   return str("return ", join(texts, " + "), ";");
 }

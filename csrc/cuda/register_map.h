@@ -19,7 +19,7 @@ std::optional<std::vector<int>> register_map(const Layout& from, const Weights& 
                                              int blocks = 1);
 // "Weights<64, 1>"
 std::string weights_text(const Weights& weights);
-// The map as an expression over r: digits of r where it is a sum of them, else a table.
+// The map as an expression over r: modes of r where it is a sum of them, else a table.
 std::string map_text(const std::vector<int>& map, const Layout& over);
 
 }  // namespace tile::cuda

@@ -14,18 +14,20 @@ constexpr int banks = 32, bank_bytes = 4;
 }  // namespace
 
 int64_t SharedLayout::exchange_of(int64_t row) const {
-  const int64_t turns = swizzle / chunk_bytes;
-  if (!turns) return 0;
-  const int64_t at = row / (chunks_a_line / turns);
-  if (exchange == Exchange::rows) return at % turns;
+  const int64_t iterations = swizzle / chunk_bytes;
+  if (!iterations) return 0;
+  const int64_t at = row / (chunks_a_line / iterations);
+  if (exchange == Exchange::rows) return at % iterations;
   const auto bit = [](int64_t x, int i) { return x >> i & 1; };
   if (element_bytes == 1) {
     const int64_t high = bit(row, 1) ^ bit(row, 3), middle = bit(row, 2);
-    return turns == 8 ? high << 2 | middle << 1 | bit(row, 0) : turns == 4 ? high << 1 | middle : middle;
+    return iterations == 8   ? high << 2 | middle << 1 | bit(row, 0)
+           : iterations == 4 ? high << 1 | middle
+                             : middle;
   }
-  int64_t turned = 0;  // the bits in the other order
-  for (int i = 0; 1 << i < turns; ++i) turned = turned << 1 | bit(at, i);
-  return turned;
+  int64_t reversed = 0;  // the bits in the other order
+  for (int i = 0; 1 << i < iterations; ++i) reversed = reversed << 1 | bit(at, i);
+  return reversed;
 }
 
 int64_t SharedLayout::place(int64_t row, int64_t at, int stage) const {
@@ -63,12 +65,12 @@ SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major ma
   const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
   // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange. (The
   // odd factor that is left of the chunks only orders these beginnings otherwise.)
-  const int64_t turns = std::min(chunks & -chunks, chunks_a_line);
+  const int64_t iterations = std::min(chunks & -chunks, chunks_a_line);
   return {.rows = rows,
           .width = width,
           .element_bytes = element_bytes,
           .major = major,
-          .swizzle = turns > 1 ? static_cast<int>(turns) * SharedLayout::chunk_bytes : 0,
+          .swizzle = iterations > 1 ? static_cast<int>(iterations) * SharedLayout::chunk_bytes : 0,
           .panel = width,
           .pitch = width * element_bytes,
           .stages = stages,

@@ -1,4 +1,4 @@
-// Orders of the elements' digits, tried out on the banks.
+// Orders of the elements' modes, tried out on the banks.
 #include "cuda/shared_move.h"
 
 #include <algorithm>
@@ -13,60 +13,58 @@ constexpr int lanes = 32, most_bytes = 16;
 
 int log2_of(int64_t x) { return std::countr_zero(static_cast<uint64_t>(x)); }
 
-using End = std::optional<IndexPlace> PlaceDigit::*;  // from or to
+using End = std::optional<IndexCoordinate> IndexMode::*;  // from or to
 
-bool read_at(const PlaceDigit& digit, End end, Level level) {
-  return digit.*end && (digit.*end)->level == level;
-}
+bool read_at(const IndexMode& mode, End end, Level level) { return mode.*end && (mode.*end)->level == level; }
 // The bit of the lane's number, or none.
-int lane_bit(const PlaceDigit& digit, End end) {
-  return read_at(digit, end, Level::lane) ? log2_of((digit.*end)->stride) : lanes;
+int lane_bit(const IndexMode& mode, End end) {
+  return read_at(mode, end, Level::lane) ? log2_of((mode.*end)->stride) : lanes;
 }
 
 class Order {
  public:
-  Order(const std::vector<PlaceDigit>& all, int element_bytes) : bytes(element_bytes) {
-    for (const PlaceDigit& digit : all)
-      if (digit.from) (digit.extent == 2 ? twos : odd).push_back(digit);
+  Order(const std::vector<IndexMode>& all, int element_bytes) : bytes(element_bytes) {
+    for (const IndexMode& mode : all)
+      if (mode.from) (mode.extent == 2 ? twos : odd).push_back(mode);
   }
 
-  // `many` digits of the registers of one side lowest, those of both sides' before; then what lanes of the
+  // `many` modes of the registers of one side lowest, those of both sides' before; then what lanes of the
   // two sides differ in, which share the banks by folds.
   SharedMove ordered(End vector, int many, const Layout& from, const Layout& to, int threads) const;
 
  private:
   int bytes;
-  std::vector<PlaceDigit> twos, odd;
+  std::vector<IndexMode> twos, odd;
 };
 
-// How many of the first digits are the register's on that side.
-int vector_digits(const std::vector<PlaceDigit>& order, size_t count, End end) {
-  int digits = 0;
-  while (digits < static_cast<int>(count) && read_at(order[static_cast<size_t>(digits)], end, Level::reg))
-    ++digits;
-  return digits;
+// How many of the first modes are the register's on that side.
+int vector_modes(const std::vector<IndexMode>& order, size_t count, End end) {
+  int modes = 0;
+  while (modes < static_cast<int>(count) && read_at(order[static_cast<size_t>(modes)], end, Level::reg))
+    ++modes;
+  return modes;
 }
 
 // Lanes that are served at once differ in so many bits.
 int served_bits(int access_bytes) { return access_bytes == 16 ? 3 : access_bytes == 8 ? 4 : 5; }
 
-// Fills one side; the digits stand in the order of the offset. Returns the register of each element accessed.
-std::vector<int> accesses(const std::vector<PlaceDigit>& order, const std::vector<int64_t>& weights, End end,
+// Fills one side; the modes stand in the order of the offset. Returns the register of each element accessed.
+std::vector<int> accesses(const std::vector<IndexMode>& order, const std::vector<int64_t>& weights, End end,
                           int vector, SharedMove::Side& side) {
   side.together = 1 << vector;
   std::vector<int> registers(1, 0);
   side.at.assign(1, 0);
   for (size_t i = 0; i < order.size(); ++i) {
-    const PlaceDigit& digit = order[i];
-    if (!(digit.*end)) continue;
-    const auto [level, stride] = *(digit.*end);
+    const IndexMode& mode = order[i];
+    if (!(mode.*end)) continue;
+    const auto [level, stride] = *(mode.*end);
     if (level != Level::reg) {
-      side.thread.push_back({level, stride, digit.extent, 0, weights[i]});
+      side.thread.push_back({level, stride, mode.extent, 0, weights[i]});
       continue;
     }
     const bool inside = static_cast<int>(i) < vector;
     const size_t count = registers.size(), places = side.at.size();
-    for (int value = 1; value < digit.extent; ++value) {
+    for (int value = 1; value < mode.extent; ++value) {
       for (size_t r = 0; r < count; ++r) registers.push_back(registers[r] + value * stride);
       for (size_t a = 0; !inside && a < places; ++a) side.at.push_back(side.at[a] + value * weights[i]);
     }
@@ -74,27 +72,27 @@ std::vector<int> accesses(const std::vector<PlaceDigit>& order, const std::vecto
   return registers;
 }
 
-// Neighbouring digits that count on become one.
-std::vector<Digit> joined(std::vector<Digit> digits) {
-  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) {
+// Neighbouring modes that count on become one.
+std::vector<Mode> joined(std::vector<Mode> modes) {
+  std::sort(modes.begin(), modes.end(), [](const Mode& a, const Mode& b) {
     return a.level != b.level ? a.level < b.level : a.stride < b.stride;
   });
-  std::vector<Digit> all;
-  for (const Digit& digit : digits) {
-    Digit* last = all.empty() ? nullptr : &all.back();
-    if (last && last->level == digit.level && last->stride * last->extent == digit.stride &&
-        last->weight * last->extent == digit.weight)
-      last->extent *= digit.extent;
+  std::vector<Mode> all;
+  for (const Mode& mode : modes) {
+    Mode* last = all.empty() ? nullptr : &all.back();
+    if (last && last->level == mode.level && last->stride * last->extent == mode.stride &&
+        last->weight * last->extent == mode.weight)
+      last->extent *= mode.extent;
     else
-      all.push_back(digit);
+      all.push_back(mode);
   }
   return all;
 }
 
 SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout& to, int threads) const {
-  std::vector<PlaceDigit> left = twos, order;
+  std::vector<IndexMode> left = twos, order;
   const auto take = [&](auto&& wanted, size_t most) {
-    std::vector<PlaceDigit> taken;
+    std::vector<IndexMode> taken;
     for (size_t i = 0; i < left.size() && taken.size() < most;) {
       if (!wanted(left[i])) {
         ++i;
@@ -106,32 +104,32 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
     order.insert(order.end(), taken.begin(), taken.end());
     return taken.size();
   };
-  const End other = vector == &PlaceDigit::from ? &PlaceDigit::to : &PlaceDigit::from;
-  // A vector of digits that lanes of the other side differ in leaves them fewer to meet in.
-  std::stable_sort(left.begin(), left.end(), [&](const PlaceDigit& a, const PlaceDigit& b) {
+  const End other = vector == &IndexMode::from ? &IndexMode::to : &IndexMode::from;
+  // A vector of modes that lanes of the other side differ in leaves them fewer to meet in.
+  std::stable_sort(left.begin(), left.end(), [&](const IndexMode& a, const IndexMode& b) {
     return lane_bit(a, other) < lane_bit(b, other);
   });
   const auto registers = [&](End end) {
-    return [end](const PlaceDigit& digit) { return read_at(digit, end, Level::reg); };
+    return [end](const IndexMode& mode) { return read_at(mode, end, Level::reg); };
   };
-  const auto both = [&](const PlaceDigit& digit) {
-    return registers(&PlaceDigit::from)(digit) && registers(&PlaceDigit::to)(digit);
+  const auto both = [&](const IndexMode& mode) {
+    return registers(&IndexMode::from)(mode) && registers(&IndexMode::to)(mode);
   };
   size_t vectors = take(both, static_cast<size_t>(many));
   vectors += take(registers(vector), static_cast<size_t>(many) - vectors);
-  const int write = vector_digits(order, vectors, &PlaceDigit::from),
-            read = vector_digits(order, vectors, &PlaceDigit::to);
+  const int write = vector_modes(order, vectors, &IndexMode::from),
+            read = vector_modes(order, vectors, &IndexMode::to);
 
-  // Digits in which lanes that are served at once differ, on each side.
-  const auto differ = [&](End end, int digits) {
-    return [end, bits = served_bits(bytes << digits)](const PlaceDigit& digit) {
-      return lane_bit(digit, end) < bits;
+  // Modes in which lanes that are served at once differ, on each side.
+  const auto differ = [&](End end, int modes) {
+    return [end, bits = served_bits(bytes << modes)](const IndexMode& mode) {
+      return lane_bit(mode, end) < bits;
     };
   };
-  const auto writers = differ(&PlaceDigit::from, write), readers = differ(&PlaceDigit::to, read);
+  const auto writers = differ(&IndexMode::from, write), readers = differ(&IndexMode::to, read);
   const auto in_line = static_cast<size_t>(log2_of(SharedLayout::line_bytes / bytes));
   const auto room = [&] { return in_line > order.size() ? in_line - order.size() : 0; };
-  take([&](const PlaceDigit& digit) { return writers(digit) && readers(digit); }, room());
+  take([&](const IndexMode& mode) { return writers(mode) && readers(mode); }, room());
   const auto count = [&](auto&& wanted) {
     return static_cast<size_t>(std::count_if(left.begin(), left.end(), wanted));
   };
@@ -141,26 +139,26 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
   // What has no partner stands in the line itself.
   take(writers, room());
   take(readers, std::min(room(), count(readers) - pairs));
-  take([&](const PlaceDigit& digit) { return !readers(digit); }, room());
+  take([&](const IndexMode& mode) { return !readers(mode); }, room());
   const size_t second = order.size();
   if (pairs) take(readers, pairs);
 
   SharedMove move;
   if (pairs)
     move.folds.push_back({static_cast<int>(second), static_cast<int>(first), static_cast<int>(pairs)});
-  take([](const PlaceDigit&) { return true; }, left.size());
+  take([](const IndexMode&) { return true; }, left.size());
   order.insert(order.end(), odd.begin(), odd.end());
   std::vector<int64_t> weights;
-  for (const PlaceDigit& digit : order) weights.push_back(move.elements), move.elements *= digit.extent;
+  for (const IndexMode& mode : order) weights.push_back(move.elements), move.elements *= mode.extent;
 
-  move.given = accesses(order, weights, &PlaceDigit::from, write, move.write);
-  const std::vector<int> got = accesses(order, weights, &PlaceDigit::to, read, move.read);
-  // Of registers that hold the same, that of which all other digits are 0.
+  move.given = accesses(order, weights, &IndexMode::from, write, move.write);
+  const std::vector<int> got = accesses(order, weights, &IndexMode::to, read, move.read);
+  // Of registers that hold the same, that of which all other modes are 0.
   for (int r = 0; r < to.registers(); ++r) {
     int same = 0;
-    for (const PlaceDigit& digit : order)
-      if (read_at(digit, &PlaceDigit::to, Level::reg))
-        same += r / digit.to->stride % digit.extent * digit.to->stride;
+    for (const IndexMode& mode : order)
+      if (read_at(mode, &IndexMode::to, Level::reg))
+        same += r / mode.to->stride % mode.extent * mode.to->stride;
     move.taken.push_back(static_cast<int>(std::find(got.begin(), got.end(), same) - got.begin()));
   }
   const int copies = from.replicas(threads);
@@ -202,23 +200,23 @@ int64_t SharedMove::exchanged() const {
 
 int64_t SharedMove::offset(const Side& side, int block, int thread, int i) const {
   int64_t at = side.at[static_cast<size_t>(i)];
-  for (const Digit& digit : side.thread) {
-    const int index = digit.level == Level::lane   ? thread % lanes
-                      : digit.level == Level::warp ? thread / lanes
-                                                   : block;
-    at += index / digit.stride % digit.extent * digit.weight;
+  for (const Mode& mode : side.thread) {
+    const int index = mode.level == Level::lane   ? thread % lanes
+                      : mode.level == Level::warp ? thread / lanes
+                                                  : block;
+    at += index / mode.stride % mode.extent * mode.weight;
   }
   return folded(at);
 }
 
 std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_weights, const Layout& to,
                                       const Weights& to_weights, int element_bytes, int threads) {
-  const auto digits = place_digits(from, from_weights, to, to_weights);
-  if (!digits) return std::nullopt;
-  const Order order(*digits, element_bytes);
+  const auto modes = index_modes(from, from_weights, to, to_weights);
+  if (!modes) return std::nullopt;
+  const Order order(*modes, element_bytes);
   std::optional<SharedMove> best;
   for (int many = log2_of(most_bytes / element_bytes); many >= 0; --many)
-    for (const End end : {&PlaceDigit::from, &PlaceDigit::to}) {
+    for (const End end : {&IndexMode::from, &IndexMode::to}) {
       SharedMove move = order.ordered(end, many, from, to, threads);
       if (!best || asked(move) < asked(*best)) best = std::move(move);
     }

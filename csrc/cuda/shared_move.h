@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "cuda/index_modes.h"
 #include "cuda/layout.h"
-#include "cuda/place_digits.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -17,10 +17,10 @@ struct SharedMove {
   };
   // One side: what a thread writes, or reads.
   struct Side {
-    int together = 1;           // elements of an access
-    std::vector<int64_t> at;    // of each access what its registers add to the offset, in elements
-    std::vector<Digit> thread;  // what the thread adds: of lane, warp and block
-    int passes = 0;             // of a warp over all accesses, and the least that they could take
+    int together = 1;          // elements of an access
+    std::vector<int64_t> at;   // of each access what its registers add to the offset, in elements
+    std::vector<Mode> thread;  // what the thread adds: of lane, warp and block
+    int passes = 0;            // of a warp over all accesses, and the least that they could take
     int least = 0;
   };
   Side write, read;
@@ -35,7 +35,7 @@ struct SharedMove {
   int64_t offset(const Side& side, int block, int thread, int i) const;
 };
 
-// Of the ways to order the elements the one that asks shared memory least. None where the digits of one
+// Of the ways to order the elements the one that asks shared memory least. None where the modes of one
 // layout cut through those of the other.
 std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_weights, const Layout& to,
                                       const Weights& to_weights, int element_bytes, int threads);

@@ -27,10 +27,10 @@ struct Crossing {
   int reg, bit;  // stride of the register, bit of the lane or warp
 };
 
-// Digits that read and write runs of bits.
-std::vector<Digit> lane_digits(const std::array<Source, lane_bits>& sources, bool& own) {
+// Modes that read and write runs of bits.
+std::vector<Mode> lane_modes(const std::array<Source, lane_bits>& sources, bool& own) {
   own = true;
-  std::vector<Digit> digits;
+  std::vector<Mode> modes;
   for (int bit = 0; bit < lane_bits; ++bit) {
     Source source = sources[static_cast<size_t>(bit)];
     if (source.of == Source::Of::own) source = {Source::Of::lane, bit};
@@ -38,29 +38,29 @@ std::vector<Digit> lane_digits(const std::array<Source, lane_bits>& sources, boo
     if (source.of == Source::Of::zero) continue;
     const Level level = source.of == Source::Of::lane ? Level::lane : Level::warp;
     const int stride = 1 << source.bit, weight = 1 << bit;
-    if (!digits.empty()) {
-      Digit& last = digits.back();
+    if (!modes.empty()) {
+      Mode& last = modes.back();
       if (last.level == level && last.stride * last.extent == stride && last.weight * last.extent == weight) {
         last.extent *= 2;
         continue;
       }
     }
-    digits.push_back({level, stride, 2, 0, weight});
+    modes.push_back({level, stride, 2, 0, weight});
   }
-  return digits;
+  return modes;
 }
 
 class Planner {
  public:
-  // False: the digit cannot stay in its warp.
-  bool add(const PlaceDigit& digit) {
-    if (!digit.to) return missing_behind(digit);
-    if (!digit.from) return true;  // padding, or a copy
-    const IndexPlace from = *digit.from, to = *digit.to;
+  // False: the mode cannot stay in its warp.
+  bool add(const IndexMode& mode) {
+    if (!mode.to) return missing_behind(mode);
+    if (!mode.from) return true;  // padding, or a copy
+    const IndexCoordinate from = *mode.from, to = *mode.to;
     const auto is = [&](Level a, Level b) { return from.level == a && to.level == b; };
     if (from.level == Level::cta || to.level == Level::cta || from.level == Level::warp) return from == to;
     if (is(Level::reg, Level::reg))
-      passive.push_back({digit.extent, from.stride, to.stride});
+      passive.push_back({mode.extent, from.stride, to.stride});
     else if (is(Level::reg, Level::lane))
       to_lane.push_back({from.stride, bit_of(to.stride)});
     else if (is(Level::reg, Level::warp))
@@ -76,10 +76,10 @@ class Planner {
   ShufflePlan plan(const Layout& to, int element_bytes) const;
 
  private:
-  // Of an element that is there the digit is 0.
-  bool missing_behind(const PlaceDigit& digit) {
-    if (digit.from->level == Level::lane) read(digit.from->stride) = {Source::Of::zero, 0};
-    return digit.from->level != Level::warp && digit.from->level != Level::cta;
+  // Of an element that is there the mode is 0.
+  bool missing_behind(const IndexMode& mode) {
+    if (mode.from->level == Level::lane) read(mode.from->stride) = {Source::Of::zero, 0};
+    return mode.from->level != Level::warp && mode.from->level != Level::cta;
   }
   Source& read(int stride) { return sources[static_cast<size_t>(bit_of(stride))]; }
 
@@ -131,13 +131,13 @@ bool Planner::pair(const Layout& from) {
 
 ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
   ShufflePlan plan;
-  plan.lane = lane_digits(sources, plan.own_lane);
-  // Digits of a word's number: what is exchanged, what other lanes give in turn, then what stays in
+  plan.lane = lane_modes(sources, plan.own_lane);
+  // Modes of a word's number: what is exchanged, what other lanes give in turn, then what stays in
   // registers.
-  struct WordDigit {
+  struct WordMode {
     int extent, from, to, flip;
   };
-  std::vector<WordDigit> words, parts;
+  std::vector<WordMode> words, parts;
   for (const Pair& pair : pairs) {
     words.push_back({2, pair.reg, pair.to, 1 << pair.given});
     plan.exchanges.push_back({pair.given, pair.taken});
@@ -150,10 +150,10 @@ ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
     (part ? parts : words).push_back({each.extent, each.from, each.to, 0});
     if (part) plan.together *= 2;
   }
-  for (const WordDigit& digit : words) plan.words *= digit.extent;
-  const auto sum = [](const std::vector<WordDigit>& digits, int index, int WordDigit::*of) {
+  for (const WordMode& mode : words) plan.words *= mode.extent;
+  const auto sum = [](const std::vector<WordMode>& modes, int index, int WordMode::*of) {
     int total = 0;
-    for (const WordDigit& digit : digits) total += index % digit.extent * (digit.*of), index /= digit.extent;
+    for (const WordMode& mode : modes) total += index % mode.extent * (mode.*of), index /= mode.extent;
     return total;
   };
   std::vector<int> flat(static_cast<size_t>(to.registers()), 0);
@@ -163,29 +163,29 @@ ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
       if ((w / plan.words) >> i & 1) selected += selects[i].first;
     for (int e = 0; e < plan.together; ++e) {
       const int word = w % plan.words;
-      plan.from.push_back(selected + sum(words, word, &WordDigit::from) + sum(parts, e, &WordDigit::from));
+      plan.from.push_back(selected + sum(words, word, &WordMode::from) + sum(parts, e, &WordMode::from));
       if (w < plan.words)
-        flat[static_cast<size_t>(sum(words, word, &WordDigit::to) + sum(parts, e, &WordDigit::to))] =
+        flat[static_cast<size_t>(sum(words, word, &WordMode::to) + sum(parts, e, &WordMode::to))] =
             word * plan.together + e;
     }
-    if (w < plan.words) plan.flips.push_back(sum(words, w, &WordDigit::flip));
+    if (w < plan.words) plan.flips.push_back(sum(words, w, &WordMode::flip));
   }
   for (const auto& [stride, bit] : selects) plan.selects.push_back(bit);
-  // Of registers that hold the same, that of which all other digits are 0.
+  // Of registers that hold the same, that of which all other modes are 0.
   for (int r = 0; r < to.registers(); ++r) {
     int first = 0;
-    for (const auto* digits : {&words, &parts})
-      for (const WordDigit& digit : *digits) first += r / digit.to % digit.extent * digit.to;
+    for (const auto* modes : {&words, &parts})
+      for (const WordMode& mode : *modes) first += r / mode.to % mode.extent * mode.to;
     plan.to.push_back(flat[static_cast<size_t>(first)]);
   }
   return plan;
 }
 
-int lane_of(const std::vector<Digit>& digits, int thread) {
+int lane_of(const std::vector<Mode>& modes, int thread) {
   int64_t lane = 0;
-  for (const Digit& digit : digits) {
-    const int index = digit.level == Level::lane ? thread % 32 : thread / 32;
-    lane += index / digit.stride % digit.extent * digit.weight;
+  for (const Mode& mode : modes) {
+    const int index = mode.level == Level::lane ? thread % 32 : thread / 32;
+    lane += index / mode.stride % mode.extent * mode.weight;
   }
   return static_cast<int>(lane);
 }
@@ -215,13 +215,13 @@ std::pair<int, int> ShufflePlan::source(int thread, int r) const {
 std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_weights, const Layout& to,
                                         const Weights& to_weights, int element_bytes, int threads, int blocks,
                                         const char*& why_not) {
-  const auto digits = place_digits(from, from_weights, to, to_weights);
-  if (!digits) return why_not = "the digits of one layout cut through those of the other", std::nullopt;
+  const auto modes = index_modes(from, from_weights, to, to_weights);
+  if (!modes) return why_not = "the modes of one layout cut through those of the other", std::nullopt;
   Planner planner;
   bool whole = !from.padded() && !to.padded();
-  for (const PlaceDigit& digit : *digits) {
-    if (!planner.add(digit)) return why_not = "elements go to other warps", std::nullopt;
-    whole = whole && digit.from && digit.to;
+  for (const IndexMode& mode : *modes) {
+    if (!planner.add(mode)) return why_not = "elements go to other warps", std::nullopt;
+    whole = whole && mode.from && mode.to;
   }
   if (!planner.pair(from)) return why_not = "lanes would have to give two elements at once", std::nullopt;
   ShufflePlan plan = planner.plan(to, element_bytes);

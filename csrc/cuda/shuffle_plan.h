@@ -1,6 +1,6 @@
 // A move of elements between the lanes of a warp, by shuffles.
 //
-// A word is what a shuffle carries: an element, or neighbours of 8 or 16 bits. Where a digit of the place is
+// A word is what a shuffle carries: an element, or neighbours of 8 or 16 bits. Where a mode of the place is
 // read from the register before and from the lane behind, and another the other way round, the lane that
 // gives and the one that takes agree on a word by exclusive or: registers are exchanged by a bit of the
 // lane's number, shuffled, and exchanged again.
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "cuda/index_modes.h"
 #include "cuda/layout.h"
-#include "cuda/place_digits.h"
 #include "ir/op.h"
 
 namespace tile::cuda {
@@ -29,11 +29,11 @@ struct ShufflePlan {
   int words = 1;             // of the result
   std::vector<Bit> selects;  // which of 2 a lane gives: the first picks between words w and w + words
   std::vector<Exchange> exchanges;
-  std::vector<int> from;    // the register of element e of word w, w counting selects too: [w * together + e]
-  std::vector<int> to;      // of each register of the result word * together + element
-  std::vector<Digit> lane;  // of the lane to take from: digits of the lane's and the warp's number
-  std::vector<int> flips;   // a word: what is flipped in that lane's number
-  bool own_lane = false;    // the lane's number is the own one, but for the flips
+  std::vector<int> from;   // the register of element e of word w, w counting selects too: [w * together + e]
+  std::vector<int> to;     // of each register of the result word * together + element
+  std::vector<Mode> lane;  // of the lane to take from: modes of the lane's and the warp's number
+  std::vector<int> flips;  // a word: what is flipped in that lane's number
+  bool own_lane = false;   // the lane's number is the own one, but for the flips
 
   int shuffles() const;  // of words
   int picks() const;     // selects of words, of which an exchange is two

@@ -10,7 +10,9 @@
 namespace tile::cuda {
 namespace {
 
-bool turns(const Op& op) { return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0}; }
+bool iterations(const Op& op) {
+  return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0};
+}
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 bool rounds(const Op& op) {
   return op.is("astype") && op.results[0]->type.dtype == DType::tf32 && op.type(0).dtype == DType::f32;
@@ -23,7 +25,7 @@ bool StagingPlan::only_multiplied(const Value* value, const Users& users) const 
   const auto found = users.find(value);
   if (found == users.end()) return false;
   return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-    if (turns(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
+    if (iterations(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
     return user->is("mma") && user->operands[2] != value && instruction(*user);
   });
 }
@@ -56,16 +58,16 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
 
 MmaOperand mma_operand(const Value* value) {
   MmaOperand operand{value, false};
-  for (const Op* made = value->definition; made && (turns(*made) || rounds(*made));
+  for (const Op* made = value->definition; made && (iterations(*made) || rounds(*made));
        made = operand.value->definition) {
-    operand.turned = operand.turned != turns(*made);
+    operand.transposed = operand.transposed != iterations(*made);
     operand.value = made->operands[0];
   }
   return operand;
 }
 
-StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes)
-    : chip_(chip) {
+StagingPlan::StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes)
+    : arch_(arch) {
   Users users;
   walk(function.body(), [&](const Op& op) {
     for (const Value* operand : op.operands) users[operand].push_back(&op);
@@ -114,7 +116,7 @@ void StagingPlan::limit(const Block& block, int64_t taken, int64_t most) {
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
     for (const auto& region : op->regions) visit(arrays, *region, users);
-    if ((turns(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
+    if ((iterations(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
       left_to_products_.insert(op.get());
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
@@ -126,9 +128,9 @@ void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Us
     if (!facts.constant || vector_width(facts, type.dtype, shape, op->integers("steps")) != chunk) continue;
     Staged staged;
     staged.load = op.get();
-    staged.turned = facts.unit == 0;
-    staged.rows = static_cast<int>(shape[staged.turned ? 1 : 0]);
-    staged.width = static_cast<int>(shape[staged.turned ? 0 : 1]);
+    staged.transposed = facts.unit == 0;
+    staged.rows = static_cast<int>(shape[staged.transposed ? 1 : 0]);
+    staged.width = static_cast<int>(shape[staged.transposed ? 0 : 1]);
     const Op* around = block.parent;
     staged.loop =
         around && around->is("for") && address_ops(*op, block, staged.address, &arrays) ? around : nullptr;
@@ -144,7 +146,7 @@ const Staged* StagingPlan::of(const Op& load) const {
 
 bool StagingPlan::across_rows(const Op& mma, size_t i) const {
   const Staged* lies = staged(mma.operands[i]);
-  return (mma_operand(mma.operands[i]).turned != (lies && lies->turned)) == (i == 0);
+  return (mma_operand(mma.operands[i]).transposed != (lies && lies->transposed)) == (i == 0);
 }
 
 const Staged* StagingPlan::staged(const Value* operand) const {
@@ -155,7 +157,7 @@ const Staged* StagingPlan::staged(const Value* operand) const {
 const Op* StagingPlan::product_of(const Op& loop) const {
   const Op* product = nullptr;
   for (const auto& op : loop.region().ops) {
-    // What stands in a branch reads a buffer when the next turn's fragments are loaded already.
+    // What stands in a branch reads a buffer when the next iteration's fragments are loaded already.
     if (!op->regions.empty()) return nullptr;
     const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
     if (!made || made->is_array() || made->is_scalar() || left_to_products(*op)) continue;
@@ -165,8 +167,8 @@ const Op* StagingPlan::product_of(const Op& loop) const {
   }
   if (!product || product->operands[2]->owner != &loop.region()) return nullptr;
   for (size_t i = 0; i < 2; ++i) {
-    const Staged* ahead = staged(product->operands[i]);
-    if (!ahead || ahead->loop != &loop) return nullptr;
+    const Staged* prefetch = staged(product->operands[i]);
+    if (!prefetch || prefetch->loop != &loop) return nullptr;
   }
   return product;
 }

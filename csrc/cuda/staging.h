@@ -1,7 +1,7 @@
 // Which loads go to shared memory without passing through registers: those that only tensor cores read.
 //
-// In a counted loop they run ahead of the products by some turns (cp.async, several buffers); elsewhere they
-// are waited for where they stand.
+// In a counted loop they run ahead of the products by some iterations (cp.async, several buffers); elsewhere
+// they are waited for where they stand.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -17,7 +17,7 @@ namespace tile::cuda {
 struct Staged {
   const Op* load;
   int rows, width;                 // of the tile in shared memory
-  bool turned;                     // its rows are the loaded tile's columns
+  bool transposed;                 // its rows are the loaded tile's columns
   const Op* loop;                  // whose turns it runs ahead of; null: none
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
@@ -28,7 +28,7 @@ struct Staged {
 // rounded to it.
 struct MmaOperand {
   const Value* value;
-  bool turned;
+  bool transposed;
 };
 MmaOperand mma_operand(const Value* value);
 
@@ -36,10 +36,10 @@ class StagingPlan {
  public:
   // Of a chip whose blocks have so much shared memory: where all tiles together do not fit, the last are not
   // staged.
-  StagingPlan(const Function& function, const KernelArrays& arrays, int chip, int64_t shared_bytes);
+  StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes);
   const Staged* of(const Op& load) const;
   // Of a product: that of the tensor cores; null: it is summed by FMA.
-  const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, chip_); }
+  const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, arch_); }
   // Whether the op turns a tile that only products read, or rounds it to tf32: they do so as they read it.
   bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
   // Whether operand i of the product lies in shared memory with the other one's axis of the product along its
@@ -64,7 +64,7 @@ class StagingPlan {
   std::unordered_map<const Op*, Staged> staged_;
   std::vector<const Op*> order_;
   std::unordered_set<const Op*> left_to_products_;
-  int chip_;
+  int arch_;
   int64_t written_bytes_ = 0;
 };
 

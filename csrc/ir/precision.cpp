@@ -57,7 +57,7 @@ Precision::Precision(const Function& function) {
   }
 }
 
-bool Precision::coarse(const Value* value) const {
+bool Precision::approximate(const Value* value) const {
   if (of_16_bits(value->type)) return true;
   return value->type.dtype == DType::f32 && !exact(value);
 }

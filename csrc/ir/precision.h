@@ -10,7 +10,7 @@ class Precision {
  public:
   explicit Precision(const Function& function);
   // Whether the value is seen only after it is rounded to 16 bits.
-  bool coarse(const Value* value) const;
+  bool approximate(const Value* value) const;
 
  private:
   bool exact(const Value* value) const { return exact_.count(value) != 0; }

@@ -13,7 +13,7 @@ PyObject* driver(PyObject*, PyObject*) {
   Owned devices(PyList_New(0));
   for (int i = 0; i < driver.device_count(); ++i) {
     const DeviceProperties& p = driver.properties(i);
-    const Owned row(Py_BuildValue("{s:s,s:i,s:i,s:i}", "name", p.name.c_str(), "chip", p.chip,
+    const Owned row(Py_BuildValue("{s:s,s:i,s:i,s:i}", "name", p.name.c_str(), "arch", p.arch,
                                   "multiprocessors", p.multiprocessors, "shared_bytes", p.shared_bytes));
     if (!devices || !row || PyList_Append(devices.get(), row.get()) < 0) return nullptr;
   }
@@ -21,10 +21,10 @@ PyObject* driver(PyObject*, PyObject*) {
   return Py_BuildValue("{s:s,s:N}", "version", version.c_str(), "devices", devices.release());
 }
 
-PyObject* nvrtc_chips(PyObject*, PyObject*) {
+PyObject* nvrtc_archs(PyObject*, PyObject*) {
   Owned list(PyList_New(0));
-  for (const int chip : CubinCompiler::get().nvrtc().chips()) {
-    const Owned number(PyLong_FromLong(chip));
+  for (const int arch : CubinCompiler::get().nvrtc().archs()) {
+    const Owned number(PyLong_FromLong(arch));
     if (!list || !number || PyList_Append(list.get(), number.get()) < 0) return nullptr;
   }
   return list.release();
@@ -50,7 +50,7 @@ PyMethodDef methods[] = {
     {"synchronize", guarded<synchronize>, METH_O,
      "synchronize(device): waits for the CUDA device of that number; raises what went wrong there, failed "
      "assertions of kernels too."},
-    {"nvrtc_chips", guarded<nvrtc_chips>, METH_NOARGS,
+    {"nvrtc_archs", guarded<nvrtc_archs>, METH_NOARGS,
      "The compute capabilities that NVRTC compiles for, 90 for 9.0; loads it."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -58,7 +58,7 @@ PyMethodDef methods[] = {
 }  // namespace
 
 int add_devices(PyObject* module) {
-  if (PyModule_AddIntConstant(module, "oldest_chip", cuda::oldest_chip) < 0) return -1;
+  if (PyModule_AddIntConstant(module, "oldest_arch", cuda::oldest_arch) < 0) return -1;
   return PyModule_AddFunctions(module, methods);
 }
 

@@ -90,17 +90,17 @@ class Emulation final : public LaunchObserver {
 };
 
 PyObject* emulate(PyObject*, PyObject* arguments) {
-  int chip;
+  int arch;
   unsigned configuration = 0;
   int block_bytes = 0, cluster_blocks = 0;  // 0: those of the chip
   PyObject *call, *launch;
-  if (!PyArg_ParseTuple(arguments, "iOO|Iii", &chip, &call, &launch, &configuration, &block_bytes,
+  if (!PyArg_ParseTuple(arguments, "iOO|Iii", &arch, &call, &launch, &configuration, &block_bytes,
                         &cluster_blocks))
     return nullptr;
   constexpr size_t count = std::size(cuda::configurations);
   if (configuration >= count)
     fail(ErrorKind::value, "emulate: the configuration is ", configuration, "; the last is ", count - 1);
-  cuda::Target target = target_of_chip(chip);
+  cuda::Target target = target_of_arch(arch);
   if (block_bytes) target.block_bytes = block_bytes;
   if (cluster_blocks) target.cluster_blocks = cluster_blocks;
   Emulation emulation(target, launch, configuration);
@@ -148,7 +148,7 @@ PyObject* failure_words(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"emulate", guarded<emulate>, METH_VARARGS,
-     "emulate(chip, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
+     "emulate(arch, call, launch, configuration=0, block_bytes=0, cluster_blocks=0): what call() gives, "
      "where meta tensors stand for those on "
      "a GPU and have "
      "memory; each launch is launch({'text', 'entry', 'threads', 'cluster', 'shared_bytes', 'assertions'}, "

@@ -33,17 +33,17 @@ Owned list_of(const std::vector<cuda::Conversion>& conversions) {
 
 PyObject* row_of(const InspectedKernel& kernel) {
   const KernelResources& r = kernel.resources;
-  return Py_BuildValue("{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}",
-                       "kernel", kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
-                       static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
-                       kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin",
-                       kernel.cubin.data(), static_cast<Py_ssize_t>(kernel.cubin.size()), "chip", kernel.chip,
-                       "threads", kernel.threads, "cluster", kernel.cluster, "registers", r.registers,
-                       "spill_stores", r.spill_stores, "spill_loads", r.spill_loads, "stack_bytes",
-                       r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
-                       list_of(kernel.conversions).release(), "loss", kernel.loss.c_str(), "configuration",
-                       kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
-                       kernel.multiplies ? Py_True : Py_False, "well", kernel.well ? Py_True : Py_False);
+  return Py_BuildValue(
+      "{s:s,s:(LLL),s:s#,s:y#,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:i,s:N,s:s,s:s,s:s,s:O,s:O}", "kernel",
+      kernel.name.c_str(), "grid", static_cast<long long>(kernel.grid.x),
+      static_cast<long long>(kernel.grid.y), static_cast<long long>(kernel.grid.z), "text",
+      kernel.text.data(), static_cast<Py_ssize_t>(kernel.text.size()), "cubin", kernel.cubin.data(),
+      static_cast<Py_ssize_t>(kernel.cubin.size()), "arch", kernel.arch, "threads", kernel.threads, "cluster",
+      kernel.cluster, "registers", r.registers, "spill_stores", r.spill_stores, "spill_loads", r.spill_loads,
+      "stack_bytes", r.stack_bytes, "shared_bytes", kernel.shared_bytes + r.shared_bytes, "conversions",
+      list_of(kernel.conversions).release(), "warning", kernel.warning.c_str(), "configuration",
+      kernel.configuration.c_str(), "entry", kernel.entry.c_str(), "multiplies",
+      kernel.multiplies ? Py_True : Py_False, "acceptable", kernel.acceptable ? Py_True : Py_False);
 }
 
 namespace {
@@ -57,14 +57,14 @@ Inspection::What what_of(const std::string& name) {
   return Inspection::What::code;
 }
 
-// inspect(what, chip, shared_bytes, call): a dictionary for each launch of call(); shared_bytes 0: the
-// chip's.
+// inspect(what, arch, shared_bytes, call): a dictionary for each launch of call(); shared_bytes 0: the
+// arch's.
 PyObject* inspect(PyObject*, PyObject* arguments) {
   const char* what;
-  int chip, shared_bytes;
+  int arch, shared_bytes;
   PyObject* call;
-  if (!PyArg_ParseTuple(arguments, "siiO", &what, &chip, &shared_bytes, &call)) return nullptr;
-  cuda::Target target = target_of_chip(chip);
+  if (!PyArg_ParseTuple(arguments, "siiO", &what, &arch, &shared_bytes, &call)) return nullptr;
+  cuda::Target target = target_of_arch(arch);
   if (shared_bytes) target.shared_bytes = shared_bytes;
   Inspection inspection(what_of(what), target, CubinCompiler::get());
   if (!Owned(PyObject_CallNoArgs(call))) return nullptr;
@@ -76,13 +76,13 @@ PyObject* inspect(PyObject*, PyObject* arguments) {
   return list.release();
 }
 
-// compile_text(text, kernel, entry, chip, multiplies): a row of "usual" or "configurations", compiled.
+// compile_text(text, kernel, entry, arch, multiplies): a row of "usual" or "configurations", compiled.
 PyObject* compile_text(PyObject*, PyObject* arguments) {
   const char *text, *kernel, *entry;
-  int chip, multiplies;
-  if (!PyArg_ParseTuple(arguments, "sssip", &text, &kernel, &entry, &chip, &multiplies)) return nullptr;
+  int arch, multiplies;
+  if (!PyArg_ParseTuple(arguments, "sssip", &text, &kernel, &entry, &arch, &multiplies)) return nullptr;
   InspectedKernel row{
-      .name = kernel, .text = text, .entry = entry, .multiplies = multiplies != 0, .chip = chip};
+      .name = kernel, .text = text, .entry = entry, .multiplies = multiplies != 0, .arch = arch};
   {
     const Released released(true);
     tile::compile_text(row, CubinCompiler::get());
@@ -92,9 +92,9 @@ PyObject* compile_text(PyObject*, PyObject* arguments) {
 
 PyMethodDef methods[] = {
     {"inspect", guarded<inspect>, METH_VARARGS,
-     "inspect(what, chip, shared_bytes, call): what each launch of call() compiles to."},
+     "inspect(what, arch, shared_bytes, call): what each launch of call() compiles to."},
     {"compile_text", guarded<compile_text>, METH_VARARGS,
-     "compile_text(text, kernel, entry, chip, multiplies): what a text of inspect's \"usual\" or "
+     "compile_text(text, kernel, entry, arch, multiplies): what a text of inspect's \"usual\" or "
      "\"configurations\" takes."},
     {nullptr, nullptr, 0, nullptr},
 };

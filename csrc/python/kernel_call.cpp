@@ -170,8 +170,7 @@ ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
   }
 }
 void Call::add_array(size_t i, const at::Tensor& tensor) {
-  auto* array =
-      new (arrays_ + array_count_++ * sizeof(ArrayArgument)) ArrayArgument(array_of(i, tensor));
+  auto* array = new (arrays_ + array_count_++ * sizeof(ArrayArgument)) ArrayArgument(array_of(i, tensor));
   detail::key_of_array(key_, *array);
   note(has_far_elements(*array) ? far_array : near_array);
   tensors_[passed_] = &tensor;
@@ -248,12 +247,11 @@ void Call::translate(Tracer& tracer) const {
 }
 
 int make_call_names() {
-  for (const auto& [name, text] :
-       {std::pair{&flatten_name, "_flatten"},
-        {&constant_name, "_constant"},
-        {&translate_name, "_translate"},
-        {&signature_name, "_signature"},
-        {&parameters_name, "parameters"}})
+  for (const auto& [name, text] : {std::pair{&flatten_name, "_flatten"},
+                                   {&constant_name, "_constant"},
+                                   {&translate_name, "_translate"},
+                                   {&signature_name, "_signature"},
+                                   {&parameters_name, "parameters"}})
     if (!(*name = PyUnicode_InternFromString(text))) return -1;
   return 0;
 }

@@ -40,8 +40,8 @@ class PythonKernel : public KernelBase {
   PythonKernel(const char* name, Location at, std::string kinds)
       : KernelBase(name, at, Extents::wide), kinds(std::move(kinds)) {}
   using KernelBase::launch_call;
-  using KernelBase::trace_call;
   using KernelBase::touched_of;
+  using KernelBase::trace_call;
   const std::string kinds;
 };
 
@@ -76,11 +76,11 @@ class Call {
 
   const LaunchKey& key() const { return key_; }
   ArgumentRefs arguments() const { return {refs_, passed_}; }
-  void trace(Tracer& tracer) const;         // Python translates the function
+  void trace(Tracer& tracer) const;  // Python translates the function
   // Raises an error if a written array is read-only, overlaps itself, or overlaps another array that the
   // kernel touches. In refused.cpp.
   void check_written(const Touched& touched) const;
-  uint64_t owners(uint64_t which) const;  // the caller's arguments that these passed ones belong to
+  uint64_t owners(uint64_t which) const;    // the caller's arguments that these passed ones belong to
   void note_written(uint64_t which) const;  // autograd sees that these arguments' tensors have changed
 
  private:

@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/assembler/sweep_code.h"
+#include "cpu/assembler/fused_loop_code.h"
 #include "cpu/gemm_table.h"
 #include "cpu/isa.h"
-#include "cpu/lower.h"
-#include "cuda/lowering.h"
+#include "cpu/lowering_context.h"
+#include "cuda/lowering_rule.h"
 #include "ir/primitive.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/kernel.h"
@@ -86,13 +86,13 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   tile::TextKernel(text, passes).launch({x, y, z}, launch);
   Py_RETURN_NONE;
 }
-// What a GPU of a chip would run of Tile IR text; tensors on the CPU stand for those on the GPU.
+// What a GPU of an arch would run of Tile IR text; tensors on the CPU stand for those on the GPU.
 PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject* list;
   int passes = 1;
   tile::cuda::Target target;
-  if (!PyArg_ParseTuple(arguments, "sO!i|piii", &text, &PyList_Type, &list, &target.chip, &passes,
+  if (!PyArg_ParseTuple(arguments, "sO!i|piii", &text, &PyList_Type, &list, &target.arch, &passes,
                         &target.shared_bytes, &target.block_bytes, &target.cluster_blocks))
     return nullptr;
   const std::vector<tile::Argument> launch = launch_arguments(list);
@@ -224,7 +224,7 @@ PyMethodDef methods[] = {
     {"run_ir", guarded<run_ir>, METH_VARARGS,
      "run_ir(text, (x, y, z), arguments, passes=True): runs Tile IR text on tensors."},
     {"cuda_program", guarded<cuda_program>, METH_VARARGS,
-     "cuda_program(text, arguments, chip, passes=True, shared_bytes=49152): the CUDA C++ of Tile IR text as "
+     "cuda_program(text, arguments, arch, passes=True, shared_bytes=49152): the CUDA C++ of Tile IR text as "
      "{'text', 'entry', 'threads', 'shared_bytes'}."},
     {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "

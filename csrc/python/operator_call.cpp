@@ -17,7 +17,7 @@
 #include <optional>
 
 #include "python/raising.h"
-#include "torch/kept_arguments.h"
+#include "torch/deferred_release.h"
 #include "torch/op.h"
 
 namespace tile::python {
@@ -253,7 +253,7 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
       stack.reserve(plan->parameters.size() + plan->results);
       if (push_all(*plan, given, static_cast<size_t>(PyVectorcall_NARGS(flags)), names, stack)) {
         const c10::OperatorHandle handle = plan->handle;  // the plan may go while other threads run
-        const KeptArguments kept(stack);
+        const DeferredRelease kept(stack);
         {
           const Released released(true);
           handle.callBoxed(stack);

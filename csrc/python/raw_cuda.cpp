@@ -169,27 +169,27 @@ PyObject* source(PyObject* self, void*) {
   return PyUnicode_FromString(kernel_of(self).source()->text().c_str());
 }
 
-// _compile(chip): the types of the parameters.
+// _compile(arch): the types of the parameters.
 PyObject* compile(PyObject* self, PyObject* argument) {
-  const long chip = PyLong_AsLong(argument);
-  if (chip == -1 && PyErr_Occurred()) return nullptr;
+  const long arch = PyLong_AsLong(argument);
+  if (arch == -1 && PyErr_Occurred()) return nullptr;
   std::vector<std::string> types;
   {
     const Released released(true);
-    for (const CType& type : kernel_of(self).compiled(static_cast<int>(chip)).parameters)
+    for (const CType& type : kernel_of(self).compiled(static_cast<int>(arch)).parameters)
       types.push_back(type.text);
   }
   return strings(types);
 }
-// _inspect(what, chip): "ptx" or "code".
+// _inspect(what, arch): "ptx" or "code".
 PyObject* inspect(PyObject* self, PyObject* arguments) {
   const char* what;
-  int chip;
-  if (!PyArg_ParseTuple(arguments, "si", &what, &chip)) return nullptr;
+  int arch;
+  if (!PyArg_ParseTuple(arguments, "si", &what, &arch)) return nullptr;
   const RawKernel& kernel = kernel_of(self);
-  InspectedKernel row{.name = kernel.name(), .chip = chip};
+  InspectedKernel row{.name = kernel.name(), .arch = arch};
   const auto kind = std::string(what) == "ptx" ? Inspection::What::ptx : Inspection::What::code;
-  compile_for_inspection(row, kind, kernel.source()->request(chip), kernel.compiled(chip).symbol,
+  compile_for_inspection(row, kind, kernel.source()->request(arch), kernel.compiled(arch).symbol,
                          CubinCompiler::get());
   return row_of(row);
 }
@@ -260,8 +260,8 @@ PyObject* raw_kernels(PyObject*, PyObject* arguments) {
 }
 
 PyMethodDef kernel_methods[] = {
-    {"_compile", guarded<compile>, METH_O, "_compile(chip): the types of its parameters."},
-    {"_inspect", guarded<inspect>, METH_VARARGS, "_inspect(what, chip): a row as of inspect."},
+    {"_compile", guarded<compile>, METH_O, "_compile(arch): the types of its parameters."},
+    {"_inspect", guarded<inspect>, METH_VARARGS, "_inspect(what, arch): a row as of inspect."},
     {"_set", guarded<set_variable>, METH_VARARGS, "_set(variable, device, value)"},
     {nullptr, nullptr, 0, nullptr},
 };

@@ -74,10 +74,10 @@ void Call::explain(size_t i, const at::Tensor& tensor, const Error& error) const
           ? str("a quantised tensor (", name(), ") is not supported; pass its int_repr() or dequantize()")
       : tensor.is_complex() ? str("Unsupported array dtype ", name(), "; pass torch.view_as_real of it")
       : !known              ? str("Unsupported array dtype ", name(),
-                     "; convert it to bool, an integer or a real floating dtype")
-      : tensor.is_meta() ? "a tensor on meta has no memory; launch on one of cpu or cuda, or give it to "
-                           "kernel.check(...) or kernel.ir(...)"
-                         : std::string(error.what());
+                                  "; convert it to bool, an integer or a real floating dtype")
+      : tensor.is_meta()    ? "a tensor on meta has no memory; launch on one of cpu or cuda, or give it to "
+                              "kernel.check(...) or kernel.ir(...)"
+                            : std::string(error.what());
   fail(error.kind(), place_of(i), ": ", text);
 }
 

@@ -16,8 +16,8 @@ struct CType {
   bool is_signed = false;
   // Of a number, or of what a pointer points to; none: void or a type that is no tensor's.
   std::optional<DType> dtype;
-  int alignment = 1;  // of what a pointer points to, as far as it is known: numbers and CUDA's vectors
-  std::string text;   // "float const*"
+  int alignment = 1;    // of what a pointer points to, as far as it is known: numbers and CUDA's vectors
+  std::string text;     // "float const*"
   bool writes = false;  // true for a pointer to non-const
 };
 

@@ -61,7 +61,7 @@ std::optional<CompileResult> result_from_bytes(std::string_view bytes) {
 }
 
 CubinCompiler& CubinCompiler::get() {
-  static CubinCompiler& compiler = *new CubinCompiler(DiskCache::get(), nvrtc_places);
+  static CubinCompiler& compiler = *new CubinCompiler(DiskCache::get(), nvrtc_paths);
   return compiler;
 }
 
@@ -99,7 +99,7 @@ DiskCache::Key CubinCompiler::key_of(const CompileRequest& request) {
   Sha256 key;
   key.add_field("cubin 1");
   key.add_field(nvrtc_build());
-  key.add_field(str(request.chip, " ", request.headers.size(), " ", request.options.size()));
+  key.add_field(str(request.arch, " ", request.headers.size(), " ", request.options.size()));
   key.add_field(request.text);
   key.add_field(request.file);
   for (const auto& [name, text] : request.headers) {

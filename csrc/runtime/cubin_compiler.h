@@ -13,8 +13,8 @@ namespace tile {
 
 class CubinCompiler {
  public:
-  CubinCompiler(const DiskCache& cache, NvrtcPlaces (*places)()) : cache_(cache), places_(places) {}
-  static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_places()
+  CubinCompiler(const DiskCache& cache, NvrtcPaths (*places)()) : cache_(cache), places_(places) {}
+  static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_paths()
 
   // From any thread. Two threads that ask for the same at once both compile it. `progress` begins where it
   // is not on disk.
@@ -29,7 +29,7 @@ class CubinCompiler {
   DiskCache::Key key_of(const CompileRequest& request);
 
   const DiskCache& cache_;
-  NvrtcPlaces (*places_)();
+  NvrtcPaths (*places_)();
   std::mutex mutex_;
   std::unique_ptr<const Nvrtc> nvrtc_;
   std::atomic<const Nvrtc*> loaded_ = nullptr;

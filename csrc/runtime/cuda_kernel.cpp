@@ -58,11 +58,11 @@ std::string CudaKernel::label() const {
 
 const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int cluster_blocks) const {
   const DeviceProperties& properties = driver_.properties(device);
-  if (properties.chip < cuda::oldest_chip)
+  if (properties.arch < cuda::oldest_arch)
     fail(name_.where, ErrorKind::unsupported, "launch of ", name_.name, ": device ", device, " (",
-         properties.name, ") is sm_", properties.chip, ", and kernels need sm_", cuda::oldest_chip,
+         properties.name, ") is sm_", properties.arch, ", and kernels need sm_", cuda::oldest_arch,
          " or newer; use a GPU of the Ampere generation or a later one");
-  const cuda::Target target{.chip = properties.chip,
+  const cuda::Target target{.arch = properties.arch,
                             .shared_bytes = properties.shared_bytes,
                             .max_threads = properties.max_threads,
                             .cluster_blocks = cluster_blocks,
@@ -72,7 +72,7 @@ const CudaKernel::Code& CudaKernel::code_for(int device, int long_axis, int clus
     if (code->target == target) return *code;
   bool asserts = false;
   walk(function_.body(), [&](const Op& op) { asserts |= op.is("assert"); });
-  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailurePlace) : 0) +
+  if (const size_t bytes = parameters_.bytes() + (asserts ? sizeof(FailureLocation) : 0) +
                            (cuda::may_start_early(target) ? sizeof(uint32_t) : 0);
       bytes > CudaParameters::most_bytes)
     fail(name_.where, ErrorKind::value, "launch of ", name_.name, ": its arguments take ", bytes,
@@ -107,7 +107,7 @@ void CudaKernel::load(Place& place, int device, int long_axis) const {
   if (const auto& program = loaded.code->program; !program.assertions.empty())
     loaded.failures = driver_.watch(
         device, {.assertions = program.assertions, .cluster = program.cluster, .long_axis = long_axis});
-  log_line(name_.name, ": compiled for sm_", loaded.code->target.chip, " and loaded on device ", device,
+  log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
            " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
@@ -141,7 +141,7 @@ void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {
   launch.programmatic = cuda::may_start_early(loaded.code->target);
   uint32_t starts_early = launch.programmatic;  // what the device's compiler must not know: dependent.cuh
   void** more = packed.pointers + arguments.size();  // for who takes them
-  if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailurePlace*>(&loaded.failures);
+  if (!loaded.code->program.assertions.empty()) *more++ = const_cast<FailureLocation*>(&loaded.failures);
   *more = &starts_early;
   launch.stream = current_stream(device);
   const Driver::Scope scope(driver_, device);

@@ -36,7 +36,7 @@ class CudaKernel final : public Executable {
     const Code* code = nullptr;
     CudaFunction function;
     FunctionAttributes attributes;  // local_bytes > 0: it spills
-    FailurePlace failures;          // of a kernel with assertions
+    FailureLocation failures;       // of a kernel with assertions
   };
   const Loaded& on(int device, int long_axis = 0) const;
 

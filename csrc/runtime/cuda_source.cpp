@@ -14,7 +14,7 @@ namespace {
 // CUDA's own headers (cuda_fp16.h), where a wheel or toolkit beside NVRTC has them.
 std::vector<std::string> include_options() {
   std::vector<std::string> options;
-  for (const std::string& nvrtc : nvrtc_places().candidates()) {
+  for (const std::string& nvrtc : nvrtc_paths().candidates()) {
     const auto root = std::filesystem::path(nvrtc).parent_path().parent_path();
     for (const auto& folder : {root / "include", root / "../cuda_runtime/include"}) {
       std::error_code ignored;
@@ -61,10 +61,10 @@ CudaSource::CudaSource(std::string text, std::vector<std::string> names, CudaSou
 // Its code stays loaded: a captured graph may launch it later.
 CudaSource::~CudaSource() = default;
 
-CompileRequest CudaSource::request(int chip) const {
+CompileRequest CudaSource::request(int arch) const {
   CompileRequest request{.text = text_ + signature_text,
                          .file = options_.file,
-                         .chip = chip,
+                         .arch = arch,
                          .headers = options_.headers,
                          .options = options_.options,
                          .names = names_};
@@ -89,13 +89,13 @@ void CudaSource::explain(const Error& error) const {
        "; name a kernel as a C++ expression would, with all of its template arguments");
 }
 
-const CudaSource::Code& CudaSource::compiled(int chip) const {
+const CudaSource::Code& CudaSource::compiled(int arch) const {
   std::lock_guard lock(mutex_);
   for (const auto& code : codes_)
-    if (code->chip == chip) return *code;
-  const CompileRequest wanted = request(chip);
+    if (code->arch == arch) return *code;
+  const CompileRequest wanted = request(arch);
   auto code = std::make_unique<Code>();
-  code->chip = chip;
+  code->arch = arch;
   Progress progress("compiling " + options_.file);
   try {
     code->result = compiler_.compile(wanted, &progress);
@@ -112,7 +112,7 @@ const CudaSource::Code& CudaSource::compiled(int chip) const {
     }
   }
   log_line(options_.file, ": ", code->result.from_disk ? "from the cache" : "compiled by NVRTC", " for sm_",
-           chip, " in ", Stopwatch::text(code->result.seconds));
+           arch, " in ", Stopwatch::text(code->result.seconds));
   return *codes_.emplace_back(std::move(code));
 }
 
@@ -130,7 +130,7 @@ const CudaSource::Loaded& CudaSource::load(int index) const {
   device.once([&] {
     Loaded& loaded = device.loaded;
     loaded = {};
-    loaded.code = &compiled(properties.chip);
+    loaded.code = &compiled(properties.arch);
     const Driver::Loading loading(driver(), index);
     loaded.module = driver().load(index, loaded.code->result.cubin, options_.file);
     for (size_t i = 0; i < names_.size(); ++i) {

@@ -38,7 +38,7 @@ class CudaSource {
     size_t parameter_bytes = 0;
   };
   struct Code {
-    int chip = 0;
+    int arch = 0;
     CompileResult result;
     std::vector<Kernel> kernels;  // in the order of the names
   };
@@ -51,9 +51,9 @@ class CudaSource {
   };
 
   // Needs no GPU. Errors: a text that does not compile, a name that names none of its kernels.
-  const Code& compiled(int chip) const;
+  const Code& compiled(int arch) const;
   // The text as a program of NVRTC.
-  CompileRequest request(int chip) const;
+  CompileRequest request(int arch) const;
   const Loaded& on(int device) const {
     if (const auto* devices = devices_.load(std::memory_order_acquire);
         devices && device >= 0 && device < count_)

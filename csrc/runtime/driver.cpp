@@ -48,7 +48,7 @@ Driver::Driver(const std::string& library)
     };
     DeviceProperties& p = device.properties;
     p.name = name;
-    p.chip = attribute(attribute_major) * 10 + attribute(attribute_minor);
+    p.arch = attribute(attribute_major) * 10 + attribute(attribute_minor);
     p.multiprocessors = attribute(attribute_multiprocessors);
     p.max_threads = attribute(attribute_max_threads);
     p.shared_bytes = attribute(attribute_shared_bytes_optin);
@@ -151,7 +151,7 @@ const DeviceProperties& Driver::properties(int index) const { return device(inde
 
 std::string Driver::describe(int index) const {
   const DeviceProperties& p = properties(index);
-  return str("device ", index, " (", p.name, ", sm_", p.chip, ")");
+  return str("device ", index, " (", p.name, ", sm_", p.arch, ")");
 }
 
 }  // namespace tile

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/failure_board.h"
+#include "runtime/assert_buffer.h"
 
 namespace tile {
 
@@ -19,7 +19,7 @@ constexpr int shared_bytes_without_asking = 48 * 1024;
 
 struct DeviceProperties {
   std::string name;
-  int chip = 0;  // 90: compute capability 9.0
+  int arch = 0;  // 90: compute capability 9.0
   int multiprocessors = 0;
   int max_threads = 0;   // a block
   int shared_bytes = 0;  // what a block can opt in to
@@ -124,7 +124,7 @@ class Driver {
   // CUDA_LAUNCH_BLOCKING=1 it returns when the kernel has ended, unless the stream is captured.
   void launch(const CudaFunction& function, const CudaLaunch& launch, void** parameters) const;
   // Where the kernel, loaded on the device, is to say which of its assertions failed.
-  FailurePlace watch(int device, const AssertingKernel& kernel) const;
+  FailureLocation watch(int device, const AssertingKernel& kernel) const;
   // Waits for all that runs on the device. Errors: what went wrong there, failed assertions among it.
   void synchronize(int device) const;
   CaptureStatus capture_status(void* stream) const;
@@ -147,7 +147,7 @@ class Driver {
   int wait(int index) const;
   static const Driver* process_driver();  // that of get(); null: it has not opened one
   static int forks();                     // before this process
-  static void tell_failures();  // at the end of the process: those that no error has told, on stderr
+  static void report_failures();  // at the end of the process: those that no error has told, on stderr
   void launch_and_wait(const CudaFunction& function, const CudaLaunch& launch, void* config,
                        void** parameters) const;
   std::string launch_text(const CudaFunction& function, const CudaLaunch& launch) const;

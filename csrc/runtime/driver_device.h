@@ -14,7 +14,7 @@ namespace tile {
 // Of the kernels with assertions that a device has loaded, the newest first.
 struct Driver::Boards {
   Boards(void* memory, Boards* before) : board(memory), older(before) {}
-  FailureBoard board;
+  AssertBuffer board;
   const std::unique_ptr<Boards> older;
 };
 

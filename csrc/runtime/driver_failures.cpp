@@ -13,7 +13,7 @@ void Driver::synchronize(int index) const {
   raise_failures(index);
 }
 
-FailurePlace Driver::watch(int index, const AssertingKernel& kernel) const {
+FailureLocation Driver::watch(int index, const AssertingKernel& kernel) const {
   const Scope scope(*this, index);
   Device& of = device(index);
   std::lock_guard lock(of.mutex);
@@ -23,16 +23,16 @@ FailurePlace Driver::watch(int index, const AssertingKernel& kernel) const {
   void* memory = nullptr;
   {
     const Loading loading(*this, index);
-    const int code = f_->host_memory(&memory, FailureBoard::bytes, host_memory_portable | host_memory_mapped);
+    const int code = f_->host_memory(&memory, AssertBuffer::bytes, host_memory_portable | host_memory_mapped);
     check(code, "memory for failed assertions on ", describe(index));
   }
-  std::memset(memory, 0, FailureBoard::bytes);
+  std::memset(memory, 0, AssertBuffer::bytes);
   Boards* const older = of.owned_boards.release();
   of.owned_boards = std::make_unique<Boards>(memory, older);
   of.boards.store(of.owned_boards.get(), std::memory_order_release);
   expected_forks_ = -1;
   static std::once_flag once;
-  if (this == process_driver()) std::call_once(once, [] { std::atexit(tell_failures); });
+  if (this == process_driver()) std::call_once(once, [] { std::atexit(report_failures); });
   return *of.owned_boards->board.add(kernel);
 }
 
@@ -55,7 +55,7 @@ void Driver::raise_failures(int index) const {
 }
 
 // The memory is the driver's, which may be gone already.
-void Driver::tell_failures() {
+void Driver::report_failures() {
   const Driver& driver = *process_driver();
   if (driver.forks_ != forks()) return;
   for (int i = 0; i < driver.device_count(); ++i)

@@ -67,7 +67,7 @@ void log(const KernelName& name, const cuda::Target& target, const std::vector<C
          const Candidate& chosen) {
   if (!logs()) return;
   for (const Candidate& candidate : tried)
-    log_line(name.name, " for sm_", target.chip, ", ", text_of(*candidate.configuration), ": ",
+    log_line(name.name, " for sm_", target.arch, ", ", text_of(*candidate.configuration), ": ",
              candidate.failure.empty() ? facts_of(*candidate.code) + ", " : "",
              &candidate != &chosen   ? "not chosen: " + why_not(candidate, chosen)
              : candidate.fault.any() ? "chosen: the least bad"
@@ -77,9 +77,9 @@ void log(const KernelName& name, const cuda::Target& target, const std::vector<C
 void warn(const KernelName& name, const cuda::Target& target, const Fault& fault) {
   warn_once(name.where.known() ? str(name.where, ": ", name.name) : name.name,
             fault.loss.empty()
-                ? str("its code for sm_", target.chip, " spills ", fault.spilled_bytes,
+                ? str("its code for sm_", target.arch, " spills ", fault.spilled_bytes,
                       " bytes of registers a thread, however it is cut; use smaller tiles")
-                : str("its code for sm_", target.chip, " is slower than it could be: ", fault.loss));
+                : str("its code for sm_", target.arch, " is slower than it could be: ", fault.loss));
 }
 
 }  // namespace
@@ -96,14 +96,14 @@ std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda:
   return made;
 }
 
-bool is_well(const std::string& log, const std::string& entry, bool multiplies) {
+bool is_acceptable(const std::string& log, const std::string& entry, bool multiplies) {
   return !fault_of(log, entry, multiplies, 1).any();
 }
 
-CompileRequest request_of(const std::string& text, const std::string& kernel, int chip) {
+CompileRequest request_of(const std::string& text, const std::string& kernel, int arch) {
   return {.text = text,
           .file = kernel + ".cu",
-          .chip = chip,
+          .arch = arch,
           .headers = cuda::device_library(),
           .options = {"--std=c++17", "--ptxas-options=-v"},
           .minimal = true};
@@ -114,8 +114,8 @@ GpuCode compile_for_gpu(const Function& function, const KernelName& name, const 
   Progress progress("compiling " + name.name);
   const auto compiled = [&](ConfiguredProgram made) {
     cuda::Program& program = made.program;
-    if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.chip, '\n', program.text, '\n'));
-    CompileResult result = compiler.compile(request_of(program.text, name.name, target.chip), &progress);
+    if (dumps("cuda")) dump(str("// ", name.name, " for sm_", target.arch, '\n', program.text, '\n'));
+    CompileResult result = compiler.compile(request_of(program.text, name.name, target.arch), &progress);
     progress.done();
     GpuCode code{std::move(program), std::move(result)};
     const Fault fault =

@@ -13,7 +13,7 @@ cuda::Target target_of(const ArrayArgument& array) {
   const LaunchObserver* observer = LaunchObserver::of_thread();
   if (const cuda::Target* target = observer ? observer->target() : nullptr) return *target;
   const DeviceProperties& properties = Driver::get().properties(array.device_index);
-  return {.chip = properties.chip, .shared_bytes = properties.shared_bytes};
+  return {.arch = properties.arch, .shared_bytes = properties.shared_bytes};
 }
 
 }  // namespace

@@ -18,16 +18,16 @@ bool on_gpu(ArgumentRefs arguments) {
 
 }  // namespace
 
-cuda::Target target_of_chip(int chip) {
-  if (chip < cuda::oldest_chip)
-    fail(ErrorKind::unsupported, "inspect: the chip is sm_", chip, ", and kernels need sm_",
-         cuda::oldest_chip, " or newer; give another");
+cuda::Target target_of_arch(int arch) {
+  if (arch < cuda::oldest_arch)
+    fail(ErrorKind::unsupported, "inspect: the chip is sm_", arch, ", and kernels need sm_",
+         cuda::oldest_arch, " or newer; give another");
   // Of the compute capabilities' table: what a block can opt in to.
   constexpr int kib = 1024;
-  const int shared = chip / 10 == 9 || chip / 10 == 10 ? 227 * kib
-                     : chip == 80 || chip == 87        ? 163 * kib
+  const int shared = arch / 10 == 9 || arch / 10 == 10 ? 227 * kib
+                     : arch == 80 || arch == 87        ? 163 * kib
                                                        : 99 * kib;
-  return {.chip = chip, .shared_bytes = shared, .max_threads = 1024};
+  return {.arch = arch, .shared_bytes = shared, .max_threads = 1024};
 }
 
 void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, CompileRequest request,
@@ -46,11 +46,11 @@ void compile_for_inspection(InspectedKernel& kernel, Inspection::What what, Comp
 }
 
 void compile_text(InspectedKernel& kernel, CubinCompiler& compiler) {
-  const CompileResult result = compiler.compile(request_of(kernel.text, kernel.name, kernel.chip));
+  const CompileResult result = compiler.compile(request_of(kernel.text, kernel.name, kernel.arch));
   kernel.cubin = result.cubin;
   kernel.resources = resources_in(result.log, kernel.entry);
-  kernel.loss = performance_loss(result.log);
-  kernel.well = is_well(result.log, kernel.entry, kernel.multiplies);
+  kernel.warning = performance_loss(result.log);
+  kernel.acceptable = is_acceptable(result.log, kernel.entry, kernel.multiplies);
 }
 
 bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs arguments,
@@ -65,7 +65,7 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
                            .configuration = configuration ? text_of(*configuration) : "",
                            .entry = program.entry,
                            .multiplies = program.multiplies,
-                           .chip = target_.chip,
+                           .arch = target_.arch,
                            .threads = program.threads,
                            .cluster = program.cluster,
                            .shared_bytes = program.shared_bytes,
@@ -84,9 +84,9 @@ bool Inspection::saw(const KernelName& name, const Grid& grid, ArgumentRefs argu
       InspectedKernel& kernel = kernels_.emplace_back(row_of(code.program, nullptr));
       kernel.cubin = std::move(code.result.cubin);
       kernel.resources = resources_in(code.result.log, code.program.entry);
-      kernel.loss = performance_loss(code.result.log);
+      kernel.warning = performance_loss(code.result.log);
       if (what_ == What::ptx)
-        compile_for_inspection(kernel, what_, request_of(code.program.text, name.name, target_.chip),
+        compile_for_inspection(kernel, what_, request_of(code.program.text, name.name, target_.arch),
                                code.program.entry, compiler_);
     } catch (const Error& error) {
       if (what_ != What::cuda) throw;

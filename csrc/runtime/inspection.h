@@ -13,7 +13,7 @@
 namespace tile {
 
 // What a block may have on a chip, for text without a device. Error: a chip older than kernels run on.
-cuda::Target target_of_chip(int chip);
+cuda::Target target_of_arch(int arch);
 
 struct InspectedKernel {
   std::string name;
@@ -23,11 +23,11 @@ struct InspectedKernel {
   bool multiplies = false;           // on tensor cores
   std::string cubin;
   // Of kernels for a GPU:
-  int chip = 0, threads = 0, cluster = 1, shared_bytes = 0;
+  int arch = 0, threads = 0, cluster = 1, shared_bytes = 0;
   std::vector<cuda::Conversion> conversions;
   KernelResources resources;  // where it was compiled to code
-  std::string loss;           // of speed, that NVRTC warns of
-  bool well = true;           // no other configuration need be tried
+  std::string warning;        // of speed, that NVRTC warns of
+  bool acceptable = true;     // no other configuration need be tried
 };
 
 // Kernels for a GPU are compiled and not run; those on the CPU run, and are listed where Tile IR is wanted.

@@ -12,8 +12,8 @@ namespace tile {
 
 struct NvrtcFunctions {
   int (*version)(int*, int*);
-  int (*chip_count)(int*);
-  int (*chips)(int*);
+  int (*arch_count)(int*);
+  int (*archs)(int*);
   const char* (*error_string)(int);
   int (*create)(void**, const char*, const char*, int, const char* const*, const char* const*);
   int (*destroy)(void**);
@@ -38,8 +38,8 @@ constexpr const char* install = "install one with `pip install nvidia-cuda-nvrtc
 NvrtcFunctions functions_of(const Library& library) {
   NvrtcFunctions f;
   library.require("nvrtcVersion", f.version, install);
-  library.require("nvrtcGetNumSupportedArchs", f.chip_count, install);
-  library.require("nvrtcGetSupportedArchs", f.chips, install);
+  library.require("nvrtcGetNumSupportedArchs", f.arch_count, install);
+  library.require("nvrtcGetSupportedArchs", f.archs, install);
   library.require("nvrtcGetErrorString", f.error_string, install);
   library.require("nvrtcCreateProgram", f.create, install);
   library.require("nvrtcDestroyProgram", f.destroy, install);
@@ -121,7 +121,7 @@ class Program {
 
 }  // namespace
 
-Nvrtc::Nvrtc(const NvrtcPlaces& places) {
+Nvrtc::Nvrtc(const NvrtcPaths& places) {
   std::string failures;
   for (const std::string& candidate : places.candidates())
     if (open(Library::open(candidate), failures)) return;
@@ -151,10 +151,10 @@ bool Nvrtc::open(const Library& library, std::string& failures) {
   if (std::pair(major_, minor_) < std::pair(minimum_major, minimum_minor))
     return note(str(library.path(), " is version ", version()));
   int count = 0;
-  functions_->chip_count(&count);
-  chips_.resize(static_cast<size_t>(count));
-  functions_->chips(chips_.data());
-  std::sort(chips_.begin(), chips_.end());
+  functions_->arch_count(&count);
+  archs_.resize(static_cast<size_t>(count));
+  functions_->archs(archs_.data());
+  std::sort(archs_.begin(), archs_.end());
   library_ = library;
   load_builtins(path(), major_, minor_);
   return true;
@@ -162,12 +162,12 @@ bool Nvrtc::open(const Library& library, std::string& failures) {
 
 std::string Nvrtc::version() const { return str(major_, ".", minor_); }
 
-std::string Nvrtc::architecture(int chip) const {
+std::string Nvrtc::architecture(int arch) const {
   // From sm_90 on, "a" allows what this chip alone has; code for it runs on no other anyway.
-  if (std::binary_search(chips_.begin(), chips_.end(), chip)) return str("sm_", chip, chip >= 90 ? "a" : "");
-  fail(ErrorKind::unsupported, "NVRTC ", version(), " cannot compile for sm_", chip, ": it knows sm_",
-       chips_.front(), " to sm_", chips_.back(), "; ",
-       chip > chips_.back() ? "install a newer one with `pip install -U nvidia-cuda-nvrtc`"
+  if (std::binary_search(archs_.begin(), archs_.end(), arch)) return str("sm_", arch, arch >= 90 ? "a" : "");
+  fail(ErrorKind::unsupported, "NVRTC ", version(), " cannot compile for sm_", arch, ": it knows sm_",
+       archs_.front(), " to sm_", archs_.back(), "; ",
+       arch > archs_.back() ? "install a newer one with `pip install -U nvidia-cuda-nvrtc`"
                             : "use a GPU that it knows");
 }
 
@@ -175,7 +175,7 @@ CompileResult Nvrtc::compile(const CompileRequest& request) const {
   const auto start = std::chrono::steady_clock::now();
   if (const size_t zero = request.text.find('\0'); zero != std::string::npos)  // NVRTC would stop there
     fail(ErrorKind::value, request.file, ": byte ", zero, " of the CUDA C++ text is 0; take it out");
-  const std::string target = "--gpu-architecture=" + architecture(request.chip);
+  const std::string target = "--gpu-architecture=" + architecture(request.arch);
   std::vector<const char*> options = c_strings(request.options);
   options.push_back(target.c_str());
   if (request.minimal && major_ >= minimal_major) options.push_back("--minimal");
@@ -200,7 +200,7 @@ void Nvrtc::fail_compile(const CompileRequest& request, int code, const std::str
   if (error.message.empty()) error.message = functions_->error_string(code);
   const std::string place = error.line ? str(Location{error.file.c_str(), static_cast<uint32_t>(error.line)})
                                        : std::string(Location{request.file.c_str()}.file_name());
-  fail(ErrorKind::runtime, place, ": CUDA C++ does not compile for ", architecture(request.chip), ": ",
+  fail(ErrorKind::runtime, place, ": CUDA C++ does not compile for ", architecture(request.arch), ": ",
        error.message, "; the log of NVRTC ", version(), ":\n", log);
 }
 

@@ -13,7 +13,7 @@ namespace tile {
 struct CompileRequest {
   std::string text;
   std::string file = "kernel.cu";                            // names what no #line in the text names
-  int chip = 0;                                              // 90: compute capability 9.0
+  int arch = 0;                                              // 90: compute capability 9.0
   std::vector<std::pair<std::string, std::string>> headers;  // name and text: files that #include finds
   std::vector<std::string> options;
   std::vector<std::string> names;  // name expressions, "kernels::copy<float>"
@@ -31,7 +31,7 @@ struct CompileResult {
 };
 
 // Where NVRTC is looked for, in this order.
-struct NvrtcPlaces {
+struct NvrtcPaths {
   std::string only;                  // a file or its folder, TILE_NVRTC: nothing else is tried
   std::vector<std::string> folders;  // of wheels and toolkits: the newest libnvrtc.so.<n> of each
   std::vector<std::string> libraries = {"libnvrtc.so.13", "libnvrtc.so.12"};  // for the system's loader
@@ -40,19 +40,19 @@ struct NvrtcPlaces {
 };
 // csrc/torch says at load where torch's wheels are; it is asked at first use.
 void set_nvrtc_folders(std::function<std::vector<std::string>()> folders);
-NvrtcPlaces nvrtc_places();
+NvrtcPaths nvrtc_paths();
 
 struct NvrtcFunctions;  // pointers to its C functions
 
 class Nvrtc {
  public:
-  explicit Nvrtc(const NvrtcPlaces& places);
+  explicit Nvrtc(const NvrtcPaths& places);
   ~Nvrtc();
   Nvrtc(const Nvrtc&) = delete;
   const std::string& path() const { return library_.path(); }
   std::string version() const;                              // "13.0"
-  const std::vector<int>& chips() const { return chips_; }  // ascending
-  std::string architecture(int chip) const;                 // "sm_80", "sm_90a"
+  const std::vector<int>& archs() const { return archs_; }  // ascending
+  std::string architecture(int arch) const;                 // "sm_80", "sm_90a"
   // From any thread; several compile at once.
   CompileResult compile(const CompileRequest& request) const;
 
@@ -63,7 +63,7 @@ class Nvrtc {
   Library library_;
   std::unique_ptr<NvrtcFunctions> functions_;
   int major_ = 0, minor_ = 0;
-  std::vector<int> chips_;
+  std::vector<int> archs_;
 };
 
 }  // namespace tile

@@ -5,8 +5,8 @@
 
 namespace tile {
 
-// Starts a thread that blocks all signals, so that no handler of the program runs on it. Returns a thread that
-// is not joinable if the system cannot start one.
+// Starts a thread that blocks all signals, so that no handler of the program runs on it. Returns a thread
+// that is not joinable if the system cannot start one.
 std::thread start_worker(std::function<void()> work);
 
 }  // namespace tile

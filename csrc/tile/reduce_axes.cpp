@@ -20,15 +20,15 @@ struct Pass {
 RowTile pass_tile(const Rows& rows, bool at_once) {
   const int64_t columns = rows.columns();
   if (rows.on_gpu()) {
-    if (rows.transposed()) return {128, 32, RowFit::walked};
-    if (columns <= 64) return {32, 64, RowFit::walked};
-    return columns <= 1024 ? RowTile{4, 512, RowFit::walked} : RowTile{1, 2048, RowFit::walked};
+    if (rows.transposed()) return {128, 32, RowFit::looped};
+    if (columns <= 64) return {32, 64, RowFit::looped};
+    return columns <= 1024 ? RowTile{4, 512, RowFit::looped} : RowTile{1, 2048, RowFit::looped};
   }
   // What is accumulated stays in the first cache.
-  if (rows.transposed()) return at_once ? RowTile{512, 64, RowFit::walked} : RowTile{512, 8, RowFit::walked};
-  if (columns <= 64) return {at_once ? 256 : 64, 64, RowFit::walked};
-  if (!at_once) return {8, 512, RowFit::walked};
-  return columns <= 1024 ? RowTile{16, 1024, RowFit::walked} : RowTile{4, 4096, RowFit::walked};
+  if (rows.transposed()) return at_once ? RowTile{512, 64, RowFit::looped} : RowTile{512, 8, RowFit::looped};
+  if (columns <= 64) return {at_once ? 256 : 64, 64, RowFit::looped};
+  if (!at_once) return {8, 512, RowFit::looped};
+  return columns <= 1024 ? RowTile{16, 1024, RowFit::looped} : RowTile{4, 4096, RowFit::looped};
 }
 
 // Enough blocks for the cores, each of several tiles.
@@ -238,11 +238,11 @@ std::vector<Tile> combined(const ReductionBody& body, const std::vector<Tile>& a
 
 void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, uint32_t reduced,
                  const ElementArrays& results, const ElementArrays& totals, const at::Tensor& like) {
-  constexpr int64_t piece = extent_of_pieces;
+  constexpr int64_t chunk = extent_of_chunks;
   if (const int axis = long_axis(elements.front(), ~reduced); axis >= 0) {
     const int64_t size = elements.front().sizes[static_cast<size_t>(axis)];
     for (int64_t from = 0, count; from < size; from += count) {
-      count = std::min(piece, size - from);
+      count = std::min(chunk, size - from);
       const auto part = [&](const ElementArrays& arrays) { return narrowed(arrays, axis, from, count); };
       reduce_axes(launch, part(elements), reduced, part(results), part(totals), like);
     }
@@ -252,18 +252,18 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
   const int64_t number = product(elements.front(), reduced);
   std::vector<at::Tensor> kept;  // the parts, until the pass that reads them was launched
   for (bool first = true;; first = false) {
-    // The pieces of a long axis are reduced one after the other, and the next pass reduces their results.
+    // The chunks of a long axis are reduced one after the other, and the next pass reduces their results.
     if (const int axis = long_axis(now.front(), reduced); axis >= 0) {
       const auto at = static_cast<size_t>(axis);
-      const int64_t size = now.front().sizes[at], pieces = ceil_div(size, piece);
+      const int64_t size = now.front().sizes[at], chunks = ceil_div(size, chunk);
       const auto part_of = [&](int64_t i) {
-        return narrowed(now, axis, i * piece, std::min(piece, size - i * piece));
+        return narrowed(now, axis, i * chunk, std::min(chunk, size - i * chunk));
       };
-      const Rows first_piece(part_of(0), 1u << axis);
-      const RowTile tile = pass_tile(first_piece, adds_up(launch.body));
-      const int64_t splits = split_count(first_piece, tile);
+      const Rows first_chunk(part_of(0), 1u << axis);
+      const RowTile tile = pass_tile(first_chunk, adds_up(launch.body));
+      const int64_t splits = split_count(first_chunk, tile);
       std::vector<int64_t> shape(now.front().sizes.begin(), now.front().sizes.begin() + now.front().rank);
-      shape[at] = pieces * splits;
+      shape[at] = chunks * splits;
       std::vector<at::Tensor> made;
       ElementArrays whole;
       std::vector<int64_t> strides;
@@ -272,11 +272,11 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
         whole.push_back(at::to_array_argument(made.back()));
         strides.push_back(made.back().stride(axis));
       }
-      for (int64_t i = 0; i < pieces; ++i) {
+      for (int64_t i = 0; i < chunks; ++i) {
         const ElementArrays all = joined(part_of(i), narrowed(whole, axis, i * splits, 1));
         Rows rows(all, 1u << axis);
         launch_pass(launch, rows, now.size(), all.size(),
-                    {first, false, first_piece.transposed(), rows.on_gpu(), tile.rows, tile.columns}, splits,
+                    {first, false, first_chunk.transposed(), rows.on_gpu(), tile.rows, tile.columns}, splits,
                     strides, number);
       }
       kept = std::move(made);

@@ -17,7 +17,7 @@ struct Reduction {
   // From the totals and the number of elements (a scalar of the dtype of computation) to the results. None:
   // the totals are the results.
   std::function<std::vector<Tile>(std::vector<Tile> totals, Tile count)> finish;
-  size_t totals = 1;  // how many tiles finish takes
+  size_t totals = 1;          // how many tiles finish takes
   ExpressionVersion version;  // covers the three functions
 };
 

@@ -136,8 +136,8 @@ namespace {
 // of two or that of 5, 6 or 7 eighths of it.
 RowTile gpu_row_tile(int64_t columns, bool transposed) {
   constexpr int64_t elements = 4096, longest = 32768;
-  if (transposed) return columns <= 64 ? RowTile{64, 64, RowFit::inside} : RowTile{32, 128, RowFit::walked};
-  if (columns > longest) return {1, 8192, RowFit::walked};
+  if (transposed) return columns <= 64 ? RowTile{64, 64, RowFit::inside} : RowTile{32, 128, RowFit::looped};
+  if (columns > longest) return {1, 8192, RowFit::looped};
   auto extent = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::max<int64_t>(columns, 64))));
   if (extent > 1024) extent = extent / 8 * std::max<int64_t>(5, ceil_div(columns, extent / 8));
   // Rows of 1024 and more are alone: side by side they would wait for each other at every sum.
@@ -152,7 +152,7 @@ RowTile row_tile(const Rows& rows) {
   const int64_t columns = rows.columns();
   const bool transposed = rows.transposed();
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
-  if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::walked};
+  if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::looped};
   // Of the widths that models have most no column needs a mask, and what lies beyond a row's end is not
   // computed. 128 and 1024 share the tiles below, which they fill.
   constexpr int64_t exact[] = {64, 256, 512, 2048, 4096, 8192, 16384};
@@ -163,7 +163,7 @@ RowTile row_tile(const Rows& rows) {
   if (columns <= 1024) return {32, 1024, RowFit::inside};
   if (columns <= 8192) return {8, 8192, RowFit::inside};
   if (columns <= 131072) return {1, 131072, RowFit::inside};
-  return {1, 16384, RowFit::walked};
+  return {1, 16384, RowFit::looped};
 }
 
 RowTile row_tile_for_threads(const Rows& rows) {

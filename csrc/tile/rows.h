@@ -11,9 +11,9 @@
 
 namespace tile {
 
-// The largest extent that a kernel takes, and the extent of the pieces into which longer axes are cut.
+// The largest extent that a kernel takes, and the extent of the chunks into which longer axes are cut.
 inline constexpr int64_t max_extent = std::numeric_limits<int32_t>::max();
-inline constexpr int64_t extent_of_pieces = int64_t{1} << 30;
+inline constexpr int64_t extent_of_chunks = int64_t{1} << 30;
 
 // Returns the part of the array with `size` indices of an axis, starting at `from`.
 ArrayArgument narrowed(ArrayArgument array, int axis, int64_t from, int64_t size);
@@ -75,13 +75,13 @@ bool merge_axes(std::vector<ArrayArgument>& arrays, int first);
 
 // How rows lie in their tiles: longer than a tile, which the kernel walks; in a tile that may be wider; or in
 // one of just their width, of which no column needs a mask.
-enum class RowFit { walked, inside, exact };
+enum class RowFit { looped, inside, exact };
 // A tile of a row operator. The few choices here bound the number of kernels; extents below the tile's cost
 // little.
 struct RowTile {
   int rows, columns;
   RowFit fit;
-  bool whole() const { return fit != RowFit::walked; }
+  bool whole() const { return fit != RowFit::looped; }
 };
 RowTile row_tile(const Rows& rows);
 // The same, or one of fewer rows where a CPU's threads would else find too few of them. For results that do

@@ -96,9 +96,10 @@ inline tile::ArrayArgument to_array_argument(const Tensor& tensor) {
   if (!stands_in && tensor.numel() > 0 &&
       reinterpret_cast<uintptr_t>(argument.data) ==
           static_cast<uintptr_t>(tensor.storage_offset()) * tensor.itemsize()) [[unlikely]]
-    tile::fail(ErrorKind::value,
-               "the tensor has no memory: it was freed, as by untyped_storage().resize_(0), or the tensor wraps "
-               "another one; pass one that has");
+    tile::fail(
+        ErrorKind::value,
+        "the tensor has no memory: it was freed, as by untyped_storage().resize_(0), or the tensor wraps "
+        "another one; pass one that has");
   argument.rank = static_cast<int>(sizes.size());
   argument.device = device.is_cpu() ? tile::DeviceKind::cpu : tile::DeviceKind::cuda;
   argument.device_index = device.is_cuda() ? device.index() : 0;

@@ -245,7 +245,8 @@ struct MissingNode final : ag::Node {
     const std::string forward = gradient_of(operation_name);
     raise(operation_name, ErrorKind::unsupported,
           forward.empty()
-              ? "has no gradient; call it under torch.no_grad() or on detached tensors (the operator's author can "
+              ? "has no gradient; call it under torch.no_grad() or on detached tensors (the operator's "
+                "author can "
                 "define one: docs/writing_an_operator.md)"
               : "double backward of " + forward + " is not implemented; differentiate it once only");
   }

@@ -6,7 +6,7 @@
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
 #include "support/huge_pages.h"
-#include "torch/kept_arguments.h"
+#include "torch/deferred_release.h"
 #include "torch/overlap.h"
 #include "torch/record.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 using Stack = BoxedValues;
 
-thread_local KeptArguments* keeper = nullptr;
+thread_local DeferredRelease* keeper = nullptr;
 
 void fail_devices(const OperatorRecord& op, const c10::IValue* values, at::Device device) {
   size_t first = op.arguments;
@@ -72,8 +72,7 @@ void allocate(const OperatorBody& body, const char* what, const BoxedFunction& f
                              const c10::StorageImpl* storage) {
   for (size_t i = 0; i < op.arguments; ++i)
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !tensor.has_storage() ||
-          tensor.storage().unsafeGetStorageImpl() != storage)
+      if (!tensor.defined() || !tensor.has_storage() || tensor.storage().unsafeGetStorageImpl() != storage)
         return;
       const std::string& name = op.schema.arguments()[i].name();
       fail(ErrorKind::value, op.body->name, ": outputs returned the memory of its argument '", name, "' as '",
@@ -187,7 +186,7 @@ struct RunKernel final : c10::OperatorKernel {
         throw;
       }
     });
-    KeptArguments::take_off(*stack, base, op->arguments);
+    DeferredRelease::take_off(*stack, base, op->arguments);
   }
 };
 
@@ -254,13 +253,13 @@ struct AutocastKernel final : c10::OperatorKernel {
 
 }  // namespace
 
-KeptArguments::KeptArguments(const BoxedValues& stack) : stack_(stack), before_(keeper) { keeper = this; }
-KeptArguments::~KeptArguments() { keeper = before_; }
-void KeptArguments::take_off(BoxedValues& stack, size_t base, size_t count) {
+DeferredRelease::DeferredRelease(const BoxedValues& stack) : stack_(stack), before_(keeper) { keeper = this; }
+DeferredRelease::~DeferredRelease() { keeper = before_; }
+void DeferredRelease::take_off(BoxedValues& stack, size_t base, size_t count) {
   const auto first = stack.begin() + static_cast<std::ptrdiff_t>(base);
   const auto last = first + static_cast<std::ptrdiff_t>(count);
   // Another stack: a call within that one.
-  if (KeptArguments* own = keeper; own && &own->stack_ == &stack)
+  if (DeferredRelease* own = keeper; own && &own->stack_ == &stack)
     own->values_.append(std::move_iterator(first), std::move_iterator(last));
   stack.erase(first, last);
 }

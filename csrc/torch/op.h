@@ -137,7 +137,8 @@ class Operator {
                   " results, and call<std::tuple<…>> names ", std::tuple_size_v<R>, "; name each of them");
       return [&]<size_t... I>(std::index_sequence<I...>) {
         return R{std::move(stack[I]).to<std::tuple_element_t<I, R>>()...};
-      }(std::make_index_sequence<std::tuple_size_v<R>>{});
+      }
+      (std::make_index_sequence<std::tuple_size_v<R>>{});
     }
   }
   std::shared_ptr<OperatorRecord> op_;

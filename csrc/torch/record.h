@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/failure_board.h"
+#include "runtime/assert_buffer.h"
 #include "torch/op.h"
 #include "torch/versions.h"
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import _C
-from ._inspect import chip_of
+from ._inspect import arch_of
 
 _libraries = []  # torch forgets operators whose library is gone
 
@@ -47,14 +47,14 @@ class CudaKernel(_C.RawKernel):
     points to; None is a null pointer; numbers are converted to the parameter's type; bytes are a struct.
     """
 
-    def compile(self, chip: int | None = None) -> "CudaKernel":
+    def compile(self, arch: int | None = None) -> "CudaKernel":
         """Compiles now, for a compute capability (90), by default that of the current GPU; gives the kernel."""
-        self._compile(chip_of() if chip is None else chip)
+        self._compile(arch_of() if arch is None else arch)
         return self
 
-    def parameters(self, chip: int = 90) -> list[str]:
+    def parameters(self, arch: int = 90) -> list[str]:
         """The C++ types of its parameters."""
-        return self._compile(chip)
+        return self._compile(arch)
 
     def set_constant(self, name: str, value: Any, device: int | None = None) -> None:
         """Sets a __constant__ or __device__ variable of the source, in the order of the current stream.

@@ -56,14 +56,14 @@ def _cpu():
     yield (WRONG, "CPU", error) if error else (WELL, "CPU", f"instruction set {instructions()}; {said}")
 
 
-def _device(index, device, chips):
+def _device(index, device, archs):
     subject, name = (f"device {index}",
-                     f"{device['name']}, sm_{device['chip']}, {device['multiprocessors']} multiprocessors")
-    if device["chip"] < (oldest := _module().oldest_chip):
+                     f"{device['name']}, sm_{device['arch']}, {device['multiprocessors']} multiprocessors")
+    if device["arch"] < (oldest := _module().oldest_arch):
         return (WRONG, subject,
                 f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one")
-    if chips and device["chip"] not in chips:
-        return WRONG, subject, f"{name}; NVRTC knows sm_{chips[0]} to sm_{chips[-1]}: pip install -U nvidia-cuda-nvrtc"
+    if archs and device["arch"] not in archs:
+        return WRONG, subject, f"{name}; NVRTC knows sm_{archs[0]} to sm_{archs[-1]}: pip install -U nvidia-cuda-nvrtc"
     if not torch.version.cuda:
         return NOTE, subject, f"{name}; torch cannot use it: {CUDA_TORCH}"
     if index >= torch.cuda.device_count():
@@ -84,9 +84,9 @@ def _gpus():
         return
     count = len(driver["devices"])
     yield WELL, "driver", f"serves CUDA {driver['version']}, and has {count} device{'s' if count != 1 else ''}"
-    chips = [] if no_nvrtc else _module().nvrtc_chips()
+    archs = [] if no_nvrtc else _module().nvrtc_archs()
     for index, device in enumerate(driver["devices"]):
-        yield _device(index, device, chips)
+        yield _device(index, device, archs)
 
 
 def _cache():
@@ -107,7 +107,7 @@ def _machine():
     driver, no_driver = _call(_module().driver)
     if no_driver:
         return no_driver
-    names = [f"{device['name']} (sm_{device['chip']})" for device in driver["devices"]]
+    names = [f"{device['name']} (sm_{device['arch']})" for device in driver["devices"]]
     return f"CUDA {driver['version']}, {', '.join(names) or 'no device'}"
 
 

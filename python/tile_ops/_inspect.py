@@ -32,18 +32,18 @@ def _tensors(values):
             yield from _tensors(value)
 
 
-def chip_of(device=None):
+def arch_of(device=None):
     """The compute capability of a GPU, 90 for 9.0; by default of the current one."""
     major, minor = torch.cuda.get_device_capability(device)
     return major * 10 + minor
 
 
-def _chip(chip, tensors):
-    """(chip, bytes of shared memory; 0: the chip's usual ones)."""
+def _arch(arch, tensors):
+    """(arch, bytes of shared memory; 0: the usual ones of the arch)."""
     device = next((tensor.device for tensor in tensors if tensor.is_cuda), None)
-    if chip is not None or device is None:
-        return chip or 90, 0
-    return chip_of(device), torch.cuda.get_device_properties(device).shared_memory_per_block_optin
+    if arch is not None or device is None:
+        return arch or 90, 0
+    return arch_of(device), torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 def _disassembled(cubin):
@@ -64,38 +64,38 @@ def _disassembled(cubin):
 
 
 def _text(row, what):
-    threads = (f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['chip']}"
-               if row["chip"] else "")
+    threads = (f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['arch']}"
+               if row["arch"] else "")
     body = _disassembled(row["cubin"]) if what == "sass" else row["text"]
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 
 
-OTHERS = ("text", "cubin", "loss", "configuration", "entry", "multiplies", "well")  # what tests ask for
+OTHERS = ("text", "cubin", "warning", "configuration", "entry", "multiplies", "acceptable")  # what tests ask for
 
 
 def _numbers(row):
     return {name: value for name, value in row.items() if name not in OTHERS}
 
 
-def _inspect_text(kernel, what, chip):
+def _inspect_text(kernel, what, arch):
     """Of a kernel that is given as CUDA C++."""
     if what == "ir":
         raise ValueError(f"inspect: {kernel.name} is CUDA C++ and has no Tile IR; look at what='ptx', 'sass' or 'resources'")
     if what == "cuda":
         return kernel.source
-    if chip is None and torch.cuda.is_available():
-        chip = chip_of()
-    row = kernel._inspect("ptx" if what == "ptx" else "code", chip or 90)
+    if arch is None and torch.cuda.is_available():
+        arch = arch_of()
+    row = kernel._inspect("ptx" if what == "ptx" else "code", arch or 90)
     if what == "resources":
         return [{name: value for name, value in _numbers(row).items() if name not in ("grid", "threads")}]
     return _disassembled(row["cubin"]) if what == "sass" else row["text"]
 
 
-def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", chip: int | None = None, **kwargs: Any) -> Any:
+def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: int | None = None, **kwargs: Any) -> Any:
     """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
-    The last gives a list of dictionaries (kernel, grid, chip, threads, cluster, registers, spill_stores, spill_loads,
+    The last gives a list of dictionaries (kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads,
     stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each place where a tile's
     elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or product
     wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with
@@ -104,7 +104,7 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", chip: in
     operator may be a kernel of tile_ops.cuda_kernel; it is not launched, and args are not needed.
 
     "ir" of tensors on the CPU is what the CPU runs, and it runs. In all other cases nothing runs: tensors on the CPU
-    and meta tensors stand for tensors on a GPU of compute capability `chip` (90: an H100), so that no GPU is needed;
+    and meta tensors stand for tensors on a GPU of compute capability `arch` (90: an H100), so that no GPU is needed;
     for tensors on a GPU it is that one's.
     """
     from . import _C
@@ -112,12 +112,12 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", chip: in
     if what not in KINDS:
         raise ValueError(f"inspect: what is {what!r}; it is {', '.join(map(repr, KINDS[:-1]))} or {KINDS[-1]!r}")
     if isinstance(operator, _C.RawKernel):
-        return _inspect_text(operator, what, chip)
+        return _inspect_text(operator, what, arch)
     tensors = list(_tensors([*args, *kwargs.values()]))
-    if what != "ir" or chip is not None or any(not tensor.is_cpu for tensor in tensors):
+    if what != "ir" or arch is not None or any(not tensor.is_cpu for tensor in tensors):
         args = [_stand_in(value) for value in args]
         kwargs = {name: _stand_in(value) for name, value in kwargs.items()}
-    rows = _C.inspect(what, *_chip(chip, tensors), lambda: operator(*args, **kwargs))
+    rows = _C.inspect(what, *_arch(arch, tensors), lambda: operator(*args, **kwargs))
     if not rows:
         raise ValueError(f"inspect: {operator} launches no kernel of tile_ops with these arguments; give it others")
     if what != "resources":

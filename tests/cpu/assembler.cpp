@@ -1,10 +1,10 @@
-// Sweeps as machine code do what the interpreter's functions do, bit for bit.
+// FusedLoops as machine code do what the interpreter's functions do, bit for bit.
 #include <bit>
 #include <cmath>
 #include <limits>
 #include <string>
 
-#include "built_sweep.h"
+#include "built_fused_loop.h"
 #include "error_text.h"
 
 namespace tile::cpu::testing {

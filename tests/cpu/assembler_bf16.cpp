@@ -1,15 +1,15 @@
-// Sweeps of bf16 alone as machine code: the bits that come of their float32 results.
+// FusedLoops of bf16 alone as machine code: the bits that come of their float32 results.
 #include <cmath>
 #include <cstring>
 #include <limits>
 
-#include "built_sweep.h"
+#include "built_fused_loop.h"
 
 namespace tile::cpu::testing {
 namespace {
 
 // They are taken as the even and the odd ones, two vectors at a time.
-TEST_P(Assembler, SweepsOfBf16AloneHaveTheBitsOfOthers) {
+TEST_P(Assembler, FusedLoopsOfBf16AloneHaveTheBitsOfOthers) {
   constexpr int64_t rows = 2, line = 320;
   int count = 0;
   for (const ElementwiseRow& row : interpreter().elementwise) {

@@ -5,7 +5,7 @@ from tile_ops import _C
 
 
 @pytest.fixture(params=["assembled", "interpreted"])
-def sweeps(request):
-    _C.assemble_sweeps(request.param == "assembled")
+def fused_loops(request):
+    _C.assemble_fused_loops(request.param == "assembled")
     yield request.param
-    _C.assemble_sweeps(True)
+    _C.assemble_fused_loops(True)

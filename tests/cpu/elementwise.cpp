@@ -38,10 +38,10 @@ const Row rows[] = {
     {"f16_ra", 1, dtypes::single, false, true, -1e-4, 1e-4, 0},
     {"tf32_ra", 1, dtypes::single, false, true, -4, 4, 0},
     // Of results that are rounded to 16 bits: 2^-16, which is 128 to 256 last places.
-    {"exp.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
-    {"sigmoid.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
-    {"tanh.coarse", 1, DTypeSet{DType::f32}, false, false, -10, 10, 128},
-    {"silu.coarse", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
+    {"exp.approximate", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
+    {"sigmoid.approximate", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
+    {"tanh.approximate", 1, DTypeSet{DType::f32}, false, false, -10, 10, 128},
+    {"silu.approximate", 1, DTypeSet{DType::f32}, false, false, -87, 87, 128},
 };
 
 template <class T>

@@ -3,15 +3,16 @@
 
 #include <typeinfo>
 
-#include "cpu/lower.h"
-#include "cpu/sweep.h"
+#include "cpu/fused_loop.h"
+#include "cpu/lowering_context.h"
 #include "ir/print.h"
 #include "passes/pipeline.h"
 
 namespace tile::cpu::testing {
 namespace {
 
-// Lists the units of a kernel: sweeps as [steps, number of stores], copies of loads, atomics and regions.
+// Lists the nodes of a kernel: fused loops as [steps, number of stores], copies of loads, atomics and
+// regions.
 std::string plan(const std::string& body, bool passes = false) {
   Function function = parse(
       "kernel k(%x: array<f32,1>, %o: array<f32,1>, %d: array<f32,1>, %e: array<f32,2>, %f: array<i32,1>) {\n"
@@ -20,20 +21,20 @@ std::string plan(const std::string& body, bool passes = false) {
       "  %b: i32 = bid {axis=0}\n" +
       body + "}\n");
   if (passes) run_passes(function);
-  Lower lower(function);
+  LoweringContext lower(function);
   std::string text;
-  for (const auto& unit : lower.body()) {
-    const Unit& each = *unit;
+  for (const auto& node : lower.body()) {
+    const OpNode& each = *node;
     const std::string_view type = typeid(each).name();
-    if (const auto* sweep = dynamic_cast<const Sweep*>(&each)) {
+    if (const auto* fused_loop = dynamic_cast<const FusedLoop*>(&each)) {
       text += "[";
-      for (const SweepStep& step : sweep->steps) text += std::string(step.name) + " ";
-      text += std::to_string(sweep->stores.size()) + "] ";
-    } else if (type.find("LoadCopyUnit") != type.npos) {
+      for (const FusedLoopStep& step : fused_loop->steps) text += std::string(step.name) + " ";
+      text += std::to_string(fused_loop->stores.size()) + "] ";
+    } else if (type.find("LoadCopyNode") != type.npos) {
       text += "copy ";
-    } else if (type.find("AtomicUnit") != type.npos) {
+    } else if (type.find("AtomicNode") != type.npos) {
       text += "atomic ";
-    } else if (type.find("LoopUnit") != type.npos || type.find("IfUnit") != type.npos) {
+    } else if (type.find("LoopNode") != type.npos || type.find("IfNode") != type.npos) {
       text += "region ";
     }
   }
@@ -47,8 +48,8 @@ const std::string summed = "  %s: f32[512] = add %p, %n\n";
 const std::string stored = "  store %d, %s, %z {steps=[512]}\n";
 
 std::string exchange(const std::string& order) {
-  return "  %was: i32 = atomic_xchg %f, %one, %z" +
-         (order.empty() ? "" : " {order=\"" + order + "\"}") + "\n";
+  return "  %was: i32 = atomic_xchg %f, %one, %z" + (order.empty() ? "" : " {order=\"" + order + "\"}") +
+         "\n";
 }
 const std::string waits =
     "  loop () {\n"
@@ -68,7 +69,7 @@ TEST(MemoryOrder, WhatIsReadInPlaceStaysBehindAnAtomicOperation) {
   }
 }
 
-TEST(MemoryOrder, WithoutOneEarlierSweepsTakeItIn) {
+TEST(MemoryOrder, WithoutOneEarlierFusedLoopsTakeItIn) {
   EXPECT_EQ(plan(copied + loaded + summed + stored), "[add 2] ");
   EXPECT_EQ(plan(exchange("acq_rel") + copied + loaded + summed + stored), "atomic [add 2] ");
 }

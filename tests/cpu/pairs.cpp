@@ -61,7 +61,7 @@ TEST_P(Pairs, AreTheirTwoSteps) {
       got = inner == "fma" ? apply(from, row.name, {&x, &y, &z}) : apply(from, row.name, {&x, &y});
     }
     const bool rounds_once = row.name == "sub(mul)" || row.name == "rsub(mul)" || outer == "one_plus";
-    const double near = row.name.ends_with(".coarse") ? 2e-5 : 1e-6;
+    const double near = row.name.ends_with(".approximate") ? 2e-5 : 1e-6;
     for (int64_t i = 0; i < count; ++i) {
       const auto at = static_cast<size_t>(i);
       if (rounds_once)

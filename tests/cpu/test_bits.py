@@ -6,7 +6,7 @@ from tile_ops import _C
 
 
 @pytest.mark.parametrize("move", bit_cases.MOVES, ids=lambda move: move.__name__)
-def test_moves_keep_bits(move, sweeps):
+def test_moves_keep_bits(move, fused_loops):
     for dtype in bit_cases.DTYPES:
         if (move, dtype) in bit_cases.LACKS:
             continue

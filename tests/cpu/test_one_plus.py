@@ -21,11 +21,11 @@ FORMS = {"left": "add %ones, %t", "right": "add %t, %ones"}
 
 def results(text, x, assembled):
     y = torch.full_like(x, 7.0)
-    _C.assemble_sweeps(assembled)
+    _C.assemble_fused_loops(assembled)
     try:
         _C.run_ir(text, (len(x) // SIZE, 1, 1), [x, y], True)
     finally:
-        _C.assemble_sweeps(True)
+        _C.assemble_fused_loops(True)
     return y
 
 

@@ -77,12 +77,12 @@ PARTS = 10
 
 
 @pytest.mark.parametrize("part", [*range(2), *(pytest.param(part, marks=pytest.mark.slow) for part in range(2, PARTS))])
-def test_random_programs(part, long, sweeps):
+def test_random_programs(part, long, fused_loops):
     total = sum(run(PARTS * i + part) for i in range(1000 if long else 50))
     elements, compared, exact = total.tolist()
     assert compared > 0.8 * elements and exact > 0.5 * elements, (elements, compared, exact)
 
 
-def test_strides_beyond_int32(long, sweeps):
+def test_strides_beyond_int32(long, fused_loops):
     for seed in range(400 if long else 20):
         run(seed, far_apart)

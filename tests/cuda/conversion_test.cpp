@@ -101,14 +101,14 @@ Ways expect_moved(const MoveEnd& from, const MoveEnd& to, int bytes, int warps) 
   return {shuffles.has_value(), shared.has_value()};
 }
 
-// A layout of the shape with digits of extent 2 dealt out at random, odd ones to registers.
+// A layout of the shape with modes of extent 2 distributed at random, odd ones to registers.
 Layout random_layout(const Shape& shape, int warps, std::mt19937& random) {
-  std::vector<Digit> digits;
+  std::vector<Mode> modes;
   std::vector<std::pair<Level, int>> free;
   for (int bit = 1; bit < lanes; bit *= 2) free.push_back({Level::lane, bit});
   for (int bit = 1; bit < warps; bit *= 2) free.push_back({Level::warp, bit});
   std::shuffle(free.begin(), free.end(), random);
-  std::vector<Digit> parts;
+  std::vector<Mode> parts;
   for (size_t axis = 0; axis < shape.size(); ++axis)
     for (int64_t weight = 1; weight < shape[axis];) {
       const int64_t left = shape[axis] / weight;
@@ -118,18 +118,18 @@ Layout random_layout(const Shape& shape, int warps, std::mt19937& random) {
     }
   std::shuffle(parts.begin(), parts.end(), random);
   int registers = 0;
-  for (Digit digit : parts) {
-    const bool thread = digit.extent == 2 && !free.empty() && random() % 4 != 0;
+  for (Mode mode : parts) {
+    const bool thread = mode.extent == 2 && !free.empty() && random() % 4 != 0;
     if (thread)
-      digit.level = free.back().first, digit.stride = free.back().second, free.pop_back();
+      mode.level = free.back().first, mode.stride = free.back().second, free.pop_back();
     else
-      digit.stride = registers++;
-    digits.push_back(digit);
+      mode.stride = registers++;
+    modes.push_back(mode);
   }
-  return Layout(shape, digits);
+  return Layout(shape, modes);
 }
 
-TEST(Conversion, RandomDigitsArriveByShufflesAndThroughSharedMemory) {
+TEST(Conversion, RandomModesArriveByShufflesAndThroughSharedMemory) {
   std::mt19937 random(1);
   int shuffled = 0;
   for (int round = 0; round < 300; ++round) {
@@ -234,7 +234,7 @@ TEST(ShufflePlan, SaysWhyThereIsNone) {
   const Layout threes({6}, {{Level::reg, 1, 3, 0, 1}, {Level::lane, 1, 2, 0, 3}});
   const Layout twos({6}, {{Level::lane, 1, 2, 0, 1}, {Level::reg, 1, 3, 0, 2}});
   EXPECT_FALSE(shuffle_plan(threes, {1}, twos, {1}, 4, 32, 1, why_not));
-  EXPECT_STREQ(why_not, "the digits of one layout cut through those of the other");
+  EXPECT_STREQ(why_not, "the modes of one layout cut through those of the other");
   EXPECT_FALSE(shared_move(threes, {1}, twos, {1}, 4, 32));
 }
 

@@ -1,6 +1,6 @@
 """Where a GPU's code reads before what it reads may be there: zeros, and what the kernel before wrote.
 
-    python tests/cuda/early_reads.py [--cycles N] [--chip N] [REGEX]
+    python tests/cuda/early_reads.py [--cycles N] [--arch N] [REGEX]
 
 Compiles the usual kernels of gates.txt for a chip (default 90) whose call matches, and names each instruction that reads
 registers fewer than N cycles behind the CS2R that zeroes them (default 6: ptxas leaves as many where nothing comes
@@ -79,22 +79,22 @@ def main():
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("regex", nargs="?", default="", help="calls whose name it matches")
     options.add_argument("--cycles", type=int)
-    options.add_argument("--chip", type=int, default=90)
+    options.add_argument("--arch", type=int, default=90)
     options = options.parse_args()
-    cycles = options.cycles if options.cycles is not None else 6 if options.chip == 90 else 0
+    cycles = options.cycles if options.cycles is not None else 6 if options.arch == 90 else 0
     count, found = 0, 0
     for job in jobs():
-        if job[0] != options.chip or not re.search(options.regex, job[2]):
+        if job[0] != options.arch or not re.search(options.regex, job[2]):
             continue
         for text in gates.texts(job, False):
             row = text.row
-            code = gates._C.compile_text(row["text"], row["kernel"], row["entry"], row["chip"], row["multiplies"])
+            code = gates._C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["multiplies"])
             count += 1
             kernel, lines = f"{' '.join(text.key[:2])} {row['kernel']}", instructions(disassembled(code["cubin"]))
             for zeroing, reader, passed in early_reads(lines, cycles):
                 found += 1
                 print(f"{kernel}: {zeroing} and {passed} cycles behind it {reader}")
-            for access in unwaited(lines) if options.chip >= 90 else ():
+            for access in unwaited(lines) if options.arch >= 90 else ():
                 found += 1
                 print(f"{kernel}: before the wait {access}")
     print(f"{found} early reads in {count} kernels")

@@ -38,14 +38,14 @@ class Case:
     grid: tuple
     arguments: list
     passes: bool = True
-    chip: int = 90
+    arch: int = 90
     shared_bytes: int = H200
     block_bytes: int = 64 * 1024  # of tiles that the registers of a block hold
     cluster_blocks: int = 16
 
     @functools.cached_property
     def program(self):
-        return _C.cuda_program(numbered(self.text), self.arguments, self.chip, self.passes, self.shared_bytes,
+        return _C.cuda_program(numbered(self.text), self.arguments, self.arch, self.passes, self.shared_bytes,
                                self.block_bytes, self.cluster_blocks)
 
 

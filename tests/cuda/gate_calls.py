@@ -168,7 +168,7 @@ DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512
 VARIANTS = ("swiglu[8192,11008],halves", "geglu[8192,11008],tanh", "rope_[BSHD]", "adamw[16],amsgrad",
             "attention[128],window",
             "attention[128],softcap", "attention[128],alibi", "attention[128],dropout", "attention_decode[128],pages")
-CHIPS, OTHER_CHIPS = (80, 90), (89, 100, 120)
+ARCHS, OTHER_ARCHS = (80, 90), (89, 100, 120)
 
 
 def call(name, dtype):
@@ -183,14 +183,14 @@ def jobs():
     """(chip, dtype, name) of all calls. On other chips float16 and float32 would add little but time."""
     for name in CALLS:
         if name in VARIANTS:
-            yield from ((chip, bf16, name) for chip in CHIPS)
+            yield from ((arch, bf16, name) for arch in ARCHS)
             continue
         dtypes = (f32, f16, bf16) + ((f64,) if name in DOUBLE else ())
-        yield from ((chip, dtype, name) for chip in CHIPS for dtype in dtypes)
-        yield from ((chip, bf16, name) for chip in OTHER_CHIPS)
+        yield from ((arch, dtype, name) for arch in ARCHS for dtype in dtypes)
+        yield from ((arch, bf16, name) for arch in OTHER_ARCHS)
 
 
 def in_all_configurations(job):
     """Whether the job's kernels have a gate in every configuration, not only in those that run."""
-    chip, dtype, name = job
-    return chip in CHIPS and dtype == bf16 and name not in VARIANTS
+    arch, dtype, name = job
+    return arch in ARCHS and dtype == bf16 and name not in VARIANTS

@@ -31,7 +31,7 @@ HEAD = f"# Made by `{COMMAND}`, see there. spilled and local: bytes a thread; sh
 class Gate:
     call: str
     dtype: str
-    chip: int
+    arch: int
     kernel: str  # name, and which of the call's kernels of the name
     configuration: str  # "usual", or how else the kernel is cut
     hash: str  # covers the chip, and the source and its device library headers without comments
@@ -40,12 +40,12 @@ class Gate:
     spilled: int
     local: int
     shared: int
-    well: str  # "well", or "tries" the other configurations
-    loss: str  # "-", or what the log warns of
+    status: str  # "ok", or "fallback": the other configurations are tried
+    warning: str  # "-", or what the log warns of
 
     @property
     def of_kernel(self):
-        return self.call, self.dtype, self.chip, self.kernel
+        return self.call, self.dtype, self.arch, self.kernel
 
     @property
     def key(self):
@@ -106,34 +106,34 @@ def with_included(text, folder=DEVICE):
     return "".join([text, *(files[name] for name in sorted(files))])
 
 
-def hash_of(text, chip):
-    return hashlib.sha256(f"{chip} {with_included(code_of(text))}".encode()).hexdigest()[:16]
+def hash_of(text, arch):
+    return hashlib.sha256(f"{arch} {with_included(code_of(text))}".encode()).hexdigest()[:16]
 
 
 def texts(job, configurations):
     """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
-    chip, dtype, name = job
+    arch, dtype, name = job
     seen, counts, new = set(), {}, False
-    for row in _C.inspect("configurations" if configurations else "usual", chip, 0,
+    for row in _C.inspect("configurations" if configurations else "usual", arch, 0,
                           lambda: gate_calls.call(name, dtype)):
-        hash = hash_of(row["text"], chip)
+        hash = hash_of(row["text"], arch)
         kernel = row["kernel"]
         if row["configuration"] == "usual":  # the first of a launch
             new = hash not in seen
             seen.add(hash)
             counts[kernel] = counts.get(kernel, 0) + new
         if new:
-            yield Text((name, str(dtype)[6:], chip, f"{kernel}.{counts[kernel]}",
+            yield Text((name, str(dtype)[6:], arch, f"{kernel}.{counts[kernel]}",
                         row["configuration"].replace(" ", "_")), hash, row)
 
 
 def wanted(jobs, gates, others=gate_calls.in_all_configurations):
     """The texts that are to have a gate: usual configurations; the others of some jobs, and where a usual one tries
     them."""
-    tries = {(gate.of_kernel, gate.hash) for gate in gates if gate.configuration == "usual" and gate.well != "well"}
+    fallback = {(gate.of_kernel, gate.hash) for gate in gates if gate.configuration == "usual" and gate.status != "ok"}
     for job in jobs:
         every = list(texts(job, others(job)))
-        kernels = {text.key[:4] for text in every if (text.key[:4], text.hash) in tries}
+        kernels = {text.key[:4] for text in every if (text.key[:4], text.hash) in fallback}
         yield from every
         if kernels and not others(job):
             yield from (text for text in texts(job, True) if text.key[:4] in kernels and text.key[4] != "usual")
@@ -149,11 +149,11 @@ def compiled(found):
     """The gates of texts; NVRTC runs on all cores, once for texts that are the same."""
 
     def figures(row):
-        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["chip"], row["multiplies"])
+        code = _C.compile_text(row["text"], row["kernel"], row["entry"], row["arch"], row["multiplies"])
         spilled = code["spill_stores"] + code["spill_loads"]
         shared = row["shared_bytes"] + code["shared_bytes"]
-        well = "well" if code["well"] else "tries"
-        return row["threads"], code["registers"], spilled, code["stack_bytes"], shared, well, code["loss"] or "-"
+        status = "ok" if code["acceptable"] else "fallback"
+        return row["threads"], code["registers"], spilled, code["stack_bytes"], shared, status, code["warning"] or "-"
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         once = {text.hash: text.row for text in found}
@@ -179,7 +179,7 @@ def broken(gates, new):
     best = {}
 
     def rank(gate):  # as they are chosen, nearly
-        return gate.well != "well", gate.configuration != "usual", gate.loss != "-", gate.spilled
+        return gate.status != "ok", gate.configuration != "usual", gate.warning != "-", gate.spilled
 
     for gate in new:
         most = known.get(gate.key)
@@ -189,12 +189,12 @@ def broken(gates, new):
         figures = ["registers", "spilled", "local", "shared"]
         worse = [f"{name} {getattr(gate, name)} > {getattr(most, name)}" for name in figures
                  if getattr(gate, name) > getattr(most, name)]
-        if gate.loss not in ("-", most.loss):
-            worse.append(gate.loss)
+        if gate.warning not in ("-", most.warning):
+            worse.append(gate.warning)
         if worse:
             yield f"{' '.join(map(str, gate.key))}: {', '.join(worse)}"
     for gate in best.values():
-        worse = ([f"spilled {gate.spilled} > 0"] if gate.spilled else []) + ([gate.loss] if gate.loss != "-" else [])
+        worse = ([f"spilled {gate.spilled} > 0"] if gate.spilled else []) + ([gate.warning] if gate.warning != "-" else [])
         if worse and gate.of_kernel not in kernels:
             yield f"{' '.join(map(str, gate.key))}: {', '.join(worse)}"
 

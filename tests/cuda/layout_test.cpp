@@ -165,7 +165,7 @@ TEST(Fragments, OfLdmatrix) {
     }
 }
 
-// Four warps of 16 rows each; what a warpgroup is above that is a digit of the warp's number too.
+// Four warps of 16 rows each; what a warpgroup is above that is a mode of the warp's number too.
 Layout wgmma_sums(int64_t n, int groups) {
   return Layout({64 * groups, n}, {{Level::reg, 1, 2, 1, 1},
                                    {Level::reg, 2, 2, 0, 8},
@@ -241,7 +241,7 @@ TEST(Layout, ReshapedHoldsTheSamePlaces) {
     }
 }
 
-TEST(Layout, PaddingAndCutDigitsHaveNoOtherShape) {
+TEST(Layout, PaddingAndCutModesHaveNoOtherShape) {
   EXPECT_FALSE(blocked({3, 5}, 1, 1, 1).reshaped({15}));
   EXPECT_FALSE(blocked({6, 64}, 1, 1, 4).reshaped({2, 3, 64}));
 }

@@ -15,7 +15,9 @@ namespace {
 
 TEST(Configurations, HaveNames) {
   EXPECT_EQ(join(configurations, "; ", [](const Configuration& each) { return text_of(each); }),
-            "usual; sweeps; alone; sweeps, alone; alone, no loads ahead; 2x warps, alone; 1/2x warps, alone; "
+            "usual; rematerialize; single CTA; rematerialize, single CTA; single CTA, no prefetch; 2x warps, "
+            "single CTA; "
+            "1/2x warps, single CTA; "
             "2x blocks");
   EXPECT_EQ(text_of({.warps = -2, .blocks = -1}), "1/4x warps, 1/2x blocks");
 }

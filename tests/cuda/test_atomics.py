@@ -85,16 +85,16 @@ store %b, %w, %z {steps=[1]}
     assert "Order::release" in launch.program["text"] and "Order::acquire" in launch.program["text"]
 
 
-@pytest.mark.parametrize("chip", [80, 90])
+@pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("name, dtype, scope", [
     ("atomic_load", "u8", "device"), ("atomic_store", "i64", "system"), ("atomic_add", "bf16", "device"),
     ("atomic_add", "u64", "block"), ("atomic_max", "f32", "system"), ("atomic_min", "i32", "block"),
     ("atomic_and", "bool", "device"), ("atomic_or", "u64", "device"), ("atomic_xor", "u16", "system"),
     ("atomic_xchg", "f64", "device"), ("atomic_cas", "f16", "system"), ("atomic_cas", "i64", "block"),
 ])
-def test_nvrtc_takes_it(name, dtype, scope, chip):
+def test_nvrtc_takes_it(name, dtype, scope, arch):
     order = {"atomic_load": "acquire", "atomic_store": "release"}.get(name, "acq_rel")
     case = atomic_cases.case(name, dtype, DTYPES[dtype], f'order="{order}", scope="{scope}"', flat=scope == "block")
     arguments = [argument.to("meta") for argument in case.arguments]
-    (row,) = _C.inspect("code", chip, 0, lambda: _C.run_ir(case.text, (1, 1, 1), arguments))
+    (row,) = _C.inspect("code", arch, 0, lambda: _C.run_ir(case.text, (1, 1, 1), arguments))
     assert row["spill_stores"] == 0

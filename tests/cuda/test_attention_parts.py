@@ -39,14 +39,14 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
         out = torch.ops.tile.attention(q, k, v)[0]
         return torch.autograd.grad(out, (q, k, v), out.detach())
 
-    text = tile_ops.inspect(gradients, q, k, v, what="ir", chip=90)
+    text = tile_ops.inspect(gradients, q, k, v, what="ir", arch=90)
 
     def grids(kernel):
         return [tuple(map(int, each)) for each in re.findall(rf"// {kernel}, grid \((\d+), (\d+), (\d+)\)", text)]
 
-    turned, rounded = grids("attention_backward_turned"), grids("attention_backward_rounded")
+    transposed, rounded = grids("attention_backward_transposed"), grids("attention_backward_rounded")
     expected = [(own, samples) for own, samples, _ in parts] or [(key_heads, batch)]
-    assert [(own, samples) for own, _, samples in turned] == expected
+    assert [(own, samples) for own, _, samples in transposed] == expected
     assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in parts]
     assert bool(grids("attention_backward_query")) != bool(parts)
     assert all(row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB
@@ -68,7 +68,7 @@ def sums_of(heads, depth=64):
 
 
 def launches(emulation):
-    return [program["entry"] for program in emulation.programs].count("kernel_attention_backward_turned")
+    return [program["entry"] for program in emulation.programs].count("kernel_attention_backward_transposed")
 
 
 SEED = torch.tensor([5, 11])

@@ -116,7 +116,7 @@ def test_sums_of_a_block_between_those_of_a_cluster():
 %s: f32[1] = reduce_sum %d {axes=[1]}
 store %c, %s, %i {steps=[1]}""")
     run = case(text, (3, 1, 1), [a, b, c], block_bytes=16384)
-    assert run.program["cluster"] == 4 and "(turn)" in run.program["text"] and "(cluster_turn)" in run.program["text"]
+    assert run.program["cluster"] == 4 and "(buffer)" in run.program["text"] and "(cluster_buffer)" in run.program["text"]
     assert emulate.run([run]) == [None]
     assert torch.equal(c.double(), (a - a.amax(1, True) * b.reshape(3, 512).sum(1, True)).double().sum(1))
 
@@ -159,10 +159,10 @@ store %b, %u, %z, %z {steps=[32,128]}""")
 
 
 @pytest.mark.parametrize("chip, blocks", [(80, 1), (89, 1), (90, 16), (100, 16), (120, 8)])
-def test_clusters_are_of_chips_that_have_them(chip, blocks):
+def test_clusters_are_of_archs_that_have_them(arch, blocks):
     text = kernel([("f32", 2)] * 3, SUMS)
     arrays = [torch.zeros(4, 512), torch.zeros(4, 512), torch.zeros(4, 1)]
-    assert case(text, (1, 1, 1), arrays, chip=chip, block_bytes=256).program["cluster"] == blocks
+    assert case(text, (1, 1, 1), arrays, arch=arch, block_bytes=256).program["cluster"] == blocks
 
 
 def group_norm(input, groups, weight, bias):

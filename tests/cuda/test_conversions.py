@@ -5,7 +5,7 @@ import emulate
 import pytest
 import tile_ops
 import torch
-from test_shapes import same_on_both, turned
+from test_shapes import same_on_both, transposed
 
 DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i8": torch.int8,
           "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
@@ -48,7 +48,7 @@ def test_rows_become_columns(dtype):
     for m, n in SHAPES:
         for permuted in False, True:
             x = values(dtype, m, n)
-            y = torch.zeros(n, m, dtype=x.dtype) if permuted else turned(torch.zeros(m, n, dtype=x.dtype))
+            y = torch.zeros(n, m, dtype=x.dtype) if permuted else transposed(torch.zeros(m, n, dtype=x.dtype))
             launches.append((kernel([dtype] * 2, copied(dtype, m, n, permuted)), (1, 1, 1), [x, y]))
     same_on_both(launches)
 
@@ -123,7 +123,7 @@ def test_the_text_begins_with_its_moves():
         "//   to 8 registers along axis 1, 4 lanes along axis 1 (8 apart), as store at ir:11 wants it",
     ]
     text = emulate.Case(kernel(["f32"] * 2, copied("f32", 64, 64)), (1, 1, 1),
-                        [torch.zeros(64, 64), turned(torch.zeros(64, 64))])
+                        [torch.zeros(64, 64), transposed(torch.zeros(64, 64))])
     assert text.program["text"].splitlines()[1] == (
         "// moves f32[64,64] for store at ir:6, by shared memory (16384 bytes): elements go to other warps; written 16 bytes at once, "
         "read 4 bytes at once, without bank conflicts"
@@ -135,7 +135,7 @@ def test_inspect_lists_what_the_text_does():
     weight = torch.empty(1280, dtype=torch.bfloat16, device="meta")
 
     def call(what):
-        return tile_ops.inspect(torch.ops.tile.group_norm, x, 32, weight, weight, what=what, chip=80)
+        return tile_ops.inspect(torch.ops.tile.group_norm, x, 32, weight, weight, what=what, arch=80)
 
     rows = [move for kernel in call("resources") for move in kernel["conversions"]]
     lines = [line for line in call("cuda").splitlines() if line.startswith("// moves")]

@@ -10,7 +10,7 @@ NAMES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f1
          "u32": torch.uint32}
 
 
-def compiled(dtype, steps, chip):
+def compiled(dtype, steps, arch):
     """Whether the text of the steps over %x, which end in %r, compiles; each statement is of one dtype."""
     body = "\n".join(step.replace(" =", "[64] =", 1) for step in steps)
     text = f"""kernel k(%a: array<{dtype},1>, %b: array<{dtype},1>) {{
@@ -20,20 +20,20 @@ def compiled(dtype, steps, chip):
 store %b, %r, %i {{steps=[64]}}
 }}
 """
-    program = emulate.Case(text, (1, 1, 1), [torch.zeros(64, dtype=NAMES[dtype])] * 2, chip=chip).program
-    return bool(_C.compile_text(program["text"], "k", program["entry"], chip, False))
+    program = emulate.Case(text, (1, 1, 1), [torch.zeros(64, dtype=NAMES[dtype])] * 2, arch=arch).program
+    return bool(_C.compile_text(program["text"], "k", program["entry"], arch, False))
 
 
-@pytest.mark.parametrize("chip", [80, 90])
+@pytest.mark.parametrize("arch", [80, 90])
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-def test_directed_arithmetic(dtype, chip):
+def test_directed_arithmetic(dtype, arch):
     steps = [f"%r0: {dtype} = add_rz %x, %x"]
     for name in ("add", "sub", "mul", "div", "fma", "sqrt"):
         for mode in MODES:
             last = len(steps) - 1
             operands = f"%r{last}" + ", %x" * {"sqrt": 0, "fma": 2}.get(name, 1)
             steps.append(f"%r{last + 1}: {dtype} = {name}_{mode} {operands}")
-    assert compiled(dtype, [*steps[:-1], steps[-1].replace(f"%r{len(steps) - 1}:", "%r:")], chip)
+    assert compiled(dtype, [*steps[:-1], steps[-1].replace(f"%r{len(steps) - 1}:", "%r:")], arch)
 
 
 @pytest.mark.parametrize("target", ["f16", "bf16", "tf32", "f32"])

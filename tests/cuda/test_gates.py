@@ -43,19 +43,19 @@ def test_kernels_are_within_their_gates(table, long):
     assert not broken, "\n".join([*broken, f"where that is wanted: {gates.COMMAND}"])
 
 
-def test_every_operator_has_gates_for_every_chip(table):
+def test_every_operator_has_gates_for_every_arch(table):
     """In its usual configuration; on two chips also in all others that differ. A variant on those, in bfloat16."""
-    known = {(gate.call, gate.dtype, gate.chip, gate.configuration == "usual") for gate in table[0]}
+    known = {(gate.call, gate.dtype, gate.arch, gate.configuration == "usual") for gate in table[0]}
     for name in gate_calls.CALLS:
         if name in gate_calls.VARIANTS:
-            assert {(name, "bfloat16", chip, True) for chip in gate_calls.CHIPS} <= known
+            assert {(name, "bfloat16", arch, True) for arch in gate_calls.ARCHS} <= known
             continue
-        for chip in gate_calls.CHIPS:
-            assert {(name, dtype, chip, True) for dtype in ("float32", "float16", "bfloat16")} <= known
-            assert (name, "bfloat16", chip, False) in known
-        assert {(name, "bfloat16", chip, True) for chip in gate_calls.OTHER_CHIPS} <= known
+        for arch in gate_calls.ARCHS:
+            assert {(name, dtype, arch, True) for dtype in ("float32", "float16", "bfloat16")} <= known
+            assert (name, "bfloat16", arch, False) in known
+        assert {(name, "bfloat16", arch, True) for arch in gate_calls.OTHER_ARCHS} <= known
     assert set(gate_calls.VARIANTS) < set(gate_calls.CALLS)
-    assert len(gate_calls.OTHER_CHIPS) == 3 and gate_calls.CHIPS == (80, 90)
+    assert len(gate_calls.OTHER_ARCHS) == 3 and gate_calls.ARCHS == (80, 90)
 
 
 def test_the_table_is_as_it_would_be_written(table, tmp_path):
@@ -65,8 +65,8 @@ def test_the_table_is_as_it_would_be_written(table, tmp_path):
 
 
 def test_what_a_gate_lets_through():
-    gate = gates.Gate("call", "float32", 90, "kernel.1", "usual", "0", 128, 100, 16, 8, 4096, "well", "-")
-    other = dataclasses.replace(gate, configuration="alone", hash="2")
+    gate = gates.Gate("call", "float32", 90, "kernel.1", "usual", "0", 128, 100, 16, 8, 4096, "ok", "-")
+    other = dataclasses.replace(gate, configuration="single_CTA", hash="2")
     worse = dataclasses.replace(gate, registers=101, spilled=20, hash="1")
     assert list(gates.broken([gate], [gate, dataclasses.replace(gate, registers=9, spilled=0)])) == []
     assert (list(gates.broken([gate], [worse]))
@@ -79,9 +79,9 @@ def test_what_a_gate_lets_through():
     # A kernel without a gate: what runs of it must not spill. A configuration more of one that has a gate may be
     # anything.
     assert list(gates.broken([], [gate, other])) == ["call float32 90 kernel.1 usual: spilled 16 > 0"]
-    tries = dataclasses.replace(gate, spilled=2000, well="tries")
-    assert list(gates.broken([], [tries, dataclasses.replace(other, spilled=0)])) == []
-    assert list(gates.broken([], [tries, other])) == ["call float32 90 kernel.1 alone: spilled 16 > 0"]
+    fallback = dataclasses.replace(gate, spilled=2000, status="fallback")
+    assert list(gates.broken([], [fallback, dataclasses.replace(other, spilled=0)])) == []
+    assert list(gates.broken([], [fallback, other])) == ["call float32 90 kernel.1 single_CTA: spilled 16 > 0"]
     assert list(gates.broken([gate], [other])) == []
 
 
@@ -105,14 +105,14 @@ def test_what_is_compiled():
     assert gates.unknown(usual, []) == usual
 
     def gate(text, **figures):
-        return dataclasses.replace(gates.Gate(*text.key, text.hash, 128, 100, 0, 0, 0, "well", "-"), **figures)
+        return dataclasses.replace(gates.Gate(*text.key, text.hash, 128, 100, 0, 0, 0, "ok", "-"), **figures)
 
     table = [gate(text) for text in usual]
     assert gates.unknown(usual, table) == [] and list(gates.wanted([job], table)) == usual
     assert gates.unknown(usual, [dataclasses.replace(table[0], hash="0"), *table[1:]]) == [usual[0]]
-    # Where the usual configuration is not well, the others of that kernel are wanted too; and in all where the call
+    # Where the usual configuration is not acceptable, the others of that kernel are wanted too; and in all where the call
     # says so.
-    table[0] = dataclasses.replace(table[0], well="tries")
+    table[0] = dataclasses.replace(table[0], status="fallback")
     others = gates.unknown(gates.wanted([job], table), table)
     assert ({text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others}
             and others)

@@ -6,7 +6,7 @@ import torch
 from gpu_calls import assert_equal, calls, late, results
 from random_meaning import DTYPES
 from tile_ops import _C
-from tile_ops._inspect import chip_of
+from tile_ops._inspect import arch_of
 
 pytestmark = pytest.mark.usefixtures("deterministic")
 
@@ -160,7 +160,7 @@ def test_out_of_memory(device):
 def test_inspect_shows_the_gpu_s_own_kernel_and_runs_nothing(device):
     x = torch.randn(5, 300, device=device)
     (row,) = tile_ops.inspect(torch.ops.tile.softmax, x, -1, what="resources")
-    assert row["chip"] == chip_of(device) and row["spill_stores"] == 0
+    assert row["arch"] == arch_of(device) and row["spill_stores"] == 0
 
 
 def test_the_doctor_finds_the_gpu_well(device, capsys):

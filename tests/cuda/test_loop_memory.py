@@ -51,7 +51,7 @@ def test_sums_without_room_in_registers(dtype):
     out = torch.full((count, COLUMNS), 7).to(DTYPES[dtype])
     case = emulate.Case(sums_of_rows(dtype, count), (1, 1, 1), [x, out], True)
     text = case.program["text"]
-    assert 0 < text.count("  Parked<") < count, text
+    assert 0 < text.count("  Spilled<") < count, text
     (report,) = emulate.run([case])
     assert report is None, f"{report}\n{text}"
     expected = (x * x.sum(1, keepdim=True)).sum(0) * torch.arange(1, count + 1).unsqueeze(1).to(x.dtype)
@@ -63,20 +63,20 @@ def test_of_layer_norm_the_sum_for_the_bias():
     statistic = torch.empty(4096, 1, device="meta")
 
     def text_of(operator, *args):
-        return tile_ops.inspect(operator, x, x, [16384], *args, what="cuda", chip=90)
+        return tile_ops.inspect(operator, x, x, [16384], *args, what="cuda", arch=90)
 
     text = text_of(torch.ops.tile.layer_norm_backward, w, w, statistic, statistic, [True] * 3)
-    assert text.count("  Parked<") == 1 and "norm_backward_columns" not in text
-    assert "Parked<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
+    assert text.count("  Spilled<") == 1 and "norm_backward_columns" not in text
+    assert "Spilled<" not in text_of(torch.ops.tile.rms_norm_backward, w, statistic, [True] * 2)
 
 
 def test_a_third_row_beside_the_sum_for_the_weight():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic, mask = torch.empty(4096, 1, device="meta"), [True] * 2
     text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda",
-                            chip=90)
+                            arch=90)
     # inspect shows the configuration that runs: loads stay ahead.
-    assert text.count("  Parked<") == 1 and text.count("  const AheadTile<") == 3
+    assert text.count("  Spilled<") == 1 and text.count("  const PrefetchedTile<") == 3
     assert "norm_backward_columns" not in text
 
 
@@ -104,12 +104,12 @@ store %g, %r, %z, %z {{steps={SHAPE}}}"""
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
 @pytest.mark.parametrize("rows, columns, ahead",
                          [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
-def test_loads_of_the_next_turn(dtype, rows, columns, ahead):
+def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
     """Vectors that an edge cuts in two are loaded where they are wanted."""
     arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in range(6)]
     launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1),
               [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
-    assert ("AheadTile<" in emulate.Case(*launch).program["text"]) == ahead
+    assert ("PrefetchedTile<" in emulate.Case(*launch).program["text"]) == prefetch
     same_on_both([launch])
 
 

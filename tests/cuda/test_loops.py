@@ -53,7 +53,7 @@ def test_the_index_does_not_wrap():
         assert torch.equal(again[1], indices)
 
 
-def ahead(dtype, shape, body):
+def prefetch(dtype, shape, body):
     """A loop over 0 and 2 * STRIDE, which are tile 0 and 1 of arrays; the index that would come next wraps to a place
     far off."""
     return f"""%low: u32 = constant {{dtype=u32, value=0}}
@@ -75,7 +75,7 @@ def ahead(dtype, shape, body):
 
 def test_no_turn_behind_the_last_is_loaded():
     shape = "[1, 64]"
-    body = ahead("i32", shape,
+    body = prefetch("i32", shape,
                  f"""  %x: i32{shape} = load %a, %at, %z {{in_bounds=1, pad=0, shape={shape}, steps={shape}}}
   %sum: i32{shape} = add %acc, %x""")
     text = kernel([("i32", 2), ("i32", 2)], f"{body}\nstore %b, %sums, %z, %z {{steps={shape}}}")
@@ -85,7 +85,7 @@ def test_no_turn_behind_the_last_is_loaded():
 
 
 def test_stages_end_with_the_loop():
-    body = ahead("f32", "[16, 16]", """  %x: bf16[16, 16] = load %a, %z, %at {pad=0.0, shape=[16, 16], steps=[16, 16]}
+    body = prefetch("f32", "[16, 16]", """  %x: bf16[16, 16] = load %a, %z, %at {pad=0.0, shape=[16, 16], steps=[16, 16]}
   %y: bf16[16, 16] = load %b, %at, %z {pad=0.0, shape=[16, 16], steps=[16, 16]}
   %sum: f32[16, 16] = mma %x, %y, %acc""")
     text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2)], f"{body}\nstore %c, %sums, %z, %z {{steps=[16, 16]}}")

@@ -207,7 +207,7 @@ CASES = {
                                             torch.arange(40) * 7 % 72), {}),
     "embedding": ("embedding", embedding,
                   lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
-    "embedding_of_turned_indices": ("embedding", embedding,  # copied by the operator
+    "embedding_of_transposed_indices": ("embedding", embedding,  # copied by the operator
                                     lambda dtype: (make(50, 40, dtype=dtype),
                                                    (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3), {}),
     "rope": ("rope", rope,
@@ -274,7 +274,7 @@ CASES = {
 
 
 # Kernels cut otherwise, as those are whose registers spill: the number of each in cuda::configurations.
-CONFIGURATIONS = {"in_sweeps": 1, "without_loads_ahead": 4, "of_more_warps": 5, "of_fewer_warps": 6}
+CONFIGURATIONS = {"in_register_loops": 1, "without_prefetch": 4, "of_more_warps": 5, "of_fewer_warps": 6}
 CUT_OTHERWISE = ("softmax", "layer_norm", "group_norm_silu", "matmul_in_stages", "attention_in_stages")
 
 

@@ -8,7 +8,7 @@ import numpy
 import pytest
 import torch
 from emulate import Case
-from test_shapes import DTYPES, SHAPES, kernel, pad, same_on_both, turned, values
+from test_shapes import DTYPES, SHAPES, kernel, pad, same_on_both, transposed, values
 from tile_ops import _C
 
 # The composition of x -> a * x + b: associative, and not commutative.
@@ -70,7 +70,7 @@ def both_ways(*given, **more):
 def test_order_is_kept_over_each_axis():
     launches = []
     for shape, axis in itertools.product([*SHAPES, (1, 2048), (2048, 3), (3, 520)], (0, 1)):
-        for place in (lambda x: x, turned):
+        for place in (lambda x: x, transposed):
             launches.append(launch("reduce", shape, axis, *COMPOSE, place=place))
             launches += both_ways(shape, axis, *COMPOSE, place=place)
     others = [((size,), 0) for size in (1, 3, 100, 1000, 4096)]
@@ -223,7 +223,7 @@ store %b, %p, %z {{steps=[{n}]}}
 store %c, %q, %z {{steps=[{m}]}}
 store %d, %r, %z {{steps=[{n}]}}
 store %e, %s, %z {{steps=[{m}]}}"""
-        for place in (lambda x: x, turned):
+        for place in (lambda x: x, transposed):
             outputs = [torch.full((k,), -1, dtype=torch.int32) for k in (n, m, n, m)]
             launches.append((kernel([(dtype, 2), *[("i32", 1)] * 4], body), (1, 1, 1), [place(x), *outputs]))
     copies = [[x, *(out.clone() for out in outputs)] for _, _, (x, *outputs) in launches]

@@ -42,7 +42,7 @@ def kernel(arrays, body):
             f"}}\n")
 
 
-def turned(x):
+def transposed(x):
     return x.mT.contiguous().mT
 
 
@@ -51,7 +51,7 @@ def test_reductions_over_each_axis_and_both():
     for number, shape in enumerate(SHAPES):
         dtype = list(DTYPES)[number % len(DTYPES)]
         name = {"bool": "reduce_any", "i8": "reduce_max"}.get(dtype, "reduce_sum")
-        for place in (lambda x: x, turned):
+        for place in (lambda x: x, transposed):
             m, n = shape
             body = f"""%t: {dtype}[{m}, {n}] = load %a, %i, %z {{pad={pad(dtype)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
 %r: {dtype}[{n}] = {name} %t {{axes=[0]}}
@@ -84,7 +84,7 @@ store %c, %v, %z {{steps=[{m * n}]}}
 store %d, %w, %z, %z {{steps=[{2 * m}, {n}]}}
 store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
         arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 2), (dtype, 2)]
-        outputs = [turned(torch.zeros(m, n)), torch.zeros(m * n), torch.zeros(2 * m, n), torch.zeros(m, 2 * n)]
+        outputs = [transposed(torch.zeros(m, n)), torch.zeros(m * n), torch.zeros(2 * m, n), torch.zeros(m, 2 * n)]
         launches.append((kernel(arrays, body), (1, 1, 1),
                          [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
     same_on_both(launches)
@@ -151,7 +151,7 @@ def test_products_in_stages_of_every_width():
         ((16, 16, 176), (0, 8, 24)),
         ((96, 192, 32), (8, 1, 8)),
     ):
-        for left_turned, right_turned in ((False, False), (True, False), (False, True), (True, True)):
+        for left_transposed, right_transposed in ((False, False), (True, False), (False, True), (True, True)):
             rows, columns, depth = 2 * m - edges[0], n - edges[1], 4 * k - edges[2]
             x, y = values("bf16", rows, depth), values("bf16", depth, columns)
             body = f"""%one: i32 = constant {{dtype=i32, value=1}}
@@ -168,7 +168,7 @@ def test_products_in_stages_of_every_width():
 }}
 store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
             text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2)], body)
-            operands = turned(x) if left_turned else x, turned(y) if right_turned else y
+            operands = transposed(x) if left_transposed else x, transposed(y) if right_transposed else y
             launches.append((text, (2, 1, 1), [*operands, torch.full((rows, columns), -1.0)]))
     same_on_both(launches)
 

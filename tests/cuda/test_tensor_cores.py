@@ -44,7 +44,7 @@ def test_staged_products_of_other_widths_than_powers_of_two(pair):
             program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
             # Where edges cut vectors in two, arrays are read element by element.
             if not any(edge % 16 for edge in edges):
-                assert program.count("copy_tile_async<") + program.count("copy_turned_async<") == 2, program
+                assert program.count("copy_tile_async<") + program.count("copy_transposed_async<") == 2, program
             cases.append((text, (2, 1, 1), arrays, expected))
     check(cases)
 
@@ -100,10 +100,10 @@ def test_operands_from_registers(pair):
     check(cases)
 
 
-def test_a_chip_without_8_bit_floats_adds_them_up():
+def test_a_arch_without_8_bit_floats_adds_them_up():
     pair = ("f8e4m3", "f8e5m2", "f32")
     text, arrays, expected = prims.product(pair, (32, 32, 32))
-    case = emulate.Case(text, (2, 1, 1), arrays, chip=80)
+    case = emulate.Case(text, (2, 1, 1), arrays, arch=80)
     assert "mma_fma<" in case.program["text"] and "mma_sync" not in case.program["text"]
     assert emulate.run([case]) == [None]
     assert torch.equal(arrays[2].double(), expected)
@@ -124,24 +124,24 @@ def test_blocks_of_8_columns(columns, rows, cores):
 
 def test_matmul_of_float64_is_the_tensor_cores():
     x = torch.empty(256, 256, dtype=torch.float64, device="meta")
-    for chip in (80, 90):
-        assert "mma_turn(" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=chip)
+    for arch in (80, 90):
+        assert "mma_iteration(" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", arch=arch)
     x = x.float()
-    assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", chip=90)
+    assert "mma_fma<" in tile_ops.inspect(torch.ops.tile.matmul, x, x, what="cuda", arch=90)
 
 
-CHIPS = (80, 89, 90, 100, 120)
+ARCHS = (80, 89, 90, 100, 120)
 
 
-def compiled(chip, text, arrays):
+def compiled(arch, text, arrays):
     """What NVRTC makes of it."""
     meta = [torch.empty_like(t, device="meta") for t in arrays]
-    (row,) = _C.inspect("code", chip, 0, lambda: _C.run_ir(text, (1, 1, 1), meta))
+    (row,) = _C.inspect("code", arch, 0, lambda: _C.run_ir(text, (1, 1, 1), meta))
     return row
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-def test_each_instruction_compiles(chip):
+@pytest.mark.parametrize("arch", ARCHS)
+def test_each_instruction_compiles(arch):
     """All in one kernel, operands of each order."""
     kinds = ["f16", "bf16", "f32", "f64", "i8", "u8", "f8e4m3", "f8e5m2"]
     results = ["f32", "f64", "i32"]
@@ -161,8 +161,8 @@ store %{c}, %p{name}, %w{name}, %z {{steps=[32, 32]}}
 """
     text = prims.kernel(kinds + results, body)
     arrays = [torch.zeros(32, 32, dtype=TORCH[kind]) for kind in kinds + results]
-    row = compiled(chip, text, arrays)
-    assert row["spill_stores"] == row["spill_loads"] == 0 and row["loss"] == ""
+    row = compiled(arch, text, arrays)
+    assert row["spill_stores"] == row["spill_loads"] == 0 and row["warning"] == ""
 
 
 USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128),
@@ -171,18 +171,18 @@ USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128
 
 def usual():
     """8-bit floats are summed by FMA before sm_89."""
-    for chip in (80, 90):
+    for arch in (80, 90):
         for pair, *tile in USUAL:
-            if chip > 80 or not pair[0].startswith("f8"):
-                yield pytest.param(chip, pair, *tile, id=f"{chip}-{'-'.join(pair)}")
+            if arch > 80 or not pair[0].startswith("f8"):
+                yield pytest.param(arch, pair, *tile, id=f"{arch}-{'-'.join(pair)}")
 
 
 @pytest.mark.parametrize("chip, pair, side, depth", list(usual()))
-def test_usual_tiles_do_not_spill(chip, pair, side, depth):
+def test_usual_tiles_do_not_spill(arch, pair, side, depth):
     """For each order of memory; of float64 they are the operator matmul's."""
     for by_rows in prims.ORDERS:
         text, arrays, _ = prims.product(pair, (side, side, depth), by_rows=by_rows)
-        row = compiled(chip, text, arrays)
+        row = compiled(arch, text, arrays)
         assert row["spill_stores"] == row["spill_loads"] == 0, (by_rows, row["registers"])
 
 

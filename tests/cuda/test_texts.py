@@ -11,20 +11,20 @@ ops = torch.ops.tile
 
 
 def text_of(operator, *args, **kwargs):
-    return tile_ops.inspect(operator, *args, what="cuda", chip=90, **kwargs)
+    return tile_ops.inspect(operator, *args, what="cuda", arch=90, **kwargs)
 
 
 def of(*shape, dtype=torch.bfloat16):
     return torch.empty(*shape, dtype=dtype, device="meta")
 
 
-def test_functions_of_what_ends_as_16_bits_are_the_chips_fast_ones():
-    assert "coarse_element<math::exp_row>(" in text_of(ops.softmax, of(8, 1024), 1)
-    assert "coarse" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
+def test_functions_of_what_ends_as_16_bits_are_the_archs_fast_ones():
+    assert "approximate_element<math::exp_row>(" in text_of(ops.softmax, of(8, 1024), 1)
+    assert "approximate" not in text_of(ops.softmax, of(8, 1024, dtype=torch.float32), 1)
 
 
-@pytest.mark.parametrize("behind, coarse", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
-def test_a_step_behind_a_function_asks_for_the_exact_one(behind, coarse):
+@pytest.mark.parametrize("behind, approximate", [("%r: f32[64] = add %e, %t", True), ("%r: f32[64] = floor %e", False)])
+def test_a_step_behind_a_function_asks_for_the_exact_one(behind, approximate):
     body = f"""%t: f32[64] = load %a, %i {{pad=0.0, shape=[64], steps=[64]}}
 %e: f32[64] = div %t, %t
 {behind}
@@ -32,9 +32,9 @@ def test_a_step_behind_a_function_asks_for_the_exact_one(behind, coarse):
 store %b, %h, %i {{steps=[64]}}"""
     case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1),
                 [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
-    assert ("coarse<math::div_row>(" in case.program["text"]) == coarse
+    assert ("approximate<math::div_row>(" in case.program["text"]) == approximate
     assert run([case]) == [None]
-    assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if coarse else 1.0, dtype=torch.bfloat16))
+    assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if approximate else 1.0, dtype=torch.bfloat16))
 
 
 @pytest.mark.parametrize("name", ["max", "sinf", "printf", "memory", "u8", "Window", "row_sum"])
@@ -55,12 +55,12 @@ def of_kernel(text):
 def test_a_kernel_first_waits_for_those_before_it():
     lines = of_kernel(text_of(ops.softmax, of(8, 1024), 1))
     assert lines[0].endswith(", u32 starts_early) {") and lines[1] == "wait_for_kernels_before(starts_early);"
-    older = tile_ops.inspect(ops.softmax, of(8, 1024), 1, what="cuda", chip=89)
+    older = tile_ops.inspect(ops.softmax, of(8, 1024), 1, what="cuda", arch=89)
     assert "early" not in older and "kernels_before" not in older
 
 
-@pytest.mark.parametrize("chip", [90, 100, 120])
-def test_no_access_of_memory_stands_before_the_wait(chip):
+@pytest.mark.parametrize("arch", [90, 100, 120])
+def test_no_access_of_memory_stands_before_the_wait(arch):
     heads, weight = of(1, 4, 256, 64), of(4096)
     for operator, *arguments in [
         (ops.softmax, of(64, 1024), 1),
@@ -70,7 +70,7 @@ def test_no_access_of_memory_stands_before_the_wait(chip):
         (ops.attention, heads, heads, heads),
         (ops.matmul, of(256, 256), of(256, 256)),
     ]:
-        code = tile_ops.inspect(operator, *arguments, what="ptx", chip=chip)
+        code = tile_ops.inspect(operator, *arguments, what="ptx", arch=arch)
         for kernel in code.split(".entry")[1:]:
             accesses = [kernel.find(name) for name in ("ld.global", "st.global", "cp.async.c", "red.", "atom.")]
             first = min(at for at in accesses if at >= 0)
@@ -103,4 +103,4 @@ def test_rows_are_converted_again_behind_a_sum():
 
 def test_reductions_take_turns_in_shared_memory():
     text = text_of(ops.softmax, of(8, 8192), 1)
-    assert text.count("turned_memory(turn)") == 2 and "synchronize(" not in text
+    assert text.count("double_buffer(turn)") == 2 and "synchronize(" not in text

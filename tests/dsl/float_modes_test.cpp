@@ -53,7 +53,9 @@ TEST(FloatModes, NarrowFloatsAreRoundedTwiceInOneDirection) {
 
 TEST(FloatModes, OperandsAndResultsAreFlushed) {
   EXPECT_EQ(ops_of([] { rsqrt(ones(f32), Subnormals::flush); }), "flush_subnormal rsqrt flush_subnormal");
-  EXPECT_EQ(ops_of([] { mul(ones(f32), ones(f32), {Rounding::up, Subnormals::flush}); }),
+  EXPECT_EQ(ops_of([] {
+              mul(ones(f32), ones(f32), {Rounding::up, Subnormals::flush});
+            }),
             "flush_subnormal flush_subnormal mul_rp flush_subnormal");
   EXPECT_EQ(ops_of([] { max(ones(f32), ones(f32), Subnormals::flush); }),
             "flush_subnormal flush_subnormal maximum flush_subnormal");
@@ -122,13 +124,16 @@ TEST(FloatModes, CastsOfFloatsOnly) {
             "here: astype: a rounding mode is for float to float, not f32 to i8; leave it out");
   EXPECT_EQ(error_in([] { ones(f32).astype(f8e5m2, Rounding::down); }),
             "here: astype: does not round f32 to f8e5m2 down; leave the mode out to round to nearest");
-  EXPECT_EQ(
-      error_in([] { emit("astype_rz", {ones(f32).value()}, {{"dtype", f8e4m3}}, Location::current()); }),
-      "here: astype_rz: cannot round f32 to f8e4m3 in a direction; astype rounds to nearest");
+  EXPECT_EQ(error_in([] {
+              emit("astype_rz", {ones(f32).value()}, {{"dtype", f8e4m3}}, Location::current());
+            }),
+            "here: astype_rz: cannot round f32 to f8e4m3 in a direction; astype rounds to nearest");
   EXPECT_EQ(
       error_in([] { ones(f32).astype(f16, Rounding::away); }),
       "here: astype: does not round f32 to f16 with halves away; leave the mode out to round to nearest");
-  EXPECT_EQ(error_in([] { emit("astype_ra", {ones(f32).value()}, {{"dtype", bf16}}, Location::current()); }),
+  EXPECT_EQ(error_in([] {
+              emit("astype_ra", {ones(f32).value()}, {{"dtype", bf16}}, Location::current());
+            }),
             "here: astype_ra: cannot round f32 to bf16 in a direction; astype rounds to nearest");
 }
 

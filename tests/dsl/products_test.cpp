@@ -39,7 +39,9 @@ TEST(Products, ScalesToo) {
 }
 
 TEST(Products, BatchesThatDiffer) {
-  EXPECT_EQ(error_in([] { return mma(zeros({2, 4, 8}, f16), zeros({8, 2}, f16), zeros({3, 4, 2}, f32)); }),
+  EXPECT_EQ(error_in([] {
+              return mma(zeros({2, 4, 8}, f16), zeros({8, 2}, f16), zeros({3, 4, 2}, f32));
+            }),
             "here: mma: the accumulator is f32[3,4,2] but the product of f16[2,4,8] and f16[3,8,2] has "
             "shape [2,4,2]");
 }

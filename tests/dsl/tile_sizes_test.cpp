@@ -56,9 +56,9 @@ TEST(TileSizes, AreCheckedInTexts) {
     return error_of(
         [&] { parse(str("kernel k() {\n  %0: i8 = constant {dtype=i8, value=1}\n", line, "}")); });
   };
-  EXPECT_EQ(
-      error("  %1: i8[65536,65536] = broadcast %0 {shape=[65536,65536]}\n"),
-      "tile text 3:7: the tile i8[65536,65536] has 4294967296 elements; the most is 134217728, make it smaller");
+  EXPECT_EQ(error("  %1: i8[65536,65536] = broadcast %0 {shape=[65536,65536]}\n"),
+            "tile text 3:7: the tile i8[65536,65536] has 4294967296 elements; the most is 134217728, make it "
+            "smaller");
 }
 
 }  // namespace

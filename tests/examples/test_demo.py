@@ -39,11 +39,11 @@ def test_the_choice_of_device(monkeypatch):
     assert demo.chosen_device() == "cpu"
 
 
-def test_the_oldest_chip_is_the_library_s():
+def test_the_oldest_arch_is_the_library_s():
     import demo
     from tile_ops import _C
 
-    assert 10 * demo.OLDEST[0] + demo.OLDEST[1] == _C.oldest_chip
+    assert 10 * demo.OLDEST[0] + demo.OLDEST[1] == _C.oldest_arch
 
 
 @pytest.mark.slow  # trains

@@ -78,8 +78,7 @@ TEST(Parse, ErrorsNameLineAndColumn) {
             "tile text 2:13: there is no primitive 'sine'");
   EXPECT_EQ(parse_error("kernel k() {\n  yield %7\n}"), "tile text 2:9: %7 is not defined here");
   EXPECT_EQ(parse_error("kernel k(%0: f33) {}"), "tile text 1:14: there is no dtype 'f33'");
-  EXPECT_EQ(parse_error("kernel k(%0: f32[0]) {}"),
-            "tile text 1:14: f32[0] has an extent below 1");
+  EXPECT_EQ(parse_error("kernel k(%0: f32[0]) {}"), "tile text 1:14: f32[0] has an extent below 1");
   EXPECT_EQ(parse_error("kernel k(%0: array<f32,99>) {}"),
             "tile text 1:14: an array of rank 99; ranks are 0 to 64");
   EXPECT_EQ(parse_error("kernel k(%0: f32, %0: f32) {}"), "tile text 1:19: %0 is defined twice");

@@ -11,7 +11,7 @@ namespace tile {
 namespace {
 
 // Of %e in a kernel that goes on with `behind`.
-bool coarse(std::string_view behind) {
+bool approximate(std::string_view behind) {
   const Function function = parse(str(R"(kernel k(%a: array<f32,1>, %h: array<bf16,1>, %f: array<f32,1>) {
   %i: i32 = bid {axis=0}
   %t: f32[64] = load %a, %i {pad=0.0, shape=[64], steps=[64]}
@@ -20,25 +20,25 @@ bool coarse(std::string_view behind) {
                                       behind, "}"));
   const Precision precision(function);
   bool found = false;
-  walk(function.body(), [&](const Op& op) { found |= op.is("exp") && precision.coarse(op.results[0]); });
+  walk(function.body(), [&](const Op& op) { found |= op.is("exp") && precision.approximate(op.results[0]); });
   return found;
 }
 constexpr std::string_view rounded =
     "  %r: bf16[64] = astype %e {dtype=bf16}\n  store %h, %r, %i {steps=[64]}\n";
 
 TEST(Precision, OfWhatIsRounded) {
-  EXPECT_TRUE(coarse(rounded));
-  EXPECT_TRUE(coarse(R"(  %m: f32[64] = mul %e, %t
+  EXPECT_TRUE(approximate(rounded));
+  EXPECT_TRUE(approximate(R"(  %m: f32[64] = mul %e, %t
   %r: bf16[64] = astype %m {dtype=bf16}
   store %h, %r, %i {steps=[64]}
 )"));
 }
 
 TEST(Precision, ExactWhereAnythingSeesMore) {
-  EXPECT_FALSE(coarse("  store %f, %e, %i {steps=[64]}\n"));
-  EXPECT_FALSE(coarse(str(rounded, "  store %f, %e, %i {steps=[64]}\n")));
+  EXPECT_FALSE(approximate("  store %f, %e, %i {steps=[64]}\n"));
+  EXPECT_FALSE(approximate(str(rounded, "  store %f, %e, %i {steps=[64]}\n")));
   // A jump makes a large error of a small one.
-  EXPECT_FALSE(coarse(R"(  %m: f32[64] = floor %e
+  EXPECT_FALSE(approximate(R"(  %m: f32[64] = floor %e
   %r: bf16[64] = astype %m {dtype=bf16}
   store %h, %r, %i {steps=[64]}
 )"));

@@ -94,7 +94,7 @@ def test_values():
 @pytest.mark.at_home
 def test_values_on_the_emulator():
     x = torch.full((8,), 8, dtype=torch.int64)
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         changed[1](x)
     assert x.tolist() == WANT
 

@@ -211,7 +211,7 @@ def test_on_the_emulator(name):
     want = wanted(CASES[name], 2)
     torch.manual_seed(1)
     given = arguments(CASES[name], 2)
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         CASES[name][1](*given)
     for got, each in zip(tensors(given), want):
         torch.testing.assert_close(got, each)

@@ -67,7 +67,7 @@ def test_values(run):
 
 @pytest.mark.at_home
 def test_values_on_the_emulator():
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         check(results(launched))
 
 

@@ -78,7 +78,7 @@ def test_tiles_of_rank_0():
 
 @pytest.mark.at_home
 def test_tiles_of_rank_0_on_the_emulator():
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         assert tiles_of_rank_0(tiles[()]) == [5, 7, 2, 8, 7]
 
 

@@ -54,6 +54,6 @@ def test_launches(bias, weight):
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("weight", [False, True])
 def test_on_the_emulator(bias, weight):
-    with on_the_emulator(chips=()) as ran:
+    with on_the_emulator(archs=()) as ran:
         check(bias, weight)
     assert ran == ["kernel"]

@@ -36,10 +36,10 @@ def test_programs_on_the_emulator():
 
 
 @pytest.mark.parametrize("name", ["softmax", "matmul_bfloat16", "causal_attention", "bitonic_sort"])
-@pytest.mark.parametrize("chip", [80, 90])
-def test_nvrtc_compiles_them(name, chip):
+@pytest.mark.parametrize("arch", [80, 90])
+def test_nvrtc_compiles_them(name, arch):
     kernel, _, arguments, _ = PROGRAMS[name]()
-    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), chip)
+    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), arch)
     assert program["entry"] in program["text"]
 
 
@@ -48,12 +48,12 @@ def test_nvrtc_compiles_them(name, chip):
     ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 80, "(128, 8)"),
     ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 90, "(256, 4)"), ({"occupancy": 32}, 90, "(256, 8)"),
 ])  # fmt: skip
-def test_hints_reach_the_text(hints, chip, bounds):
+def test_hints_reach_the_text(hints, arch, bounds):
     kernel = PROGRAMS["softmax"]()[0].replace_hints(**hints)
     x = torch.randn(4, 4096)
     out = torch.empty_like(x)
     arguments = x, out, 1.0, 4096
-    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), chip)
+    program = _C.cuda_program(kernel.ir(*arguments), passed(kernel, arguments), arch)
     assert f"TILE_KERNEL{bounds}" in program["text"]
     (report,) = emulate.run([emulate.Case(kernel.ir(*arguments), (4, 1, 1), passed(kernel, arguments))])
     assert not report

@@ -98,7 +98,7 @@ def test_a_member_is_another_constant_than_its_number():
 @pytest.mark.at_home
 def test_on_the_emulator():
     x, y, out = torch.randn(4), torch.randn(4), torch.zeros(8)
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         stored[1](x, y, out, 3)
     torch.testing.assert_close(out, wanted(x, y, 3))
 

@@ -129,7 +129,7 @@ def test_values_in_debug(kernel):
 def test_values_on_the_emulator():
     for kernel in (records, methods, functions):
         x, out = arguments(kernel)
-        with on_the_emulator(chips=(90,)):
+        with on_the_emulator(archs=(90,)):
             kernel[1](x, out)
         assert out.tolist() == WANT[kernel]
 

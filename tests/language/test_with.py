@@ -155,5 +155,5 @@ def test_as_python_has_it(name, n):
 @pytest.mark.parametrize("name", CASES)
 def test_on_the_emulator(name):
     want = results(CASES[name], 2, lambda kernel: lambda *given: kernel.debug(1, *given))
-    with on_the_emulator(chips=(90,)):
+    with on_the_emulator(archs=(90,)):
         torch.testing.assert_close(results(CASES[name], 2, lambda kernel: kernel[1]), want)

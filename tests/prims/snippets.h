@@ -164,7 +164,8 @@ void some(Array x, Array out) {
 // page: reduce scan
 void combined(Array x, Array out) {
   Tile tile = x.tiled_view({8, 16}).load({0, 0});
-  Tile last = reduce(tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
+  Tile last = reduce(
+      tile, 1, [](Tile a, Tile b) { return maximum(a, b); }, true);
   Tile running = scan(tile, 1, [](Tile a, Tile b) { return a + b; });
   out.tiled_view({8, 16}).store({0, 0}, last + running - tile.cumsum(1));
 }
@@ -179,7 +180,8 @@ void looped(Array x, Array out) {
 // page: if
 void chosen(Array x, Array out) {
   Tile value = 0.0;
-  when(x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
+  when(
+      x.dim(0) > 5, [&] { value = 1.0; }, [&] { value = 2.0; });
   out.tiled_view({8, 16}).store({0, 0}, value);
 }
 

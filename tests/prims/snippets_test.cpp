@@ -62,7 +62,8 @@ TEST(Snippets, Memory) {
 }
 TEST(Snippets, Atomics) {
   EXPECT_SNIPPET(counters, r == 0 ? 4 : r == 1 ? 3 + 5 + 9 + 7 + 1 + 4 : 0);
-  expect("flags", snippets::flags, [](int r, int c) { return r == 0 && c < 8 ? c == 1 ? 6 : 2 : 0; }, true);
+  expect(
+      "flags", snippets::flags, [](int r, int c) { return r == 0 && c < 8 ? c == 1 ? 6 : 2 : 0; }, true);
 }
 TEST(Snippets, Shapes) {
   EXPECT_SNIPPET(made, 1 + 2 * c + 0.5);
@@ -132,7 +133,8 @@ void run(const char* name, DTypeSet dtypes, bool predicate, void (*function)(A..
     const auto given = [&](auto) { return array(ones, dtype, {100}); };
     [&]<size_t... n>(std::index_sequence<n...>) {
       kernel.launch({2}, given(n)..., array(out, predicate ? DType::boolean : dtype, {100}));
-    }(std::make_index_sequence<sizeof...(A) - 1>());
+    }
+    (std::make_index_sequence<sizeof...(A) - 1>());
     EXPECT_NE(out, untouched) << name << " of " << dtype;
   }
 }

@@ -12,7 +12,7 @@ from built import BUILD
 from tile_ops import _C, _doctor
 
 FAKE = BUILD / "tests/libtile_fake_cuda.so"
-H100 = {"name": "NVIDIA H100", "chip": 90, "multiprocessors": 132, "shared_bytes": 232448}
+H100 = {"name": "NVIDIA H100", "arch": 90, "multiprocessors": 132, "shared_bytes": 232448}
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def machine(monkeypatch):
         torch_cuda=None,
         driver={"version": "13.0", "devices": [H100]},
         nvrtc=("libnvrtc.so.13", "13.0"),
-        nvrtc_chips=[75, 80, 90],
+        nvrtc_archs=[75, 80, 90],
         registration_errors=[],
         isa="avx2",
         amx=False,
@@ -38,7 +38,7 @@ def machine(monkeypatch):
 
         return call
 
-    module = types.SimpleNamespace(oldest_chip=_C.oldest_chip,
+    module = types.SimpleNamespace(oldest_arch=_C.oldest_arch,
                                    **{name: function(name) for name in vars(wanted) if name != "torch_cuda"})
     monkeypatch.setattr(_doctor, "_module", lambda: module)
 
@@ -52,7 +52,7 @@ def machine(monkeypatch):
     return wanted, examine
 
 
-def test_a_chip_with_amx(machine, capsys):
+def test_a_arch_with_amx(machine, capsys):
     wanted, examine = machine
     wanted.isa, wanted.amx = "avx512", True
     assert examine(capsys)["ok", "CPU"].startswith("instruction set avx512 with AMX; a softmax there is right within ")
@@ -82,11 +82,11 @@ def test_what_is_wrong_with_a_gpu(machine, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     told = "torch does not see it: look at CUDA_VISIBLE_DEVICES, and restart the process"
     assert examine(capsys)["WRONG", "device 0"] == gpu + told
-    wanted.nvrtc_chips = [50, 86]
+    wanted.nvrtc_archs = [50, 86]
     told = "NVRTC knows sm_50 to sm_86: pip install -U nvidia-cuda-nvrtc"
     assert examine(capsys)["WRONG", "device 0"] == gpu + told
     wanted.nvrtc = RuntimeError("no NVRTC; install one")
-    wanted.driver = {"version": "12.4", "devices": [H100 | {"chip": 75}] * 2}
+    wanted.driver = {"version": "12.4", "devices": [H100 | {"arch": 75}] * 2}
     lines = examine(capsys)
     assert lines["WRONG", "NVRTC"] == "no NVRTC; install one"
     assert lines["ok", "driver"] == "serves CUDA 12.4, and has 2 devices"
@@ -129,8 +129,8 @@ def test_cache_and_operators(machine, capsys):
     assert examine(capsys)["WRONG", "cache"] == str(wanted.cache_info)
 
 
-def test_nvrtc_s_chips():
-    assert {80, 90} <= set(_C.nvrtc_chips())
+def test_nvrtc_s_archs():
+    assert {80, 90} <= set(_C.nvrtc_archs())
 
 
 @pytest.mark.slow  # starts processes

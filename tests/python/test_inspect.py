@@ -20,7 +20,7 @@ def test_ir_of_the_cpu_s_kernel_which_runs(x):
     text = tile_ops.inspect(softmax, x, -1)
     assert text.startswith("// softmax, grid (")
     assert "\nkernel softmax(" in text and "// softmax.cpp:" in text
-    for_a_gpu = tile_ops.inspect(softmax, x, -1, chip=90)
+    for_a_gpu = tile_ops.inspect(softmax, x, -1, arch=90)
     assert for_a_gpu.startswith("// softmax, grid (")
     assert tile_ops.inspect(softmax, x.to("meta"), -1) == for_a_gpu
 
@@ -32,7 +32,7 @@ def test_an_operator_s_value_is_right_while_it_is_inspected(x):
 
 
 def test_cuda_is_the_text_of_each_launch(x):
-    text = tile_ops.inspect(softmax, x, -1, what="cuda", chip=80)
+    text = tile_ops.inspect(softmax, x, -1, what="cuda", arch=80)
     first, second = text.splitlines()[:2]
     assert first.startswith("// softmax, grid (") and first.endswith(", sm_80")
     assert second.startswith("// softmax for sm_80, ")
@@ -43,12 +43,12 @@ def test_cuda_is_the_text_of_each_launch(x):
 def test_cuda_needs_no_nvrtc(x, tmp_path):
     code = ("import torch, tile_ops\n"
             "print(tile_ops.inspect(torch.ops.tile.softmax, torch.randn(5, 300, device='cpu'), -1, what='cuda', "
-            "chip=80))")
+            "arch=80))")
     environment = os.environ | {"TILE_NVRTC": "no/nvrtc", "TILE_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     first, why, rest = done.stdout.split("\n", 2)
-    own_first, own_rest = tile_ops.inspect(softmax, x, -1, what="cuda", chip=80).split("\n", 1)
+    own_first, own_rest = tile_ops.inspect(softmax, x, -1, what="cuda", arch=80).split("\n", 1)
     assert first == own_first and rest == own_rest + "\n"
     assert why == (
         "// The usual configuration, not compiled: TILE_NVRTC=no/nvrtc: no/nvrtc: cannot open shared object file: No such file or "
@@ -64,22 +64,22 @@ def test_what_lies_at_odd_places_is_read_in_single_elements(x):
 
 
 def test_ptx_and_resources_of_nvrtc(x):
-    ptx = tile_ops.inspect(softmax, x, -1, what="ptx", chip=80)
+    ptx = tile_ops.inspect(softmax, x, -1, what="ptx", arch=80)
     assert ".target sm_80" in ptx and ".visible .entry kernel_softmax(" in ptx
     (row,) = tile_ops.inspect(softmax, x, -1, what="resources")
-    assert (row["kernel"], row["chip"], row["spill_stores"]) == ("softmax", 90, 0)
+    assert (row["kernel"], row["arch"], row["spill_stores"]) == ("softmax", 90, 0)
     assert 16 <= row["registers"] <= 255 and row["threads"] % 32 == 0
-    assert list(row) == ["kernel", "grid", "chip", "threads", "cluster", "registers", "spill_stores", "spill_loads",
+    assert list(row) == ["kernel", "grid", "arch", "threads", "cluster", "registers", "spill_stores", "spill_loads",
                          "stack_bytes", "shared_bytes", "conversions"]
     assert row["conversions"] == []
 
 
-def test_the_chip_is_that_of_the_tensors(device):
-    chip = "90"
+def test_the_arch_is_that_of_the_tensors(device):
+    arch = "90"
     if device.type != "cpu":
-        chip = "".join(map(str, torch.cuda.get_device_capability(device)))
+        arch = "".join(map(str, torch.cuda.get_device_capability(device)))
     text = tile_ops.inspect(softmax, torch.randn(5, 300, device=device), -1, what="cuda")
-    assert text.splitlines()[0].endswith(f", sm_{chip}")
+    assert text.splitlines()[0].endswith(f", sm_{arch}")
 
 
 def test_all_launches_of_a_call_in_order():
@@ -126,7 +126,7 @@ def test_wrong_arguments(x):
             call()
         assert str(error.value) == text
     with pytest.raises(NotImplementedError) as error:
-        tile_ops.inspect(softmax, x, -1, what="cuda", chip=75)
+        tile_ops.inspect(softmax, x, -1, what="cuda", arch=75)
     assert str(error.value) == "inspect: the chip is sm_75, and kernels need sm_80 or newer; give another"
     with pytest.raises(ValueError, match="tile::softmax: "):
         tile_ops.inspect(softmax, x, 5, what="cuda")

@@ -26,7 +26,7 @@ def machine(driver):
         (RuntimeError("no NVIDIA driver: libcuda.so.1: it is not there; install the NVIDIA driver 545 or newer"),
          "no NVIDIA driver: libcuda.so.1: it is not there; install the NVIDIA driver 545 or newer"),
         ({"version": "13.0", "devices": []}, "CUDA 13.0, no device"),
-        ({"version": "13.0", "devices": [{"name": "NVIDIA H100", "chip": 90}, {"name": "NVIDIA A100", "chip": 80}]},
+        ({"version": "13.0", "devices": [{"name": "NVIDIA H100", "arch": 90}, {"name": "NVIDIA A100", "arch": 80}]},
          "CUDA 13.0, NVIDIA H100 (sm_90), NVIDIA A100 (sm_80)"),
     ],
 )  # fmt: skip

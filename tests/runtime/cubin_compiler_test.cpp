@@ -27,7 +27,7 @@ class CubinCompilerTest : public ::testing::Test {
     *fake = {};
     fs::remove_all(folder);
   }
-  static NvrtcPlaces places() { return {.only = TILE_FAKE_CUDA}; }
+  static NvrtcPaths places() { return {.only = TILE_FAKE_CUDA}; }
   // As a new process would: nothing but the disk is remembered.
   CompileResult compile(const CompileRequest& request, bool* loaded = nullptr) {
     CubinCompiler compiler(cache, places);
@@ -43,7 +43,7 @@ class CubinCompilerTest : public ::testing::Test {
 };
 
 TEST_F(CubinCompilerTest, ACachedKernelNeedsNoNvrtc) {
-  const CompileRequest request{.text = "text", .chip = 90, .names = {"one", "two"}};
+  const CompileRequest request{.text = "text", .arch = 90, .names = {"one", "two"}};
   fake->log = "a warning";
   bool loaded = false;
   const CompileResult first = compile(request, &loaded);
@@ -62,24 +62,24 @@ TEST_F(CubinCompilerTest, ACachedKernelNeedsNoNvrtc) {
 
 TEST_F(CubinCompilerTest, TheKeyHoldsAllOfARequest) {
   const CompileRequest requests[] = {
-      {.text = "a", .chip = 90},
-      {.text = "b", .chip = 90},
-      {.text = "a", .chip = 80},
-      {.text = "a", .file = "other.cu", .chip = 90},
-      {.text = "a", .chip = 90, .headers = {{"h", "t"}}},
-      {.text = "a", .chip = 90, .headers = {{"h", "u"}}},
-      {.text = "a", .chip = 90, .headers = {{"ht", ""}}},
-      {.text = "a", .chip = 90, .options = {"h", "t"}},
-      {.text = "a", .chip = 90, .options = {"h"}, .names = {"t"}},
-      {.text = "a", .chip = 90, .names = {"h", "t"}},
-      {.text = "a", .chip = 90, .names = {"t", "h"}},
+      {.text = "a", .arch = 90},
+      {.text = "b", .arch = 90},
+      {.text = "a", .arch = 80},
+      {.text = "a", .file = "other.cu", .arch = 90},
+      {.text = "a", .arch = 90, .headers = {{"h", "t"}}},
+      {.text = "a", .arch = 90, .headers = {{"h", "u"}}},
+      {.text = "a", .arch = 90, .headers = {{"ht", ""}}},
+      {.text = "a", .arch = 90, .options = {"h", "t"}},
+      {.text = "a", .arch = 90, .options = {"h"}, .names = {"t"}},
+      {.text = "a", .arch = 90, .names = {"h", "t"}},
+      {.text = "a", .arch = 90, .names = {"t", "h"}},
   };
   for (const CompileRequest& request : requests) EXPECT_FALSE(from_disk(request));
   for (const CompileRequest& request : requests) EXPECT_TRUE(from_disk(request));
 }
 
 TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
-  const CompileRequest request{.text = "text", .chip = 90};
+  const CompileRequest request{.text = "text", .arch = 90};
   compile(request);
   for (const auto& entry : fs::recursive_directory_iterator(folder))
     if (entry.is_regular_file()) fs::resize_file(entry.path(), 80);
@@ -88,7 +88,7 @@ TEST_F(CubinCompilerTest, ADamagedEntryIsCompiledAgain) {
 }
 
 TEST_F(CubinCompilerTest, FailuresAreNotKept) {
-  const CompileRequest request{.text = "text", .chip = 90};
+  const CompileRequest request{.text = "text", .arch = 90};
   fake->code = 6;
   EXPECT_EQ(
       error_of([&] { compile(request); }),
@@ -104,8 +104,8 @@ TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
   copy = (fs::path(::testing::TempDir()) / name).string();
   fs::copy_file(TILE_FAKE_CUDA, copy, fs::copy_options::overwrite_existing);
   const auto compiled = [&](bool* loaded) {
-    CubinCompiler compiler(cache, [] { return NvrtcPlaces{.only = copy}; });
-    const bool disk = compiler.compile({.text = "text", .chip = 90}).from_disk;
+    CubinCompiler compiler(cache, [] { return NvrtcPaths{.only = copy}; });
+    const bool disk = compiler.compile({.text = "text", .arch = 90}).from_disk;
     *loaded = compiler.nvrtc_loaded();
     return !disk;
   };
@@ -130,19 +130,18 @@ TEST_F(CubinCompilerTest, ANewerNvrtcCompilesAgain) {
 TEST_F(CubinCompilerTest, WorksWithoutACache) {
   const DiskCache none{{.folder = ""}};
   CubinCompiler compiler(none, places);
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.text = "text", .chip = 90}).cubin, "cubin text");
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(compiler.compile({.text = "text", .arch = 90}).cubin, "cubin text");
   EXPECT_EQ(fake->compiled, 2);
 }
 
 TEST_F(CubinCompilerTest, AMissingNvrtcIsLookedForAgain) {
   static bool there;
   there = false;
-  CubinCompiler compiler(cache,
-                         [] { return NvrtcPlaces{.only = there ? TILE_FAKE_CUDA : "no/libnvrtc.so"}; });
-  const std::string error = error_of([&] { compiler.compile({.text = "text", .chip = 90}); });
+  CubinCompiler compiler(cache, [] { return NvrtcPaths{.only = there ? TILE_FAKE_CUDA : "no/libnvrtc.so"}; });
+  const std::string error = error_of([&] { compiler.compile({.text = "text", .arch = 90}); });
   EXPECT_EQ(error.substr(0, 27), "TILE_NVRTC=no/libnvrtc.so: ") << error;
   there = true;
-  EXPECT_EQ(compiler.compile({.text = "text", .chip = 90}).cubin, "cubin text");
+  EXPECT_EQ(compiler.compile({.text = "text", .arch = 90}).cubin, "cubin text");
 }
 
 TEST(CompileResultBytes, AreReadBackOrRefused) {

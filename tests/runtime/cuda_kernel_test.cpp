@@ -28,8 +28,8 @@ TEST_F(CudaKernelTest, LaunchesInTheStreamOfTheDevice) {
   EXPECT_EQ(word(fake->parameters.at(1).substr(16)), 12);
 }
 
-TEST_F(CudaKernelTest, IsCompiledOnceAChipAndLoadedOnceADevice) {
-  *fake = {.devices = 3, .chips = {90, 80, 90}};
+TEST_F(CudaKernelTest, IsCompiledOnceAArchAndLoadedOnceADevice) {
+  *fake = {.devices = 3, .archs = {90, 80, 90}};
   driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
   const auto copy = kernel();
   for (int round = 0; round < 3; ++round)
@@ -256,9 +256,9 @@ constexpr const char* asserting_text = R"(kernel copy(%x: array<f32,1>, %y: arra
 
 TEST_F(CudaKernelTest, AKernelThatAssertsIsGivenAPlaceToSayWhatFailed) {
   const auto copy = kernel(asserting_text), other = kernel();
-  fake->parameter_bytes = {24, 24, 4, sizeof(FailurePlace), 4};
+  fake->parameter_bytes = {24, 24, 4, sizeof(FailureLocation), 4};
   run(*copy);
-  const FailurePlace& place = copy->on(0).failures;
+  const FailureLocation& place = copy->on(0).failures;
   EXPECT_EQ(fake->parameters.at(3), std::string(reinterpret_cast<const char*>(&place), sizeof place));
   EXPECT_EQ(fake->parameters.at(4), std::string("\1\0\0\0", 4));
   fake->parameter_bytes = {24, 24, 4, 4};  // of the other one
@@ -280,7 +280,7 @@ TEST_F(CudaKernelTest, AKernelThatDoesNotAssertPaysNothing) {
   EXPECT_EQ(count("cuMemHostAlloc"), 0);
   EXPECT_EQ(copy->on(0).code->program.text.find("ailure"), std::string::npos);
   EXPECT_NE(
-      kernel(asserting_text)->on(0).code->program.text.find("FailurePlace failures, u32 starts_early) {"),
+      kernel(asserting_text)->on(0).code->program.text.find("FailureLocation failures, u32 starts_early) {"),
       std::string::npos);
 }
 
@@ -308,8 +308,8 @@ TEST_F(CudaKernelTest, SaysWhatItCompilesWhereAsked) {
   EXPECT_TRUE(line.ends_with(" ms of it\n")) << line;
 }
 
-TEST_F(CudaKernelTest, RefusesAnOldChip) {
-  *fake = {.chips = {75, 80}};
+TEST_F(CudaKernelTest, RefusesAnOldArch) {
+  *fake = {.archs = {75, 80}};
   driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
   EXPECT_EQ(
       error_of([&] { run(*kernel()); }),
@@ -319,7 +319,7 @@ TEST_F(CudaKernelTest, RefusesAnOldChip) {
 
 TEST_F(CudaKernelTest, SaysWhereNvrtcIsMissing) {
   CubinCompiler nowhere(none,
-                        [] { return NvrtcPlaces{.folders = {"no/wheel"}, .libraries = {"libno.so.13"}}; });
+                        [] { return NvrtcPaths{.folders = {"no/wheel"}, .libraries = {"libno.so.13"}}; });
   const CudaKernel copy(parse(copy_text), {"copy", {}}, *driver, nowhere);
   EXPECT_EQ(error_of([&] { run(copy); }),
             "no NVRTC, CUDA's run-time compiler, of version 12.3 or newer is found (libno.so.13: cannot open "

@@ -12,7 +12,7 @@ namespace {
 class DevicesTest : public CudaKernelTest {
  protected:
   DevicesTest() {
-    *fake = {.devices = 3, .chips = {90, 80, 90}};
+    *fake = {.devices = 3, .archs = {90, 80, 90}};
     driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
     set_current_stream([](int device) { return reinterpret_cast<void*>(int64_t{70} + device); });
   }
@@ -79,7 +79,7 @@ TEST_F(DevicesTest, AThreadForEachDevice) {
   EXPECT_EQ(launches(), (std::vector<long>{20, 20, 20}));
   EXPECT_EQ(nvrtc->compiled, 2);  // for two kinds of chip
   EXPECT_EQ(count("cuModuleLoadData"), 3);
-  EXPECT_EQ(copy->on(1).code->target.chip, 80);
+  EXPECT_EQ(copy->on(1).code->target.arch, 80);
 }
 
 TEST_F(DevicesTest, ThreadsThatUseAllDevices) {
@@ -101,7 +101,7 @@ TEST_F(DevicesTest, AnAssertionIsToldOfItsDevice) {
 })");
   launch(*copy, 0);
   launch(*copy, 1);
-  const FailurePlace& place = copy->on(1).failures;
+  const FailureLocation& place = copy->on(1).failures;
   place.record[0] = 1, place.record[1] = 2, place.record[2] = 5;
   *place.any = 1;
   EXPECT_EQ(error_of([&] { launch(*copy, 0); }), "no error");

@@ -11,7 +11,7 @@ namespace {
 class FailureTest : public DriverTest {
  protected:
   // What a kernel's thread would write.
-  void fail_at(const FailurePlace& place, std::array<uint32_t, 4> record) {
+  void fail_at(const FailureLocation& place, std::array<uint32_t, 4> record) {
     std::copy(record.begin(), record.end(), place.record);
     *place.any = 1;
   }
@@ -24,7 +24,7 @@ class FailureTest : public DriverTest {
 TEST_F(FailureTest, AreToldByTheNextUseOfTheDevice) {
   driver.use(1);
   fake->calls.clear();
-  const FailurePlace place = driver.watch(0, gather), other = driver.watch(0, {{{"", "", "sum", {}}}});
+  const FailureLocation place = driver.watch(0, gather), other = driver.watch(0, {{{"", "", "sum", {}}}});
   EXPECT_EQ(fake->calls,
             (Calls{"cuDevicePrimaryCtxRetain 0", "cuCtxSetCurrent 100", "cuThreadExchangeStreamCaptureMode 2",
                    "cuMemHostAlloc 65536 3 mode 2", "cuThreadExchangeStreamCaptureMode 0",
@@ -52,7 +52,7 @@ TEST_F(FailureTest, AreToldByTheNextUseOfTheDevice) {
 }
 
 TEST_F(FailureTest, TheDeviceIsWaitedForOnce) {
-  const FailurePlace place = driver.watch(0, gather);
+  const FailureLocation place = driver.watch(0, gather);
   fail_at(place, {2, 0, 0, 0});
   driver.use(1);
   fake->calls.clear();
@@ -61,14 +61,14 @@ TEST_F(FailureTest, TheDeviceIsWaitedForOnce) {
 }
 
 TEST_F(FailureTest, BlocksAreThoseOfTheGridThatWasAskedFor) {
-  const FailurePlace place =
+  const FailureLocation place =
       driver.watch(0, {.assertions = {{"", "", "wide", {}}}, .cluster = 4, .long_axis = 2});
   fail_at(place, {1, 0, 4 * 70001 + 1, 5 | 6u << 16});
   EXPECT_EQ(error_of([&] { driver.use(0); }), "assertion failed; block (6, 5, 70001) of kernel wide" + here);
 }
 
 TEST_F(FailureTest, AnyNumberOfKernelsIsWatched) {
-  std::vector<FailurePlace> places;
+  std::vector<FailureLocation> places;
   for (int i = 0; i < 5000; ++i) places.push_back(driver.watch(0, {{{"", "", str("k", i), {}}}}));
   EXPECT_EQ(std::count(fake->calls.begin(), fake->calls.end(), "cuMemHostAlloc 65536 3 mode 2"), 2);
   for (const int i : {0, 4094, 4095, 4999}) {
@@ -86,7 +86,7 @@ TEST_F(FailureTest, UnderCudaLaunchBlockingTheLaunchItselfTells) {
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
   const Driver blocking(library);
   unsetenv("CUDA_LAUNCH_BLOCKING");
-  const FailurePlace place = blocking.watch(0, gather);
+  const FailureLocation place = blocking.watch(0, gather);
   fail_at(place, {2, 0, 0, 0});
   int value = 7;
   void* parameters[] = {&value};
@@ -101,7 +101,7 @@ TEST_F(FailureTest, AtTheEndOfAProcessStderrHasWhatNobodyWasTold) {
     setenv("TILE_CUDA_DRIVER", library, 1);
     GetFakeDriver* get = nullptr;
     Library::open(library).require("fake_driver", get, "build it");
-    const FailurePlace place = Driver::get().watch(0, {{{"late.cpp:3", "it holds", "late", {}}}});
+    const FailureLocation place = Driver::get().watch(0, {{{"late.cpp:3", "it holds", "late", {}}}});
     *place.any = *place.record = 1;
     get()->results["cuCtxSynchronize"] = wait_result;
     std::exit(0);

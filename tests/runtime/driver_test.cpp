@@ -18,13 +18,13 @@ TEST_F(DriverTest, ListsDevices) {
   ASSERT_EQ(driver.device_count(), 2);
   const DeviceProperties& p = driver.properties(0);
   EXPECT_EQ(p.name, "Fake GPU");
-  EXPECT_EQ(p.chip, 90);
+  EXPECT_EQ(p.arch, 90);
   EXPECT_EQ(p.multiprocessors, 132);
   EXPECT_EQ(p.max_threads, 1024);
   EXPECT_EQ(p.shared_bytes, 232448);
   EXPECT_EQ(p.multiprocessor_shared_bytes, 233472);
   EXPECT_EQ(p.l2_bytes, 1 << 20);
-  EXPECT_EQ(driver.properties(1).chip, 86);
+  EXPECT_EQ(driver.properties(1).arch, 86);
   EXPECT_EQ(error_of([&] { driver.properties(2); }), "there is no CUDA device 2; this process has 2");
   EXPECT_EQ(error_of([&] { driver.use(-1); }), "there is no CUDA device -1; this process has 2");
 }

@@ -18,17 +18,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// One warp; others: alone on a multiprocessor, two warps.
+// One warp; others: one CTA per multiprocessor, two warps.
 constexpr const char* copy_text = R"(kernel copy(%x: array<f32,1>, %y: array<f32,1>, %i: i32) {
   %t: f32[4] = load %x, %i {pad=0.0, shape=[4], steps=[4]}
   store %y, %t, %i {steps=[4]}
 })";
-constexpr const char *usual = "TILE_KERNEL(32, 16) ", *alone = "TILE_KERNEL(32, 1) ",
+constexpr const char *usual = "TILE_KERNEL(32, 16) ", *single_cta = "TILE_KERNEL(32, 1) ",
                      *two = "TILE_KERNEL(64, 1) ";
 
 std::string spilling(int stores, int loads) {
   return str(
-      "ptxas info    : Compiling entry function 'kernel_copy' for 'sm_90a'\nptxas         .     8 bytes stack "
+      "ptxas info    : Compiling entry function 'kernel_copy' for 'sm_90a'\nptxas         .     8 bytes "
+      "stack "
       "frame, ",
       stores, " bytes spill stores, ", loads, " bytes spill loads");
 }
@@ -46,18 +47,18 @@ class GpuCodeTest : public ::testing::Test {
     *fake = {};
     fs::remove_all(folder);
   }
-  static NvrtcPlaces fake_places() { return {.only = TILE_FAKE_CUDA}; }
-  static NvrtcPlaces real_places() {
-    NvrtcPlaces places;
+  static NvrtcPaths fake_places() { return {.only = TILE_FAKE_CUDA}; }
+  static NvrtcPaths real_places() {
+    NvrtcPaths places;
     for (const char* wheel : {"/nvidia/cuda_nvrtc/lib", "/nvidia/cu13/lib"})
       places.folders.push_back(std::string(TILE_TEST_PACKAGES) + wheel);
     return places;
   }
   // As a new process would.
-  GpuCode compile(const char* text, const KernelName& name, NvrtcPlaces (*places)() = fake_places) {
+  GpuCode compile(const char* text, const KernelName& name, NvrtcPaths (*places)() = fake_places) {
     CubinCompiler compiler(cache, places);
     testing::internal::CaptureStderr();
-    GpuCode code = compile_for_gpu(parse(text), name, {.chip = 90, .shared_bytes = 227 * 1024}, compiler);
+    GpuCode code = compile_for_gpu(parse(text), name, {.arch = 90, .shared_bytes = 227 * 1024}, compiler);
     said = testing::internal::GetCapturedStderr();
     loaded = compiler.nvrtc_loaded();
     return code;
@@ -81,23 +82,23 @@ TEST_F(GpuCodeTest, OneCompileWhereTheUsualConfigurationIsGood) {
 }
 
 TEST_F(GpuCodeTest, TheFirstThatDoesNotSpill) {
-  fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
+  fake->logs = {{usual, spilling(100, 200)}, {single_cta, spilling(200, 0)}};
   EXPECT_TRUE(chooses(two));
   EXPECT_EQ(fake->compiled, 3);
   fake->logs = {{usual, spilling(100, 200)}};
   fs::remove_all(folder);
-  EXPECT_TRUE(chooses(alone));
+  EXPECT_TRUE(chooses(single_cta));
   EXPECT_EQ(said, "");
 }
 
 TEST_F(GpuCodeTest, WhatMayPassIsBetterThanWhatMayNot) {
-  fake->logs = {{usual, spilling(70, 70)}, {alone, spilling(70, 80)}, {two, spilling(60, 60)}};
+  fake->logs = {{usual, spilling(70, 70)}, {single_cta, spilling(70, 80)}, {two, spilling(60, 60)}};
   EXPECT_TRUE(chooses(two));  // although a block of it spills more
   EXPECT_EQ(said, "");
 }
 
 TEST_F(GpuCodeTest, TheChoiceOfAFormerProcessNeedsNoNvrtc) {
-  fake->logs = {{usual, spilling(100, 200)}, {alone, spilling(200, 0)}};
+  fake->logs = {{usual, spilling(100, 200)}, {single_cta, spilling(200, 0)}};
   EXPECT_TRUE(chooses(two));
   EXPECT_TRUE(chooses(two));
   EXPECT_FALSE(loaded);
@@ -106,9 +107,9 @@ TEST_F(GpuCodeTest, TheChoiceOfAFormerProcessNeedsNoNvrtc) {
 
 TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
   fake->logs = {{usual, "ptxas info : (C7510) Potential Performance Loss: wgmma is serialized\nmore"}};
-  EXPECT_TRUE(chooses(alone));
+  EXPECT_TRUE(chooses(single_cta));
   EXPECT_EQ(said, "");
-  fake->logs[alone] = fake->logs[usual] + "\n" + spilling(8, 8);
+  fake->logs[single_cta] = fake->logs[usual] + "\n" + spilling(8, 8);
   fake->logs[two] = spilling(4000, 4000);
   fs::remove_all(folder);
   EXPECT_TRUE(chooses(two, {"a", {"lossy.cpp", 1}}));
@@ -116,7 +117,7 @@ TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
       said,
       "tile: warning: lossy.cpp:1: a: its code for sm_90 spills 8000 bytes of registers a thread, however it "
       "is cut; use smaller tiles\n");
-  fake->logs[two] = fake->logs[alone];
+  fake->logs[two] = fake->logs[single_cta];
   fs::remove_all(folder);
   EXPECT_TRUE(chooses(usual, {"b", {"lossy.cpp", 2}}));
   EXPECT_EQ(
@@ -126,13 +127,13 @@ TEST_F(GpuCodeTest, ALossOfSpeedIsWorseThanASpill) {
 
 TEST_F(GpuCodeTest, TheLeastBadRunsAndOneWarningSaysSo) {
   fake->log = spilling(100, 100);
-  fake->logs = {{alone, spilling(80, 70)}};  // two warps of 80 would spill more
-  EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
+  fake->logs = {{single_cta, spilling(80, 70)}};  // two warps of 80 would spill more
+  EXPECT_TRUE(chooses(single_cta, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said,
             "tile: warning: tired.cpp:7: copy: its code for sm_90 spills 150 bytes of registers a thread, "
             "however it "
             "is cut; use smaller tiles\n");
-  EXPECT_TRUE(chooses(alone, {"copy", {"tired.cpp", 7}}));
+  EXPECT_TRUE(chooses(single_cta, {"copy", {"tired.cpp", 7}}));
   EXPECT_EQ(said, "");
 }
 
@@ -164,7 +165,7 @@ TEST_F(GpuCodeTest, TheOthersAreCompiledAtOnce) {
 
 TEST_F(GpuCodeTest, OneThatDoesNotCompileIsNotChosen) {
   fake->logs = {{usual, spilling(100, 200)}};
-  fake->codes = {{alone, 6}};
+  fake->codes = {{single_cta, 6}};
   EXPECT_TRUE(chooses(two));
   fake->codes[two] = 6;
   fs::remove_all(folder);
@@ -186,28 +187,30 @@ TEST_F(GpuCodeTest, TheLogHasALineForEachCandidate) {
             "tile: copy for sm_90, usual: TIME, 32 threads of 0 registers, 0 bytes spilled, chosen\n");
   fs::remove_all(folder);
   fake->logs = {{usual, spilling(100, 200) + "\nptxas info    : Used 40 registers"},
-                {alone, spilling(99, 0)}};
+                {single_cta, spilling(99, 0)}};
   const std::string spills =
       "tile: copy for sm_90, usual: TIME, 32 threads of 40 registers, 300 bytes spilled, not chosen: spills "
       "more "
       "than 128 bytes a thread\n";
-  const std::string first = spills +
-                            "tile: copy for sm_90, alone: TIME, 32 threads of 0 registers, 99 bytes spilled, "
-                            "chosen\n"
-                            "tile: copy for sm_90, 2x warps, alone: TIME, 64 threads of 0 registers, 0 bytes "
-                            "spilled, not chosen: one before it is as good\n";
+  const std::string first =
+      spills +
+      "tile: copy for sm_90, single CTA: TIME, 32 threads of 0 registers, 99 bytes spilled, "
+      "chosen\n"
+      "tile: copy for sm_90, 2x warps, single CTA: TIME, 64 threads of 0 registers, 0 bytes "
+      "spilled, not chosen: one before it is as good\n";
   EXPECT_EQ(lines("NVRTC"), first);
   EXPECT_EQ(lines("cache"), first);
   fs::remove_all(folder);
-  fake->codes = {{alone, 6}};
+  fake->codes = {{single_cta, 6}};
   fake->logs[two] = "Potential Performance Loss: slow";
   EXPECT_EQ(
       lines("NVRTC"),
       "tile: copy for sm_90, usual: TIME, 32 threads of 40 registers, 300 bytes spilled, chosen: the least "
       "bad\n"
-      "tile: copy for sm_90, alone: not chosen: copy.cu: CUDA C++ does not compile for sm_90a: "
+      "tile: copy for sm_90, single CTA: not chosen: copy.cu: CUDA C++ does not compile for sm_90a: "
       "NVRTC_ERROR_OF_THE_FAKE; the log of NVRTC 13.0:\n"
-      "tile: copy for sm_90, 2x warps, alone: TIME, 64 threads of 0 registers, 0 bytes spilled, not chosen: "
+      "tile: copy for sm_90, 2x warps, single CTA: TIME, 64 threads of 0 registers, 0 bytes spilled, not "
+      "chosen: "
       "slower than it could be: slow\n"
       "tile: warning: logged.cpp:1: copy: its code for sm_90 spills 300 bytes of registers a thread, however "
       "it is cut; use smaller tiles\n");
@@ -238,7 +241,7 @@ TEST_F(GpuCodeTest, NvrtcSpillsAndTheNextDoesNot) {
   EXPECT_EQ(resources_in(code.result.log, code.program.entry).spill_stores, 0);
   EXPECT_EQ(said, "");
   CubinCompiler compiler(cache, real_places);
-  const cuda::Target target{.chip = 90, .shared_bytes = 227 * 1024};
+  const cuda::Target target{.arch = 90, .shared_bytes = 227 * 1024};
   const cuda::Program first(parse(two_sums), target);
   EXPECT_EQ(first.threads, 128);
   const CompileResult result = compiler.compile(request_of(first.text, "two_sums", 90));

@@ -32,8 +32,8 @@ __global__ void __launch_bounds__(256) scale(T* x, Pair p, bool on, unsigned cha
 }  // namespace ns
 )";
 
-NvrtcPlaces places() {
-  NvrtcPlaces found;
+NvrtcPaths places() {
+  NvrtcPaths found;
   for (const char* folder : {"/nvidia/cuda_nvrtc/lib", "/nvidia/cu13/lib"})
     found.folders.push_back(std::string(TILE_TEST_PACKAGES) + folder);
   return found;
@@ -50,7 +50,7 @@ class RawKernelTest : public ::testing::Test {
     GetFakeDriver* get = nullptr;
     Library::open(TILE_FAKE_CUDA).require("fake_driver", get, "build it");
     fake = get();
-    *fake = {.chips = {90, 90}};
+    *fake = {.archs = {90, 90}};
     driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
     for (ArrayArgument* array : {&x, &y}) array->device = DeviceKind::cuda;
     x.data = reinterpret_cast<void*>(4096);

@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "cpu/parallel.h"
-#include "runtime/failure_board.h"
+#include "runtime/assert_buffer.h"
 
 namespace {
 

@@ -36,16 +36,16 @@ def kernels():
     return tile_ops.cuda_kernel(SOURCE, NAMES, headers={"by.h": header}, options=["-DPLUS=5"], file="some.cu")
 
 
-def chip_of(device):
+def arch_of(device):
     if device.type == "cpu":
         return 90
-    return tile_ops._inspect.chip_of(device)
+    return tile_ops._inspect.arch_of(device)
 
 
 def test_what_compiles(kernels, device):
     weigh, floats, doubles, reverse = kernels
     assert [kernel.name for kernel in kernels] == NAMES
-    assert doubles.parameters(chip_of(device)) == ["double*", "double", "int"]
+    assert doubles.parameters(arch_of(device)) == ["double*", "double", "int"]
     assert reverse.compile(80) is reverse and repr(reverse) == "<tile_ops.CudaKernel reverse>"
     assert weigh.source == SOURCE
 
@@ -54,7 +54,7 @@ def test_what_compiles(kernels, device):
 def test_templates_and_conversions(kernels, device):
     _, floats, doubles, _ = kernels
     for kernel, dtype, n in ((floats, torch.float32, 2), (doubles, torch.float64, 3)):
-        kernel.compile(chip_of(device))
+        kernel.compile(arch_of(device))
         if device.type != "cpu":
             x = torch.randn(1000, dtype=dtype, device=device)
             expected = (x * 2 + 1) * n + 5
@@ -63,7 +63,7 @@ def test_templates_and_conversions(kernels, device):
 
 
 def test_constants(kernels, device):
-    weigh = kernels[0].compile(chip_of(device))
+    weigh = kernels[0].compile(arch_of(device))
     if device.type != "cpu":
         x = torch.arange(8.0, device=device)
         out = torch.empty_like(x)
@@ -77,7 +77,7 @@ def test_constants(kernels, device):
 
 
 def test_more_shared_memory_than_a_block_has_unasked(kernels, device):
-    reverse = kernels[3].compile(chip_of(device))
+    reverse = kernels[3].compile(arch_of(device))
     if device.type != "cpu":
         x = torch.randn(20_000, device=device)
         expected = x.flip(0)
@@ -89,7 +89,7 @@ def test_more_shared_memory_than_a_block_has_unasked(kernels, device):
 
 
 def test_streams_and_graphs(kernels, device):
-    floats = kernels[1].compile(chip_of(device))
+    floats = kernels[1].compile(arch_of(device))
     if device.type != "cpu":
         x = torch.ones(256, device=device)
         stream, graph = torch.cuda.Stream(), torch.cuda.CUDAGraph()
@@ -115,8 +115,8 @@ def test_compile_errors_name_the_line():
 def test_inspection(kernels):
     reverse = kernels[3]
     assert tile_ops.inspect(reverse, what="cuda") == SOURCE
-    assert ".entry _Z7reversePfi(" in tile_ops.inspect(reverse, what="ptx", chip=80)
-    (row,) = tile_ops.inspect(reverse, what="resources", chip=80)
+    assert ".entry _Z7reversePfi(" in tile_ops.inspect(reverse, what="ptx", arch=80)
+    (row,) = tile_ops.inspect(reverse, what="resources", arch=80)
     assert row["kernel"] == "reverse" and row["registers"] >= 8 and row["spill_stores"] == 0
     with pytest.raises(ValueError) as error:
         tile_ops.inspect(reverse)

@@ -58,7 +58,9 @@ const auto attention_ =
               {query, key, value, bias, out, lse, top, weight, residual},
               {is_causal, causal_align, scale, window, softcap, alibi_slopes, sinks, dropout_p, seed});
         })
-        .vmap([](VmapCall& call) { return fold_batch(call, {"query", "key", "value"}); })
+        .vmap([](VmapCall& call) {
+          return fold_batch(call, {"query", "key", "value"});
+        })
         .autocast("lower")
         .grad("tile::attention_backward");
 

@@ -84,10 +84,11 @@ struct Call {
   Range seeing_rows(const Tile& j, const Tile& row_tiles) const;
 };
 
-// Which scores of a tile are seen, and what becomes of their products. `turned`: a row of the tile is a key.
+// Which scores of a tile are seen, and what becomes of their products. `transposed`: a row of the tile is a
+// key.
 class ScoreRule {
  public:
-  ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool turned);
+  ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool transposed);
 
   // Whether a score is a product times the scale.
   bool plain() const { return !bias_ && !slope_ && !cap_; }
@@ -105,12 +106,12 @@ class ScoreRule {
   Tile row(const Tile& i) const;
   Tile col(const Tile& j) const;
   Tile load(const View& view, const Tile& i, const Tile& j) const {
-    return turned_ ? view.load({j, i}) : view.load({i, j});
+    return transposed_ ? view.load({j, i}) : view.load({i, j});
   }
 
   Call call_;
   Tile head_, key_count_;
-  bool turned_;
+  bool transposed_;
   std::optional<View> bias_, mask_;
   std::optional<Tile> slope_, cap_;
 };
@@ -192,11 +193,11 @@ void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array
 // A block has a tile of keys. With sums, float32 zeros [batch, heads, row tiles, rows * depth], it adds its
 // part of the gradient of query there, in no fixed order; they are rounded afterwards. more: the gradients of
 // key and value are added to what an earlier launch stored.
-void backward_turned(Array query, Array key, Array value, std::optional<Array> bias,
-                     std::optional<Array> grad_out, Array shift, Array delta, std::optional<Array> grad_key,
-                     std::optional<Array> grad_value, std::optional<Array> sums, Tile scale, Tile offset,
-                     Tile group, Members members, bool more, Options::Parameters options, int rows, int cols,
-                     int depth);
+void backward_transposed(Array query, Array key, Array value, std::optional<Array> bias,
+                         std::optional<Array> grad_out, Array shift, Array delta,
+                         std::optional<Array> grad_key, std::optional<Array> grad_value,
+                         std::optional<Array> sums, Tile scale, Tile offset, Tile group, Members members,
+                         bool more, Options::Parameters options, int rows, int cols, int depth);
 void backward_rounded(Array sums, Array grad_query, Members members, Options::Parameters options, int rows,
                       int depth);
 

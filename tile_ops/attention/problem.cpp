@@ -1,6 +1,6 @@
 // Which kernels run for a call of attention, and on what tiles.
-#include "parts.h"
 #include "problem.h"
+#include "splits.h"
 
 namespace tile::attention {
 namespace {
@@ -10,7 +10,7 @@ Kernel delta_kernel("attention_backward_delta", backward_delta);
 Kernel keys_kernel("attention_backward_keys", backward_keys);
 Kernel query_kernel("attention_backward_query", backward_query);
 Kernel rows_kernel("attention_backward_rows", backward_rows);
-Kernel turned_kernel("attention_backward_turned", backward_turned);
+Kernel transposed_kernel("attention_backward_transposed", backward_transposed);
 Kernel rounded_kernel("attention_backward_rounded", backward_rounded);
 Kernel bias_kernel("attention_backward_bias", backward_bias);
 Kernel row_bias_kernel("attention_backward_row_bias", backward_row_bias);
@@ -139,8 +139,8 @@ bool in_chunks(const Tensor& x) {
 }
 // One pass over large tiles. Of a deep head, what is not in chunks would fill registers: the smaller tiles of
 // two passes are left for it.
-bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& grad_out,
-                  const Problem& p) {
+bool takes_transposed(const Tensor& query, const Tensor& key, const Tensor& value,
+                      const OptionalTensor& grad_out, const Problem& p) {
   if (!is_small(query) || query.is_cpu() || p.depth > 128) return false;
   // Its sums are as long as the longest of packed samples.
   if (p.options.query_starts && p.batch * p.rows > 2 * query.size(2)) return false;
@@ -148,7 +148,7 @@ bool takes_turned(const Tensor& query, const Tensor& key, const Tensor& value, c
          (in_chunks(query) && in_chunks(key) && in_chunks(value) && (!grad_out || in_chunks(*grad_out)));
 }
 // 32 rows a warp where the gradients' sums leave room for its scores, else 16: see cuda/mma_plan.h.
-TileSize turned_tile_size(const Tensor& query, const Problem& p) {
+TileSize transposed_tile_size(const Tensor& query, const Problem& p) {
   if (p.beside(std::nullopt) == Beside::options)
     return {32, 64, p.depth <= 64 ? 64 : gpu_depth(query, p.depth)};
   if (p.depth <= 64) return {32, 128, 64};
@@ -159,12 +159,12 @@ TileSize turned_tile_size(const Tensor& query, const Problem& p) {
 }
 
 // The part's own of [samples, heads, ...]; of what is packed, its heads of all samples.
-Tensor own_part(const Tensor& of, const Part& part, int64_t heads_of_key) {
+Tensor own_part(const Tensor& of, const Split& part, int64_t heads_of_key) {
   const int64_t heads = part.key_heads * heads_of_key;
   const Tensor own = heads == of.size(1) ? of : of.narrow(1, part.key_head * heads_of_key, heads);
   return of.size(0) == 1 || part.samples == of.size(0) ? own : own.narrow(0, part.sample, part.samples);
 }
-OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
+OptionsOf<Tensor, int, double> own_options(const Problem& p, const Split& part) {
   auto options = p.options;
   if (options.slopes) options.slopes = own_part(*options.slopes, part, p.group);
   for (OptionalTensor* starts : {&options.query_starts, &options.key_starts})
@@ -176,7 +176,7 @@ OptionsOf<Tensor, int, double> own_options(const Problem& p, const Part& part) {
 
 // A launch for keys, and what it needs of each row. With `adds` also the gradient of its query heads.
 void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p, const TileSize& tile,
-              const Part& part, bool adds) {
+              const Split& part, bool adds) {
   const auto own = [&](const Tensor& tensor, int64_t heads_of_key) {
     return own_part(tensor, part, heads_of_key);
   };
@@ -201,11 +201,11 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
   if (adds)
     sums = at::empty({part.samples, heads, row_tiles, tile.rows * tile.depth}, call.top.options()).zero_();
   if (key_tiles)
-    turned_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
-                         own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
-                         own_if(call.grad_out, p.group), shift, delta, own_if(call.grad_key, 1),
-                         own_if(call.grad_value, 1), sums, p.scale, p.offset, p.group, members,
-                         part.first > 0, options.all(), tile.rows, tile.cols, tile.depth);
+    transposed_kernel.launch({part.key_heads, key_tiles, part.samples}, own(call.query, p.group),
+                             own(call.key, 1), own(call.value, 1), own_if(bias, p.group),
+                             own_if(call.grad_out, p.group), shift, delta, own_if(call.grad_key, 1),
+                             own_if(call.grad_value, 1), sums, p.scale, p.offset, p.group, members,
+                             part.first > 0, options.all(), tile.rows, tile.cols, tile.depth);
   if (adds && shift.numel())
     rounded_kernel.launch({row_tiles, heads, part.samples}, *sums, own(call.grad_query, p.group), members,
                           options.all(), tile.rows, tile.depth);
@@ -213,15 +213,15 @@ void run_part(const Backward& call, const OptionalTensor& bias, const Problem& p
 
 // The gradients of key and value, and that of query where it may be added up in no fixed order, in parts that
 // are busy enough; returns whether it was.
-bool run_turned(const Backward& call, const OptionalTensor& bias, const Problem& p) {
-  const TileSize tile = turned_tile_size(call.query, p);
+bool run_transposed(const Backward& call, const OptionalTensor& bias, const Problem& p) {
+  const TileSize tile = transposed_tile_size(call.query, p);
   const Heads heads{p.batch, p.key_heads, p.group, ceil_div(p.keys, tile.cols)};
   const int64_t row_bytes =
       ceil_div(p.rows, tile.rows) * tile.rows * static_cast<int64_t>(sizeof(float));  // of a number a row
-  std::optional<std::vector<Part>> of_sums;
+  std::optional<std::vector<Split>> of_sums;
   if (call.grad_query.defined() && !wants_fixed_order())
-    of_sums = parts_of_sums(heads, row_bytes * tile.depth);
-  for (const Part& part : of_sums ? *of_sums : parts_of(heads, 2 * row_bytes))
+    of_sums = splits_of_sums(heads, row_bytes * tile.depth);
+  for (const Split& part : of_sums ? *of_sums : splits_of(heads, 2 * row_bytes))
     run_part(call, bias, p, tile, part, of_sums.has_value());
   return of_sums.has_value();
 }
@@ -255,15 +255,15 @@ void run_backward(const Backward& call, const Request& request, const Packed* pa
   const bool one_pass = for_keys && call.grad_query.defined() && query.is_cpu() && at_once >= enough_heads;
   const TileSize tile = tile_size(query, p.depth, one_pass ? 64 : 128, false, p.beside(call.bias));
   const int64_t row_tiles = ceil_div(p.rows, tile.rows), key_tiles = ceil_div(p.keys, tile.cols);
-  const bool turned = for_keys && takes_turned(query, key, value, call.grad_out, p);
+  const bool transposed = for_keys && takes_transposed(query, key, value, call.grad_out, p);
   const bool for_query =
-      !(turned && run_turned(call, scores_bias, p)) && call.grad_query.defined() && !one_pass;
+      !(transposed && run_transposed(call, scores_bias, p)) && call.grad_query.defined() && !one_pass;
   const Tensor delta = at::empty(top.sizes(), top.options());
-  if (delta.numel() && (!turned || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
+  if (delta.numel() && (!transposed || for_query || call.grad_bias.defined() || call.grad_sinks.defined()))
     delta_kernel.launch({row_tiles, p.heads, p.batch}, call.grad_out, call.out, if_any(call.residual),
                         call.grad_lse, delta, p.options.all(), tile.rows, static_cast<int>(most_depth));
 
-  if (for_keys && !turned && p.batch * p.key_heads > 0) {
+  if (for_keys && !transposed && p.batch * p.key_heads > 0) {
     const auto launch = [&](const Grid& grid, int64_t span, const OptionalTensor& result,
                             const OptionalTensor& sums, std::optional<int> first) {
       keys_kernel.launch(grid, query, key, value, scores_bias, call.grad_out, top, call.weight, delta,

@@ -52,11 +52,11 @@ Range Call::seeing_rows(const Tile& j, const Tile& row_tiles) const {
   return range(low, min(row_tiles, cdiv(max((j + 1) * cols - *options.first, 0), rows)));
 }
 
-ScoreRule::ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool turned)
-    : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), turned_(turned) {
+ScoreRule::ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool transposed)
+    : scale(call.scale), call_(call), head_(head), key_count_(call.key_count()), transposed_(transposed) {
   if (bias) {
     Array own = call.keys.of(*bias, head);
-    (bias->dtype() == boolean ? mask_ : bias_) = turned
+    (bias->dtype() == boolean ? mask_ : bias_) = transposed
                                                      ? own.permute({1, 0}).tiled_view({call.cols, call.rows})
                                                      : own.tiled_view({call.rows, call.cols});
   }
@@ -66,10 +66,12 @@ ScoreRule::ScoreRule(const Call& call, const Tile& head, const std::optional<Arr
 }
 
 Tile ScoreRule::row(const Tile& i) const {
-  return i * call_.rows + arange(call_.rows).reshape(turned_ ? Shape{1, call_.rows} : Shape{call_.rows, 1});
+  return i * call_.rows +
+         arange(call_.rows).reshape(transposed_ ? Shape{1, call_.rows} : Shape{call_.rows, 1});
 }
 Tile ScoreRule::col(const Tile& j) const {
-  return j * call_.cols + arange(call_.cols).reshape(turned_ ? Shape{call_.cols, 1} : Shape{1, call_.cols});
+  return j * call_.cols +
+         arange(call_.cols).reshape(transposed_ ? Shape{call_.cols, 1} : Shape{1, call_.cols});
 }
 
 Tile ScoreRule::only(Tile values, double hidden, const Tile& i, const Tile& j) const {

@@ -84,7 +84,9 @@ const auto cross_entropy =
                        none ? in_batch(out, input) : std::nullopt, none ? nullptr : &parts, reduce);
           if (!none) add_up_losses(parts, out, divisors);
         })
-        .vmap([](VmapCall& call) { return batched(call, {"input", "target"}); })
+        .vmap([](VmapCall& call) {
+          return batched(call, {"input", "target"});
+        })
         .autocast("fp32")
         .grad("tile::cross_entropy_backward");
 
@@ -110,6 +112,8 @@ const auto cross_entropy_backward =
           loss_backward(of, options, grad_out, lse_in_batch(lse, input), divisors,
                         *in_batch(grad_input, input));
         })
-        .vmap([](VmapCall& call) { return batched(call, {"grad_out", "input", "target", "lse"}); });
+        .vmap([](VmapCall& call) {
+          return batched(call, {"grad_out", "input", "target", "lse"});
+        });
 
 }  // namespace

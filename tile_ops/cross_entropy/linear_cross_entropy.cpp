@@ -3,7 +3,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "../arguments.h"
-#include "../product.h"
+#include "../gemm.h"
 #include "rows_of_logits.h"
 
 namespace {

@@ -4,9 +4,9 @@
 #include <limits>
 
 #include "../arguments.h"
-#include "../log_sum.h"
+#include "../logsumexp.h"
 #include "../norm.h"
-#include "../partials.h"
+#include "../partial_sums.h"
 
 namespace tile {
 namespace {
@@ -73,7 +73,8 @@ Known known_rows(const Array& x, const RowView& in, const Tile& row, const Targe
     known.total =
         group ? each.reshape({rows, columns / group, group}).sum(2).sum(1, true) : each.sum(axis, true);
   } else {
-    const LogSum sum = walked_log_sum(in.steps(), rows, columns, axis, group, compute, load, exponential);
+    const LogSumExp sum =
+        looped_logsumexp(in.steps(), rows, columns, axis, group, compute, load, exponential);
     known.top = sum.top;
     known.total = sum.total;
   }
@@ -119,7 +120,7 @@ void loss_kernel(Array x, Array target, std::optional<Array> weight, std::option
       value = value * (1 - share) + even * (share / classes.astype(compute));
     }
     Tile z = row_lse * z_loss.astype(compute) * row_lse;  // without z_loss 0, whatever the square
-    const bool apart = parts && weight && kinds > 2;  // a sum has no divisors, so it is one part
+    const bool apart = parts && weight && kinds > 2;      // a sum has no divisors, so it is one part
     if (!apart) value += z;
     const auto counted = [&](const Tile& v) { return where(at.ignored, 0, where(at.inside, v, nan)); };
     if (lse) RowView(*lse, bid(1), rows, 1, axis).store(row, 0, row_lse);
@@ -226,7 +227,7 @@ ArrayArgument row_values(const at::Tensor& values, const at::Tensor& logits) {
 // Tiles of so many columns at most, on a GPU: the next ones load while these are computed.
 RowTile loss_tile(const Rows& rows, int most_columns) {
   RowTile tile = row_tile(rows);
-  if (rows.on_gpu() && !rows.transposed() && rows.columns() > 8192) tile = {1, most_columns, RowFit::walked};
+  if (rows.on_gpu() && !rows.transposed() && rows.columns() > 8192) tile = {1, most_columns, RowFit::looped};
   return tile;
 }
 
@@ -296,7 +297,7 @@ std::optional<at::Tensor> sum_of_weights(const std::optional<at::Tensor>& weight
                                          const LossOptions& options) {
   if (!weight || options.label_smoothing == 0) return std::nullopt;
   const at::Tensor sum = at::empty({1}, weight->options().dtype(compute_dtype(weight->scalar_type())));
-  sum_parts({{weight->contiguous().view({-1, 1}), sum}});
+  sum_partials({{weight->contiguous().view({-1, 1}), sum}});
   return sum;
 }
 

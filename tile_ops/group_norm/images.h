@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "../partials.h"
+#include "../partial_sums.h"
 #include "kernels.h"
 
 namespace tile::group_norm {

@@ -99,7 +99,7 @@ int Body::allocate() {
     }
     spill();
   }
-  fail(ErrorKind::runtime, "the sweep assembler ran out of registers");
+  fail(ErrorKind::runtime, "the fused loop assembler ran out of registers");
 }
 // The value that is not wanted for the longest time goes to memory.
 void Body::spill() {

@@ -1,4 +1,4 @@
-// Micro-operations: what a sweep's arithmetic is made of before it becomes instructions. Each works on a
+// Micro-operations: what a fused loop's arithmetic is made of before it becomes instructions. Each works on a
 // vector of 32-bit lanes; a mask is lanes of all ones or all zeros.
 #pragma once
 #include <cstdint>

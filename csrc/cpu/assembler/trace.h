@@ -154,9 +154,7 @@ inline Traced in_range(Traced a, Traced b, RangeMode mode) {
 inline Traced lesser(Traced a, Traced b) { return in_range(a, b, range_lesser); }
 inline Traced greater(Traced a, Traced b) { return in_range(a, b, range_greater); }
 inline bool is_quiet(Traced x) { return Trace::current()->nans[static_cast<size_t>(x.id)].quiet; }
-inline Traced quiet(Traced x) {
-  return is_quiet(x) ? x : greater(x, x);
-}
+inline Traced quiet(Traced x) { return is_quiet(x) ? x : greater(x, x); }
 inline Traced limited(Traced x, Traced limit) { return in_range(x, limit, range_nearer_0); }
 template <int shift>
 Traced power_of_sixteenths(TracedBits bits) {

@@ -8,7 +8,7 @@
 #define TILE_ISA traced
 #include "cpu/assembler/trace.h"
 #define TILE_ROWS "prims/elementwise/all.def"
-#include "cpu/isa/coarse.h"
+#include "cpu/isa/approximate.h"
 #include "cpu/isa/meaning_rows.h"
 #include "cpu/isa/pairs.h"
 

@@ -1,4 +1,4 @@
-// The sets of vector instructions that sweeps are assembled in.
+// The sets of vector instructions that fused loops are assembled in.
 #pragma once
 #include <cstdint>
 

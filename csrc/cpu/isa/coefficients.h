@@ -8,13 +8,13 @@ namespace tile::cpu::TILE_ISA::fitted {
 static constexpr float exp_tail[] = {0.49999994f, 0.166665167f, 0.041668281f, 0.00836924836f, 0.0013820742f};
 
 // the same, of results that are rounded to 16 bits; relative error 2^-17.5
-static constexpr float exp_tail_coarse[] = {0.500053227f, 0.167552561f, 0.0412700176f};
+static constexpr float exp_tail_approximate[] = {0.500053227f, 0.167552561f, 0.0412700176f};
 
 // (exp(r) - 1 - r) / r², |r| <= ln 2 / 32; relative error 2^-29.2
 static constexpr float exp_short[] = {0.50001651f, 0.166668549f};
 
 // (exp(r) - 1) / r on that interval, of results that are rounded to 16 bits; relative error 2^-21.1
-static constexpr float exp_short_coarse[] = {1.00005972f, 0.500003278f};
+static constexpr float exp_short_approximate[] = {1.00005972f, 0.500003278f};
 
 // (2^r - 1) / r, |r| <= 1/32; relative error 2^-29.2
 static constexpr float exp2_short[] = {0.693147182f, 0.24023445f, 0.0555025674f};

@@ -1,6 +1,6 @@
 // Rows of f32 alone: pairs of arithmetic, and functions for results that are rounded to 16 bits. Pairs of
 // other functions stand with the function, in its family.
-#include "cpu/isa/coarse.h"
+#include "cpu/isa/approximate.h"
 #include "cpu/isa/elementwise.h"
 #include "cpu/isa/pairs.h"
 
@@ -26,6 +26,6 @@ constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}
 
 }  // namespace
 
-extern const Span<Span<ElementwiseRow>> pair_and_coarse_rows = {lanes, 1};
+extern const Span<Span<ElementwiseRow>> pair_and_approximate_rows = {lanes, 1};
 
 }  // namespace tile::cpu::TILE_ISA

@@ -94,13 +94,13 @@ def main():
     half_ln2 = math.log(2) / 2 * 1.01
     polynomial("exp_tail", "(exp(r) - 1 - r) / r², |r| <= ln 2 / 2", -half_ln2, half_ln2, 5,
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
-    polynomial("exp_tail_coarse", "the same, of results that are rounded to 16 bits", -half_ln2, half_ln2, 3,
+    polynomial("exp_tail_approximate", "the same, of results that are rounded to 16 bits", -half_ln2, half_ln2, 3,
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
     # Beside a table of 2^(k/16): errors count as those of exp.
     sixteenth = half_ln2 / 16
     polynomial("exp_short", "(exp(r) - 1 - r) / r², |r| <= ln 2 / 32", -sixteenth, sixteenth, 2,
                lambda r: (np.expm1(r) - r) / r**2, lambda r: np.exp(r) / r**2)
-    polynomial("exp_short_coarse", "(exp(r) - 1) / r on that interval, of results that are rounded to 16 bits",
+    polynomial("exp_short_approximate", "(exp(r) - 1) / r on that interval, of results that are rounded to 16 bits",
                -sixteenth, sixteenth, 2, lambda r: np.expm1(r) / r, lambda r: np.exp(r) / r)
     polynomial("exp2_short", "(2^r - 1) / r, |r| <= 1/32", -0.5 / 16 * 1.01, 0.5 / 16 * 1.01, 3,
                lambda r: np.expm1(r * math.log(2)) / r, lambda r: np.exp2(r) / r)

@@ -6,7 +6,7 @@
 namespace tile::cpu {
 
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, where_rows);
-TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, pair_and_coarse_rows);  // of f32
+TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, pair_and_approximate_rows);  // of f32
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, directed_cast_rows);
 TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, random_rows);
 TILE_DECLARE_ISA_TABLE(Span<ReduceRow>, reduce_rows);

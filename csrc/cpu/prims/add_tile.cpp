@@ -5,7 +5,7 @@
 namespace tile::cpu {
 namespace {
 
-struct AddTileUnit final : Unit {
+struct AddTileNode final : OpNode {
   TileAddress address;
   WholeOperand value;
   AtomicChange add;
@@ -34,15 +34,15 @@ struct AddTileUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_add_tile(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AddTileUnit>();
-  unit->address = lower.address(op, 2, op.type(1).shape);
-  unit->value = WholeOperand::of(lower, op.operands[1]);
-  unit->add = AtomicChange(unit->value.dtype, "add");
-  return unit;
+std::unique_ptr<OpNode> lower_add_tile(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AddTileNode>();
+  node->address = lower.address(op, 2, op.type(1).shape);
+  node->value = WholeOperand::of(lower, op.operands[1]);
+  node->add = AtomicChange(node->value.dtype, "add");
+  return node;
 }
 
-const AddLowering add_tile_{{"add_tile", lower_add_tile}};
+const AddLoweringRule add_tile_{{"add_tile", lower_add_tile}};
 
 }  // namespace
 }  // namespace tile::cpu

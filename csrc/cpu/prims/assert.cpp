@@ -7,7 +7,7 @@
 namespace tile::cpu {
 namespace {
 
-struct AssertUnit final : Unit {
+struct AssertNode final : OpNode {
   Assertion assertion;
   WholeOperand condition;
 
@@ -24,14 +24,14 @@ struct AssertUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_assert(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AssertUnit>();
-  unit->assertion = Assertion::of(op, lower.kernel());
-  unit->condition = WholeOperand::of(lower, op.operands[0]);
-  return unit;
+std::unique_ptr<OpNode> lower_assert(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AssertNode>();
+  node->assertion = Assertion::of(op, lower.kernel());
+  node->condition = WholeOperand::of(lower, op.operands[0]);
+  return node;
 }
 
-const AddLowering assert_{{"assert", lower_assert}};
+const AddLoweringRule assert_{{"assert", lower_assert}};
 
 }  // namespace
 }  // namespace tile::cpu

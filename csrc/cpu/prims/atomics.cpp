@@ -8,7 +8,7 @@
 namespace tile::cpu {
 namespace {
 
-struct AtomicUnit final : Unit {
+struct AtomicNode final : OpNode {
   const AtomicKind* kind = nullptr;
   Elements elements;
   std::vector<WholeOperand> values;
@@ -47,22 +47,22 @@ struct AtomicUnit final : Unit {
   }
 };
 
-std::unique_ptr<Unit> lower_atomic(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AtomicUnit>();
-  unit->kind = &atomic_kind(op);
-  const auto values = static_cast<size_t>(unit->kind->values);
-  for (size_t i = 1; i <= values; ++i) unit->values.push_back(WholeOperand::of(lower, op.operands[i]));
-  unit->elements = Elements(lower, op, 1 + values);
-  unit->dtype = op.type(0).dtype;
-  unit->releases = releases(memory_order(op));
-  unit->change = AtomicChange(unit->dtype, unit->kind->combination);
-  if (unit->kind->gives) unit->result = WholeResult::of(lower, op.results[0]);
-  return unit;
+std::unique_ptr<OpNode> lower_atomic(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AtomicNode>();
+  node->kind = &atomic_kind(op);
+  const auto values = static_cast<size_t>(node->kind->values);
+  for (size_t i = 1; i <= values; ++i) node->values.push_back(WholeOperand::of(lower, op.operands[i]));
+  node->elements = Elements(lower, op, 1 + values);
+  node->dtype = op.type(0).dtype;
+  node->releases = releases(memory_order(op));
+  node->change = AtomicChange(node->dtype, node->kind->combination);
+  if (node->kind->gives) node->result = WholeResult::of(lower, op.results[0]);
+  return node;
 }
 
-const std::vector<AddLowering> lowerings_ = [] {
-  std::vector<AddLowering> all;
-  for (const AtomicKind& kind : atomic_kinds) all.emplace_back(Lowering{kind.name, lower_atomic});
+const std::vector<AddLoweringRule> lowerings_ = [] {
+  std::vector<AddLoweringRule> all;
+  for (const AtomicKind& kind : atomic_kinds) all.emplace_back(LoweringRule{kind.name, lower_atomic});
   return all;
 }();
 

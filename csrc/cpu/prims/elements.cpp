@@ -8,7 +8,7 @@ namespace {
 
 struct ElementPlaces {
   Elements elements;
-  ElementPlaces(Lower& lower, const Op& op) : elements(lower, op, first_place(op)) {}
+  ElementPlaces(LoweringContext& lower, const Op& op) : elements(lower, op, first_place(op)) {}
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
     const int64_t bytes = info(frame.arrays[static_cast<size_t>(elements.array)].dtype).bytes;
@@ -18,8 +18,8 @@ struct ElementPlaces {
   }
 };
 
-const AddLowering gather_{{"gather", lower_places<ReadUnit<ElementPlaces>>}};
-const AddLowering scatter_{{"scatter", lower_places<WriteUnit<ElementPlaces>>}};
+const AddLoweringRule gather_{{"gather", lower_places<ReadNode<ElementPlaces>>}};
+const AddLoweringRule scatter_{{"scatter", lower_places<WriteNode<ElementPlaces>>}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -4,8 +4,8 @@
 #include <optional>
 
 #include "cpu/control.h"
-#include "cpu/lower.h"
-#include "cpu/product.h"
+#include "cpu/gemm_view.h"
+#include "cpu/lowering_context.h"
 #include "cpu/tables.h"
 #include "cpu/watch.h"
 
@@ -23,7 +23,7 @@ struct Pattern {
   OperandLoad a, b;
 };
 
-std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, const Block& body,
+std::optional<OperandLoad> operand_load(const LoweringContext& lower, const Value* value, const Block& body,
                                         bool k_is_column) {
   OperandLoad found{nullptr, false, 0};
   const Op* op = value->definition;
@@ -53,7 +53,7 @@ std::optional<OperandLoad> operand_load(const Lower& lower, const Value* value, 
   return found;
 }
 
-std::optional<Pattern> match(const Lower& lower, const Op& op) {
+std::optional<Pattern> match(const LoweringContext& lower, const Op& op) {
   const Block& body = op.region();
   if (op.results.size() != 1 || op.results[0]->type.rank() != 2) return std::nullopt;
   const Op* end = body.terminator();
@@ -71,9 +71,9 @@ std::optional<Pattern> match(const Lower& lower, const Op& op) {
   return Pattern{mma, *a, *b};
 }
 
-// What packed operands that stay while a launch lasts may take. Of 1024 x 1024 float32 on the left each thread
-// keeps all, of 2048 x 2048 all threads: blocks of rows, rounded up to whole panels, take a bit over 4 and
-// 16 MiB.
+// What packed operands that stay while a launch lasts may take. Of 1024 x 1024 float32 on the left each
+// thread keeps all, of 2048 x 2048 all threads: blocks of rows, rounded up to whole panels, take a bit over 4
+// and 16 MiB.
 struct Room {
   size_t strips, left;
 };
@@ -81,9 +81,9 @@ constexpr Room own_room{size_t{2} << 20, size_t{5} << 20}, shared_room{size_t{20
 // Products of two numbers in a block: of small ones packing is done sooner than threads wait for each other.
 constexpr int64_t shared_from = int64_t{1} << 23;
 
-struct GemmLoopUnit final : Unit {
+struct GemmLoopNode final : OpNode {
   ScalarSlot low, high, step;
-  TileAddress a, b;  // their loop index is a scalar of this unit, set to the first one
+  TileAddress a, b;  // their loop index is a scalar of this node, set to the first one
   size_t a_k, b_k;
   bool a_transposed, b_transposed;
   int index, accumulator, to, slot;
@@ -91,14 +91,14 @@ struct GemmLoopUnit final : Unit {
   size_t loops;  // that follow each other in the block: each may have operands of its own
   DType dtype;
   const GemmKernels* kernels;
-  Units plain;  // for what the blocked product does not take: padding in front, a step
+  OpNodes plain;  // for what the blocked product does not take: padding in front, a step
 
   Signal run(Frame& frame) const override {
     const int64_t first = integer(frame, low), turns = std::max<int64_t>(integer(frame, high) - first, 0);
     TileRef x = whole(frame, a, a_k, first, turns), y = whole(frame, b, b_k, first, turns);
     bool front = false;
     for (int i = 0; i < 2; ++i) front |= x.axes[i].first > 0 || y.axes[i].first > 0;
-    if (front || integer(frame, step) != 1) return run_units(plain, frame);
+    if (front || integer(frame, step) != 1) return run_nodes(plain, frame);
     auto there = [](const TileRef& tile, size_t axis, int64_t most) {
       return std::clamp<int64_t>(tile.axes[axis].valid, 0, most);
     };
@@ -147,16 +147,16 @@ struct GemmLoopUnit final : Unit {
                  DType left_dtype, const MatrixView& right, DType right_dtype, void* out, long row_stride,
                  bool add) const {
     const auto key = [&](const MatrixView& view, int64_t rows, int64_t columns, DType dtype, bool is_left) {
-      return SharedPanels::Key{
-          view.data, rows, columns, view.row_stride, view.column_stride, dtype, is_left, kernels};
+      return PackedOperandCache::Key{view.data,          rows,  columns, view.row_stride,
+                                     view.column_stride, dtype, is_left, kernels};
     };
     const bool share = frame.shared_panels && m * n * k >= shared_from;
     const Room& room = share ? shared_room : own_room;
-    ProductPanels& panels = share ? *frame.shared_panels : *frame.own_panels;
+    PackedOperands& panels = share ? *frame.shared_panels : *frame.own_panels;
     const size_t strip_bytes = bytes_of(kernels->strip_size(k, n));
-    const SharedPanels::Held strip = panels.right.hold(
-        key(right, k, cols, right_dtype, false), strip_bytes,
-        std::max(static_cast<size_t>(panels.threads), room.strips / strip_bytes));
+    const PackedOperandCache::Held strip =
+        panels.right.hold(key(right, k, cols, right_dtype, false), strip_bytes,
+                          std::max(static_cast<size_t>(panels.threads), room.strips / strip_bytes));
     const size_t blocks_bytes = bytes_of(kernels->blocks_size(m, k)),
                  kept = blocks_kept(frame, blocks_bytes, room.left / loops);
     const auto fill_strip = [&] {
@@ -169,7 +169,7 @@ struct GemmLoopUnit final : Unit {
                        take(frame, kernels->blocked_scratch_size(rows, k)));
       return;
     }
-    const SharedPanels::Held blocks =
+    const PackedOperandCache::Held blocks =
         panels.left.hold(key(left, rows, k, left_dtype, true), blocks_bytes, kept);
     blocks.fill(kernels->block_parts(k),
                 [&](int64_t part) { kernels->pack_blocks(rows, k, left, left_dtype, blocks.data(), part); });
@@ -214,46 +214,46 @@ struct GemmLoopUnit final : Unit {
   }
 };
 
-bool applies(const Lower& lower, const Op& op) { return match(lower, op).has_value(); }
+bool applies(const LoweringContext& lower, const Op& op) { return match(lower, op).has_value(); }
 
-std::unique_ptr<Unit> lower_gemm_loop(Lower& lower, const Op& op) {
+std::unique_ptr<OpNode> lower_gemm_loop(LoweringContext& lower, const Op& op) {
   Pattern pattern = *match(lower, op);
-  auto unit = std::make_unique<GemmLoopUnit>();
+  auto node = std::make_unique<GemmLoopNode>();
   const Block& body = op.region();
-  unit->low = lower.index(op.operands[0]);
-  unit->high = lower.index(op.operands[1]);
-  unit->step = lower.index(op.operands[2]);
-  unit->index = lower.scalar(body.arguments[0]);
-  unit->a = lower.address(*pattern.a.load, 1, pattern.a.load->integers("shape"));
-  unit->b = lower.address(*pattern.b.load, 1, pattern.b.load->integers("shape"));
-  unit->a_k = pattern.a.k_index;
-  unit->b_k = pattern.b.k_index;
-  unit->a_transposed = pattern.a.transposed;
-  unit->b_transposed = pattern.b.transposed;
+  node->low = lower.index(op.operands[0]);
+  node->high = lower.index(op.operands[1]);
+  node->step = lower.index(op.operands[2]);
+  node->index = lower.scalar(body.arguments[0]);
+  node->a = lower.address(*pattern.a.load, 1, pattern.a.load->integers("shape"));
+  node->b = lower.address(*pattern.b.load, 1, pattern.b.load->integers("shape"));
+  node->a_k = pattern.a.k_index;
+  node->b_k = pattern.b.k_index;
+  node->a_transposed = pattern.a.transposed;
+  node->b_transposed = pattern.b.transposed;
   const Shape &a_shape = pattern.mma->type(0).shape, &c_shape = pattern.mma->type(2).shape;
-  unit->m = c_shape[0];
-  unit->n = c_shape[1];
-  unit->block_k = a_shape[1];
-  unit->dtype = pattern.mma->type(2).dtype;
-  unit->kernels = &gemm_kernels(pattern.mma->type(0).dtype, pattern.mma->type(1).dtype, unit->dtype);
+  node->m = c_shape[0];
+  node->n = c_shape[1];
+  node->block_k = a_shape[1];
+  node->dtype = pattern.mma->type(2).dtype;
+  node->kernels = &gemm_kernels(pattern.mma->type(0).dtype, pattern.mma->type(1).dtype, node->dtype);
   lower.need_panels();
-  unit->loops =
+  node->loops =
       static_cast<size_t>(std::count_if(op.parent->ops.begin(), op.parent->ops.end(), [&](const auto& other) {
         return other->is("for") && match(lower, *other);
       }));
-  unit->plain.push_back(control_unit(lower, op));  // gives the result its place
-  unit->accumulator = lower.tile(op.operands[3]);
-  unit->to = lower.tile(op.results[0]);
-  unit->slot = lower.slot(op.results[0]);
-  const GemmKernels& kernels = *unit->kernels;
-  const int64_t packed = std::max(kernels.blocked_scratch_size(unit->m, kernels.block_depth),
-                                  kernels.rows_size(unit->m, kernels.piece_depth) +
-                                      kernels.streamed_scratch_size(kernels.piece_depth, unit->n));
-  lower.need_scratch(static_cast<size_t>(packed * 8 + 2 * unit->m * unit->n * 8) + 65536);
-  return unit;
+  node->plain.push_back(control_node(lower, op));  // gives the result its place
+  node->accumulator = lower.tile(op.operands[3]);
+  node->to = lower.tile(op.results[0]);
+  node->slot = lower.slot(op.results[0]);
+  const GemmKernels& kernels = *node->kernels;
+  const int64_t packed = std::max(kernels.blocked_scratch_size(node->m, kernels.block_depth),
+                                  kernels.rows_size(node->m, kernels.piece_depth) +
+                                      kernels.streamed_scratch_size(kernels.piece_depth, node->n));
+  lower.need_scratch(static_cast<size_t>(packed * 8 + 2 * node->m * node->n * 8) + 65536);
+  return node;
 }
 
-const AddLowering gemm_loop_{{"for", lower_gemm_loop, false, applies}};
+const AddLoweringRule gemm_loop_{{"for", lower_gemm_loop, false, applies}};
 
 }  // namespace
 }  // namespace tile::cpu

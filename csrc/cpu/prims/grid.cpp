@@ -1,12 +1,12 @@
 // Block indices, extents and strides, and views of arrays.
 #include <algorithm>
 
-#include "cpu/lower.h"
+#include "cpu/lowering_context.h"
 
 namespace tile::cpu {
 namespace {
 
-struct GridUnit final : Unit {
+struct GridNode final : OpNode {
   int axis, to;
   bool count;
   Signal run(Frame& frame) const override {
@@ -15,15 +15,15 @@ struct GridUnit final : Unit {
   }
 };
 template <bool count>
-std::unique_ptr<Unit> lower_grid(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<GridUnit>();
-  unit->axis = static_cast<int>(op.integer("axis"));
-  unit->to = lower.scalar(op.results[0]);
-  unit->count = count;
-  return unit;
+std::unique_ptr<OpNode> lower_grid(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<GridNode>();
+  node->axis = static_cast<int>(op.integer("axis"));
+  node->to = lower.scalar(op.results[0]);
+  node->count = count;
+  return node;
 }
 
-struct ExtentUnit final : Unit {
+struct ExtentNode final : OpNode {
   int array, axis, to;
   bool stride;
   Signal run(Frame& frame) const override {
@@ -34,16 +34,16 @@ struct ExtentUnit final : Unit {
   }
 };
 template <bool stride>
-std::unique_ptr<Unit> lower_extent(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ExtentUnit>();
-  unit->array = lower.array(op.operands[0]);
-  unit->axis = static_cast<int>(op.integer("axis"));
-  unit->to = lower.scalar(op.results[0]);
-  unit->stride = stride;
-  return unit;
+std::unique_ptr<OpNode> lower_extent(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ExtentNode>();
+  node->array = lower.array(op.operands[0]);
+  node->axis = static_cast<int>(op.integer("axis"));
+  node->to = lower.scalar(op.results[0]);
+  node->stride = stride;
+  return node;
 }
 
-struct IndexUnit final : Unit {
+struct IndexNode final : OpNode {
   int from, to;
   std::vector<ScalarSlot> index;
   Signal run(Frame& frame) const override {
@@ -73,15 +73,15 @@ struct IndexUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_index(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<IndexUnit>();
-  unit->from = lower.array(op.operands[0]);
-  unit->to = lower.array(op.results[0]);
-  for (size_t i = 1; i < op.operands.size(); ++i) unit->index.push_back(lower.index(op.operands[i]));
-  return unit;
+std::unique_ptr<OpNode> lower_index(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<IndexNode>();
+  node->from = lower.array(op.operands[0]);
+  node->to = lower.array(op.results[0]);
+  for (size_t i = 1; i < op.operands.size(); ++i) node->index.push_back(lower.index(op.operands[i]));
+  return node;
 }
 
-struct SliceUnit final : Unit {
+struct SliceNode final : OpNode {
   int from, to, axis;
   ScalarSlot start, stop;
   Signal run(Frame& frame) const override {
@@ -94,17 +94,17 @@ struct SliceUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_slice(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<SliceUnit>();
-  unit->from = lower.array(op.operands[0]);
-  unit->to = lower.array(op.results[0]);
-  unit->axis = static_cast<int>(op.integer("axis"));
-  unit->start = lower.index(op.operands[1]);
-  unit->stop = lower.index(op.operands[2]);
-  return unit;
+std::unique_ptr<OpNode> lower_slice(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<SliceNode>();
+  node->from = lower.array(op.operands[0]);
+  node->to = lower.array(op.results[0]);
+  node->axis = static_cast<int>(op.integer("axis"));
+  node->start = lower.index(op.operands[1]);
+  node->stop = lower.index(op.operands[2]);
+  return node;
 }
 
-struct PermuteUnit final : Unit {
+struct PermuteNode final : OpNode {
   int from, to;
   std::vector<int> axes;
   Signal run(Frame& frame) const override {
@@ -119,21 +119,21 @@ struct PermuteUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_permute(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<PermuteUnit>();
-  unit->from = lower.array(op.operands[0]);
-  unit->to = lower.array(op.results[0]);
-  for (int64_t axis : op.integers("axes")) unit->axes.push_back(static_cast<int>(axis));
-  return unit;
+std::unique_ptr<OpNode> lower_permute(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<PermuteNode>();
+  node->from = lower.array(op.operands[0]);
+  node->to = lower.array(op.results[0]);
+  for (int64_t axis : op.integers("axes")) node->axes.push_back(static_cast<int>(axis));
+  return node;
 }
 
-const AddLowering bid_{{"bid", lower_grid<false>, true}};
-const AddLowering num_blocks_{{"num_blocks", lower_grid<true>, true}};
-const AddLowering dim_{{"dim", lower_extent<false>, true}};
-const AddLowering stride_{{"stride", lower_extent<true>, true}};
-const AddLowering index_{{"index", lower_index, true}};
-const AddLowering slice_{{"slice", lower_slice, true}};
-const AddLowering permute_{{"permute_array", lower_permute, true}};
+const AddLoweringRule bid_{{"bid", lower_grid<false>, true}};
+const AddLoweringRule num_blocks_{{"num_blocks", lower_grid<true>, true}};
+const AddLoweringRule dim_{{"dim", lower_extent<false>, true}};
+const AddLoweringRule stride_{{"stride", lower_extent<true>, true}};
+const AddLoweringRule index_{{"index", lower_index, true}};
+const AddLoweringRule slice_{{"slice", lower_slice, true}};
+const AddLoweringRule permute_{{"permute_array", lower_permute, true}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "cpu/lower.h"
+#include "cpu/lowering_context.h"
 
 namespace tile::cpu {
 namespace {
@@ -82,7 +82,7 @@ std::optional<Step> match(const Op& op) {
   return std::nullopt;
 }
 
-struct MaskUnit final : Unit {
+struct MaskNode final : OpNode {
   std::vector<char> ones_and_zeros;
   int axis, rank, to;
   int64_t size, offset;
@@ -104,33 +104,33 @@ struct MaskUnit final : Unit {
   }
 };
 
-bool applies(const Lower&, const Op& op) { return match(op).has_value(); }
-std::vector<const Value*> needs(const Lower&, const Op& op) {
+bool applies(const LoweringContext&, const Op& op) { return match(op).has_value(); }
+std::vector<const Value*> needs(const LoweringContext&, const Op& op) {
   std::vector<const Value*> values;
   std::optional<Step> step = match(op);
   for (auto [term, sign] : step->terms) values.push_back(term);
   return values;
 }
-std::unique_ptr<Unit> lower_mask(Lower& lower, const Op& op) {
+std::unique_ptr<OpNode> lower_mask(LoweringContext& lower, const Op& op) {
   Step step = *match(op);
-  auto unit = std::make_unique<MaskUnit>();
+  auto node = std::make_unique<MaskNode>();
   auto n = static_cast<size_t>(step.size);
-  unit->ones_and_zeros.assign(2 * n, step.rising ? 0 : 1);
-  std::fill(unit->ones_and_zeros.begin() + static_cast<ptrdiff_t>(n), unit->ones_and_zeros.end(),
+  node->ones_and_zeros.assign(2 * n, step.rising ? 0 : 1);
+  std::fill(node->ones_and_zeros.begin() + static_cast<ptrdiff_t>(n), node->ones_and_zeros.end(),
             step.rising ? 1 : 0);
-  unit->axis = step.axis;
-  unit->rank = op.results[0]->type.rank();
-  unit->to = lower.tile(op.results[0]);
-  unit->size = step.size;
-  unit->offset = step.offset;
-  for (auto [term, sign] : step.terms) unit->terms.emplace_back(lower.index(term), sign);
-  return unit;
+  node->axis = step.axis;
+  node->rank = op.results[0]->type.rank();
+  node->to = lower.tile(op.results[0]);
+  node->size = step.size;
+  node->offset = step.offset;
+  for (auto [term, sign] : step.terms) node->terms.emplace_back(lower.index(term), sign);
+  return node;
 }
 
-const AddLowering lt_{{"lt", lower_mask, true, applies, needs}};
-const AddLowering le_{{"le", lower_mask, true, applies, needs}};
-const AddLowering gt_{{"gt", lower_mask, true, applies, needs}};
-const AddLowering ge_{{"ge", lower_mask, true, applies, needs}};
+const AddLoweringRule lt_{{"lt", lower_mask, true, applies, needs}};
+const AddLoweringRule le_{{"le", lower_mask, true, applies, needs}};
+const AddLoweringRule gt_{{"gt", lower_mask, true, applies, needs}};
+const AddLoweringRule ge_{{"ge", lower_mask, true, applies, needs}};
 
 }  // namespace
 }  // namespace tile::cpu

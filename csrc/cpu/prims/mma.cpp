@@ -1,8 +1,8 @@
 // The product of two tiles.
 #include <algorithm>
 
-#include "cpu/lower.h"
-#include "cpu/product.h"
+#include "cpu/gemm_view.h"
+#include "cpu/lowering_context.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
@@ -11,7 +11,7 @@ namespace {
 // Fewer rows than this are done before the right operand is packed.
 constexpr int64_t enough_rows = 64;
 
-struct MmaUnit final : Unit {
+struct MmaNode final : OpNode {
   int a, b, accumulator, to, slot;
   Shape a_shape, b_shape, c_shape;
   DType dtype;  // of the result
@@ -91,9 +91,9 @@ struct MmaUnit final : Unit {
       const MatrixView& view = matrix.view;
       PackedTiles::Place place{nullptr, false};
       if (keep)
-        place = frame.packed.find({view.data, rows, columns, view.row_stride, view.column_stride,
-                                   matrix.dtype, is_left, kernels},
-                                  bytes);
+        place = frame.packed.find(
+            {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left, kernels},
+            bytes);
       else
         place.data = frame.scratch.take(bytes);
       if (!place.filled) function(rows, columns, view, place.data);
@@ -110,40 +110,40 @@ struct MmaUnit final : Unit {
 };
 
 // Scaled elements are computed, both, and may be of any magnitude: these are widened.
-const GemmKernels& kernels_of(const Lower& lower, const Op& op) {
+const GemmKernels& kernels_of(const LoweringContext& lower, const Op& op) {
   const DType sum = op.type(2).dtype;
   return lower.memory_load(op.operands[0]) || lower.memory_load(op.operands[1])
              ? gemm_kernels(op.type(0).dtype, op.type(1).dtype, sum)
              : gemm_table().of(sum == DType::f16 ? DType::f32 : sum);
 }
 
-bool reads_elements(const Lower& lower, const Op& op, size_t operand) {
+bool reads_elements(const LoweringContext& lower, const Op& op, size_t operand) {
   return operand < 2 && kernels_of(lower, op).in_place == op.type(operand).dtype;
 }
 
-std::unique_ptr<Unit> lower_mma(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<MmaUnit>();
-  unit->a = lower.tile(op.operands[0]);
-  unit->b = lower.tile(op.operands[1]);
-  unit->accumulator = lower.tile(op.operands[2]);
-  unit->to = lower.tile(op.results[0]);
+std::unique_ptr<OpNode> lower_mma(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<MmaNode>();
+  node->a = lower.tile(op.operands[0]);
+  node->b = lower.tile(op.operands[1]);
+  node->accumulator = lower.tile(op.operands[2]);
+  node->to = lower.tile(op.results[0]);
   lower.take_over(op, 2);
-  unit->slot = lower.slot(op.results[0]);
-  unit->a_shape = op.type(0).shape;
-  unit->b_shape = op.type(1).shape;
-  unit->c_shape = op.type(2).shape;
-  unit->dtype = op.type(2).dtype;
-  unit->unwritten_a = lower.memory_load(op.operands[0]);
-  unit->unwritten_b = lower.memory_load(op.operands[1]);
-  unit->kernels = &kernels_of(lower, op);
-  lower.need_scratch(static_cast<size_t>(2 * (element_count(unit->a_shape) + element_count(unit->b_shape) +
-                                              element_count(unit->c_shape))) *
+  node->slot = lower.slot(op.results[0]);
+  node->a_shape = op.type(0).shape;
+  node->b_shape = op.type(1).shape;
+  node->c_shape = op.type(2).shape;
+  node->dtype = op.type(2).dtype;
+  node->unwritten_a = lower.memory_load(op.operands[0]);
+  node->unwritten_b = lower.memory_load(op.operands[1]);
+  node->kernels = &kernels_of(lower, op);
+  lower.need_scratch(static_cast<size_t>(2 * (element_count(node->a_shape) + element_count(node->b_shape) +
+                                              element_count(node->c_shape))) *
                          8 +
                      65536);
-  return unit;
+  return node;
 }
 
-const AddLowering mma_{{.name = "mma", .lower = lower_mma, .reads_elements = reads_elements}};
+const AddLoweringRule mma_{{.name = "mma", .lower = lower_mma, .reads_elements = reads_elements}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -59,7 +59,7 @@ struct Shown {
   }
 };
 
-struct PrintUnit final : Unit {
+struct PrintNode final : OpNode {
   std::vector<Shown> all;
 
   Signal run(Frame& frame) const override {
@@ -75,18 +75,18 @@ struct PrintUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_print(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<PrintUnit>();
+std::unique_ptr<OpNode> lower_print(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<PrintNode>();
   size_t value = 0;
   for (FormatPart& part : format_parts(op)) {
     Shown shown{std::move(part), {}};
     if (!shown.part.conversion.empty()) shown.value = WholeOperand::of(lower, op.operands[value++]);
-    unit->all.push_back(std::move(shown));
+    node->all.push_back(std::move(shown));
   }
-  return unit;
+  return node;
 }
 
-const AddLowering print_{{"print", lower_print}};
+const AddLoweringRule print_{{"print", lower_print}};
 
 }  // namespace
 }  // namespace tile::cpu

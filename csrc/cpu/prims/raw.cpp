@@ -10,7 +10,7 @@ struct Offsets {
   WholeOperand offset, mask;
   bool masked = false;
 
-  Offsets(Lower& lower, const Op& op) : array(lower.array(op.operands[0])) {
+  Offsets(LoweringContext& lower, const Op& op) : array(lower.array(op.operands[0])) {
     const size_t first = first_place(op);
     offset = WholeOperand::of(lower, op.operands[first]);
     masked = op.operands.size() > first + 1;
@@ -28,8 +28,8 @@ struct Offsets {
   }
 };
 
-const AddLowering load_offset_{{"load_offset", lower_places<ReadUnit<Offsets>>}};
-const AddLowering store_offset_{{"store_offset", lower_places<WriteUnit<Offsets>>}};
+const AddLoweringRule load_offset_{{"load_offset", lower_places<ReadNode<Offsets>>}};
+const AddLoweringRule store_offset_{{"store_offset", lower_places<WriteNode<Offsets>>}};
 
 }  // namespace
 }  // namespace tile::cpu

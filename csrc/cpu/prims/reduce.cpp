@@ -1,4 +1,4 @@
-// Reductions that are no sweep's end: argmax and argmin, and reduce and scan with a combine region.
+// Reductions that are no fused loop's end: argmax and argmin, and reduce and scan with a combine region.
 #include <algorithm>
 #include <cstring>
 #include <unordered_map>
@@ -20,7 +20,7 @@ struct AxisSplit {
   }
 };
 
-struct ArgUnit final : Unit {
+struct ArgNode final : OpNode {
   WholeOperand from;
   WholeResult to;
   AxisSplit split;
@@ -51,19 +51,19 @@ struct ArgUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_arg(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ArgUnit>();
-  unit->from = WholeOperand::of(lower, op.operands[0]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  unit->split = AxisSplit(unit->from.shape, op.integer("axis"));
-  const Lane lane = lane_of(unit->from.dtype);
-  unit->better = find_elementwise(op.is("argmax") ? "gt" : "lt", lane)->variants[0];
-  unit->differs = find_elementwise("ne", lane)->variants[0];
-  return unit;
+std::unique_ptr<OpNode> lower_arg(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ArgNode>();
+  node->from = WholeOperand::of(lower, op.operands[0]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  node->split = AxisSplit(node->from.shape, op.integer("axis"));
+  const Lane lane = lane_of(node->from.dtype);
+  node->better = find_elementwise(op.is("argmax") ? "gt" : "lt", lane)->variants[0];
+  node->differs = find_elementwise("ne", lane)->variants[0];
+  return node;
 }
 
 // The combine region as calls on rows of `inner` lanes: accumulated values first, then new ones.
-struct CombineUnit final : Unit {
+struct CombineNode final : OpNode {
   struct Call {
     std::vector<ChunkFunction> functions;
     std::vector<int> in;
@@ -178,76 +178,76 @@ struct CombineUnit final : Unit {
 };
 
 // Of a region that adds its two arguments without rounding to a narrower dtype; else null.
-CombineUnit::RunningSum running_sum_of(const CombineUnit& unit, const Block& region) {
+CombineNode::RunningSum running_sum_of(const CombineNode& node, const Block& region) {
   const Op& op = *region.ops.front();
-  const bool adds = unit.scan && unit.from.size() == 1 && unit.split.inner == 1 && region.ops.size() == 2 &&
-                    op.is("add") && unit.calls[0].functions.size() == 1 &&
-                    unit.yields[0] == unit.calls[0].out &&
-                    unit.calls[0].in[0] + unit.calls[0].in[1] == 1;  // the arguments are 0 and 1
+  const bool adds = node.scan && node.from.size() == 1 && node.split.inner == 1 && region.ops.size() == 2 &&
+                    op.is("add") && node.calls[0].functions.size() == 1 &&
+                    node.yields[0] == node.calls[0].out &&
+                    node.calls[0].in[0] + node.calls[0].in[1] == 1;  // the arguments are 0 and 1
   if (!adds) return nullptr;
-  switch (lane_of(unit.from[0].dtype)) {
+  switch (lane_of(node.from[0].dtype)) {
     case Lane::i32:  // wraps
     case Lane::u32:
-      return CombineUnit::add_up<uint32_t>;
+      return CombineNode::add_up<uint32_t>;
     case Lane::i64:
     case Lane::u64:
-      return CombineUnit::add_up<uint64_t>;
+      return CombineNode::add_up<uint64_t>;
     case Lane::f32:
-      return CombineUnit::add_up<float>;
+      return CombineNode::add_up<float>;
     case Lane::f64:
-      return CombineUnit::add_up<double>;
+      return CombineNode::add_up<double>;
     default:
       return nullptr;
   }
 }
 
-std::unique_ptr<Unit> lower_combine(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<CombineUnit>();
-  for (const Value* operand : op.operands) unit->from.push_back(WholeOperand::of(lower, operand));
-  for (const Value* result : op.results) unit->to.push_back(WholeResult::of(lower, result));
-  unit->split = AxisSplit(unit->from[0].shape, op.integer("axis"));
-  unit->scan = op.is("scan");
-  unit->reverse = op.integer_or("reverse", 0) != 0;
+std::unique_ptr<OpNode> lower_combine(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<CombineNode>();
+  for (const Value* operand : op.operands) node->from.push_back(WholeOperand::of(lower, operand));
+  for (const Value* result : op.results) node->to.push_back(WholeResult::of(lower, result));
+  node->split = AxisSplit(node->from[0].shape, op.integer("axis"));
+  node->scan = op.is("scan");
+  node->reverse = op.integer_or("reverse", 0) != 0;
   const Block& region = op.region();
   std::unordered_map<const Value*, int> numbers;
-  for (const Value* argument : region.arguments) numbers.emplace(argument, unit->buffers++);
+  for (const Value* argument : region.arguments) numbers.emplace(argument, node->buffers++);
   auto number = [&](const Value* value) {
-    auto [at, fresh] = numbers.emplace(value, unit->buffers);
+    auto [at, fresh] = numbers.emplace(value, node->buffers);
     if (!fresh) return at->second;
-    ++unit->buffers;
-    unit->scalar_bytes.emplace_back(at->second, lane_bytes(lane_of(value->type.dtype)));
+    ++node->buffers;
+    node->scalar_bytes.emplace_back(at->second, lane_bytes(lane_of(value->type.dtype)));
     if (value->definition && value->definition->is("constant")) {
       Scalar scalar;
       store_constant(scalar, *value->definition);
-      unit->constants.emplace_back(at->second, scalar);
+      node->constants.emplace_back(at->second, scalar);
     } else {
-      unit->outer.emplace_back(at->second, lower.scalar(value));
+      node->outer.emplace_back(at->second, lower.scalar(value));
     }
     return at->second;
   };
   for (const auto& inner : region.ops) {
     if (inner->traits().terminator) {
-      for (const Value* operand : inner->operands) unit->yields.push_back(number(operand));
+      for (const Value* operand : inner->operands) node->yields.push_back(number(operand));
     } else if (!inner->is("constant")) {
-      CombineUnit::Call call;
+      CombineNode::Call call;
       for (const StepFunction& step : step_functions(*inner)) call.functions.push_back(step.variants[0]);
       for (const Value* operand : inner->operands) call.in.push_back(number(operand));
-      call.out = unit->buffers++;
+      call.out = node->buffers++;
       call.bytes = lane_bytes(lane_of(inner->results[0]->type.dtype));
       numbers.emplace(inner->results[0], call.out);
-      unit->calls.push_back(std::move(call));
+      node->calls.push_back(std::move(call));
     }
   }
-  unit->running_sum = running_sum_of(*unit, region);
-  lower.need_scratch(static_cast<size_t>((unit->split.inner + 64) * 8 * (unit->buffers + 8)) +
-                     static_cast<size_t>(unit->from[0].count()) * 8 * unit->from.size());
-  return unit;
+  node->running_sum = running_sum_of(*node, region);
+  lower.need_scratch(static_cast<size_t>((node->split.inner + 64) * 8 * (node->buffers + 8)) +
+                     static_cast<size_t>(node->from[0].count()) * 8 * node->from.size());
+  return node;
 }
 
-const AddLowering argmax_{{"argmax", lower_arg}};
-const AddLowering argmin_{{"argmin", lower_arg}};
-const AddLowering reduce_{{"reduce", lower_combine}};
-const AddLowering scan_{{"scan", lower_combine}};
+const AddLoweringRule argmax_{{"argmax", lower_arg}};
+const AddLoweringRule argmin_{{"argmin", lower_arg}};
+const AddLoweringRule reduce_{{"reduce", lower_combine}};
+const AddLoweringRule scan_{{"scan", lower_combine}};
 
 }  // namespace
 }  // namespace tile::cpu

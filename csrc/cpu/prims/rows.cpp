@@ -16,7 +16,7 @@ struct Rows {
   Shape shape, steps;
   size_t along = 0;
 
-  Rows(Lower& lower, const Op& op)
+  Rows(LoweringContext& lower, const Op& op)
       : array(lower.array(op.operands[0])),
         rows(WholeOperand::of(lower, op.operands[first_place(op)])),
         shape(op.results.empty() ? op.type(1).shape : op.results[0]->type.shape),
@@ -78,7 +78,7 @@ struct Rows {
 };
 
 // What `store` writes is a gather of rows, of an array that stays as it is.
-const Op* gathered(const Lower& lower, const Op& store) {
+const Op* gathered(const LoweringContext& lower, const Op& store) {
   const Op* op = store.operands[1]->definition;
   const bool moved = op && op->is("gather_rows") && !op->results[0]->type.is_scalar() &&
                      op->integer("axis") + 1 < static_cast<int64_t>(op->results[0]->type.shape.size()) &&
@@ -87,7 +87,7 @@ const Op* gathered(const Lower& lower, const Op& store) {
   const DType dtype = op->results[0]->type.dtype;  // not one that has other bits in memory
   return dtype == DType::boolean || dtype == DType::tf32 ? nullptr : op;
 }
-std::vector<const Value*> copy_needs(const Lower& lower, const Op& store) {
+std::vector<const Value*> copy_needs(const LoweringContext& lower, const Op& store) {
   const Op& op = *gathered(lower, store);
   std::vector<const Value*> values(op.operands.begin(), op.operands.end());
   values.push_back(store.operands[0]);
@@ -95,11 +95,11 @@ std::vector<const Value*> copy_needs(const Lower& lower, const Op& store) {
   return values;
 }
 
-struct CopyUnit final : Unit {
+struct CopyNode final : OpNode {
   Rows rows;
   TileAddress to;
   double pad;
-  CopyUnit(Lower& lower, const Op& store, const Op& op)
+  CopyNode(LoweringContext& lower, const Op& store, const Op& op)
       : rows(lower, op), to(lower.address(store, 2, store.type(1).shape)), pad(op.number("pad")) {
     lower.need_scratch(static_cast<size_t>(rows.shape.back()) * 8 + 64);
   }
@@ -144,15 +144,15 @@ struct CopyUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_copy(Lower& lower, const Op& store) {
-  return std::make_unique<CopyUnit>(lower, store, *gathered(lower, store));
+std::unique_ptr<OpNode> lower_copy(LoweringContext& lower, const Op& store) {
+  return std::make_unique<CopyNode>(lower, store, *gathered(lower, store));
 }
 
-const AddLowering gather_rows_{{"gather_rows", lower_places<ReadUnit<Rows>>}};
-const AddLowering scatter_rows_{{"scatter_rows", lower_places<WriteUnit<Rows>>}};
-const AddLowering copy_{{"store", lower_copy, false,
-                         [](const Lower& lower, const Op& op) { return gathered(lower, op) != nullptr; },
-                         copy_needs}};
+const AddLoweringRule gather_rows_{{"gather_rows", lower_places<ReadNode<Rows>>}};
+const AddLoweringRule scatter_rows_{{"scatter_rows", lower_places<WriteNode<Rows>>}};
+const AddLoweringRule copy_{
+    {"store", lower_copy, false,
+     [](const LoweringContext& lower, const Op& op) { return gathered(lower, op) != nullptr; }, copy_needs}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -7,7 +7,7 @@
 namespace tile::cpu {
 namespace {
 
-struct ReshapeUnit final : Unit {
+struct ReshapeNode final : OpNode {
   WholeOperand from;
   WholeResult to;
   Signal run(Frame& frame) const override {
@@ -19,14 +19,14 @@ struct ReshapeUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_reshape(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ReshapeUnit>();
-  unit->from = WholeOperand::of(lower, op.operands[0]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  return unit;
+std::unique_ptr<OpNode> lower_reshape(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ReshapeNode>();
+  node->from = WholeOperand::of(lower, op.operands[0]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  return node;
 }
 
-struct CatUnit final : Unit {
+struct CatNode final : OpNode {
   WholeOperand x, y;
   WholeResult to;
   int64_t lines, x_line, y_line;  // bytes of one run along the joined axis and those inside it
@@ -44,20 +44,20 @@ struct CatUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_cat(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<CatUnit>();
-  unit->x = WholeOperand::of(lower, op.operands[0]);
-  unit->y = WholeOperand::of(lower, op.operands[1]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  unit->lines = 1;
-  for (int64_t i = 0; i < op.integer("axis"); ++i) unit->lines *= unit->x.shape[static_cast<size_t>(i)];
-  const int64_t bytes = lane_bytes(lane_of(unit->to.dtype));
-  unit->x_line = unit->x.count() / unit->lines * bytes;
-  unit->y_line = unit->y.count() / unit->lines * bytes;
-  return unit;
+std::unique_ptr<OpNode> lower_cat(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<CatNode>();
+  node->x = WholeOperand::of(lower, op.operands[0]);
+  node->y = WholeOperand::of(lower, op.operands[1]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  node->lines = 1;
+  for (int64_t i = 0; i < op.integer("axis"); ++i) node->lines *= node->x.shape[static_cast<size_t>(i)];
+  const int64_t bytes = lane_bytes(lane_of(node->to.dtype));
+  node->x_line = node->x.count() / node->lines * bytes;
+  node->y_line = node->y.count() / node->lines * bytes;
+  return node;
 }
 
-struct BitcastUnit final : Unit {
+struct BitcastNode final : OpNode {
   WholeOperand from;
   WholeResult to;
   Signal run(Frame& frame) const override {
@@ -72,20 +72,20 @@ struct BitcastUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_bitcast(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<BitcastUnit>();
-  unit->from = WholeOperand::of(lower, op.operands[0]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  return unit;
+std::unique_ptr<OpNode> lower_bitcast(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<BitcastNode>();
+  node->from = WholeOperand::of(lower, op.operands[0]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  return node;
 }
 
 // A permutation of a scalar-sized tile is a view; only reshapes that split or join axes come here.
-bool moves(const Lower&, const Op& op) {
+bool moves(const LoweringContext&, const Op& op) {
   return op.results[0]->type.is_scalar() || (!op.type(0).is_scalar() && !is_tile_view(op));
 }
-const AddLowering reshape_{{"reshape", lower_reshape, false, moves}};
-const AddLowering cat_{{"cat", lower_cat}};
-const AddLowering bitcast_{{"bitcast", lower_bitcast}};
+const AddLoweringRule reshape_{{"reshape", lower_reshape, false, moves}};
+const AddLoweringRule cat_{{"cat", lower_cat}};
+const AddLoweringRule bitcast_{{"bitcast", lower_bitcast}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -14,7 +14,7 @@ struct Box {
   std::vector<ScalarSlot> index;
   int64_t bytes;  // of a lane
 
-  Box(Lower& lower, const Op& op, size_t first_index, const Shape& shape)
+  Box(LoweringContext& lower, const Op& op, size_t first_index, const Shape& shape)
       : whole(op.type(0).shape),
         part(shape.empty() ? Shape(whole.size(), 1) : shape),
         bytes(lane_bytes(lane_of(op.type(0).dtype))) {
@@ -62,7 +62,7 @@ struct Box {
   }
 };
 
-struct ExtractUnit final : Unit {
+struct ExtractNode final : OpNode {
   WholeOperand from;
   WholeResult to;
   Box box;
@@ -77,15 +77,15 @@ struct ExtractUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_extract(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ExtractUnit>();
-  unit->from = WholeOperand::of(lower, op.operands[0]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  unit->box = Box(lower, op, 1, op.integers("shape"));
-  return unit;
+std::unique_ptr<OpNode> lower_extract(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ExtractNode>();
+  node->from = WholeOperand::of(lower, op.operands[0]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  node->box = Box(lower, op, 1, op.integers("shape"));
+  return node;
 }
 
-struct InsertUnit final : Unit {
+struct InsertNode final : OpNode {
   WholeOperand from, value;
   WholeResult to;
   Box box;
@@ -102,17 +102,17 @@ struct InsertUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_insert(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<InsertUnit>();
-  unit->from = WholeOperand::of(lower, op.operands[0]);
-  unit->value = WholeOperand::of(lower, op.operands[1]);
-  unit->to = WholeResult::of(lower, op.results[0]);
-  unit->box = Box(lower, op, 2, op.type(1).shape);
-  return unit;
+std::unique_ptr<OpNode> lower_insert(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<InsertNode>();
+  node->from = WholeOperand::of(lower, op.operands[0]);
+  node->value = WholeOperand::of(lower, op.operands[1]);
+  node->to = WholeResult::of(lower, op.results[0]);
+  node->box = Box(lower, op, 2, op.type(1).shape);
+  return node;
 }
 
-const AddLowering extract_{{"extract", lower_extract}};
-const AddLowering insert_{{"insert", lower_insert}};
+const AddLoweringRule extract_{{"extract", lower_extract}};
+const AddLoweringRule insert_{{"insert", lower_insert}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -1,9 +1,9 @@
-// Units that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of
+// OpNodes that only describe: loads left in memory, broadcasts, permutations, node axes, arange, casts of
 // lanes.
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/lower.h"
+#include "cpu/lowering_context.h"
 #include "cpu/tables.h"
 
 namespace tile::cpu {
@@ -18,10 +18,10 @@ TileRef of_scalar(const Scalar& scalar, DType dtype) {
 }
 
 // A tile made from one tile or scalar without touching elements.
-struct ViewUnit : Unit {
+struct ViewNode : OpNode {
   int from = -1, scalar = -1, to = -1;
   DType scalar_dtype = DType::f32;
-  void connect(Lower& lower, const Op& op) {
+  void connect(LoweringContext& lower, const Op& op) {
     const Value* operand = op.operands[0];
     if (operand->type.is_scalar()) {
       scalar = lower.scalar(operand);
@@ -37,7 +37,7 @@ struct ViewUnit : Unit {
   }
 };
 
-struct AxesUnit final : ViewUnit {
+struct AxesNode final : ViewNode {
   std::vector<int> axis;    // of the source, for each axis of the result; -1: a new one of extent 1
   std::vector<int> gone;    // axes of extent 1 that the result lacks
   std::vector<bool> grows;  // repeated to the result's extent
@@ -68,50 +68,50 @@ struct AxesUnit final : ViewUnit {
   }
 };
 
-std::unique_ptr<Unit> lower_broadcast(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AxesUnit>();
-  unit->connect(lower, op);
+std::unique_ptr<OpNode> lower_broadcast(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AxesNode>();
+  node->connect(lower, op);
   const Shape &from = op.type(0).shape, &to = op.results[0]->type.shape;
   for (size_t i = 0; i < to.size(); ++i) {
-    unit->axis.push_back(from.empty() ? -1 : static_cast<int>(i));
-    unit->grows.push_back(!from.empty() && from[i] != to[i]);
+    node->axis.push_back(from.empty() ? -1 : static_cast<int>(i));
+    node->grows.push_back(!from.empty() && from[i] != to[i]);
   }
-  return unit;
+  return node;
 }
 
-std::unique_ptr<Unit> lower_permute(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AxesUnit>();
-  unit->connect(lower, op);
-  for (int64_t axis : op.integers("axes")) unit->axis.push_back(static_cast<int>(axis));
-  unit->grows.assign(unit->axis.size(), false);
-  return unit;
+std::unique_ptr<OpNode> lower_permute(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AxesNode>();
+  node->connect(lower, op);
+  for (int64_t axis : op.integers("axes")) node->axis.push_back(static_cast<int>(axis));
+  node->grows.assign(node->axis.size(), false);
+  return node;
 }
 
-bool is_unit_reshape(const Lower&, const Op& op) {
+bool is_unit_reshape(const LoweringContext&, const Op& op) {
   return !op.results[0]->type.is_scalar() && (op.type(0).is_scalar() || is_tile_view(op));
 }
-std::unique_ptr<Unit> lower_unit_reshape(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<AxesUnit>();
-  unit->connect(lower, op);
+std::unique_ptr<OpNode> lower_unit_reshape(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<AxesNode>();
+  node->connect(lower, op);
   const Shape &from = op.type(0).shape, &to = op.results[0]->type.shape;
   size_t at = 0;
-  auto skip_units = [&] {
-    for (; at < from.size() && from[at] == 1; ++at) unit->gone.push_back(static_cast<int>(at));
+  auto skip_nodes = [&] {
+    for (; at < from.size() && from[at] == 1; ++at) node->gone.push_back(static_cast<int>(at));
   };
   for (int64_t extent : to) {
     if (extent != 1) {
-      skip_units();
-      unit->axis.push_back(static_cast<int>(at++));
+      skip_nodes();
+      node->axis.push_back(static_cast<int>(at++));
     } else {
-      unit->axis.push_back(-1);
+      node->axis.push_back(-1);
     }
-    unit->grows.push_back(false);
+    node->grows.push_back(false);
   }
-  skip_units();
-  return unit;
+  skip_nodes();
+  return node;
 }
 
-struct LoadUnit final : Unit {
+struct LoadNode final : OpNode {
   TileAddress address;
   int to;
   Signal run(Frame& frame) const override {
@@ -119,15 +119,15 @@ struct LoadUnit final : Unit {
     return Signal::next;
   }
 };
-bool stays_in_memory(const Lower& lower, const Op& op) { return lower.stays_in_memory(op); }
-std::unique_ptr<Unit> lower_load(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<LoadUnit>();
-  unit->address = lower.address(op, 1, op.integers("shape"));
-  unit->to = lower.tile(op.results[0]);
-  return unit;
+bool stays_in_memory(const LoweringContext& lower, const Op& op) { return lower.stays_in_memory(op); }
+std::unique_ptr<OpNode> lower_load(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<LoadNode>();
+  node->address = lower.address(op, 1, op.integers("shape"));
+  node->to = lower.tile(op.results[0]);
+  return node;
 }
 
-struct LoadCopyUnit final : Unit {
+struct LoadCopyNode final : OpNode {
   TileAddress address;
   int to, slot, scalar;
   DType dtype;
@@ -146,32 +146,32 @@ struct LoadCopyUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_load_copy(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<LoadCopyUnit>();
+std::unique_ptr<OpNode> lower_load_copy(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<LoadCopyNode>();
   const Value* result = op.results[0];
-  unit->address = lower.address(op, 1, op.integers("shape"));
+  node->address = lower.address(op, 1, op.integers("shape"));
   bool scalar = result->type.is_scalar();
-  unit->scalar = scalar ? lower.scalar(result) : -1;
-  unit->to = scalar ? -1 : lower.tile(result);
-  unit->slot = scalar ? -1 : lower.slot(result);
-  unit->dtype = result->type.dtype;
-  return unit;
+  node->scalar = scalar ? lower.scalar(result) : -1;
+  node->to = scalar ? -1 : lower.tile(result);
+  node->slot = scalar ? -1 : lower.slot(result);
+  node->dtype = result->type.dtype;
+  return node;
 }
 
-bool keeps_lanes(const Lower& lower, const Op& op) { return lower.keeps_lanes(op); }
-struct SameUnit final : ViewUnit {
+bool keeps_lanes(const LoweringContext& lower, const Op& op) { return lower.keeps_lanes(op); }
+struct SameNode final : ViewNode {
   Signal run(Frame& frame) const override {
     frame.tiles[static_cast<size_t>(to)] = source(frame);
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_lane_cast(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<SameUnit>();
-  unit->connect(lower, op);
-  return unit;
+std::unique_ptr<OpNode> lower_lane_cast(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<SameNode>();
+  node->connect(lower, op);
+  return node;
 }
 
-struct ArangeUnit final : Unit {
+struct ArangeNode final : OpNode {
   std::vector<char> lanes;
   TileRef tile;
   int to;
@@ -180,12 +180,12 @@ struct ArangeUnit final : Unit {
     return Signal::next;
   }
 };
-std::unique_ptr<Unit> lower_arange(Lower& lower, const Op& op) {
-  auto unit = std::make_unique<ArangeUnit>();
+std::unique_ptr<OpNode> lower_arange(LoweringContext& lower, const Op& op) {
+  auto node = std::make_unique<ArangeNode>();
   const int64_t size = op.integer("size");
   const DType dtype = op.dtype("dtype");
   const int64_t bytes = lane_bytes(lane_of(dtype));
-  unit->lanes.resize(static_cast<size_t>(size * bytes));
+  node->lanes.resize(static_cast<size_t>(size * bytes));
   for (int64_t i = 0; i < size; ++i) {
     Constant element = Constant::of(dtype, i);
     Scalar lane;
@@ -195,21 +195,22 @@ std::unique_ptr<Unit> lower_arange(Lower& lower, const Op& op) {
       lane.d = element.floating;
     else
       lane.i = element.integer;
-    std::memcpy(&unit->lanes[static_cast<size_t>(i * bytes)], lane.bytes, static_cast<size_t>(bytes));
+    std::memcpy(&node->lanes[static_cast<size_t>(i * bytes)], lane.bytes, static_cast<size_t>(bytes));
   }
-  unit->tile = dense_lanes(unit->lanes.data(), dtype, 1, &size);
-  unit->to = lower.tile(op.results[0]);
-  return unit;
+  node->tile = dense_lanes(node->lanes.data(), dtype, 1, &size);
+  node->to = lower.tile(op.results[0]);
+  return node;
 }
 
-const AddLowering broadcast_{{"broadcast", lower_broadcast, true}};
-const AddLowering permute_{{"permute", lower_permute, true}};
-const AddLowering reshape_{{"reshape", lower_unit_reshape, true, is_unit_reshape}};
-const AddLowering load_{{"load", lower_load, true, stays_in_memory}};
-const AddLowering load_copy_{
-    {"load", lower_load_copy, false, [](const Lower& l, const Op& op) { return !stays_in_memory(l, op); }}};
-const AddLowering astype_{{"astype", lower_lane_cast, true, keeps_lanes}};
-const AddLowering arange_{{"arange", lower_arange, true}};
+const AddLoweringRule broadcast_{{"broadcast", lower_broadcast, true}};
+const AddLoweringRule permute_{{"permute", lower_permute, true}};
+const AddLoweringRule reshape_{{"reshape", lower_unit_reshape, true, is_unit_reshape}};
+const AddLoweringRule load_{{"load", lower_load, true, stays_in_memory}};
+const AddLoweringRule load_copy_{{"load", lower_load_copy, false, [](const LoweringContext& l, const Op& op) {
+                                    return !stays_in_memory(l, op);
+                                  }}};
+const AddLoweringRule astype_{{"astype", lower_lane_cast, true, keeps_lanes}};
+const AddLoweringRule arange_{{"arange", lower_arange, true}};
 
 }  // namespace
 }  // namespace tile::cpu

@@ -58,7 +58,7 @@ TILE i32 first_false_in_cluster(const Tile<bool, L>& condition, int line, char* 
 
 // Before the block, and the others of its cluster, end. Copies to shared memory must not come later.
 template <int blocks>
-TILE void report_failure(const FailurePlace& to, int assertion, i32 element) {
+TILE void report_failure(const FailureLocation& to, int assertion, i32 element) {
   copy_async_wait<0>();
   if (thread() == 0 && (blocks == 1 || block_of_cluster() == 0))
     write_failure(to, (u32)assertion, (u32)element);

@@ -1,7 +1,7 @@
 // Reductions and scans with a function of the kernel's, which is associative and need not be commutative:
 // what is combined stands side by side along the axis. A thread combines runs of its registers; steps join
 // the totals of runs, then of lanes, of warps and of what registers hold beyond, in the order of the layout's
-// digits; a scan then adds what comes before it to each run.
+// modes; a scan then adds what comes before it to each run.
 #pragma once
 #include "cuda/device/reduce.cuh"
 
@@ -94,10 +94,10 @@ TILE Maybe<V> joined(Combine combine, const Maybe<V>& first, const Maybe<V>& sec
 //   at(i)                the register of element i; run after run, line after line
 //   replicas, all_warps  of the layout, and of the block
 // Padding lies behind the last element: a scan from the first on never meets it.
-template <class Plan, class L, bool is_scan, bool is_reverse, bool is_turned>
+template <class Plan, class L, bool is_scan, bool is_reverse, bool is_double_buffered>
 struct Way {
   using Of = Plan;
-  static constexpr bool scan = is_scan, reverse = is_reverse, turned = is_turned;
+  static constexpr bool scan = is_scan, reverse = is_reverse, double_buffered = is_double_buffered;
   static constexpr bool masked = L::padded && (!scan || reverse);
   static constexpr int count = Plan::lines * Plan::runs;
   TILE static constexpr int place(int i, int n) { return reverse ? n - 1 - i : i; }
@@ -244,7 +244,7 @@ struct Warps {
       join_slots<Way, runs, extent>(
           combine, of, run, Way::place(digit, extent), memory.block,
           [&](int other) { return slot(run, warp() + (other - digit) * stride); }, line);
-    if (!Way::turned) synchronize(line);
+    if (!Way::double_buffered) synchronize(line);
   }
 };
 // Each block sends its totals to those that join them. The place is taken in turns: who writes to it again
@@ -338,9 +338,9 @@ TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&..
 }
 
 // combine(accumulated, next) changes the first of two Values. To: the layout without the axis.
-template <class Plan, class To, bool turned, class Combine, class L, class... T>
+template <class Plan, class To, bool double_buffered, class Combine, class L, class... T>
 TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const Tile<T, L>&... tiles) {
-  using Way = tile::Way<Plan, L, false, false, turned>;
+  using Way = tile::Way<Plan, L, false, false, double_buffered>;
   const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
   Tile<Values<T...>, To> to;
   TILE_UNROLL
@@ -349,9 +349,9 @@ TILE auto combine_axis(Combine combine, int line, const Meeting& memory, const T
 }
 // The running values stand where the elements did. What comes before a run is added to each at the end, not
 // carried through it: so sums are rounded seldom.
-template <class Plan, bool reverse, bool turned, class Combine, class L, class... T>
+template <class Plan, bool reverse, bool double_buffered, class Combine, class L, class... T>
 TILE void scan_axis(Combine combine, int line, const Meeting& memory, Tile<T, L>&... tiles) {
-  using Way = tile::Way<Plan, L, true, reverse, turned>;
+  using Way = tile::Way<Plan, L, true, reverse, double_buffered>;
   const auto of = joined_runs<Way, Values<T...>>(combine, line, memory, tiles...);
   TILE_UNROLL
   for (int run = 0; run < Way::count; ++run) {

@@ -228,10 +228,10 @@ TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu,
 TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
 // Where a kernel that asserts something says what failed: memory of the host. Of several failures one stays.
-struct FailurePlace {
+struct FailureLocation {
   u32 *any, *record;  // a word that all kernels share, and four of this one's
 };
-TILE void write_failure(const FailurePlace& to, u32 assertion, u32 element) {
+TILE void write_failure(const FailureLocation& to, u32 assertion, u32 element) {
   u32 known;
   asm volatile("ld.volatile.global.u32 %0, [%1];" : "=r"(known) : "l"(to.record) : "memory");
   if (known) return;
@@ -268,22 +268,22 @@ TILE i32 clamped_index(i64 index, i64 most) {
 // A value that no one knows anything of: what is made of it stays where it stands.
 TILE void keep_here(u32& x) { asm volatile("" : "+r"(x)); }
 // To some 22 bits; subnormal results are 0.
-TILE f32 exp2_coarse(f32 x) {
+TILE f32 exp2_approximate(f32 x) {
   f32 y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-TILE f32 divide_coarse(f32 x, f32 y) {
+TILE f32 divide_approximate(f32 x, f32 y) {
   f32 z;
   asm("div.full.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
   return z;
 }
-TILE f32 reciprocal_coarse(f32 x) {
+TILE f32 reciprocal_approximate(f32 x) {
   f32 y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 }
-TILE f32 sqrt_coarse(f32 x) {
+TILE f32 sqrt_approximate(f32 x) {
   f32 y;
   asm("sqrt.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;

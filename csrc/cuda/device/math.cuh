@@ -28,7 +28,7 @@ TILE_FUNCTION1(floor)
 TILE_FUNCTION1(ceil)
 TILE_FUNCTION1(trunc)
 #undef TILE_FUNCTION1
-TILE f32 exp2(f32 x) { return exp2_coarse(x); }
+TILE f32 exp2(f32 x) { return exp2_approximate(x); }
 TILE f64 exp2(f64 x) { return ::exp2(x); }
 TILE f32 round(f32 x) { return ::rintf(x); }
 TILE f64 round(f64 x) { return ::rint(x); }

@@ -45,12 +45,12 @@ struct Places {
 
 // How words are read. ldmatrix gives a lane 4 bytes in a row: so it is where k runs along rows. Of matrices
 // of 16 bits it exchanges the axes; so read, pairs of bytes are 2 x 2, and two such words make two of k.
-enum class Reading { matrices, turned_matrices, bytes, words };
+enum class Reading { matrices, transposed_matrices, bytes, words };
 template <class S, bool along>
 constexpr Reading reading = sizeof(typename S::Element) == 8   ? Reading::words
                             : along                            ? Reading::matrices
                             : sizeof(typename S::Element) == 4 ? Reading::words
-                            : sizeof(typename S::Element) == 2 ? Reading::turned_matrices
+                            : sizeof(typename S::Element) == 2 ? Reading::transposed_matrices
                                                                : Reading::bytes;
 
 // Of the lane: `along`: k runs along the tile's rows; right: the right operand's order of words; own: of the

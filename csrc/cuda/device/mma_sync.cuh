@@ -8,12 +8,12 @@
 namespace tile {
 
 // The left operand in shared memory, by rows or turned; `own`: rows of a warp.
-template <class S, bool turned>
+template <class S, bool transposed>
 struct SharedLeft {
   S tile;
   template <int own, int k>
   struct From {
-    Matrices<S, own, k, !turned, false> matrices;
+    Matrices<S, own, k, !transposed, false> matrices;
     TILE From(const SharedLeft& left, int row) : matrices(left.tile, row) {}
     template <class Word>
     TILE void load(Word (&to)[4], int block, int step, int line) const {
@@ -36,14 +36,14 @@ struct RegisterLeft {
   };
 };
 // The right operand, two blocks of 8 columns at once, or one; `own`: columns of a warp.
-template <class S, bool turned>
+template <class S, bool transposed>
 struct SharedRight {
   // Columns 2 i and 2 i + 1 of 16 are column i of two blocks.
-  static constexpr bool paired = sizeof(typename S::Element) == 1 && !turned;
+  static constexpr bool paired = sizeof(typename S::Element) == 1 && !transposed;
   S tile;
   template <int own, int k>
   struct From {
-    Matrices<S, own, k, turned, true> matrices;
+    Matrices<S, own, k, transposed, true> matrices;
     TILE From(const SharedRight& right, int column) : matrices(right.tile, column) {}
     template <class Word>
     TILE void load(Word (&to)[4], int step, int block, int line) const {
@@ -146,11 +146,11 @@ template <class Part, class Left, class Right>
 TILE void load_first(Fragments<Part>& to, const Left& left, const Right& right, int line) {
   to.load(Operands<Part, Left, Right>(left, right), 0, line);
 }
-// A turn. `first`: the fragments it begins with, and behind it those of the next turn, which next_turn()
+// A turn. `first`: the fragments it begins with, and behind it those of the next iteration, which next_iteration()
 // loads; copies() begins with the buffers of a later one.
-template <class Part, class Sum, class L, class Left, class Right, class Copies, class NextTurn>
-TILE Tile<Sum, L> mma_turn(Fragments<Part>& first, const Left& left, const Right& right, Tile<Sum, L> sums,
-                           Copies copies, NextTurn next_turn, int line) {
+template <class Part, class Sum, class L, class Left, class Right, class Copies, class NextIteration>
+TILE Tile<Sum, L> mma_iteration(Fragments<Part>& first, const Left& left, const Right& right, Tile<Sum, L> sums,
+                           Copies copies, NextIteration next_iteration, int line) {
   const Operands<Part, Left, Right> operands(left, right);
   TILE_UNROLL
   for (int step = 0; step < Part::k; step += Part::depth) {
@@ -158,7 +158,7 @@ TILE Tile<Sum, L> mma_turn(Fragments<Part>& first, const Left& left, const Right
     const bool last = step + Part::depth >= Part::k;
     if (!last) first.load(operands, step + Part::depth, line);
     if (step == 0) copies();
-    if (last) next_turn();
+    if (last) next_iteration();
     TILE_UNROLL
     for (int n = 0; n < Part::blocks_n; n += Part::together)
       Part::template multiply<Right::paired>(sums, now.left, now.right[n / Part::together], n);

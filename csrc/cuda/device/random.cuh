@@ -50,8 +50,8 @@ template <class T>
 TILE T random_word(u64 seed, u64 stream, u64 number) {
   return RandomWord<T>::of(philox(seed, stream, number >> RandomWord<T>::bits), number);
 }
-// As many registers as a block has elements share a loop over their blocks: one turn where they are one
-// block's, two where they begin inside of one, a turn each where nothing is known of their numbers.
+// As many registers as a block has elements share a loop over their blocks: one iteration where they are one
+// block's, two where they begin inside of one, an iteration each where nothing is known of their numbers.
 template <class T, class L>
 TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream,
                             const Tile<u64, L>& number) {

@@ -129,9 +129,9 @@ TILE void add_to(Tile<A, L>& sums, int r, T x) {
         Op::combine(sums.x[Plan::into(r)], KeptAs<A>::template of<Plan, From>(x, r));
 }
 
-// Sums of warps meet in `shared`: where that is `turned`, the next reduction takes another place, so that its
-// barrier is also the one behind this. Sums of blocks meet in `across`.
-template <class Op, class T, class L, class Plan, bool turned, class A>
+// Sums of warps meet in `shared`. If that is `double_buffered`, the next reduction uses the other buffer, so that
+// its barrier also ends this one. Sums of blocks meet in `across`.
+template <class Op, class T, class L, class Plan, bool double_buffered, class A>
 TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shared, char* across = nullptr) {
   A sums[L::registers];
   TILE_UNROLL
@@ -161,7 +161,7 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
       for (int r = 0; r < L::registers; ++r)
         sums[r] = Op::combine(sums[r], shuffle_xor_value(sums[r], bit, line));
     }
-    if (!turned) synchronize(line);
+    if (!double_buffered) synchronize(line);
   } else if constexpr (Plan::warps != 0) {
     constexpr int other_lanes = 31 & ~Plan::lanes, columns = count_of(other_lanes),
                   copies = count_of(Plan::lanes), warps = count_of(Plan::warps);
@@ -197,7 +197,7 @@ TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shar
         for (int other = 1; other < warps; ++other) sums[r] = Op::combine(sums[r], of_warp(r, other));
       }
     }
-    if (!turned) synchronize(line);
+    if (!double_buffered) synchronize(line);
   }
   if constexpr (Plan::blocks != 0) reduce_in_cluster<Op, Plan>(sums, across, line);
   Tile<T, L> to;
@@ -212,10 +212,10 @@ TILE auto partial(const Tile<T, From>& from) {
   for (int r = 0; r < From::registers; ++r) add_to<Op, Plan, From>(sums, r, from.x[r]);
   return sums;
 }
-template <class Op, class L, class Plan, bool turned, class T, class From>
+template <class Op, class L, class Plan, bool double_buffered, class T, class From>
 TILE auto reduce(const Tile<T, From>& from, int line, char* shared, char* across = nullptr) {
-  return reduce_partial<Op, typename Op::template Result<T>, L, Plan, turned>(partial<Op, L, Plan>(from),
-                                                                              line, shared, across);
+  return reduce_partial<Op, typename Op::template Result<T>, L, Plan, double_buffered>(
+      partial<Op, L, Plan>(from), line, shared, across);
 }
 
 // Tiles of one layout as one, whose reductions share their barriers.

@@ -39,7 +39,7 @@ struct SharedTile {
 };
 
 // A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
-// one chunk of some rows; the last threads none, where they are not dealt out evenly over the chunks of rows.
+// one chunk of some rows; the last threads copy none if the chunks of rows do not divide evenly among them.
 // whole_vectors: no edge cuts a chunk in two.
 template <int threads, int flags, class To, class T, class S>
 TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
@@ -73,7 +73,7 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
 }
 // The same of an array whose rows are the tile's columns: its unit axis is the first.
 template <int threads, int flags, class To, class T, class S>
-TILE void copy_turned_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
+TILE void copy_transposed_async(To to, const Array<T, 2, S>& from, typename Array<T, 2, S>::Start start,
                             bool wanted, int line) {
   copy_tile_async<threads, flags>(to, permute_array<1, 0>(from), {start[1], start[0]}, wanted, line);
 }

@@ -6,9 +6,9 @@ namespace tile {
 
 // Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
 // each is transposed.
-template <bool turned>
+template <bool transposed>
 TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
-  if (turned)
+  if (transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
                  : "r"(row)
@@ -108,8 +108,8 @@ TILE_MMA_HALVES(f8e5m2, f8e5m2)
 #undef TILE_MMA_HALVES
 #endif
 #undef TILE_MMA
-// Volatile, so that the order stays: NVRTC 13.0 else ends a loop's turn with the accumulator that the next turn
-// begins with, and an H200 then added up wrong numbers.
+// Volatile, so that the order stays: otherwise NVRTC 13.0 ends a loop's iteration with the accumulator that the
+// next one begins with, and an H200 then computed wrong sums.
 template <>
 TILE void multiply_block<f64, f64>(f64* sums, int apart, const f64 (&left)[4], f64 right0, f64 right1) {
 #if __CUDA_ARCH__ >= 900

@@ -2,14 +2,14 @@
 #include <numeric>
 
 #include "cuda/access_text.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
 
 // Whether the chip adds two neighbours at once.
 bool adds_pairs(const Target& target, DType dtype) {
-  return dtype == DType::f32 || dtype == DType::f16 || (dtype == DType::bf16 && target.chip >= 90);
+  return dtype == DType::f32 || dtype == DType::f16 || (dtype == DType::bf16 && target.arch >= 90);
 }
 
 void emit_add_tile(Emitter& emitter, const Op& op) {
@@ -33,7 +33,7 @@ void emit_add_tile(Emitter& emitter, const Op& op) {
                        line_number(op), ");"));
 }
 
-const AddLowering add_tile_{{"add_tile", emit_add_tile}};
+const AddLoweringRule add_tile_{{"add_tile", emit_add_tile}};
 
 }  // namespace
 }  // namespace tile::cuda

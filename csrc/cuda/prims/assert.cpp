@@ -1,6 +1,6 @@
 // assert: all threads learn of an element that is false, one says so, and the block ends.
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -28,7 +28,7 @@ void emit_assert(Emitter& emitter, const Op& op) {
   leave(first + " != no_element", first);
 }
 
-const AddLowering assert_{{.name = "assert", .emit = emit_assert, .across = true, .exchanges = true}};
+const AddLoweringRule assert_{{.name = "assert", .emit = emit_assert, .across = true, .exchanges = true}};
 
 }  // namespace
 }  // namespace tile::cuda

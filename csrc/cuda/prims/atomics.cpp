@@ -2,7 +2,7 @@
 #include <bit>
 
 #include "cuda/access_text.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/atomic.h"
 #include "ir/walk.h"
 
@@ -49,15 +49,15 @@ void emit_result(Emitter& emitter, const Op& op, const Layout& layout, const std
   const Type& type = op.results[0]->type;
   const std::string scalar = type.is_scalar() ? ".x[0]" : "";
   if (!layout.replicas(emitter.plan().threads())) return emitter.result_in(op, layout, expression + scalar);
-  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough to have twice
   const int64_t bytes = owners_bytes(emitter, layout, type.dtype);
-  const bool turned = bytes <= most_turned;
-  if (!turned) emitter.need_shared(op, bytes);
-  const std::string memory = turned ? emitter.turned_memory(op, bytes) : "shared_memory()";
+  const bool double_buffered = bytes <= most_double;
+  if (!double_buffered) emitter.need_shared(op, bytes);
+  const std::string memory = double_buffered ? emitter.double_buffer(op, bytes) : "shared_memory()";
   emitter.result_in(op, layout,
                     str("from_owners<", emitter.plan().threads(), ">(", expression, ", ", memory, ", ",
                         line_number(op), ")", scalar));
-  if (!turned) emitter.leave_shared();
+  if (!double_buffered) emitter.leave_shared();
 }
 
 void emit_atomic(Emitter& emitter, const Op& op) {
@@ -96,11 +96,11 @@ void emit_atomic(Emitter& emitter, const Op& op) {
   if (acquires(order) && !meets) emitter.synchronize(op);
 }
 
-const std::vector<AddLowering> lowerings_ = [] {
-  std::vector<AddLowering> all;
+const std::vector<AddLoweringRule> lowerings_ = [] {
+  std::vector<AddLoweringRule> all;
   for (const AtomicKind& kind : atomic_kinds)
     all.emplace_back(
-        Lowering{.name = kind.name, .emit = emit_atomic, .relate = relate_elements, .alone = true});
+        LoweringRule{.name = kind.name, .emit = emit_atomic, .relate = relate_elements, .single_cta = true});
   return all;
 }();
 

@@ -3,27 +3,27 @@
 #include <bit>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
 
-// The digits of an axis from its neighbours outwards; none where they do not count on, so that what one
+// The modes of an axis from its neighbours outwards; none where they do not count on, so that what one
 // joins would not stand side by side.
-std::optional<std::vector<Digit>> digits_along(const Layout& layout, int axis) {
-  std::vector<Digit> digits;
-  for (const Digit& digit : layout.digits())
-    if (digit.axis == axis) digits.push_back(digit);
-  std::sort(digits.begin(), digits.end(), [](const Digit& a, const Digit& b) { return a.weight < b.weight; });
+std::optional<std::vector<Mode>> modes_along(const Layout& layout, int axis) {
+  std::vector<Mode> modes;
+  for (const Mode& mode : layout.modes())
+    if (mode.axis == axis) modes.push_back(mode);
+  std::sort(modes.begin(), modes.end(), [](const Mode& a, const Mode& b) { return a.weight < b.weight; });
   int64_t weight = 1;
   int blocks = 0;
-  for (const Digit& digit : digits) {
-    blocks += digit.level == Level::cta;
-    if (digit.weight != weight) return std::nullopt;
-    weight *= digit.extent;
+  for (const Mode& mode : modes) {
+    blocks += mode.level == Level::cta;
+    if (mode.weight != weight) return std::nullopt;
+    weight *= mode.extent;
   }
   if (blocks > 1) return std::nullopt;  // they meet once
-  return digits;
+  return modes;
 }
 
 // The struct that device/combine.cuh asks for, and the shared memory of its steps.
@@ -35,13 +35,13 @@ struct Plan {
 
 // Registers that hold element 0 of each line, and from there on its places.
 std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
-                           const std::vector<Digit>& digits) {
+                           const std::vector<Mode>& modes) {
   std::vector<int> places{0};
-  for (const Digit& digit : digits) {
-    if (digit.level != Level::reg) continue;
+  for (const Mode& mode : modes) {
+    if (mode.level != Level::reg) continue;
     const size_t count = places.size();
-    for (int i = 1; i < digit.extent; ++i)
-      for (size_t k = 0; k < count; ++k) places.push_back(places[k] + i * digit.stride);
+    for (int i = 1; i < mode.extent; ++i)
+      for (size_t k = 0; k < count; ++k) places.push_back(places[k] + i * mode.stride);
   }
   std::vector<int> registers;
   for (int line = 0; line < lines.registers(); ++line) {
@@ -62,7 +62,7 @@ std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
 int64_t count_of(int bits) { return int64_t{1} << std::popcount(static_cast<unsigned>(bits)); }
 
 Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
-  const std::vector<Digit> digits = *digits_along(layout, axis);
+  const std::vector<Mode> modes = *modes_along(layout, axis);
   const Layout lines = layout.without({axis});
   const int replicas = layout.replicas(emitter.plan().threads());
   Plan plan;
@@ -70,29 +70,29 @@ Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
   int length = 1, runs = 1, joined = 1, lanes = replicas & 31, warps = replicas >> 5;
   std::vector<std::string> steps;
   size_t next = 0;
-  for (; next < digits.size() && digits[next].level == Level::reg; ++next) length *= digits[next].extent;
-  for (size_t i = next; i < digits.size(); ++i)
-    if (digits[i].level == Level::reg) runs *= digits[i].extent;
-  for (; next < digits.size(); ++next) {
-    const Digit& digit = digits[next];
-    if (digit.level == Level::reg) {
-      steps.push_back(str("Registers<", digit.extent, ">"));
-      joined *= digit.extent;
+  for (; next < modes.size() && modes[next].level == Level::reg; ++next) length *= modes[next].extent;
+  for (size_t i = next; i < modes.size(); ++i)
+    if (modes[i].level == Level::reg) runs *= modes[i].extent;
+  for (; next < modes.size(); ++next) {
+    const Mode& mode = modes[next];
+    if (mode.level == Level::reg) {
+      steps.push_back(str("Registers<", mode.extent, ">"));
+      joined *= mode.extent;
       continue;
     }
-    const char* step = digit.level == Level::lane ? "Lanes" : digit.level == Level::warp ? "Warps" : "Blocks";
-    steps.push_back(str(step, "<", digit.stride, ", ", digit.extent, ">"));
-    const int bits = (digit.extent - 1) * digit.stride, totals = lines.registers() * (runs / joined);
-    if (digit.level == Level::lane) lanes |= bits;
-    if (digit.level == Level::warp) {
+    const char* step = mode.level == Level::lane ? "Lanes" : mode.level == Level::warp ? "Warps" : "Blocks";
+    steps.push_back(str(step, "<", mode.stride, ", ", mode.extent, ">"));
+    const int bits = (mode.extent - 1) * mode.stride, totals = lines.registers() * (runs / joined);
+    if (mode.level == Level::lane) lanes |= bits;
+    if (mode.level == Level::warp) {
       plan.slots = std::max(plan.slots, totals * all_warps * count_of(31 & ~lanes));
       ++plan.warp_steps;
       warps |= bits;
     }
-    if (digit.level == Level::cta)
-      plan.cluster_slots = totals * digit.extent * count_of((all_warps - 1) & ~warps) * count_of(31 & ~lanes);
+    if (mode.level == Level::cta)
+      plan.cluster_slots = totals * mode.extent * count_of((all_warps - 1) & ~warps) * count_of(31 & ~lanes);
   }
-  const std::vector<int> registers = places_of(layout, lines, axis, digits);
+  const std::vector<int> registers = places_of(layout, lines, axis, modes);
   bool in_order = true;
   for (size_t i = 0; i < registers.size(); ++i) in_order &= registers[i] == static_cast<int>(i);
   plan.name = emitter.define_struct(
@@ -140,20 +140,22 @@ void emit_combine(Emitter& emitter, const Op& op) {
   const auto axis = static_cast<int>(op.integer("axis"));
   const Shape& shape = op.type(0).shape;
   Layout layout = emitter.layout_of(op.operands[0]);
-  if (!digits_along(layout, axis)) layout = blocked(shape, axis, 1, emitter.plan().warps());
+  if (!modes_along(layout, axis)) layout = blocked(shape, axis, 1, emitter.plan().warps());
   std::vector<std::string> tiles;
   for (const Value* operand : op.operands) tiles.push_back(emitter.in_layout(op, operand, layout));
   const std::string function = declare_function(emitter, op);
   const Plan plan = plan_of(emitter, layout, axis);
-  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough to have twice
   const int64_t bytes = plan.slots * slot_bytes(op);
-  const bool turned = plan.warp_steps == 1 && bytes <= most_turned;
-  if (bytes && !turned) emitter.need_shared(op, bytes);
-  std::string memory = turned ? emitter.turned_memory(op, bytes) : bytes ? "shared_memory()" : "nullptr";
+  const bool double_buffered = plan.warp_steps == 1 && bytes <= most_double;
+  if (bytes && !double_buffered) emitter.need_shared(op, bytes);
+  std::string memory = double_buffered ? emitter.double_buffer(op, bytes)
+                       : bytes         ? "shared_memory()"
+                                       : "nullptr";
   if (plan.cluster_slots) memory += ", " + emitter.cluster_memory(op, plan.cluster_slots * slot_bytes(op));
   const bool scan = op.is("scan");
   const std::string ways =
-      str(turned ? "true" : "false", ">(", function, ", ", line_number(op), ", {", memory, "}, ");
+      str(double_buffered ? "true" : "false", ">(", function, ", ", line_number(op), ", {", memory, "}, ");
   const Layout to = scan ? layout : layout.without({axis});
   std::string reduced;
   if (scan) {
@@ -183,9 +185,9 @@ std::optional<Layout> relate_combine(const Op& op, const Value* from, const Valu
   return layout.without({op.integer("axis")});
 }
 
-const AddLowering reduce_{
+const AddLoweringRule reduce_{
     {.name = "reduce", .emit = emit_combine, .relate = relate_combine, .across = true, .exchanges = true}};
-const AddLowering scan_{
+const AddLoweringRule scan_{
     {.name = "scan", .emit = emit_combine, .relate = same_layout, .across = true, .exchanges = true}};
 
 }  // namespace

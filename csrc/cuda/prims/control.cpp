@@ -1,24 +1,24 @@
 // Loops and branches. Carried values are variables of the loop's results; the region's arguments are names of
 // the same variables.
 #include "cuda/emitter.h"
-#include "cuda/loads_ahead.h"
-#include "cuda/lowering.h"
-#include "cuda/parked.h"
+#include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"
+#include "cuda/prefetch.h"
+#include "cuda/spilled.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
 namespace {
 
 // "T name = value;" for each carried value, in the layout of the results.
-void declare(Emitter& emitter, const Op& op, size_t first_initial, ParkedTiles* parked = nullptr) {
+void declare(Emitter& emitter, const Op& op, size_t first_initial, SpilledTiles* spilled = nullptr) {
   for (size_t i = 0; i < op.results.size(); ++i) {
     const Value *result = op.results[i], *initial = op.operands[first_initial + i];
     const std::string value = result->type.is_scalar()
                                   ? emitter.name(initial)
                                   : emitter.in_layout(op, initial, emitter.layout_of(result));
     std::string type = emitter.type(result->type, emitter.layout_of(result)) + " ";
-    if (parked && parked->has(i)) parked->declare(i), type.clear();
+    if (spilled && spilled->has(i)) spilled->declare(i), type.clear();
     emitter.line(op, str(type, emitter.name(result), " = ", value, ";"));
   }
 }
@@ -45,8 +45,8 @@ void assign(Emitter& emitter, const Op& end, const std::vector<Value*>& to, size
 }
 
 void emit_for(Emitter& emitter, const Op& op) {
-  ParkedTiles parked(emitter, op);
-  declare(emitter, op, 3, &parked);
+  SpilledTiles spilled(emitter, op);
+  declare(emitter, op, 3, &spilled);
   const Block& body = op.region();
   for (size_t i = 0; i < op.results.size(); ++i)
     emitter.define_alias(body.arguments[i + 1], emitter.name(op.results[i]));
@@ -54,7 +54,7 @@ void emit_for(Emitter& emitter, const Op& op) {
   emitter.wait_for_readers(op);
   int64_t mark = emitter.staged_mark();
   StagedLoop staged(emitter, op);
-  std::optional<LoadsAhead> loads;
+  std::optional<Prefetches> loads;
   if (!staged.waits()) {
     loads.emplace(emitter, op);
     mark = emitter.staged_mark();  // what they take stays taken: no barrier stands behind the last readers
@@ -66,18 +66,18 @@ void emit_for(Emitter& emitter, const Op& op) {
                                                   : index + " = " + index_after_text(emitter, op, index, 1),
                        ") {"));
   emitter.indent(1);
-  staged.begin_turn();
-  if (loads) loads->begin_turn();
+  staged.begin_iteration();
+  if (loads) loads->begin_iteration();
   emitter.block(body);
-  staged.end_turn();
-  // Readers of this turn meet the next one at a barrier, or here.
+  staged.end_iteration();
+  // Readers of this iteration meet the next one at a barrier, or here.
   if (staged.waits()) emitter.was_synchronized();
   emitter.wait_for_readers(op);
   emitter.indent(-1);
   emitter.close();
   staged.end();
   emitter.release_staged(mark);
-  parked.end();
+  spilled.end();
 }
 
 void emit_loop(Emitter& emitter, const Op& op) {
@@ -131,12 +131,12 @@ void emit_jump(Emitter& emitter, const Op& op) {
   emitter.line(op, str(op.name(), ";"));
 }
 
-const AddLowering for_{{.name = "for", .emit = emit_for, .across = true}};
-const AddLowering loop_{{"loop", emit_loop}};
-const AddLowering if_{{.name = "if", .emit = emit_if, .across = true}};
-const AddLowering yield_{{.name = "yield", .emit = emit_yield, .across = true}};
-const AddLowering break_{{"break", emit_jump}};
-const AddLowering continue_{{"continue", emit_jump}};
+const AddLoweringRule for_{{.name = "for", .emit = emit_for, .across = true}};
+const AddLoweringRule loop_{{"loop", emit_loop}};
+const AddLoweringRule if_{{.name = "if", .emit = emit_if, .across = true}};
+const AddLoweringRule yield_{{.name = "yield", .emit = emit_yield, .across = true}};
+const AddLoweringRule break_{{"break", emit_jump}};
+const AddLoweringRule continue_{{"continue", emit_jump}};
 
 }  // namespace
 }  // namespace tile::cuda

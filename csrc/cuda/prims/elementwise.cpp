@@ -2,8 +2,8 @@
 #include <algorithm>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
-#include "cuda/narrow.h"
+#include "cuda/lowering_rule.h"
+#include "cuda/storage_narrowing.h"
 #include "ir/rounding.h"
 
 namespace tile::cuda {
@@ -53,12 +53,14 @@ std::string call(Emitter& emitter, const Op& op, const std::string& function) {
   return str(function, "(", join(operands), ")");
 }
 
-// Rows that coarse.cuh has faster. Scalars too: every thread computes them, in every turn of a loop.
-constexpr std::string_view coarse_rows[] = {"div", "exp", "exp2", "sigmoid", "silu", "sqrt"};
-bool may_be_coarse(const Emitter& emitter, const Op& op) {
+// Rows that approximate.cuh has faster. Scalars too: every thread computes them, in every iteration of a
+// loop.
+constexpr std::string_view approximate_rows[] = {"div", "exp", "exp2", "sigmoid", "silu", "sqrt"};
+bool may_be_approximate(const Emitter& emitter, const Op& op) {
   const Type& type = op.results[0]->type;
-  return is_floating(type.dtype) && emitter.coarse(op.results[0]) &&
-         std::find(std::begin(coarse_rows), std::end(coarse_rows), op.name()) != std::end(coarse_rows);
+  return is_floating(type.dtype) && emitter.approximate(op.results[0]) &&
+         std::find(std::begin(approximate_rows), std::end(approximate_rows), op.name()) !=
+             std::end(approximate_rows);
 }
 
 template <size_t row>
@@ -66,9 +68,10 @@ std::string row_function(Emitter& emitter, const Op& op, const char* of = "") {
   emitter.need_row(rows[row].operands, rows[row].name, rows[row].expression);
   for (const auto& [name, file] : files)
     if (name == rows[row].name) emitter.need(std::string(file));
-  const bool coarse = may_be_coarse(emitter, op);
-  if (coarse) emitter.need("coarse.cuh");
-  return coarse ? str("coarse", of, "<math::", rows[row].name, "_row>") : std::string(rows[row].name);
+  const bool approximate = may_be_approximate(emitter, op);
+  if (approximate) emitter.need("approximate.cuh");
+  return approximate ? str("approximate", of, "<math::", rows[row].name, "_row>")
+                     : std::string(rows[row].name);
 }
 template <size_t row>
 void emit_row(Emitter& emitter, const Op& op) {
@@ -81,14 +84,14 @@ std::string row_element(Emitter& emitter, const Op& op, const Elements& operands
 }
 
 template <size_t... row>
-std::vector<AddLowering> add_rows(std::index_sequence<row...>) {
-  return {AddLowering({.name = rows[row].name,
-                       .emit = emit_row<row>,
-                       .relate = same_layout,
-                       .across = true,
-                       .element = row_element<row>})...};
+std::vector<AddLoweringRule> add_rows(std::index_sequence<row...>) {
+  return {AddLoweringRule({.name = rows[row].name,
+                           .emit = emit_row<row>,
+                           .relate = same_layout,
+                           .across = true,
+                           .element = row_element<row>})...};
 }
-const std::vector<AddLowering> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
+const std::vector<AddLoweringRule> rows_ = add_rows(std::make_index_sequence<std::size(rows)>());
 
 void emit_where(Emitter& emitter, const Op& op) { emitter.result(op, call(emitter, op, "where")); }
 void need_cast(Emitter& emitter, const Op& op) {
@@ -111,14 +114,14 @@ std::string cast_element(Emitter& emitter, const Op& op, const Elements& operand
              here ? operands[0].tile + ", r" : operands[0].element, ")");
 }
 
-const AddLowering where_{
+const AddLoweringRule where_{
     {.name = "where", .emit = emit_where, .relate = same_layout, .across = true, .element = where_element}};
-AddLowering cast(std::string_view name) {
-  return AddLowering(
+AddLoweringRule cast(std::string_view name) {
+  return AddLoweringRule(
       {.name = name, .emit = emit_cast, .relate = same_layout, .across = true, .element = cast_element});
 }
-const AddLowering casts_[] = {cast("astype"),    cast("astype_rz"), cast("astype_rm"),
-                              cast("astype_rp"), cast("astype_ra"), cast("bitcast")};
+const AddLoweringRule casts_[] = {cast("astype"),    cast("astype_rz"), cast("astype_rm"),
+                                  cast("astype_rp"), cast("astype_ra"), cast("bitcast")};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -1,7 +1,7 @@
 // Block numbers, extents and strides, views of arrays: scalars and small structs a thread computes for
 // itself.
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -34,13 +34,13 @@ void emit_permute(Emitter& emitter, const Op& op) {
   emitter.result(op, str("permute_array<", join(op.integers("axes")), ">(", names(emitter, op), ")"));
 }
 
-const AddLowering bid_{{.name = "bid", .emit = emit_grid, .across = true}};
-const AddLowering num_blocks_{{.name = "num_blocks", .emit = emit_grid, .across = true}};
-const AddLowering dim_{{.name = "dim", .emit = emit_dim, .across = true}};
-const AddLowering stride_{{.name = "stride", .emit = emit_stride, .across = true}};
-const AddLowering index_{{.name = "index", .emit = emit_index, .across = true}};
-const AddLowering slice_{{.name = "slice", .emit = emit_slice, .across = true}};
-const AddLowering permute_array_{{.name = "permute_array", .emit = emit_permute, .across = true}};
+const AddLoweringRule bid_{{.name = "bid", .emit = emit_grid, .across = true}};
+const AddLoweringRule num_blocks_{{.name = "num_blocks", .emit = emit_grid, .across = true}};
+const AddLoweringRule dim_{{.name = "dim", .emit = emit_dim, .across = true}};
+const AddLoweringRule stride_{{.name = "stride", .emit = emit_stride, .across = true}};
+const AddLoweringRule index_{{.name = "index", .emit = emit_index, .across = true}};
+const AddLoweringRule slice_{{.name = "slice", .emit = emit_slice, .across = true}};
+const AddLoweringRule permute_array_{{.name = "permute_array", .emit = emit_permute, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -1,6 +1,6 @@
 // load and store of tiles, in vectors where layout and memory allow.
 #include "cuda/access_text.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"
 
 namespace tile::cuda {
@@ -66,10 +66,11 @@ void emit_scatter(Emitter& emitter, const Op& op) {
 
 const Value* loaded(const Op& op) { return op.results[0]; }
 const Value* stored(const Op& op) { return op.operands[1]; }
-const AddLowering load_{{.name = "load", .emit = emit_load, .across = true, .accessed = loaded}};
-const AddLowering store_{{.name = "store", .emit = emit_store, .across = true, .accessed = stored}};
-const AddLowering gather_{{.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
-const AddLowering scatter_{
+const AddLoweringRule load_{{.name = "load", .emit = emit_load, .across = true, .accessed = loaded}};
+const AddLoweringRule store_{{.name = "store", .emit = emit_store, .across = true, .accessed = stored}};
+const AddLoweringRule gather_{
+    {.name = "gather", .emit = emit_gather, .relate = relate_elements, .across = true}};
+const AddLoweringRule scatter_{
     {.name = "scatter", .emit = emit_scatter, .relate = relate_elements, .across = true}};
 
 }  // namespace

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "cuda/pipeline.h"
 
 namespace tile::cuda {
@@ -27,15 +27,15 @@ void emit_fma(Emitter& emitter, const Op& op) {
 // How many neighbours of a row `count` registers hold, the first at a multiple of that: `count`, or 1.
 int neighbours(const Layout& layout, int count) {
   if (layout.padded() || layout.vector_along(1) % count != 0) return 1;
-  for (const Digit& digit : layout.digits())
-    if (digit.axis == 1 && digit.weight != 1 && digit.weight % count != 0) return 1;
+  for (const Mode& mode : layout.modes())
+    if (mode.axis == 1 && mode.weight != 1 && mode.weight % count != 0) return 1;
   return count;
 }
 
 // An operand of the tensor cores.
 struct Operand {
   const Value* value;
-  bool turned;           // as it is read
+  bool transposed;       // as it is read
   const Staged* staged;  // null: it was computed
   bool in_registers;     // of 16 bits, sums stand as a left operand's fragments do
   int64_t bytes() const { return element_count(value->type.shape) * info(value->type.dtype).bytes; }
@@ -45,12 +45,12 @@ Operand operand_of(const Emitter& emitter, const Op& op, size_t i) {
   const Type& type = read.value->type;
   const Op* load = read.value->definition;
   const Staged* staged = load ? emitter.staging().of(*load) : nullptr;
-  if (staged) return {read.value, read.turned != staged->turned, staged, false};
+  if (staged) return {read.value, read.transposed != staged->transposed, staged, false};
   const MmaPlan plan = emitter.plan().mma(op),
                 rows{plan.warps_m, 1, plan.blocks_m, static_cast<int>(type.shape[1] / 8)};
-  const bool as_fragments = i == 0 && info(type.dtype).bytes == 2 && !read.turned && plan.warps_n == 1 &&
+  const bool as_fragments = i == 0 && info(type.dtype).bytes == 2 && !read.transposed && plan.warps_n == 1 &&
                             emitter.layout_of(read.value) == accumulator_layout(type.shape, rows);
-  return {read.value, read.turned, nullptr, as_fragments};
+  return {read.value, read.transposed, nullptr, as_fragments};
 }
 
 bool is_written(const Emitter& emitter, const Operand& operand) {
@@ -128,7 +128,7 @@ std::string place_text(Emitter& emitter, const Op& op, size_t i) {
                emitter.layout(emitter.layout_of(operand.value)), ">{", emitter.name(operand.value), "}");
   const std::string name =
       operand.staged ? emitter.name(operand.value) : emitter.written_operand(operand.value);
-  return operand_text(i, str("decltype(", name, ")"), operand.turned, name);
+  return operand_text(i, str("decltype(", name, ")"), operand.transposed, name);
 }
 
 void emit_mma(Emitter& emitter, const Op& op) {
@@ -142,8 +142,8 @@ void emit_mma(Emitter& emitter, const Op& op) {
   const Ring* ring = emitter.ring_of(op.parent->parent);
   if (ring && ring->product == &op)
     return emitter.result_in(op, layout,
-                             str("mma_turn(", ring->fragments, ", ", left, ", ", right, ", ", to, ", ",
-                                 ring->copies, ", ", ring->next_turn, ", ", line_number(op), ")"));
+                             str("mma_iteration(", ring->fragments, ", ", left, ", ", right, ", ", to, ", ",
+                                 ring->copies, ", ", ring->next_iteration, ", ", line_number(op), ")"));
   emitter.result_in(
       op, layout,
       str("mma_sync<", part_text(op, plan), ">(", left, ", ", right, ", ", to, ", ", line_number(op), ")"));
@@ -159,7 +159,7 @@ std::optional<Layout> relate_mma(const Op& op, const Value* from, const Value* t
   return layout;
 }
 
-const AddLowering mma_{{"mma", emit_mma, relate_mma}};
+const AddLoweringRule mma_{{"mma", emit_mma, relate_mma}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -1,6 +1,6 @@
 // print: tiles go to shared memory, and one thread writes the text.
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/format.h"
 
 namespace tile::cuda {
@@ -14,7 +14,7 @@ std::string quoted(const std::string& text) {
       to += c;
       continue;
     }
-    // Three octal digits: what follows is no part of the number.
+    // Three octal modes: what follows is no part of the number.
     to += '\\';
     for (const int shift : {6, 3, 0}) to += static_cast<char>('0' + (byte >> shift & 7));
   }
@@ -82,7 +82,7 @@ void emit_print(Emitter& emitter, const Op& op) {
   if (bytes) emitter.leave_shared();
 }
 
-const AddLowering print_{{.name = "print", .emit = emit_print, .alone = true}};
+const AddLoweringRule print_{{.name = "print", .emit = emit_print, .single_cta = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -43,9 +43,9 @@ void emit_random(Emitter& emitter, const Op& op) {
   emitter.result(op, str("random_word<", type.dtype, ">(", operands, ")"));
 }
 
-const AddLowering random_u32_{
+const AddLoweringRule random_u32_{
     {.name = "random_u32", .emit = emit_random, .relate = same_layout, .across = true}};
-const AddLowering random_u64_{
+const AddLoweringRule random_u64_{
     {.name = "random_u64", .emit = emit_random, .relate = same_layout, .across = true}};
 
 }  // namespace

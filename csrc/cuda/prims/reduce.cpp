@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -41,11 +41,11 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
     into.push_back(s);
   }
   Plan plan;
-  for (const Digit& digit : from.digits()) {
-    if (std::find(axes.begin(), axes.end(), digit.axis) == axes.end()) continue;
-    if (digit.level == Level::lane) plan.lanes |= (digit.extent - 1) * digit.stride;
-    if (digit.level == Level::warp) plan.warps |= (digit.extent - 1) * digit.stride;
-    if (digit.level == Level::cta) plan.blocks |= (digit.extent - 1) * digit.stride;
+  for (const Mode& mode : from.modes()) {
+    if (std::find(axes.begin(), axes.end(), mode.axis) == axes.end()) continue;
+    if (mode.level == Level::lane) plan.lanes |= (mode.extent - 1) * mode.stride;
+    if (mode.level == Level::warp) plan.warps |= (mode.extent - 1) * mode.stride;
+    if (mode.level == Level::cta) plan.blocks |= (mode.extent - 1) * mode.stride;
   }
   const int replicas = from.replicas(emitter.plan().threads());
   plan.same_lanes = plan.lanes | (replicas & 31), plan.same_warps = plan.warps | replicas >> 5;
@@ -121,7 +121,7 @@ std::string_view kind_of(const Op& op) {
 }
 
 void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
-  std::vector<Sweeps::Sum> sums;
+  std::vector<RegisterLoops::Sum> sums;
   for (const Op* op : run) {
     const Reduction of(emitter, *op);
     const std::string name = emitter.temporary();
@@ -135,7 +135,7 @@ void emit_partials(Emitter& emitter, const std::vector<const Op*>& run) {
          .step = str("add_to<", kind, ", ", of.plan.name, ", ", emitter.layout(from), ">(", name, ", r, ")});
     emitter.set_partial(*op, name);
   }
-  emitter.sweeps().add_up(sums);
+  emitter.rematerialize().add_up(sums);
 }
 
 bool uses(const Op& op, const std::vector<const Op*>& run) {
@@ -171,7 +171,7 @@ std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
 
 void emit_reduce(Emitter& emitter, const Op& op) {
   emitter.need(finds_place(op) ? "extreme.cuh" : "reduce.cuh");
-  if (emitter.sweeps().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
+  if (emitter.rematerialize().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
   const int warps = emitter.plan().warps();
   int64_t bytes = shared_bytes(plan, warps, to, op), of_cluster = cluster_bytes(plan, warps, to, op);
@@ -191,15 +191,17 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   }
   if (all.back() != &op) return;
 
-  constexpr int64_t most_turned = 2048;  // small enough to have twice
+  constexpr int64_t most_double = 2048;  // small enough to have twice
   bytes *= count, of_cluster *= count;
-  const bool turned = bytes > 0 && bytes <= most_turned;
-  std::string memory = turned ? emitter.turned_memory(op, bytes) : bytes ? "shared_memory()" : "nullptr";
-  if (bytes && !turned) emitter.need_shared(op, bytes);
+  const bool double_buffered = bytes > 0 && bytes <= most_double;
+  std::string memory = double_buffered ? emitter.double_buffer(op, bytes)
+                       : bytes         ? "shared_memory()"
+                                       : "nullptr";
+  if (bytes && !double_buffered) emitter.need_shared(op, bytes);
   if (of_cluster) memory += ", " + emitter.cluster_memory(op, of_cluster);
   const auto reduced = [&](const std::string& layout, const std::string& partial) {
     return str("reduce_partial<", kind, ", ", op.results[0]->type.dtype, ", ", layout, ", ", plan.name, ", ",
-               turned ? "true" : "false", ">(", partial, ", ", line_number(op), ", ", memory, ")");
+               double_buffered ? "true" : "false", ">(", partial, ", ", line_number(op), ", ", memory, ")");
   };
   const auto give = [&](const Op& member, const std::string& expression) {
     if (member.results[0]->type.is_scalar()) return emitter.result(member, expression + ".x[0]");
@@ -208,8 +210,9 @@ void emit_reduce(Emitter& emitter, const Op& op) {
   const std::string partial = emitter.partial(op);
   if (count == 1)
     return give(op, partial.empty()
-                        ? str("reduce<", kind, ", ", layout, ", ", plan.name, ", ", turned ? "true" : "false",
-                              ">(", emitter.name(op.operands[0]), ", ", line_number(op), ", ", memory, ")")
+                        ? str("reduce<", kind, ", ", layout, ", ", plan.name, ", ",
+                              double_buffered ? "true" : "false", ">(", emitter.name(op.operands[0]), ", ",
+                              line_number(op), ", ", memory, ")")
                         : reduced(layout, partial));
   const std::string joined = emitter.temporary(),
                     partials = join(all, ", ", [&](const Op*member) { return emitter.partial(*member); });
@@ -224,15 +227,15 @@ std::optional<Layout> relate_reduce(const Op& op, const Value* from, const Value
   return layout.without(axes_of(op));
 }
 
-const std::vector<AddLowering> lowerings_ = [] {
-  std::vector<AddLowering> all;
+const std::vector<AddLoweringRule> lowerings_ = [] {
+  std::vector<AddLoweringRule> all;
   for (const Kind& kind : kinds)
-    all.emplace_back(Lowering{.name = kind.primitive,
-                              .emit = emit_reduce,
-                              .relate = relate_reduce,
-                              .across = true,
-                              .exchanges = true,
-                              .reduces = true});
+    all.emplace_back(LoweringRule{.name = kind.primitive,
+                                  .emit = emit_reduce,
+                                  .relate = relate_reduce,
+                                  .across = true,
+                                  .exchanges = true,
+                                  .reduces = true});
   return all;
 }();
 

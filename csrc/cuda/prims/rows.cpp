@@ -1,7 +1,7 @@
 // gather_rows and scatter_rows, in vectors along the axis that lies in memory where that is not the rows';
 // load_offset and store_offset.
 #include "cuda/access_text.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -84,13 +84,13 @@ void emit_offset(Emitter& emitter, const Op& op) {
                          mask, ", ", offset, ")", op.results[0]->type.is_scalar() ? ".x[0]" : ""));
 }
 
-const AddLowering gather_rows_{
+const AddLoweringRule gather_rows_{
     {.name = "gather_rows", .emit = emit_rows, .relate = relate_rows, .across = true, .accessed = tile_of}};
-const AddLowering scatter_rows_{
+const AddLoweringRule scatter_rows_{
     {.name = "scatter_rows", .emit = emit_rows, .relate = relate_rows, .across = true, .accessed = tile_of}};
-const AddLowering load_offset_{
+const AddLoweringRule load_offset_{
     {.name = "load_offset", .emit = emit_offset, .relate = relate_elements, .across = true}};
-const AddLowering store_offset_{
+const AddLoweringRule store_offset_{
     {.name = "store_offset", .emit = emit_offset, .relate = relate_elements, .across = true}};
 
 }  // namespace

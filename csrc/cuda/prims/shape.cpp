@@ -1,6 +1,6 @@
 // arange, broadcast, reshape, permute, cat: most of them only rename registers.
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 
 namespace tile::cuda {
 namespace {
@@ -81,23 +81,23 @@ void emit_cat(Emitter& emitter, const Op& op) {
               op.type(0).shape[axis] * weights[axis], ", ", line_number(op), ")"));
 }
 
-const AddLowering arange_{{.name = "arange", .emit = emit_arange, .across = true}};
-const AddLowering broadcast_{{.name = "broadcast",
-                              .emit = emit_broadcast,
-                              .relate = relate_broadcast,
-                              .across = true,
-                              .element = same_element,
-                              .moves = true,
-                              .weights = places_of_broadcast}};
-const AddLowering reshape_{{.name = "reshape",
-                            .emit = emit_reshape,
-                            .relate = relate_reshape,
-                            .across = true,
-                            .element = same_element,
-                            .moves = true}};
-const AddLowering permute_{
+const AddLoweringRule arange_{{.name = "arange", .emit = emit_arange, .across = true}};
+const AddLoweringRule broadcast_{{.name = "broadcast",
+                                  .emit = emit_broadcast,
+                                  .relate = relate_broadcast,
+                                  .across = true,
+                                  .element = same_element,
+                                  .moves = true,
+                                  .weights = places_of_broadcast}};
+const AddLoweringRule reshape_{{.name = "reshape",
+                                .emit = emit_reshape,
+                                .relate = relate_reshape,
+                                .across = true,
+                                .element = same_element,
+                                .moves = true}};
+const AddLoweringRule permute_{
     {.name = "permute", .emit = emit_permute, .relate = relate_permute, .across = true}};
-const AddLowering cat_{{"cat", emit_cat}};
+const AddLoweringRule cat_{{"cat", emit_cat}};
 
 }  // namespace
 }  // namespace tile::cuda

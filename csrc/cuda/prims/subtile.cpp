@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cuda/emitter.h"
-#include "cuda/lowering.h"
+#include "cuda/lowering_rule.h"
 #include "ir/walk.h"
 
 namespace tile::cuda {
@@ -19,19 +19,19 @@ size_t first_index(const Op& op) { return op.is("extract") ? 1 : 2; }
 // A sub-tile's layout where a thread has the same part of each, in registers of its own; else none.
 std::optional<Layout> part_layout(const Layout& layout, const Shape& part) {
   if (layout.padded()) return std::nullopt;
-  std::vector<Digit> digits;
-  for (Digit digit : layout.digits()) {
-    const int64_t extent = part[static_cast<size_t>(digit.axis)];
-    if (digit.weight < extent) {
-      const bool whole = digit.weight * digit.extent <= extent;
-      const auto inner = whole ? digit.extent : static_cast<int>(extent / digit.weight);
-      if (!whole && (extent % digit.weight != 0 || digit.extent % inner != 0)) return std::nullopt;
-      digits.push_back({digit.level, digit.stride, inner, digit.axis, digit.weight});
+  std::vector<Mode> modes;
+  for (Mode mode : layout.modes()) {
+    const int64_t extent = part[static_cast<size_t>(mode.axis)];
+    if (mode.weight < extent) {
+      const bool whole = mode.weight * mode.extent <= extent;
+      const auto inner = whole ? mode.extent : static_cast<int>(extent / mode.weight);
+      if (!whole && (extent % mode.weight != 0 || mode.extent % inner != 0)) return std::nullopt;
+      modes.push_back({mode.level, mode.stride, inner, mode.axis, mode.weight});
       if (whole) continue;
     }
-    if (digit.level != Level::reg) return std::nullopt;
+    if (mode.level != Level::reg) return std::nullopt;
   }
-  return Layout(part, std::move(digits));
+  return Layout(part, std::move(modes));
 }
 // The other way: of few sub-tiles each is in registers.
 std::optional<Layout> whole_layout(const Layout& layout, const Shape& whole) {
@@ -39,15 +39,15 @@ std::optional<Layout> whole_layout(const Layout& layout, const Shape& whole) {
   if (layout.padded() || layout.rank() != static_cast<int>(whole.size())) return std::nullopt;
   const Shape& part = layout.shape();
   if (element_count(whole) > most * element_count(part)) return std::nullopt;
-  std::vector<Digit> digits = layout.digits();
+  std::vector<Mode> modes = layout.modes();
   int stride = layout.registers();
   for (size_t axis = whole.size(); axis-- > 0;) {
     const auto count = static_cast<int>(whole[axis] / part[axis]);
     if (count == 1) continue;
-    digits.push_back({Level::reg, stride, count, static_cast<int>(axis), part[axis]});
+    modes.push_back({Level::reg, stride, count, static_cast<int>(axis), part[axis]});
     stride *= count;
   }
-  return Layout(whole, std::move(digits));
+  return Layout(whole, std::move(modes));
 }
 
 // Of register r of the tile the sub-tile, by its number in row-major order, and the sub-tile's register.
@@ -111,7 +111,7 @@ std::string start_texts(Emitter& emitter, const Op& op) {
 
 // Memory of a step that elements pass through; read behind its barrier.
 std::string passing_memory(Emitter& emitter, const Op& op, int64_t bytes) {
-  if (bytes <= most_turned_bytes) return emitter.turned_memory(op, bytes);
+  if (bytes <= most_double_bytes) return emitter.double_buffer(op, bytes);
   emitter.need_shared(op, bytes);
   emitter.leave_shared();
   return "shared_memory()";
@@ -168,8 +168,10 @@ std::optional<Layout> relate_parts(const Op& op, const Value* from, const Value*
   return to == part ? part_layout(layout, part->type.shape) : std::optional(layout);
 }
 
-const AddLowering extract_{{.name = "extract", .emit = emit_extract, .relate = relate_parts, .across = true}};
-const AddLowering insert_{{.name = "insert", .emit = emit_insert, .relate = relate_parts, .across = true}};
+const AddLoweringRule extract_{
+    {.name = "extract", .emit = emit_extract, .relate = relate_parts, .across = true}};
+const AddLoweringRule insert_{
+    {.name = "insert", .emit = emit_insert, .relate = relate_parts, .across = true}};
 
 }  // namespace
 }  // namespace tile::cuda

@@ -6,7 +6,7 @@ from typing import TypeVar
 import torch
 from torch.nn.utils import parametrize
 
-from . import activations, recognise
+from . import activations, match
 from .classes import Swapped, _kind_of, swapped_class, uses_rotation
 from .report import Report
 
@@ -73,43 +73,43 @@ def _plan(module, rotary):
     plan = _plan_of_torch(module)
     if plan is not None:
         return plan
-    parts = recognise.gated_parts(module)
+    parts = match.gated_parts(module)
     if parts:
-        found = recognise.gated_mlp(module, parts)
+        found = match.gated_mlp(module, parts)
         if found:
             act, name = found
             kind = _kind_of(getattr(module, act))
             options = ("parts", parts), ("act", act), ("act_kind", kind), ("activation", name)
             return ("GatedMLP", options), f"gated_matmul, {name}"
-        return f"not known to be {recognise.GATED[parts]} of silu, gelu or relu"
-    found = recognise.projection(module)
+        return f"not known to be {match.GATED[parts]} of silu, gelu or relu"
+    found = match.projection(module)
     if found:
         act, name, gate = found
         if gate is None:
             return ("ActivatedProjection", (("activation", name),)), f"matmul, {name}"
         kind = _kind_of(getattr(module, act)) if act else None
         options = ("act", act), ("act_kind", kind), ("activation", name), ("gate", gate)
-        return ("GatedProjection", options), recognise.GATES[name][0]
-    found = recognise.rms_norm(module)
+        return ("GatedProjection", options), match.GATES[name][0]
+    found = match.rms_norm(module)
     if found:
         eps, one, wide = found
         operator = "rms_norm, 1 + weight" if one else "rms_norm"
         return ("OtherRMSNorm", (("eps", eps), ("one", one), ("wide", wide))), operator
-    if recognise.transposed_linear(module):
+    if match.transposed_linear(module):
         return ("TransposedLinear", ()), "matmul"
     return _plan_of_functions(module, rotary)
 
 
 def _plan_of_functions(module, rotary):
-    names = recognise.functions(module)
+    names = match.functions(module)
     rotation = rotary and uses_rotation(module)
     if names or rotation:
         by = {operator for name in names for operator in REACHED.get(name, (name,))}
-        options = ("rotation", rotation), ("processor", bool(recognise.functions_of_processor(module)))
+        options = ("rotation", rotation), ("processor", bool(match.functions_of_processor(module)))
         return ("Calls", options), ", ".join(sorted(by | ({"rope"} if rotation else set())))
-    if recognise.calls(module, "loss_function") and isinstance(getattr(type(module), "loss_function", None), property):
+    if match.calls(module, "loss_function") and isinstance(getattr(type(module), "loss_function", None), property):
         return ("Loss", ()), "cross_entropy in its loss_function"
-    if recognise.calls(module, "CrossEntropyLoss"):
+    if match.calls(module, "CrossEntropyLoss"):
         return "makes a CrossEntropyLoss within its forward"
     if module._modules:
         return None
@@ -139,7 +139,7 @@ def patch(model: torch.nn.Module, *, leave: str | Iterable[str] = ()) -> Report:
         unknown = ", ".join(sorted(map(repr, leave - set(KINDS))))
         raise ValueError(f"patch: leave names {unknown}; the kinds are {', '.join(map(repr, KINDS))}")
     report = Report(type(model).__name__)
-    rotary = recognise.tables_have_equal_halves(model)
+    rotary = match.tables_have_equal_halves(model)
     plans = []
     for path, module in model.named_modules():
         if isinstance(module, Swapped):

@@ -4,7 +4,7 @@ import inspect
 
 import torch
 
-from . import recognise, text
+from . import match, source_rewrite
 from .classes import Calls, Sequential, Swapped, activation_of, only_forward, swapped_class
 
 NO_OPERATOR = "no operator for it"
@@ -26,7 +26,7 @@ class _Model:
         name = activation_of(following)
         if name is None and isinstance(following, torch.nn.Module) and self.plans.get(following) == NO_OPERATOR:
             if following not in self.own:
-                self.own[following] = recognise.activation_module(following)
+                self.own[following] = match.activation_module(following)
             name = self.own[following]
         return name
 
@@ -87,7 +87,7 @@ def _swapped_before(model, module):
         found = [each for before, each in zip(modules, modules[1:]) if model.behind(before, each)]
     else:
         forward = module.tile_original.forward
-        found = [text.named(forward, module, name) for _, name in getattr(module, "tile_pairs", ())]
+        found = [source_rewrite.named(forward, module, name) for _, name in getattr(module, "tile_pairs", ())]
     for following in found:
         model.computed(following, None, "patched already")
 
@@ -108,19 +108,19 @@ def _swap_forward(model, path, module, report):
     forward, found = own.forward, {}
     if not _may_have_pairs(model, module, forward):
         return
-    if not text.is_known(forward):
+    if not source_rewrite.is_known(forward):
         if own is type(module):
             report.left.append((path, name, "the text of its forward is not there"))
         return
 
     def wanted(*names):
-        before, following = (text.named(forward, module, each) for each in names)
+        before, following = (source_rewrite.named(forward, module, each) for each in names)
         activation = model.behind(before, following)
         if activation:
             found[names] = following, activation, f"{OPERATORS[before.tile_key[0]]}, {activation}"
         return activation is not None
 
-    if text.changed(forward, [text.pairs(wanted)]) is None:
+    if source_rewrite.changed(forward, [source_rewrite.pairs(wanted)]) is None:
         return
     pairs, by = ("pairs", tuple(sorted(found))), "; ".join(sorted({by for _, _, by in found.values()}))
     if own is not type(module):
@@ -150,4 +150,4 @@ def _may_have_pairs(model, module, forward):
     names = code.co_names if code else ()
     held = [module._modules.get(name, module.__dict__.get(name)) for name in names]
     return (any(isinstance(each, torch.nn.Module) for each in held)
-            and (any(name in recognise.ACTIVATIONS for name in names) or any(map(model.activation, held))))
+            and (any(name in match.ACTIVATIONS for name in names) or any(map(model.activation, held))))

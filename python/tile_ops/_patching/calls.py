@@ -10,7 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from .. import functional
 from .._sharding import dtensors
-from .recognise import ACTIVATIONS, GATES
+from .match import ACTIVATIONS, GATES
 
 ops = torch.ops.tile
 FLOATING = (torch.float32, torch.bfloat16, torch.float16, torch.float64)

@@ -10,7 +10,7 @@ from torch.nn.modules import module as torch_module
 
 from .. import nn
 from ..functional import gated_linear
-from . import calls, recognise, redirect, text
+from . import calls, match, redirect, source_rewrite
 
 
 class Swapped:
@@ -36,7 +36,7 @@ def _new(original, key):
 
 
 class Linear(Swapped):
-    tile_activations = tuple(recognise.ACTIVATIONS)
+    tile_activations = tuple(match.ACTIVATIONS)
 
     def forward(self, input):
         return self.tile_activated(input, "none")
@@ -46,7 +46,7 @@ class Linear(Swapped):
 
 
 class TransposedLinear(Swapped):
-    tile_activations = tuple(recognise.ACTIVATIONS)
+    tile_activations = tuple(match.ACTIVATIONS)
 
     def forward(self, input):
         return self.tile_activated(input, "none")
@@ -55,7 +55,7 @@ class TransposedLinear(Swapped):
         if calls.taken(input, self.weight, self.bias):
             return calls.linear(input, self.weight.t(), self.bias, activation=activation)
         result = super().forward(input)
-        return result if activation == "none" else recognise.ACTIVATIONS[activation](result)
+        return result if activation == "none" else match.ACTIVATIONS[activation](result)
 
 
 class LayerNorm(Swapped):
@@ -318,11 +318,11 @@ def _calls_of(original, options, pairs):
     """Returns (base class, attributes) for a module that calls torch's functions: by rewriting its source, else by a mode."""
     forward, rotation = original.forward, options["rotation"]
     if not options["processor"]:
-        names = recognise.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
-        redirected = text.changed(forward, [*pairs, redirect.redirect(names)])
+        names = match.NAMES | ({"apply_rotary_pos_emb"} if rotation else set())
+        redirected = source_rewrite.changed(forward, [*pairs, redirect.redirect(names)])
         if redirected:
             return Redirected, {"forward": redirected}
-    forward = text.changed(forward, pairs) or forward
+    forward = source_rewrite.changed(forward, pairs) or forward
     return Entered, {"tile_forward": _with_rotation(forward) if rotation else forward}
 
 
@@ -334,11 +334,11 @@ def swapped_class(original, key):
              "tile_original": original, "tile_key": key}
     space |= {f"tile_{option}": value for option, value in options}
     base, known = globals()[name], dict(options)
-    pairs = [text.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []
+    pairs = [source_rewrite.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []
     if pairs:
         space["tile_pair"] = staticmethod(_pair)
     if name == "Pairs":
-        space["forward"] = text.changed(original.forward, pairs) or original.forward
+        space["forward"] = source_rewrite.changed(original.forward, pairs) or original.forward
     if name == "Calls":
         base, more = _calls_of(original, known, pairs)
         space |= more
@@ -353,4 +353,4 @@ def uses_rotation(module):
     if "apply_rotary_pos_emb" not in getattr(getattr(forward, "__code__", None), "co_names", ()):
         return False
     function = forward.__globals__.get("apply_rotary_pos_emb")
-    return function is not None and recognise.rotates_halves(function)
+    return function is not None and match.rotates_halves(function)

@@ -72,7 +72,7 @@ class _Redirect(ast.NodeTransformer):
 
 
 def redirect(names):
-    """Returns a change for text.changed: it redirects the calls of these names, and fails on other uses or without calls."""
+    """Returns a change for source_rewrite.changed: it redirects the calls of these names, and fails on other uses or without calls."""
 
     def change(function, code):
         redirected = _Redirect(code, names)

@@ -58,7 +58,7 @@ void arrive_in_cluster();
 void wait_in_cluster(const Site& site);
 
 // ldmatrix of four matrices, and mma.sync of a block of 16 x 8.
-void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& site);
+void load_matrices(unsigned (&to)[4], const void* row, bool transposed, const Site& site);
 // A lane's fragments, of 8 words a row or column, and how they are read.
 struct BlockProduct {
   const void* words[6];  // 4 of the left operand, 2 of the right one

@@ -11,7 +11,7 @@ namespace {
 struct Loaded {
   unsigned short row[8];
   unsigned* to;
-  bool turned;
+  bool transposed;
 };
 void deal(void** all, int count) {
   auto element = [&](int matrix, int row, int column) -> unsigned {
@@ -21,8 +21,8 @@ void deal(void** all, int count) {
     const Loaded& lane = *static_cast<Loaded*>(all[l]);
     const int row = l / 4, column = l % 4 * 2;
     for (int m = 0; m < 4; ++m)
-      lane.to[m] = lane.turned ? element(m, column, row) | element(m, column + 1, row) << 16
-                               : element(m, row, column) | element(m, row, column + 1) << 16;
+      lane.to[m] = lane.transposed ? element(m, column, row) | element(m, column + 1, row) << 16
+                                   : element(m, row, column) | element(m, row, column + 1) << 16;
   }
 }
 
@@ -49,9 +49,9 @@ void multiply(void** all, int count) {
 
 }  // namespace
 
-void load_matrices(unsigned (&to)[4], const void* row, bool turned, const Site& site) {
+void load_matrices(unsigned (&to)[4], const void* row, bool transposed, const Site& site) {
   check_shared(row, 16, Access::load, site.line);
-  Loaded mine{{}, to, turned};
+  Loaded mine{{}, to, transposed};
   std::memcpy(mine.row, row, sizeof mine.row);
   meet(Group::warp(), site, &mine, deal);
 }

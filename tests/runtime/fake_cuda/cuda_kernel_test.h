@@ -29,7 +29,7 @@ class CudaKernelTest : public ::testing::Test {
     library.require("fake_nvrtc", get_nvrtc, "build it");
     fake = get_driver();
     nvrtc = get_nvrtc();
-    *fake = {.chips = {90, 80}};
+    *fake = {.archs = {90, 80}};
     *nvrtc = {};
     driver = std::make_unique<Driver>(TILE_FAKE_CUDA);
     for (ArrayArgument* array : {&x, &y}) {
@@ -61,7 +61,7 @@ class CudaKernelTest : public ::testing::Test {
   FakeNvrtc* nvrtc;
   std::unique_ptr<Driver> driver;
   const DiskCache none{{.folder = ""}};
-  CubinCompiler compiler{none, [] { return NvrtcPlaces{.only = TILE_FAKE_CUDA}; }};
+  CubinCompiler compiler{none, [] { return NvrtcPaths{.only = TILE_FAKE_CUDA}; }};
   ArrayArgument x, y;
   const ScalarArgument i = scalar_argument(2);
 };

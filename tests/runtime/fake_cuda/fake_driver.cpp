@@ -71,11 +71,11 @@ int device_name(char* name, int size, int device) {
   return result("cuDeviceGetName");
 }
 int device_attribute(int* value, int which, int device) {
-  const int chip = fake().chips.at(static_cast<size_t>(device));
+  const int arch = fake().archs.at(static_cast<size_t>(device));
   const std::map<int, int> values = {
       {tile::attribute_max_threads, 1024},         {tile::attribute_multiprocessors, device ? 8 : 132},
-      {tile::attribute_l2_bytes, 1 << 20},         {tile::attribute_major, chip / 10},
-      {tile::attribute_minor, chip % 10},          {tile::attribute_multiprocessor_shared_bytes, 233472},
+      {tile::attribute_l2_bytes, 1 << 20},         {tile::attribute_major, arch / 10},
+      {tile::attribute_minor, arch % 10},          {tile::attribute_multiprocessor_shared_bytes, 233472},
       {tile::attribute_shared_bytes_optin, 232448}};
   *value = values.at(which);
   return result("cuDeviceGetAttribute");

@@ -8,7 +8,7 @@
 struct FakeDriver {
   int version = 13000;
   int devices = 2;
-  std::vector<int> chips = {90, 86};   // of the devices
+  std::vector<int> archs = {90, 86};   // of the devices
   std::string missing;                 // the function that cuGetProcAddress does not find
   std::map<std::string, int> results;  // what a function returns instead of success
   int capturing = 0;

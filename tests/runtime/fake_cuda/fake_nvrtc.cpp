@@ -37,9 +37,9 @@ int nvrtcGetNumSupportedArchs(int* count) {
   *count = 2;
   return 0;
 }
-int nvrtcGetSupportedArchs(int* chips) {
-  chips[0] = 90;
-  chips[1] = 80;
+int nvrtcGetSupportedArchs(int* archs) {
+  archs[0] = 90;
+  archs[1] = 80;
   return 0;
 }
 const char* nvrtcGetErrorString(int) { return "NVRTC_ERROR_OF_THE_FAKE"; }

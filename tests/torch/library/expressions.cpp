@@ -9,14 +9,16 @@ using namespace tile;  // NOLINT: expressions are written in the language
 const auto swish = elementwise("tt::swish(Tensor x, float beta=1.0) -> Tensor",
                                [](Tile x, Tile beta) { return x * sigmoid(beta * x); });
 
-const auto sides = elementwise("tt::sides(Tensor x, Tensor y, int n, bool swap=False, str unit='rad') -> (Tensor, Tensor)",
-                               [](Tile x, Tile y, Tile n, bool swap, const std::string& unit) {
-                                 Tile angle = unit == "deg" ? atan2(y, x) * 57.29577951308232 : atan2(y, x);
-                                 Tile length = sqrt(x * x + y * y) * n;
-                                 return swap ? std::tuple(angle, length) : std::tuple(length, angle);
-                               });
+const auto sides =
+    elementwise("tt::sides(Tensor x, Tensor y, int n, bool swap=False, str unit='rad') -> (Tensor, Tensor)",
+                [](Tile x, Tile y, Tile n, bool swap, const std::string& unit) {
+                  Tile angle = unit == "deg" ? atan2(y, x) * 57.29577951308232 : atan2(y, x);
+                  Tile length = sqrt(x * x + y * y) * n;
+                  return swap ? std::tuple(angle, length) : std::tuple(length, angle);
+                });
 
-const auto above = elementwise("tt::above(Tensor x, Tensor y) -> Tensor", [](Tile x, Tile y) { return x > y; });
+const auto above =
+    elementwise("tt::above(Tensor x, Tensor y) -> Tensor", [](Tile x, Tile y) { return x > y; });
 
 // Any primitive by its name, for its derivative.
 const auto any_primitive = elementwise("tt::primitive(Tensor x, Tensor y, Tensor z, str name) -> Tensor",
@@ -27,8 +29,10 @@ const auto any_primitive = elementwise("tt::primitive(Tensor x, Tensor y, Tensor
                                          return Tile(emit(found, operands, {}, Location::current()));
                                        });
 
-const auto no_expression = elementwise("tw::no_expression(Tensor x, int[] n) -> Tensor", [](Tile x) { return x; });
-const auto wrong_count = elementwise("tw::wrong_count(Tensor x, Tensor y) -> Tensor", [](Tile x) { return x; });
+const auto no_expression =
+    elementwise("tw::no_expression(Tensor x, int[] n) -> Tensor", [](Tile x) { return x; });
+const auto wrong_count =
+    elementwise("tw::wrong_count(Tensor x, Tensor y) -> Tensor", [](Tile x) { return x; });
 const auto not_elementwise =
     elementwise("tw::not_elementwise(Tensor x) -> Tensor", [](Tile x) { return x - x.sum(); });
 
@@ -53,18 +57,19 @@ const auto smallest = reduction("tt::smallest(Tensor x) -> Tensor", {.kind = Red
 const auto multiplied = reduction("tt::multiplied(Tensor x) -> Tensor", {.kind = Reduction::Kind::prod});
 
 // log(sum(exp(x))) by pairs of a maximum and a scaled sum.
-const auto log_sum_exp = reduction(
-    "tt::log_sum_exp(Tensor x) -> Tensor",
-    {.map = expression([](Tile x) { return std::tuple(x, full({}, 1, x.dtype())); }),
-     .kind = Reduction::Kind::own,
-     .combine =
-         [](std::vector<Tile> a, std::vector<Tile> b) {
-           Tile top = maximum(a[0], b[0]);
-           Tile safe = where(top == -inf, 0, top);
-           return std::vector<Tile>{top, a[1] * exp(a[0] - safe) + b[1] * exp(b[0] - safe)};
-         },
-     .identity = {-inf, 0},
-     .finish = [](std::vector<Tile> totals, const Tile&) { return std::vector<Tile>{totals[0] + log(totals[1])}; },
-     .totals = 2});
+const auto log_sum_exp =
+    reduction("tt::log_sum_exp(Tensor x) -> Tensor",
+              {.map = expression([](Tile x) { return std::tuple(x, full({}, 1, x.dtype())); }),
+               .kind = Reduction::Kind::own,
+               .combine =
+                   [](std::vector<Tile> a, std::vector<Tile> b) {
+                     Tile top = maximum(a[0], b[0]);
+                     Tile safe = where(top == -inf, 0, top);
+                     return std::vector<Tile>{top, a[1] * exp(a[0] - safe) + b[1] * exp(b[0] - safe)};
+                   },
+               .identity = {-inf, 0},
+               .finish = [](std::vector<Tile> totals,
+                            const Tile&) { return std::vector<Tile>{totals[0] + log(totals[1])}; },
+               .totals = 2});
 
 }  // namespace

@@ -46,8 +46,8 @@ def device_text(device):
     if device.type != "cuda":
         return f"cpu {isa()}, {torch.get_num_threads()} threads"
     properties = torch.cuda.get_device_properties(device)
-    chip = f"sm_{properties.major}{properties.minor}"
-    return f"{properties.name} {chip}, {properties.multi_processor_count} multiprocessors"
+    arch = f"sm_{properties.major}{properties.minor}"
+    return f"{properties.name} {arch}, {properties.multi_processor_count} multiprocessors"
 
 
 def device_of(arguments):

@@ -126,10 +126,10 @@ TILE u32 shuffle(u32 x, int from, int line, const char* file = __builtin_FILE(),
   return shuffled_with(x, from & 31, {"the shuffle", line, file, at});
 }
 
-struct FailurePlace {
+struct FailureLocation {
   u32 *any, *record;
 };
-TILE void write_failure(const FailurePlace& to, u32 assertion, u32 element) {
+TILE void write_failure(const FailureLocation& to, u32 assertion, u32 element) {
   if (to.record[0]) return;
   const int(&block)[3] = emulator::here.block;
   const u32 words[] = {assertion + 1, element, (u32)block[0], (u32)block[1] | (u32)block[2] << 16};
@@ -142,10 +142,10 @@ TILE u16 bits_of_f16(f32 x) { return emulator::bits_of_f16(x); }
 TILE f32 f16_from_bits(u16 bits) { return emulator::f16_from_bits(bits); }
 TILE i32 clamped_index(i64 index, i64 most) { return (i32)(index < 0 ? 0 : index > most ? most : index); }
 TILE void keep_here(u32&) {}
-TILE f32 exp2_coarse(f32 x) { return exp2f(x); }
-TILE f32 divide_coarse(f32 x, f32 y) { return x / y; }
-TILE f32 reciprocal_coarse(f32 x) { return 1 / x; }
-TILE f32 sqrt_coarse(f32 x) { return sqrtf(x); }
+TILE f32 exp2_approximate(f32 x) { return exp2f(x); }
+TILE f32 divide_approximate(f32 x, f32 y) { return x / y; }
+TILE f32 reciprocal_approximate(f32 x) { return 1 / x; }
+TILE f32 sqrt_approximate(f32 x) { return sqrtf(x); }
 TILE u32 bits_of(f32 x) { return emulator::bits<u32>(x); }
 TILE f32 float_from_bits(u32 x) { return emulator::bits<f32>(x); }
 

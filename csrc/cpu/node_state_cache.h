@@ -1,0 +1,38 @@
+// What threads keep of a program between its launches: a place for each worker, taken and given back without
+// a lock, since all ask at once.
+#pragma once
+#include <array>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cpu/frame.h"
+
+namespace tile::cpu {
+
+class NodeStateCache {
+ public:
+  using Slots = std::vector<NodeStateSlot>;
+  NodeStateCache() = default;
+  ~NodeStateCache() {
+    for (Place& place : places_) delete place.slots.load();
+  }
+  // What the worker kept, or null; another launch at the same time may have it.
+  std::unique_ptr<Slots> take(int64_t worker) {
+    return std::unique_ptr<Slots>(at(worker).exchange(nullptr, std::memory_order_acquire));
+  }
+  void give_back(int64_t worker, std::unique_ptr<Slots> slots) {
+    delete at(worker).exchange(slots.release(), std::memory_order_acq_rel);
+  }
+
+ private:
+  static constexpr size_t most = 64;  // workers beyond share places: what is kept stays bounded
+  struct alignas(64) Place {
+    std::atomic<Slots*> slots{nullptr};
+  };
+  std::atomic<Slots*>& at(int64_t worker) { return places_[static_cast<size_t>(worker) % most].slots; }
+  std::array<Place, most> places_;
+};
+
+}  // namespace tile::cpu

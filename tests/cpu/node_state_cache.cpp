@@ -1,0 +1,63 @@
+// What workers keep between launches: taken once, replaced by what is given back last, freed with the places.
+#include "cpu/node_state_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace tile::cpu {
+namespace {
+
+// Counts those that live.
+struct Counted final : NodeState {
+  explicit Counted(std::atomic<int>& alive) : alive(alive) { ++alive; }
+  ~Counted() override { --alive; }
+  bool lasts() const override { return true; }
+  std::atomic<int>& alive;
+};
+std::unique_ptr<NodeStateCache::Slots> one(std::atomic<int>& alive) {
+  auto slots = std::make_unique<NodeStateCache::Slots>(1);
+  slots->front().kept[0] = std::make_unique<Counted>(alive);
+  return slots;
+}
+
+TEST(NodeStateCache, EachWorkerFindsItsOwnOnce) {
+  std::atomic<int> alive = 0;
+  {
+    NodeStateCache places;
+    EXPECT_EQ(places.take(0), nullptr);
+    auto first = one(alive), second = one(alive);
+    const auto* const of_second = second.get();
+    places.give_back(0, std::move(first));
+    places.give_back(1, std::move(second));
+    EXPECT_EQ(places.take(1).get(), of_second);
+    EXPECT_EQ(alive, 1);
+    EXPECT_EQ(places.take(1), nullptr);
+    places.give_back(0, one(alive));  // of a launch at the same time
+    EXPECT_EQ(alive, 1);
+    places.give_back(1000, one(alive));  // more workers than places
+    EXPECT_LE(alive, 2);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+TEST(NodeStateCache, LaunchesAtOnce) {
+  std::atomic<int> alive = 0;
+  {
+    NodeStateCache places;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t)
+      threads.emplace_back([&] {
+        for (int turn = 0; turn < 2000; ++turn) {
+          auto slots = places.take(turn % 2);
+          places.give_back(turn % 2, slots ? std::move(slots) : one(alive));
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    EXPECT_LE(alive, 2);
+  }
+  EXPECT_EQ(alive, 0);
+}
+
+}  // namespace
+}  // namespace tile::cpu

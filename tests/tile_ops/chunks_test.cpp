@@ -1,0 +1,73 @@
+// Gradients of one matrix in chunks: every element is given to each of them once, whatever axes they have.
+#include "../../tile_ops/chunks.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace tile {
+namespace {
+
+using at::Tensor;
+
+// The sum of `out` over the axes that it has not.
+Tensor reduced(const Tensor& whole, const Tensor& out) { return at::sum_to(whole, out.sizes()); }
+
+// Chunks of so many elements at most; returns how many were made.
+int check(const Tensor& whole, int64_t elements, const std::vector<std::vector<int64_t>>& shapes,
+          at::ScalarType type) {
+  std::vector<ChunkGradient> gradients;
+  Tensor part;
+  int chunks = 0;
+  for (const auto& shape : shapes)
+    gradients.push_back(
+        {at::full(shape, std::nan(""), type), 0, [&part](const Chunk&, const Tensor& out, bool accumulate) {
+           const Tensor sum = reduced(part, out);
+           out.copy_(accumulate ? out + sum : sum);
+         }});
+  in_chunks(whole.sizes(), chunk_bytes / elements, gradients, [&](const Chunk& chunk) {
+    part = chunk.of(whole, whole.sizes());
+    EXPECT_EQ(part.numel(), chunk.elements());
+    EXPECT_LE(part.numel(), elements);
+    ++chunks;
+  });
+  for (const ChunkGradient& gradient : gradients)
+    EXPECT_TRUE(at::equal(gradient.out.to(at::kFloat), reduced(whole, gradient.out).to(type).to(at::kFloat)))
+        << gradient.out.sizes();
+  return chunks;
+}
+
+TEST(Chunks, EveryElementOnce) {
+  const Tensor whole = at::randint(-4, 5, {3, 5, 7}, at::kFloat);
+  const std::vector<std::vector<int64_t>> shapes = {{3, 5, 7}, {7}, {5, 1}, {3, 1, 1}, {1}, {3, 1, 7}};
+  for (const at::ScalarType type : {at::kFloat, at::kDouble, at::kHalf}) {
+    EXPECT_EQ(check(whole, 105, shapes, type), 1);
+    EXPECT_EQ(check(whole, 104, shapes, type), 2);
+    EXPECT_EQ(check(whole, 21, shapes, type), 6);  // of each sample three rows, then two
+    EXPECT_EQ(check(whole, 7, shapes, type), 15);
+    EXPECT_EQ(check(whole, 2, shapes, type), 60);
+    EXPECT_EQ(check(whole, 1, shapes, type), 105);
+  }
+}
+
+TEST(Chunks, NoElements) { EXPECT_EQ(check(at::zeros({0, 4}), 8, {{4}, {0, 4}}, at::kFloat), 1); }
+
+// 16 bits whose sums would be large: chunks of their own axes, rows for one and columns for the other.
+TEST(Chunks, LargeSumsAreNotMade) {
+  const Tensor whole = at::ones({2, 4}).expand({2, 4});
+  const int64_t large = sum_bytes / 4 / 2 + 1;
+  const Tensor rows = at::empty({2, large}, at::kHalf), columns = at::empty({large, 4}, at::kHalf);
+  std::vector<int> of_rows, of_columns;
+  const auto note = [](std::vector<int>& extents, int64_t axis) {
+    return [&extents, axis](const Chunk& chunk, const Tensor&, bool accumulate) {
+      EXPECT_FALSE(accumulate);
+      extents.push_back(static_cast<int>(chunk.count[axis]));
+    };
+  };
+  in_chunks(whole.sizes(), chunk_bytes / 4,
+            {{rows, -1, note(of_rows, 0)}, {columns, -2, note(of_columns, 1)}}, [](const Chunk&) {});
+  EXPECT_EQ(of_rows, (std::vector<int>{1, 1}));
+  EXPECT_EQ(of_columns, (std::vector<int>{2, 2}));
+}
+
+}  // namespace
+}  // namespace tile

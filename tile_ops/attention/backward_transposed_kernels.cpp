@@ -1,0 +1,105 @@
+// Gradients where tensor cores multiply: scores have a row a key. Probabilities and gradients of scores are
+// then left operands as they stand in registers, for the gradients of value and key.
+#include "kernels.h"
+
+namespace tile::attention {
+namespace {
+
+// Probabilities of a tile of keys by queries: exp2(score * log2 e + shift).
+Tile probabilities(const ScoreRule& rule, const Tile& product, const Tile& shift, const Tile& i,
+                   const Tile& j, std::optional<Tile>* slope) {
+  if (rule.plain()) return rule.only(exp2(fma(product, rule.scale * log2_e, shift)), 0.0, i, j);
+  return rule.only(exp2(fma(rule.score(product, i, j, slope), log2_e, shift)), 0.0, i, j);
+}
+
+// Blocks of 8 x 8 one behind the other: what a warp adds to memory at once is then in a row.
+constexpr int side = 8;
+Tile in_blocks(const Tile& sum, int rows, int depth) {
+  return sum.reshape({rows / side, side, depth / side, side}).permute({0, 2, 1, 3}).reshape({rows * depth});
+}
+Tile out_of_blocks(const Tile& sum, int rows, int depth) {
+  return sum.reshape({rows / side, depth / side, side, side}).permute({0, 2, 1, 3}).reshape({rows, depth});
+}
+
+// Among all heads, one of a launch's own.
+Tile of_all(const Tile& own, const Members& members) {
+  if (!members) return own;
+  const auto& [group, first, count] = *members;
+  return own / count * group + first + own % count;
+}
+
+}  // namespace
+
+void backward_rows(std::optional<Array> grad_out, Array out, std::optional<Array> residual,
+                   std::optional<Array> grad_lse, Array top, Array weight, Array shift, Array delta,
+                   Tile scale, Members members, Options::Parameters options, int rows, int depth) {
+  Tile i = bid(0), own = bid(1), batch = bid(2), head = of_all(own, members);
+  Sample sample(Options(options).query_starts, batch);
+  auto row_of = [&](Array array, double pad) {
+    return sample.of(array, head).tiled_view({rows}).load({i}, pad).astype(f32);
+  };
+  Tile sum = row_deltas(grad_out, out, residual, grad_lse, sample, head, i, rows, depth, f32);
+  // Past the last row, and in rows that attend to nothing: exp2(-inf) = 0.
+  shift[{batch, own}].tiled_view({rows}).store({i}, row_of(top, inf) * -log2_e + log2(row_of(weight, 0)));
+  delta[{batch, own}].tiled_view({rows}).store({i}, sum * -scale.astype(f32));
+}
+
+void backward_rounded(Array sums, Array grad_query, Members members, Options::Parameters options, int rows,
+                      int depth) {
+  Tile i = bid(0), own = bid(1), batch = bid(2);
+  Sample sample(Options(options).query_starts, batch);
+  Tile sum = sums[{batch, own, i}].tiled_view({rows * depth}).load({0});
+  sample.of(grad_query, of_all(own, members))
+      .tiled_view({rows, depth})
+      .store({i, 0}, out_of_blocks(sum, rows, depth));
+}
+
+void backward_transposed(Array query, Array key, Array value, std::optional<Array> bias,
+                         std::optional<Array> grad_out, Array shift, Array delta,
+                         std::optional<Array> grad_key, std::optional<Array> grad_value,
+                         std::optional<Array> sums, Tile scale, Tile offset, Tile group, Members members,
+                         bool more, Options::Parameters options, int rows, int cols, int depth) {
+  const Place place(true);
+  Tile count = members ? std::get<2>(*members) : group;
+  Tile j = place.tile, key_head = place.head, batch = place.batch, first_own = key_head * count;
+  const DType operand = query.dtype();
+  Shape query_tile{rows, depth}, key_tile{cols, depth};
+  Call call(query, key, batch, scale, offset, group, rows, cols, options);
+  Tile k = call.keys.of(key, key_head).tiled_view(key_tile).load({j, 0}),
+       v = call.keys.of(value, key_head).tiled_view(key_tile).load({j, 0});
+  Tile sum_key = zeros(key_tile, f32), sum_value = zeros(key_tile, f32);
+  for (Tile own : range(first_own, first_own + count)) {
+    Tile head = of_all(own, members);
+    ScoreRule rule(call, head, bias, true);
+    auto head_of = [&](Array array) { return call.queries.of(array, head).tiled_view(query_tile); };
+    auto row_of = [&](Array array, Tile i) {
+      return array[{batch, own}].tiled_view({rows}).load({i}).reshape({1, rows});
+    };
+    for (Tile i : call.seeing_rows(j, head_of(query).num_tiles(0))) {
+      Tile q = head_of(query).load({i, 0});
+      std::optional<Tile> slope, kept = rule.kept(i, j);
+      Tile p = probabilities(rule, mma(k, q.t(), zeros({cols, rows}, f32)), row_of(shift, i), i, j, &slope);
+      Tile grad_p = zeros({cols, rows}, f32);
+      if (grad_out) {
+        Tile g = head_of(*grad_out).load({i, 0});
+        if (grad_value) sum_value = mma(rule.only_kept(p, kept).astype(operand), g, sum_value);
+        grad_p = rule.only_kept(mma(v, g.t(), grad_p), kept);
+      }
+      Tile grad_product = p * fma(grad_p, call.scale, row_of(delta, i));
+      Tile grad_score = (slope ? grad_product * *slope : grad_product).astype(operand);
+      if (grad_key) sum_key = mma(grad_score, q, sum_key);
+      if (!sums) continue;
+      Tile sum = mma(grad_score.t(), k, zeros(query_tile, f32));
+      (*sums)[{batch, own, i}].tiled_view({rows * depth}).atomic_add({0}, in_blocks(sum, rows, depth));
+    }
+  }
+  const auto store = [&](const std::optional<Array>& grad, const Tile& sum) {
+    if (!grad) return;
+    View view = call.keys.of(*grad, key_head).tiled_view(key_tile);
+    view.store({j, 0}, more ? sum + view.load({j, 0}).astype(f32) : sum);
+  };
+  store(grad_key, sum_key);
+  store(grad_value, sum_value);
+}
+
+}  // namespace tile::attention

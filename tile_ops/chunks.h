@@ -1,0 +1,39 @@
+// Gradients that are made from one large matrix, which exists in chunks only: of each all gradients take
+// what they need.
+#pragma once
+#include <functional>
+#include <vector>
+
+#include "tile/op.h"
+
+namespace tile {
+
+// What a call allocates at most beyond its results: chunks, and the sums of gradients that several add to.
+inline constexpr int64_t chunk_bytes = 40 << 20, sum_bytes = 20 << 20;
+
+// The part of the whole's axes that a chunk is.
+class Chunk {
+ public:
+  explicit Chunk(at::IntArrayRef whole) : from(whole.size(), 0), count(whole.vec()) {}
+  std::vector<int64_t> from, count;
+
+  int64_t elements() const { return c10::multiply_integers(count); }
+  // Of a tensor that broadcasts to the whole. own_axis: the one, -1 or -2, that is not the whole's; 0: none.
+  at::Tensor of(at::Tensor tensor, at::IntArrayRef whole, int64_t own_axis = 0) const;
+};
+
+// One of the gradients.
+struct ChunkGradient {
+  at::Tensor out;    // broadcasts to the whole; where it does, chunks are added up
+  int64_t own_axis;  // as in Piece::of()
+  // Writes what the present chunk gives to `out`, a part of the gradient, or adds it to what stands there.
+  std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
+};
+
+// For every chunk, make() and then each gradient's run(). Chunks of rows serve all. Gradients of 16 bits that
+// would need large sums then have chunks of their own instead, made again, so that each number of them is
+// written once. element_bytes: what make() takes for an element of the whole.
+void in_chunks(at::IntArrayRef whole, int64_t element_bytes, const std::vector<ChunkGradient>& gradients,
+               const std::function<void(const Chunk&)>& make);
+
+}  // namespace tile

@@ -1,0 +1,43 @@
+// log(sum(exp(x))) of rows that are walked once, tile by tile.
+#pragma once
+#include "tile/op.h"
+
+namespace tile {
+
+// top + log(total), as far as a row has been walked.
+struct LogSumExp {
+  Tile top, total;
+};
+
+// What is taken off before exp(): nothing where top is -inf, since nothing is summed yet.
+inline Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
+
+// Of tiles load(k) of rows x columns, padded with -inf, for k < steps; along axis 0 they are columns x rows.
+// `exponential` is exp or what comes close to it. group: so many neighbours, which lie in one thread of a
+// GPU, have a maximum and a sum of their own until the end; 0: a row of the tile has. The result is a value a
+// row.
+template <class Load, class Exponential>
+LogSumExp looped_logsumexp(const Tile& steps, int rows, int columns, int axis, int group, DType compute,
+                           const Load& load, const Exponential& exponential) {
+  const auto shape = [&](std::initializer_list<int> of_columns) {
+    Shape shape(of_columns.begin(), of_columns.end());
+    shape.insert(axis ? shape.begin() : shape.end(), rows);
+    return shape;
+  };
+  const int along = group ? axis + 1 : axis;
+  const Shape parts = shape({group ? columns / group : 1});
+  const auto spread = [&](const Tile& part) { return group ? part.expand_dims(along) : part; };
+  Tile tops = full(parts, -inf, compute), totals = zeros(parts, compute);
+  for (Tile k : range(steps)) {
+    Tile v = load(k);
+    if (group) v = v.reshape(shape({columns / group, group}));
+    Tile top = max(tops, v.max(along, !group)), shift = finite_shift(top);
+    totals = totals * exponential(tops - shift) + exponential(v - spread(shift)).sum(along, !group);
+    tops = top;
+  }
+  if (!group) return {tops, totals};
+  Tile top = tops.max(axis, true);
+  return {top, (totals * exponential(tops - finite_shift(top))).sum(axis, true)};
+}
+
+}  // namespace tile
