@@ -103,4 +103,4 @@ def test_rows_are_converted_again_behind_a_sum():
 
 def test_reductions_take_turns_in_shared_memory():
     text = text_of(ops.softmax, of(8, 8192), 1)
-    assert text.count("double_buffer(turn)") == 2 and "synchronize(" not in text
+    assert text.count("double_buffer(buffer)") == 2 and "synchronize(" not in text

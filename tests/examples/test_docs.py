@@ -24,17 +24,16 @@ def test_the_stages_of_the_compiler_are_current(examples):
             == page.read_text()), "run docs/make_stages.py"
 
 
-def test_the_table_of_the_readme_is_current():
-    page = ROOT / "README.md"
-    made = script(ROOT / "benchmarks" / "readme_table.py").updated(page.read_text())
-    assert made == page.read_text(), "run benchmarks/readme_table.py"
+def test_the_page_of_results_is_current():
+    module = script(ROOT / "benchmarks" / "results_page.py")
+    assert module.page() == module.PAGE.read_text(), "run benchmarks/results_page.py"
 
 
-def test_every_row_of_the_readme_is_a_case():
+def test_every_row_of_the_page_of_results_is_a_case():
     import report
 
     # A name that no case has would silently be missing from the table.
-    module = script(ROOT / "benchmarks" / "readme_table.py")
+    module = script(ROOT / "benchmarks" / "results_page.py")
     names = {name for path in module.RESULTS.glob("cpu-*.md") for name in report.read(path)[1]}
     assert not names or set(module.ROWS) <= names
 

@@ -1,5 +1,4 @@
-"""Puts the chosen rows of benchmarks/results into README.md, between its markers; --check: only says whether it is
-so."""
+"""Writes benchmarks/results/README.md: an index of the tables there and some rows of the CPU's; --check: only compares."""
 
 import pathlib
 import sys
@@ -8,7 +7,7 @@ from report import read
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-BEGIN, END = "<!-- benchmarks/readme_table.py -->\n", "<!-- end of the table -->\n"
+PAGE = RESULTS / "README.md"
 ROWS = [
     "add 2^24 float32 (a user's kernel)",
     "softmax 4096x4096 float32",
@@ -40,19 +39,36 @@ def table():
                  for column in ("eager ms", "ours ms", "ratio")]
         if any(cells):
             lines.append("| " + " | ".join([case, *cells]) + " |")
-    links = ", ".join(f"[{path.relative_to(ROOT)}]({path.relative_to(ROOT)})" for path in files)
-    return "\n".join([*lines, "", f"All cases, and the machines: {links}."]) + "\n" if files else ""
+    return "\n".join(lines) + "\n" if files else ""
 
 
-def updated(text):
-    begin, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    return text[:begin] + table() + text[end:]
+def index():
+    """Returns a line for each table: its file, its title, and what it was measured on."""
+    lines = ["| table | subject | measured on |", "|---|---|---|"]
+    for path in sorted(RESULTS.glob("*.md")):
+        if path != PAGE:
+            title, where = [line for line in path.read_text().splitlines() if line][:2]
+            lines.append(f"| [{path.name}]({path.name}) | {title.lstrip('# ')} | {where.split('. ')[0].rstrip('.')} |")
+    return "\n".join(lines) + "\n"
+
+
+def page():
+    """Returns the text of the page."""
+    return f"""# Results
+
+Made by `benchmarks/results_page.py` from the tables in this folder; [docs/measuring.md](../../docs/measuring.md) lists the
+scripts that measure them. A table is committed with chip, driver and torch version.
+
+{index()}
+## CPU: eager's time / ours
+
+One process, interleaved rounds, medians. [benchmarks/cases.py](../cases.py) defines each row.
+
+{table()}"""
 
 
 if __name__ == "__main__":
-    readme = ROOT / "README.md"
-    text = updated(readme.read_text())
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if text == readme.read_text()
-                 else "README.md's table is not that of benchmarks/results; run benchmarks/readme_table.py")
-    readme.write_text(text)
+        sys.exit(0 if PAGE.read_text() == page()
+                 else "benchmarks/results/README.md differs from the tables; run benchmarks/results_page.py")
+    PAGE.write_text(page())
