@@ -56,7 +56,7 @@ def reason(error):
 
 
 def seconds_of(function, device="cpu", calls=None):
-    """Of one call, as the mean of `calls` in a row: 1 by default, on a GPU 10, from an idle GPU to an idle GPU."""
+    """Times one call as the mean of `calls` in a row: 1 by default, on a GPU 10, from an idle GPU to an idle GPU."""
     if device == "cpu":
         start = time.perf_counter()
         for _ in range(calls or 1):

@@ -1,4 +1,4 @@
-// What a kernel author includes: arrays, tiles, control flow and every primitive.
+// For kernel authors: arrays, tiles, control flow and every primitive.
 #pragma once
 #include "dsl/array.h"
 #include "dsl/hints.h"

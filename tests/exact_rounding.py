@@ -16,7 +16,7 @@ CASTS = [*MODES, "ra"]  # ra: to nearest, halves away from zero
 
 
 def away(mode, negative):
-    """Whether the mode makes what does not fit larger in size."""
+    """Returns True if the mode makes what does not fit larger in size."""
     return mode == ("rm" if negative else "rp")
 
 

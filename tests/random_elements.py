@@ -14,7 +14,7 @@ CHANGES = [*COMBINED, "atomic_xchg", "atomic_cas", "atomic_store"]
 
 
 def takes(name, dtype):
-    """Whether the operation is one of elements of the dtype."""
+    """Returns True if the operation is one of elements of the dtype."""
     if name not in COMBINED:
         return True
     return dtype not in HELD if "bitwise" in COMBINED[name] else dtype != "bool" and dtype not in SMALL
@@ -222,7 +222,7 @@ class Elements:
         yield from ("    break", "  } () {", "    yield", "  }", "  continue", "}")
 
     def found(self, s, array, index, mask, otherwise):
-        """What stands at the places, otherwise the tile's value."""
+        """Returns what stands at the places, otherwise the tile's value."""
         x, _ = s.memory[array.name]
         there = self.there(s, x, index, mask)
         return torch.where(there, x[torch.where(there, s.values[index][0], 0)], otherwise.to(x.dtype))

@@ -83,7 +83,7 @@ def error(e, like):
 
 
 def either(*errors):
-    """Whether any operand is not exact."""
+    """Returns True if any operand is not exact."""
     return any(e is not None for e in errors)
 
 

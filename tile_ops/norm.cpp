@@ -38,7 +38,7 @@ struct BackwardTiles {
   Tile weighted(const Tile& v, const Operand& k) const {
     return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
   }
-  // What else dx takes, if anything.
+  // Returns what else dx takes, if anything.
   std::optional<Tile> more(const Tile& row, const Operand& k) const {
     return added ? std::optional(added->load(row, k).astype(compute)) : std::nullopt;
   }
@@ -224,8 +224,8 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 namespace {
 
-// What a GPU's block takes in a turn: 16 KB of the input, or a row of twice that; they stand in registers
-// beside their sums.
+// Holds what a GPU's block takes in a turn: 16 KB of the input, or a row of twice that; they stand in
+// registers beside their sums.
 struct GpuRows {
   RowTile tile;
   int together;    // rows

@@ -1,5 +1,5 @@
-// What the next turn or block reads first, fetched while this one computes: a block of several fused loops
-// reads memory in the first and leaves it idle in the others.
+// Prefetches what the next iteration or block reads first, while this one computes: a block of several fused
+// loops reads memory in the first and leaves it idle in the others.
 #include "cpu/block_plan.h"
 #include "cpu/fused_loop_build.h"
 

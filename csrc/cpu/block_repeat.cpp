@@ -1,6 +1,6 @@
-// What several fused loops need and is cheaper to compute again from memory than to keep: a tile that is kept
-// is written and read, and takes room in the caches. Of float32 alone: to widen 16 bits again costs what it
-// saves.
+// Finds what several fused loops need and is cheaper to compute again from memory than to keep: a tile that
+// is kept is written and read, and takes room in the caches. Of float32 alone: to widen 16 bits again costs
+// what it saves.
 #include <algorithm>
 
 #include "cpu/block_plan.h"
@@ -21,7 +21,7 @@ bool cheap(const Op& op) {
 
 }  // namespace
 
-// Whether a fused loop of that shape can compute the value, in `steps`, from what is there anyway.
+// Returns true if a fused loop of that shape can compute the value, in `steps`, from what is there anyway.
 bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) const {
   const Value* source = viewed(value);
   if (element_count(source->type.shape) * times_smaller <= element_count(shape)) return true;
@@ -33,7 +33,7 @@ bool BlockPlan::repeatable(const Value* value, const Shape& shape, int steps) co
                      [&](const Value* operand) { return repeatable(operand, shape, steps - 1); });
 }
 
-// Whether all that read it are fused loops which compute it, so that nothing keeps it.
+// Returns true if all that read it are fused loops which compute it, so that nothing keeps it.
 bool BlockPlan::only_in_fused_loops(const Value* value, const Shape& shape) const {
   const auto& users = users_.at(value);
   return std::all_of(users.begin(), users.end(), [&](const Op* user) {
@@ -68,7 +68,8 @@ void BlockPlan::repeat_cheap() {
   }
 }
 
-// Whether another node than the fused loops that compute the value reads it: the first one keeps it then.
+// Returns true if another node than the fused loops that compute the value reads it: the first one keeps it
+// then.
 bool BlockPlan::needed_outside(const Value* value, int group) const {
   if (group_of_.at(value->definition) != group) return false;
   const auto has = [&](int index, const Op* op) {

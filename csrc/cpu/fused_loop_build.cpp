@@ -61,7 +61,7 @@ class FusedLoopBuilder {
     fused_loop_.known.push_back(known_number(value));
     fused_loop_.read_once.push_back(around_.read_once(value));
   }
-  // Of f32, whose lanes are the values themselves.
+  // Only for f32, whose lanes are the values themselves.
   static std::optional<float> known_number(const Value* value) {
     const auto constant = value->type.dtype == DType::f32 ? constant_of(value) : std::nullopt;
     if (!constant || std::isnan(constant->floating)) return std::nullopt;

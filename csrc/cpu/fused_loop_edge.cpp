@@ -3,7 +3,7 @@
 
 namespace tile::cpu {
 
-// Of a lone column every row is copied to lanes side by side: what is computed then is one row of them.
+// A single column is copied to adjacent lanes, so that it is computed as one row.
 void FusedLoopRun::place_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols) {
   const bool column = cols == 1 && rows > 1;
   for (size_t v = 0; v < input_count(); ++v) read(v, r, rows, c, cols);

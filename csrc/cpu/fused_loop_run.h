@@ -13,7 +13,7 @@ class FusedLoopRun final : public NodeState {
   // Without `memory` it has its own, which outlives the run.
   explicit FusedLoopRun(const FusedLoop& fused_loop, Scratch* memory = nullptr);
   bool prepare(Frame& frame);  // false: there is nothing to do
-  // Whether all is as prepare() found it but for addresses, which it then takes over.
+  // Returns true if all is as prepare() found it but for addresses, which it then takes over.
   bool fits(const Frame& frame) {
     return vectors_ == assembler::enabled() && space_.fits(fused_loop_, frame);
   }
@@ -48,7 +48,7 @@ class FusedLoopRun final : public NodeState {
   void size_chunks();
   void place_buffers();
   bool in_place(size_t input) const;
-  // What takes an input from memory to lanes.
+  // Returns what takes an input from memory to lanes.
   const MoveRow& mover(size_t input) const {
     const Cursor& from = space_.inputs[input];
     return move_row(from.lanes ? dtype_of(fused_loop_.lanes[input]) : from.dtype);

@@ -32,10 +32,10 @@ class FusedLoopSpace {
   FusedLoopSpace(Scratch& memory, bool keeps) : memory_(memory), keeps_(keeps) {}
   // false: there is nothing to do.
   bool prepare(const FusedLoop& fused_loop, Frame& frame);
-  // Whether a new run would be prepared alike, but for addresses; these are then taken over.
+  // Returns true if a new run would be prepared alike, but for addresses; these are then taken over.
   bool fits(const FusedLoop& fused_loop, const Frame& frame);
   bool copies() const { return copies_; }  // elements of arrays
-  // Whether what a reduction adds up differs along a dimension.
+  // Returns true if what a reduction adds up differs along a dimension.
   bool reduces_along(const FusedLoopReduction& reduction, int dim) const {
     return summed(reduction) >> dim & 1;
   }

@@ -107,10 +107,10 @@ TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table);
 const GemmKernels* bf16_gemm(Isa isa);
 // The same on AMX's tile registers.
 const GemmKernels* amx_gemm(Isa isa);
-// Whether this process multiplies bf16 there, by its variables.
+// Returns true if this process multiplies bf16 there, by its variables.
 bool uses_amx();
 
-// Whether this machine's products of bf16 read it as it is, and do not widen it.
+// Returns true if this machine's products of bf16 read it as it is, and do not widen it.
 bool multiplies_bf16();
 
 // The kernels of a product of these operands that adds up in `sum`.

@@ -46,7 +46,7 @@ bool same_place(const Op& load, const Op& store) {
                     store.operands.end());
 }
 
-// What is stored is computed, not moved: a store of what another overwrites would come too late.
+// Returns what is stored is computed, not moved: a store of what another overwrites would come too late.
 bool computes(const Op& store, const Block* block, const Blocks& blocks) {
   const Op* op = store.operands[1]->definition;
   while (op && op->is("astype")) op = op->operands[0]->definition;

@@ -15,19 +15,20 @@ inline std::string_view name(Isa isa) { return isa_names[static_cast<int>(isa)];
 bool supported(Isa isa);
 // Beside avx512: products of bf16 (AVX512_BF16).
 bool supports_bf16();
-// Whether those products are faster than products of widened numbers: not on chips with AMX, where a Xeon of
-// 16 cores took 1.7 times as long.
+// Returns true if those products are faster than products of widened numbers: not on chips with AMX, where a
+// Xeon of 16 cores took 1.7 times as long.
 bool prefers_bf16();
 
 // Beside avx512: products of bf16 on AMX's tile registers, which the chip has and the system gives this
 // process.
 bool supports_amx();
-// Whether the products of this instruction set go there, by TILE_AMX (off; anything else is an error).
+// Returns true if the products of this instruction set go there, by TILE_AMX (off; anything else is an
+// error).
 bool choose_amx(Isa isa, std::string_view tile_amx);
 
-// What the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or unsupported one is an error),
-// else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that is supported. Empty text: not
-// set.
+// Returns what the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or unsupported one is an
+// error), else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that is supported. Empty
+// text: not set.
 Isa choose_isa(std::string_view tile_isa, std::string_view aten_capability);
 
 // The choice for this process, made at the first call (which throws tile::Error where TILE_ISA is wrong).

@@ -1,5 +1,5 @@
-// What threads keep of a program between its launches: a place for each worker, taken and given back without
-// a lock, since all ask at once.
+// Node state that threads keep between launches of a program: a slot for each worker, taken and given back
+// without a lock, since all ask at once.
 #pragma once
 #include <array>
 #include <atomic>
@@ -18,7 +18,7 @@ class NodeStateCache {
   ~NodeStateCache() {
     for (Place& place : places_) delete place.slots.load();
   }
-  // What the worker kept, or null; another launch at the same time may have it.
+  // Returns what the worker kept, or null; another launch at the same time may have it.
   std::unique_ptr<Slots> take(int64_t worker) {
     return std::unique_ptr<Slots>(at(worker).exchange(nullptr, std::memory_order_acquire));
   }

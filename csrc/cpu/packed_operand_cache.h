@@ -53,7 +53,8 @@ class PackedOperandCache {
     Entry* entry_;
   };
 
-  // Of the key's operand, filled or not. Beyond `limit` operands the one that was idle longest makes room.
+  // Returns the key's operand, filled or not. Beyond `limit` operands the one that was idle longest is
+  // dropped.
   Held hold(const Key& key, size_t bytes, size_t limit);
   // What was packed may be out of date: between launches.
   void clear();

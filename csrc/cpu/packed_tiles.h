@@ -13,7 +13,7 @@ struct GemmKernels;
 
 class PackedTiles {
  public:
-  // What is packed: memory that the kernel does not write.
+  // Holds what is packed: memory that the kernel does not write.
   struct Key {
     const void* data = nullptr;
     int64_t rows = 0, columns = 0;

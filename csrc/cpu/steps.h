@@ -14,8 +14,8 @@ struct StepFunction {
 };
 // In order; each after the first takes the result before it. Empty: the lanes are the operand's own.
 std::vector<StepFunction> step_functions(const Op& op);
-// Whether the last function of step_functions only rounds to the result's dtype, as a store to memory does
-// too.
+// Returns true if the last function of step_functions only rounds to the result's dtype, as a store to memory
+// does too.
 bool ends_in_rounding(const Op& op);
 
 }  // namespace tile::cpu

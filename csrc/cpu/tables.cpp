@@ -11,7 +11,7 @@
 
 namespace tile::cpu {
 
-// Of each family of prims/elementwise: a span for each lane.
+// A span for each lane of each family in prims/elementwise.
 #define FAMILY(name) TILE_DECLARE_ISA_TABLE(Span<Span<ElementwiseRow>>, name##_rows);
 #include "prims/elementwise/all.def"
 #undef FAMILY

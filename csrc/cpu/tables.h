@@ -1,4 +1,4 @@
-// What an instruction set provides: function tables over chunks of lanes. One source, built per ISA.
+// The functions of an instruction set: tables over chunks of lanes. One source, built per ISA.
 #pragma once
 #include <cstdint>
 #include <string_view>

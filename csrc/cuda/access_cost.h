@@ -1,4 +1,4 @@
-// What an access of global memory costs in a layout: how many sectors its warps touch.
+// The cost of a global memory access in a layout: the number of sectors that its warps touch.
 #pragma once
 #include "cuda/layout.h"
 

@@ -1,4 +1,4 @@
-// What the device library's loads, stores, gathers and scatters are given, as text.
+// Emits the arguments of the device library's loads, stores, gathers and scatters.
 #pragma once
 #include "cuda/emitter.h"
 
@@ -6,7 +6,7 @@ namespace tile::cuda {
 
 // "constant_array | whole_vectors", or "plain": of the array and of what is known of the access.
 std::string flags_text(const Op& op, const ArrayFacts& facts);
-// What a load gives for elements that are not there.
+// Returns what a load gives for elements that are not there.
 std::string pad_text(const Op& op);
 // Neighbours along the array's unit axis that a thread moves at once.
 int access_width(const ArrayFacts& facts, const Type& type, const Shape& steps, const Layout& layout);

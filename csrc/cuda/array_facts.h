@@ -1,4 +1,4 @@
-// What the key says of an array's memory, followed through views.
+// Facts of the key about an array's memory, followed through views.
 #pragma once
 #include <unordered_map>
 

@@ -16,14 +16,14 @@
 namespace tile::cuda {
 namespace {
 
-// Of float32: two accesses of 16 bytes where they come from 16-bit memory, and registers for blocks beside
+// For float32: two accesses of 16 bytes if they come from 16-bit memory, and registers for blocks next to
 // it.
 constexpr int64_t elements_a_thread = 16;
 constexpr int most_warps = 16;  // more leave room for one block a multiprocessor
 
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
 
-// Whether rows are added up: each warp then has sums of all columns, and fewer warps exchange less.
+// Returns true if rows are added up: each warp then has sums of all columns, and fewer warps exchange less.
 bool sums_columns(const Function& function) {
   bool found = false;
   walk(function.body(), [&](const Op& op) {
@@ -102,7 +102,7 @@ void LayoutPlan::assign(const std::vector<Proposal>& proposals, const KernelArra
   walk(function_.body(), [&](const Op& op) {
     if (!op.is("mma") || layouts_.count(op.results[0])) return;
     const Shape& shape = op.type(2).shape;
-    // Of other products a thread has neighbours of a row: the left operand then serves several sums.
+    // For other products a thread has neighbours of a row: the left operand then serves several sums.
     const int together = shape.back() % 4 == 0 ? 4 : 1;
     spread(op.results[0],
            staging_.instruction(op) ? accumulator_layout(shape, mma(op))
@@ -186,7 +186,7 @@ Layout LayoutPlan::dealt(const Shape& shape, int axis, int vector) const {
 int LayoutPlan::blocks() const {
   if (mma_.any) return 1;
   const int64_t kept = cluster_.blocks > 1 ? cluster_.kept / 4 / threads() : 0;  // registers
-  // Of 64K registers a thread gets 64, 85 or 128; tiles may take half of them.
+  // A thread gets 64, 85 or 128 of 64K registers; tiles may take half of them.
   const int together = carries_ || kept > 44 ? 512 : kept > 32 ? 768 : 1024;
   return std::clamp(together / threads(), 1, 16);
 }

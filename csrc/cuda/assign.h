@@ -26,7 +26,7 @@ class LayoutPlan {
   // them, and something between where much of a cluster's tile does.
   int blocks() const;
   int cluster() const { return cluster_.blocks; }
-  // Whether every op that meets a tile distributed over a cluster works there.
+  // Returns true if every op that meets a tile distributed over a cluster works there.
   bool works_across() const;
   bool multiplies() const { return mma_.any; }  // on tensor cores
   int warps() const { return warps_; }
@@ -52,7 +52,7 @@ class LayoutPlan {
   // All layouts: those of products, then what is given, then the proposals'.
   void assign(const std::vector<Proposal>& proposals, const KernelArrays& arrays,
               const std::vector<std::pair<const Value*, Layout>>& given);
-  // Of tiles that are combined in order, layouts that make it easy, where theirs do not.
+  // Returns layouts for tiles that are combined in order, where theirs make that slow.
   std::vector<std::pair<const Value*, Layout>> in_order() const;
   void choose_access(const Proposal& proposal, const KernelArrays& arrays);
 

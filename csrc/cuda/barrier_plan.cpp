@@ -26,14 +26,14 @@ bool tiled(const Op& op) {
 
 }  // namespace
 
-// Whether an element is touched by one thread in both.
+// Returns true if an element is touched by one thread in both.
 bool BarrierPlan::same_thread(const Op& a, const Op& b) const {
   if (!tiled(a) || !tiled(b) || a.operands[0] != b.operands[0]) return false;
   auto layout = [&](const Op& op) -> const Layout& {
     return plan_.of(op.is("load") ? op.results[0] : op.operands[1]);
   };
   if (layout(a) != layout(b)) return false;
-  // Of threads that hold the same elements one stores and all load.
+  // One of the threads that hold the same elements stores, and all load.
   return (a.is("store") && b.is("store")) ||
          (layout(a).replicas(plan_.threads()) == 0 && layout(a).block_replicas(plan_.cluster()) == 0);
 }

@@ -5,8 +5,8 @@
 
 namespace tile::cuda {
 
-// What the tiles of a kernel take in registers at once: those that were read or summed, in the width that
-// they have there. What is computed from them element by element takes nothing: it is not kept.
+// Holds what the tiles of a kernel take in registers at once: those that were read or summed, in the width
+// that they have there. What is computed from them element by element takes nothing: it is not kept.
 struct Kept {
   int64_t bytes = 0;
   int64_t largest = 0;  // tile

@@ -84,7 +84,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
   block(function.body());
 }
 
-// Whether blocks of a cluster may send each other something there.
+// Returns true if blocks of a cluster may send each other something there.
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;
@@ -330,12 +330,11 @@ std::string Emitter::text() const {
                 scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_), "; }\n");
   const bool may_start_early = cuda::may_start_early(target_);
   std::string parameters, views = may_start_early ? "  wait_for_kernels_before(starts_early);\n" : "";
-  const auto add_double_buffer = [&](const char* memory, const char* iteration, int64_t offset,
-                                     int64_t bytes) {
+  const auto add_double_buffer = [&](const char* memory, const char* index, int64_t offset, int64_t bytes) {
     if (!bytes) return;
-    text += str("\nTILE char* ", memory, "(int& buffer) {\n  buffer ^= 1;\n  return shared_memory() + ", offset,
-                " + buffer * ", bytes, ";\n}\n");
-    views += str("  int ", iteration, " = 0;\n");
+    text += str("\nTILE char* ", memory, "(int& buffer) {\n  buffer ^= 1;\n  return shared_memory() + ",
+                offset, " + buffer * ", bytes, ";\n}\n");
+    views += str("  int ", index, " = 0;\n");
   };
   add_double_buffer("double_buffer", "buffer", scratch_bytes_, double_buffer_bytes_);
   add_double_buffer("cluster_memory", "cluster_buffer", scratch_bytes_ + 2 * double_buffer_bytes_,

@@ -35,7 +35,7 @@ class Emitter {
           const LayoutPlan& plan, const Target& target, const Configuration& configuration);
   std::string text() const;  // of the whole file
   const std::string& entry() const { return entry_; }
-  // Whether some element would have to go to another block of the cluster.
+  // Returns true if some element would have to go to another block of the cluster.
   bool leaves_block() const { return leaves_block_; }
   // Elements of a tile in this layout go to any other thread.
   void scatters(const Layout& layout) { leaves_block_ |= layout.across_blocks(); }
@@ -50,11 +50,11 @@ class Emitter {
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
   ArrayFacts facts(const Value* array) const { return arrays_.facts(array); }
 
-  // What stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
+  // Returns what stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
   std::string name(const Value* value);
   std::string fresh_name(const Value* value) { return names_[value] = str("v", values_++); }
-  // Of each register of the op's result the register of a tile operand that it is made from; none: of another
-  // thread.
+  // For each register of the op's result, the register of a tile operand that it is made from; none: of
+  // another thread.
   std::optional<std::vector<int>> registers_of(const Op& op, const Value* operand) const;
   // A tile in a layout; moves it there in a line of its own where it is elsewhere. A scalar becomes a tile.
   std::string in_layout(const Op& op, const Value* value, const Layout& layout);
@@ -83,7 +83,7 @@ class Emitter {
 
   void need(const std::string& header) { headers_.insert(header); }
   void need_row(int operands, std::string_view name, std::string_view expression);
-  // Whether the value ends as 16 bits.
+  // Returns true if the value ends as 16 bits.
   bool approximate(const Value* value) const { return precision_.approximate(value); }
   // Shared memory that a step uses between barriers; the most any step asks for is the kernel's.
   void need_shared(const Op& op, int64_t bytes);
@@ -101,12 +101,12 @@ class Emitter {
   void forget_operands() { operands_.clear(); }
   // The name that it was written under; empty: it does not stand there.
   std::string written_operand(const Value* operand) const;
-  // Of two places in shared memory the one that was not taken last.
+  // Returns the one of two buffers in shared memory that was not taken last.
   std::string double_buffer(const Op& op, int64_t bytes);
   // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
   // among themselves.
   std::string cluster_memory(const Op& op, int64_t bytes);
-  // Whether the blocks of a cluster have met once, where the text stands; of one block they have.
+  // Returns true if the blocks of a cluster have met once, where the text stands; of one block they have.
   bool has_met() const { return met_; }
   // Its number among the kernel's assertions.
   size_t add_assertion(const Op& op);
@@ -124,8 +124,8 @@ class Emitter {
   int64_t staged_left() const {
     return target_.shared_bytes - std::max(scratch_reserve, staging_.written_bytes()) - staged_;
   }
-  // Of half a multiprocessor's, a block's own kilobyte taken off, and what steps so far write. (An operand of
-  // a product that is computed counts when it is written: most stay in registers.)
+  // Half a multiprocessor's shared memory, less a block's own kilobyte and what steps so far write. (An
+  // operand of a product that is computed counts when it is written: most stay in registers.)
   int64_t staged_left_of_half() const { return target_.shared_bytes / 2 - 1024 - steps_bytes() - staged_; }
   std::string define_struct(const std::string& prefix, const std::string& body);  // equal bodies share a name
   std::string temporary() { return str("t", temporaries_++); }
@@ -139,7 +139,7 @@ class Emitter {
   // The buffer of this iteration, of a loop that loads ahead; null: it does not.
   const Ring* ring_of(const Op* loop) const;
   void set_ring(const Op* loop, Ring ring) { rings_[loop] = std::move(ring); }
-  // Of a reduction, the tile of sums over a thread's registers, where it stands already; else empty.
+  // Returns a reduction's tile of sums over a thread's registers if it exists already, else an empty text.
   std::string partial(const Op& reduction) const {
     const auto found = partial_.find(&reduction);
     return found == partial_.end() ? std::string() : found->second;
@@ -150,7 +150,7 @@ class Emitter {
   RegisterLoops& rematerialize() { return register_loops_; }
   // Ops that stand in the text before their place.
   void set_emitted(const Op* op) { emitted_.insert(op); }
-  // Whether the value stands in the text, or waits for its first use.
+  // Returns true if the value stands in the text, or waits for its first use.
   bool is_known(const Value* value) const { return names_.count(value) != 0 || register_loops_.waits(value); }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }
@@ -159,7 +159,7 @@ class Emitter {
   }
 
  private:
-  // Of steps between barriers, so far.
+  // Bytes of the steps between barriers, so far.
   int64_t steps_bytes() const { return scratch_bytes_ + 2 * (double_buffer_bytes_ + across_bytes_); }
   static constexpr int64_t scratch_reserve = 32 * 1024;  // for steps, where staged tiles could take all
   void check_shared(const Op& op) const;

@@ -52,7 +52,7 @@ class Layout {
   int block_replicas(int blocks) const;  // of the number of the block in its cluster
   bool across_blocks() const;            // whether the blocks of a cluster hold different elements
 
-  // What remains when axes are dropped, in registers too; the axes above move down.
+  // Returns what remains when axes are dropped, in registers too; the axes above move down.
   Layout without(const std::vector<int64_t>& axes) const;
   // Elements along axes whose extent in `shape` is 1 become one.
   Layout collapsed(const Shape& shape) const;

@@ -20,18 +20,18 @@ struct LoweringRule {
   // results of it. Without the function there is none.
   std::optional<Layout> (*relate)(const Op& op, const Value* from, const Value* to,
                                   const Layout& layout) = nullptr;
-  // Whether its tiles may be distributed over the blocks of a cluster.
+  // True if its tiles may be distributed over the blocks of a cluster.
   bool across = false;
-  // Whether only the threads of one block can agree on it: a kernel that has it runs without clusters.
+  // True if only the threads of one block can agree on it: a kernel that has it runs without clusters.
   bool single_cta = false;
-  // Whether the blocks of a cluster send each other something for it.
+  // True if the blocks of a cluster send each other something for it.
   bool exchanges = false;
-  // Whether it combines elements to fewer, in any order and through any layout.
+  // True if it combines elements to fewer, in any order and through any layout.
   bool reduces = false;
   // An element of the result from those of the operands. `moves`: it is the operand's itself.
   std::string (*element)(Emitter& emitter, const Op& op, const Elements& operands) = nullptr;
   bool moves = false;
-  // Of an op that moves: the places of the operand's and of the result's elements in one order; without the
+  // For an op that moves elements: the order of the operand's and of the result's elements; without the
   // function both are row-major.
   std::pair<Weights, Weights> (*weights)(const Op& op) = nullptr;
   // The tile that it moves between memory and registers in vectors: such an op proposes a layout for it.
@@ -48,7 +48,7 @@ bool reduces(const Op& op);
 const Value* accessed(const Op& op);  // null: none
 
 std::optional<Layout> related(const Op& op, const Value* from, const Value* to, const Layout& layout);
-// Of ops all of whose tiles have one layout.
+// For ops whose tiles all have one layout.
 std::optional<Layout> same_layout(const Op& op, const Value* from, const Value* to, const Layout& layout);
 
 }  // namespace tile::cuda

@@ -19,7 +19,7 @@ struct MmaInstruction {
   int arch;           // the oldest that has it
 };
 
-// What multiplies two tiles there; null where none does, or where blocks do not divide the extents.
+// Returns what multiplies two tiles there; null where none does, or where blocks do not divide the extents.
 const MmaInstruction* mma_instruction(const Op& mma, int arch);
 
 }  // namespace tile::cuda

@@ -47,7 +47,7 @@ bool MmaKernel::multiplies_by_rows(const Op& mma) const {
 
 namespace {
 
-// Of the products of a block of ops together, the most.
+// Returns the most over the products of a block of ops.
 template <class F>
 int64_t most_together(const Block& block, F of) {
   int64_t own = 0, most = 0;
@@ -89,7 +89,7 @@ MmaKernel mma_kernel(const Function& function, const StagingPlan& staging) {
   MmaKernel kernel;
   int64_t most_rows = 0, most = 0;
   bool halves = false, reduces = false;
-  // Of sums that leave fewer registers for fragments each counts more.
+  // A sum that leaves fewer registers for fragments counts more.
   const auto sums = [&](const Op& mma) {
     const MmaInstruction* instruction = staging.instruction(mma);
     return instruction ? element_count(mma.type(2).shape) * 128 / instruction->sums : 0;

@@ -9,7 +9,7 @@ namespace tile::cuda {
 struct MmaPlan {
   int warps_m, warps_n;    // of the block of threads
   int blocks_m, blocks_n;  // of 16 x 8 elements, a warp
-  // Of bytes that k runs across, two neighbours at a time are read together: rows 2 i and 2 i + 1 of 16 are
+  // Bytes that k runs across are read as two neighbours at a time: rows 2 i and 2 i + 1 of 16 are
   // then rows i and i + 8 of a block, such columns are column i of two blocks.
   bool paired_rows = false, paired_columns = false;
 };
@@ -18,8 +18,9 @@ MmaPlan mma_plan(const Shape& shape, int warps, bool by_rows);
 // The accumulator's layout, see mma_instruction.h.
 Layout accumulator_layout(const Shape& shape, const MmaPlan& plan);
 
-// Of a kernel: whether it multiplies on tensor cores at all, and by rows; how many warps suit it. Products of
-// products are by rows, unless a grid of warps moves clearly less between shared memory and registers.
+// A kernel's use of tensor cores: whether it multiplies on them, by rows or not, and with how many warps.
+// Products of products are by rows, unless a grid of warps moves clearly less between shared memory and
+// registers.
 struct MmaKernel {
   static constexpr int most_warps = 8;
   bool any = false, by_rows = false;

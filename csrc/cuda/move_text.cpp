@@ -8,7 +8,7 @@
 namespace tile::cuda {
 namespace {
 
-// Of an index that counts to the table's size, by its bits where the values are a sum of them.
+// Maps an index below the table's size to a value, by its bits where the values are a sum of them.
 std::string table_text(const std::vector<int64_t>& values) {
   const std::vector<int> table(values.begin(), values.end());
   std::vector<Mode> modes;

@@ -46,8 +46,8 @@ class StagedLoop {
   const Op& op_;
   std::string copy_text();
   void declare_fragments(const std::string& memory, int64_t bytes);
-  // Behind the last reads of an iteration, while the tensor cores are still at work; two buffers leave no time
-  // for that.
+  // Behind the last reads of an iteration, while the tensor cores are still at work; two buffers leave no
+  // time for that.
   bool copies_late() const { return stages_ > 2; }
   const Op* product_ = nullptr;  // of a loop of products alone
   std::vector<const Staged*> staged_;

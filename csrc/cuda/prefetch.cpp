@@ -13,7 +13,7 @@ Prefetches::Prefetches(Emitter& emitter, const Op& loop) : emitter_(emitter), lo
   if (!emitter.configuration().prefetch || loop.results.empty()) return;
   std::vector<const Op*> address;
   for (const auto& op : loop.region().ops) {
-    // Of arrays that no one writes.
+    // Only loads of arrays that nothing writes.
     if (!op->is("load") || op->results[0]->type.is_scalar() || emitter.staging().of(*op)) continue;
     if (emitter.facts(op->operands[0]).constant && address_ops(*op, loop.region(), address))
       loads_.push_back({op.get()});

@@ -10,8 +10,8 @@ namespace tile::cuda {
 
 class Emitter;
 
-// Of loops that carry sums: their blocks are long, and too few to hide what a load takes. Does nothing where
-// there is no room, or some address is not known ahead.
+// Prefetches loads of loops that carry sums: their blocks are long, and too few to hide a load's latency.
+// Does nothing where there is no room, or some address is not known ahead.
 class Prefetches {
  public:
   // Before the loop: a function that loads an iteration, and the first iteration.

@@ -11,13 +11,13 @@
 
 namespace tile::cuda {
 
-// What of a chip decides the text.
+// Holds what of a chip decides the text.
 struct Target {
   int arch = 90;                 // 90: compute capability 9.0
   int shared_bytes = 48 * 1024;  // what a block may have
   int max_threads = 1024;        // a block
   int cluster_blocks = 16;       // of a cluster at most, where the chip has them
-  // Of tiles, that the registers of 512 threads are to hold: half of theirs. What takes more is distributed
+  // Maximum tile bytes per CTA: half the registers of 512 threads. What takes more is distributed
   // over a cluster, whose blocks hold less, so that those of other clusters stand beside them.
   int block_bytes = 64 * 1024;
   int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
@@ -26,8 +26,8 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 constexpr int oldest_arch = 80;  // that kernels run on
-// Whether a launch's blocks may be there while the kernel before it in the stream ends, where they wait for
-// it.
+// Returns true if a launch's blocks may be there while the kernel before it in the stream ends, where they
+// wait for it.
 constexpr bool may_start_early(const Target& target) { return target.arch >= 90; }
 constexpr int portable_cluster_blocks = 8;      // what every chip that has clusters runs
 int most_cluster_blocks(const Target& target);  // 1: the chip has none

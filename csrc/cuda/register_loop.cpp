@@ -50,7 +50,7 @@ void RegisterLoops::before_regions(const Op& op) {
     });
 }
 
-// Whether register r of the result comes from registers of the same thread alone.
+// Returns true if register r of the result comes from registers of the same thread alone.
 bool RegisterLoops::has_elements(const Op& op) const {
   const LoweringRule* lowering = find_lowering(op.name());
   if (!lowering || !lowering->element || op.results.size() != 1 || !is_tile(op.results[0])) return false;
@@ -62,7 +62,8 @@ bool RegisterLoops::has_elements(const Op& op) const {
   });
 }
 
-// Whether loops for the users of the result, which follow soon, may compute it: none computes it twice.
+// Returns true if loops for the users of the result, which follow soon, may compute it: none computes it
+// twice.
 bool RegisterLoops::joins_users(const Op& op) const {
   const Value* value = op.results[0];
   const auto users = users_.find(value);
@@ -91,7 +92,7 @@ bool RegisterLoops::defer(const Op& op) {
   return true;
 }
 
-// Whether register r is made from register r of the operand, or from a scalar.
+// Returns true if register r is made from register r of the operand, or from a scalar.
 bool RegisterLoops::in_place(const Op& op, const Value* operand) const {
   const std::optional<std::vector<int>> from = emitter_.registers_of(op, operand);
   for (size_t r = 0; from && r < from->size(); ++r)

@@ -1,4 +1,4 @@
-// What is computed element by element, as text: one loop over a thread's registers for ops that only follow
+// Emits elementwise computation: one loop over a thread's registers for ops that only follow
 // each other, which is compiled sooner than a loop for each. From large tiles all that a store or some
 // reductions need, so that no step's results stand in registers all at once.
 #pragma once
@@ -42,7 +42,8 @@ class RegisterLoops {
   // True: the op waits until something needs its result.
   bool defer(const Op& op);
   bool waits(const Value* value) const { return waiting_.count(value) != 0; }
-  // Whether a loop's register loops read the value, an argument of its body, at its own registers, and once.
+  // Returns true if a loop's register loops read the value, an argument of its body, at its own registers,
+  // and once.
   bool reads_once(const Block& body, const Value* argument) const;
   // Writes what the regions of this op use.
   void before_regions(const Op& op);

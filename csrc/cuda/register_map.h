@@ -8,7 +8,7 @@
 
 namespace tile::cuda {
 
-// Whether the register holds an element, and not padding; and that element's place.
+// Returns true if the register holds an element, and not padding; and that element's place.
 bool holds(const Layout& layout, int block, int thread, int index);
 int64_t place(const Layout& layout, const Weights& weights, int block, int thread, int index);
 

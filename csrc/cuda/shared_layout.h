@@ -36,7 +36,7 @@ struct SharedLayout {
   int64_t panel_bytes() const { return rows * pitch; }
   int64_t stage_bytes() const { return panels() * panel_bytes(); }
   int64_t bytes() const { return stages * stage_bytes(); }
-  // Of an element of the tile, in bytes from the first stage.
+  // Returns the offset of an element of the tile, in bytes from the first stage.
   int64_t offset(int64_t row, int64_t column, int stage = 0) const;
   // The same of an element of its rows in memory.
   int64_t place(int64_t row, int64_t at, int stage = 0) const;
@@ -47,7 +47,7 @@ struct SharedLayout {
   // same places, one box a panel; none where it cannot. Memory begins at a multiple of 1024 bytes.
   std::optional<int> tma_swizzle() const;
 
-  // What a wgmma descriptor says of an operand besides its address (PTX ISA, matrix descriptor).
+  // Holds what a wgmma descriptor says of an operand besides its address (PTX ISA, matrix descriptor).
   struct Descriptor {
     int64_t leading, stride;  // byte offsets
     int mode;                 // 0: no swizzle, 1: 128 bytes, 2: 64, 3: 32

@@ -31,11 +31,11 @@ struct SharedMove {
 
   int64_t folded(int64_t offset) const;
   int64_t exchanged() const;  // bits of the offset that folds change
-  // Of the element of access i that is first, in elements.
+  // Returns the offset of the first element of access i, in elements.
   int64_t offset(const Side& side, int block, int thread, int i) const;
 };
 
-// Of the ways to order the elements the one that asks shared memory least. None where the modes of one
+// Returns the order of the elements that needs the fewest shared memory cycles. None where the modes of one
 // layout cut through those of the other.
 std::optional<SharedMove> shared_move(const Layout& from, const Weights& from_weights, const Layout& to,
                                       const Weights& to_weights, int element_bytes, int threads);

@@ -14,7 +14,7 @@ constexpr int lane_bits = 5;
 
 int bit_of(int stride) { return std::countr_zero(static_cast<unsigned>(stride)); }
 
-// What bit of the own number a bit of the other lane's is: of the lane, of the warp, or 0.
+// Holds what bit of the own number a bit of the other lane's is: of the lane, of the warp, or 0.
 struct Source {
   enum class Of { own, lane, warp, zero } of = Of::own;
   int bit = 0;
@@ -76,7 +76,7 @@ class Planner {
   ShufflePlan plan(const Layout& to, int element_bytes) const;
 
  private:
-  // Of an element that is there the mode is 0.
+  // The mode of an element that exists is 0.
   bool missing_behind(const IndexMode& mode) {
     if (mode.from->level == Level::lane) read(mode.from->stride) = {Source::Of::zero, 0};
     return mode.from->level != Level::warp && mode.from->level != Level::cta;
@@ -171,7 +171,7 @@ ShufflePlan Planner::plan(const Layout& to, int element_bytes) const {
     if (w < plan.words) plan.flips.push_back(sum(words, w, &WordMode::flip));
   }
   for (const auto& [stride, bit] : selects) plan.selects.push_back(bit);
-  // Of registers that hold the same, that of which all other modes are 0.
+  // Among registers that hold the same element, takes the one whose other modes are all 0.
   for (int r = 0; r < to.registers(); ++r) {
     int first = 0;
     for (const auto* modes : {&words, &parts})

@@ -1,4 +1,4 @@
-// What a loop carries in shared memory: tiles that the registers of its threads have no room for beside the
+// Loop-carried tiles in shared memory: those that the registers of its threads have no room for beside the
 // others. Each thread keeps its own elements there, so that no barrier is wanted.
 #pragma once
 #include <string>
@@ -12,7 +12,7 @@ class Emitter;
 
 class SpilledTiles {
  public:
-  // Of the values that a `for` carries, those that are read once an iteration, the last first, until all that
+  // Spills the values that a `for` carries and reads once an iteration, the last first, until all that
   // the kernel keeps leaves more than a quarter of the registers to addresses and to what is computed.
   SpilledTiles(Emitter& emitter, const Op& loop);
   bool has(size_t result) const { return !memory_.empty() && !memory_[result].empty(); }

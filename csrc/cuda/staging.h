@@ -34,18 +34,19 @@ MmaOperand mma_operand(const Value* value);
 
 class StagingPlan {
  public:
-  // Of a chip whose blocks have so much shared memory: where all tiles together do not fit, the last are not
+  // Plans for blocks with so much shared memory: where all tiles together do not fit, the last are not
   // staged.
   StagingPlan(const Function& function, const KernelArrays& arrays, int arch, int64_t shared_bytes);
   const Staged* of(const Op& load) const;
-  // Of a product: that of the tensor cores; null: it is summed by FMA.
+  // Returns a product's tensor-core instruction; null: it is summed by FMA.
   const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, arch_); }
-  // Whether the op turns a tile that only products read, or rounds it to tf32: they do so as they read it.
+  // Returns true if the op turns a tile that only products read, or rounds it to tf32: they do so as they
+  // read it.
   bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
-  // Whether operand i of the product lies in shared memory with the other one's axis of the product along its
-  // rows: k runs across them.
+  // Returns true if operand i of the product lies in shared memory with the other one's axis of the product
+  // along its rows: k runs across them.
   bool across_rows(const Op& mma, size_t i) const;
-  // What the tiles of a block take at once, but those that run ahead of a loop.
+  // Returns what the tiles of a block take at once, but those that run ahead of a loop.
   int64_t bytes_at_once(const Block& block, const Op* but_ahead_of = nullptr) const;
   // The most that a product writes to shared memory: operands that are not staged.
   int64_t written_bytes() const { return written_bytes_; }

@@ -75,7 +75,7 @@ class Repeater {
       for (const auto& region : op->regions) Repeater(function_, arrays_, *region, all_).run();
       for (Value*& operand : op->operands) operand = near(operand);
       for (Value* result : op->results) made_[result] = part_;
-      // Of reductions side by side all are summed in registers before threads exchange anything.
+      // Adjacent reductions are all summed in registers before threads exchange anything.
       const bool last = reduces(*op) && !(i + 1 < ops.size() && reduces(*ops[i + 1]));
       block_.ops.push_back(std::move(op));
       part_ += last;

@@ -12,10 +12,10 @@ namespace tile::cuda {
 // that is not cheap: tiles that a cluster holds leave no registers for results.
 Function with_narrow_storage(const Function& function, bool all = false);
 
-// Whether the op rounds a tile to 16 bits: what is kept, not made again.
+// Returns true if the op rounds a tile to 16 bits: what is kept, not made again.
 bool rounds(const Op& op);
 
-// Whether this conversion is to be done where it stands.
+// Returns true if this conversion is to be done where it stands.
 bool stays_here(const Op& conversion);
 
 }  // namespace tile::cuda

@@ -1,4 +1,4 @@
-// What the author of a kernel knows of a GPU; without effect on a CPU.
+// Hints of a kernel's author for a GPU; a CPU ignores them.
 #pragma once
 #include "support/location.h"
 

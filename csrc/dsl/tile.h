@@ -51,7 +51,7 @@ class Tile {
 
   // Defined by the primitives' own files.
   Tile astype(DType dtype, Location location = Location::current()) const;
-  // Of floats; of pairs that have the mode.
+  // For floats, and for pairs of dtypes that have the mode.
   Tile astype(DType dtype, Rounding rounding, Location location = Location::current()) const;
   Tile bitcast(DType dtype, Location location = Location::current()) const;
   Tile reshape(Shape shape, Location location = Location::current()) const;
@@ -68,7 +68,7 @@ class Tile {
   Tile all(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile argmax(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile argmin(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
-  // Of all elements up to each one along an axis, or from it on where `reverse`.
+  // Sums or products of all elements up to each one along an axis, or from it on if `reverse`.
   Tile cumsum(int axis, bool reverse = false, Location location = Location::current()) const;
   Tile cumprod(int axis, bool reverse = false, Location location = Location::current()) const;
   Tile cummax(int axis, bool reverse = false, Location location = Location::current()) const;
@@ -84,8 +84,8 @@ class Tile {
   uint32_t trace_;  // the trace it belongs to; 0: none
 };
 
-// What every operation takes. The implicit conversion happens in the user's expression, so it records the
-// user's line; a literal keeps its value until it meets a tile and takes that tile's dtype.
+// Holds what every operation takes. The implicit conversion happens in the user's expression, so it records
+// the user's line; a literal keeps its value until it meets a tile and takes that tile's dtype.
 struct Operand {
   Operand(const Tile& tile, Location location = Location::current());  // NOLINT
   Operand(Value* value, Location location) : value(value), location(location) {}
@@ -127,7 +127,7 @@ inline Value* emit(std::string_view name, std::vector<Value*> operands, Attribut
   return emit(primitive(name), std::move(operands), std::move(attributes), location);
 }
 
-// Of compile-time integers; cdiv() is the traced one.
+// For compile-time integers; cdiv() is the traced one.
 constexpr int64_t ceil_div(int64_t x, int64_t y) { return (x + y - 1) / y; }
 
 }  // namespace tile

@@ -91,7 +91,7 @@ class Tracer {
     size_t first_variable = 0;
     std::vector<Seen> seen;
     std::unordered_map<uint32_t, size_t> assigned;  // variables, in the order of their first assignment here
-    // Of loops.
+    // For loops.
     std::vector<Value*> bounds;
     Value* index = nullptr;
     Location location;
@@ -101,8 +101,8 @@ class Tracer {
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
   Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
-  // What the scope changed, in the order of assignments: that of variables is the compiler's where Tiles are
-  // arguments.
+  // Returns what the scope changed, in the order of assignments: that of variables is the compiler's where
+  // Tiles are arguments.
   std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
   void set(uint32_t variable, Value* value);
   void forget_locals(const Scope& scope);

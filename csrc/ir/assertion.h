@@ -1,4 +1,4 @@
-// What a kernel asserts, and the words of its failure: the same on every target.
+// Assertions of a kernel and the text of their failures, the same on every target.
 #pragma once
 #include <array>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What all targets know of an atomic operation, and in which order others see it.
+// Atomic operations and their memory orders, for all targets.
 #pragma once
 #include <array>
 #include <string_view>
@@ -30,8 +30,8 @@ inline size_t index_count(const Op& op) {
   return is_flat(op) ? 1 : static_cast<size_t>(op.type(0).array_rank);
 }
 
-// Of an atomic operation. What a block did before a releasing one is seen by whoever reads its result by an
-// acquiring one, in what it does afterwards.
+// The memory order of an atomic operation. What a block did before a releasing one is visible to a block that
+// reads its result by an acquiring one, in what it does afterwards.
 enum class MemoryOrder : uint8_t { relaxed, acquire, release, acq_rel };  // bits: acquires, releases
 enum class MemoryScope : uint8_t { block, device, system };               // among whom
 inline constexpr std::array<std::string_view, 4> memory_orders{"relaxed", "acquire", "release", "acq_rel"};

@@ -13,9 +13,9 @@ struct FormatPart {
   enum class Kind { none, signed_integer, unsigned_integer, floating } kind = Kind::none;
 };
 
-// Of an op with the attribute "format" and a value a conversion: d i u o x X of integers and bool, e E f F g
-// G a A of floats; %% is a percent sign. A length modifier, as in %lld, is ignored. An unsigned dtype is
-// never shown as negative. Error: another conversion, or one that does not fit its value.
+// Formats the values of an op by its attribute "format", one a conversion: d i u o x X for integers and bool,
+// e E f F g G a A of floats; %% is a percent sign. A length modifier, as in %lld, is ignored. An unsigned
+// dtype is never shown as negative. Error: another conversion, or one that does not fit its value.
 std::vector<FormatPart> format_parts(const Op& op);
 
 }  // namespace tile

@@ -23,7 +23,7 @@ bool control(const Op& op) { return op.is("for") || op.is("loop") || op.is("if")
 
 }  // namespace
 
-// Whether the op's result would show an error of its operand.
+// Returns true if the op's result would show an error of its operand.
 bool Precision::asks_exact(const Op& op, size_t operand) const {
   const auto any_exact = [&](const std::vector<Value*>& values) {
     return std::any_of(values.begin(), values.end(),

@@ -9,7 +9,7 @@ namespace tile {
 class Precision {
  public:
   explicit Precision(const Function& function);
-  // Whether the value is seen only after it is rounded to 16 bits.
+  // Returns true if the value is seen only after it is rounded to 16 bits.
   bool approximate(const Value* value) const;
 
  private:

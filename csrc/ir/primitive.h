@@ -16,7 +16,7 @@ class Builder;
 struct Op;
 struct Value;
 
-// What passes may know about a primitive; they ask traits, never names.
+// Holds what passes may know about a primitive; they ask traits, never names.
 struct Traits {
   bool elementwise = false;  // result[i] depends on operands[i] only
   bool commutative = false;  // in its first two operands

@@ -18,7 +18,7 @@ struct RoundingInfo {
 inline constexpr RoundingInfo rounding_table[] = {
     {"to nearest", ""}, {"toward zero", "_rz"}, {"down", "_rm"}, {"up", "_rp"}, {"with halves away", "_ra"}};
 constexpr const RoundingInfo& info(Rounding rounding) { return rounding_table[static_cast<int>(rounding)]; }
-// Of a cast by the name of its primitive; none: that is no cast.
+// Returns the rounding of a cast by the name of its primitive; none: it is no cast.
 constexpr std::optional<Rounding> rounding_of_cast(std::string_view name) {
   constexpr std::string_view cast = "astype";
   if (!name.starts_with(cast)) return std::nullopt;

@@ -31,7 +31,7 @@ std::optional<Constant> constant_of(const Value* value);
 const Value* root_array(const Value* array);
 // Returns true if the launch key says that some extent of the array does not fit i32.
 bool is_wide_array(const Function& function, const Value* array);
-// Whether two are views of one array at different constant places of an axis: no element is in both.
+// Returns true if two are views of one array at different constant places of an axis: no element is in both.
 bool apart(const Value* a, const Value* b);
 
 // Memory summary of an op and everything nested in it.
@@ -43,7 +43,7 @@ struct Effects {
   bool conflicts(const Effects& later) const;  // the two may not change places
 };
 Effects effects_of(const Op& op);
-// Whether it may break or continue a loop around it: what stands behind it may then not run.
+// Returns true if it may break or continue a loop around it: what stands behind it may then not run.
 bool has_jump(const Op& op);
 
 bool defined_inside(const Value* value, const Block& block);  // in the block or nested in it

@@ -9,7 +9,8 @@
 namespace tile {
 namespace {
 
-// What a rule may look at: one op and the builder before it. It returns the value that replaces the result.
+// Holds what a rule may look at: one op and the builder before it. It returns the value that replaces the
+// result.
 struct Site {
   Op& op;
   Builder& build;
@@ -124,7 +125,7 @@ Value* cast_of_broadcast(const Site& s) {  // cast the smaller tile
   return s.build.broadcast(x, s.type().shape);
 }
 
-// Of a tile of one value, every shape operation is a broadcast of it.
+// Every shape operation on a tile of one value is a broadcast of it.
 Value* of_splat(const Site& s) {
   Op* inner = s.made_by(0, "broadcast");
   return inner && inner->type(0).is_scalar() ? s.build.broadcast(inner->operands[0], s.type().shape)

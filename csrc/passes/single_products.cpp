@@ -42,7 +42,7 @@ class Carried {
     }
   }
 
-  // Whether the value is yielded from a matrix, and its only uses in the loop make it one.
+  // Returns true if the value is yielded from a matrix, and its only uses in the loop make it one.
   static bool fits(const Op& loop, size_t k) {
     const Block& body = loop.region();
     const Value *carried = body.arguments[1 + k], *yielded = body.terminator()->operands[k];

@@ -1,4 +1,4 @@
-// What must hold while a kernel runs.
+// Assertions inside kernels.
 #pragma once
 #include <string_view>
 

@@ -7,10 +7,10 @@
 
 namespace tile {
 
-// What goes back to each input, of its type, where seeds[k] comes back for results[k]; none: the results do
-// not depend on it, or only in steps, as floor does. Results, seeds and inputs are of one trace; between
-// inputs and results stand elementwise operations of floats alone. Error: another operation, named with its
-// place.
+// Returns what goes back to each input, of its type, where seeds[k] comes back for results[k]; none: the
+// results do not depend on it, or only in steps, as floor does. Results, seeds and inputs are of one trace;
+// between inputs and results stand elementwise operations of floats alone. Error: another operation, named
+// with its place.
 std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, const std::vector<Tile>& seeds,
                                              const std::vector<Tile>& inputs,
                                              Location location = Location::current());

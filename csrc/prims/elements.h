@@ -4,8 +4,8 @@
 
 namespace tile {
 
-// Of an op with operands array, values, index tiles (index_count), [mask]: the shape of the elements. Error:
-// the index tiles do not fit.
+// Returns the shape of the elements of an op with operands array, values, index tiles (index_count), [mask].
+// Error: the index tiles do not fit.
 const Shape& check_element_address(const Op& op, size_t first_index);
 
 // The operands array, values, index tiles, [mask]; tiles are brought to one shape. `flat`: one index tile,
@@ -14,7 +14,7 @@ std::vector<Value*> element_operands(const char* operation, Array array, std::ve
                                      const std::vector<Operand>& index, Value* mask, const Location& at,
                                      bool flat = false);
 
-// What is written to an array, in its dtype.
+// Returns what is written to an array, in its dtype.
 Value* written_value(const char* operation, Array array, const Operand& value);
 
 }  // namespace tile

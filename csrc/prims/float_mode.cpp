@@ -26,7 +26,7 @@ Value* flushed(Value* x, const FloatMode& mode, const Location& at) {
   return mode.subnormals == Subnormals::flush ? emit("flush_subnormal", {x}, {}, at) : x;
 }
 
-// Of 16-bit floats the result in f32, rounded in the same direction as it is narrowed: once would give the
+// Computes 16-bit floats in f32, rounded in the same direction as the cast back: rounding once would give the
 // same.
 Tile compute(const char* name, std::vector<Value*> operands, const FloatMode& mode, const Location& at) {
   const DType dtype = operands[0]->type.dtype;

@@ -65,7 +65,7 @@ const Register mma_{
             "sm_86, are sums by FMA: the same but for rounding, slower.\n"
             "C++: mma."}};
 
-// Of operand i the axis along k.
+// Returns the axis of operand i along k.
 size_t deep_axis(const Op& op, size_t i) { return op.type(i).shape.size() - (i == 0 ? 1 : 2); }
 
 std::vector<Type> infer_mma_scaled(const Op& op) {

@@ -1,4 +1,4 @@
-// What a load gives for elements that are not there, as an attribute of its dtype.
+// The value that a load returns for elements outside the array, as an attribute of its dtype.
 #pragma once
 #include "dsl/tile.h"
 

@@ -88,7 +88,7 @@ class Draw {
            "; pass an integer, or cast it with astype()");
     return x.value ? x.value : x.as(DType::i64, operation_);
   }
-  // Of a scalar offset: row-major. Only the last sum is as large as the tile.
+  // Numbers elements from a scalar offset, row-major. Only the last sum is as large as the tile.
   Value* numbers(Value* offset) {
     if (!offset->type.is_scalar()) {
       // A tile of one number would give every element the same bits.

@@ -8,7 +8,7 @@
 
 namespace tile {
 
-// Of n tiles at once: n scalars accumulated and n new ones give n.
+// Combines n tiles at once: n accumulated scalars and n new ones give n.
 using CombineTiles = std::function<std::vector<Tile>(std::vector<Tile>, std::vector<Tile>)>;
 
 // Reduces axes (none named: all of them) with an associative function of two scalars. Elements meet in

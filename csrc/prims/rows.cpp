@@ -102,7 +102,7 @@ struct Place {
   Shape shape, steps;            // lengths and steps along each axis
   int64_t axis;
 };
-// Of lengths along the other axes, in their order.
+// `lengths` are along the other axes, in their order.
 Place place_of(const char* operation, Array array, int axis, const Operand& rows,
                const std::vector<Operand>& start, Shape lengths, const Location& at) {
   Tracer::current(at).check_visible(array.value(), "this Array view", at);

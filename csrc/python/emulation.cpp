@@ -12,7 +12,8 @@
 namespace tile::python {
 namespace {
 
-// Of a meta tensor's storage, which owns it from its first use on. Zero, as what torch would have filled.
+// Returns memory for a meta tensor's storage, which owns it from its first use on. It is zero, as if torch
+// had filled it.
 char* host_memory(c10::StorageImpl& storage) {
   constexpr size_t alignment = 256;
   const size_t bytes = storage.nbytes();
@@ -44,7 +45,7 @@ Owned parameter_of(const ArgumentRef& argument) {
                              numbers(array.strides, array.rank).release()));
 }
 
-// What a kernel's launch says in Python: nothing, or what went wrong.
+// Holds what a kernel's launch says in Python: nothing, or what went wrong.
 struct Outcome {
   std::string text;
   bool own = false;  // the kernel says it itself, as it would on a GPU
@@ -116,7 +117,7 @@ PyObject* memory_of(PyObject*, PyObject* object) {
   return PyLong_FromVoidPtr(host_memory(*tensor->storage().unsafeGetStorageImpl()));
 }
 
-// Of each chunk of 16 bytes of a tile that is staged for ldmatrix.
+// The offset of each 16-byte chunk of a tile that is staged for ldmatrix.
 PyObject* shared_offsets(PyObject*, PyObject* arguments) {
   int rows, width, element_bytes;
   if (!PyArg_ParseTuple(arguments, "iii", &rows, &width, &element_bytes)) return nullptr;

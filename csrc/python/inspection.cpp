@@ -1,4 +1,4 @@
-// What a call of Python launches, compiled for looking at it.
+// Compiles the launches of a Python call for inspection.
 #include "runtime/inspection.h"
 
 #include "python/raising.h"

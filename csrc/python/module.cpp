@@ -86,7 +86,7 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   tile::TextKernel(text, passes).launch({x, y, z}, launch);
   Py_RETURN_NONE;
 }
-// What a GPU of an arch would run of Tile IR text; tensors on the CPU stand for those on the GPU.
+// Returns what a GPU of an arch would run of Tile IR text; tensors on the CPU stand for those on the GPU.
 PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject* list;
@@ -101,7 +101,7 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   return tile::python::program_of(program).release();
 }
 
-// What passes may know of a primitive, in words.
+// Returns what passes may know of a primitive, in words.
 std::vector<std::string> trait_names(const tile::Primitive& primitive) {
   const tile::Traits& traits = primitive.traits;
   const std::pair<bool, const char*> all[] = {{traits.elementwise, "elementwise"},

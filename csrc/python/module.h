@@ -1,4 +1,4 @@
-// What the files of the Python module share: how exceptions and owned objects cross into Python.
+// Shared by the files of the Python module: how exceptions and owned objects cross into Python.
 #pragma once
 #define PY_SSIZE_T_CLEAN  // lengths in formats are Py_ssize_t
 #include <Python.h>

@@ -35,7 +35,7 @@ PyObject* python_dtype(int64_t scalar_type) {
 
 namespace {
 
-// What is converted here, of one schema. Made anew where a definition has replaced another.
+// Holds what is converted here, of one schema. Made anew where a definition has replaced another.
 struct Plan {
   enum class Kind { tensor, integer, scalar_type, floating, number, boolean, text, integers, other };
   struct Parameter {
@@ -50,8 +50,8 @@ struct Plan {
   size_t results;
 };
 
-// What packets and overloads of torch.ops call. It takes the place of torch's function, and is like it in all
-// else.
+// Holds what packets and overloads of torch.ops call. It takes the place of torch's function, and is like it
+// in all else.
 struct CallObject {
   PyObject_HEAD vectorcallfunc call;
   PyObject* torch;  // its function
@@ -343,7 +343,7 @@ PyObject* namespace_class(PyObject*, PyObject* base) {
   return PyType_FromSpecWithBases(&namespace_spec, base);
 }
 
-// Who is told, by the interpreter's main thread, that operators were defined.
+// The function that the interpreter's main thread calls when operators were defined.
 PyObject* listener = nullptr;
 std::atomic<bool> telling = false;
 int tell(void*) {

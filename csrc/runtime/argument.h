@@ -1,4 +1,4 @@
-// What a launch passes to a kernel: arrays, scalars and compile-time constants, and the key they make.
+// Arguments of a launch: arrays, scalars and compile-time constants, and the key that they make.
 #pragma once
 #include <algorithm>
 #include <array>

@@ -34,7 +34,7 @@ uint64_t layout_word(const ArrayArgument& array) {
     const uint64_t bytes = static_cast<uint64_t>(stride < 0 ? -stride : stride) * element;
     strides |= bytes;
     sizes |= size;
-    // Of scalars an axis of one counts like one of more, so that their number changes nothing.
+    // For scalars an axis of one counts like a longer one, so that their number changes nothing.
     if (stride == 1 && (size != 1 || array.scalars)) {
       if (unit_size > 1) offsets |= element;  // the last such axis is the one
       unit = axis;

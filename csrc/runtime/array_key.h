@@ -1,4 +1,4 @@
-// What of an array argument is in the launch key, and what of that a GPU's text is made for.
+// An array argument's part of the launch key, and the facts in it that GPU code is specialised for.
 #pragma once
 #include "ir/op.h"
 #include "runtime/argument.h"

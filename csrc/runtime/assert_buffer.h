@@ -13,7 +13,7 @@
 
 namespace tile {
 
-// What an earlier launch did, told by a later call that is not to blame.
+// Holds what an earlier launch did, told by a later call that is not to blame.
 struct FailedAssertions : Error {
   explicit FailedAssertions(std::string text) : Error(ErrorKind::runtime, std::move(text)) {}
 };

@@ -14,7 +14,7 @@ struct CType {
   Kind kind = Kind::other;
   int bytes = 0;
   bool is_signed = false;
-  // Of a number, or of what a pointer points to; none: void or a type that is no tensor's.
+  // The dtype of a number or of what a pointer points to; none: void or a type that no tensor has.
   std::optional<DType> dtype;
   int alignment = 1;    // of what a pointer points to, as far as it is known: numbers and CUDA's vectors
   std::string text;     // "float const*"

@@ -32,7 +32,7 @@ struct CacheFile {
   int64_t used = 0;  // nanoseconds since 1970
   bool temporary = false;
 };
-// Of one shard; files that are not the cache's are left out.
+// Lists the files of one shard, without files that are not the cache's.
 std::vector<CacheFile> cache_files(const std::string& shard);
 
 // Removes what was used longest ago, and what writers left that were killed.

@@ -1,4 +1,4 @@
-// What a log of NVRTC says first is wrong, and what ptxas says that a kernel takes.
+// Reads compiler logs: NVRTC's first error, and the resources that ptxas reports for a kernel.
 #pragma once
 #include <string>
 
@@ -12,7 +12,7 @@ struct LogError {
 // Knows the forms of the front end, "user.py(12): error: …", of ptxas and of NVRTC itself.
 LogError first_error(const std::string& log);
 
-// Of a compile with --ptxas-options=-v.
+// Resources reported by a compile with --ptxas-options=-v.
 struct KernelResources {
   int registers = 0;                      // a thread
   int stack_bytes = 0;                    // a thread
@@ -22,7 +22,7 @@ struct KernelResources {
 // All 0 where the log does not tell of the kernel.
 KernelResources resources_in(const std::string& log, const std::string& entry);
 
-// What follows "Potential Performance Loss: " in the log; empty where nothing does.
+// Returns what follows "Potential Performance Loss: " in the log; empty where nothing does.
 std::string performance_loss(const std::string& log);
 
 }  // namespace tile

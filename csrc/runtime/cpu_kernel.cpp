@@ -28,7 +28,7 @@ class CpuKernel final : public Executable {
   }
 
  private:
-  // What is read is in the caches when it is written: a store past them would have to wait for it.
+  // Returns what is read is in the caches when it is written: a store past them would have to wait for it.
   static std::vector<bool> read_arrays(const Function& function) {
     std::unordered_set<const Value*> read;
     walk(function.body(), [&](const Op& op) {

@@ -1,4 +1,4 @@
-// Who is asked for the current stream and device.
+// Hooks that provide the current stream and device.
 #include "runtime/current_stream.h"
 
 #include <atomic>

@@ -12,8 +12,8 @@
 
 namespace tile {
 
-// Of every chip: blocks along each axis of a grid, and shared memory that a block has without being allowed
-// more.
+// Limits of every chip: blocks along each axis of a grid, and shared memory that a block has without being
+// allowed more.
 constexpr std::array<int64_t, 3> most_blocks = {2147483647, 65535, 65535};
 constexpr int shared_bytes_without_asking = 48 * 1024;
 
@@ -115,7 +115,7 @@ class Driver {
   FunctionAttributes attributes(const CudaFunction& function) const;
   void allow_shared_memory(const CudaFunction& function, int bytes) const;
 
-  // Of more blocks than every chip with clusters runs.
+  // Allows clusters of more blocks than every chip with clusters runs.
   void allow_large_clusters(const CudaFunction& function) const;
   // How many clusters of such a launch the device can hold.
   int clusters_at_once(const CudaFunction& function, const CudaLaunch& launch) const;

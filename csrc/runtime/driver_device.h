@@ -1,4 +1,4 @@
-// What Driver keeps of a device, and how it checks a call.
+// Driver's state of a device, and the check of a driver call.
 #pragma once
 #include <atomic>
 #include <mutex>
@@ -11,7 +11,7 @@
 
 namespace tile {
 
-// Of the kernels with assertions that a device has loaded, the newest first.
+// Assert buffers of the kernels that a device has loaded, the newest first.
 struct Driver::Boards {
   Boards(void* memory, Boards* before) : board(memory), older(before) {}
   AssertBuffer board;

@@ -31,7 +31,7 @@ const Crash* crash_of(int code) {
   return found == std::end(crashes) ? nullptr : found;
 }
 
-// What to do about a CUresult.
+// Holds what to do about a CUresult.
 struct Advice {
   int first, last;
   const char* text;

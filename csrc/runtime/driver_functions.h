@@ -6,7 +6,7 @@
 
 namespace tile {
 
-// Of cuda.h; the numbers and layouts are the driver's binary interface and never change.
+// From cuda.h; the numbers and layouts are the driver's binary interface and never change.
 enum DeviceAttribute {
   attribute_max_threads = 1,
   attribute_multiprocessors = 16,

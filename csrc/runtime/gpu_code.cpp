@@ -15,8 +15,8 @@
 namespace tile {
 namespace {
 
-// Of a thread, written and read, in the whole kernel: ptxas does not say where, and SASS has another form on
-// each chip. In the loops of the kernels that pass it is 1 to 4 of 100 instructions
+// Spilled bytes of a thread, written and read, in the whole kernel: ptxas does not say where, and SASS has
+// another form on each chip. In the loops of the kernels that pass it is 1 to 4 of 100 instructions
 // (docs/how_the_compiler_works.md). With fewer sums a thread, products would read more shared memory.
 constexpr int spilled_bytes_allowed = 128, spilled_bytes_allowed_to_products = 1024;
 

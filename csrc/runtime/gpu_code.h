@@ -28,7 +28,7 @@ struct ConfiguredProgram {
 };
 std::vector<ConfiguredProgram> programs_of(const Function& function, const cuda::Target& target);
 
-// Whether ptxas says of code that no other configuration need be tried.
+// Returns true if ptxas says of code that no other configuration need be tried.
 bool is_acceptable(const std::string& log, const std::string& entry, bool multiplies);
 
 CompileRequest request_of(const std::string& text, const std::string& kernel, int arch);

@@ -1,4 +1,4 @@
-// What a GPU holds, for operators that choose their tiles by it.
+// Limits of a GPU, for operators that choose tiles by them.
 #pragma once
 #include "runtime/argument.h"
 

@@ -22,7 +22,7 @@ cuda::Target target_of_arch(int arch) {
   if (arch < cuda::oldest_arch)
     fail(ErrorKind::unsupported, "inspect: the chip is sm_", arch, ", and kernels need sm_",
          cuda::oldest_arch, " or newer; give another");
-  // Of the compute capabilities' table: what a block can opt in to.
+  // The opt-in limit of a block, from the table of compute capabilities.
   constexpr int kib = 1024;
   const int shared = arch / 10 == 9 || arch / 10 == 10 ? 227 * kib
                      : arch == 80 || arch == 87        ? 163 * kib

@@ -1,5 +1,5 @@
-// What the launches of a call compile to: the Tile IR, CUDA C++, PTX, or code and the resources that it
-// takes.
+// Records what the launches of a call compile to: the Tile IR, CUDA C++, PTX, or code and the resources that
+// it takes.
 #pragma once
 #include <optional>
 #include <string>
@@ -12,7 +12,8 @@
 
 namespace tile {
 
-// What a block may have on a chip, for text without a device. Error: a chip older than kernels run on.
+// Returns what a block may have on a chip, for text without a device. Error: a chip older than kernels run
+// on.
 cuda::Target target_of_arch(int arch);
 
 struct InspectedKernel {
@@ -22,7 +23,7 @@ struct InspectedKernel {
   std::string configuration, entry;  // the entry: its symbol
   bool multiplies = false;           // on tensor cores
   std::string cubin;
-  // Of kernels for a GPU:
+  // For GPU kernels:
   int arch = 0, threads = 0, cluster = 1, shared_bytes = 0;
   std::vector<cuda::Conversion> conversions;
   KernelResources resources;  // where it was compiled to code

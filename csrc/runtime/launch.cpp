@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-// Kept apart: their text is no part of a launch that is well.
+// Out of line, so that the hot path stays small.
 [[noreturn]] void fail_grid(const KernelName& kernel, const Grid& grid, const char* limit) {
   fail(kernel.where, ErrorKind::value, "launch of ", kernel.name, ": the grid is (", grid.x, ", ", grid.y,
        ", ", grid.z, "); ", limit);
@@ -18,7 +18,7 @@ namespace {
   fail(kernel.where, ErrorKind::value, "launch of ", kernel.name,
        ": its arrays are on different devices; move them to one");
 }
-// Of the first extent that is larger than `most`.
+// Names the first extent that is larger than `most`.
 [[noreturn]] void fail_extent(const KernelName& kernel, const ArrayArgument& array, int64_t most) {
   const int64_t extent =
       *std::find_if(array.sizes.begin(), array.sizes.end(), [&](int64_t size) { return size > most; });

@@ -1,4 +1,4 @@
-// What holds for a launch on every target.
+// Checks of a launch that every target shares.
 #pragma once
 #include <new>
 

@@ -1,4 +1,4 @@
-// Who sees the launches of a thread before they run: inspection.
+// Observers see the launches of a thread before they run, for inspection.
 #pragma once
 #include <atomic>
 #include <functional>

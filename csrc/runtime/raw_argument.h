@@ -1,4 +1,4 @@
-// What a launch gives a kernel of CUDA C++, and how it becomes a parameter's bytes.
+// Arguments of a CUDA C++ kernel, and their bytes as parameters.
 #pragma once
 #include <cstdint>
 #include <optional>

@@ -41,7 +41,7 @@ class RawKernel {
 
   const std::string& name() const { return source_->names()[index_]; }
   const std::shared_ptr<const CudaSource>& source() const { return source_; }
-  // Of the chip; compiles where it is not compiled yet, which needs no GPU.
+  // Returns the kernel for an arch. Compiles it if necessary, which needs no GPU.
   const CudaSource::Kernel& compiled(int arch) const { return source_->compiled(arch).kernels[index_]; }
   size_t index() const { return index_; }
 

@@ -1,4 +1,4 @@
-// What goes to stderr, and whom warnings were about.
+// Writes messages to stderr, and remembers the subjects of warnings.
 #include "support/log.h"
 
 #include <atomic>

@@ -10,7 +10,7 @@
 
 namespace tile {
 
-// Whether `what` is in the list TILE_DUMP=ir,cuda.
+// Returns true if `what` is in the list TILE_DUMP=ir,cuda.
 inline bool dumps(std::string_view what) {
   return (',' + environment("TILE_DUMP") + ',').find(str(',', what, ',')) != std::string::npos;
 }

@@ -55,7 +55,7 @@ struct Elementwise {
     return traced;
   }
 
-  // Of the results.
+  // Returns the dtypes of the results.
   std::vector<at::ScalarType> dtypes(const c10::IValue* values) {
     const at::ScalarType common = schema.common_dtype(values);
     const ExpressionValues passed(schema, values);

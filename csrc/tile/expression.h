@@ -65,7 +65,7 @@ Expression expression(F function, std::string what = "the expression") {
   }(Parameters{});
 }
 
-// What the arguments of a schema are to an expression.
+// Holds what the arguments of a schema are to an expression.
 class ExpressionSchema {
  public:
   // Error: an argument or result of a type that expressions do not have. `skip`: the last arguments, which
@@ -92,10 +92,10 @@ class ExpressionSchema {
   std::vector<at::Tensor> tensors_of(const c10::IValue* values) const;
 };
 
-// What values of a dtype are computed in: float32 for shorter floats.
+// Returns what values of a dtype are computed in: float32 for shorter floats.
 DType computed_in(DType dtype);
 
-// What was found out of calls that are alike, by their key.
+// Holds what was found out of calls that are alike, by their key.
 template <class T>
 class KnownByCall {
  public:
@@ -132,7 +132,7 @@ class ExpressionValues {
  public:
   ExpressionValues(const ExpressionSchema& schema, const c10::IValue* values);
   void key(LaunchKey& key) const;
-  // Of what an expression's dtypes depend on; common: schema.common_dtype.
+  // The key of what an expression's dtypes depend on; common: schema.common_dtype.
   LaunchKey dtype_key(at::ScalarType common) const;
   // The numbers, behind arrays that were added before.
   void pass(std::vector<ArgumentRef>& passed) const;

@@ -1,4 +1,4 @@
-// What the gradients of elementwise operators and of reductions have in common.
+// Shared by the gradients of elementwise operators and of reductions.
 #pragma once
 #include "tile/elements.h"
 #include "tile/expression.h"

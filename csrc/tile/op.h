@@ -1,4 +1,4 @@
-// What an operator's author includes: the kernel language, tensors, the factories for `outputs`, and op().
+// For operator authors: the kernel language, tensors, the factories for `outputs`, and op().
 #pragma once
 #include "runtime/gpu_limits.h"
 #include "runtime/kernel.h"

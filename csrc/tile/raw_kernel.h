@@ -1,4 +1,4 @@
-// What a LibTorch program includes to launch kernels that it gives as CUDA C++: tile::RawKernel over
+// For LibTorch programs that launch kernels given as CUDA C++: tile::RawKernel over
 // at::Tensor.
 #pragma once
 #include "runtime/raw_kernel.h"

@@ -1,4 +1,4 @@
-// What the kernels of a reduction operator and of its gradient have in common.
+// Shared by the kernels of a reduction operator and of its gradient.
 #pragma once
 #include "tile/expression_gradient.h"
 #include "tile/reduction.h"

@@ -11,7 +11,7 @@ struct Reduction {
   // From the tensors' elements to what is combined: a tile, or several. None: the one tensor's elements.
   Expression map;
   Kind kind = Kind::sum;
-  // Of Kind::own: associative; elements meet in no order that may be relied on, so commutative too.
+  // For Kind::own. It is associative and commutative, since the order of elements is unspecified.
   CombineTiles combine;
   std::vector<double> identity;  // what changes nothing, one a tile of map; Kind::own alone
   // From the totals and the number of elements (a scalar of the dtype of computation) to the results. None:

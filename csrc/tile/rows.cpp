@@ -77,7 +77,7 @@ Rows::Rows(c10::ArrayRef<ArrayArgument> arrays, uint32_t reduced) : views_(array
     // The stride of a lone column is 1, so that a row looks like any other.
     view.strides = {slice.strides[k], row.strides[k], narrow || column.extent == 1 ? 1 : column.strides[k]};
     view.scalars = narrow && !transposed_ && column.extent > 1;
-    // Of statistics the stride of a lone row is, as that of many.
+    // Statistics keep the stride of a single row, as of many.
     if (view.scalars) view.strides[2] = 0;
     if (view.scalars && row.extent == 1) view.strides[1] = 1;
   }
@@ -153,7 +153,7 @@ RowTile row_tile(const Rows& rows) {
   const bool transposed = rows.transposed();
   if (rows.on_gpu()) return gpu_row_tile(columns, transposed);
   if (transposed) return columns <= 64 ? RowTile{256, 64, RowFit::inside} : RowTile{64, 256, RowFit::looped};
-  // Of the widths that models have most no column needs a mask, and what lies beyond a row's end is not
+  // For the widths that models use most, no column needs a mask, and what lies beyond a row's end is not
   // computed. 128 and 1024 share the tiles below, which they fill.
   constexpr int64_t exact[] = {64, 256, 512, 2048, 4096, 8192, 16384};
   if (std::find(std::begin(exact), std::end(exact), columns) != std::end(exact))

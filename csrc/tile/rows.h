@@ -101,7 +101,7 @@ inline Range block_rows(const Array& array, const Tile& tiles, int rows, const T
   Tile low = block * tiles;
   return range(low, min(low + tiles, cdiv(array.dim(1), rows)));
 }
-// Whether half the usual threads of a GPU hold such a row: 64 bytes each.
+// Returns true if half the usual threads of a GPU hold such a row: 64 bytes each.
 inline bool has_short_rows(const Array& array, int rows, int columns) {
   return rows == 1 && columns <= 8192 && info(array.dtype()).bytes == 2;
 }
@@ -140,7 +140,7 @@ inline Tile inside_row(const Operand& column, int columns, int axis, const Tile&
   return axis ? inside.expand_dims(0) : inside.expand_dims(1);
 }
 
-// What a kernel computes in, and what it saves for backward: float64 for float64, else float32.
+// Returns what a kernel computes in, and what it saves for backward: float64 for float64, else float32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 inline at::ScalarType compute_dtype(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;

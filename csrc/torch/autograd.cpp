@@ -32,8 +32,8 @@ struct Flat {
 
 IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
 
-// What stays the same from one call of the node to the next; shared with the function that compiled autograd
-// replays.
+// Holds what stays the same from one call of the node to the next; shared with the function that compiled
+// autograd replays.
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;
   std::shared_ptr<const GradientPlan> plan;
@@ -263,7 +263,7 @@ bool has_forward_gradient(const at::Tensor& tensor) {
   return (meta.fw_grad_ || meta.is_view_) && tensor._fw_grad(0).defined();
 }
 
-// Whether a tensor requires grad. Forward mode is refused.
+// Returns true if a tensor requires grad. Forward mode is refused.
 bool requires_grad(const OperatorRecord& op, const IValue* arguments) {
   bool some = false;
   for_each_tensor(op, arguments, [&](const at::Tensor& tensor) {

@@ -1,4 +1,4 @@
-// What operators ask torch for beside their arguments: its switches, memory for results.
+// Torch state that operators read besides their arguments: its switches, memory for results.
 #pragma once
 #include <ATen/core/Tensor.h>
 

@@ -203,7 +203,7 @@ struct Signature<R (C::*)(P...) const> : Signature<R (*)(P...)> {};
 template <class C, class R, class... P>
 struct Signature<R (C::*)(P...) const noexcept> : Signature<R (*)(P...)> {};
 
-// What a lambda returned, as boxed values.
+// Holds what a lambda returned, as boxed values.
 template <class T>
 struct Results {
   static_assert(

@@ -18,7 +18,7 @@ int get_num_threads();
 namespace tile {
 namespace {
 
-// Of the torch that the process has loaded: where libtorch_cpu.so lies, site-packages/torch/lib.
+// The folder of the torch that the process has loaded: where libtorch_cpu.so lies, site-packages/torch/lib.
 std::filesystem::path torch_folder() {
   Dl_info info;
   if (!dladdr(reinterpret_cast<void*>(&at::get_num_threads), &info) || !info.dli_fname) return {};

@@ -317,7 +317,8 @@ void Operator::check(bool complete) const {
 }
 namespace {
 
-// Whether all values are there and of the very kind: then torch need not look at each, which takes longer.
+// Returns true if all values are there and of the very kind: then torch need not look at each, which takes
+// longer.
 bool fits(const OperatorRecord& op, const BoxedValues& stack) {
   if (stack.size() != op.arguments) return false;
   for (size_t i = 0; i < stack.size(); ++i) {

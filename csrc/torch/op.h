@@ -28,7 +28,7 @@ class VmapCall {
   Results fold(
       const std::vector<std::string>& arguments);  // it is folded into extent 0 of these and of the results
   Results loop();                                  // one call for each sample
-  // Whether one of these results is wanted, as output_mask says; without such an argument all are.
+  // Returns true if one of these results is wanted, as output_mask says; without such an argument all are.
   bool wanted(const std::vector<std::string>& results);
   // Calls the operator on the arguments as they now are (the author rewrote them).
   Results call();
@@ -151,7 +151,8 @@ Operator op(const std::string& schema, Location where = Location::current());
 // The same where the name may be taken: the new definition replaces the old one at once (notebooks).
 Operator redefine(const std::string& schema, Location where = Location::current());
 
-// What went wrong in definitions so far, gradients that match no operator included; empty: all is well.
+// Returns what went wrong in definitions so far, gradients that match no operator included; empty: all is
+// well.
 std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.
 std::vector<std::string> registered_operators();

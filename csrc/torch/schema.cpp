@@ -29,7 +29,7 @@ std::string with_whole_characters(std::string_view text) {
   return whole;
 }
 
-// What torch says, without where in the text and without advice.
+// Returns what torch says, without where in the text and without advice.
 std::string first_line(std::string_view text) {
   while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
   if (text.find("INTERNAL ASSERT") != std::string_view::npos) return "torch cannot make one of its types";
@@ -38,8 +38,8 @@ std::string first_line(std::string_view text) {
   return with_whole_characters(text);
 }
 
-// Whether torch reads back what it prints: not some annotations, types in types, or names as defaults of
-// numbers.
+// Returns true if torch reads back what it prints: not some annotations, types in types, or names as defaults
+// of numbers.
 bool reads_again(const c10::FunctionSchema& schema) {
   const std::string text = tile::str(schema);
   try {

@@ -18,7 +18,7 @@
 
 namespace tile {
 
-// Who owns a Node: shared_ptr before 2.13, intrusive_ptr since.
+// The owner of a Node: shared_ptr before 2.13, intrusive_ptr since.
 #if TORCH_VERSION_MAJOR > 2 || TORCH_VERSION_MINOR >= 13
 template <class N>
 using NodePtr = c10::intrusive_ptr<N>;

@@ -77,7 +77,7 @@ def forward_kernel(
 
 @tl.kernel
 def delta_kernel(out, grad, delta, GPU: tl.Constant[bool], TM: tl.Constant[int], D: tl.Constant[int]):
-    """What the gradients of a row's scores have in common."""
+    """Returns what the gradients of a row's scores have in common."""
     i, _, h, b = place(GPU)
     both = rows_of(out, b, h, i, TM, D).astype(tl.float32) * rows_of(grad, b, h, i, TM, D).astype(tl.float32)
     tl.store(delta, (b, h, i), tl.sum(both, 1).reshape((1, 1, TM)))
@@ -128,7 +128,7 @@ def key_kernel(
 
 
 def tiles(q, small):
-    """Whether on a GPU; queries, keys and depth of a tile. `small`: of the first two, for up to 128 16-bit numbers."""
+    """Returns True if on a GPU; queries, keys and depth of a tile. `small`: of the first two, for up to 128 16-bit numbers."""
     D = 1 << (q.shape[3] - 1).bit_length()
     side = 64 if q.is_cpu or D <= 128 else 32
     return not q.is_cpu, *(small if not q.is_cpu and q.dtype.itemsize == 2 and D <= 128 else (side, side)), D

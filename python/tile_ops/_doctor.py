@@ -47,7 +47,7 @@ def _torch():
 
 
 def instructions():
-    """What CPU kernels run on, in words."""
+    """Returns what CPU kernels run on, in words."""
     return _module().isa() + (" with AMX" if _module().amx() else "")
 
 

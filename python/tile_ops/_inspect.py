@@ -78,7 +78,7 @@ def _numbers(row):
 
 
 def _inspect_text(kernel, what, arch):
-    """Of a kernel that is given as CUDA C++."""
+    """Inspects a kernel given as CUDA C++."""
     if what == "ir":
         raise ValueError(f"inspect: {kernel.name} is CUDA C++ and has no Tile IR; look at what='ptx', 'sass' or 'resources'")
     if what == "cuda":
@@ -92,7 +92,7 @@ def _inspect_text(kernel, what, arch):
 
 
 def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: int | None = None, **kwargs: Any) -> Any:
-    """What the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
+    """Returns what the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
     The last gives a list of dictionaries (kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads,

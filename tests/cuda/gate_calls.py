@@ -191,6 +191,6 @@ def jobs():
 
 
 def in_all_configurations(job):
-    """Whether the job's kernels have a gate in every configuration, not only in those that run."""
+    """Returns True if the job's kernels have a gate in every configuration, not only in those that run."""
     arch, dtype, name = job
     return arch in ARCHS and dtype == bf16 and name not in VARIANTS

@@ -11,7 +11,7 @@ NAMES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f1
 
 
 def compiled(dtype, steps, arch):
-    """Whether the text of the steps over %x, which end in %r, compiles; each statement is of one dtype."""
+    """Returns True if the text of the steps over %x, which end in %r, compiles; each statement is of one dtype."""
     body = "\n".join(step.replace(" =", "[64] =", 1) for step in steps)
     text = f"""kernel k(%a: array<{dtype},1>, %b: array<{dtype},1>) {{
 %i: i32 = bid {{axis=0}}

@@ -41,7 +41,7 @@ def run(text, x, y):
 
 
 def told(call):
-    """What the call says, or that it says nothing."""
+    """Returns what the call says, or that it says nothing."""
     try:
         call()
     except RuntimeError as error:

@@ -60,7 +60,7 @@ def decoded(x, device):
 
 
 def outcome(case, where):
-    """What a call gives: (shapes, dtypes, strides), or its error."""
+    """Returns what a call gives: (shapes, dtypes, strides), or its error."""
     import contextlib
     import logging
 

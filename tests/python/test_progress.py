@@ -54,7 +54,7 @@ def run(tmp_path):
 
 
 def after(shown):
-    """What is left on the screen: a line that was erased is not."""
+    """Returns what is left on the screen: a line that was erased is not."""
     return re.sub(r"[^\n]*\r\x1b\[K", "", shown)
 
 

@@ -158,7 +158,7 @@ TEST(Launch, AFailedAssertionNamesItsLine) {
   }
 }
 
-// What an action says in a child, since a process opens one driver: of the environment's library.
+// Returns what an action says in a child, since a process opens one driver: of the environment's library.
 std::string in_child(const char* driver, const std::function<std::string()>& action) {
   int ends[2];
   if (pipe(ends)) return "no pipe";

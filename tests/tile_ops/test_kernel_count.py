@@ -181,7 +181,7 @@ OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, g
 
 
 def texts_of(call):
-    """What a call with meta tensors gives, and those of its kernels' texts that no call before it had."""
+    """Returns what a call with meta tensors gives, and those of its kernels' texts that no call before it had."""
     results = []
     rows = _C.inspect("usual", CHIP, 0, lambda: results.append(call()))
     new = {row["text"]: row["kernel"] for row in rows if row["text"] not in seen_texts}
@@ -190,7 +190,7 @@ def texts_of(call):
 
 
 def compiled_by(call):
-    """What the call gives, and how many kernels it compiled."""
+    """Returns what the call gives, and how many kernels it compiled."""
     if torch.get_default_device().type == "meta":
         return texts_of(call)
     before = collections.Counter(_C.compiled_kernels())

@@ -81,7 +81,7 @@ void check(const Lists& lists, const Options& options) {
   }
 }
 
-// Of what is written nothing else may have a byte. Tensors whose first to last bytes are apart are.
+// Written tensors may not share a byte with others. Tensors whose byte ranges do not meet are fine.
 void require_apart(const Lists& lists) {
   struct Range {
     uintptr_t begin, end;

@@ -5,7 +5,7 @@
 namespace tile::attention {
 namespace {
 
-// What the three kernels compute for a tile of one head: probabilities and gradients of scores.
+// Holds what the three kernels compute for a tile of one head: probabilities and gradients of scores.
 class Gradients {
  public:
   Gradients(const Call& call, Array query, Array key, Array value, const std::optional<Array>& bias,
@@ -171,7 +171,7 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
     }
   sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
   sum = where(grad_bias.dim(3) == 1, sum.sum(1, true), sum);
-  // What was summed over rows or columns is the same in all of them, and clipped to the first.
+  // Returns what was summed over rows or columns is the same in all of them, and clipped to the first.
   grad_bias[{bid(2), bid(1)}].tiled_view({rows, cols}).store({row_tile, key_tile}, sum);
 }
 

@@ -18,8 +18,8 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 double least_number(DType dtype);
 inline constexpr double log2_e = 1.4426950408889634;
 
-// What a call may ask for beside a scale, a bias and a last key. What is missing costs nothing. At run time
-// tensors and numbers, in a kernel arrays and tiles.
+// Holds what a call may ask for beside a scale, a bias and a last key. What is missing costs nothing. At run
+// time tensors and numbers, in a kernel arrays and tiles.
 template <class Array, class Integer, class Number>
 struct OptionsOf {
   std::optional<Integer> first;         // query r attends to no key before r + first
@@ -69,7 +69,7 @@ class Sample {
   Tile batch_;
 };
 
-// What the kernels of a call are told; offsets are the sample's own.
+// Holds what the kernels of a call are told; offsets are the sample's own.
 struct Call {
   Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
        const Tile& group, int rows, int cols, const Options& options);
@@ -90,7 +90,7 @@ class ScoreRule {
  public:
   ScoreRule(const Call& call, const Tile& head, const std::optional<Array>& bias, bool transposed);
 
-  // Whether a score is a product times the scale.
+  // Returns true if a score is a product times the scale.
   bool plain() const { return !bias_ && !slope_ && !cap_; }
   // `values` where a score is seen, else `hidden`.
   Tile only(Tile values, double hidden, const Tile& i, const Tile& j) const;

@@ -56,7 +56,7 @@ TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forwa
 // of seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
 
-// What the kernels are told about a call.
+// Holds what the kernels are told about a call.
 struct Problem {
   Problem(const Tensor& query, const Tensor& key, const Tensor& value, const Request& request,
           const Packed* packed)
@@ -109,7 +109,7 @@ int64_t heads_at_once(const Tensor& query, const Problem& p) {
   return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
 }
 
-// What a kernel's Place is told, and the grid that it reads.
+// Returns what a kernel's Place is told, and the grid that it reads.
 bool heads_first(const Tensor& query) { return !query.is_cpu(); }
 Grid places(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
   return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};

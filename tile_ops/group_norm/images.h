@@ -13,7 +13,7 @@ namespace tile::group_norm {
 struct Extents {
   int channels, pixels;
 };
-// What registers hold.
+// Returns what registers hold.
 inline Extents gpu_tile(int64_t pixels, int axis) {
   if (!axis) return {64, 128};
   if (pixels <= 64) return {256, 64};
@@ -64,7 +64,7 @@ class Images {
   bool holds_group(int64_t groups) const {
     return channels / groups <= tile.channels && pixels <= tile.pixels;
   }
-  // Whether the channels of all are one run of memory.
+  // Returns true if the channels of all are one run of memory.
   bool dense() const {
     return std::all_of(views_.begin(), views_.end(),
                        [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; });
@@ -90,8 +90,8 @@ class Images {
         best = n;
     return best;
   }
-  // What such a kernel gives hint_threads: half as many of a long group, whose blocks wait for each other
-  // at every sum. Where clusters are small, registers would spill.
+  // Returns what such a kernel gives hint_threads: half as many of a long group, whose blocks wait for each
+  // other at every sum. Where clusters are small, registers would spill.
   int thread_hint(int64_t groups) const {
     constexpr int64_t large_cluster_bytes = int64_t{1} << 20;
     const bool halves = info(views_[0].dtype).bytes == 2 && channels / groups * pixels > 32768;
@@ -113,14 +113,14 @@ class Images {
   // Blocks that each walk some pixel tiles: enough for every multiprocessor, and no more than makes a block's
   // channel vectors pay.
   Parts walks() const { return parts(tiles().x, images * tiles().y, 2112); }
-  // Whether a block a group is blocks enough, and the group small enough for one.
+  // Returns true if a block a group is blocks enough, and the group small enough for one.
   bool fits_blocks(int64_t groups) const {
     const int64_t elements = channels / groups * pixels;
     return axis && (elements <= 32768 ||
                     (on_gpu ? images * groups >= 264 && elements <= 65536 : images * groups >= 8));
   }
-  // Whether fused_backward_kernel takes less time than the three kernels: a block's fixed cost is small
-  // beside its group, and what it keeps has a place.
+  // Returns true if fused_backward_kernel takes less time than the three kernels: a block's fixed cost is
+  // small beside its group, and what it keeps has a place.
   bool fuses_backward(int64_t groups) const {
     const bool wide = compute_dtype(views_[0].dtype) == views_[0].dtype;
     return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= 8192 &&

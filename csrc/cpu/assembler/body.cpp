@@ -222,7 +222,7 @@ int Body::emit_select(const MicroOp& micro) {
   return result;
 }
 
-// Of AVX-512, into a mask register while there is one.
+// AVX-512 puts it into a mask register while one is free.
 void Body::emit_predicate(int value) {
   const MicroOp& micro = op(value);
   const MicroRow& row = row_of(micro.micro);
@@ -246,7 +246,7 @@ void Body::emit_predicate(int value) {
   keep(value, lanes);
 }
 
-// What blend() takes for a mask.
+// Returns what blend() takes for a mask.
 int Body::mask_of(int value) {
   if (!code_.wide()) return use(value);
   if (!home(value) && held(value).mask >= 0) return held(value).mask;

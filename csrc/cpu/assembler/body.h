@@ -29,7 +29,7 @@ class Constants {
   std::map<Lanes, int> numbers_;
 };
 
-// What a body finds around it.
+// Holds what a body finds around it.
 struct Surroundings {
   const Trace& trace;
   Constants& constants;

@@ -25,14 +25,14 @@ inline constexpr Instruction load_lane{0x10, 1, 2, -1, 4}, store_lane{0x11, 1, 2
 inline constexpr Instruction extend_words{0x33, 2, 1, -1, 2}, extend_bytes{0x31, 2, 1, -1, 4};
 inline constexpr Instruction upper_half{0x19, 3, 1}, permute{0x04, 3, 1};  // of 256 bits, of 128
 }  // namespace instructions
-// Of AVX2 alone: masks are vectors.
+// AVX2 only: masks are vectors.
 namespace avx2 {
 inline constexpr Instruction masked_load{0x2c, 2, 1}, masked_store{0x2e, 2, 1}, mask_bits{0x50, 1, 0},
     blend{0x4a, 3, 1}, blend_words{0x0e, 3, 1};
 inline constexpr Instruction pack_words{0x2b, 2, 1}, pack_signed_words{0x6b, 1, 1},
     pack_signed_bytes{0x63, 1, 1}, store_half{0x13, 1, 0};
 }  // namespace avx2
-// Of AVX-512 alone: masks are registers of their own.
+// AVX-512 only: masks have registers of their own.
 namespace avx512 {
 inline constexpr Instruction blend{0x65, 2, 1}, lanes_of_mask{0x38, 2, 2}, mask_of_lanes{0x39, 2, 2};
 inline constexpr Instruction narrow_to_words{0x33, 2, 2, -1, 2}, narrow_to_bytes{0x31, 2, 2, -1, 4};

@@ -20,12 +20,12 @@ struct FusedLoop;
 
 namespace tile::cpu::assembler {
 
-// What code depends on beyond the steps: how each participant lies in memory.
+// Holds what code depends on beyond the steps: how each participant lies in memory.
 struct FusedLoopForm {
   struct Array {
     DType dtype;
     bool columns;  // a lane a column, adjacent; else a lane a row: of a reduction, the sum of its columns
-    // Of a store: written past the caches; rows then start at 32 bytes. Of an input: of memory in which rows
+    // A store is written past the caches; rows then start at 32 bytes. An input is memory in which rows
     // follow each other.
     bool streams;
     bool operator==(const Array&) const = default;
@@ -50,8 +50,8 @@ struct FusedLoopArguments {
 };
 using FusedLoopFunction = void (*)(FusedLoopArguments*);
 
-// What this process assembles fused loops in: on x86-64 with AVX2, unless TILE_ASSEMBLER is off; AVX-512
-// where the interpreter has it, unless TILE_ASSEMBLER is avx2.
+// Returns what this process assembles fused loops in: on x86-64 with AVX2, unless TILE_ASSEMBLER is off;
+// AVX-512 where the interpreter has it, unless TILE_ASSEMBLER is avx2.
 std::optional<Vectors> enabled();
 // By the value of TILE_ASSEMBLER. Error: an unknown one.
 std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted);

@@ -300,14 +300,14 @@ void FusedLoopNest::columns() {
   }
 }
 
-// Whether the work on a line of an input is so long that the core, which looks some hundred instructions
-// ahead, meets the next lines too late, and pages later still.
+// Returns true if the work on a line of an input is so long that the core, which looks some hundred
+// instructions ahead, meets the next lines too late, and pages later still.
 bool FusedLoopNest::hides_next(const FusedLoopForm::Array& input) const {
   constexpr int least_bytes = 170;  // of code a line: less reads as fast as memory allows without
   return vector_bytes_ * line >= least_bytes * code_.lanes() * info(input.dtype).bytes;
 }
 
-// Of whole turns alone, a cache line at a time.
+// Prefetches for whole iterations only, a cache line at a time.
 void FusedLoopNest::prefetch_lines() {
   constexpr int next_bytes = 2048;  // of an input, from the column at work on
   vector_ = 0;

@@ -1,4 +1,4 @@
-// What a vector of columns ends in: stores, and reductions in registers or in memory.
+// Ends a vector of columns: stores, and reductions in registers or in memory.
 #include "cpu/assembler/fused_loop_nest.h"
 #include "cpu/assembler/masks.h"
 

@@ -117,7 +117,7 @@ constexpr TracedRow rows[] = {
     {"of bits.f16", Lane::f32,
      [](const int* in) { return from_f16_bits_portable<Traced>(TracedBits::of(in[0])).id; }},
     {"round.f16", Lane::f32, [](const int* in) { return round_to_f16(Traced::of(in[0])).id; }},
-    // Of masks.
+    // Masks.
     {"number", Lane::u8, [](const int* in) { return select(mask(in[0]), Traced(1.f), Traced(0.f)).id; }},
     {"bitwise_and", Lane::u8, [](const int* in) { return (mask(in[0]) & mask(in[1])).id; }},
     {"bitwise_or", Lane::u8, [](const int* in) { return (mask(in[0]) | mask(in[1])).id; }},

@@ -24,7 +24,7 @@ void splat_lane(char* to, const char* from, int bytes, int64_t count) {
 
 namespace {
 
-// Whether the rows are one long row: they follow each other, or are the same element throughout.
+// Returns true if the rows are one long row: they follow each other, or are the same element throughout.
 bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   if (c.out_row != c.cols * loop.out_bytes) return false;
   for (int k = 0; k < loop.operands; ++k)
@@ -32,7 +32,7 @@ bool dense(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   return true;
 }
 
-// Whether a column is one row: what it steps through is adjacent; the rest now repeats along it.
+// Returns true if a column is one row: what it steps through is adjacent; the rest now repeats along it.
 bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   unsigned still = 0;
   for (int k = 0; k < loop.operands; ++k) {
@@ -46,7 +46,7 @@ bool adjacent(const Chunk& c, const GroupLoop& loop, unsigned& repeats) {
   return true;
 }
 
-// Whether operands that repeat along columns do so along rows as well.
+// Returns true if operands that repeat along columns do so along rows as well.
 bool still(const Chunk& c, const GroupLoop& loop, unsigned repeats) {
   for (int k = 0; k < loop.operands; ++k)
     if (repeats >> k & 1 && c.in_row[k] != 0 && c.rows > 1) return false;

@@ -12,7 +12,7 @@ constexpr int group_width = group_vectors* lanes* block_bytes / static_cast<int>
 
 TILE_INLINE Words words_at(const char* p, int index) { return load_at<uint64_t>(p, index); }
 
-// Whether they are first, first + 1, …
+// Returns true if they are first, first + 1, …
 template <int vectors>
 TILE_INLINE bool count_up(const char* numbers, uint64_t first) {
   Words wrong(0), expected = Words(first) + Words::iota();

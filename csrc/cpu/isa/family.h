@@ -23,7 +23,7 @@ constexpr ElementwiseRow rows_of[] = {
 #include "prims/elementwise/end.def"
 };
 
-// Of unary functions that are no single instruction: pairs of f32, see pairs.h.
+// Unary functions without an instruction use pairs of f32, see pairs.h.
 template <class Op, int arity, bool has>
 constexpr ElementwiseRow unary_pair(std::string_view name) {
   if constexpr (has)

@@ -33,7 +33,7 @@ constexpr int lanes = Vec<Bf16Pair>::lanes;
 // As pack() of gemm_pack.h, of pairs along `inner`: out[outer / width][(inner + 1) / 2][width].
 template <class S, int width>
 void pack_pairs(long outer, long inner, const S* from, long so, long si, Bf16Pair* out) {
-  // Of whole vectors a store may spill over into the next row of the panel, which is written after it.
+  // A store of whole vectors may spill over into the next row of the panel, which is written after it.
   constexpr bool spills = width % lanes != 0;
   const long depth = (inner + 1) / 2;
   for (long o = 0; o < outer; o += width, out += width * depth) {

@@ -6,8 +6,8 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// What products are added up in. Floats without an fma in double: rounded products would cost large scores of
-// attention their last digits.
+// Holds what products are added up in. Floats without an fma in double: rounded products would cost large
+// scores of attention their last digits.
 template <class T>
 struct Sum {
   Vec<T> value;

@@ -1,4 +1,4 @@
-// What the names in the expressions of prims/elementwise/*.def mean for Vec, where vec_math.h and functions.h
+// Defines the names in the expressions of prims/elementwise/*.def for Vec, where vec_math.h and functions.h
 // do not say it already.
 #pragma once
 #include "cpu/isa/directed.h"

@@ -7,7 +7,7 @@ namespace tile::cpu::TILE_ISA {
 
 using Words = Vec<uint64_t>;
 
-// Of the low half of each lane: 32 by 32 bits.
+// Multiplies the low half of each lane: 32 by 32 bits.
 TILE_INLINE Words wide_product(Words a, Words b) {
 #if TILE_VECTOR_BYTES == 64
   return (Native<uint64_t>)_mm512_mul_epu32((__m512i)a.v, (__m512i)b.v);
@@ -23,7 +23,7 @@ struct PhiloxBlock {
   Words low, high;
 };
 
-// What the rounds take of a seed.
+// Holds what the rounds take of a seed.
 struct PhiloxKeys {
   Words low[10], high[10];
   TILE_INLINE explicit PhiloxKeys(Words seed) {

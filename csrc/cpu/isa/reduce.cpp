@@ -119,7 +119,7 @@ template <class T>
 struct Min : Extreme<T, false> {
   static constexpr T start = highest<T>, identity = nothing(start);
 };
-// Of bool lanes.
+// For bool lanes.
 template <class T>
 struct Any : Idempotent<T> {
   static constexpr T start = 0, identity = 0;

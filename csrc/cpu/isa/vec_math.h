@@ -49,7 +49,7 @@ TILE_INLINE Vec<T> max(Vec<T> a, Vec<T> b) {
   return select(a > b, a, b);
 }
 #if TILE_VECTOR_BYTES == 64
-// Of two numbers, of two zeros too; of a quiet NaN and another operand the other.
+// Compares two numbers, also two zeros; for a quiet NaN and another operand it returns the other.
 TILE_INLINE Vec<float> lesser(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 4); }
 TILE_INLINE Vec<float> greater(Vec<float> a, Vec<float> b) { return _mm512_range_ps(a.v, b.v, 5); }
 // NaN as a quiet one.
@@ -76,8 +76,8 @@ TILE_INLINE constexpr bool is_wide(V) {
 
 // These, as what follows, take any type with the operations of Vec.
 
-// What recordings are told of a value: that it is no NaN. What they may be asked: whether its NaN, if any,
-// stay as they are where bf16's rounding adds to their low halves.
+// Returns what recordings are told of a value: that it is no NaN. What they may be asked: whether its NaN, if
+// any, stay as they are where bf16's rounding adds to their low halves.
 template <class V>
 TILE_INLINE V number(V x) {
   return x;

@@ -177,7 +177,7 @@ struct CombineNode final : OpNode {
   std::vector<std::pair<int, int64_t>> scalar_bytes;  // lane width of constants and outer scalars
 };
 
-// Of a region that adds its two arguments without rounding to a narrower dtype; else null.
+// Returns the sum for a region that adds its two arguments without rounding to a narrower dtype, else null.
 CombineNode::RunningSum running_sum_of(const CombineNode& node, const Block& region) {
   const Op& op = *region.ops.front();
   const bool adds = node.scan && node.from.size() == 1 && node.split.inner == 1 && region.ops.size() == 2 &&

@@ -9,7 +9,7 @@
 namespace tile::cpu {
 namespace {
 
-// Of rank 0: views add axes that repeat it.
+// Returns a tile of rank 0: views add axes that repeat it.
 TileRef of_scalar(const Scalar& scalar, DType dtype) {
   TileRef ref;
   ref.data = const_cast<char*>(scalar.bytes);

@@ -175,7 +175,7 @@ TILE void atomic_store(const Array<T, n, S>& array, int line, Mask mask, const T
   atomic<L, order, scope>(array, mask, store, [&](int r) { return value.x[r]; }, index...);
 }
 
-// Of threads that hold the same elements all get what the one that owns them has.
+// All threads that hold the same elements get the owner's values.
 template <int threads, class T, class L>
 TILE Tile<T, L> from_owners(const Tile<T, L>& of, char* memory, int line) {
   // The thread's number without the bits in which they differ.

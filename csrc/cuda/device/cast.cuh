@@ -36,7 +36,7 @@ TILE Tile<To, L> astype_here(Tile<From, L> x) {
   }
   return astype<To>(x);
 }
-// Of register r.
+// For register r.
 template <class To, class From, class L>
 TILE To astype_here(const Tile<From, L>& x, int r) {
   if constexpr (L::registers % 2 == 0) {

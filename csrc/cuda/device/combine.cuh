@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// What is combined at once: an element of each tile.
+// Holds what is combined at once: an element of each tile.
 template <class... T>
 struct Values;
 template <class T>
@@ -109,7 +109,7 @@ struct Way {
   }
 };
 
-// Of each run its total, and what comes before it. Once runs are joined, the first has the total of all.
+// The total of each run, and what comes before it. Once runs are joined, the first has the total of all.
 template <class Way, class V>
 struct Running {
   Maybe<V> total[Way::count], before[Way::count];
@@ -200,7 +200,7 @@ struct Lanes {
     for (int run = 0; run < Way::count; run += runs) {
       Maybe<V> sum = of.total[run];
       if constexpr (!Way::scan) {
-        // Of lanes whose lowest bits are 0; the first then has all.
+        // Joins lanes whose lowest bits are 0; the first then has all.
         TILE_UNROLL
         for (int by = 1; by < extent; by *= 2)
           sum = joined(combine, sum, shuffle_maybe<Way>(sum, lane() + by * stride, line));
@@ -316,7 +316,7 @@ struct Steps<Step, More...> {
   }
 };
 
-// Of a scan the running values of each run are left in place.
+// A scan leaves the running values of each run in place.
 template <class Way, class V, class Combine, class... Tiles>
 TILE auto joined_runs(Combine combine, int line, const Meeting& memory, Tiles&... tiles) {
   Running<Way, V> of;

@@ -224,7 +224,7 @@ TILE void copy_async_wait() {
 
 // The value of the lane whose number differs by the bits of `mask`.
 TILE u32 shuffle_xor(u32 x, int mask, int) { return __shfl_xor_sync(0xffffffffu, x, mask); }
-// Of a lane by its number, of which the lowest five bits count.
+// Reads from a lane by its number, of which the lowest five bits count.
 TILE u32 shuffle(u32 x, int from, int) { return __shfl_sync(0xffffffffu, x, from); }
 
 // Where a kernel that asserts something says what failed: memory of the host. Of several failures one stays.

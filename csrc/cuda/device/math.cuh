@@ -1,4 +1,4 @@
-// What the names in expressions of elementwise rows mean for one lane.
+// Defines the names in expressions of elementwise rows for one lane.
 #pragma once
 #include "cuda/device/types.cuh"
 

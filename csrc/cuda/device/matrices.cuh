@@ -25,7 +25,7 @@ struct Places {
       : tile(tile), row(row), column(column), first(shared_address(tile.place(row, column / S::chunk))) {
     first += inside();
   }
-  // Of words of 16-byte chunks that are read one by one.
+  // The offset of words of 16-byte chunks that are read one by one.
   TILE int inside() const {
     constexpr int bytes = sizeof(typename S::Element);
     return bytes >= 4 ? column % S::chunk * bytes : 0;
@@ -53,8 +53,8 @@ constexpr Reading reading = sizeof(typename S::Element) == 8   ? Reading::words
                             : sizeof(typename S::Element) == 2 ? Reading::transposed_matrices
                                                                : Reading::bytes;
 
-// Of the lane: `along`: k runs along the tile's rows; right: the right operand's order of words; own: of the
-// other axis, a warp's.
+// Addresses of the lane. `along`: k runs along the tile's rows; right: the right operand's order of words; own:
+// of the other axis, a warp's.
 template <class S, int own, int k, bool along, bool right>
 struct Matrices {
   static constexpr Reading how = reading<S, along>;

@@ -144,7 +144,7 @@ TILE void store(const Array<T, n, S>& array, typename Array<T, n, S>::Start star
   store_to<vector, flags>(Window<L, T, n, S>(array, start), from, line);
 }
 
-// Of an array of rank 0.
+// Loads from an array of rank 0.
 template <int flags, class T, class S>
 TILE T load_scalar(const Array<T, 0, S>& array, T pad, int line) {
   return load_element<(flags & constant_array) != 0>(array.data, array.size[0] != 0, pad, line);
@@ -183,7 +183,7 @@ struct Masked {
   TILE bool operator()(int r) const { return mask.x[r]; }
 };
 
-// Of register r.
+// For register r.
 template <class L, class T, int n, class S, class Mask, class... I>
 TILE Element<T> element_of(const Array<T, n, S>& array, int r, Mask mask, const Tile<I, L>&... index) {
   return element<0>(array, Element<T>{array.data, valid<L>(r) && mask(r)}, (i64)index.x[r]...);

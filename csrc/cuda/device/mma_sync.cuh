@@ -55,7 +55,7 @@ struct SharedRight {
 // Operands of two dtypes.
 template <class X, class Y>
 struct Mixed {};
-// What multiplies operands of T: the words of its fragments, how deep it is.
+// Holds what multiplies operands of T: the words of its fragments, how deep it is.
 template <class T>
 struct MmaOf {
   using Left = T;
@@ -128,7 +128,7 @@ TILE Tile<Sum, L> mma_sync(const Left& left, const Right& right, Tile<Sum, L> su
   return sums;
 }
 
-// Of a loop of products alone: what one step of k multiplies, which is read while the one before is
+// For a loop of products only: what one step of k multiplies, which is read while the one before is
 // multiplied.
 template <class Part>
 struct Fragments {
@@ -146,8 +146,8 @@ template <class Part, class Left, class Right>
 TILE void load_first(Fragments<Part>& to, const Left& left, const Right& right, int line) {
   to.load(Operands<Part, Left, Right>(left, right), 0, line);
 }
-// A turn. `first`: the fragments it begins with, and behind it those of the next iteration, which next_iteration()
-// loads; copies() begins with the buffers of a later one.
+// One iteration. `first`: the fragments it begins with, and afterwards those of the next iteration, which
+// next_iteration() loads; copies() begins with the buffers of a later one.
 template <class Part, class Sum, class L, class Left, class Right, class Copies, class NextIteration>
 TILE Tile<Sum, L> mma_iteration(Fragments<Part>& first, const Left& left, const Right& right, Tile<Sum, L> sums,
                            Copies copies, NextIteration next_iteration, int line) {

@@ -87,7 +87,7 @@ TILE Tile<T, L> random_word(const Tile<u64, L>& seed, const Tile<u64, L>& stream
   return to;
 }
 
-// Whether registers come in runs of `count` neighbours along the axis.
+// Returns true if registers come in runs of `count` neighbours along the axis.
 template <class L>
 TILE constexpr bool in_runs(int axis, int count) {
   if (L::registers % count) return false;
@@ -96,8 +96,8 @@ TILE constexpr bool in_runs(int axis, int count) {
       if (L::element(a, r) != L::element(a, r / count * count) + (a == axis ? r % count : 0)) return false;
   return true;
 }
-// Of elements that are numbered along an axis from `first` on, of one seed and stream. Where a thread's runs
-// begin with a block's, which is mostly plain when this is compiled, there is nothing to compare.
+// For elements that are numbered along an axis from `first` on, with one seed and stream. Where a thread's
+// runs begin with a block's, which is mostly plain when this is compiled, there is nothing to compare.
 template <class T, int axis, class L>
 TILE Tile<T, L> random_word_along(u64 seed, u64 stream, u64 first, const Tile<u64, L>& number) {
   constexpr int bits = RandomWord<T>::bits, group = 1 << bits;

@@ -19,7 +19,7 @@ struct Extreme<A, false> {
   TILE static A high() { return low(); }
 };
 
-// What is kept of elements of T, its start, and the combination of two lanes x and y.
+// Returns what is kept of elements of T, its start, and the combination of two lanes x and y.
 #define TILE_REDUCTION(NAME, KEPT, START, COMBINATION)        \
   struct NAME {                                               \
     template <class T>                                        \
@@ -44,7 +44,7 @@ TILE_REDUCTION(Any, bool, false, x || y)
 TILE_REDUCTION(All, bool, true, x && y)
 #undef TILE_REDUCTION
 
-// What of an element is kept, and what it ends as.
+// Holds what of an element is kept, and what it ends as.
 template <class A>
 struct KeptAs {
   template <class Plan, class From, class T>

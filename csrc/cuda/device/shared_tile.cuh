@@ -15,7 +15,7 @@ struct SharedTile {
   // of `together` rows at another: chunks are exchanged within `turns`. Where that is 1, of an odd number of
   // chunks, 8 rows begin in 8 places, and nothing is to be exchanged.
   static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / turns;
-  // Of rows: then the exchange begins anew.
+  // Rows after which the exchange repeats.
   static constexpr int period = turns * together * (sizeof(T) == 1 && turns > 2 ? 2 : 1);
   char* memory;  // begins at a multiple of `turns` chunks
 

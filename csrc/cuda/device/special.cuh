@@ -1,4 +1,4 @@
-// What the rows of prims/elementwise/special.def mean for one lane.
+// Defines the rows of prims/elementwise/special.def for one lane.
 #pragma once
 #include "cuda/device/float_modes.cuh"
 #include "cuda/device/math.cuh"

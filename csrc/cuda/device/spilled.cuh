@@ -1,4 +1,4 @@
-// What a loop carries in shared memory, where registers are short: each thread's elements are its own.
+// Loop-carried tiles in shared memory, for kernels short of registers: each thread has its own elements.
 #pragma once
 #include "cuda/device/tile.cuh"
 

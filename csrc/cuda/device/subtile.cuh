@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// Of `count` sub-tiles along an axis the nearest to an index.
+// Returns the nearest to an index of `count` sub-tiles along an axis.
 template <int count, class I>
 TILE i32 nearest_index(I index) {
   return clamped_index((i64)index, count - 1);

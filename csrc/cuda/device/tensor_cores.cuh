@@ -119,7 +119,7 @@ TILE void multiply_block<f64, f64>(f64* sums, int apart, const f64 (&left)[4], f
       : "+d"(sums[0]), "+d"(sums[apart]), "+d"(sums[2 * apart]), "+d"(sums[3 * apart])
       : "d"(left[0]), "d"(left[1]), "d"(left[2]), "d"(left[3]), "d"(right0), "d"(right1));
 #else
-  // Of blocks of 8 x 8, 4 deep.
+  // Multiplies blocks of 8 x 8, 4 deep.
   TILE_UNROLL
   for (int i = 0; i < 4; ++i)
     asm volatile(

@@ -110,7 +110,7 @@ TILE i32 tile_start(u64 index) {
   return clamped_start<step>((i64)index);
 }
 
-// Whether register r of this thread holds an element.
+// Returns true if register r of this thread holds an element.
 template <class L>
 TILE bool valid(int r) {
   if constexpr (L::padded) {
@@ -122,7 +122,7 @@ TILE bool valid(int r) {
   }
   return true;
 }
-// Whether this thread is the one that writes for those that hold the same.
+// Returns true if this thread is the one that writes for those that hold the same.
 template <class L>
 TILE bool owner() {
   return L::replicas == 0 || (thread() & L::replicas) == 0;

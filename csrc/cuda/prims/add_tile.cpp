@@ -7,7 +7,7 @@
 namespace tile::cuda {
 namespace {
 
-// Whether the chip adds two neighbours at once.
+// Returns true if the chip adds two neighbours at once.
 bool adds_pairs(const Target& target, DType dtype) {
   return dtype == DType::f32 || dtype == DType::f16 || (dtype == DType::bf16 && target.arch >= 90);
 }

@@ -129,7 +129,7 @@ std::string declare_function(Emitter& emitter, const Op& op) {
   return function;
 }
 
-// What may stand in a slot: values, each as wide as the widest, and whether they are there.
+// Returns what may stand in a slot: values, each as wide as the widest, and whether they are there.
 int64_t slot_bytes(const Op& op) {
   const auto n = static_cast<int64_t>(op.operands.size());
   return n == 1 ? 2 * info(op.type(0).dtype).bytes : 8 * (n + 1);

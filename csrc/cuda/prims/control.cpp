@@ -111,7 +111,7 @@ void emit_if(Emitter& emitter, const Op& op) {
   emitter.close();
 }
 
-// Of a combine region the accumulated arguments stand for the results.
+// The accumulated arguments of a combine region are its results.
 void emit_yield(Emitter& emitter, const Op& op) {
   const Op& owner = *op.parent->parent;
   const bool combines = !owner.is("for") && !owner.is("if");

@@ -25,7 +25,7 @@ constexpr Row rows[] = {
 #undef ROW
 };
 
-// Of families whose functions stand in a file of the device library of their own.
+// Families whose functions have their own file in the device library.
 constexpr struct {
   std::string_view row, file;
 } files[] = {

@@ -60,7 +60,7 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
   return plan;
 }
 
-// Of what is kept of elements: 16-bit floats are summed in float32, and an extreme goes with its place.
+// Bytes of an accumulated element: 16-bit floats are summed in float32, and an extreme has its index.
 int sum_bytes(const Op& op) {
   const DType dtype = op.type(0).dtype;
   const bool small = dtype == DType::f16 || dtype == DType::bf16;

@@ -50,7 +50,7 @@ std::optional<Layout> whole_layout(const Layout& layout, const Shape& whole) {
   return Layout(whole, std::move(modes));
 }
 
-// Of register r of the tile the sub-tile, by its number in row-major order, and the sub-tile's register.
+// Maps register r of the tile to the sub-tile's number in row-major order and the sub-tile's register.
 std::string plan_of(Emitter& emitter, const Layout& whole, const Layout& part) {
   Shape counts = whole.shape();
   for (size_t i = 0; i < counts.size(); ++i) counts[i] /= part.shape()[i];

@@ -23,7 +23,7 @@ _most_nodes = 12
 
 
 def _matches(pattern, node, x, inner):
-    """Whether `node` computes `pattern` of `x`; adds the nodes in it to `inner`."""
+    """Returns True if `node` computes `pattern` of `x`; adds the nodes in it to `inner`."""
     if isinstance(pattern, str):
         return node is x
     if isinstance(pattern, (int, float)):

@@ -1,4 +1,4 @@
-"""What the inductor passes ask of graphs and their nodes."""
+"""Queries of the inductor passes on graphs and their nodes."""
 
 import operator
 
@@ -25,7 +25,7 @@ def same_layout(a, b):
 
 
 def broadcasts_to(shape, other):
-    """Whether `shape` broadcasts to `other` without making it larger."""
+    """Returns True if `shape` broadcasts to `other` without making it larger."""
     if len(shape) > len(other):
         return False
     tail = other[len(other) - len(shape):]
@@ -45,7 +45,7 @@ def operands_of_add(node):
 
 
 def writes_memory(node):
-    """Whether a node may write into a tensor that others hold: nothing is moved across it."""
+    """Returns True if a node may write into a tensor that others hold: nothing is moved across it."""
     if node.op != "call_function":
         return False
     if isinstance(node.target, torch._ops.OpOverload):

@@ -50,7 +50,7 @@ class _Matmul:
         return _Folded(self.out, stage, self.value.dtype, options)
 
     def fits(self, end, dtype):
-        """Whether a node may be the result: of this dtype, the product's extents and strides."""
+        """Returns True if a node may be the result: of this dtype, the product's extents and strides."""
         value = value_of(end)
         return value is not None and value.dtype == dtype and same_layout(value, self.value)
 
@@ -153,7 +153,7 @@ class _Matmul:
                 best = state
 
     def gives_pre(self, state):
-        """Whether the operator gives the pre-activation in the dtype that the graph wants."""
+        """Returns True if the operator gives the pre-activation in the dtype that the graph wants."""
         return state.pre is None or value_of(state.pre).dtype == torch.promote_types(self.operand, state.dtype)
 
 

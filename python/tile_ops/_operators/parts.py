@@ -41,7 +41,7 @@ def names_of(operator, what, function, known):
 
 
 def bound(operator, what, function, values, results=()):
-    """What a part of _C.Operator takes: the function, which values it wants, and what it gives."""
+    """Returns what a part of _C.Operator takes: the function, which values it wants, and what it gives."""
     known = [value.name for value in values]
     wanted = [known.index(name) for name in names_of(operator, what, function, known)]
     letters = "".join("d" if values[at].type.startswith("ScalarType") else "o" for at in wanted)

@@ -1,4 +1,4 @@
-"""What a schema says, in its own words: arguments and results with their types, as gradient operators repeat them."""
+"""Parses schemas: arguments and results with their types, as gradient operators repeat them."""
 
 import dataclasses
 
@@ -50,7 +50,7 @@ def _value(text):
 
 
 def results_of(text):
-    """Of "Tensor mean, Tensor rstd"."""
+    """Parses "Tensor mean, Tensor rstd"."""
     return tuple(_value(each) if " " in each else Value("", each) for each in _split(text))
 
 

@@ -1,4 +1,4 @@
-"""What patch() does with activations behind a module that can compute them: in Sequentials and in forwards."""
+"""Moves activations into the module before them if it can compute them: in Sequentials and in forwards."""
 
 import inspect
 
@@ -81,7 +81,7 @@ def swap(plans, as_asked, report):
 
 
 def _swapped_before(model, module):
-    """Of a module that was swapped by an earlier patch()."""
+    """Handles a module that an earlier patch() swapped."""
     if isinstance(module, Sequential):
         modules = list(module)
         found = [each for before, each in zip(modules, modules[1:]) if model.behind(before, each)]
@@ -136,7 +136,7 @@ def _swap_forward(model, path, module, report):
 
 
 def _has_class(module, key):
-    """Whether the class of this module could be changed to that of the key."""
+    """Returns True if the class of this module could be changed to that of the key."""
     try:
         module.__class__ = swapped_class(type(module), key)
     except TypeError:
@@ -145,7 +145,7 @@ def _has_class(module, key):
 
 
 def _may_have_pairs(model, module, forward):
-    """Whether the forward has names of a module within and of an activation: its text is worth reading."""
+    """Returns True if the forward has names of a module within and of an activation: its text is worth reading."""
     code = getattr(inspect.unwrap(forward), "__code__", None)
     names = code.co_names if code else ()
     held = [module._modules.get(name, module.__dict__.get(name)) for name in names]

@@ -14,7 +14,7 @@ from . import calls, match, redirect, source_rewrite
 
 
 class Swapped:
-    """What all of them share: name of the class, pickle and copy go by the original class."""
+    """Base of all swapped classes: the class name, pickle and copy are those of the original class."""
 
     tile_original = None
     tile_key = None
@@ -120,7 +120,7 @@ class OtherRMSNorm(Swapped):
 
 
 def _bare(linear):
-    """Whether nothing but its product happens when this is called."""
+    """Returns True if nothing but its product happens when this is called."""
     return (
         type(linear) is torch.nn.Linear or getattr(type(linear), "tile_original", None) is torch.nn.Linear
     ) and not _has_hooks(linear) and "forward" not in linear.__dict__
@@ -187,13 +187,13 @@ def activation_of(following):
 
 
 def only_forward(module):
-    """Whether a call of this module is a call of its class's forward and nothing else."""
+    """Returns True if a call of this module is a call of its class's forward and nothing else."""
     return (type(module).__call__ is torch.nn.Module.__call__ and "forward" not in module.__dict__
             and module._compiled_call_impl is None and not _has_hooks(module))
 
 
 def _computes(module, activation):
-    """Whether a swapped module can compute this activation of its result, which nothing looks at before."""
+    """Returns True if a swapped module can compute this activation of its result, which nothing looks at before."""
     taken = getattr(type(module), "tile_activations", ())
     return activation in taken and only_forward(module) and not _has_global_hooks()
 
@@ -241,7 +241,7 @@ def _kind_of(act):
 
 
 def _is_as_found(act, kind):
-    """Whether an activation is still of its kind, and a call of it nothing else."""
+    """Returns True if an activation is still of its kind, and a call of it nothing else."""
     return _kind_of(act) == kind and (not isinstance(act, torch.nn.Module) or only_forward(act))
 
 
@@ -263,7 +263,7 @@ class MultiheadAttention(Swapped):
                                              average_attn_weights, is_causal)
 
     def _rest_is_plain(self):
-        """Whether out_proj, which is read and not called, is as torch made it."""
+        """Returns True if out_proj, which is read and not called, is as torch made it."""
         out = self.out_proj
         return isinstance(out, torch.nn.modules.linear.NonDynamicallyQuantizableLinear) and not _has_hooks(out)
 
@@ -348,7 +348,7 @@ def swapped_class(original, key):
 
 
 def uses_rotation(module):
-    """Whether this module's forward calls an apply_rotary_pos_emb of its file that turns halves."""
+    """Returns True if this module's forward calls an apply_rotary_pos_emb of its file that turns halves."""
     forward = type(module).forward
     if "apply_rotary_pos_emb" not in getattr(getattr(forward, "__code__", None), "co_names", ()):
         return False

@@ -1,4 +1,4 @@
-"""What a module of unknown class computes: its forward is run on small tensors and compared with formulas."""
+"""Finds out what a module of unknown class computes: its forward is run on small tensors and compared with formulas."""
 
 import copy
 import inspect
@@ -28,7 +28,7 @@ def _close(ours, theirs, rtol):
 
 
 def _agree(function, formula, *args, rtol=1e-12):
-    """Whether both give the same numbers; a function that cannot be called so is another one."""
+    """Returns True if both give the same numbers; a function that cannot be called so is another one."""
     try:
         with (torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False),
               torch.random.fork_rng(devices=[])):
@@ -149,7 +149,7 @@ def gated_mlp(module, names):
 
 
 def projection(module):
-    """Of a module whose Linear is its `proj`, as diffusers' GEGLU and GELU: (name of the attribute that is the
+    """Matches a module whose Linear is its `proj`, as diffusers' GEGLU and GELU: (name of the attribute that is the
     activation, or None; the activation's name here; which half of proj(x) is the gate, or None where the whole is
     activated), or None."""
     others = [name for name in module._modules if name != "proj"]
@@ -176,7 +176,7 @@ def projection(module):
 
 
 def transposed_linear(module):
-    """Whether this is a linear layer whose weight is [in, out]: transformers' Conv1D."""
+    """Returns True if this is a linear layer whose weight is [in, out]: transformers' Conv1D."""
     parameters = module._parameters
     if set(parameters) != {"weight", "bias"} or module._modules or module._buffers:
         return False
@@ -228,7 +228,7 @@ def _halves(x):
 
 
 def rotates_halves(function):
-    """Whether function(q, k, cos, sin) turns pairs of elements that are half a head dim apart."""
+    """Returns True if function(q, k, cos, sin) turns pairs of elements that are half a head dim apart."""
 
     def formula(q, k, cos, sin):
         return torch.cat([x * cos.unsqueeze(1) + _halves(x) * sin.unsqueeze(1) for x in (q, k)], 1)
@@ -239,7 +239,7 @@ def rotates_halves(function):
 
 
 def tables_have_equal_halves(model):
-    """Whether all rotary embeddings of a model give cos and sin whose halves are equal, as tile::rope takes them."""
+    """Returns True if all rotary embeddings of a model give cos and sin whose halves are equal, as tile::rope takes them."""
     found = [module for module in model.modules() if "Rotary" in type(module).__name__]
     for module in found:
         try:

@@ -1,4 +1,4 @@
-"""What patch() says that it did."""
+"""The report that patch() returns."""
 
 import collections
 import dataclasses

@@ -24,7 +24,7 @@ def _nodes_to(tree, code):
 
 
 def _compiled(tree, code):
-    """What this tree makes of the function that `code` is of."""
+    """Returns what this tree makes of the function that `code` is of."""
     waiting = [compile(tree, code.co_filename, "exec", dont_inherit=True)]
     while waiting:
         found = waiting.pop()
@@ -158,7 +158,7 @@ class _Pairs(ast.NodeTransformer):
         return True
 
     def _ends(self, branches, statement):
-        """Whether a branch ends in what can be joined with the statement."""
+        """Returns True if a branch ends in what can be joined with the statement."""
         for body in (branches.body, branches.orelse):
             last = copy.deepcopy(body[-1:])
             if last and isinstance(last[0], ast.If) and self._ends(last[0], statement):
@@ -214,7 +214,7 @@ def _around(function, inner, made):
 
 
 def named(forward, module, name):
-    """What a name with dots in this function is, where it is an attribute of the module or of a global; or None."""
+    """Returns what a name with dots in this function is, where it is an attribute of the module or of a global; or None."""
     function = inspect.unwrap(forward)
     root, *names = name.split(".")
     if root == function.__code__.co_varnames[0]:
@@ -228,7 +228,7 @@ def named(forward, module, name):
 
 
 def is_known(forward):
-    """Whether the text of this function is there."""
+    """Returns True if the text of this function is there."""
     code = getattr(inspect.unwrap(forward), "__code__", None)
     return code is not None and code.co_argcount > 0 and _tree(code, code.co_filename) is not None
 

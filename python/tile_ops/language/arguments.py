@@ -149,7 +149,7 @@ _CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType, ty
 
 
 def constant_key(place, value):
-    """What tells constants apart: 1, 1.0 and True are three."""
+    """Returns what tells constants apart: 1, 1.0 and True are three."""
     if type(value) is tuple:
         return tuple(constant_key(place, item) for item in value)
     if dtypes.known(value) is not None:

@@ -60,7 +60,7 @@ class ByTarget:
 
 
 def _of_targets(hints):
-    """What the compiler reads of hints: (its name, also for one target, value)."""
+    """Returns what the compiler reads of hints: (its name, also for one target, value)."""
     found = []
     for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy")):
         value = hints[name]

@@ -76,7 +76,7 @@ bool all_arrived(unsigned times) {
   return true;
 }
 
-// Whether any thread may go on.
+// Returns true if any thread may go on.
 bool meet_all() {
   bool any = false;
   std::vector<void*> brought;

@@ -4,7 +4,7 @@
 
 namespace tile::emulator {
 
-// Whether the running block has acquired what that one did before this epoch.
+// Returns true if the running block has acquired what that one did before this epoch.
 bool acquired(int block, unsigned epoch);
 
 struct Touch {
@@ -16,7 +16,7 @@ struct Touch {
   Access access = Access::load;
 
   bool happened() const { return block >= 0; }
-  // Whether nothing orders it before what the running thread does now.
+  // Returns true if nothing orders it before what the running thread does now.
   bool unordered() const {
     if (!happened() || (cluster == here.cluster && arrived < here.waited)) return false;
     if (block != here.block_number) return !acquired(block, epoch);

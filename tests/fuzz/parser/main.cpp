@@ -36,7 +36,7 @@ struct Options {
   std::vector<fs::path> files;
 };
 
-// What the process that may die leaves behind.
+// Holds what the process that may die leaves behind.
 struct Shared {
   volatile uint64_t number;  // of the case that runs
   volatile uint64_t size;

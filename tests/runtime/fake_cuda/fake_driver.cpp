@@ -51,7 +51,7 @@ void*& current() {
 thread_local int capture_mode = 0;
 
 intptr_t current_device() { return current() ? number(current()) - 100 : 0; }
-// Whether the thread may use what belongs to a device; tests without a context may.
+// Returns true if the thread may use what belongs to a device; tests without a context may.
 bool own(intptr_t device) { return !current() || device == current_device(); }
 bool own_module(const void* module) { return own(number(module) - 200); }
 bool own_function(const void* function) { return own(number(function) - 300); }

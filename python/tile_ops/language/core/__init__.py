@@ -1,1 +1,1 @@
-"""What functions and the translator stand on: dtypes, values, errors, the emitter of operations."""
+"""The base of functions and translator: dtypes, values, errors, the emitter of operations."""

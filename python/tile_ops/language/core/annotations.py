@@ -1,4 +1,4 @@
-"""What annotations of a kernel's parameters say."""
+"""Reads the annotations of a kernel's parameters."""
 
 import dataclasses
 import inspect
@@ -112,7 +112,7 @@ def without_none(hint):
 
 
 def note_of(hint):
-    """What an annotation says of its parameter; None: nothing."""
+    """Returns what an annotation says of its parameter; None: nothing."""
     hint = without_none(hint)
     if isinstance(hint, _ConstantAlias):
         return ConstantAnnotation()

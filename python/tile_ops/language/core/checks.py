@@ -1,4 +1,4 @@
-"""What parameters of language functions accept: (translator, value) -> value, or an error that says what is
+"""Checks for parameters of language functions: (translator, value) -> value, or an error that says what is
 expected."""
 
 import enum

@@ -1,4 +1,4 @@
-"""Whether a kernel's Python runs as it is, for debugging: then the language's functions work on values at hand."""
+"""The switch for debugging, under which a kernel runs as Python: then the language's functions work on values at hand."""
 
 import threading
 

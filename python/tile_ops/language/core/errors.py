@@ -41,7 +41,7 @@ class TileRecursionError(TileError):
 
 
 class TileUnsupportedFeatureError(TileError):
-    """What the language has and this device or version has not."""
+    """Raised for what the language has and this device or version lacks."""
 
 
 class TileInternalError(TileError):

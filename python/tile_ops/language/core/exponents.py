@@ -23,7 +23,7 @@ def widened(emitter, tile):
 
 
 def narrowed(emitter, tile, dtype, mode):
-    """Of sizes, as there is no sign: what is beyond the largest is that, what is below the least the least."""
+    """Rounds sizes, since there is no sign. Values beyond the largest or below the least are clamped."""
     if tile.dtype.category != dtypes.FLOAT:
         raise TileTypeError(f"a conversion from {tile.dtype} to {dtype} is not supported; convert to float32 first")
     if mode not in _MODES:

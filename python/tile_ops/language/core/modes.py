@@ -4,7 +4,7 @@ import enum
 
 
 class PaddingMode(enum.Enum):
-    """What a load gives for elements outside of the array; integers are 0."""
+    """The value that a load returns for elements outside of the array; integers are 0."""
 
     UNDETERMINED = "undetermined"
     ZERO = "zero"
@@ -28,7 +28,7 @@ class RoundingMode(enum.Enum):
 
 
 class MemoryOrder(enum.Enum):
-    """What an access of memory says about the accesses before and behind it."""
+    """The order of a memory access with the accesses before and after it."""
 
     WEAK = "weak"
     RELAXED = "relaxed"

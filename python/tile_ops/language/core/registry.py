@@ -13,7 +13,7 @@ from .values import ArrayChoice, memory_of, over
 
 
 def binding_text(error, signature=None):
-    """What inspect says of arguments that do not fit a signature, in the same words for every Python."""
+    """Returns what inspect says of arguments that do not fit a signature, in the same words for every Python."""
     text = re.sub("required (keyword|positional)-only argument", "required argument", str(error))
     if signature is None:
         return text
@@ -144,7 +144,7 @@ def language_function(function=None, *, method=False, host=None, views=False):
 
 
 class HelperFunction(Named):
-    """What @function makes of a Python function: kernels call it; others only where host."""
+    """The object that @function makes of a Python function: kernels call it; others only where host."""
 
     is_helper = True
 

@@ -184,7 +184,7 @@ def memory_of(value):
 
 
 def over(value, array):
-    """What `value` is of its memory, of another array."""
+    """Returns what `value` is of its memory, of another array."""
     return value.of(array) if isinstance(value, (TiledView, RawMemory)) else array
 
 

@@ -57,7 +57,7 @@ class Session:
         self.bodies = Bodies(self)
 
     def call(self, body, /, *arguments, **named):
-        """What a call of the language gives. Errors: those that it has in a kernel."""
+        """Returns what a call of the language gives. Errors: those that it has in a kernel."""
         flattener = Flattener()
         skeleton = flattener.call(arguments, named)
         key = body, skeleton, self._place(), self.kernel._dialect

@@ -1,4 +1,4 @@
-"""What names stand for while a kernel is debugged: tiles with the tensors they hold, arrays, views."""
+"""Values of names while a kernel is debugged: tiles with the tensors they hold, arrays, views."""
 
 import ast
 

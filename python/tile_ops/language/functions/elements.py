@@ -12,7 +12,7 @@ _scope = checks.member(MemoryScope)
 
 
 def inside(translator, array, indices):
-    """Whether index tiles of one shape lie in the array."""
+    """Returns True if index tiles of one shape lie in the array."""
     emitter = translator.emitter
     found = None
     for axis, index in enumerate(indices):
@@ -40,7 +40,7 @@ def _addressed(translator, operation, array, indices, mask):
 
 
 def _padded(translator, array, read, bounds, mask, padding_value, shape):
-    """What `read` gives with a number as padding; other padding is put in by where()."""
+    """Returns what `read` gives with a number as padding; other padding is put in by where()."""
     emitter = translator.emitter
     number = constant_of(padding_value) if is_constant(padding_value) else None
     floats = array.dtype.category == dtypes.FLOAT and array.dtype not in dtypes.OF_BITS

@@ -1,4 +1,4 @@
-"""What arithmetic has in common: operands brought to one dtype and shape, constants folded, rounding modes."""
+"""Shared by arithmetic functions: operands brought to one dtype and shape, constants folded, rounding modes."""
 
 from ..core import dtypes
 from ..core.emit import promoted

@@ -220,7 +220,7 @@ def insert(translator, x: operand, /, index: checks.index, value: operand):
 
 
 def _rounds(source, target, mode):
-    """Whether a cast between floats has the mode."""
+    """Returns True if a cast between floats has the mode."""
     narrow = source.bitwidth <= 16 and source.category == dtypes.FLOAT
     wide = target in (dtypes.float64, dtypes.float32)
     if target in dtypes.OF_BITS:

@@ -1,4 +1,4 @@
-"""What runs while a kernel is compiled: static_eval, static_assert, static_iter, ensure_constant."""
+"""Functions that run while a kernel is compiled: static_eval, static_assert, static_iter, ensure_constant."""
 
 import ast
 import copy

@@ -1,4 +1,4 @@
-"""What a name stands for where ways meet: after an if, around a loop. Values are taken apart into tiles and put
+"""Values of names where control flow joins: after an if, around a loop. Values are taken apart into tiles and put
 together again by their layout."""
 
 import types
@@ -121,7 +121,7 @@ def met(layout, value, before):
 
 
 def fits(layout, value, before):
-    """Whether a value can be carried so."""
+    """Returns True if a value can be carried so."""
     if isinstance(layout, (Memory, Functions)):
         return layout.fits(value)
     if isinstance(layout, Same):
@@ -250,7 +250,7 @@ def _choice(value):
 
 
 def differing(x, y):
-    """What an error adds where two types look alike."""
+    """Returns what an error adds where two types look alike."""
     x, y = memory_of(x), memory_of(y)
     if x is None or y is None or shown(x) != shown(y):
         return ""

@@ -83,7 +83,7 @@ def inside(node, into_loops=True):
 
 
 def holds(statements, kinds, into_loops=True):
-    """Whether a node of these kinds is among the statements; `into_loops`: those of inner loops count."""
+    """Returns True if a node of these kinds is among the statements; `into_loops`: those of inner loops count."""
     for statement in statements:
         if not into_loops and isinstance(statement, (ast.For, ast.While)):
             continue

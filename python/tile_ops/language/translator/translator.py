@@ -300,7 +300,7 @@ class Translator(Statements, Calls, Comparisons):
         return tuple(made)
 
     def is_static_iter(self, node):
-        """Whether an expression is static_iter(...)."""
+        """Returns True if an expression is static_iter(...)."""
         return (
             isinstance(node, ast.Call)
             and isinstance(node.func, (ast.Name, ast.Attribute))

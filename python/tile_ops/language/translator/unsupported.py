@@ -1,4 +1,4 @@
-"""What Python has and kernels have not, each with what to write instead."""
+"""Python syntax that kernels lack, each with what to write instead."""
 
 import torch
 

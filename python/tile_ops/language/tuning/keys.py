@@ -1,4 +1,4 @@
-"""What a choice belongs to: the arguments of a launch, as a key that tells apart what may want another configuration."""
+"""Keys of tuned choices: two launches have one key unless they may need different configurations."""
 
 import dataclasses
 import enum
@@ -42,7 +42,7 @@ def source_text(function):
 
 
 def device_text(device):
-    """What of a device decides how fast a configuration is."""
+    """Returns what of a device decides how fast a configuration is."""
     if device.type != "cuda":
         return f"cpu {isa()}, {torch.get_num_threads()} threads"
     properties = torch.cuda.get_device_properties(device)
@@ -51,7 +51,7 @@ def device_text(device):
 
 
 def device_of(arguments):
-    """Of the first tensor; the CPU where there is none."""
+    """Returns the device of the first tensor, or the CPU if there is none."""
     return next((each.device for each in leaves(arguments, [])), torch.device("cpu"))
 
 
@@ -124,7 +124,7 @@ class Key:
         self.by_value = tuple(name in constants or name in (self._named or ()) for name in parameters)
 
     def _given(self, arguments):
-        """What the functions give."""
+        """Returns what the functions give."""
         for function in self.functions:
             given = function(*arguments)
             for each in _flat(given):

@@ -14,7 +14,7 @@ class TileLaunchTimeoutError(RuntimeError):
 
 @dataclasses.dataclass
 class Candidate:
-    """What is measured. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
+    """A function to measure. before: is called ahead of each run and is not timed; times: of its runs, in microseconds;
     error: why it is measured no further; dropped: True if that is because others are much faster."""
 
     run: typing.Callable

@@ -1,4 +1,4 @@
-"""What measuring the configurations of a kernel gave, and how it is kept on disk."""
+"""Tables of measured configurations, and their files on disk."""
 
 import dataclasses
 import json

@@ -72,7 +72,7 @@ def _picker(places):
 
 
 class Tuned(Named):
-    """What kernel.tune gives: launches take the arguments without the configured constants.
+    """The result of kernel.tune: launches take the arguments without the configured constants.
 
     tuned[grid](*arguments) and tuned.launch(grid, *arguments, stream=None) measure the configurations where the key of
     the arguments is new, on copies of the tensors, and launch the fastest; if code or constants that the kernel reads
@@ -133,7 +133,7 @@ class Tuned(Named):
 
     @untraced
     def table(self, *arguments, **named):
-        """What measuring for such arguments gave, as a Table, which prints; None: not measured yet."""
+        """Returns what measuring for such arguments gave, as a Table, which prints; None: not measured yet."""
         arguments = self._all(arguments, named)
         with self._lock:
             return self._known(self._key.text(arguments), device_of(arguments))
@@ -298,7 +298,7 @@ def _drop_after_first_runs(candidates):
 
 
 def _may_run(arguments, device):
-    """Whether measuring is allowed: not of tensors without memory, nor while a graph is captured."""
+    """Returns True if measuring is allowed: not of tensors without memory, nor while a graph is captured."""
     if any(isinstance(each, FakeTensor) or each.is_meta for each in leaves(arguments, [])):
         return False
     return device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
