@@ -1,4 +1,4 @@
-"""The structure of the sources: includes and imports go down only, files stay small, operators call no ATen compute."""
+"""The structure of the sources: includes and imports go down only, operators call no ATen compute."""
 
 import pathlib
 import re
@@ -138,10 +138,6 @@ def test_no_header_of_ours_hides_one_of_torch():
     assert [str(h) for h in headers if any((root / h).exists() for root in roots)] == []
 
 
-def test_csrc_torch_is_small():
-    assert len(list((CSRC / "torch").glob("*.cpp"))) <= 10
-
-
 def test_operators_include_what_authors_include():
     wrong = []
     for path in sorted((ROOT / "tile_ops").rglob("*.*")):
@@ -186,15 +182,4 @@ def test_the_python_language_imports_down():
             for name in re.findall(r"^\s*from \.\.(?!\._C)(\w*)", path.read_text(), re.MULTILINE):
                 if name not in allowed.split():
                     wrong.append(f"{relative(path)} imports {name or 'what is above'}")
-    assert wrong == []
-
-
-def test_files_are_short():
-    long = [f"{relative(path)}: {n} lines" for path in SOURCES if (n := len(path.read_text().splitlines())) > 400]
-    assert long == []
-
-
-def test_first_line_says_what_a_file_holds():
-    starts = {".py": ('"""', "#"), ".cpp": ("//",), ".h": ("//",), ".def": ("//",), ".cuh": ("//",)}
-    wrong = [relative(path) for path in SOURCES if not path.read_text().startswith(starts[path.suffix])]
     assert wrong == []
