@@ -5,7 +5,7 @@ import re
 import statistics
 import sys
 
-from report import read
+from report import digits, read
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -50,22 +50,34 @@ def _numbers(rows, column, pattern=r"([\d.]+)$"):
     return [float(match[1]) for match in found if match]
 
 
-def _range(numbers):
-    return f"{min(numbers):.3g} to {max(numbers):.3g}"
+def _share(value):
+    return f"{value:.2f}"
+
+
+def _range(numbers, text=digits):
+    low, high = text(min(numbers)), text(max(numbers))
+    return low if low == high else f"{low} to {high}"
 
 
 def _cpu(rows):
     eager, compiled = _numbers(rows, "ratio"), _numbers(rows, "ratio to compile")
-    faster = sum(ratio > 1 for ratio in eager)
-    return [f"{faster} of {len(eager)} cases are faster than eager; the median is {statistics.median(eager):.3g} times as fast, "
-            f"and {statistics.median(compiled):.3g} times as fast as `torch.compile`"]
+    faster, middles = sum(ratio > 1 for ratio in eager), [digits(statistics.median(each)) for each in (eager, compiled)]
+    return [f"{faster} of {len(eager)} cases are faster than eager; the median is {middles[0]} times as fast, "
+            f"and {middles[1]} times as fast as `torch.compile`"]
+
+
+def _memory_bound(rows):
+    return [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # under 100 operations a byte
+
+
+def _operator(row):
+    return re.match(r"attention decode|[a-z]+ (?:add|of)|[\w+]+", row["case"])[0].removesuffix(" of")
 
 
 def _gpu(rows):
-    moves = [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # under 100 operations a byte
-    shares = _numbers(moves, "of copy")
-    yield (f"{len(moves)} memory-bound cases reach {_range(shares)} of a copy's speed; the median is "
-           f"{statistics.median(shares):.3g}")
+    if shares := _numbers(_memory_bound(rows), "of copy"):
+        yield (f"{len(shares)} memory-bound cases reach {_range(shares, _share)} of a copy's speed; the median is "
+               f"{_share(statistics.median(shares))}")
     for name in ("cuBLAS", "FlashAttention-2"):
         if speeds := _numbers(rows, "other peers", rf"{name} ([\d.]+)"):
             yield f"{len(speeds)} cases reach {_range(speeds)} of {name}'s speed"
@@ -93,6 +105,20 @@ def _suite(rows):
             f"{sum(int(row['failed']) for row in rows)} failures, which the page explains"]
 
 
+def by_operator():
+    """Returns a table of the memory-bound cases on GPUs: for each operator the shares of a copy's speed."""
+    files = sorted(RESULTS.glob("gpu-*.md"))
+    heads = [f"{path.stem.split('-')[1].upper()}, {way}" for path in files for way in ("forward", "backward")]
+    lines = ["| operator | " + " | ".join(heads) + " |", "|---" + "|---:" * len(heads) + "|"]
+    columns = [[row for row in _memory_bound(_rows(path)) if ("backward" in row["case"]) == backward]
+               for path in files for backward in (False, True)]
+    names = dict.fromkeys(_operator(row) for column in columns for row in column)
+    for name in names:
+        shares = [_numbers([row for row in column if _operator(row) == name], "of copy") for column in columns]
+        lines.append(f"| {name} | " + " | ".join(_range(each, _share) if each else "" for each in shares) + " |")
+    return "\n".join(lines) + "\n"
+
+
 KINDS = {  # by the first word of a file's name: what it measures, and the outcome of its rows
     "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
     "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
@@ -116,7 +142,7 @@ def index():
     for path in sorted(RESULTS.glob("*.md")):
         if path != PAGE:
             title, where = [line for line in path.read_text().splitlines() if line][:2]
-            subject, outcome = KINDS[path.stem.split("-")[0]]
+            subject, outcome = KINDS.get(path.stem.split("-")[0], (title.lstrip("# "), lambda rows: ["see the table"]))
             chip = title.lstrip("# ") if where.startswith("Driver") else re.split(r"\. |, driver|, tile_ops", where)[0]
             chip = f"{chip}, {title.split(', ')[1]}" if path.stem.startswith("cpu-") else chip
             lines.append(f"| [{path.name}]({path.name}) | {chip} | {subject} | {'; '.join(outcome(_rows(path)))} |")
@@ -135,6 +161,11 @@ torch version.
 The tables are from different versions of the library. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
 while the kernel before it ends. `python-h200.md` and `gpu-h200.md`, except its rows of add_rms_norm, measure earlier versions.
 
+## GPU: the share of a copy's speed
+
+The rows are the memory-bound cases in bfloat16, and AdamW in float32 too. A range covers all shapes that were measured.
+
+{by_operator()}
 ## CPU: eager's time / ours
 
 The times are medians of interleaved rounds in one process. [benchmarks/cases.py](../cases.py) defines each row.
