@@ -1,9 +1,11 @@
 """Writes benchmarks/results/README.md: an index of the tables there and some rows of the CPU's; --check: only compares."""
 
 import pathlib
+import re
+import statistics
 import sys
 
-from report import read
+from report import digits, read
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
@@ -42,13 +44,108 @@ def table():
     return "\n".join(lines) + "\n" if files else ""
 
 
+def _numbers(rows, column, pattern=r"([\d.]+)$"):
+    """Returns the numbers of a column; `pattern` finds one in a cell, and cells without one are left out."""
+    found = (re.search(pattern, row.get(column, "")) for row in rows)
+    return [float(match[1]) for match in found if match]
+
+
+def _share(value):
+    return f"{value:.2f}"
+
+
+def _range(numbers, text=digits):
+    low, high = text(min(numbers)), text(max(numbers))
+    return low if low == high else f"{low} to {high}"
+
+
+def _cpu(rows):
+    eager, compiled = _numbers(rows, "ratio"), _numbers(rows, "ratio to compile")
+    faster, middles = sum(ratio > 1 for ratio in eager), [digits(statistics.median(each)) for each in (eager, compiled)]
+    return [f"{faster} of {len(eager)} cases are faster than eager; the median is {middles[0]} times as fast, "
+            f"and {middles[1]} times as fast as `torch.compile`"]
+
+
+def _memory_bound(rows):
+    return [row for row in rows if float(row["GF"]) < 0.1 * float(row["MB"])]  # under 100 operations a byte
+
+
+def _operator(row):
+    return re.match(r"attention decode|[a-z]+ (?:add|of)|[\w+]+", row["case"])[0].removesuffix(" of")
+
+
+def _gpu(rows):
+    if shares := _numbers(_memory_bound(rows), "of copy"):
+        yield (f"{len(shares)} memory-bound cases reach {_range(shares, _share)} of a copy's speed; the median is "
+               f"{_share(statistics.median(shares))}")
+    for name in ("cuBLAS", "FlashAttention-2"):
+        if speeds := _numbers(rows, "other peers", rf"{name} ([\d.]+)"):
+            yield f"{len(speeds)} cases reach {_range(speeds)} of {name}'s speed"
+
+
+def _host(rows):
+    us = {row["call"]: row["us"] for row in rows}
+    return [f"`softmax` from Python takes {us['Python: ours, softmax']} us, `torch.add` {us['Python: torch.add']} us"]
+
+
+def _python(rows):
+    for name, attention in (("attention", True), ("other kernels", False)):
+        some = [row for row in rows if row["C++ / Python"] and row["case"].startswith("attention") == attention]
+        yield (f"{name}: {_range(_numbers(some, 'Triton / Python'))} times as fast as Triton's, "
+               f"{_range(_numbers(some, 'C++ / Python'))} times as fast as ours in C++")
+
+
+def _expressions(rows):
+    eager, compiled = (_numbers(rows, f"{peer} / ours") for peer in ("eager", "torch.compile"))
+    return [f"{_range(eager)} times as fast as eager, {_range(compiled)} times as fast as `torch.compile`"]
+
+
+def _suite(rows):
+    return [f"{sum(row['failed'] == '0' for row in rows)} of {len(rows)} runs pass; the others have "
+            f"{sum(int(row['failed']) for row in rows)} failures, which the page explains"]
+
+
+def by_operator():
+    """Returns a table of the memory-bound cases on GPUs: for each operator the shares of a copy's speed."""
+    files = sorted(RESULTS.glob("gpu-*.md"))
+    heads = [f"{path.stem.split('-')[1].upper()}, {way}" for path in files for way in ("forward", "backward")]
+    lines = ["| operator | " + " | ".join(heads) + " |", "|---" + "|---:" * len(heads) + "|"]
+    columns = [[row for row in _memory_bound(_rows(path)) if ("backward" in row["case"]) == backward]
+               for path in files for backward in (False, True)]
+    names = dict.fromkeys(_operator(row) for column in columns for row in column)
+    for name in names:
+        shares = [_numbers([row for row in column if _operator(row) == name], "of copy") for column in columns]
+        lines.append(f"| {name} | " + " | ".join(_range(each, _share) if each else "" for each in shares) + " |")
+    return "\n".join(lines) + "\n"
+
+
+KINDS = {  # by the first word of a file's name: what it measures, and the outcome of its rows
+    "cpu": ("time of each case against torch eager and `torch.compile`", _cpu),
+    "gpu": ("time of each case against a copy, torch and other libraries", _gpu),
+    "host": ("the host's time of a call", _host),
+    "python": ("kernels in Python against Triton, C++ and torch", _python),
+    "expressions": ("operators of one expression against torch", _expressions),
+    "suite": ("the test suite", _suite),
+}
+
+
+def _rows(path):
+    """Returns the rows of the table, each by the names of its columns; two may begin with the same cell."""
+    lines = [line.strip("|").split("|") for line in path.read_text().splitlines() if line.startswith("|")]
+    head, _, *rows = [[cell.strip() for cell in line] for line in lines]
+    return [dict(zip(head, row)) for row in rows]
+
+
 def index():
-    """Returns a line for each table: its file, its title, and what it was measured on."""
-    lines = ["| table | subject | measured on |", "|---|---|---|"]
+    """Returns a line for each table: its file, the chip, what it measures, and the outcome."""
+    lines = ["| table | chip | subject | outcome |", "|---|---|---|---|"]
     for path in sorted(RESULTS.glob("*.md")):
         if path != PAGE:
             title, where = [line for line in path.read_text().splitlines() if line][:2]
-            lines.append(f"| [{path.name}]({path.name}) | {title.lstrip('# ')} | {where.split('. ')[0].rstrip('.')} |")
+            subject, outcome = KINDS.get(path.stem.split("-")[0], (title.lstrip("# "), lambda rows: ["see the table"]))
+            chip = title.lstrip("# ") if where.startswith("Driver") else re.split(r"\. |, driver|, tile_ops", where)[0]
+            chip = f"{chip}, {title.split(', ')[1]}" if path.stem.startswith("cpu-") else chip
+            lines.append(f"| [{path.name}]({path.name}) | {chip} | {subject} | {'; '.join(outcome(_rows(path)))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -56,13 +153,22 @@ def page():
     """Returns the text of the page."""
     return f"""# Results
 
-Made by `benchmarks/results_page.py` from the tables in this folder; [docs/measuring.md](../../docs/measuring.md) lists the
-scripts that measure them. A table is committed with chip, driver and torch version.
+`benchmarks/results_page.py` makes this page from the tables in this folder, and computes each outcome from the rows.
+[docs/measuring.md](../../docs/measuring.md) lists the scripts that measure. The first lines of each table name chip, driver and
+torch version.
 
 {index()}
+The tables are from different versions of the library. `gpu-h100-80gb-hbm3.md` measures a version in which a kernel begins
+while the kernel before it ends. `python-h200.md` and `gpu-h200.md`, except its rows of add_rms_norm, measure earlier versions.
+
+## GPU: the share of a copy's speed
+
+The rows are the memory-bound cases in bfloat16, and AdamW in float32 too. A range covers all shapes that were measured.
+
+{by_operator()}
 ## CPU: eager's time / ours
 
-One process, interleaved rounds, medians. [benchmarks/cases.py](../cases.py) defines each row.
+The times are medians of interleaved rounds in one process. [benchmarks/cases.py](../cases.py) defines each row.
 
 {table()}"""
 
