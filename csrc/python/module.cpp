@@ -168,7 +168,7 @@ PyObject* isa(PyObject*, PyObject*) {
   return PyUnicode_FromString(name.c_str());
 }
 PyObject* amx(PyObject*, PyObject*) { return PyBool_FromLong(tile::cpu::uses_amx()); }
-PyObject* assemble_sweeps(PyObject*, PyObject* on) {
+PyObject* assemble_fused_loops(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
   tile::cpu::assembler::enable(wanted != 0);
@@ -229,8 +229,8 @@ PyMethodDef methods[] = {
     {"compiled_kernels", guarded<compiled_kernels>, METH_NOARGS,
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
      "compile none."},
-    {"assemble_sweeps", guarded<assemble_sweeps>, METH_O,
-     "assemble_sweeps(on): whether sweeps on the CPU run as machine code from now on; false: interpreted."},
+    {"assemble_fused_loops", guarded<assemble_fused_loops>, METH_O,
+     "assemble_fused_loops(on): whether fused loops on the CPU run as machine code from now on; false: interpreted."},
     {"cache_info", guarded<cache<&tile::DiskCache::info>>, METH_NOARGS,
      "The disk cache of compiled GPU kernels and of measured choices."},
     {"cache_clear", guarded<cache<&tile::DiskCache::clear>>, METH_NOARGS, "Empties it; what was removed."},

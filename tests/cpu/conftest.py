@@ -1,4 +1,4 @@
-"""Tests of sweeps run them as machine code and interpreted."""
+"""Tests of fused loops run them as machine code and interpreted."""
 
 import pytest
 from tile_ops import _C

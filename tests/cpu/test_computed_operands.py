@@ -4,7 +4,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-pytestmark = pytest.mark.usefixtures("sweeps")
+pytestmark = pytest.mark.usefixtures("fused_loops")
 
 HEAD = """
 kernel computed(%x: array<bf16,2>, %s: array<f32,2>, %b: array<bf16,2>, %out: array<f32,2>, %more: array<f32,2>) {{

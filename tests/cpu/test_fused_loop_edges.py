@@ -4,7 +4,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-pytestmark = pytest.mark.usefixtures("sweeps")
+pytestmark = pytest.mark.usefixtures("fused_loops")
 
 TEXT = """
 kernel edges(%x: array<f32,2>, %y: array<f32,2>, %r: array<f32,2>, %s: array<f32,2>, %out: array<f32,1>, %all: array<f32,2>) {

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-pytestmark = pytest.mark.usefixtures("sweeps")
+pytestmark = pytest.mark.usefixtures("fused_loops")
 
 LOAD = "load %x, %b {pad=0.0, shape=[512], steps=[512]}"
 # The middle of a kernel over tiles of x, which also writes y; the new x and y.

@@ -58,7 +58,7 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
 def sums_of(heads, depth=64):
     """Launches have the sums of so many query heads at most, of 64 rows; few blocks are enough."""
     library = ctypes.CDLL(str(pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"))
-    limits = (ctypes.c_int64 * 3).in_dll(library, "_ZN4tile9attention11part_limitsE")  # bytes, blocks, fewest
+    limits = (ctypes.c_int64 * 3).in_dll(library, "_ZN4tile9attention12split_limitsE")  # bytes, blocks, fewest
     before = list(limits)
     limits[:] = heads * 64 * depth * 4, before[1], 1
     try:

@@ -158,7 +158,7 @@ store %b, %u, %z, %z {steps=[32,128]}""")
     assert torch.equal(run.arguments[1], torch.cat([a, a], 1))
 
 
-@pytest.mark.parametrize("chip, blocks", [(80, 1), (89, 1), (90, 16), (100, 16), (120, 8)])
+@pytest.mark.parametrize("arch, blocks", [(80, 1), (89, 1), (90, 16), (100, 16), (120, 8)])
 def test_clusters_are_of_archs_that_have_them(arch, blocks):
     text = kernel([("f32", 2)] * 3, SUMS)
     arrays = [torch.zeros(4, 512), torch.zeros(4, 512), torch.zeros(4, 1)]

@@ -102,7 +102,7 @@ store %g, %r, %z, %z {{steps={SHAPE}}}"""
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
-@pytest.mark.parametrize("rows, columns, ahead",
+@pytest.mark.parametrize("rows, columns, prefetch",
                          [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
 def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
     """Vectors that an edge cuts in two are loaded where they are wanted."""

@@ -177,7 +177,7 @@ def usual():
                 yield pytest.param(arch, pair, *tile, id=f"{arch}-{'-'.join(pair)}")
 
 
-@pytest.mark.parametrize("chip, pair, side, depth", list(usual()))
+@pytest.mark.parametrize("arch, pair, side, depth", list(usual()))
 def test_usual_tiles_do_not_spill(arch, pair, side, depth):
     """For each order of memory; of float64 they are the operator matmul's."""
     for by_rows in prims.ORDERS:

@@ -91,7 +91,7 @@ def test_halves_of_a_head_need_no_barrier_between_them():
 def test_parameters_stay_16_bits_wide_through_a_loop():
     statistic = of(4096, 1, dtype=torch.float32)
     text = text_of(ops.rms_norm_backward, of(4096, 4096), of(4096, 4096), [4096], of(4096), statistic, [True, True])
-    loop = text[text.index("TILE_LOOP") : text.index("sum_parts, grid")]
+    loop = text[text.index("TILE_LOOP") : text.index("sum_partials, grid")]
     assert "astype_here<f32>(" in loop
 
 

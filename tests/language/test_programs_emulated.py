@@ -43,7 +43,7 @@ def test_nvrtc_compiles_them(name, arch):
     assert program["entry"] in program["text"]
 
 
-@pytest.mark.parametrize("hints, chip, bounds", [
+@pytest.mark.parametrize("hints, arch, bounds", [
     ({}, 90, "(256, 4)"), ({"num_worker_warps": 4}, 80, "(128, 8)"), ({"num_worker_warps": 16}, 90, "(512, 2)"), ({"num_worker_warps": 8, "occupancy": 3}, 90, "(256, 3)"),
     ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 80, "(128, 8)"),
     ({"num_worker_warps": tl.ByTarget(default=4, sm_90=8)}, 90, "(256, 4)"), ({"occupancy": 32}, 90, "(256, 8)"),
