@@ -699,13 +699,13 @@ def insert(x: TileLike, index: Index, value: TileLike) -> Tile:
     """The tile with the sub-tile at an index, which counts sub-tiles, replaced."""
 
 def isfinite(x: TileLike) -> Tile:
-    """Returns True if x is a number, bool_."""
+    """Whether x is a number, bool_."""
 
 def isinf(x: TileLike) -> Tile:
-    """Returns True if x is infinite, bool_."""
+    """Whether x is infinite, bool_."""
 
 def isnan(x: TileLike) -> Tile:
-    """Returns True if x is a NaN, bool_."""
+    """Whether x is a NaN, bool_."""
 
 def less(x: TileLike, y: TileLike) -> Tile:
     """x < y, bool_."""
