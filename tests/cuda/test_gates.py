@@ -73,7 +73,7 @@ def test_what_a_gate_lets_through():
             == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"])
     more = dataclasses.replace(gate, shared=4097, local=9)
     assert list(gates.broken([gate], [more])) == ["call float32 90 kernel.1 usual: local 9 > 8, shared 4097 > 4096"]
-    assert list(gates.broken([gate], [dataclasses.replace(gate, loss="wgmma is serialized")])) == [
+    assert list(gates.broken([gate], [dataclasses.replace(gate, warning="wgmma is serialized")])) == [
         "call float32 90 kernel.1 usual: wgmma is serialized"
     ]
     # A kernel without a gate: what runs of it must not spill. A configuration more of one that has a gate may be
