@@ -187,7 +187,7 @@ def test_groups_in_a_cluster(shape, groups, dtype, channels_last):
     for a, b in zip(ours, expected):
         assert (a.double() - b).abs().max() <= (8e-3 if dtype == torch.bfloat16 else 2e-6) * b.abs().max()
     if "tile" in emulation.programs[0]["entry"]:
-        names = [f"kernel_{name}" for name in ("group_norm_tile", "group_norm_tile_backward", "sum_parts")]
+        names = [f"kernel_{name}" for name in ("group_norm_tile", "group_norm_tile_backward", "sum_partials")]
         assert [program["entry"] for program in emulation.programs] == names
         assert all(p["cluster"] > 1 for p in emulation.programs[:2])
 
