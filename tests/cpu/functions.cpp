@@ -18,7 +18,7 @@
 namespace tile::cpu {
 namespace {
 
-// |got - want| in nodes of the last place of T at want, denormals included.
+// |got - want| in units of the last place of T at want, denormals included.
 template <class T, class Wide>
 double ulps(T got, Wide want) {
   if (std::isnan(want) || std::isnan(got)) return std::isnan(want) && std::isnan(got) ? 0 : 1e30;
@@ -183,7 +183,7 @@ TEST(Functions, DoubleIsWithinTwoUlp) {
       [](const std::string&) { return 2.0; });
 }
 
-// The fast forms: absolute error in nodes of float's epsilon, and the ends.
+// The fast forms: absolute error in units of float's epsilon, and the ends.
 TEST(Functions, FastForms) {
   const auto x = samples<float>(1'000'003, 900'000);
   const long n = static_cast<long>(x.size());

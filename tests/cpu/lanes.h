@@ -149,7 +149,7 @@ class Values {
   std::mt19937_64 random_{7};
 };
 
-// |got - want| in nodes of the last place of T; 0 where both are NaN or equal.
+// |got - want| in units of the last place of T; 0 where both are NaN or equal.
 template <class T, class W>
 double ulps(T got, W want) {
   if (std::isnan(got) || std::isnan(want)) return std::isnan(got) && std::isnan(want) ? 0 : 1e30;

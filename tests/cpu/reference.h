@@ -41,12 +41,12 @@ template <class W>
 W cut_in_direction(int direction, W x, int mantissa, int least, double largest) {
   if (x == 0 || !std::isfinite(x)) return x;
   const int exponent = std::max(std::ilogb(x), least) - mantissa;
-  const double nodes = std::ldexp(static_cast<double>(x), -exponent);
-  const double whole = std::copysign(direction == FE_DOWNWARD   ? std::floor(nodes)
-                                     : direction == FE_UPWARD   ? std::ceil(nodes)
-                                     : direction == halves_away ? std::round(nodes)
-                                                                : std::trunc(nodes),
-                                     nodes);
+  const double units = std::ldexp(static_cast<double>(x), -exponent);
+  const double whole = std::copysign(direction == FE_DOWNWARD   ? std::floor(units)
+                                     : direction == FE_UPWARD   ? std::ceil(units)
+                                     : direction == halves_away ? std::round(units)
+                                                                : std::trunc(units),
+                                     units);
   const double result = std::ldexp(whole, exponent);
   if (std::fabs(result) <= largest) return static_cast<W>(result);
   const bool away = direction == halves_away || direction == (x < 0 ? FE_DOWNWARD : FE_UPWARD);

@@ -8,7 +8,7 @@ import torch
 from tile_ops import _C
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-CHIP = 90
+ARCH = 90
 
 
 def on_host(x):
@@ -88,7 +88,7 @@ class Emulation:
 
     def call(self, function):
         with written_by_torch():
-            return _C.emulate(CHIP, function, self.launch, self.configuration, *self.limits)
+            return _C.emulate(ARCH, function, self.launch, self.configuration, *self.limits)
 
     def operator(self, operator):
         """A function of CPU tensors that does as the operator does on a GPU, gradients included."""

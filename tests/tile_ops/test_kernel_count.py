@@ -17,7 +17,7 @@ SHAPES, MORE_SHAPES = 60, 300  # of each operator; more under --long
 # whether vectors fit): kernels grow with the layouts and tile sizes drawn, and not with the number of shapes. On meta
 # tensors the texts for one are counted.
 MOST = {"cpu": 12, "cuda": 40, "meta": 40}
-CHIP = 90
+ARCH = 90
 tile = torch.ops.tile
 
 
@@ -181,16 +181,16 @@ OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, g
 
 
 def texts_of(call):
-    """Returns what a call with meta tensors gives, and those of its kernels' texts that no call before it had."""
+    """Returns the result of a call with meta tensors, and its kernels' texts that no earlier call had."""
     results = []
-    rows = _C.inspect("usual", CHIP, 0, lambda: results.append(call()))
+    rows = _C.inspect("usual", ARCH, 0, lambda: results.append(call()))
     new = {row["text"]: row["kernel"] for row in rows if row["text"] not in seen_texts}
     seen_texts.update(new)
     return results[0], collections.Counter(new.values())
 
 
 def compiled_by(call):
-    """Returns what the call gives, and how many kernels it compiled."""
+    """Returns the result of the call and the number of kernels that it compiled."""
     if torch.get_default_device().type == "meta":
         return texts_of(call)
     before = collections.Counter(_C.compiled_kernels())

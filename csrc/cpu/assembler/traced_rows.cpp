@@ -102,7 +102,7 @@ constexpr TracedRow rows[] = {
 #include "prims/elementwise/all.def"
 #undef ROW
 #define F32(type, name, operands) {name, Lane::f32, record_row<type, operands>},
-    TILE_ARITHMETIC_PAIRS(F32) TILE_ONE_PLUS_PAIRS(F32) TILE_COARSE_ROWS(F32)
+    TILE_ARITHMETIC_PAIRS(F32) TILE_ONE_PLUS_PAIRS(F32) TILE_APPROXIMATE_ROWS(F32)
 #undef F32
         {"to_bool", Lane::f32, record_row<meaning::to_bool_row, 1>},
     {"where", Lane::f32,

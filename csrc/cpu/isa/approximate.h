@@ -99,15 +99,15 @@ struct OnePlusTanh {
 };
 
 // F(type, name, operands): each function alone and of a difference and a sum, as pairs.h names them.
-#define TILE_COARSE_FORMS(F, name)                                              \
+#define TILE_APPROXIMATE_FORMS(F, name)                                         \
   F(approximate::name##_row, #name ".approximate", 1)                           \
   F(pairs::OfDifference<approximate::name##_row>, #name ".approximate(sub)", 2) \
   F(pairs::OfSum<approximate::name##_row>, #name ".approximate(fma)", 3)
-#define TILE_COARSE_ROWS(F)                                    \
+#define TILE_APPROXIMATE_ROWS(F)                               \
   F(approximate::OnePlusTanh, "one_plus(tanh).approximate", 1) \
-  TILE_COARSE_FORMS(F, exp)                                    \
-  TILE_COARSE_FORMS(F, sigmoid)                                \
-  TILE_COARSE_FORMS(F, tanh)                                   \
-  TILE_COARSE_FORMS(F, silu)
+  TILE_APPROXIMATE_FORMS(F, exp)                               \
+  TILE_APPROXIMATE_FORMS(F, sigmoid)                           \
+  TILE_APPROXIMATE_FORMS(F, tanh)                              \
+  TILE_APPROXIMATE_FORMS(F, silu)
 
 }  // namespace tile::cpu::TILE_ISA::approximate

@@ -19,7 +19,7 @@ constexpr ElementwiseRow rows[] = {
     TILE_ARITHMETIC_PAIRS(PAIR)
 #undef PAIR
 #define LONG(type, name, operands) f32_row<type, operands, 1>(name),
-        TILE_ONE_PLUS_PAIRS(LONG) TILE_COARSE_ROWS(LONG)
+        TILE_ONE_PLUS_PAIRS(LONG) TILE_APPROXIMATE_ROWS(LONG)
 #undef LONG
 };
 constexpr Span<ElementwiseRow> lanes[] = {{rows, sizeof(rows) / sizeof(rows[0])}};

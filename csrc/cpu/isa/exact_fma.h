@@ -9,20 +9,20 @@ enum class Direction { nearest = 0, down = 1, up = 2, zero = 3 };
 
 namespace whole {
 
-// (-1)^negative * nodes * 2^exponent, nodes not 0 and below 2^126, of which most have 2^125.
+// (-1)^negative * units * 2^exponent, units not 0 and below 2^126, of which most have 2^125.
 struct Exact {
-  __extension__ typedef unsigned __int128 OpNodes;
+  __extension__ typedef unsigned __int128 Units;
   bool negative;
   int exponent;
-  OpNodes nodes;
+  Units units;
 };
-TILE_INLINE int top_bit(Exact::OpNodes x) {
+TILE_INLINE int top_bit(Exact::Units x) {
   const uint64_t high = static_cast<uint64_t>(x >> 64);
   return high ? 127 - __builtin_clzll(high) : 63 - __builtin_clzll(static_cast<uint64_t>(x));
 }
-TILE_INLINE Exact normal(bool negative, int exponent, Exact::OpNodes nodes) {
-  const int shift = 125 - top_bit(nodes);
-  return {negative, exponent - shift, nodes << shift};
+TILE_INLINE Exact normal(bool negative, int exponent, Exact::Units units) {
+  const int shift = 125 - top_bit(units);
+  return {negative, exponent - shift, units << shift};
 }
 // Finite and not 0.
 TILE_INLINE Exact exact(double x) {
@@ -33,16 +33,16 @@ TILE_INLINE Exact exact(double x) {
 
 TILE_INLINE double rounded(Exact x, Direction d) {
   const bool away = d == Direction::zero ? false : (d == Direction::down) == x.negative;
-  const int wanted = top_bit(x.nodes) + x.exponent - 52, last = wanted < -1074 ? -1074 : wanted;
+  const int wanted = top_bit(x.units) + x.exponent - 52, last = wanted < -1074 ? -1074 : wanted;
   const int drop = last - x.exponent;
   uint64_t bits, rest = 0;
   if (drop <= 0) {
-    bits = static_cast<uint64_t>(x.nodes << -drop);
+    bits = static_cast<uint64_t>(x.units << -drop);
   } else if (drop > 127) {
     bits = 0, rest = 1;
   } else {
-    bits = static_cast<uint64_t>(x.nodes >> drop);
-    rest = (x.nodes & ((Exact::OpNodes(1) << drop) - 1)) != 0;
+    bits = static_cast<uint64_t>(x.units >> drop);
+    rest = (x.units & ((Exact::Units(1) << drop) - 1)) != 0;
   }
   // The leading one counts the exponent up, as does what is carried beyond it.
   bits += (static_cast<uint64_t>(last + 1074) << 52) + (away ? rest : 0);
@@ -64,21 +64,21 @@ TILE_INLINE double exact_fma(double x, double y, double z, Direction d) {
   }
   using namespace whole;
   const Exact u = exact(x), v = exact(y);
-  Exact a = normal(u.negative != v.negative, u.exponent + v.exponent, u.nodes * v.nodes);
+  Exact a = normal(u.negative != v.negative, u.exponent + v.exponent, u.units * v.units);
   if (z == 0) return whole::rounded(a, d);
   const Exact w = exact(z);
-  Exact b = normal(w.negative, w.exponent, w.nodes);
+  Exact b = normal(w.negative, w.exponent, w.units);
   if (a.exponent < b.exponent) std::swap(a, b);
   // Bits of the smaller one that fall out leave a one behind, far below what is kept.
   const int shift = a.exponent - b.exponent;
-  const Exact::OpNodes kept = shift > 127 ? 0 : b.nodes >> shift;
-  b.nodes = kept | ((shift > 127 ? 0 : kept << shift) != b.nodes ? 1 : 0);
+  const Exact::Units kept = shift > 127 ? 0 : b.units >> shift;
+  b.units = kept | ((shift > 127 ? 0 : kept << shift) != b.units ? 1 : 0);
   if (a.negative == b.negative) {
-    a.nodes += b.nodes;
+    a.units += b.units;
   } else {
-    if (a.nodes == b.nodes) return zero;
-    if (a.nodes < b.nodes) std::swap(a, b);
-    a.nodes -= b.nodes;
+    if (a.units == b.units) return zero;
+    if (a.units < b.units) std::swap(a, b);
+    a.units -= b.units;
   }
   return whole::rounded(a, d);
 }

@@ -1,4 +1,4 @@
-// OpNodes that only describe: loads left in memory, broadcasts, permutations, node axes, arange, casts of
+// Op nodes that only describe: loads left in memory, broadcasts, permutations, unit axes, arange, casts of
 // lanes.
 #include <algorithm>
 #include <cstring>

@@ -14,7 +14,7 @@ std::string quoted(const std::string& text) {
       to += c;
       continue;
     }
-    // Three octal modes: what follows is no part of the number.
+    // Three octal digits, so that the next character does not belong to the number.
     to += '\\';
     for (const int shift : {6, 3, 0}) to += static_cast<char>('0' + (byte >> shift & 7));
   }
