@@ -108,15 +108,19 @@ void detail::key_of_array(LaunchKey& key, const ArrayArgument& array) {
 
 void set_facts(Function& function, size_t parameter, const ArrayArgument& array) {
   const uint64_t word = key_word(array);
-  const auto name = [&](const char* fact) { return str("array.", parameter, ".", fact); };
-  const auto set = [&](const char* fact, int64_t value) { function.attributes().set(name(fact), value); };
-  if (array.device != DeviceKind::cpu)
-    for (const char* fact : {"unit", "aligned", "whole", "small"}) function.attributes().erase(name(fact));
-  if (has(word, wide_at)) set("wide", 1);
-  if (const auto unit = static_cast<int64_t>(word >> unit_at & 0xff)) set("unit", unit - 1);
-  if (has(word, aligned_at)) set("aligned", 1);
-  if (has(word, whole_at)) set("whole", 1);
-  if (has(word, small_at)) set("small", 1);
+  const auto put = [&](const char* fact, bool holds, int64_t value = 1) {
+    const std::string name = str("array.", parameter, ".", fact);
+    if (holds)
+      function.attributes().set(name, value);
+    else
+      function.attributes().erase(name);
+  };
+  const auto unit = static_cast<int64_t>(word >> unit_at & 0xff);
+  put("wide", has(word, wide_at));
+  put("unit", unit != 0, unit - 1);
+  put("aligned", has(word, aligned_at));
+  put("whole", has(word, whole_at));
+  put("small", has(word, small_at));
 }
 
 }  // namespace tile
