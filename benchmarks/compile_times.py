@@ -172,7 +172,7 @@ def read_log(text):
 
 
 def process(name, device, core, folder, cached):
-    """Returns what a child found, with the kernels of its log."""
+    """Returns the measurements of a child, with the kernels of its log."""
     variables = {**os.environ, "TILE_CACHE_DIR": folder, "TILE_LOG": "1", "TILE_CACHE_MB": "1024"}
     variables["CUDA_CACHE_DISABLE"] = "1"  # NVRTC keeps what it compiled, too
     command = [sys.executable, __file__, "--child", name, device, str(int(cached)), str(core)]

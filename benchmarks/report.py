@@ -75,10 +75,14 @@ class Table:
         print(f"written: {path.relative_to(RESULTS.parent.parent)}")
 
 
+def records(path):
+    """Returns the rows of such a file, each as {column: text}."""
+    lines = [line.strip("|").split("|") for line in path.read_text().splitlines() if line.startswith("|")]
+    head, _, *cells = [[cell.strip() for cell in line] for line in lines]
+    return [dict(zip(head, each)) for each in cells]
+
+
 def read(path):
-    """(the lines above the table, {case: {column: text}}) of such a file."""
-    lines = path.read_text().splitlines()
-    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
-    return [line for line in lines if not line.startswith("|")], {
-        row[0]: dict(zip(rows[0], row)) for row in rows[2:]
-    }
+    """Returns (the lines around the table, {case: {column: text}}) of such a file."""
+    notes = [line for line in path.read_text().splitlines() if not line.startswith("|")]
+    return notes, {next(iter(row.values())): row for row in records(path)}

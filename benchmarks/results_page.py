@@ -1,14 +1,11 @@
-"""Writes benchmarks/results/README.md: an index of the tables there and some rows of the CPU's; --check: only compares."""
+"""Writes benchmarks/results/README.md, an index of the tables there, and prints README.md's table; --check: only compares."""
 
-import pathlib
 import re
 import statistics
 import sys
 
-from report import digits, read
+from report import RESULTS, digits, read, records
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "results"
 PAGE = RESULTS / "README.md"
 ROWS = [
     "add 2^24 float32 (a user's kernel)",
@@ -110,7 +107,7 @@ def by_operator():
     files = sorted(RESULTS.glob("gpu-*.md"))
     heads = [f"{path.stem.split('-')[1].upper()}, {way}" for path in files for way in ("forward", "backward")]
     lines = ["| operator | " + " | ".join(heads) + " |", "|---" + "|---:" * len(heads) + "|"]
-    columns = [[row for row in _memory_bound(_rows(path)) if ("backward" in row["case"]) == backward]
+    columns = [[row for row in _memory_bound(records(path)) if ("backward" in row["case"]) == backward]
                for path in files for backward in (False, True)]
     names = dict.fromkeys(_operator(row) for column in columns for row in column)
     for name in names:
@@ -129,11 +126,46 @@ KINDS = {  # by the first word of a file's name: what it measures, and the outco
 }
 
 
-def _rows(path):
-    """Returns the rows of the table, each by the names of its columns; two may begin with the same cell."""
-    lines = [line.strip("|").split("|") for line in path.read_text().splitlines() if line.startswith("|")]
-    head, _, *rows = [[cell.strip() for cell in line] for line in lines]
-    return [dict(zip(head, row)) for row in rows]
+def _column(name, pattern=r"([\d.]+)$"):
+    return lambda rows: _numbers(rows, name, pattern)
+
+
+def _medians(rows):
+    return [statistics.median(_numbers(rows, "ratio"))]
+
+
+def _of_torch(rows):
+    return [float(row["torch us"]) / float(row["C++ us"]) for row in rows]
+
+
+STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's rows): README.md shows these lines
+    ("ahead", "104 cases on two CPUs with AVX2 and two with AVX-512, medians", "torch eager", "cpu-avx*", "", _medians),
+    ("ahead", "GroupNorm + SiLU, forward and backward, H200", "`torch.compile`", "gpu-h200", "group_norm",
+     _column("torch.compile")),
+    ("ahead", "AdamW, H200", "torch's fused AdamW", "gpu-h200", "AdamW", _column("eager")),
+    ("equal", "softmax, RMSNorm, LayerNorm, SwiGLU, RoPE, forward, H100", "a copy", "gpu-h100*",
+     "(softmax|rms_norm|layer_norm|swiglu|rope).*(forward|in place)", _column("of copy")),
+    ("equal", "attention, forward and backward, H200", "FlashAttention-2", "gpu-h200", r"attention \[",
+     _column("other peers", r"FlashAttention-2 ([\d.]+)")),
+    ("behind", "GroupNorm + SiLU, H100", "a copy", "gpu-h100*", "group_norm", _column("of copy")),
+    ("behind", "gradients of the other norms, H100", "a copy", "gpu-h100*", "(add_rms|rms|layer)_norm.*backward",
+     _column("of copy")),
+    ("behind", "bfloat16 products of 4096³ and 8192³, H200", "cuBLAS", "gpu-h200", "matmul (4096|8192)³",
+     _column("other peers", r"cuBLAS ([\d.]+)")),
+    ("behind", "attention, forward, H100", "torch's attention", "python-h100*", "attention", _of_torch),
+    ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),
+    ("behind", "linear + cross entropy, H200", "torch eager", "gpu-h200", "linear_cross_entropy", _column("eager")),
+    ("behind", "attention on a CPU without AVX2", "torch eager", "cpu-baseline*", "attention", _column("ratio")),
+]
+
+
+def status():
+    """Returns the lines of README.md's table: the other's time divided by ours, as a range over the cases."""
+    for state, work, peer, tables, cases, numbers in STATUS:
+        found = []
+        for path in sorted(RESULTS.glob(f"{tables}.md")):
+            found += numbers([row for row in records(path) if re.match(cases, row["case"])])
+        yield f"| {state} | {work} | {peer} | {_range(found, _share)} |"
 
 
 def index():
@@ -145,7 +177,7 @@ def index():
             subject, outcome = KINDS.get(path.stem.split("-")[0], (title.lstrip("# "), lambda rows: ["see the table"]))
             chip = title.lstrip("# ") if where.startswith("Driver") else re.split(r"\. |, driver|, tile_ops", where)[0]
             chip = f"{chip}, {title.split(', ')[1]}" if path.stem.startswith("cpu-") else chip
-            lines.append(f"| [{path.name}]({path.name}) | {chip} | {subject} | {'; '.join(outcome(_rows(path)))} |")
+            lines.append(f"| [{path.name}]({path.name}) | {chip} | {subject} | {'; '.join(outcome(records(path)))} |")
     return "\n".join(lines) + "\n"
 
 
@@ -178,3 +210,4 @@ if __name__ == "__main__":
         sys.exit(0 if PAGE.read_text() == page()
                  else "benchmarks/results/README.md differs from the tables; run benchmarks/results_page.py")
     PAGE.write_text(page())
+    print(*status(), sep="\n")

@@ -29,6 +29,11 @@ def test_the_page_of_results_is_current():
     assert module.page() == module.PAGE.read_text(), "run benchmarks/results_page.py"
 
 
+def test_the_figures_of_the_readme_are_those_of_the_tables():
+    lines = list(script(ROOT / "benchmarks" / "results_page.py").status())
+    assert "\n".join(["|---|---|---|---|", *lines, ""]) in (ROOT / "README.md").read_text(), "run benchmarks/results_page.py"
+
+
 def test_every_row_of_the_page_of_results_is_a_case():
     import report
 
