@@ -1,8 +1,14 @@
 """Kernels that assert something: what each is given, what it says, and what it has stored by then."""
 
 import dataclasses
+import re
 
 import torch
+
+
+def said(error):
+    """Returns the text of an error that pytest caught, without the device, which a GPU names."""
+    return re.sub(r", on device \d+ \([^()]*\)$", "", str(error.value))
 
 
 @dataclasses.dataclass

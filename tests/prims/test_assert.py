@@ -4,15 +4,10 @@ import re
 
 import pytest
 import torch
-from assertions import Asserting, cases, positive
+from assertions import Asserting, cases, positive, said
 from tile_ops import _C
 
 CASES = cases()
-
-
-def said(error):
-    """Without the device, which a GPU names."""
-    return re.sub(r", on device \d+ \([^()]*\)$", "", str(error.value))
 
 
 def check(case, run):

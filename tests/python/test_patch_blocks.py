@@ -16,11 +16,7 @@ from diffusers.models import embeddings, unets  # noqa: E402
 from transformers.models import bert, gpt2, llama, phi3, vit  # noqa: E402
 
 
-@pytest.fixture(autouse=True)
-def _no_tf32():
-    """Convolutions on a GPU round to tf32 else, differently behind a difference in the last place."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # torch's test utilities freeze the plain setting
-        yield
+pytestmark = pytest.mark.usefixtures("no_tf32")
 
 
 def block(**options):

@@ -18,14 +18,9 @@ CASES = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("make, inputs", [case[:2] for case in CASES], ids=[case[2] for case in CASES])
-def test_one_graph(make, inputs):
-    # torch's test utilities freeze the plain setting. Other strides make cuDNN choose other convolutions.
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        check_one_graph(make(), inputs(), make is gpt2)
-
-
-def check_one_graph(model, inputs, guesses):
-    if guesses:
+def test_one_graph(make, inputs, no_tf32):
+    model, inputs = make(), inputs()
+    if make is gpt2:
         model.loss_type = "ForCausalLM"  # otherwise transformers logs its guess, which breaks the graph
     tile_ops.patch(model)
     out, grads = calls(model, inputs)

@@ -11,11 +11,7 @@ from patch_models import (
     vit)
 
 
-@pytest.fixture(autouse=True)
-def _no_tf32():
-    """Convolutions on a GPU round to tf32 else, differently behind a difference in the last place."""
-    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # torch's test utilities freeze the plain setting
-        yield
+pytestmark = pytest.mark.usefixtures("no_tf32")
 
 
 each_decoder = pytest.mark.parametrize("make", DECODERS, ids=lambda make: make.__name__)

@@ -54,7 +54,7 @@ def run(tmp_path):
 
 
 def after(shown):
-    """Returns what is left on the screen: a line that was erased is not."""
+    """Returns the text that is left on the screen, without lines that were erased."""
     return re.sub(r"[^\n]*\r\x1b\[K", "", shown)
 
 
