@@ -61,7 +61,7 @@ class Shards:
                 local = value
             else:
                 whole = DTensor.from_local(value.detach(), self.mesh, [Replicate()] * self.mesh.ndim, run_check=False)
-                local = redistributed(whole, self.mesh, placements).to_local()
+                local = whole.redistribute(placements=placements).to_local()
         elif all(same(now, want) for now, want in zip(value.placements, placements)):
             local = value.to_local()
         else:
