@@ -81,7 +81,7 @@ def parse(doc):
 
 
 def names_in_cpp(name, said):
-    """Returns what the language calls it: [(class or "", function)]."""
+    """Returns its names in the language: [(class or "", function)]."""
     if "C++" in said:
         return [tuple(each.split("::")) if "::" in each else ("", each) for each in said["C++"].rstrip(".").split(", ")]
     plain = re.sub(r"_(nan|rz|rm|rp)$", "", name)
@@ -133,7 +133,7 @@ def ir_form(name, row, said, attributes):
 
 
 def rules_of_row(name, row):
-    """Returns what a row of prims/elementwise says of its values."""
+    """Returns the rules of values in a row of prims/elementwise."""
     _, kind, expression, traits = ROWS[name]
     count = row["operands"]
     predicate = "PREDICATE" in kind

@@ -26,5 +26,5 @@ SHAPES = [
 
 
 def epsilon(dtype):
-    """Returns what torch takes where eps is None: the epsilon of the dtype it computes in."""
+    """Returns torch's eps for None: the epsilon of the dtype it computes in."""
     return torch.finfo(dtype if dtype == torch.float64 else torch.float32).eps

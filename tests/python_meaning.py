@@ -11,7 +11,7 @@ SIZE = 8  # the most integers that a function may return
 
 
 def as_python(function, given):
-    """Returns what Python computes; static_iter and similar forms return their first argument."""
+    """Returns Python's result; static_iter and similar forms return their first argument."""
     with unittest.mock.patch.object(SpecialForm, "__call__", lambda self, value, *_: value):
         value = function(*given)
     return [int(each) for each in (value if isinstance(value, tuple) else (value,))]

@@ -222,7 +222,7 @@ class Elements:
         yield from ("    break", "  } () {", "    yield", "  }", "  continue", "}")
 
     def found(self, s, array, index, mask, otherwise):
-        """Returns what stands at the places, otherwise the tile's value."""
+        """Returns the elements at the places, otherwise the tile's value."""
         x, _ = s.memory[array.name]
         there = self.there(s, x, index, mask)
         return torch.where(there, x[torch.where(there, s.values[index][0], 0)], otherwise.to(x.dtype))

@@ -14,7 +14,7 @@ def turn(x, cos, sin, interleaved=False, rotary=None):
 
 
 def turned(query, key, cos, sin, *, interleaved=False, rotary_dim=None, position_ids=None):
-    """Returns what tile::rope gives."""
+    """Returns the results of tile::rope."""
     rotary = query.shape[-1] if rotary_dim is None else rotary_dim
     wide = []
     for table in (cos, sin):

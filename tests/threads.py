@@ -6,7 +6,7 @@ import torch
 
 
 def with_torch_threads(counts, call):
-    """Returns what call() gives with each count of torch's threads."""
+    """Returns the results of call() with each count of torch's threads."""
     before, results = torch.get_num_threads(), []
     try:
         for count in counts:

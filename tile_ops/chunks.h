@@ -1,5 +1,5 @@
-// Gradients that are made from one large matrix, which exists in chunks only: of each all gradients take
-// what they need.
+// Gradients made from one large matrix that exists in chunks only: all gradients take what they need from
+// each chunk.
 #pragma once
 #include <functional>
 #include <vector>
@@ -8,7 +8,8 @@
 
 namespace tile {
 
-// What a call allocates at most beyond its results: chunks, and the sums of gradients that several add to.
+// Maximum bytes that a call allocates besides its results: chunks, and sums of gradients that several chunks
+// add to.
 inline constexpr int64_t chunk_bytes = 40 << 20, sum_bytes = 20 << 20;
 
 // The part of the whole's axes that a chunk is.
@@ -26,7 +27,7 @@ class Chunk {
 struct ChunkGradient {
   at::Tensor out;    // broadcasts to the whole; where it does, chunks are added up
   int64_t own_axis;  // as in Piece::of()
-  // Writes what the present chunk gives to `out`, a part of the gradient, or adds it to what stands there.
+  // Writes what the present chunk gives to `out`, a part of the gradient, or adds it to the values there.
   std::function<void(const Chunk&, const at::Tensor& out, bool accumulate)> run;
 };
 

@@ -43,8 +43,9 @@ Tensor matrix(const Tensor& tensor) {
   return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
 }
 
-// Of the input, [..., k], and of the weights, from those of both products: whole, or in chunks where they are
-// large. Of a product that nobody wants nothing is written.
+// Computes the gradients of the input, [..., k], and of the weights, from the gradients of both products.
+// Large gradients of products are made in chunks. A product's gradient that no wanted one needs is not
+// written.
 void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
                    const Tensor& up_weight, Activation activation, const Tensor& pre_gate,
                    const Tensor& pre_up, const Tensor& grad_input, const Tensor& grad_gate_weight,

@@ -88,7 +88,7 @@ void in_batches(const at::Tensor& input, F f) {
   for (int64_t first = 0; first < images; first += most) f(first, std::min(most, images - first));
 }
 
-// Holds what both directions are told; statistics are [N, G].
+// The parameters of both directions; statistics are [N, G].
 struct Problem {
   at::Tensor input;
   int64_t groups;

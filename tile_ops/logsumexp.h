@@ -9,7 +9,7 @@ struct LogSumExp {
   Tile top, total;
 };
 
-// Returns what is taken off before exp(): nothing where top is -inf, since nothing is summed yet.
+// Returns the shift before exp(): 0 if top is -inf, since nothing is summed yet.
 inline Tile finite_shift(const Tile& top) { return where(top == -inf, 0, top); }
 
 // Of tiles load(k) of rows x columns, padded with -inf, for k < steps; along axis 0 they are columns x rows.

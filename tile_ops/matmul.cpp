@@ -137,8 +137,8 @@ Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor
   return sizes;
 }
 
-// Of the operands and of the bias, from that of what enters the activation: whole, or in chunks where it is
-// large.
+// Computes the gradients of the operands and of the bias from the gradient before the activation, which is
+// made in chunks if it is large.
 void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
                    const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
                    const Tensor& grad_other, const Tensor& grad_bias) {

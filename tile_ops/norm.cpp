@@ -38,7 +38,7 @@ struct BackwardTiles {
   Tile weighted(const Tile& v, const Operand& k) const {
     return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
   }
-  // Returns what else dx takes, if anything.
+  // Returns the tile that is added to dx, if any.
   std::optional<Tile> more(const Tile& row, const Operand& k) const {
     return added ? std::optional(added->load(row, k).astype(compute)) : std::nullopt;
   }
@@ -57,10 +57,10 @@ struct BackwardTiles {
   }
 };
 
-// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many one behind the
-// other; without it blocks take turns, so that all work in one part of memory. The whole row fits the tile.
-// `late`: rows are added up behind the loop, until then each in registers of its own. A turn takes `together`
-// tiles, whose sums then wait for each other once.
+// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many in a
+// row; without it blocks take turns, so that all work in one part of memory. The whole row fits the tile.
+// `late`: rows are added up after the loop, until then each in its own registers. An iteration takes
+// `together` tiles, whose sums then wait for each other once.
 void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
                           std::optional<Array> mean, Array rstd, std::optional<Array> dx,
                           std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles,
@@ -224,8 +224,8 @@ std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parame
 
 namespace {
 
-// Holds what a GPU's block takes in a turn: 16 KB of the input, or a row of twice that; they stand in
-// registers beside their sums.
+// The rows that a GPU's block takes in an iteration: 16 KB of the input, or a row of twice that, in
+// registers next to their sums.
 struct GpuRows {
   RowTile tile;
   int together;    // rows

@@ -57,7 +57,7 @@ void on_norm_rows(size_t axes, TensorPointers tensors, const TensorPointers& sta
   for (size_t i = 0; i < results && !copies.empty(); ++i) given[i]->copy_(copies[i]);
 }
 
-// Holds what the gradients get; no mean: rms_norm. grad_input is that of the norm and `grad_added`.
+// Tensors for the gradients of a norm; rms_norm has no mean. grad_input is that of the norm and `grad_added`.
 struct NormBackward {
   at::Tensor grad_out, input;
   size_t axes;

@@ -122,7 +122,7 @@ ArrayArgument pairs(const Tensor& x, int64_t rotary, bool interleaved) {
                  {x.stride(0), interleaved ? step : step * half, x.stride(1), x.stride(2),
                   interleaved ? 2 * step : step});
 }
-// Returns what is left of the head dim.
+// Returns the columns after the rotated ones, if there are any.
 optional<ArrayArgument> rest(const Tensor& x, int64_t rotary) {
   if (rotary == x.size(3)) return std::nullopt;
   return strided(x, {x.size(0), x.size(1), x.size(2), x.size(3) - rotary}, x.strides(), rotary * x.stride(3));

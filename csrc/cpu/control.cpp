@@ -1,4 +1,4 @@
-// OpNodes of structured control flow.
+// Op nodes of structured control flow.
 #include "cpu/control.h"
 
 #include "cpu/address.h"

@@ -1,4 +1,4 @@
-// The state of a running block: tiles as descriptors, scalars, arrays, and the arena behind them.
+// The state of a running block: tiles as descriptors, scalars, arrays, and the arena that holds them.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -94,7 +94,7 @@ class Scratch {
   size_t used_ = 0;
 };
 
-// Holds what a node keeps between its runs, so as not to work it out again.
+// State that a node caches between its runs.
 struct NodeState {
   virtual ~NodeState() = default;
   virtual bool lasts() const = 0;  // beyond the launch, whose arrays may hold other elements in the next

@@ -1,4 +1,4 @@
-// Running a fused loop: anew, or as the last time at other addresses.
+// Runs a fused loop: prepares the run, or repeats the last one with other addresses.
 #include "cpu/fused_loop.h"
 
 #include <utility>

@@ -1,4 +1,4 @@
-// FusedLoops as machine code: whether the participants allow it, and the chunks that it does.
+// Fused loops as machine code: whether the participants allow it, and which chunks it runs.
 #include <algorithm>
 #include <cmath>
 #include <cstring>

@@ -11,7 +11,7 @@ bool in_fused_loop(const Op& op);             // an elementwise op on a tile, a 
 const Shape& fused_loop_shape(const Op& op);  // the shape it runs over
 
 using Asked = std::function<bool(const Value*)>;
-// Holds what a fused loop must know of the other nodes of its block.
+// Facts about the other nodes of a fused loop's block.
 struct FusedLoopSurroundings {
   Asked needed_outside;
   // Computed by other fused loops too, and the same in all: its op is not contracted with what reads it.

@@ -121,7 +121,7 @@ void FusedLoopRun::find_edges() {
   }
 }
 
-// Returns true if some reduction weighs what stands there, or a row or column in front of it.
+// Returns true if some reduction weighs that element, or a row or column before it.
 bool FusedLoopRun::weighs(const int64_t* outer, int64_t row, int64_t column) const {
   const auto heavy = [](const FusedLoopSpace::Accumulator& into, int dim, int64_t end) {
     return into.weight[dim] > 1 && end > into.last[dim];

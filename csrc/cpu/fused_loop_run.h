@@ -1,4 +1,4 @@
-// A fused loop at work in one frame: where its participants are and how it is cut into chunks. NodeState from
+// A fused loop's run in one frame: where its participants are and how it is cut into chunks. It is kept from
 // run to run, since most blocks differ in addresses alone.
 #pragma once
 #include <algorithm>
@@ -48,7 +48,7 @@ class FusedLoopRun final : public NodeState {
   void size_chunks();
   void place_buffers();
   bool in_place(size_t input) const;
-  // Returns what takes an input from memory to lanes.
+  // Returns the function that moves an input from memory to lanes.
   const MoveRow& mover(size_t input) const {
     const Cursor& from = space_.inputs[input];
     return move_row(from.lanes ? dtype_of(fused_loop_.lanes[input]) : from.dtype);

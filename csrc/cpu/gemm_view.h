@@ -14,8 +14,8 @@ struct Matrix {
 // Axes `row` and `row + 1` of a tile, all of whose elements are there.
 Matrix matrix_of(const TileRef& tile, int row, const GemmKernels& kernels);
 
-// Holds what multiplies of an axis: `real` elements from memory, after which the tile is zero (`zeros`) or
-// ends.
+// The part of an axis that is multiplied: `real` elements from memory, after which the tile is zero (`zeros`)
+// or ends.
 struct Reach {
   int64_t real;
   bool zeros;  // the padding after `real` is zero

@@ -46,7 +46,8 @@ bool same_place(const Op& load, const Op& store) {
                     store.operands.end());
 }
 
-// Returns what is stored is computed, not moved: a store of what another overwrites would come too late.
+// The stored value must be computed, not moved: if another store overwrote its source, this store would come
+// too late.
 bool computes(const Op& store, const Block* block, const Blocks& blocks) {
   const Op* op = store.operands[1]->definition;
   while (op && op->is("astype")) op = op->operands[0]->definition;

@@ -26,9 +26,9 @@ bool supports_amx();
 // error).
 bool choose_amx(Isa isa, std::string_view tile_amx);
 
-// Returns what the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or unsupported one is an
-// error), else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that is supported. Empty
-// text: not set.
+// Returns the instruction set that the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or
+// unsupported one is an error), else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that
+// is supported. Empty text: not set.
 Isa choose_isa(std::string_view tile_isa, std::string_view aten_capability);
 
 // The choice for this process, made at the first call (which throws tile::Error where TILE_ISA is wrong).

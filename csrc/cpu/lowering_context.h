@@ -75,7 +75,7 @@ class LoweringContext {
   // A tile input for a node: scalars get a descriptor too, made by a node added in front.
   int input(const Value* value, OpNodes& before);
 
-  // Returns what the frame of this program starts with.
+  // The initial contents of this program's frame.
   size_t tile_count() const { return tiles_.size(); }
   const std::vector<Scalar>& scalars() const { return scalar_values_; }
   size_t array_count() const { return arrays_.size(); }

@@ -18,7 +18,7 @@ class NodeStateCache {
   ~NodeStateCache() {
     for (Place& place : places_) delete place.slots.load();
   }
-  // Returns what the worker kept, or null; another launch at the same time may have it.
+  // Takes the worker's slots. Null if there are none, or if another launch has them.
   std::unique_ptr<Slots> take(int64_t worker) {
     return std::unique_ptr<Slots>(at(worker).exchange(nullptr, std::memory_order_acquire));
   }

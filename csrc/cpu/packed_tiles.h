@@ -13,7 +13,7 @@ struct GemmKernels;
 
 class PackedTiles {
  public:
-  // Holds what is packed: memory that the kernel does not write.
+  // The memory that was packed. The kernel does not write it.
   struct Key {
     const void* data = nullptr;
     int64_t rows = 0, columns = 0;

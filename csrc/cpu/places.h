@@ -1,4 +1,5 @@
-// OpNodes that read elements of an array into a tile, and write a tile's, at places that a type finds.
+// Op nodes that read elements of an array into a tile and write them from one, at addresses that a type
+// finds.
 #pragma once
 #include "cpu/operand.h"
 #include "cpu/tables.h"

@@ -6,7 +6,7 @@ namespace tile::cuda {
 
 // "constant_array | whole_vectors", or "plain": of the array and of what is known of the access.
 std::string flags_text(const Op& op, const ArrayFacts& facts);
-// Returns what a load gives for elements that are not there.
+// Returns the padding of a load as source text.
 std::string pad_text(const Op& op);
 // Neighbours along the array's unit axis that a thread moves at once.
 int access_width(const ArrayFacts& facts, const Type& type, const Shape& steps, const Layout& layout);

@@ -5,7 +5,7 @@
 
 namespace tile::cuda {
 
-// Holds what the tiles of a kernel take in registers at once: those that were read or summed, in the width
+// Register bytes of the tiles that a kernel keeps at once: those that were read or summed, in the width
 // that they have there. What is computed from them element by element takes nothing: it is not kept.
 struct Kept {
   int64_t bytes = 0;

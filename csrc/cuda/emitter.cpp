@@ -84,7 +84,7 @@ Emitter::Emitter(const Function& function, const KernelArrays& arrays, const Sta
   block(function.body());
 }
 
-// Returns true if blocks of a cluster may send each other something there.
+// Returns true if blocks of a cluster may send each other data there.
 bool Emitter::exchanges(const Op& op) const {
   const auto across = [&](const Op& each) {
     if (order_.barrier_before(each)) return true;

@@ -50,7 +50,7 @@ class Emitter {
   const Layout& layout_of(const Value* value) const { return plan_.of(value); }
   ArrayFacts facts(const Value* array) const { return arrays_.facts(array); }
 
-  // Returns what stands for a value in an expression: its name, or a literal. A scalar is a plain variable.
+  // Returns the text of a value in an expression: its name, or a literal. A scalar is a plain variable.
   std::string name(const Value* value);
   std::string fresh_name(const Value* value) { return names_[value] = str("v", values_++); }
   // For each register of the op's result, the register of a tile operand that it is made from; none: of
@@ -90,7 +90,7 @@ class Emitter {
   // Threads may still read that memory: a barrier before anyone writes there again.
   void leave_shared() { shared_is_read_ = true; }
   void wait_for_readers(const Op& op);
-  // A barrier that stands in the text already.
+  // A barrier that is already in the emitted source.
   void was_synchronized() { shared_is_read_ = false; }
   // Operands of a block's products stand there side by side, until a step writes something else: room for one
   // more, which begins anew where there is none.
@@ -106,7 +106,7 @@ class Emitter {
   // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
   // among themselves.
   std::string cluster_memory(const Op& op, int64_t bytes);
-  // Returns true if the blocks of a cluster have met once, where the text stands; of one block they have.
+  // Returns true if the blocks of a cluster have met once before this point; a single block always has.
   bool has_met() const { return met_; }
   // Its number among the kernel's assertions.
   size_t add_assertion(const Op& op);
@@ -150,7 +150,7 @@ class Emitter {
   RegisterLoops& rematerialize() { return register_loops_; }
   // Ops that stand in the text before their place.
   void set_emitted(const Op* op) { emitted_.insert(op); }
-  // Returns true if the value stands in the text, or waits for its first use.
+  // Returns true if the value is already in the emitted source, or is emitted at its first use.
   bool is_known(const Value* value) const { return names_.count(value) != 0 || register_loops_.waits(value); }
   void set_names(std::unordered_map<const Value*, std::string> names) { names_ = std::move(names); }
   void indent(int by) { depth_ += by; }

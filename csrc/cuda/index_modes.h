@@ -1,4 +1,5 @@
-// Two layouts of the same elements, cut into modes that both have: what a move between them is made of.
+// Splits two layouts of the same elements into modes that both have: a move between the layouts consists of
+// them.
 #pragma once
 #include <optional>
 #include <vector>

@@ -30,7 +30,7 @@ struct Mode {
 class Layout {
  public:
   Layout() = default;
-  // Modes in any order; register strides are given anew, in the order of the strides given.
+  // Modes may come in any order. Register strides are renumbered, in the order of the given strides.
   Layout(Shape shape, std::vector<Mode> modes);
 
   const Shape& shape() const { return shape_; }
@@ -52,7 +52,7 @@ class Layout {
   int block_replicas(int blocks) const;  // of the number of the block in its cluster
   bool across_blocks() const;            // whether the blocks of a cluster hold different elements
 
-  // Returns what remains when axes are dropped, in registers too; the axes above move down.
+  // Returns the layout without some axes, whose registers go too; the axes above move down.
   Layout without(const std::vector<int64_t>& axes) const;
   // Elements along axes whose extent in `shape` is 1 become one.
   Layout collapsed(const Shape& shape) const;

@@ -19,7 +19,8 @@ struct MmaInstruction {
   int arch;           // the oldest that has it
 };
 
-// Returns what multiplies two tiles there; null where none does, or where blocks do not divide the extents.
+// Returns the instruction that multiplies two tiles on an arch; null if none does, or if blocks do not divide
+// the extents.
 const MmaInstruction* mma_instruction(const Op& mma, int arch);
 
 }  // namespace tile::cuda

@@ -74,7 +74,7 @@ int64_t traffic(const Block& block, const StagingPlan& staging, const MmaKernel&
       const MmaOperand operand = mma_operand(op->operands[i]);
       const Op* made = operand.value->definition;
       const bool computed = made && !made->is("load");
-      if (i == 0 && computed && !operand.transposed && plan.warps_n == 1) continue;  // stands in registers
+      if (i == 0 && computed && !operand.transposed && plan.warps_n == 1) continue;  // is in registers
       const int64_t elements = element_count(operand.value->type.shape);
       all += elements * (i == 0 ? plan.warps_n : plan.warps_m) * kernel.warps / (plan.warps_m * plan.warps_n);
       if (computed && written.insert(operand.value).second) all += elements;

@@ -10,7 +10,7 @@ namespace tile::cuda {
 // "load<L0, 8, …>(v3, {…}, …)": a load of a tile to registers. In prims/memory.cpp.
 std::string load_text(Emitter& emitter, const Op& op, const Layout& layout);
 
-// "index_after<2>(v3, v1, v2)": the index some iterations behind this one of a counted loop, or its end.
+// "index_after<2>(v3, v1, v2)": the index some iterations after this one of a counted loop, or its end.
 std::string index_after_text(Emitter& emitter, const Op& loop, const std::string& index, int iterations);
 
 // "const auto load = [&](i32 index, parameters) { addresses; body };" of a counted loop, and its name: the
@@ -18,7 +18,7 @@ std::string index_after_text(Emitter& emitter, const Op& loop, const std::string
 std::string declare_load(Emitter& emitter, const Op& loop, const std::string& parameters,
                          const std::vector<const Op*>& address, const std::function<void()>& body);
 
-// "const i32 t5 = index_after<2>(…);", of the iteration some iterations behind this one.
+// "const i32 t5 = index_after<2>(…);", for an iteration some iterations after this one.
 std::string declare_index(Emitter& emitter, const Op& loop, int iterations);
 
 // "Part<bf16, 64, 4, 8, 2, 2>", of operands that differ "Part<Mixed<i8, u8>, …>": of a warp in a product;
@@ -33,10 +33,10 @@ void emit_staged_load(Emitter& emitter, const Staged& staged);
 class StagedLoop {
  public:
   StagedLoop(Emitter& emitter,
-             const Op& op);  // before the loop: a function that loads an iteration, the first turns
+             const Op& op);  // before the loop: a function that loads an iteration, the first iterations
   bool waits() const {
     return !staged_.empty();
-  }  // each iteration begins with a barrier, and one is behind the last
+  }  // each iteration begins with a barrier, and one follows the last
   void begin_iteration();
   void end_iteration();
   void end();

@@ -1,5 +1,5 @@
-// Loads of a counted loop that are one iteration ahead, beside those that products read: in registers, or
-// where these are short in shared memory, each thread's elements apart, so that no barrier is wanted.
+// Loads of a counted loop one iteration early, except those that products read: in registers, or in shared
+// memory if registers are short. Each thread reads its own elements there, so that no barrier is needed.
 #pragma once
 #include <string>
 #include <vector>

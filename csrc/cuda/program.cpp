@@ -38,7 +38,7 @@ std::string text_of(const Configuration& c) {
 
 namespace {
 
-// Returns what the author says for this chip, else for every one.
+// Returns the author's hint for this arch, else the one for all.
 std::optional<int> hint(const Function& given, std::string_view name, int arch) {
   for (const std::string& key : {str("hint.", name, ".sm_", arch), str("hint.", name)})
     if (const auto* found = given.attributes().find(key)) return static_cast<int>(std::get<int64_t>(*found));

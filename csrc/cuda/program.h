@@ -11,14 +11,14 @@
 
 namespace tile::cuda {
 
-// Holds what of a chip decides the text.
+// The properties of a chip that the generated source depends on.
 struct Target {
   int arch = 90;                 // 90: compute capability 9.0
   int shared_bytes = 48 * 1024;  // what a block may have
   int max_threads = 1024;        // a block
   int cluster_blocks = 16;       // of a cluster at most, where the chip has them
   // Maximum tile bytes per CTA: half the registers of 512 threads. What takes more is distributed
-  // over a cluster, whose blocks hold less, so that those of other clusters stand beside them.
+  // over a cluster, whose blocks hold less, so that blocks of other clusters fit on the same multiprocessor.
   int block_bytes = 64 * 1024;
   int cluster_share() const { return std::min(block_bytes, 32 * 1024); }
   // The grid's axis that a launch swaps with the first, the only one that may be long.
@@ -38,13 +38,12 @@ struct Cluster;  // cuda/cluster.h
 
 // How a kernel is cut apart from its tiles.
 struct Configuration {
-  int warps = 0;            // as a power of two, times the usual: 1 is twice as many, -1 half
-  bool prefetch = true;     // of a loop's next iteration
-  bool single_cta = false;  // ptxas else saves registers, so that two blocks fit
-  bool rematerialize =
-      false;          // compute again what would stand in registers, as where a cluster holds the tiles
-  int blocks = 0;     // of a cluster, as a power of two, times the usual
-  int occupancy = 0;  // blocks that a processor is to hold at once; 0: as the plan has it
+  int warps = 0;               // as a power of two, times the usual: 1 is twice as many, -1 half
+  bool prefetch = true;        // of a loop's next iteration
+  bool single_cta = false;     // ptxas else saves registers, so that two blocks fit
+  bool rematerialize = false;  // compute values again instead of keeping them in registers, as in clusters
+  int blocks = 0;              // of a cluster, as a power of two, times the usual
+  int occupancy = 0;           // blocks that a processor is to hold at once; 0: as the plan has it
 };
 // The first is the usual one, the others are for kernels whose registers it spills.
 inline constexpr Configuration configurations[] = {

@@ -41,7 +41,7 @@ RegisterLoops::RegisterLoops(Emitter& emitter, const Function& function) : emitt
   });
 }
 
-// What waits in front of a loop or a branch is not to be computed in each iteration of it.
+// Values that wait before a loop or a branch must not be computed in each of its iterations.
 void RegisterLoops::before_regions(const Op& op) {
   for (const auto& region : op.regions)
     tile::walk(*region, [&](const Op& inner) {

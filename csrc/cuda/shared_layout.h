@@ -47,7 +47,7 @@ struct SharedLayout {
   // same places, one box a panel; none where it cannot. Memory begins at a multiple of 1024 bytes.
   std::optional<int> tma_swizzle() const;
 
-  // Holds what a wgmma descriptor says of an operand besides its address (PTX ISA, matrix descriptor).
+  // Fields of a wgmma descriptor besides the address (PTX ISA, matrix descriptor).
   struct Descriptor {
     int64_t leading, stride;  // byte offsets
     int mode;                 // 0: no swizzle, 1: 128 bytes, 2: 64, 3: 32

@@ -48,7 +48,7 @@ int vector_modes(const std::vector<IndexMode>& order, size_t count, End end) {
 // Lanes that are served at once differ in so many bits.
 int served_bits(int access_bytes) { return access_bytes == 16 ? 3 : access_bytes == 8 ? 4 : 5; }
 
-// Fills one side; the modes stand in the order of the offset. Returns the register of each element accessed.
+// Fills one side; the modes are in the order of the offset. Returns the register of each element accessed.
 std::vector<int> accesses(const std::vector<IndexMode>& order, const std::vector<int64_t>& weights, End end,
                           int vector, SharedMove::Side& side) {
   side.together = 1 << vector;

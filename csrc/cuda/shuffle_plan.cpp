@@ -14,7 +14,7 @@ constexpr int lane_bits = 5;
 
 int bit_of(int stride) { return std::countr_zero(static_cast<unsigned>(stride)); }
 
-// Holds what bit of the own number a bit of the other lane's is: of the lane, of the warp, or 0.
+// The source of a bit of the other lane's number: a bit of this lane's or warp's number, or 0.
 struct Source {
   enum class Of { own, lane, warp, zero } of = Of::own;
   int bit = 0;

@@ -1,5 +1,5 @@
-// Loop-carried tiles in shared memory: those that the registers of its threads have no room for beside the
-// others. Each thread keeps its own elements there, so that no barrier is wanted.
+// Loop-carried tiles in shared memory: those for which the threads' registers have no room next to the
+// others. Each thread keeps its own elements there, so that no barrier is needed.
 #pragma once
 #include <string>
 #include <vector>

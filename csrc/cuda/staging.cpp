@@ -157,7 +157,7 @@ const Staged* StagingPlan::staged(const Value* operand) const {
 const Op* StagingPlan::product_of(const Op& loop) const {
   const Op* product = nullptr;
   for (const auto& op : loop.region().ops) {
-    // What stands in a branch reads a buffer when the next iteration's fragments are loaded already.
+    // A product in a branch reads a buffer after the next iteration's fragments were loaded.
     if (!op->regions.empty()) return nullptr;
     const Type* made = op->results.empty() ? nullptr : &op->results[0]->type;
     if (!made || made->is_array() || made->is_scalar() || left_to_products(*op)) continue;

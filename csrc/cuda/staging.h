@@ -1,7 +1,7 @@
 // Which loads go to shared memory without passing through registers: those that only tensor cores read.
 //
 // In a counted loop they run ahead of the products by some iterations (cp.async, several buffers); elsewhere
-// they are waited for where they stand.
+// they are waited for at once.
 #pragma once
 #include <unordered_map>
 #include <unordered_set>
@@ -46,7 +46,7 @@ class StagingPlan {
   // Returns true if operand i of the product lies in shared memory with the other one's axis of the product
   // along its rows: k runs across them.
   bool across_rows(const Op& mma, size_t i) const;
-  // Returns what the tiles of a block take at once, but those that run ahead of a loop.
+  // Returns the bytes that the tiles of a block take at once, without those that run ahead of a loop.
   int64_t bytes_at_once(const Block& block, const Op* but_ahead_of = nullptr) const;
   // The most that a product writes to shared memory: operands that are not staged.
   int64_t written_bytes() const { return written_bytes_; }

@@ -85,7 +85,7 @@ class Repeater {
  private:
   static bool reduces(const Op& op) { return cuda::reduces(op) && large(op.operands[0]); }
   // In a loop small loads of what no one writes, and what loads are counted by, move to the iteration's
-  // beginning: behind a reduction they would be waited for.
+  // beginning: after a reduction the kernel would wait for them.
   void raise_loads() {
     auto& ops = block_.ops;
     const auto raised = [&](const Op& op) {

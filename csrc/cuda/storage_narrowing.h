@@ -15,7 +15,7 @@ Function with_narrow_storage(const Function& function, bool all = false);
 // Returns true if the op rounds a tile to 16 bits: what is kept, not made again.
 bool rounds(const Op& op);
 
-// Returns true if this conversion is to be done where it stands.
+// Returns true if this conversion must stay at its position.
 bool stays_here(const Op& conversion);
 
 }  // namespace tile::cuda

@@ -4,9 +4,9 @@
 
 namespace tile {
 
-// The threads that a tile is dealt over: times the usual by a power of two, -1 half as many; within a warp
-// and what a block may have. A kernel of several sums, each of which waits for the one before, may be faster
-// with fewer. Kernels that multiply matrices get no fewer. Error: a power below -5 or above 5.
+// The threads that a tile is distributed over: times the usual by a power of two, -1 half as many; within a
+// warp and what a block may have. A kernel of several sums, each of which waits for the one before, may be
+// faster with fewer. Kernels that multiply matrices get no fewer. Error: a power below -5 or above 5.
 void hint_threads(int power, Location location = Location::current());
 
 }  // namespace tile

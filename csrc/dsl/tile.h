@@ -84,7 +84,7 @@ class Tile {
   uint32_t trace_;  // the trace it belongs to; 0: none
 };
 
-// Holds what every operation takes. The implicit conversion happens in the user's expression, so it records
+// An operand of any operation. The implicit conversion happens in the user's expression, so it records
 // the user's line; a literal keeps its value until it meets a tile and takes that tile's dtype.
 struct Operand {
   Operand(const Tile& tile, Location location = Location::current());  // NOLINT

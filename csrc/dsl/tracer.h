@@ -101,7 +101,7 @@ class Tracer {
   };
   int depth() const { return static_cast<int>(scopes_.size()) - 1; }
   Block& block_of(Scope& scope) { return scope.block ? *scope.block : function_.body(); }
-  // Returns what the scope changed, in the order of assignments: that of variables is the compiler's where
+  // Returns the changes of a scope in the order of assignments: that of variables is the compiler's where
   // Tiles are arguments.
   std::vector<std::pair<Seen, Value*>> changed(Scope& scope);
   void set(uint32_t variable, Value* value);

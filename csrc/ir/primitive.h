@@ -16,7 +16,7 @@ class Builder;
 struct Op;
 struct Value;
 
-// Holds what passes may know about a primitive; they ask traits, never names.
+// The properties of a primitive that passes ask for; they never ask for names.
 struct Traits {
   bool elementwise = false;  // result[i] depends on operands[i] only
   bool commutative = false;  // in its first two operands

@@ -43,7 +43,7 @@ struct Effects {
   bool conflicts(const Effects& later) const;  // the two may not change places
 };
 Effects effects_of(const Op& op);
-// Returns true if it may break or continue a loop around it: what stands behind it may then not run.
+// Returns true if it may break or continue an enclosing loop, so that the ops after it may not run.
 bool has_jump(const Op& op);
 
 bool defined_inside(const Value* value, const Block& block);  // in the block or nested in it

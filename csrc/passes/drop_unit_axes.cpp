@@ -61,7 +61,7 @@ class Dropper {
     return access->first_index == 1 ? load(op) : store(op);
   }
 
-  // Returns what all users of a tile drop of it, behind casts and permutations.
+  // Returns the axes that all users of a tile drop, after casts and permutations.
   Axes unwanted(const Value* value) const {
     const Shape& shape = value->type.shape;
     Axes all(shape.size(), true);

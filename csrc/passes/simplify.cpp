@@ -9,7 +9,7 @@
 namespace tile {
 namespace {
 
-// Holds what a rule may look at: one op and the builder before it. It returns the value that replaces the
+// The arguments of a rule: one op and the builder before it. A rule returns the value that replaces the
 // result.
 struct Site {
   Op& op;

@@ -59,7 +59,7 @@ class Reverse {
     const auto [found, made] = parts_.try_emplace(value, part.value(location_));
     if (!made) found->second = (Tile(found->second) + part).value(location_);
   }
-  // Returns true if it depends on an input; those that do are listed behind what they depend on.
+  // Returns true if it depends on an input; those that do are listed after what they depend on.
   bool visit(Value* value) {
     if (inputs_.contains(value)) return true;
     if (const auto known = active_.find(value); known != active_.end()) return known->second;

@@ -7,9 +7,9 @@
 
 namespace tile {
 
-// Returns what goes back to each input, of its type, where seeds[k] comes back for results[k]; none: the
+// Returns the gradient of each input, in its type, from the gradients seeds[k] of results[k]; none: the
 // results do not depend on it, or only in steps, as floor does. Results, seeds and inputs are of one trace;
-// between inputs and results stand elementwise operations of floats alone. Error: another operation, named
+// only elementwise operations of floats may lie between inputs and results. Error: another operation, named
 // with its place.
 std::vector<std::optional<Tile>> derivatives(const std::vector<Tile>& results, const std::vector<Tile>& seeds,
                                              const std::vector<Tile>& inputs,

@@ -14,7 +14,7 @@ std::vector<Value*> element_operands(const char* operation, Array array, std::ve
                                      const std::vector<Operand>& index, Value* mask, const Location& at,
                                      bool flat = false);
 
-// Returns what is written to an array, in its dtype.
+// Returns the value that is written to an array, in its dtype.
 Value* written_value(const char* operation, Array array, const Operand& value);
 
 }  // namespace tile

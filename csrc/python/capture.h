@@ -10,7 +10,7 @@ namespace tile::python {
 uint64_t generation_of(PyObject* capture);
 // The same from any thread. Takes the interpreter only if something may have changed.
 uint64_t generation_anywhere(PyObject* capture);
-// Returns what generation_anywhere returned last on this thread: the generation in the key of the kernel that
+// Returns the last result of generation_anywhere on this thread: the generation in the key of the kernel that
 // is being translated.
 uint64_t last_generation();
 

@@ -45,7 +45,7 @@ Owned parameter_of(const ArgumentRef& argument) {
                              numbers(array.strides, array.rank).release()));
 }
 
-// Holds what a kernel's launch says in Python: nothing, or what went wrong.
+// The outcome of a kernel's launch in Python: nothing, or an error's text.
 struct Outcome {
   std::string text;
   bool own = false;  // the kernel says it itself, as it would on a GPU

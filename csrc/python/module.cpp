@@ -86,7 +86,7 @@ PyObject* run_ir(PyObject*, PyObject* arguments) {
   tile::TextKernel(text, passes).launch({x, y, z}, launch);
   Py_RETURN_NONE;
 }
-// Returns what a GPU of an arch would run of Tile IR text; tensors on the CPU stand for those on the GPU.
+// Compiles Tile IR text to the program that a GPU of an arch would run; CPU tensors stand for GPU tensors.
 PyObject* cuda_program(PyObject*, PyObject* arguments) {
   const char* text;
   PyObject* list;
@@ -101,7 +101,7 @@ PyObject* cuda_program(PyObject*, PyObject* arguments) {
   return tile::python::program_of(program).release();
 }
 
-// Returns what passes may know of a primitive, in words.
+// Returns the names of a primitive's traits.
 std::vector<std::string> trait_names(const tile::Primitive& primitive) {
   const tile::Traits& traits = primitive.traits;
   const std::pair<bool, const char*> all[] = {{traits.elementwise, "elementwise"},
@@ -230,7 +230,8 @@ PyMethodDef methods[] = {
      "How many kernels were compiled so far, by the name of the Kernel; the same arguments in other sizes "
      "compile none."},
     {"assemble_fused_loops", guarded<assemble_fused_loops>, METH_O,
-     "assemble_fused_loops(on): whether fused loops on the CPU run as machine code from now on; false: interpreted."},
+     "assemble_fused_loops(on): whether fused loops on the CPU run as machine code from now on; false: "
+     "interpreted."},
     {"cache_info", guarded<cache<&tile::DiskCache::info>>, METH_NOARGS,
      "The disk cache of compiled GPU kernels and of measured choices."},
     {"cache_clear", guarded<cache<&tile::DiskCache::clear>>, METH_NOARGS, "Empties it; what was removed."},

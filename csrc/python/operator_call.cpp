@@ -35,7 +35,7 @@ PyObject* python_dtype(int64_t scalar_type) {
 
 namespace {
 
-// Holds what is converted here, of one schema. Made anew where a definition has replaced another.
+// The conversion of one schema's arguments. A new definition of the operator makes a new plan.
 struct Plan {
   enum class Kind { tensor, integer, scalar_type, floating, number, boolean, text, integers, other };
   struct Parameter {
@@ -50,7 +50,7 @@ struct Plan {
   size_t results;
 };
 
-// Holds what packets and overloads of torch.ops call. It takes the place of torch's function, and is like it
+// The object that packets and overloads of torch.ops call. It replaces torch's function and equals it
 // in all else.
 struct CallObject {
   PyObject_HEAD vectorcallfunc call;

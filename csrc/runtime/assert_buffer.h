@@ -13,7 +13,7 @@
 
 namespace tile {
 
-// Holds what an earlier launch did, told by a later call that is not to blame.
+// Failed assertions of an earlier launch, reported by a later call.
 struct FailedAssertions : Error {
   explicit FailedAssertions(std::string text) : Error(ErrorKind::runtime, std::move(text)) {}
 };

@@ -15,7 +15,7 @@ std::string_view trim(std::string_view text) {
   return text;
 }
 
-// Returns what follows the "error", "error #20-D", "fatal   " of a line and its colon; empty where there is
+// Returns the text after the "error", "error #20-D", "fatal   " of a line and its colon; empty where there is
 // none.
 std::string_view after_colon(std::string_view rest) {
   rest = trim(rest);

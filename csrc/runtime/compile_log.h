@@ -22,7 +22,7 @@ struct KernelResources {
 // All 0 where the log does not tell of the kernel.
 KernelResources resources_in(const std::string& log, const std::string& entry);
 
-// Returns what follows "Potential Performance Loss: " in the log; empty where nothing does.
+// Returns the text after "Potential Performance Loss: " in the log; empty if there is none.
 std::string performance_loss(const std::string& log);
 
 }  // namespace tile

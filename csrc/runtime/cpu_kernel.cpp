@@ -28,7 +28,8 @@ class CpuKernel final : public Executable {
   }
 
  private:
-  // Returns what is read is in the caches when it is written: a store past them would have to wait for it.
+  // Arrays that the kernel reads are in the caches when it writes them, so that a store past the caches would
+  // have to wait.
   static std::vector<bool> read_arrays(const Function& function) {
     std::unordered_set<const Value*> read;
     walk(function.body(), [&](const Op& op) {

@@ -37,7 +37,7 @@ class CubinCompiler {
   std::string build_;
 };
 
-// Returns what the cache keeps of a result, and back; nothing where the bytes are not of that form.
+// Convert a result to the bytes that the cache stores, and back; none if the bytes are malformed.
 std::string to_bytes(const CompileResult& result);
 std::optional<CompileResult> result_from_bytes(std::string_view bytes);
 

@@ -31,7 +31,7 @@ const Crash* crash_of(int code) {
   return found == std::end(crashes) ? nullptr : found;
 }
 
-// Holds what to do about a CUresult.
+// Advice for a range of CUresult codes.
 struct Advice {
   int first, last;
   const char* text;

@@ -12,8 +12,8 @@
 
 namespace tile {
 
-// Returns what a block may have on a chip, for text without a device. Error: a chip older than kernels run
-// on.
+// Returns the limits of a block on an arch, for compilation without a device. Error: an arch older than
+// kernels run on.
 cuda::Target target_of_arch(int arch);
 
 struct InspectedKernel {

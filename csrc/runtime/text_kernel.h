@@ -20,7 +20,7 @@ class TextKernel {
   ~TextKernel();
   // Arguments in the order of the text's parameters. Error: other types than theirs, or another number.
   void launch(Grid grid, const std::vector<Argument>& arguments) const;
-  // Returns what a GPU would run for such arguments, wherever their arrays lie.
+  // Returns the program that a GPU would run for such arguments, wherever their arrays are.
   cuda::Program gpu_program(const std::vector<Argument>& arguments, const cuda::Target& target) const;
 
  private:

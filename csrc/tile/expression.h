@@ -65,7 +65,7 @@ Expression expression(F function, std::string what = "the expression") {
   }(Parameters{});
 }
 
-// Holds what the arguments of a schema are to an expression.
+// The arguments of a schema as an expression uses them.
 class ExpressionSchema {
  public:
   // Error: an argument or result of a type that expressions do not have. `skip`: the last arguments, which
@@ -92,10 +92,10 @@ class ExpressionSchema {
   std::vector<at::Tensor> tensors_of(const c10::IValue* values) const;
 };
 
-// Returns what values of a dtype are computed in: float32 for shorter floats.
+// Returns the dtype that values of a dtype are computed in: float32 for shorter floats.
 DType computed_in(DType dtype);
 
-// Holds what was found out of calls that are alike, by their key.
+// Caches a value for calls that are alike, by their key.
 template <class T>
 class KnownByCall {
  public:

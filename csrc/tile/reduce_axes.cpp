@@ -295,7 +295,7 @@ void reduce_axes(const ReductionLaunch& launch, const ElementArrays& elements, u
       Rows rows(all, axes);
       return launch_pass(launch, rows, now.size(), all.size(), pass, 1, {}, number);
     }
-    // Returns what is left: extent 1 at the axes of this pass, but for the parts of one of them.
+    // The remaining shape: extent 1 at the axes of this pass, but for the parts of one of them.
     std::vector<int64_t> shape(now.front().sizes.begin(), now.front().sizes.begin() + now.front().rank);
     int part_axis = 0;
     for (int i = 0; i < now.front().rank; ++i)

@@ -5,7 +5,7 @@
 
 namespace tile {
 
-// Holds what one pass does with elements and totals; traced.
+// The traced functions of one pass over elements and totals.
 struct ReductionBody {
   // Makes parameters of the numbers that are passed; called first, and once.
   std::function<void(Tracer&)> begin;
@@ -19,7 +19,7 @@ struct ReductionBody {
   std::function<std::vector<Tile>(const std::vector<Tile>& totals, const Tile& count)> finish;
 };
 
-// Holds what a launch passes beside arrays: words of its key, and numbers.
+// The arguments of a launch besides arrays: words of its key, and numbers.
 struct ReductionLaunch {
   ExpressionKernel& kernel;
   const ReductionBody& body;

@@ -140,7 +140,7 @@ inline Tile inside_row(const Operand& column, int columns, int axis, const Tile&
   return axis ? inside.expand_dims(0) : inside.expand_dims(1);
 }
 
-// Returns what a kernel computes in, and what it saves for backward: float64 for float64, else float32.
+// Returns the dtype that a kernel computes in and saves for backward: float64 for float64, else float32.
 inline DType compute_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : DType::f32; }
 inline at::ScalarType compute_dtype(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;

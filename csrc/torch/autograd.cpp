@@ -32,7 +32,7 @@ struct Flat {
 
 IValue optional(const at::Tensor& tensor) { return tensor.defined() ? IValue(tensor) : IValue(); }
 
-// Holds what stays the same from one call of the node to the next; shared with the function that compiled
+// The part of a node that all its calls share; the function that compiled
 // autograd replays.
 struct NodeLayout {
   std::shared_ptr<OperatorRecord> op;

@@ -203,7 +203,7 @@ struct Signature<R (C::*)(P...) const> : Signature<R (*)(P...)> {};
 template <class C, class R, class... P>
 struct Signature<R (C::*)(P...) const noexcept> : Signature<R (*)(P...)> {};
 
-// Holds what a lambda returned, as boxed values.
+// The values that a lambda returned, boxed.
 template <class T>
 struct Results {
   static_assert(

@@ -151,7 +151,7 @@ Operator op(const std::string& schema, Location where = Location::current());
 // The same where the name may be taken: the new definition replaces the old one at once (notebooks).
 Operator redefine(const std::string& schema, Location where = Location::current());
 
-// Returns what went wrong in definitions so far, gradients that match no operator included; empty: all is
+// Returns the errors of all definitions so far, gradients that match no operator included; empty: there are
 // well.
 std::vector<std::string> registration_errors();
 // The schemas of the operators defined here, sorted.

@@ -69,7 +69,7 @@ std::string argument_names(const c10::FunctionSchema& schema);
 // Throws Error where the text is no schema that an operator can have.
 c10::FunctionSchema parse_schema(const std::string& text);
 
-// Holds what a lambda is to take or return: a value's name and schema type.
+// A value that a lambda must take or return: its name and schema type.
 struct Expected {
   std::string name, type;
   bool result;

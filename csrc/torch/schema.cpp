@@ -29,7 +29,7 @@ std::string with_whole_characters(std::string_view text) {
   return whole;
 }
 
-// Returns what torch says, without where in the text and without advice.
+// Returns torch's message without its position in the text and without advice.
 std::string first_line(std::string_view text) {
   while (!text.empty() && (text.front() == '\n' || text.front() == ' ')) text.remove_prefix(1);
   if (text.find("INTERNAL ASSERT") != std::string_view::npos) return "torch cannot make one of its types";

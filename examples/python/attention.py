@@ -77,7 +77,7 @@ def forward_kernel(
 
 @tl.kernel
 def delta_kernel(out, grad, delta, GPU: tl.Constant[bool], TM: tl.Constant[int], D: tl.Constant[int]):
-    """Returns what the gradients of a row's scores have in common."""
+    """Computes the term that the gradients of a row's scores share."""
     i, _, h, b = place(GPU)
     both = rows_of(out, b, h, i, TM, D).astype(tl.float32) * rows_of(grad, b, h, i, TM, D).astype(tl.float32)
     tl.store(delta, (b, h, i), tl.sum(both, 1).reshape((1, 1, TM)))

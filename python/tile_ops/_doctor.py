@@ -47,7 +47,7 @@ def _torch():
 
 
 def instructions():
-    """Returns what CPU kernels run on, in words."""
+    """Returns the instruction set of CPU kernels as text."""
     return _module().isa() + (" with AMX" if _module().amx() else "")
 
 

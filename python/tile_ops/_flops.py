@@ -55,7 +55,7 @@ def _attention_backward(grad_out, grad_lse, query, key, value, *args, **kwargs):
 
 
 def _numbers(tensor):
-    """Returns what a tensor of integers holds; None where it holds nothing."""
+    """Returns the values of an integer tensor; None if it has no memory."""
     from torch._subclasses.fake_tensor import FakeTensor
     from torch._subclasses.functional_tensor import FunctionalTensor
 

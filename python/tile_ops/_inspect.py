@@ -92,7 +92,7 @@ def _inspect_text(kernel, what, arch):
 
 
 def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: int | None = None, **kwargs: Any) -> Any:
-    """Returns what the kernels that operator(*args, **kwargs) launches are compiled to, in the order of their launches.
+    """Returns the compiled form of the kernels that operator(*args, **kwargs) launches, in the order of their launches.
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
     The last gives a list of dictionaries (kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads,

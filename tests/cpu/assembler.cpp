@@ -1,4 +1,4 @@
-// FusedLoops as machine code do what the interpreter's functions do, bit for bit.
+// Fused loops as machine code compute what the interpreter's functions compute, bit for bit.
 #include <bit>
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-// FusedLoops of bf16 alone as machine code: the bits that come of their float32 results.
+// Fused loops of bf16 only, as machine code: the bits of their float32 results.
 #include <cmath>
 #include <cstring>
 #include <limits>

@@ -1,4 +1,4 @@
-// FusedLoops put together by hand, assembled and run.
+// Fused loops built by hand, assembled and run.
 #pragma once
 #include <unistd.h>
 

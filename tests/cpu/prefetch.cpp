@@ -1,4 +1,4 @@
-// FusedLoops that fetch what the next turn reads: which do, and that it changes no result.
+// Fused loops that prefetch the next iteration's tiles: which do, and that no result changes.
 #include <gtest/gtest.h>
 
 #include "built_fused_loop.h"
@@ -57,8 +57,8 @@ TEST_P(Assembler, FetchesItsOwnInputsWhereTheWorkIsLong) {
   EXPECT_EQ(fetches("add", 2, true), 0);
 }
 
-// Of the fused loops in a kernel's loop, which tiles each fetches: by axes those of the next turn, by "once"
-// what it alone reads.
+// For each fused loop in a kernel's loop, the tiles that it fetches: by axes those of the next iteration, by
+// "once" what it alone reads.
 std::string fetched(const std::string& body) {
   const Function function = parse(
       "kernel k(%0: array<f32,2>, %1: array<f32,2>, %2: i32) {\n"

@@ -23,7 +23,7 @@ PRODUCT = """
   %c: f32[{m},{n}] = mma %p, %tb, %zeros
   store %out, %c, %0, %0 {{steps=[{m},{n}]}}
 """
-# pᵀ x, and what reads p's numbers beside products: the sweep itself, another sweep, a function of a view.
+# pᵀ x, and what reads p's numbers beside products: the fused loop itself, another one, a function of a view.
 MORE = {
     "": "",
     "transposed": """

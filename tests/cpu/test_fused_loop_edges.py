@@ -1,4 +1,4 @@
-"""FusedLoops whose operands end at different columns: what lies behind the first end is worked on many rows at a time."""
+"""Fused loops whose operands end at different columns: after the first end, many rows are computed at a time."""
 
 import pytest
 import torch

@@ -45,7 +45,7 @@ def far_apart(x, byte):
 
 
 def mistake(program, expected, passes, byte, run_ir, placed=surrounded):
-    """Returns what is wrong with the arrays after the program, whose memory lies amid bytes of that value; None: nothing."""
+    """Returns the mistake in the arrays after the program, whose memory lies amid bytes of that value; None: there is none."""
     arrays, untouched = zip(*(placed(a.tensor, byte) for a in program.arrays))
     try:
         run_ir(program.text, program.grid, list(arrays), passes)

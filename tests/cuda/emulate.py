@@ -71,7 +71,7 @@ def headers():
 
 
 def made(folder, suffix, text, flags):
-    """Returns what the compiler makes of C++ text, a file in the folder; that of a former run where it is there."""
+    """Returns the file that the compiler makes of C++ text in the folder, or that of an earlier run."""
     name = hashlib.sha256("\0".join([text, headers(), *flags]).encode()).hexdigest()[:24]
     path = folder / f"{name}{suffix}"
     if path.exists():
@@ -106,7 +106,7 @@ def device_library():
 
 
 def clean():
-    """Returns what was used last stays."""
+    """Deletes old compiled files and keeps those that were used last."""
     for pattern, kept in (("*.so", KEPT), ("header/*.gch", 2)):
         for path in sorted(FOLDER.glob(pattern), key=lambda path: path.stat().st_mtime, reverse=True)[kept:]:
             path.unlink(missing_ok=True)

@@ -75,7 +75,7 @@ SEED = torch.tensor([5, 11])
 
 
 def kept(p, batch, heads, rows, keys):
-    """Returns what dropout multiplies probabilities by, found from those of equal scores."""
+    """Returns the factors of dropout, found from the results of equal scores."""
     q, k = (torch.zeros(batch, heads, length, 1, dtype=torch.float64) for length in (rows, keys))
     v = torch.eye(keys, dtype=torch.float64).expand(batch, heads, keys, keys)
     return (torch.ops.tile.attention(q, k, v, dropout_p=p, seed=SEED)[0] != 0) / (1 - p)

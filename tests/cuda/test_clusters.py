@@ -1,4 +1,4 @@
-"""Tiles that span a cluster: what is dealt over blocks and what is not, sums across them, and the emulator's reports of
+"""Tiles that span a cluster: what is distributed over blocks and what is not, sums across them, and the emulator's reports of
 clusters."""
 
 import emulate

@@ -41,7 +41,7 @@ def run(text, x, y):
 
 
 def told(call):
-    """Returns what the call says, or that it says nothing."""
+    """Returns the text of the call's error, or "nothing"."""
     try:
         call()
     except RuntimeError as error:

@@ -19,7 +19,7 @@ def run(program, passes, run_ir):
 
 
 def report(seed, passes, text, run_ir):
-    """Returns what is wrong, and the program, made small."""
+    """Returns the mistake and the program, made small."""
     program = Program(seed)
     whole, failed = program.text, f"seed {seed}, {text}"
     if "bound" not in text and "beside" not in text:  # after some errors nothing runs any more

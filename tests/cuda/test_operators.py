@@ -287,7 +287,7 @@ def check(emulation, name, dtype):
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """Returns what the selected tests launch, compiled at once."""
+    """Returns the launches of the selected tests, compiled at once."""
     emulation = Emulation(runs=False)
     for item in request.session.items:
         if getattr(item, "module", None) is request.module and hasattr(item, "callspec"):

@@ -12,7 +12,7 @@ from tile_ops import _C
 
 @pytest.fixture(scope="module")
 def programs(request):
-    """Returns what the selected tests launch, compiled at once. The tests run for it on the CPU."""
+    """Returns the launches of the selected tests, compiled at once. The tests run for it on the CPU."""
     cases, run_ir = [], _C.run_ir
 
     def record(text, grid, arguments, passes=True):

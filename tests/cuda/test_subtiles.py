@@ -103,7 +103,7 @@ def over_clusters(bodies, columns=64):
 
 
 def test_parts_of_each_block_stay_there():
-    """Halves of columns, which registers hold; rows are dealt over blocks."""
+    """Halves of columns, which registers hold; rows are distributed over blocks."""
     halves = whole("t", "%a", "f32", [16, 256]) + """%p: f32[16,128] = extract %t, %z, %i {shape=[16,128]}
 %u: f32[16,128] = add %p, %p
 %r: f32[16,256] = insert %t, %u, %z, %z

@@ -134,7 +134,7 @@ ARCHS = (80, 89, 90, 100, 120)
 
 
 def compiled(arch, text, arrays):
-    """Returns what NVRTC makes of it."""
+    """Compiles it by NVRTC and returns the code."""
     meta = [torch.empty_like(t, device="meta") for t in arrays]
     (row,) = _C.inspect("code", arch, 0, lambda: _C.run_ir(text, (1, 1, 1), meta))
     return row

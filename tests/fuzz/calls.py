@@ -60,7 +60,7 @@ def decoded(x, device):
 
 
 def outcome(case, where):
-    """Returns what a call gives: (shapes, dtypes, strides), or its error."""
+    """Returns the outcome of a call: (shapes, dtypes, strides), or its error."""
     import contextlib
     import logging
 

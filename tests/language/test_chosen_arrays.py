@@ -180,7 +180,7 @@ def tensors(given):
 
 
 def wanted(kernel, n):
-    """Returns what Python's own run of the function gives."""
+    """Returns the result of running the function as Python."""
     given = arguments(kernel, n)
     if kernel is of_a_list:  # debug() has no lists whose index the kernel knows
         x, y = given[0], given[1]

@@ -29,7 +29,7 @@ def test_what_may_be_seen(name, long):
 
 @pytest.mark.parametrize("name", ["lock", "turns", "look-back"])
 def test_tiles_of_other_sizes(name):
-    """Tests tiles of one element, and of more elements than one chunk of a sweep."""
+    """Tests tiles of one element, and of more elements than one chunk of a fused loop."""
     for size in (1, 20000):
         for passes in (False, True):
             program = litmus.CASES[name](16, size)

@@ -112,7 +112,7 @@ def test_all_at_once(dtype):
 
 
 def kept_by(seed, p, batch, heads, rows, keys):
-    """Returns what dropout multiplies probabilities by, found from those of equal scores."""
+    """Returns the factors of dropout, found from the results of equal scores."""
     q = torch.zeros(batch, heads, rows, 1, dtype=torch.float64)
     k = torch.zeros(batch, heads, keys, 1, dtype=torch.float64)
     parts = []

@@ -1,4 +1,4 @@
-"""Gradients of products whose matrix in the middle is made in pieces: against float64, each alone, the same twice."""
+"""Gradients of products whose matrix in the middle is made in chunks: against float64, each alone, the same twice."""
 
 import pytest
 import tile_ops  # noqa: F401

@@ -81,7 +81,7 @@ void check(const Lists& lists, const Options& options) {
   }
 }
 
-// Written tensors may not share a byte with others. Tensors whose byte ranges do not meet are fine.
+// Written tensors may not share a byte with others. Tensors whose byte ranges are disjoint do not.
 void require_apart(const Lists& lists) {
   struct Range {
     uintptr_t begin, end;

@@ -5,7 +5,7 @@
 namespace tile::attention {
 namespace {
 
-// Holds what the three kernels compute for a tile of one head: probabilities and gradients of scores.
+// Probabilities and gradients of scores for a tile of one head; three kernels use it.
 class Gradients {
  public:
   Gradients(const Call& call, Array query, Array key, Array value, const std::optional<Array>& bias,
@@ -171,7 +171,7 @@ void backward_bias(Array query, Array key, Array value, Array bias, std::optiona
     }
   sum = where(grad_bias.dim(2) == 1, sum.sum(0, true), sum);
   sum = where(grad_bias.dim(3) == 1, sum.sum(1, true), sum);
-  // Returns what was summed over rows or columns is the same in all of them, and clipped to the first.
+  // A sum over rows or columns is the same in all of them, and the store clips it to the first.
   grad_bias[{bid(2), bid(1)}].tiled_view({rows, cols}).store({row_tile, key_tile}, sum);
 }
 

@@ -18,7 +18,7 @@ inline DType sum_dtype(DType dtype) { return dtype == DType::f64 ? DType::f64 : 
 double least_number(DType dtype);
 inline constexpr double log2_e = 1.4426950408889634;
 
-// Holds what a call may ask for beside a scale, a bias and a last key. What is missing costs nothing. At run
+// Options of a call besides a scale, a bias and a last key. Missing ones cost nothing. At run
 // time tensors and numbers, in a kernel arrays and tiles.
 template <class Array, class Integer, class Number>
 struct OptionsOf {
@@ -69,7 +69,7 @@ class Sample {
   Tile batch_;
 };
 
-// Holds what the kernels of a call are told; offsets are the sample's own.
+// The parameters of a call's kernels; offsets are the sample's own.
 struct Call {
   Call(const Array& query, const Array& key, const Tile& batch, const Tile& scale, const Tile& offset,
        const Tile& group, int rows, int cols, const Options& options);

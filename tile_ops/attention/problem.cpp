@@ -56,7 +56,7 @@ TileSize tile_size(const Tensor& query, int64_t depth, int64_t least, bool forwa
 // of seven products. A fixed number: results do not depend on the machine.
 constexpr int64_t enough_heads = 8;
 
-// Holds what the kernels are told about a call.
+// The parameters of a call's kernels, found on the host.
 struct Problem {
   Problem(const Tensor& query, const Tensor& key, const Tensor& value, const Request& request,
           const Packed* packed)
@@ -109,7 +109,7 @@ int64_t heads_at_once(const Tensor& query, const Problem& p) {
   return std::min(p.batch * p.key_heads, most_sum_bytes / std::max<int64_t>(each, 1));
 }
 
-// Returns what a kernel's Place is told, and the grid that it reads.
+// Returns true if heads are the grid's first axis, which a kernel's Place must know; and that grid.
 bool heads_first(const Tensor& query) { return !query.is_cpu(); }
 Grid places(const Tensor& query, int64_t tiles, int64_t heads, int64_t batch) {
   return heads_first(query) ? Grid{heads, tiles, batch} : Grid{tiles, heads, batch};

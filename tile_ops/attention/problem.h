@@ -46,7 +46,7 @@ void check_inputs(const Tensor& query, const Tensor& key, const Tensor& value, c
 void check_integers(const Tensor& tensor, const char* name);
 void check_heads(const c10::SymInt& heads, const c10::SymInt& key_heads);
 void check_depth(const c10::SymInt& depth);
-// Holds what a gradient is given of the forward, of the extents that out, and a number a row, have.
+// Tensors that a gradient gets from the forward, with the extents of out or a number a row.
 struct Saved {
   const Tensor &out, &top, &weight, &residual;
 };
@@ -63,8 +63,8 @@ inline at::TensorOptions sum_options(const Tensor& query) {
   return query.options().dtype(query.scalar_type() == at::kDouble ? at::kDouble : at::kFloat);
 }
 
-// Returns what products read of computed tiles: most CPUs widen 16-bit floats, and rounding to them would
-// only lose.
+// Returns the dtype in which products read computed tiles: most CPUs widen 16-bit floats, and rounding to
+// them would only lose.
 DType operand_dtype(const Tensor& query);
 
 // Packed tensors are [1, heads, all, head dim] here. Saved results that nobody asked for are written all the

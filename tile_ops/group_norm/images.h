@@ -13,7 +13,7 @@ namespace tile::group_norm {
 struct Extents {
   int channels, pixels;
 };
-// Returns what registers hold.
+// Returns the extents of a tile that registers hold.
 inline Extents gpu_tile(int64_t pixels, int axis) {
   if (!axis) return {64, 128};
   if (pixels <= 64) return {256, 64};
@@ -79,7 +79,7 @@ class Images {
     // Rows of at least two sectors of memory, in whole vectors; of one, where blocks would have twice the
     // threads.
     const int64_t row = channels / groups * info(views_[0].dtype).bytes;
-    // An odd number of channels leaves lanes idle: dealt over a cluster that takes longer than three
+    // An odd number of channels leaves lanes idle: distributed over a cluster that takes longer than three
     // launches.
     constexpr int64_t block_bytes = 64 * 1024;
     const bool even = std::has_single_bit(static_cast<uint64_t>(channels / groups));
@@ -90,7 +90,7 @@ class Images {
         best = n;
     return best;
   }
-  // Returns what such a kernel gives hint_threads: half as many of a long group, whose blocks wait for each
+  // Returns the argument of hint_threads: half as many for a long group, whose blocks wait for each
   // other at every sum. Where clusters are small, registers would spill.
   int thread_hint(int64_t groups) const {
     constexpr int64_t large_cluster_bytes = int64_t{1} << 20;

@@ -269,7 +269,7 @@ struct ImageTile {
     d -= at.load(means[{n}], tile);
     z = fma(d, at.load(scales[{n}], tile), at.load(shifts[{n}], tile));
   }
-  // Returns what comes in before the activation: grad silu'(z).
+  // Returns the gradient before the activation: grad silu'(z).
   Tile incoming(const Array& g, const Tile& n, const Tile& tile, const Tile& k, bool activate,
                 bool rounded = false) const {
     Tile grad = RowView(g, n, at.channels, at.pixels, at.axis).load(tile, k).astype(at.dtype);

@@ -246,7 +246,7 @@ void Body::emit_predicate(int value) {
   keep(value, lanes);
 }
 
-// Returns what blend() takes for a mask.
+// Returns the number of the mask that blend() takes.
 int Body::mask_of(int value) {
   if (!code_.wide()) return use(value);
   if (!home(value) && held(value).mask >= 0) return held(value).mask;

@@ -29,7 +29,7 @@ class Constants {
   std::map<Lanes, int> numbers_;
 };
 
-// Holds what a body finds around it.
+// The surroundings of a body.
 struct Surroundings {
   const Trace& trace;
   Constants& constants;

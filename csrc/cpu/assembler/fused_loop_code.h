@@ -20,7 +20,7 @@ struct FusedLoop;
 
 namespace tile::cpu::assembler {
 
-// Holds what code depends on beyond the steps: how each participant lies in memory.
+// The form of a fused loop: besides the steps, how each participant lies in memory.
 struct FusedLoopForm {
   struct Array {
     DType dtype;
@@ -38,9 +38,11 @@ struct FusedLoopForm {
 };
 
 inline constexpr int most_arrays = 32;
-// A sum's error grows with how much is added one behind the other. A multiple of the columns of any turn.
+// The error of a sum grows with the number of terms added in sequence. A multiple of every iteration's
+// columns.
 inline constexpr int most_summed = 2048;
-// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, ahead. Used up by a call.
+// Rows are `row` bytes apart. In the order inputs, outputs, stores, reductions, prefetches. A call changes
+// it.
 struct FusedLoopArguments {
   int64_t rows, cols;
   struct {
@@ -50,8 +52,8 @@ struct FusedLoopArguments {
 };
 using FusedLoopFunction = void (*)(FusedLoopArguments*);
 
-// Returns what this process assembles fused loops in: on x86-64 with AVX2, unless TILE_ASSEMBLER is off;
-// AVX-512 where the interpreter has it, unless TILE_ASSEMBLER is avx2.
+// Returns the instruction set that fused loops are assembled for: on x86-64 with AVX2, unless TILE_ASSEMBLER
+// is off; AVX-512 where the interpreter has it, unless TILE_ASSEMBLER is avx2.
 std::optional<Vectors> enabled();
 // By the value of TILE_ASSEMBLER. Error: an unknown one.
 std::optional<Vectors> choose_vectors(Isa isa, std::string_view wanted);

@@ -28,7 +28,7 @@ bool known(DType dtype) {
 // Memory of a dtype that a lane goes to.
 bool goes_to(Lane lane, DType dtype) { return known(dtype) && lane_of(dtype) == lane; }
 
-// Returns what is written of lanes: of bf16 its bits.
+// Returns the value that a store writes: for bf16 its bits.
 int stored(int lanes, DType dtype) {
   return dtype == DType::bf16 ? find_traced("bits.bf16", Lane::f32)->record(&lanes) : lanes;
 }

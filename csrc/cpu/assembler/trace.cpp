@@ -10,7 +10,7 @@ constexpr uint32_t sign = 0x80000000, infinity = 0x7f800000;
 bool is_number(uint32_t bits) { return (bits & ~sign) <= infinity; }
 }  // namespace
 
-// Returns what the result is the same as, where that is known already; else -1.
+// Returns an earlier value that equals the result, or -1.
 int Trace::folded(Micro micro, int a, int b, int c, uint32_t immediate) {
   constexpr uint32_t differ = 4;  // of predicates: a number does not differ from itself
   const auto known = [&](int value) { return ops[static_cast<size_t>(value)].micro == Micro::constant; };

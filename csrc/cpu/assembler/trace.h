@@ -12,7 +12,7 @@
 
 namespace tile::cpu::assembler {
 
-// Holds what a value's NaN are known to have, if there are any: no bit in their low halves; the quiet bit.
+// Known bits of a value's NaNs, if there are any: none in their low halves; the quiet bit.
 struct NanBits {
   bool low_zero = false, quiet = false;
 };
@@ -61,7 +61,7 @@ struct TracedMask {
 };
 
 struct TracedBits;
-// Holds what stands for a vector: the number of the micro-operation that computes it.
+// A vector in a trace: the number of the micro-operation that computes it.
 template <class Self, class Lane>
 struct TracedLanes {
   using Element = Lane;

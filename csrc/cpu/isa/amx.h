@@ -5,7 +5,7 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Returns what ldtilecfg reads.
+// The operand of ldtilecfg.
 struct alignas(64) TileShapes {
   uint8_t palette, start_row, reserved[14];
   uint16_t row_bytes[8], no_row_bytes[8];

@@ -6,7 +6,7 @@
 
 namespace tile::cpu::TILE_ISA {
 
-// Holds what products are added up in. Floats without an fma in double: rounded products would cost large
+// The type in which products are summed. Floats without an fma use double: rounded products would cost large
 // scores of attention their last digits.
 template <class T>
 struct Sum {

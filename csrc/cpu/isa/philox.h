@@ -23,7 +23,7 @@ struct PhiloxBlock {
   Words low, high;
 };
 
-// Holds what the rounds take of a seed.
+// The keys that the rounds derive from a seed.
 struct PhiloxKeys {
   Words low[10], high[10];
   TILE_INLINE explicit PhiloxKeys(Words seed) {

@@ -76,7 +76,7 @@ TILE_INLINE constexpr bool is_wide(V) {
 
 // These, as what follows, take any type with the operations of Vec.
 
-// Returns what recordings are told of a value: that it is no NaN. What they may be asked: whether its NaN, if
+// A recording may be told that a value is never NaN. It may be asked whether the value's NaNs, if
 // any, stay as they are where bf16's rounding adds to their low halves.
 template <class V>
 TILE_INLINE V number(V x) {

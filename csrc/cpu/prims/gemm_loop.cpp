@@ -71,7 +71,7 @@ std::optional<Pattern> match(const LoweringContext& lower, const Op& op) {
   return Pattern{mma, *a, *b};
 }
 
-// Holds what packed operands that stay while a launch lasts may take. Of 1024 x 1024 float32 on the left each
+// Bytes of packed operands that stay for the time of a launch. Of 1024 x 1024 float32 on the left each
 // thread keeps all, of 2048 x 2048 all threads: blocks of rows, rounded up to whole panels, take a bit over 4
 // and 16 MiB.
 struct Room {

@@ -77,7 +77,7 @@ struct Rows {
   }
 };
 
-// Returns what `store` writes is a gather of rows, of an array that stays as it is.
+// Returns the gather of rows that `store` writes, if its array does not change; else null.
 const Op* gathered(const LoweringContext& lower, const Op& store) {
   const Op* op = store.operands[1]->definition;
   const bool moved = op && op->is("gather_rows") && !op->results[0]->type.is_scalar() &&

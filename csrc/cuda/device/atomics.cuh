@@ -1,5 +1,5 @@
-// Atomic operations on elements at index tiles or offsets. Where the chip has no such instruction, a word is exchanged
-// until no one came between.
+// Atomic operations on elements at index tiles or offsets. If the chip lacks an instruction, a word is exchanged
+// until no other thread has changed it in between.
 #pragma once
 #include "cuda/device/atomic_instructions.cuh"
 #include "cuda/device/math.cuh"

@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// Holds what is combined at once: an element of each tile.
+// The elements that are combined at once, one of each tile.
 template <class... T>
 struct Values;
 template <class T>

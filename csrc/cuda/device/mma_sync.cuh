@@ -55,7 +55,7 @@ struct SharedRight {
 // Operands of two dtypes.
 template <class X, class Y>
 struct Mixed {};
-// Holds what multiplies operands of T: the words of its fragments, how deep it is.
+// The instruction that multiplies operands of T: the words of its fragments and its depth.
 template <class T>
 struct MmaOf {
   using Left = T;

@@ -15,7 +15,7 @@ TILE Tile<T, L> registers(const Tile<T, From>& from, Map map) {
   return to;
 }
 
-// Holds what a shuffle carries: an element of 8 bytes, or one or more that fill 4.
+// The word that a shuffle carries: an element of 8 bytes, or one or more that fill 4.
 template <int bytes>
 struct ShuffleWord {
   using type = u32;

@@ -19,7 +19,8 @@ struct Extreme<A, false> {
   TILE static A high() { return low(); }
 };
 
-// Returns what is kept of elements of T, its start, and the combination of two lanes x and y.
+// Defines a reduction: the accumulator's type for elements of T, its start, and the combination of two lanes x
+// and y.
 #define TILE_REDUCTION(NAME, KEPT, START, COMBINATION)        \
   struct NAME {                                               \
     template <class T>                                        \
@@ -44,7 +45,7 @@ TILE_REDUCTION(Any, bool, false, x || y)
 TILE_REDUCTION(All, bool, true, x && y)
 #undef TILE_REDUCTION
 
-// Holds what of an element is kept, and what it ends as.
+// Converts an element to its accumulated form, and that to the result.
 template <class A>
 struct KeptAs {
   template <class Plan, class From, class T>
@@ -129,8 +130,8 @@ TILE void add_to(Tile<A, L>& sums, int r, T x) {
         Op::combine(sums.x[Plan::into(r)], KeptAs<A>::template of<Plan, From>(x, r));
 }
 
-// Sums of warps meet in `shared`. If that is `double_buffered`, the next reduction uses the other buffer, so that
-// its barrier also ends this one. Sums of blocks meet in `across`.
+// Sums of warps meet in `shared`. If that is `double_buffered`, the next reduction uses the other buffer, so
+// that its barrier also ends this one. Sums of blocks meet in `across`.
 template <class Op, class T, class L, class Plan, bool double_buffered, class A>
 TILE Tile<T, L> reduce_partial(const Tile<A, L>& of_thread, int line, char* shared, char* across = nullptr) {
   A sums[L::registers];

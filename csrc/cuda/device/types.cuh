@@ -159,7 +159,7 @@ struct FromFloat<tf32> {
   }
 };
 
-// Holds what a lane of T is computed in, and back.
+// Converts a lane of T to the type that it is computed in, and back.
 template <class T, bool integer = IsInteger<T>::value>
 struct LaneOf {
   using type = f32;  // small floats
@@ -185,7 +185,7 @@ struct LaneOf<f64> : SelfLane<f64> {};
 template <>
 struct LaneOf<bool> : SelfLane<bool> {};
 
-// Holds what sums of T are kept in.
+// The type in which sums of T are kept.
 template <class T>
 struct SumOf {
   using type = T;

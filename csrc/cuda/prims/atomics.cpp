@@ -36,7 +36,7 @@ MemoryOrder order_of(const Emitter& emitter, const Op& op, const UseCounts& uses
   return observed ? order : MemoryOrder::relaxed;
 }
 
-// Returns what a tile that every thread keeps for itself takes, until its owners have written it.
+// Returns the bytes of shared memory that a tile takes until its owners have written it.
 int64_t owners_bytes(const Emitter& emitter, const Layout& layout, DType dtype) {
   const int threads = emitter.plan().threads();
   const auto copies = std::popcount(static_cast<unsigned>(layout.replicas(threads)));

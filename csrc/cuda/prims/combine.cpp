@@ -8,8 +8,8 @@
 namespace tile::cuda {
 namespace {
 
-// The modes of an axis from its neighbours outwards; none where they do not count on, so that what one
-// joins would not stand side by side.
+// Returns the modes of an axis from its neighbours outwards; none where they do not count on, so that what
+// one joins would not stand side by side.
 std::optional<std::vector<Mode>> modes_along(const Layout& layout, int axis) {
   std::vector<Mode> modes;
   for (const Mode& mode : layout.modes())
@@ -129,7 +129,7 @@ std::string declare_function(Emitter& emitter, const Op& op) {
   return function;
 }
 
-// Returns what may stand in a slot: values, each as wide as the widest, and whether they are there.
+// Returns the bytes of a slot: values, each as wide as the widest, and a flag.
 int64_t slot_bytes(const Op& op) {
   const auto n = static_cast<int64_t>(op.operands.size());
   return n == 1 ? 2 * info(op.type(0).dtype).bytes : 8 * (n + 1);

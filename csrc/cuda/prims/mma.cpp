@@ -69,7 +69,7 @@ void write(Emitter& emitter, const Op& op, const Operand& operand) {
   emitter.line(op, str("write_tile<", together, ">(", name, ", ", tile, ", ", line_number(op), ");"));
 }
 
-// Returns true if a value stands in the text, or follows element by element from what does.
+// Returns true if a value is already in the emitted source, or is computed elementwise from such values.
 bool follows(const Emitter& emitter, const Block& block, const Value* value) {
   const Op* made = value->definition;
   if (emitter.is_known(value) || (made && made->is("constant"))) return true;

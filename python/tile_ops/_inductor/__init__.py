@@ -46,7 +46,7 @@ class _Fusion(_aware_of_inference or custom_graph_pass.CustomGraphPass):
                     fold(graph, node)
 
     def uuid(self):
-        """Returns what inductor's caches know a graph by; None, and nothing is cached, where a pass before has none."""
+        """Returns the key of this pass in inductor's caches; None, so that nothing is cached, if an earlier pass has none."""
         before = []
         for each in _as_tuple(self.before):
             own = each.uuid() if isinstance(each, custom_graph_pass.CustomGraphPass) else None

@@ -16,7 +16,7 @@ _products = (aten.mm.default, aten.bmm.default, aten.addmm.default, aten.convolu
 
 
 def _in_memory(node):
-    """Returns True if a tensor stands in memory anyway: of others inductor would compute the sum in their own kernel."""
+    """Returns True if a tensor is in memory anyway. For others inductor would compute the sum in their own kernel."""
     while node.op == "call_function" and (node.target in _views or node.target is operator.getitem):
         node = node.args[0]
     return node.op in ("placeholder", "get_attr") or (

@@ -43,7 +43,7 @@ def _noted(capture):
 
 
 def expression(function, capture):
-    """Returns what _C calls to trace an expression."""
+    """Returns the function that _C calls to trace an expression."""
 
     @_noted(capture)
     def translate(builder, given):

@@ -22,7 +22,7 @@ def _schema_text(name, arguments, results):
 
 
 def known_values(schema, saved):
-    """Returns what a gradient may ask for: the incoming gradients, then the operator's arguments, results and saved results."""
+    """Returns the values that a gradient may ask for: the incoming gradients, then the operator's arguments, results and saved results."""
     return [*(_incoming(each, len(schema.results) == 1) for each in schema.results), *schema.arguments, *schema.results,
             *saved]  # fmt: skip
 

@@ -41,7 +41,7 @@ def names_of(operator, what, function, known):
 
 
 def bound(operator, what, function, values, results=()):
-    """Returns what a part of _C.Operator takes: the function, which values it wants, and what it gives."""
+    """Returns the arguments for a part of _C.Operator: the function, the values it takes, and its results."""
     known = [value.name for value in values]
     wanted = [known.index(name) for name in names_of(operator, what, function, known)]
     letters = "".join("d" if values[at].type.startswith("ScalarType") else "o" for at in wanted)

@@ -57,7 +57,7 @@ def _plan_of_torch(module):
 
 
 def _plan(module, rotary):
-    """Returns what to make of a module: (key, what computes it), a reason to leave it, or None for what is only a container."""
+    """Returns the plan for a module: (key, what computes it), a reason to leave it, or None for what is only a container."""
     if isinstance(module, torch.jit.ScriptModule):
         return "a compiled script"
     if "forward" in module.__dict__:

@@ -24,7 +24,7 @@ def _nodes_to(tree, code):
 
 
 def _compiled(tree, code):
-    """Returns what this tree makes of the function that `code` is of."""
+    """Compiles the tree and returns the code of the function that `code` belongs to."""
     waiting = [compile(tree, code.co_filename, "exec", dont_inherit=True)]
     while waiting:
         found = waiting.pop()
@@ -214,7 +214,7 @@ def _around(function, inner, made):
 
 
 def named(forward, module, name):
-    """Returns what a name with dots in this function is, where it is an attribute of the module or of a global; or None."""
+    """Returns the value of a dotted name in this function if it is an attribute of the module or of a global; or None."""
     function = inspect.unwrap(forward)
     root, *names = name.split(".")
     if root == function.__code__.co_varnames[0]:

@@ -149,7 +149,7 @@ _CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType, ty
 
 
 def constant_key(place, value):
-    """Returns what tells constants apart: 1, 1.0 and True are three."""
+    """Returns a key of a constant: 1, 1.0 and True have three different keys."""
     if type(value) is tuple:
         return tuple(constant_key(place, item) for item in value)
     if dtypes.known(value) is not None:

@@ -60,7 +60,7 @@ class ByTarget:
 
 
 def _of_targets(hints):
-    """Returns what the compiler reads of hints: (its name, also for one target, value)."""
+    """Returns the hints as the compiler reads them: (its name, also for one target, value)."""
     found = []
     for name, theirs in (("num_worker_warps", "warps"), ("occupancy", "occupancy")):
         value = hints[name]

@@ -135,7 +135,7 @@ def of_module(name, known, module):
 
 
 def outside(name):
-    """Returns what to use instead of a language function outside of kernels."""
+    """Returns advice for a language function outside of kernels: what to use instead."""
     torchs = _OF_TORCH.get(name, name)
     if name != "load" and callable(getattr(torch, torchs, None)):
         return f"on tensors call torch.{torchs}()"

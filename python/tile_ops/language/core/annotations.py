@@ -112,7 +112,7 @@ def without_none(hint):
 
 
 def note_of(hint):
-    """Returns what an annotation says of its parameter; None: nothing."""
+    """Returns the note that an annotation gives its parameter; None: it gives none."""
     hint = without_none(hint)
     if isinstance(hint, _ConstantAlias):
         return ConstantAnnotation()

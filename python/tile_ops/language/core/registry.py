@@ -13,7 +13,7 @@ from .values import ArrayChoice, memory_of, over
 
 
 def binding_text(error, signature=None):
-    """Returns what inspect says of arguments that do not fit a signature, in the same words for every Python."""
+    """Returns the error text for arguments that do not fit a signature, the same for every version of Python."""
     text = re.sub("required (keyword|positional)-only argument", "required argument", str(error))
     if signature is None:
         return text

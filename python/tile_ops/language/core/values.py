@@ -184,7 +184,7 @@ def memory_of(value):
 
 
 def over(value, array):
-    """Returns what `value` is of its memory, of another array."""
+    """Returns the view `value` over another array; the array itself if `value` is an array."""
     return value.of(array) if isinstance(value, (TiledView, RawMemory)) else array
 
 

@@ -57,7 +57,7 @@ class Session:
         self.bodies = Bodies(self)
 
     def call(self, body, /, *arguments, **named):
-        """Returns what a call of the language gives. Errors: those that it has in a kernel."""
+        """Returns the result of a language function's call. Errors: those that it has in a kernel."""
         flattener = Flattener()
         skeleton = flattener.call(arguments, named)
         key = body, skeleton, self._place(), self.kernel._dialect

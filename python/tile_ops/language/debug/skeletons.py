@@ -13,7 +13,7 @@ from .values import DebugArray, DebugConstant, DebugList, DebugRaw, DebugTile, D
 
 
 def invoke(body, translator, arguments, named):
-    """Returns what a call gives in a kernel; body: a language function, or another of a translator and values."""
+    """Returns the result of a call in a kernel; body: a language function, or another of a translator and values."""
     if isinstance(body, LanguageFunction):
         return body.lower(translator, arguments, named)
     return body(translator, *arguments, **named)

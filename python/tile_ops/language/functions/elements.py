@@ -40,7 +40,7 @@ def _addressed(translator, operation, array, indices, mask):
 
 
 def _padded(translator, array, read, bounds, mask, padding_value, shape):
-    """Returns what `read` gives with a number as padding; other padding is put in by where()."""
+    """Returns the result of `read` with a number as padding; where() inserts other padding."""
     emitter = translator.emitter
     number = constant_of(padding_value) if is_constant(padding_value) else None
     floats = array.dtype.category == dtypes.FLOAT and array.dtype not in dtypes.OF_BITS

@@ -280,7 +280,7 @@ class Calls:
         )
 
     def within(self, scope, node, translate):
-        """Returns what `translate` gives in a function's scope; errors get its place."""
+        """Returns the result of `translate` in a function's scope; errors get its place."""
         outer, outer_node = self.scope, self.node
         self.scope, self.node = scope, node
         self.depth += 1

@@ -1,4 +1,4 @@
-"""Values of names where control flow joins: after an if, around a loop. Values are taken apart into tiles and put
+"""Values of names where control flow joins: after an if, around a loop. Values are split into tiles and put
 together again by their layout."""
 
 import types
@@ -250,7 +250,7 @@ def _choice(value):
 
 
 def differing(x, y):
-    """Returns what an error adds where two types look alike."""
+    """Returns the text that an error adds if two types look alike."""
     x, y = memory_of(x), memory_of(y)
     if x is None or y is None or shown(x) != shown(y):
         return ""

@@ -5,7 +5,7 @@ from ..core.values import Array, ArrayChoice, RawMemory, Tile, TiledView, consta
 
 
 def facts_of(array):
-    """Returns what must agree: all that is known of it while the kernel is compiled."""
+    """Returns the facts that must agree: all that is known of it while the kernel is compiled."""
     return array.dtype, array.ndim, array.extents, array.strides
 
 
@@ -24,7 +24,7 @@ def _bound(value):
 
 
 def _met(x, y):
-    """Returns what two bounds are where they meet."""
+    """Returns the bound that two bounds join to."""
     if isinstance(x, int) and isinstance(y, int):
         return x if x == y else dtypes.of_constant(max(x, y, key=abs))
     x, y = (y, x) if isinstance(x, int) else (x, y)
@@ -33,7 +33,7 @@ def _met(x, y):
 
 
 def _kind(value):
-    """Returns what kind of view it is."""
+    """Returns the kind of a view."""
     if isinstance(value, TiledView):
         return TiledView, value.tile_shape, value.traversal_steps, value.padding
     return (RawMemory,) if isinstance(value, RawMemory) else (Array,)

@@ -110,7 +110,7 @@ def _free(device):
 
 
 def too_large(arguments, device):
-    """Returns True if copies of the arguments would not fit beside them: text of how large they are; None: they fit."""
+    """Returns a text with the sizes if copies of the arguments would not fit next to them; None: they fit."""
     need = sum(behind - first for first, behind in (_extent(each) for each in leaves(arguments, []) if each.numel()))
     free = _free(device)
     if free is None or need <= 0.8 * free:

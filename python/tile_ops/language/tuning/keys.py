@@ -42,7 +42,7 @@ def source_text(function):
 
 
 def device_text(device):
-    """Returns what of a device decides how fast a configuration is."""
+    """Returns the properties of a device that decide how fast a configuration is."""
     if device.type != "cuda":
         return f"cpu {isa()}, {torch.get_num_threads()} threads"
     properties = torch.cuda.get_device_properties(device)
@@ -124,7 +124,7 @@ class Key:
         self.by_value = tuple(name in constants or name in (self._named or ()) for name in parameters)
 
     def _given(self, arguments):
-        """Returns what the functions give."""
+        """Returns the results of the functions."""
         for function in self.functions:
             given = function(*arguments)
             for each in _flat(given):

@@ -133,7 +133,7 @@ class Tuned(Named):
 
     @untraced
     def table(self, *arguments, **named):
-        """Returns what measuring for such arguments gave, as a Table, which prints; None: not measured yet."""
+        """Returns the measurements for such arguments as a Table, which prints; None: not measured yet."""
         arguments = self._all(arguments, named)
         with self._lock:
             return self._known(self._key.text(arguments), device_of(arguments))

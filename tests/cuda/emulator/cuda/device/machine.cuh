@@ -14,7 +14,7 @@
 #define TILE_UNROLL
 #define TILE_LOOP
 
-// Returns what CUDA has and C has not.
+// CUDA features that C++ lacks.
 inline float rsqrtf(float x) { return (float)(1 / sqrt((double)x)); }
 inline double rsqrt(double x) { return 1 / sqrt(x); }
 
