@@ -14,19 +14,19 @@ constexpr int banks = 32, bank_bytes = 4;
 }  // namespace
 
 int64_t SharedLayout::exchange_of(int64_t row) const {
-  const int64_t iterations = swizzle / chunk_bytes;
-  if (!iterations) return 0;
-  const int64_t at = row / (chunks_a_line / iterations);
-  if (exchange == Exchange::rows) return at % iterations;
+  const int64_t rotations = swizzle / chunk_bytes;
+  if (!rotations) return 0;
+  const int64_t at = row / (chunks_a_line / rotations);
+  if (exchange == Exchange::rows) return at % rotations;
   const auto bit = [](int64_t x, int i) { return x >> i & 1; };
   if (element_bytes == 1) {
     const int64_t high = bit(row, 1) ^ bit(row, 3), middle = bit(row, 2);
-    return iterations == 8   ? high << 2 | middle << 1 | bit(row, 0)
-           : iterations == 4 ? high << 1 | middle
-                             : middle;
+    return rotations == 8   ? high << 2 | middle << 1 | bit(row, 0)
+           : rotations == 4 ? high << 1 | middle
+                            : middle;
   }
   int64_t reversed = 0;  // the bits in the other order
-  for (int i = 0; 1 << i < iterations; ++i) reversed = reversed << 1 | bit(at, i);
+  for (int i = 0; 1 << i < rotations; ++i) reversed = reversed << 1 | bit(at, i);
   return reversed;
 }
 
@@ -65,12 +65,12 @@ SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major ma
   const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
   // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange. (The
   // odd factor that is left of the chunks only orders these beginnings otherwise.)
-  const int64_t iterations = std::min(chunks & -chunks, chunks_a_line);
+  const int64_t rotations = std::min(chunks & -chunks, chunks_a_line);
   return {.rows = rows,
           .width = width,
           .element_bytes = element_bytes,
           .major = major,
-          .swizzle = iterations > 1 ? static_cast<int>(iterations) * SharedLayout::chunk_bytes : 0,
+          .swizzle = rotations > 1 ? static_cast<int>(rotations) * SharedLayout::chunk_bytes : 0,
           .panel = width,
           .pitch = width * element_bytes,
           .stages = stages,

@@ -10,7 +10,7 @@
 namespace tile::cuda {
 namespace {
 
-bool iterations(const Op& op) {
+bool transposes(const Op& op) {
   return op.is("permute") && op.integers("axes") == std::vector<int64_t>{1, 0};
 }
 int64_t bytes_of(const Type& type) { return element_count(type.shape) * info(type.dtype).bytes; }
@@ -25,7 +25,7 @@ bool StagingPlan::only_multiplied(const Value* value, const Users& users) const 
   const auto found = users.find(value);
   if (found == users.end()) return false;
   return std::all_of(found->second.begin(), found->second.end(), [&](const Op* user) {
-    if (iterations(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
+    if (transposes(*user) || rounds(*user)) return only_multiplied(user->results[0], users);
     return user->is("mma") && user->operands[2] != value && instruction(*user);
   });
 }
@@ -58,9 +58,9 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
 
 MmaOperand mma_operand(const Value* value) {
   MmaOperand operand{value, false};
-  for (const Op* made = value->definition; made && (iterations(*made) || rounds(*made));
+  for (const Op* made = value->definition; made && (transposes(*made) || rounds(*made));
        made = operand.value->definition) {
-    operand.transposed = operand.transposed != iterations(*made);
+    operand.transposed = operand.transposed != transposes(*made);
     operand.value = made->operands[0];
   }
   return operand;
@@ -116,7 +116,7 @@ void StagingPlan::limit(const Block& block, int64_t taken, int64_t most) {
 void StagingPlan::visit(const KernelArrays& arrays, const Block& block, const Users& users) {
   for (const auto& op : block.ops) {
     for (const auto& region : op->regions) visit(arrays, *region, users);
-    if ((iterations(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
+    if ((transposes(*op) || rounds(*op)) && only_multiplied(op->results[0], users))
       left_to_products_.insert(op.get());
     if (!op->is("load") || op->results[0]->type.rank() != 2 || !only_multiplied(op->results[0], users))
       continue;
