@@ -68,11 +68,13 @@ SHARD ?= 1/1
 offline-test: offline
 	@TILE_OPS_BUILD_DIR=$(abspath build/offline) PYTHONPATH=$(abspath python) $(PYTHON) -m pytest tests --shard $(SHARD)
 
-format:
+format: $(STAMP)
 	@git ls-files '*.cpp' '*.h' | xargs clang-format -i
+	@$(PY) -m ruff check --fix -q . && $(PY) -m ruff format -q .
 
-lint:
+lint: $(STAMP)
 	@git ls-files '*.cpp' '*.h' | xargs clang-format --dry-run -Werror
+	@$(PY) -m ruff check . && $(PY) -m ruff format --check .
 
 clean:
 	rm -rf build dist python/tile_ops/lib python/tile_ops/include python/tile_ops/share python/tile_ops/*.so

@@ -1,6 +1,6 @@
 """Draws results/cpu-<isa>.md as bars, two a case: the time of eager and of torch.compile over ours.
 
-    python benchmarks/bar_chart.py [cpu-avx2.md]
+python benchmarks/bar_chart.py [cpu-avx2.md]
 """
 
 import math
@@ -95,8 +95,6 @@ def draw(path):
 
 
 if __name__ == "__main__":
-    names = [pathlib.Path(name).name for name in sys.argv[1:]] or sorted(
-        path.name for path in report.RESULTS.glob("cpu-*.md")
-    )
+    names = [pathlib.Path(name).name for name in sys.argv[1:]] or sorted(path.name for path in report.RESULTS.glob("cpu-*.md"))
     for each in names:
         draw(report.RESULTS / each)

@@ -82,17 +82,32 @@ def own_gelu_chain(x, size=BLOCK):
 
 def add_cases(dtype):
     x, y = torch.randn(1 << 24, dtype=dtype), torch.randn(1 << 24, dtype=dtype)
-    yield case(f"add 2^24 {name_of(dtype)} (a user's kernel)", torch.ops.examples.vector_add, add, (x, y), (x, y, x),
-               x.numel(), ratios=bars(0.97 if dtype == torch.float32 else 1.0))
+    yield case(
+        f"add 2^24 {name_of(dtype)} (a user's kernel)",
+        torch.ops.examples.vector_add,
+        add,
+        (x, y),
+        (x, y, x),
+        x.numel(),
+        ratios=bars(0.97 if dtype == torch.float32 else 1.0),
+    )
 
 
 def chain_cases(dtype, power=22):
     x, y = torch.randn(1 << power, dtype=dtype), torch.randn(1 << power, dtype=dtype)
     narrow, user = dtype == torch.bfloat16, f"2^{power} {name_of(dtype)} (a user's kernel)"
-    yield case(f"chain of 6 {user}", own_chain, chain, (x, y), (x, y, x), 6 * x.numel(),
-               ratios=bars(4, 1.1) if narrow else bars(5, 0.97))
-    yield case(f"gelu chain {user}", own_gelu_chain, gelu_chain, (x,), (x, x), 9 * x.numel(),
-               ratios=bars(4 if narrow else 5, 2.5))
+    yield case(
+        f"chain of 6 {user}",
+        own_chain,
+        chain,
+        (x, y),
+        (x, y, x),
+        6 * x.numel(),
+        ratios=bars(4, 1.1) if narrow else bars(5, 0.97),
+    )
+    yield case(
+        f"gelu chain {user}", own_gelu_chain, gelu_chain, (x,), (x, x), 9 * x.numel(), ratios=bars(4 if narrow else 5, 2.5)
+    )
 
 
 def small_cases():
@@ -100,12 +115,23 @@ def small_cases():
     x, y, weight, bias = torch.randn(8, 128), torch.randn(8, 128), torch.randn(128), torch.randn(128)
     moved, flat, one = (x, y), torch.randn(1024), dict(microseconds=5, calls=200)
     yield case("add [1024] float32 (a user's kernel)", torch.ops.examples.vector_add, add, (flat, flat), moved, **one)
-    yield case("softmax [8,128] float32", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), moved,
-               **one)
-    yield case("rms_norm [8,128] float32", lambda x, w: ops.rms_norm(x, [128], w),
-               lambda x, w: F.rms_norm(x, [128], w), (x, weight), moved, **one)
-    yield case("layer_norm [8,128] float32", lambda x, w, b: ops.layer_norm(x, [128], w, b),
-               lambda x, w, b: F.layer_norm(x, [128], w, b), (x, weight, bias), moved, **one)
+    yield case("softmax [8,128] float32", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), moved, **one)
+    yield case(
+        "rms_norm [8,128] float32",
+        lambda x, w: ops.rms_norm(x, [128], w),
+        lambda x, w: F.rms_norm(x, [128], w),
+        (x, weight),
+        moved,
+        **one,
+    )
+    yield case(
+        "layer_norm [8,128] float32",
+        lambda x, w, b: ops.layer_norm(x, [128], w, b),
+        lambda x, w, b: F.layer_norm(x, [128], w, b),
+        (x, weight, bias),
+        moved,
+        **one,
+    )
     chained = dict(ratios=bars(4, 5), calls=200)
     yield case("chain of 6 [8,128] float32 (a user's kernel)", own_chain, chain, (x, y), moved, **chained)
     yield case("gelu chain [8,128] float32 (a user's kernel)", own_gelu_chain, gelu_chain, (x,), moved, **chained)
@@ -125,38 +151,52 @@ def row_operators(x, grad, wanted, backward="backward"):
     name, weight, bias = name_of(x.dtype), *(torch.randn(width, dtype=x.dtype) for _ in range(2))
     for label, ours, theirs, inputs, flops in (  # of an element
         ("softmax", lambda x: ops.softmax(x, -1), lambda x: torch.softmax(x, -1), (x,), (5, 4)),
-        ("rms_norm", lambda x, w: ops.rms_norm(x, [width], w), lambda x, w: F.rms_norm(x, [width], w), (x, weight),
-         (4, 9)),
-        ("layer_norm", lambda x, w, b: ops.layer_norm(x, [width], w, b),
-         lambda x, w, b: F.layer_norm(x, [width], w, b), (x, weight, bias), (7, 11)),
+        ("rms_norm", lambda x, w: ops.rms_norm(x, [width], w), lambda x, w: F.rms_norm(x, [width], w), (x, weight), (4, 9)),
+        (
+            "layer_norm",
+            lambda x, w, b: ops.layer_norm(x, [width], w, b),
+            lambda x, w, b: F.layer_norm(x, [width], w, b),
+            (x, weight, bias),
+            (7, 11),
+        ),
         ("log_softmax", lambda x: ops.log_softmax(x, -1), lambda x: torch.log_softmax(x, -1), (x,), (5, 4)),
     ):
         if label not in wanted:
             continue
         forward, back = wanted[label]
         yield case(f"{label} {rows}x{width} {name}", ours, theirs, inputs, (x, x), flops[0] * x.numel(), ratios=forward)
-        yield case(f"{label} {backward} {name}", ours, theirs, inputs, (x, x, x), flops[1] * x.numel(), grads=grad,
-                   ratios=back)
+        yield case(f"{label} {backward} {name}", ours, theirs, inputs, (x, x, x), flops[1] * x.numel(), grads=grad, ratios=back)
 
 
 def row_cases(dtype):
     name, bf16 = name_of(dtype), dtype == torch.bfloat16
     x, residual, grad, other_grad = (torch.randn(4096, 4096, dtype=dtype) for _ in range(4))
     weight, count = torch.randn(4096, dtype=dtype), x.numel()
-    yield from row_operators(x, grad, {
-        "softmax": (bars(1.3, 1.5), bars(1.0, 1.1)),
-        "rms_norm": (bars(5, 1.3) if bf16 else bars(2.5, 1.05), bars(4, 1.1)),
-        "layer_norm": (bars(1.05, 1.3), bars(1.0, 1.1)),
-        "log_softmax": ({}, {}),
-    })
+    yield from row_operators(
+        x,
+        grad,
+        {
+            "softmax": (bars(1.3, 1.5), bars(1.0, 1.1)),
+            "rms_norm": (bars(5, 1.3) if bf16 else bars(2.5, 1.05), bars(4, 1.1)),
+            "layer_norm": (bars(1.05, 1.3), bars(1.0, 1.1)),
+            "log_softmax": ({}, {}),
+        },
+    )
 
     def eager_add(x, r, w):
         return F.rms_norm(x + r, [4096], w), x + r
 
     own_add = lambda x, r, w: ops.add_rms_norm(x, r, [4096], w)  # noqa: E731
     yield case(f"add_rms_norm 4096x4096 {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 5 * count)
-    yield case(f"add_rms_norm backward {name}", own_add, eager_add, (x, residual, weight), (x,) * 4, 10 * count,
-               grads=(grad, other_grad))
+    yield case(
+        f"add_rms_norm backward {name}",
+        own_add,
+        eager_add,
+        (x, residual, weight),
+        (x,) * 4,
+        10 * count,
+        grads=(grad, other_grad),
+    )
 
 
 def short_row_cases(dtype):
@@ -180,8 +220,9 @@ def loss_cases(dtype):
     name = name_of(dtype)
     x, target = torch.randn(1024, 32000, dtype=dtype), torch.randint(0, 32000, (1024,))
     for label, moved, grads in (("1024x32000", (x,), None), ("backward", (x, x), torch.ones((), dtype=dtype))):
-        one = case(f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(),
-                   (target,), grads)
+        one = case(
+            f"cross_entropy {label} {name}", ops.cross_entropy, F.cross_entropy, (x,), moved, 4 * x.numel(), (target,), grads
+        )
         # What torch 2.13 compiles of this for AVX2 ends the process.
         if dtype == torch.bfloat16 and torch.backends.cpu.get_cpu_capability() == "AVX2":
             del one.peers["torch.compile"]
@@ -193,8 +234,7 @@ def loss_cases(dtype):
         return F.embedding(indices, weight)
 
     yield case(f"embedding 4096 of [32000,1024] {name}", ops.embedding, eager, (table,), (grad, grad), 0, (indices,))
-    yield case(f"embedding backward {name}", ops.embedding, eager, (table,), (table, grad), grad.numel(), (indices,),
-               grad)
+    yield case(f"embedding backward {name}", ops.embedding, eager, (table,), (table, grad), grad.numel(), (indices,), grad)
 
 
 def rope_cases(dtype):
@@ -206,31 +246,55 @@ def rope_cases(dtype):
     flops, grads = 3 * (q.numel() + k.numel()), (torch.randn_like(q), torch.randn_like(k))
     own = q.clone(), k.clone()  # rotations, again and again: what is there stays finite
 
-    yield case(f"RoPE q[1,32,2048,128] k[1,8,2048,128] {name}", ops.rope, eager_rope, (q, k), (q, k) * 2, flops, tables,
-               ratios=bars(4.5 if fp32 else 4, 2.2))
-    yield case(f"RoPE backward {name}", ops.rope, eager_rope, (q, k), (q, k) * 2, flops, tables, grads,
-               ratios=bars(3, 1.1))
-    yield case(f"RoPE in place {name}", lambda q, k, *tables: tile_ops.rope_(*own, *tables), eager_rope, (q, k),
-               (q, k) * 2, flops, tables)
+    yield case(
+        f"RoPE q[1,32,2048,128] k[1,8,2048,128] {name}",
+        ops.rope,
+        eager_rope,
+        (q, k),
+        (q, k) * 2,
+        flops,
+        tables,
+        ratios=bars(4.5 if fp32 else 4, 2.2),
+    )
+    yield case(f"RoPE backward {name}", ops.rope, eager_rope, (q, k), (q, k) * 2, flops, tables, grads, ratios=bars(3, 1.1))
+    yield case(
+        f"RoPE in place {name}",
+        lambda q, k, *tables: tile_ops.rope_(*own, *tables),
+        eager_rope,
+        (q, k),
+        (q, k) * 2,
+        flops,
+        tables,
+    )
 
 
 def dropout_cases(dtype):
     x, seed = torch.randn(4096, 4096, dtype=dtype), torch.randint(2**62, (2,))
-    yield case(f"dropout 4096x4096 {name_of(dtype)}", lambda x: ops.dropout(x, 0.1, seed), lambda x: F.dropout(x, 0.1),
-               (x,), (x, x), 2 * x.numel())
+    yield case(
+        f"dropout 4096x4096 {name_of(dtype)}",
+        lambda x: ops.dropout(x, 0.1, seed),
+        lambda x: F.dropout(x, 0.1),
+        (x,),
+        (x, x),
+        2 * x.numel(),
+    )
 
 
 def adamw_cases(dtype):
     options = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, "weight_decay": 0.01, "lr": 1e-3}
     for count, size in ((1, 1 << 24), (100, 30000)):
+
         def lists():
             return *([torch.rand(size).to(dtype) for _ in range(count)] for _ in range(4)), [torch.tensor(3.0)] * count
 
         own, theirs = lists(), lists()
-        yield Case(f"AdamW {count} x {size} {name_of(dtype)}", lambda a=own: lambda: ops.adamw_(*a, **options),
-                   {"eager": lambda b=theirs: lambda: torch._fused_adamw_(*b[:4], [], b[4], amsgrad=False, maximize=False,
-                                                                          **options)},
-                   7.0 * tensor_bytes(*own[0]), 15.0 * count * size)
+        yield Case(
+            f"AdamW {count} x {size} {name_of(dtype)}",
+            lambda a=own: lambda: ops.adamw_(*a, **options),
+            {"eager": lambda b=theirs: lambda: torch._fused_adamw_(*b[:4], [], b[4], amsgrad=False, maximize=False, **options)},
+            7.0 * tensor_bytes(*own[0]),
+            15.0 * count * size,
+        )
 
 
 def group_norm_cases(dtype):
@@ -248,10 +312,19 @@ def group_norm_cases(dtype):
     ):
         x = torch.randn(4, 320, 64, 64, dtype=dtype).to(memory_format=layout)
         rest = f"{label} {name_of(dtype)}"
-        yield case(f"GroupNorm+SiLU [4,320,64,64] {rest}", ours, eager, (x, weight, bias), (x, x), 10 * x.numel(),
-                   ratios=ratios)
-        yield case(f"GroupNorm+SiLU backward {rest}", ours, eager, (x, weight, bias), (x, x, x), 20 * x.numel(),
-                   grads=torch.randn_like(x), ratios=bars(1.3, 1.1))
+        yield case(
+            f"GroupNorm+SiLU [4,320,64,64] {rest}", ours, eager, (x, weight, bias), (x, x), 10 * x.numel(), ratios=ratios
+        )
+        yield case(
+            f"GroupNorm+SiLU backward {rest}",
+            ours,
+            eager,
+            (x, weight, bias),
+            (x, x, x),
+            20 * x.numel(),
+            grads=torch.randn_like(x),
+            ratios=bars(1.3, 1.1),
+        )
 
 
 def attention_cases(dtype):
@@ -264,11 +337,26 @@ def attention_cases(dtype):
         def eager(q, k, v, causal=causal):
             return F.scaled_dot_product_attention(q, k, v, is_causal=causal)
 
-        yield case(f"attention {rest}", lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c), eager,
-                   (q, k, v), (q, k, v, q), flops, ratios=bars(1.35 if causal else 1.05))
-        yield case(f"attention backward {rest}", lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c)[0],
-                   eager, (q, k, v), (q, k, v, grad, q, k, v), 2.5 * flops, grads=grad, long=bf16,
-                   ratios=bars(5 if bf16 else 1.2 if causal else 0.95))
+        yield case(
+            f"attention {rest}",
+            lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c),
+            eager,
+            (q, k, v),
+            (q, k, v, q),
+            flops,
+            ratios=bars(1.35 if causal else 1.05),
+        )
+        yield case(
+            f"attention backward {rest}",
+            lambda q, k, v, c=causal: ops.attention(q, k, v, is_causal=c)[0],
+            eager,
+            (q, k, v),
+            (q, k, v, grad, q, k, v),
+            2.5 * flops,
+            grads=grad,
+            long=bf16,
+            ratios=bars(5 if bf16 else 1.2 if causal else 0.95),
+        )
 
 
 def matmul_cases():
@@ -277,14 +365,27 @@ def matmul_cases():
     yield case("matmul 1024^3 float32", ops.matmul, torch.matmul, (a, b), (a, b, a), flops, ratios=bars(0.95))
     # Where torch has no fast product of bfloat16.
     slow = not torch.backends.cpu.get_cpu_capability().startswith("AVX512")
-    yield case("matmul 1024^3 bfloat16", ops.matmul, torch.matmul, (c, d), (c, d, c), flops, long=slow,
-               ratios=bars(50 if slow else 0.9))
-    yield case("linear 1024^3 bfloat16", tile_ops.linear, F.linear, (c, d), (c, d, c), flops,
-               ratios=bars(6 if slow else 0.9))
+    yield case(
+        "matmul 1024^3 bfloat16",
+        ops.matmul,
+        torch.matmul,
+        (c, d),
+        (c, d, c),
+        flops,
+        long=slow,
+        ratios=bars(50 if slow else 0.9),
+    )
+    yield case("linear 1024^3 bfloat16", tile_ops.linear, F.linear, (c, d), (c, d, c), flops, ratios=bars(6 if slow else 0.9))
     x, w, bias = torch.randn(1024, 1024), torch.randn(4096, 1024), torch.randn(4096)
-    yield case("linear+gelu 1024x1024x4096 float32", lambda x, w, b: tile_ops.linear(x, w, b, activation="gelu"),
-               lambda x, w, b: F.gelu(F.linear(x, w, b)), (x, w, bias), tensor_bytes(x, w) + 4.0 * 1024 * 4096,
-               8.0 * 1024**3, ratios=bars(1.1))
+    yield case(
+        "linear+gelu 1024x1024x4096 float32",
+        lambda x, w, b: tile_ops.linear(x, w, b, activation="gelu"),
+        lambda x, w, b: F.gelu(F.linear(x, w, b)),
+        (x, w, bias),
+        tensor_bytes(x, w) + 4.0 * 1024 * 4096,
+        8.0 * 1024**3,
+        ratios=bars(1.1),
+    )
 
 
 def gated_matmul_cases():
@@ -294,10 +395,24 @@ def gated_matmul_cases():
     def eager(x, gate, up):
         return F.silu(F.linear(x, gate)) * F.linear(x, up)
 
-    yield case(f"silu(linear) * linear {shape} float32", tile_ops.gated_linear, eager, (x, gate, up),
-               (x, gate, up, grad), 16.0 * 1024**3, ratios=bars(1.1))
-    yield case("silu(linear) * linear backward float32", tile_ops.gated_linear, eager, (x, gate, up),
-               (x, gate, up, grad) * 2, 32.0 * 1024**3, grads=grad)
+    yield case(
+        f"silu(linear) * linear {shape} float32",
+        tile_ops.gated_linear,
+        eager,
+        (x, gate, up),
+        (x, gate, up, grad),
+        16.0 * 1024**3,
+        ratios=bars(1.1),
+    )
+    yield case(
+        "silu(linear) * linear backward float32",
+        tile_ops.gated_linear,
+        eager,
+        (x, gate, up),
+        (x, gate, up, grad) * 2,
+        32.0 * 1024**3,
+        grads=grad,
+    )
 
 
 def all_cases():
@@ -308,8 +423,16 @@ def all_cases():
     yield from small_cases()
     yield from first_call_cases()
     for dtype in DTYPES:
-        for of_dtype in (row_cases, short_row_cases, gated_cases, loss_cases, rope_cases, dropout_cases, adamw_cases,
-                         group_norm_cases):
+        for of_dtype in (
+            row_cases,
+            short_row_cases,
+            gated_cases,
+            loss_cases,
+            rope_cases,
+            dropout_cases,
+            adamw_cases,
+            group_norm_cases,
+        ):
             yield from of_dtype(dtype)
     yield from matmul_cases()
     yield from gated_matmul_cases()

@@ -16,16 +16,7 @@ import sys
 import tempfile
 import time
 
-HEAD = [
-    "case",
-    "kernels",
-    "call ms",
-    "slowest kernel ms",
-    "of it NVRTC ms",
-    "cached call ms",
-    "cached kernel ms",
-    "bars",
-]
+HEAD = ["case", "kernels", "call ms", "slowest kernel ms", "of it NVRTC ms", "cached call ms", "cached kernel ms", "bars"]
 PART, LIMIT = "== ", 90  # a mark between the log's parts; seconds of a process
 CACHED_BAR = 5.0
 # The milliseconds of a kernel from trace to loaded module.
@@ -64,14 +55,8 @@ def calls(device):
         "chain": (chain, lambda: [make(1 << 20), make(1 << 20)]),
         "softmax": (lambda x: ops.softmax(x, 1), lambda: [make(1024, 8192)]),
         "rms_norm": (lambda x, w: ops.rms_norm(x, [4096], w, 1e-5), lambda: [make(8192, 4096), make(4096)]),
-        "layer_norm": (
-            lambda x, w, b: ops.layer_norm(x, [4096], w, b),
-            lambda: [make(8192, 4096), make(4096), make(4096)],
-        ),
-        "rope": (
-            lambda q, k: ops.rope(q, k, angle, angle),
-            lambda: [make(1, 32, 4096, 128), make(1, 8, 4096, 128)],
-        ),
+        "layer_norm": (lambda x, w, b: ops.layer_norm(x, [4096], w, b), lambda: [make(8192, 4096), make(4096), make(4096)]),
+        "rope": (lambda q, k: ops.rope(q, k, angle, angle), lambda: [make(1, 32, 4096, 128), make(1, 8, 4096, 128)]),
         "group_norm": (
             lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
             lambda: [make(8, 512, 128, 128), make(512), make(512)],
@@ -139,11 +124,7 @@ def child(name, device, cached):
         print(f"{PART}{part}", file=sys.stderr, flush=True)
         first = milliseconds(call)
         print(PART, file=sys.stderr, flush=True)
-        found[part] = {
-            "first": first,
-            "again": milliseconds(call) if device == "cuda" else 0.0,
-            "kernels": len(rows),
-        }
+        found[part] = {"first": first, "again": milliseconds(call) if device == "cuda" else 0.0, "kernels": len(rows)}
     print(json.dumps(found), flush=True)
     sys.stderr.flush()
     # At Python's own end torch's autograd threads may still release a Python object, which terminates.
@@ -162,8 +143,7 @@ def read_log(text):
             traced[found[1]] = float(found[2])
         elif kernels is not None and (
             found := re.match(
-                r"tile: (\S+): compiled for sm_\d+ and loaded on .* in ([\d.]+) ms, (from the cache|NVRTC) ([\d.]+) ms",
-                line,
+                r"tile: (\S+): compiled for sm_\d+ and loaded on .* in ([\d.]+) ms, (from the cache|NVRTC) ([\d.]+) ms", line
             )
         ):
             own = {"trace": traced.pop(found[1], 0.0), "load": float(found[2]), "nvrtc": float(found[4])}
@@ -252,17 +232,11 @@ def cells_of(name, part, pairs):
 
 
 def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", metavar="REGEX", help="operators whose name it matches")
-    options.add_argument(
-        "--write", action="store_true", help="write the table into results/, where there is a GPU"
-    )
+    options.add_argument("--write", action="store_true", help="write the table into results/, where there is a GPU")
     options.add_argument("--rounds", type=int, default=3, help="processes of each case (default 3)")
-    options.add_argument(
-        "--seconds", type=float, default=80, help="after them no further round is begun (default 80)"
-    )
+    options.add_argument("--seconds", type=float, default=80, help="after them no further round is begun (default 80)")
     options = options.parse_args()
     import torch
     from report import Table, cpu_name, digits, driver, file_name
@@ -287,9 +261,7 @@ def main():
         ]
     else:
         title = "First calls, without a GPU"
-        words += [
-            "There is no GPU here: a call is tracing and NVRTC for sm_90; nothing is loaded or run, and no bar applies."
-        ]
+        words += ["There is no GPU here: a call is tracing and NVRTC for sm_90; nothing is loaded or run, and no bar applies."]
     words += ["Made by `python benchmarks/compile_times.py --write`."]
     table = Table(title, words, HEAD, {"case", "bars"})
     for name in names:

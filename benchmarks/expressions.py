@@ -79,11 +79,7 @@ def cases(device):
         row = torch.randn(shape[1], device=device).to(dtype)
         each = x.nbytes
         yield (f"chain {kind}", 3 * each, *(lambda f=f: f(x, y, 0.5) for f in (chain, plain_chain, compiled)))
-        yield (
-            f"chain with a row {kind}",
-            2 * each,
-            *(lambda f=f: f(x, row, 0.5) for f in (chain, plain_chain, compiled)),
-        )
+        yield (f"chain with a row {kind}", 2 * each, *(lambda f=f: f(x, row, 0.5) for f in (chain, plain_chain, compiled)))
         given = (x.clone().requires_grad_(), y.clone().requires_grad_(), 0.5)
         grad = torch.randn_like(x)
         made = [differentiated(f, given, grad) for f in (chain, plain_chain, compiled)]
@@ -104,9 +100,7 @@ def main():
     cuda = options.device == "cuda"
     chip = torch.cuda.get_device_name() if cuda else cpu_name()
     where = f"{chip}, driver {driver()}" if cuda else f"{chip}, {torch.get_num_threads()} threads"
-    lines = [
-        f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. Ratios above 1: ours takes less"
-    ]
+    lines = [f"{where}, torch {torch.__version__}. Medians of interleaved rounds, random data. Ratios above 1: ours takes less"]
     lines += ["time. Made by `python benchmarks/expressions.py --write`."]
     head = ["case", "ours us", "eager us", "torch.compile us", "eager / ours", "torch.compile / ours", "GB/s"]
     table = Table("Operators of one expression", lines, head, {"case"})

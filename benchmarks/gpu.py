@@ -23,19 +23,7 @@ from gpu_work import bf16, device, random
 from report import Table, digits, driver, file_name, judged, ratio_bars
 
 OTHERS = ("cuBLAS", "FlashAttention-2", "Liger")
-HEAD = [
-    "case",
-    "MB",
-    "GF",
-    "ours us",
-    "TB/s",
-    "TF/s",
-    "of copy",
-    "eager",
-    "torch.compile",
-    "other peers",
-    "bars",
-]
+HEAD = ["case", "MB", "GF", "ours us", "TB/s", "TF/s", "of copy", "eager", "torch.compile", "other peers", "bars"]
 ROW_SECONDS, PEER_SECONDS = 60, 45
 KERNEL_NODE = 0  # CU_GRAPH_NODE_TYPE_KERNEL
 
@@ -66,8 +54,7 @@ def times(functions, rounds, calls, graphs=False):
         for _ in range(3):
             function()
     runs = [
-        (graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)])
-        for function in functions
+        (graphs and replayed(function, calls)) or (lambda f=function: [f() for _ in range(calls)]) for function in functions
     ]
     taken = [[] for _ in functions]
     turns, order = list(zip(runs, taken)), Random(0)
@@ -218,14 +205,10 @@ def run(table, options):
 
 
 def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", metavar="REGEX", help="cases whose name it matches")
     options.add_argument("--write", action="store_true", help="write the table and the picture into results/")
-    options.add_argument(
-        "--seconds", type=float, default=240, help="after them peers are left out (default 240)"
-    )
+    options.add_argument("--seconds", type=float, default=240, help="after them peers are left out (default 240)")
     options = options.parse_args()
     if not torch.cuda.is_available():
         sys.exit("benchmarks/gpu.py needs a GPU that torch sees; `make bench` times the CPU")
@@ -254,9 +237,7 @@ def main():
 
         roofline.draw(path)
     except ImportError as error:
-        print(
-            f"no picture is drawn: {error}; `pip install pillow`, then `python benchmarks/roofline.py {path.name}`"
-        )
+        print(f"no picture is drawn: {error}; `pip install pillow`, then `python benchmarks/roofline.py {path.name}`")
 
 
 if __name__ == "__main__":

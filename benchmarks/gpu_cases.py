@@ -10,7 +10,7 @@ import tile_ops
 import torch
 from gpu_loss_cases import loss_cases
 from gpu_optimizer_cases import adamw_cases
-from gpu_work import Case, Work, compiled, exactly, gradient, liger, peers_of, random
+from gpu_work import Case, Work, exactly, gradient, liger, peers_of, random
 from tile_ops import _C
 from torch.nn import functional as F
 
@@ -206,11 +206,7 @@ def rotated(q, k, cos, sin):
 
 def rope_work(order, backward, batch=4, length=4096):
     def heads(count):
-        return (
-            random(batch, count, length, 128)
-            if order == "BHSD"
-            else random(batch, length, count, 128).transpose(1, 2)
-        )
+        return random(batch, count, length, 128) if order == "BHSD" else random(batch, length, count, 128).transpose(1, 2)
 
     def ligers(q, k, cos, sin):
         from liger_kernel.ops.rope import LigerRopeFunction
@@ -225,11 +221,7 @@ def rope_work(order, backward, batch=4, length=4096):
         return Work(lambda: ops.rope(q, k, cos, sin), 4 * count, 3 * count, peers, exact)
     grads = tuple(torch.randn_like(x) for x in (q, k))
     peers = peers_of(
-        rotated,
-        (q, k),
-        (cos, sin),
-        grads,
-        **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin))),
+        rotated, (q, k), (cos, sin), grads, **liger(lambda: gradient(ligers, (q.clone(), k.clone()), grads, (cos, sin)))
     )
     ours = lambda: ops.rope_backward(*grads, cos, sin, False, None, None, [True, True])  # noqa: E731
     return Work(ours, 4 * count, 3 * count, peers, exactly(rotated, (q, k), (cos, sin), grads))
@@ -294,16 +286,9 @@ def group_norm_cases():
             name = f"group_norm+silu [{n},{c},{size},{size}]{' channels_last' if last else ''}"
             make, ratios = functools.partial(group_norm_work, n, c, size, last), {"torch.compile": 1.8}
             yield Case(
-                f"{name}, forward",
-                functools.partial(make, False),
-                0.80,
-                ratios,
-                8.0 if small else None,
-                1 if small else None,
+                f"{name}, forward", functools.partial(make, False), 0.80, ratios, 8.0 if small else None, 1 if small else None
             )
-            yield Case(
-                f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None
-            )
+            yield Case(f"{name}, backward", functools.partial(make, True), 0.70, ratios, None, 2 if small else None)
 
 
 def matmul_work(n):
@@ -362,9 +347,13 @@ def decode_work(page=0, batch=32, length=8192, heads=32, key_heads=8, depth=128)
     def plain(q, k, v):
         return F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
 
-    return Work(lambda: ops.attention_decode(query, *given, lengths, block_table=table)[0],
-                2 * key.numel() * key.element_size(), 4 * batch * heads * length * depth,
-                {"eager": lambda: lambda: plain(query, key, value)}, exactly(plain, (query, key, value)))
+    return Work(
+        lambda: ops.attention_decode(query, *given, lengths, block_table=table)[0],
+        2 * key.numel() * key.element_size(),
+        4 * batch * heads * length * depth,
+        {"eager": lambda: lambda: plain(query, key, value)},
+        exactly(plain, (query, key, value)),
+    )
 
 
 def decode_cases():
@@ -375,25 +364,30 @@ def decode_cases():
 
 def product_cases():
     for n in (1024, 4096, 8192):
-        yield Case(
-            f"matmul {n}³",
-            functools.partial(matmul_work, n),
-            ratios={"cuBLAS": 0.55} if n > 1024 else {},
-            product=True,
-        )
+        yield Case(f"matmul {n}³", functools.partial(matmul_work, n), ratios={"cuBLAS": 0.55} if n > 1024 else {}, product=True)
     for backward in (False, True):
         make = functools.partial(gated_matmul_work, 4096, 4096, 11008, backward)
         yield Case(f"gated_matmul [4096,4096]x[4096,11008], {'backward' if backward else 'forward'}", make, product=True)
     for depth in (64, 128):
         for causal in (False, True):
             for backward in (False, True):
-                name = (f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, "
-                        f"{'backward' if backward else 'forward'}")
+                name = f"attention [2,16,4096,{depth}]{' causal' if causal else ''}, {'backward' if backward else 'forward'}"
                 make = functools.partial(attention_work, depth, causal, backward)
                 yield Case(name, make, ratios={"FlashAttention-2": 1.0}, product=True)
 
 
 def all_cases():
-    for family in (elementwise_cases, softmax_cases, loss_cases, norm_cases, gated_cases, rope_cases, dropout_cases,
-                   adamw_cases, group_norm_cases, decode_cases, product_cases):
+    for family in (
+        elementwise_cases,
+        softmax_cases,
+        loss_cases,
+        norm_cases,
+        gated_cases,
+        rope_cases,
+        dropout_cases,
+        adamw_cases,
+        group_norm_cases,
+        decode_cases,
+        product_cases,
+    ):
         yield from family()

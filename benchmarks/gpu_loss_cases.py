@@ -28,7 +28,8 @@ def cross_entropy_work(rows, classes, backward):
     divisors = torch.full((2,), float(rows), device=gpu_work.device)
     peers = peers_of(theirs, (x,), grads=one)  # Liger's forward makes the gradient too
     ours = lambda: ops.cross_entropy_backward(  # noqa: E731
-        one, x, target, None, -100, "mean", 0.0, 0.0, lse, divisors)
+        one, x, target, None, -100, "mean", 0.0, 0.0, lse, divisors
+    )
     return Work(ours, 4 * x.numel(), 4 * x.numel(), peers, exactly(theirs, (x,), grads=one))
 
 
@@ -79,9 +80,14 @@ def embedding_work(rows, columns, count, backward):
 def loss_cases():
     for backward in (False, True):
         way = "backward" if backward else "forward"
-        yield Case(f"cross_entropy [8192,128256], {way}", functools.partial(cross_entropy_work, 8192, 128256, backward),
-                   share=0.90 if backward else 0.97)
-        yield Case(f"linear_cross_entropy [4096,4096] @ [4096,32000], {'both ways' if backward else way}",
-                   functools.partial(linear_cross_entropy_work, 4096, 4096, 32000, backward), product=True)
-        yield Case(f"embedding [128256,4096] at 8192, {way}",
-                   functools.partial(embedding_work, 128256, 4096, 8192, backward))
+        yield Case(
+            f"cross_entropy [8192,128256], {way}",
+            functools.partial(cross_entropy_work, 8192, 128256, backward),
+            share=0.90 if backward else 0.97,
+        )
+        yield Case(
+            f"linear_cross_entropy [4096,4096] @ [4096,32000], {'both ways' if backward else way}",
+            functools.partial(linear_cross_entropy_work, 4096, 4096, 32000, backward),
+            product=True,
+        )
+        yield Case(f"embedding [128256,4096] at 8192, {way}", functools.partial(embedding_work, 128256, 4096, 8192, backward))

@@ -37,7 +37,15 @@ def adamw_cases():
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         for count, size in ((1, 1 << 27), (16, 1 << 23)):
-            yield Case(f"AdamW step, {count} of {size} {name}", functools.partial(adamw_work, count, size, dtype),
-                       share=0.9, launches=1)
-        yield Case(f"AdamW step, 300 of 100000 {name}", functools.partial(adamw_work, 300, 100000, dtype),
-                   ratios={"eager": 1.0}, launches=19)
+            yield Case(
+                f"AdamW step, {count} of {size} {name}",
+                functools.partial(adamw_work, count, size, dtype),
+                share=0.9,
+                launches=1,
+            )
+        yield Case(
+            f"AdamW step, 300 of 100000 {name}",
+            functools.partial(adamw_work, 300, 100000, dtype),
+            ratios={"eager": 1.0},
+            launches=19,
+        )

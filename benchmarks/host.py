@@ -61,15 +61,10 @@ def python_calls():
     yield Call("ours, a kernel of 3 tensors", 3, lambda x, y, w: repeated(lambda: ops.bench.add(x, y)), 0.5)
     # No list of arguments is made for it: that takes time too, and is no part of the call.
     yield Call(
-        "ours, a kernel of 10 tensors",
-        10,
-        lambda x, y, w: repeated(lambda: ops.bench.add9(x, y, y, y, y, y, y, y, y)),
-        0.5,
+        "ours, a kernel of 10 tensors", 10, lambda x, y, w: repeated(lambda: ops.bench.add9(x, y, y, y, y, y, y, y, y)), 0.5
     )
     yield Call("ours, softmax", 2, lambda x, y, w: repeated(lambda: ops.tile.softmax(x, 1)), 0.5)
-    yield Call(
-        "ours, rms_norm", 3, lambda x, y, w: repeated(lambda: ops.tile.rms_norm(x, [64], w, 1e-5)), 0.5
-    )
+    yield Call("ours, rms_norm", 3, lambda x, y, w: repeated(lambda: ops.tile.rms_norm(x, [64], w, 1e-5)), 0.5)
     yield Call("torch.softmax", 2, lambda x, y, w: repeated(lambda: torch.softmax(x, 1)))
     yield Call("torch's rms_norm", 3, lambda x, y, w: repeated(lambda: F.rms_norm(x, [64], w, 1e-5)))
     yield Call("Triton, a kernel of 3 tensors", 3, triton)
@@ -88,12 +83,8 @@ def cpp_calls():
 
 
 def raw_calls():
-    yield Call(
-        "torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0]))
-    )
-    yield Call(
-        "tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5
-    )
+    yield Call("torch.cuda._compile_kernel", 2, lambda x, y, w: repeated(raw_launch.theirs(x.detach()[0], y[0])))
+    yield Call("tile_ops.cuda_kernel", 2, lambda x, y, w: repeated(raw_launch.ours(x.detach()[0], y[0])), share=0.5)
 
 
 def medians(runs, synchronize):
@@ -153,9 +144,7 @@ def rows(part, calls, device, grads=(False, True)):
     calls = list(calls)
     try:
         with measure.time_limit(SECONDS):
-            found = [
-                measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads
-            ]
+            found = [measured(calls, grad, device, complain if not grad else lambda text: None) for grad in grads]
     except Exception as error:
         yield [f"{part}: failed, {measure.reason(error)}"]
         return
@@ -167,10 +156,7 @@ def rows(part, calls, device, grads=(False, True)):
             continue
         cells = [f"{part}: {call.name}", str(call.tensors)]
         for a, b in zip(own, first):
-            cells += [
-                "" if a is None else f"{a:.2f}",
-                "" if a is None or b is None or call is calls[0] else f"{a - b:+.2f}",
-            ]
+            cells += ["" if a is None else f"{a:.2f}", "" if a is None or b is None or call is calls[0] else f"{a - b:+.2f}"]
         yield [*cells, bar(call, own, first)]
 
 
@@ -181,18 +167,14 @@ def load_operators():
     import build_cpp
 
     try:
-        library = build_cpp.build(
-            build_cpp.FOLDER.parent / "benchmarks", ("host_costs",), root / "benchmarks" / "cpp"
-        )
+        library = build_cpp.build(build_cpp.FOLDER.parent / "benchmarks", ("host_costs",), root / "benchmarks" / "cpp")
         torch.ops.load_library(str(library))
     except (RuntimeError, OSError) as error:
         print(f"benchmarks/cpp is not built, and its rows are left out: {error}", file=sys.stderr, flush=True)
 
 
 def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--write", action="store_true", help="write the table into results/")
     options.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
     options = options.parse_args()

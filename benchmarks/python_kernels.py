@@ -18,7 +18,7 @@ from report import Table, digits, driver, file_name
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "examples" / "python"))
 import attention  # noqa: E402, F401  defines torch.ops.programs.attention
-import layer_norm as _  # noqa: E402, F401
+import layer_norm as layer_norm_program  # noqa: E402, F401  defines torch.ops.programs.layer_norm
 
 programs = torch.ops.programs
 
@@ -88,17 +88,25 @@ def cases():
     """(name, bytes moved, {whose: function})"""
     x, y = torch.randn(2, 1 << 26, device="cuda")
     out = torch.empty_like(x)
-    yield "vector add 2^26 float32", 3 * x.nbytes, {
-        "Python": lambda: add[(len(x) // 512,)](x, y, out, 512),
-        "Triton": lambda: peers.add(x, y, out),
-        "torch": lambda: torch.add(x, y, out=out),
-    }
-    yield "dropout 2^26 float32", 2 * x.nbytes, {
-        "Python": lambda: dropout[((1 << 26) // 2048,)](x, out, 0.5, 7, 2048),
-        "Triton": lambda: peers.dropout(x, out, 0.5, 7),
-        "C++": lambda: tile_ops.dropout(x, 0.5),
-        "torch": lambda: torch.dropout(x, 0.5, True),
-    }
+    yield (
+        "vector add 2^26 float32",
+        3 * x.nbytes,
+        {
+            "Python": lambda: add[(len(x) // 512,)](x, y, out, 512),
+            "Triton": lambda: peers.add(x, y, out),
+            "torch": lambda: torch.add(x, y, out=out),
+        },
+    )
+    yield (
+        "dropout 2^26 float32",
+        2 * x.nbytes,
+        {
+            "Python": lambda: dropout[((1 << 26) // 2048,)](x, out, 0.5, 7, 2048),
+            "Triton": lambda: peers.dropout(x, out, 0.5, 7),
+            "C++": lambda: tile_ops.dropout(x, 0.5),
+            "torch": lambda: torch.dropout(x, 0.5, True),
+        },
+    )
     for dtype in (torch.float32, torch.bfloat16):
         for columns in (1024, 4096, 8192):
             rows = (1 << 25) // columns
@@ -106,41 +114,57 @@ def cases():
             w, b = torch.randn(2, columns, device="cuda").to(dtype)
             out = torch.empty_like(x)
             kind = f"[{rows}, {columns}] {str(dtype)[6:]}"
-            yield f"softmax {kind}", 2 * x.nbytes, {
-                "Python": lambda: softmax_of(x, out),
-                "Triton": lambda: peers.softmax(x, out),
-                "C++": lambda: torch.ops.tile.softmax(x, 1),
-                "torch": lambda: torch.softmax(x, 1),
-            }
-            yield f"layer_norm {kind}", 2 * x.nbytes, {
-                "Python": lambda: normalise(x, w, b, out),
-                "Triton": lambda: peers.layer_norm(x, w, b, out, 1e-5),
-                "C++": lambda: torch.ops.tile.layer_norm(x, [columns], w, b, 1e-5),
-                "torch": lambda: torch.nn.functional.layer_norm(x, (columns,), w, b),
-            }
+            yield (
+                f"softmax {kind}",
+                2 * x.nbytes,
+                {
+                    "Python": lambda: softmax_of(x, out),
+                    "Triton": lambda: peers.softmax(x, out),
+                    "C++": lambda: torch.ops.tile.softmax(x, 1),
+                    "torch": lambda: torch.softmax(x, 1),
+                },
+            )
+            yield (
+                f"layer_norm {kind}",
+                2 * x.nbytes,
+                {
+                    "Python": lambda: normalise(x, w, b, out),
+                    "Triton": lambda: peers.layer_norm(x, w, b, out, 1e-5),
+                    "C++": lambda: torch.ops.tile.layer_norm(x, [columns], w, b, 1e-5),
+                    "torch": lambda: torch.nn.functional.layer_norm(x, (columns,), w, b),
+                },
+            )
             grad, grads = torch.randn_like(x), (torch.empty_like(x), torch.empty_like(w), torch.empty_like(b))
             _, mean, rstd = torch.native_layer_norm(x, (columns,), w, b, 1e-5)
             saved = mean.view(-1), rstd.view(-1)
-            yield f"layer_norm backward {kind}", 3 * x.nbytes, {
-                "Python": lambda: programs.layer_norm_backward(grad, x, w, b, *saved),
-                "Triton": lambda: peers.layer_norm_backward(grad, x, w, *saved, *grads),
-                "C++": lambda: torch.ops.tile.layer_norm_backward(grad, x, [columns], w, b, mean, rstd, [True] * 3),
-                "torch": lambda: torch.ops.aten.native_layer_norm_backward(
-                    grad, x, [columns], mean, rstd, w, b, [True] * 3
-                ),
-            }
+            yield (
+                f"layer_norm backward {kind}",
+                3 * x.nbytes,
+                {
+                    "Python": lambda: programs.layer_norm_backward(grad, x, w, b, *saved),
+                    "Triton": lambda: peers.layer_norm_backward(grad, x, w, *saved, *grads),
+                    "C++": lambda: torch.ops.tile.layer_norm_backward(grad, x, [columns], w, b, mean, rstd, [True] * 3),
+                    "torch": lambda: torch.ops.aten.native_layer_norm_backward(
+                        grad, x, [columns], mean, rstd, w, b, [True] * 3
+                    ),
+                },
+            )
     for causal in (False, True):
         for length, depth in ((1024, 64), (4096, 64), (4096, 128), (16384, 128)):
             shape = 4 * 4096 // length or 1, 32, length, depth
             q, k, v = torch.randn(3, *shape, device="cuda").bfloat16()
             out, lse = torch.empty_like(q), q.new_empty(shape[:3], dtype=torch.float32)
             kind = f"{list(shape)} bfloat16{' causal' if causal else ''}"
-            yield f"attention {kind}", 4 * shape[0] * shape[1] * length * length * depth // (2 if causal else 1), {
-                "Python": lambda: programs.attention(q, k, v, causal),
-                "Triton": lambda: peers.attention(q, k, v, out, lse, causal),
-                "C++": lambda: torch.ops.tile.attention(q, k, v, is_causal=causal),
-                "torch": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal),
-            }
+            yield (
+                f"attention {kind}",
+                4 * shape[0] * shape[1] * length * length * depth // (2 if causal else 1),
+                {
+                    "Python": lambda: programs.attention(q, k, v, causal),
+                    "Triton": lambda: peers.attention(q, k, v, out, lse, causal),
+                    "C++": lambda: torch.ops.tile.attention(q, k, v, is_causal=causal),
+                    "torch": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal),
+                },
+            )
 
 
 def check():
@@ -189,10 +213,12 @@ def main():
     check()
     chip = torch.cuda.get_device_name()
     head = ["case", "Python us", "Triton us", "C++ us", "torch us", "Triton / Python", "C++ / Python", "GB/s, TFLOP/s"]
-    lines = [f"{chip}, driver {driver()}, {peers.version()}. Medians of interleaved rounds, random data;",
-             "calls are replayed from a CUDA graph, so that the kernels are measured and not the host. Ours of",
-             "softmax in bfloat16 are the fastest of their configurations by `kernel.tune`.",
-             "Ratios above 1: the kernel in Python takes less time. Made by `python benchmarks/python_kernels.py`."]
+    lines = [
+        f"{chip}, driver {driver()}, {peers.version()}. Medians of interleaved rounds, random data;",
+        "calls are replayed from a CUDA graph, so that the kernels are measured and not the host. Ours of",
+        "softmax in bfloat16 are the fastest of their configurations by `kernel.tune`.",
+        "Ratios above 1: the kernel in Python takes less time. Made by `python benchmarks/python_kernels.py`.",
+    ]
     table = Table("Kernels in Python", lines, head, {"case"})
     for name, moved, functions in cases():
         if not re.search(options.only, name):

@@ -34,8 +34,9 @@ def table():
     head = ["case"] + [f"{name}: {column}" for name in results for column in ("eager ms", "ours ms", "ratio")]
     lines = ["| " + " | ".join(head) + " |", "|---" + "|---:" * (len(head) - 1) + "|"]
     for case in ROWS:
-        cells = [result.get(case, {}).get(column, "") for result in results.values()
-                 for column in ("eager ms", "ours ms", "ratio")]
+        cells = [
+            result.get(case, {}).get(column, "") for result in results.values() for column in ("eager ms", "ours ms", "ratio")
+        ]
         if any(cells):
             lines.append("| " + " | ".join([case, *cells]) + " |")
     return "\n".join(lines) + "\n" if files else ""
@@ -59,8 +60,10 @@ def _range(numbers, text=digits):
 def _cpu(rows):
     eager, compiled = _numbers(rows, "ratio"), _numbers(rows, "ratio to compile")
     faster, middles = sum(ratio > 1 for ratio in eager), [digits(statistics.median(each)) for each in (eager, compiled)]
-    return [f"{faster} of {len(eager)} cases are faster than eager; the median is {middles[0]} times as fast, "
-            f"and {middles[1]} times as fast as `torch.compile`"]
+    return [
+        f"{faster} of {len(eager)} cases are faster than eager; the median is {middles[0]} times as fast, "
+        f"and {middles[1]} times as fast as `torch.compile`"
+    ]
 
 
 def _memory_bound(rows):
@@ -73,8 +76,10 @@ def _operator(row):
 
 def _gpu(rows):
     if shares := _numbers(_memory_bound(rows), "of copy"):
-        yield (f"{len(shares)} memory-bound cases reach {_range(shares, _share)} of a copy's speed; the median is "
-               f"{_share(statistics.median(shares))}")
+        yield (
+            f"{len(shares)} memory-bound cases reach {_range(shares, _share)} of a copy's speed; the median is "
+            f"{_share(statistics.median(shares))}"
+        )
     for name in ("cuBLAS", "FlashAttention-2"):
         if speeds := _numbers(rows, "other peers", rf"{name} ([\d.]+)"):
             yield f"{len(speeds)} cases reach {_range(speeds)} of {name}'s speed"
@@ -88,8 +93,10 @@ def _host(rows):
 def _python(rows):
     for name, attention in (("attention", True), ("other kernels", False)):
         some = [row for row in rows if row["C++ / Python"] and row["case"].startswith("attention") == attention]
-        yield (f"{name}: {_range(_numbers(some, 'Triton / Python'))} times as fast as Triton's, "
-               f"{_range(_numbers(some, 'C++ / Python'))} times as fast as ours in C++")
+        yield (
+            f"{name}: {_range(_numbers(some, 'Triton / Python'))} times as fast as Triton's, "
+            f"{_range(_numbers(some, 'C++ / Python'))} times as fast as ours in C++"
+        )
 
 
 def _expressions(rows):
@@ -98,8 +105,10 @@ def _expressions(rows):
 
 
 def _suite(rows):
-    return [f"{sum(row['failed'] == '0' for row in rows)} of {len(rows)} runs pass; the others have "
-            f"{sum(int(row['failed']) for row in rows)} failures, which the page explains"]
+    return [
+        f"{sum(row['failed'] == '0' for row in rows)} of {len(rows)} runs pass; the others have "
+        f"{sum(int(row['failed']) for row in rows)} failures, which the page explains"
+    ]
 
 
 def by_operator():
@@ -107,8 +116,11 @@ def by_operator():
     files = sorted(RESULTS.glob("gpu-*.md"))
     heads = [f"{path.stem.split('-')[1].upper()}, {way}" for path in files for way in ("forward", "backward")]
     lines = ["| operator | " + " | ".join(heads) + " |", "|---" + "|---:" * len(heads) + "|"]
-    columns = [[row for row in _memory_bound(records(path)) if ("backward" in row["case"]) == backward]
-               for path in files for backward in (False, True)]
+    columns = [
+        [row for row in _memory_bound(records(path)) if ("backward" in row["case"]) == backward]
+        for path in files
+        for backward in (False, True)
+    ]
     names = dict.fromkeys(_operator(row) for column in columns for row in column)
     for name in names:
         shares = [_numbers([row for row in column if _operator(row) == name], "of copy") for column in columns]
@@ -140,18 +152,48 @@ def _of_torch(rows):
 
 STATUS = [  # (state, work, compared with, tables, cases, numbers of a table's rows): README.md shows these lines
     ("ahead", "104 cases on two CPUs with AVX2 and two with AVX-512, medians", "torch eager", "cpu-avx*", "", _medians),
-    ("ahead", "GroupNorm + SiLU, forward and backward, H200", "`torch.compile`", "gpu-h200", "group_norm",
-     _column("torch.compile")),
+    (
+        "ahead",
+        "GroupNorm + SiLU, forward and backward, H200",
+        "`torch.compile`",
+        "gpu-h200",
+        "group_norm",
+        _column("torch.compile"),
+    ),
     ("ahead", "AdamW, H200", "torch's fused AdamW", "gpu-h200", "AdamW", _column("eager")),
-    ("equal", "softmax, RMSNorm, LayerNorm, SwiGLU, RoPE, forward, H100", "a copy", "gpu-h100*",
-     "(softmax|rms_norm|layer_norm|swiglu|rope).*(forward|in place)", _column("of copy")),
-    ("equal", "attention, forward and backward, H200", "FlashAttention-2", "gpu-h200", r"attention \[",
-     _column("other peers", r"FlashAttention-2 ([\d.]+)")),
+    (
+        "equal",
+        "softmax, RMSNorm, LayerNorm, SwiGLU, RoPE, forward, H100",
+        "a copy",
+        "gpu-h100*",
+        "(softmax|rms_norm|layer_norm|swiglu|rope).*(forward|in place)",
+        _column("of copy"),
+    ),
+    (
+        "equal",
+        "attention, forward and backward, H200",
+        "FlashAttention-2",
+        "gpu-h200",
+        r"attention \[",
+        _column("other peers", r"FlashAttention-2 ([\d.]+)"),
+    ),
     ("behind", "GroupNorm + SiLU, H100", "a copy", "gpu-h100*", "group_norm", _column("of copy")),
-    ("behind", "gradients of the other norms, H100", "a copy", "gpu-h100*", "(add_rms|rms|layer)_norm.*backward",
-     _column("of copy")),
-    ("behind", "bfloat16 products of 4096³ and 8192³, H200", "cuBLAS", "gpu-h200", "matmul (4096|8192)³",
-     _column("other peers", r"cuBLAS ([\d.]+)")),
+    (
+        "behind",
+        "gradients of the other norms, H100",
+        "a copy",
+        "gpu-h100*",
+        "(add_rms|rms|layer)_norm.*backward",
+        _column("of copy"),
+    ),
+    (
+        "behind",
+        "bfloat16 products of 4096³ and 8192³, H200",
+        "cuBLAS",
+        "gpu-h200",
+        "matmul (4096|8192)³",
+        _column("other peers", r"cuBLAS ([\d.]+)"),
+    ),
     ("behind", "attention, forward, H100", "torch's attention", "python-h100*", "attention", _of_torch),
     ("behind", "attention in Python, H100", "Triton", "python-h100*", "attention", _column("Triton / Python")),
     ("behind", "linear + cross entropy, H200", "torch eager", "gpu-h200", "linear_cross_entropy", _column("eager")),
@@ -207,7 +249,10 @@ The times are medians of interleaved rounds in one process. [benchmarks/cases.py
 
 if __name__ == "__main__":
     if "--check" in sys.argv[1:]:
-        sys.exit(0 if PAGE.read_text() == page()
-                 else "benchmarks/results/README.md differs from the tables; run benchmarks/results_page.py")
+        sys.exit(
+            0
+            if PAGE.read_text() == page()
+            else "benchmarks/results/README.md differs from the tables; run benchmarks/results_page.py"
+        )
     PAGE.write_text(page())
     print(*status(), sep="\n")

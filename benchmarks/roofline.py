@@ -114,38 +114,27 @@ def draw(path):
     axes = Axes(pen, font, xs, ys)
     corner = peak / bandwidth
     pen.line(
-        [axes.place(xs[0], bandwidth * xs[0]), axes.place(corner, peak), axes.place(xs[1], peak)],
-        fill=ROOF,
-        width=2 * SCALE,
+        [axes.place(xs[0], bandwidth * xs[0]), axes.place(corner, peak), axes.place(xs[1], peak)], fill=ROOF, width=2 * SCALE
     )
     middle = math.sqrt(10 * corner) if corner > 10 else corner  # clear of the points
     across, up = axes.place(middle, bandwidth * middle)
     pen.text((across - 10 * SCALE, up), f"copy: {bandwidth:.2f} TB/s", fill=ROOF, font=font, anchor="rb")
     across, up = axes.place(xs[1], peak)
-    pen.text(
-        (across - 6 * SCALE, up - 6 * SCALE), f"cuBLAS: {peak:.0f} TF/s", fill=ROOF, font=font, anchor="rb"
-    )
+    pen.text((across - 6 * SCALE, up - 6 * SCALE), f"cuBLAS: {peak:.0f} TF/s", fill=ROOF, font=font, anchor="rb")
     for name, x, y in found:
         dot(pen, axes.place(x, y), COLOURS[family(name)], "backward" not in name)
     present = {family(name) for name, *_ in found}
     legend(pen, font, [name for name in COLOURS if name in present])
     title = next((line.removeprefix("# ") for line in lines if line.startswith("# ")), "")
     pen.text((LEFT, TOP / 2), f"{title}, bfloat16: TF/s over flops a byte", fill=INK, font=font, anchor="lm")
-    pen.text(
-        ((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM / 3), "flops a byte", fill=INK, font=font, anchor="mm"
-    )
+    pen.text(((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM / 3), "flops a byte", fill=INK, font=font, anchor="mm")
     target = path.with_suffix(".png")
     picture.save(target, optimize=True)
-    print(
-        "written: "
-        f"{target.relative_to(report.RESULTS.parent.parent) if target.is_relative_to(report.RESULTS) else target}"
-    )
+    print(f"written: {target.relative_to(report.RESULTS.parent.parent) if target.is_relative_to(report.RESULTS) else target}")
     return target
 
 
 if __name__ == "__main__":
-    names = [pathlib.Path(name).name for name in sys.argv[1:]] or sorted(
-        path.name for path in report.RESULTS.glob("gpu-*.md")
-    )
+    names = [pathlib.Path(name).name for name in sys.argv[1:]] or sorted(path.name for path in report.RESULTS.glob("gpu-*.md"))
     for each in names:
         draw(report.RESULTS / each)

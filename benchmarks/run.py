@@ -22,13 +22,21 @@ HELD = {
 
 def options_of(arguments=None):
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--only", default="", metavar="REGEX",
-                         help="cases whose name it matches; the results files stay as they are")
+    options.add_argument(
+        "--only", default="", metavar="REGEX", help="cases whose name it matches; the results files stay as they are"
+    )
     options.add_argument("--seconds", type=float, default=1.0, help="measuring time a function (default 1)")
-    options.add_argument("--isa", choices=("baseline", "avx2", "avx512"),
-                         help="what our kernels and torch's may use (default: the best of the machine)")
-    options.add_argument("--machine", default="", metavar="NAME",
-                         help="ends the names of the results files, so that two machines' lie side by side")
+    options.add_argument(
+        "--isa",
+        choices=("baseline", "avx2", "avx512"),
+        help="what our kernels and torch's may use (default: the best of the machine)",
+    )
+    options.add_argument(
+        "--machine",
+        default="",
+        metavar="NAME",
+        help="ends the names of the results files, so that two machines' lie side by side",
+    )
     options.add_argument("--fresh", action="store_true", help=argparse.SUPPRESS)  # the process of fresh_rows()
     return options.parse_args(arguments)
 
@@ -43,15 +51,26 @@ if __name__ == "__main__":  # before torch and tile_ops are loaded
         measure.start_warm()
         measure.reserve()
 
-import tile_ops._C
-import torch
-from cases import PEERS, all_cases, fresh_cases
-from report import Table, cpu_name, digits, file_name, judged, ratio_bars
-from tile_ops._doctor import instructions
+import tile_ops._C  # noqa: E402
+import torch  # noqa: E402
+from cases import PEERS, all_cases, fresh_cases  # noqa: E402
+from report import Table, cpu_name, digits, file_name, judged, ratio_bars  # noqa: E402
+from tile_ops._doctor import instructions  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-HEAD = ["case", "MB", "GF", "eager ms", "torch.compile ms", "ours ms", "ratio", "ratio to compile", "ours GB/s",
-        "ours GF/s", "wanted"]
+HEAD = [
+    "case",
+    "MB",
+    "GF",
+    "eager ms",
+    "torch.compile ms",
+    "ours ms",
+    "ratio",
+    "ratio to compile",
+    "ours GB/s",
+    "ours GF/s",
+    "wanted",
+]
 COMPILING = 180  # at most so many seconds for one case
 
 
@@ -82,8 +101,16 @@ def row(case, seconds, complain):
     rates = [digits(amount / ours / 1e9) for amount in (case.bytes, case.flops)]
     theirs = [digits(1e3 * times[name]) if name in times else failed.get(name, "") for name in PEERS]
     ratios = [digits(times[name] / ours) if name in times else "" for name in PEERS]
-    return [case.name, digits(case.bytes / 1e6), digits(case.flops / 1e9), *theirs, digits(1e3 * ours), *ratios, *rates,
-            judged(found)]
+    return [
+        case.name,
+        digits(case.bytes / 1e6),
+        digits(case.flops / 1e9),
+        *theirs,
+        digits(1e3 * ours),
+        *ratios,
+        *rates,
+        judged(found),
+    ]
 
 
 def rows(cases, options):

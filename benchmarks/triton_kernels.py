@@ -107,9 +107,7 @@ def layer_norm_backward(grad, x, w, mean, rstd, grad_x, grad_w, grad_b):
         PARTS=parts, WIDTH=width, num_warps=min(max(width // 256, 1), 8),
     )  # fmt: skip
     grid = (triton.cdiv(columns, 128),)
-    _layer_norm_sums[grid](
-        parts_w, parts_b, grad_w, grad_b, min(parts, rows), columns, ROWS=32, WIDTH=128, num_ctas=1
-    )
+    _layer_norm_sums[grid](parts_w, parts_b, grad_w, grad_b, min(parts, rows), columns, ROWS=32, WIDTH=128, num_ctas=1)
 
 
 _CONFIGS = [

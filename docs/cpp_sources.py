@@ -12,11 +12,12 @@ DEFINITION = re.compile(
     r"^(?:class (\w+)|(?!namespace|using|struct|enum|#|//)[\w:<>,&*\[\] ]*?([\w:~+\-*/=]+)\([^;{]*\)(?: const)?) \{",
     re.MULTILINE,
 )
-DECLARATION = re.compile(
-    r"(inline )?(std::vector<Tile>|Tile&?|Array|View|Range|void|FloatMode) [\w\[\]+\-*/%&|^<>=!~]+\("
-)
-SOURCES = [*(CSRC / name for name in ("dsl/tile.cpp", "ir/core.cpp", "ir/format.cpp", "ir/atomic.cpp")),
-           *sorted((CSRC / "prims").glob("*.cpp")), *sorted((CSRC / "prims").glob("*.h"))]
+DECLARATION = re.compile(r"(inline )?(std::vector<Tile>|Tile&?|Array|View|Range|void|FloatMode) [\w\[\]+\-*/%&|^<>=!~]+\(")
+SOURCES = [
+    *(CSRC / name for name in ("dsl/tile.cpp", "ir/core.cpp", "ir/format.cpp", "ir/atomic.cpp")),
+    *sorted((CSRC / "prims").glob("*.cpp")),
+    *sorted((CSRC / "prims").glob("*.h")),
+]
 KINDS = {"value": "ValueError", "type": "TypeError", "unsupported": "NotImplementedError", "runtime": "RuntimeError"}
 
 
@@ -33,14 +34,14 @@ def balanced(text, begin):
             if depth == 0:
                 return i
         i += 1
-    raise ValueError(f"no end of {text[begin:begin + 40]!r}")
+    raise ValueError(f"no end of {text[begin : begin + 40]!r}")
 
 
 def split(text, by=","):
     """Parts of a list, without what stands in brackets and strings."""
     parts, begin, i = [], 0, 0
     while i < len(text):
-        if text[i] in "([{\"":
+        if text[i] in '([{"':
             i = balanced(text, i) if text[i] != '"' else re.compile(r'"(?:[^"\\]|\\.)*"').match(text, i).end() - 1
         elif text[i] == by:
             parts.append(text[begin:i].strip())
@@ -74,7 +75,7 @@ def functions():
         text = path.read_text()
         for match in DEFINITION.finditer(text):
             name = (match[1] or match[2]).split("::")[-1]
-            body = text[match.start():balanced(text, match.end() - 1) + 1]
+            body = text[match.start() : balanced(text, match.end() - 1) + 1]
             found[path, name] = found.get((path, name), "") + "\n" + body
     return found
 
@@ -112,12 +113,12 @@ def failures_of(operation):
 
 def failures(body, whole=False):
     for match in re.finditer(r"\bfail\(", body):
-        parts = split(body[match.end():balanced(body, match.end() - 1)])
+        parts = split(body[match.end() : balanced(body, match.end() - 1)])
         at = next((i for i, part in enumerate(parts) if "ErrorKind::" in part), None)
         if at is None:
             continue
         kinds = " or ".join(KINDS[kind] for kind in dict.fromkeys(re.findall(r"ErrorKind::(\w+)", parts[at])))
-        text = "".join(shown(part) for part in parts[at + 1:])
+        text = "".join(shown(part) for part in parts[at + 1 :])
         if parts[0] != "op" and not whole:  # "load: …", with the name of the operation in front, here as `operation`
             text = re.sub(r"^[\w …]*?: ", "", text, count=1)
         yield kinds, text.strip()
@@ -182,12 +183,14 @@ def rows():
         pieces = [text]
         if macro:
             body = macro[0].replace("\\\n", "\n").replace("#define TILE_ROUNDED(mode, way)", "")
-            pieces = [body.replace("##mode", f"{mode}").replace("way)", '"")')
-                      for mode in re.findall(r"^TILE_ROUNDED\((\w+)", text, re.MULTILINE)]
+            pieces = [
+                body.replace("##mode", f"{mode}").replace("way)", '"")')
+                for mode in re.findall(r"^TILE_ROUNDED\((\w+)", text, re.MULTILINE)
+            ]
             pieces = [re.sub(r"_(?=[rz mp]*,|\()", "_", piece) for piece in pieces]
         for piece in pieces:
             for match in re.finditer(r"\b(UNARY|BINARY|TERNARY|UNARY_PREDICATE|PREDICATE)\(", piece):
-                parts = split(piece[match.end():balanced(piece, match.end() - 1)])
+                parts = split(piece[match.end() : balanced(piece, match.end() - 1)])
                 found[parts[0]] = (path.stem, match[1], parts[2], parts[3])
     return found
 

@@ -34,8 +34,12 @@ FAMILIES = {
 CONTROL = ("for", "loop", "if", "yield", "break", "continue")
 # Pages by hand that say more.
 READ_ON = {
-    "Arrays and the grid": "views", "Loads and stores": "views", "Atomic operations": "memory_order",
-    "Control flow": "control_flow", "Debugging": "debugging", "Random numbers": "../random_numbers",
+    "Arrays and the grid": "views",
+    "Loads and stores": "views",
+    "Atomic operations": "memory_order",
+    "Control flow": "control_flow",
+    "Debugging": "debugging",
+    "Random numbers": "../random_numbers",
 }
 DTYPES = list(_C.primitives()["where"]["dtypes"])
 SETS = {
@@ -144,11 +148,15 @@ def rules_of_row(name, row):
     if traits.startswith("EXACT"):
         lines.append("Every target gives the same bits.")
     elif traits.startswith("DIRECTED"):
-        lines.append("Rounded once, in the direction that the name says; every target gives the same bits. Overflow "
-                     "rounded toward zero is the largest number; a sum that cancels is -0 where it is rounded down.")
+        lines.append(
+            "Rounded once, in the direction that the name says; every target gives the same bits. Overflow "
+            "rounded toward zero is the largest number; a sum that cancels is -0 where it is rounded down."
+        )
     else:
-        lines.append(f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; of 16-bit "
-                     "floats, which are computed in f32 and rounded, half a unit more. Targets may differ that much.")
+        lines.append(
+            f"Within {row['ulp']:g} units in the last place of `{row['reference']}` in float64; of 16-bit "
+            "floats, which are computed in f32 and rounded, half a unit more. Targets may differ that much."
+        )
     if "f32" in row["dtypes"] and row["dtypes"] != ["f32"] and not traits.startswith("DIRECTED"):
         lines.append(f"Infinities and NaN: as `{row['reference']}` of torch.")
     yield "Values", " ".join(lines)
@@ -161,8 +169,10 @@ def kernel_of_row(name, count):
     loads = [f"{x}.tiled_view({{64}}).load({{i}})" for x in "xyz"[:count]]
     names = list("abc"[:count])
     tiles = ", ".join(f"{a} = {load}" for a, load in zip(names, loads))
-    return (f"```c++\nvoid {name}_kernel({''.join(arrays)}Array out) {{\n  Tile i = bid(0);\n  Tile {tiles};\n"
-            f"  out.tiled_view({{64}}).store({{i}}, {name}({', '.join(names)}));\n}}\n```\n\n")
+    return (
+        f"```c++\nvoid {name}_kernel({''.join(arrays)}Array out) {{\n  Tile i = bid(0);\n  Tile {tiles};\n"
+        f"  out.tiled_view({{64}}).store({{i}}, {name}({', '.join(names)}));\n}}\n```\n\n"
+    )
 
 
 def words(text):

@@ -14,11 +14,7 @@ SCHEMA = re.compile(r"programs::(\w+)\(.*")
 def lines_of_kernels(tree):
     """How many lines kernels and the functions of the file that they call take."""
     functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-    wanted = [
-        name
-        for name, node in functions.items()
-        if any("kernel" in ast.unparse(each) for each in node.decorator_list)
-    ]
+    wanted = [name for name, node in functions.items() if any("kernel" in ast.unparse(each) for each in node.decorator_list)]
     for name in wanted:  # grows
         named = {each.id for each in ast.walk(functions[name]) if isinstance(each, ast.Name)}
         wanted += sorted(named & functions.keys() - set(wanted))

@@ -83,14 +83,11 @@ def page():
                 entry("array.tiled_view", tiled_view).replace("(array, ", "("),
             ]
             lines += [
-                entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(")
-                for each in AT_OFFSETS.values()
+                entry(f"array.get_raw_memory().{each.__name__}", each).replace("(memory, ", "(") for each in AT_OFFSETS.values()
             ]
             views = [("load", view_load), ("store", view_store), ("num_tiles", view_num_tiles), *VIEW_CHANGES.items()]
             lines += ["", "Of a tiled view:", ""]
-            lines += [
-                entry(name, function).replace("(view, ", "(") for name, function in views
-            ]
+            lines += [entry(name, function).replace("(view, ", "(") for name, function in views]
     assert not groups, f"no title for {list(groups)}"
     return "\n".join(lines) + "\n"
 

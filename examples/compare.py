@@ -9,7 +9,7 @@ import torch
 from models import Tile, Torch
 
 FIRST, FIRST_TOLERANCE = 20, 1e-3  # each of the first losses, relative
-LAST, LAST_TOLERANCE = 20, 2e-2    # the mean of the last losses, relative
+LAST, LAST_TOLERANCE = 20, 2e-2  # the mean of the last losses, relative
 
 
 @dataclasses.dataclass
@@ -30,8 +30,7 @@ def progress(name: str, done: int, total: int) -> None:
     width = 40
     filled = width * done // total
     end = "\n" if done == total else ""
-    print(f"\r{name:<16} [{'#' * filled}{'.' * (width - filled)}] {done}/{total}{end}", end="", file=sys.stderr,
-          flush=True)
+    print(f"\r{name:<16} [{'#' * filled}{'.' * (width - filled)}] {done}/{total}{end}", end="", file=sys.stderr, flush=True)
 
 
 def train_both(name, make, loss_of, steps, rate, device="cpu"):
@@ -47,8 +46,7 @@ def train_both(name, make, loss_of, steps, rate, device="cpu"):
     finish = torch.cuda.synchronize if torch.device(device).type == "cuda" else lambda: None
     runs["tile"].model.load_state_dict(runs["torch"].model.state_dict())
     optimizers = {
-        key: torch.optim.AdamW(run.model.parameters(), rate, betas=(0.9, 0.95), foreach=True)
-        for key, run in runs.items()
+        key: torch.optim.AdamW(run.model.parameters(), rate, betas=(0.9, 0.95), foreach=True) for key, run in runs.items()
     }
     for step in range(steps):
         for key, run in runs.items():
@@ -85,8 +83,7 @@ def difference(theirs, ours):
 def check(name, theirs, ours):
     """Raises LossesDiffer beyond the tolerances; a NaN is beyond them."""
     first, last = difference(theirs, ours)
-    limits = ((f"one of the first {FIRST} losses", first, FIRST_TOLERANCE),
-              ("the final smoothed loss", last, LAST_TOLERANCE))
+    limits = ((f"one of the first {FIRST} losses", first, FIRST_TOLERANCE), ("the final smoothed loss", last, LAST_TOLERANCE))
     for what, value, allowed in limits:
         if not value <= allowed:
             raise LossesDiffer(f"{name}: {what} differs from plain torch's by {value:.2e} relative; allowed is {allowed:.0e}")

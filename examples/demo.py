@@ -34,7 +34,7 @@ class NoGpu(Exception):
 
 
 def chosen_device(wanted=None):
-    """"cpu" or "cuda"; without a wish a GPU where kernels run on it. Raises NoGpu where one is wanted and not there."""
+    """ "cpu" or "cuda"; without a wish a GPU where kernels run on it. Raises NoGpu where one is wanted and not there."""
     there = torch.cuda.is_available()
     if wanted == "cuda" and not there:
         raise NoGpu("--device cuda: torch sees no GPU; `python -m tile_ops doctor` says what is missing")
@@ -44,20 +44,16 @@ def chosen_device(wanted=None):
 def report(name, runs):
     first, last = compare.check(name, runs["torch"].losses, runs["tile"].losses)
     ours, theirs = (compare.smoothed(runs[key].losses) for key in ("tile", "torch"))
-    print(f"{name}: loss {ours[0]:.4f} -> {ours[-1]:.4f} on our operators, {theirs[0]:.4f} -> {theirs[-1]:.4f} in "
-          "plain torch")
-    print(f"  first {compare.FIRST} losses differ by at most {first:.1e} relative (allowed "
-          f"{compare.FIRST_TOLERANCE:.0e}),")
+    print(f"{name}: loss {ours[0]:.4f} -> {ours[-1]:.4f} on our operators, {theirs[0]:.4f} -> {theirs[-1]:.4f} in plain torch")
+    print(f"  first {compare.FIRST} losses differ by at most {first:.1e} relative (allowed {compare.FIRST_TOLERANCE:.0e}),")
     print(f"  the final smoothed loss by {last:.1e} (allowed {compare.LAST_TOLERANCE:.0e})")
-    print(f"  {len(ours)} steps: {runs['tile'].seconds:.1f} s on our operators, {runs['torch'].seconds:.1f} s in plain "
-          "torch")
+    print(f"  {len(ours)} steps: {runs['tile'].seconds:.1f} s on our operators, {runs['torch'].seconds:.1f} s in plain torch")
     return {"plain torch": theirs, "tile_ops": ours}
 
 
 def train_language(steps, device="cpu"):
     text = language.Text()
-    runs = compare.train_both("language model", lambda ops: Llama(ops, len(text.characters)), text.loss, steps, 3e-3,
-                              device)
+    runs = compare.train_both("language model", lambda ops: Llama(ops, len(text.characters)), text.loss, steps, 3e-3, device)
     return text, runs
 
 
@@ -87,8 +83,7 @@ def main(device):
     print("", step_times.text(table, device), *problems, sep="\n")
     if device == "cpu":
         print("(torch.compile takes minutes for a whole model on a CPU; on a GPU it is measured too)")
-    table, why = operator_table.measure_rows(tick=lambda done, total: compare.progress("operators", done, total),
-                                             device=device)
+    table, why = operator_table.measure_rows(tick=lambda done, total: compare.progress("operators", done, total), device=device)
     print()
     print(operator_table.text(table, device))
     if why:

@@ -164,8 +164,10 @@ def fft(device, scale=1):
     wrong, theirs, rounded = (error(y, exact) for y in (spectrum, torch.fft.fft(x), ops.fft(x, False, True)))
     back = error(ops.fft(spectrum, True, False), x)
     require(wrong < 1e-6 and back < 1e-6 and rounded < 2e-3, f"errors are {wrong}, {back} and, of tf32, {rounded}")
-    return (f"{len(x)} signals of 4096: {took:.1f} ms; error {wrong:.1e} of the largest (torch {theirs:.1e}), "
-            f"there and back {back:.1e}, with tf32 {rounded:.1e}")
+    return (
+        f"{len(x)} signals of 4096: {took:.1f} ms; error {wrong:.1e} of the largest (torch {theirs:.1e}), "
+        f"there and back {back:.1e}, with tf32 {rounded:.1e}"
+    )
 
 
 def plain_attention(q, k, v, change):
@@ -199,8 +201,10 @@ def attention(device, scale=1):
     wrong = max(error(found.double(), e) for found, e in zip(ours, exact))
     require(wrong < (1e-2 if dtype == torch.bfloat16 else 2e-6), f"results are wrong by {wrong}")
     took, theirs = milliseconds(picture, device), milliseconds(lambda: plain_attention(q, k, v, in_picture), device)
-    return (f"{heads} heads of {height} x {width} cells, {str(dtype)[6:]}: {took:.1f} ms; error {wrong:.1e}; "
-            f"plain torch {theirs:.1f} ms")
+    return (
+        f"{heads} heads of {height} x {width} cells, {str(dtype)[6:]}: {took:.1f} ms; error {wrong:.1e}; "
+        f"plain torch {theirs:.1f} ms"
+    )
 
 
 def quantised_matmul(device, scale=1):
@@ -224,8 +228,10 @@ def quantised_matmul(device, scale=1):
     return f"[{m}, {k}] x [{k}, {n}]: {'; '.join(parts)}; torch in bfloat16 {theirs:.1f} ms"
 
 
-EXAMPLES = {each.__name__: each for each in (heat, option_price, histogram, prefix_sum, transpose, top_k, fft,
-                                             attention, quantised_matmul)}
+EXAMPLES = {
+    each.__name__: each
+    for each in (heat, option_price, histogram, prefix_sum, transpose, top_k, fft, attention, quantised_matmul)
+}
 
 
 def main():

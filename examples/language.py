@@ -15,8 +15,9 @@ class Text:
     """Tokens are characters."""
 
     def __init__(self):
-        paths = [p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*"))
-                 if p.suffix in (".cpp", ".h", ".md", ".py")]
+        paths = [
+            p for folder in FOLDERS for p in sorted((ROOT / folder).rglob("*")) if p.suffix in (".cpp", ".h", ".md", ".py")
+        ]
         text = "".join(path.read_text() for path in paths).encode("ascii", "ignore").decode()
         text = re.sub(" +", " ", text)  # much of it is indentation
         self.characters = sorted(set(text))

@@ -55,13 +55,7 @@ def rows(device="cpu"):
     angle = torch.outer(torch.arange(float(length)), 10000 ** (-torch.arange(0, 64, 2) / 64)).to(device)
     q, k = randn(batch, 16, length, 64), randn(batch, 4, length, 64)
     tables = angle.cos().to(dtype), angle.sin().to(dtype)
-    yield (
-        "rope",
-        f"q[{batch},16,{length},64] k[{batch},4,{length},64]",
-        Torch.rope,
-        Tile.rope,
-        (q, k, *tables),
-    )
+    yield ("rope", f"q[{batch},16,{length},64] k[{batch},4,{length},64]", Torch.rope, Tile.rope, (q, k, *tables))
     count, channels, side = size["image"]
     image, scale, shift = randn(count, channels, side, side), randn(channels), randn(channels)
     yield (
@@ -127,8 +121,7 @@ def aligned(head, table):
     widths = [max(len(line[i]) for line in [head, *table]) for i in range(len(head))]
     lines = [head, ["-" * width for width in widths], *table]
     return "\n".join(
-        "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths)))
-        for line in lines
+        "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(line, widths))) for line in lines
     )
 
 
@@ -137,6 +130,4 @@ def dtype_name(device):
 
 
 def text(table, device="cpu"):
-    return aligned(
-        [f"operator ({dtype_name(device)})", "shape", "eager ms", "compile ms", "ours ms", "max error"], table
-    )
+    return aligned([f"operator ({dtype_name(device)})", "shape", "eager ms", "compile ms", "ours ms", "max error"], table)

@@ -103,6 +103,4 @@ def measure_models(device, seconds=0.5, compiled=None, sizes=None):
 
 
 def text(table, device="cpu"):
-    return aligned(
-        [f"a training step ({dtype_name(device)})", "size", *(f"{way} ms" for way in COLUMNS)], table
-    )
+    return aligned([f"a training step ({dtype_name(device)})", "size", *(f"{way} ms" for way in COLUMNS)], table)

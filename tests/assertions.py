@@ -28,8 +28,10 @@ class Asserting:
         head += [f"%{name}: i32 = bid {{axis={axis}}}" for axis, name in enumerate("ijk")]
         head += ["%zero: f32 = constant {dtype=f32, value=0.0}"]
         lines = [*head, *self.body.strip().splitlines(), "}"]
-        return "\n".join(f"{line}  // ir:{n}" if line.lstrip().startswith("assert") else line
-                         for n, line in enumerate(lines, 1)) + "\n"
+        return (
+            "\n".join(f"{line}  // ir:{n}" if line.lstrip().startswith("assert") else line for n, line in enumerate(lines, 1))
+            + "\n"
+        )
 
     @property
     def message(self):
@@ -68,36 +70,65 @@ def cases():
     counted[3] = -1
     return {
         "all true": Asserting(positive("4"), fine, fine, None, (3, 1, 1)),
-        "one element": Asserting(positive("1"), one, torch.zeros(1), "assertion failed: a is positive; element [0] of bool[1] in block (0, 0, 0) of kernel check"),
+        "one element": Asserting(
+            positive("1"),
+            one,
+            torch.zeros(1),
+            "assertion failed: a is positive; element [0] of bool[1] in block (0, 0, 0) of kernel check",
+        ),
         "a matrix": Asserting(
-            positive("4,300", "%i, %j"), tile, but(tile, slice(4, 8), slice(600, 700)),
+            positive("4,300", "%i, %j"),
+            tile,
+            but(tile, slice(4, 8), slice(600, 700)),
             "assertion failed: a is positive; element [2,50] of bool[4,300] in block (1, 2, 0) of kernel check",
-            (3, 3, 1)),
+            (3, 3, 1),
+        ),
         "a cube at an edge": Asserting(
-            positive("3,2,5", "%i, %j, %k"), cube, but(cube, slice(3, 6), slice(2, 4), slice(5, 10)),
+            positive("3,2,5", "%i, %j, %k"),
+            cube,
+            but(cube, slice(3, 6), slice(2, 4), slice(5, 10)),
             "assertion failed: a is positive; element [1,1,1] of bool[3,2,5] in block (1, 1, 1) of kernel check",
-            (3, 3, 2)),
+            (3, 3, 2),
+        ),
         "a scalar": Asserting(
             """%ok: bool = lt %i, %one
 store %b, %t, %i {steps=[1]}
 assert %ok {message="only block \\"0\\" is"}
-store %b, %t, %two {steps=[1]}""".replace("store", "%t: f32[1] = broadcast %zero {shape=[1]}\n%two: i32 = add %one, %one\nstore", 1),
-            fine, torch.zeros(4), 'assertion failed: only block "0" is; block (1, 0, 0) of kernel check', (2, 1, 1)),
+store %b, %t, %two {steps=[1]}""".replace(
+                "store", "%t: f32[1] = broadcast %zero {shape=[1]}\n%two: i32 = add %one, %one\nstore", 1
+            ),
+            fine,
+            torch.zeros(4),
+            'assertion failed: only block "0" is; block (1, 0, 0) of kernel check',
+            (2, 1, 1),
+        ),
         "without a message": Asserting(
             """%ok: bool = lt %one, %z
-assert %ok {message=""}""", fine, torch.zeros(1), "assertion failed; block (0, 0, 0) of kernel check"),
+assert %ok {message=""}""",
+            fine,
+            torch.zeros(1),
+            "assertion failed; block (0, 0, 0) of kernel check",
+        ),
         "what nothing else needs": Asserting(
             """%t: f32[3] = load %a, %i {pad=1.0, shape=[3], steps=[3]}
 %sum: f32 = reduce_sum %t {axes=[0]}
 %ok: bool = lt %sum, %zero
-assert %ok {message="a sum"}""", fine, torch.zeros(1), "assertion failed: a sum; block (0, 0, 0) of kernel check"),
+assert %ok {message="a sum"}""",
+            fine,
+            torch.zeros(1),
+            "assertion failed: a sum; block (0, 0, 0) of kernel check",
+        ),
         "stores before it stay": Asserting(
             """%t: f32[9] = load %a, %z {pad=1.0, shape=[9], steps=[9]}
 store %b, %t, %z {steps=[9]}
 %zeros: f32[9] = broadcast %zero {shape=[9]}
 %no: bool[9] = lt %t, %zeros
 assert %no {message="a is negative"}
-store %b, %zeros, %z {steps=[9]}""", fine, fine, "assertion failed: a is negative; element [0] of bool[9] in block (0, 0, 0) of kernel check"),
+store %b, %zeros, %z {steps=[9]}""",
+            fine,
+            fine,
+            "assertion failed: a is negative; element [0] of bool[9] in block (0, 0, 0) of kernel check",
+        ),
         "the first of two": Asserting(
             """%t: f32[9] = load %a, %z {pad=1.0, shape=[9], steps=[9]}
 %zeros: f32[9] = broadcast %zero {shape=[9]}
@@ -105,7 +136,12 @@ store %b, %zeros, %z {steps=[9]}""", fine, fine, "assertion failed: a is negativ
 %no: bool[9] = lt %t, %zeros
 assert %yes {message="first"}
 assert %no {message="second"}
-assert %no {message="third"}""", fine, torch.zeros(1), "assertion failed: second; element [0] of bool[9] in block (0, 0, 0) of kernel check", line=1),
+assert %no {message="third"}""",
+            fine,
+            torch.zeros(1),
+            "assertion failed: second; element [0] of bool[9] in block (0, 0, 0) of kernel check",
+            line=1,
+        ),
         "a turn of a loop": Asserting(
             """%n: i32 = dim %a {axis=0}
 for %z, %n, %one (%turn: i32) {
@@ -115,7 +151,11 @@ for %z, %n, %one (%turn: i32) {
   assert %ok {message="every turn"}
   store %b, %t, %turn {steps=[1]}
   yield
-}""", counted, but(counted, slice(3, 6)), "assertion failed: every turn; element [0] of bool[1] in block (0, 0, 0) of kernel check"),
+}""",
+            counted,
+            but(counted, slice(3, 6)),
+            "assertion failed: every turn; element [0] of bool[1] in block (0, 0, 0) of kernel check",
+        ),
         "not out of a loop of no turn": Asserting(
             """%ok: bool = lt %one, %i
 for %z, %i, %one (%turn: i32) {
@@ -123,7 +163,11 @@ for %z, %i, %one (%turn: i32) {
   yield
 }
 %t: f32[9] = load %a, %i {pad=1.0, shape=[9], steps=[9]}
-store %b, %t, %i {steps=[9]}""", fine, fine, None),
+store %b, %t, %i {steps=[9]}""",
+            fine,
+            fine,
+            None,
+        ),
         "not out of a branch": Asserting(
             """%t: f32[3] = load %a, %i {pad=1.0, shape=[3], steps=[3]}
 %zeros: f32[3] = broadcast %zero {shape=[3]}
@@ -135,7 +179,12 @@ if %second () {
 } () {
   yield
 }
-store %b, %t, %i {steps=[3]}""", fine, but(fine, slice(3, 6)), "assertion failed: in block 1; element [0] of bool[3] in block (1, 0, 0) of kernel check", (3, 1, 1)),
+store %b, %t, %i {steps=[3]}""",
+            fine,
+            but(fine, slice(3, 6)),
+            "assertion failed: in block 1; element [0] of bool[3] in block (1, 0, 0) of kernel check",
+            (3, 1, 1),
+        ),
         "a loop that would not end": Asserting(
             """%end: i32 = loop %z (%turn: i32) {
   %more: i32 = add %turn, %one
@@ -150,5 +199,9 @@ store %b, %t, %i {steps=[3]}""", fine, but(fine, slice(3, 6)), "assertion failed
     yield
   }
   continue %more
-}""", fine, torch.zeros(1), "assertion failed: inside; element [0] of bool[1] in block (0, 0, 0) of kernel check"),
+}""",
+            fine,
+            torch.zeros(1),
+            "assertion failed: inside; element [0] of bool[1] in block (0, 0, 0) of kernel check",
+        ),
     }

@@ -5,13 +5,27 @@ import dataclasses
 import torch
 
 NAMES = {
-    "atomic_load": 0, "atomic_store": 1, "atomic_add": 1, "atomic_max": 1, "atomic_min": 1, "atomic_and": 1,
-    "atomic_or": 1, "atomic_xor": 1, "atomic_xchg": 1, "atomic_cas": 2,
+    "atomic_load": 0,
+    "atomic_store": 1,
+    "atomic_add": 1,
+    "atomic_max": 1,
+    "atomic_min": 1,
+    "atomic_and": 1,
+    "atomic_or": 1,
+    "atomic_xor": 1,
+    "atomic_xchg": 1,
+    "atomic_cas": 2,
 }
 COMBINED = {
-    "atomic_add": lambda old, x: old + x, "atomic_max": max, "atomic_min": min, "atomic_and": lambda old, x: old & x,
-    "atomic_or": lambda old, x: old | x, "atomic_xor": lambda old, x: old ^ x, "atomic_xchg": lambda old, x: x,
-    "atomic_store": lambda old, x: x, "atomic_load": lambda old: old,
+    "atomic_add": lambda old, x: old + x,
+    "atomic_max": max,
+    "atomic_min": min,
+    "atomic_and": lambda old, x: old & x,
+    "atomic_or": lambda old, x: old | x,
+    "atomic_xor": lambda old, x: old ^ x,
+    "atomic_xchg": lambda old, x: x,
+    "atomic_store": lambda old, x: x,
+    "atomic_load": lambda old: old,
     "atomic_cas": lambda old, expected, x: x if old == expected else old,
 }
 INDICES = [3, 0, -1, 9, 12, 5, 7, 1, 30, 2]  # of 12 elements; three are outside

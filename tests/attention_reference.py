@@ -25,8 +25,21 @@ def seen(rows, keys, is_causal, causal_align, window):
     return (distance <= before if before >= 0 else distance > -torch.inf) & (distance >= -after if after >= 0 else True)
 
 
-def peer(query, key, value, *, attn_bias=None, is_causal=False, causal_align="bottom_right", scale=None,
-         window=(-1, -1), softcap=0.0, alibi_slopes=None, sinks=None, kept=None):
+def peer(
+    query,
+    key,
+    value,
+    *,
+    attn_bias=None,
+    is_causal=False,
+    causal_align="bottom_right",
+    scale=None,
+    window=(-1, -1),
+    softcap=0.0,
+    alibi_slopes=None,
+    sinks=None,
+    kept=None,
+):
     """(out, lse): torch's operator where it has these options, else the softmax spelled out in query's dtype; and the
     log of the sum of exponentials. kept: what dropout multiplies probabilities by."""
     mask = attn_bias
@@ -72,9 +85,5 @@ def peer(query, key, value, *, attn_bias=None, is_causal=False, causal_align="bo
 
 def inputs(batch, heads, key_heads, rows, keys, depth, value_depth=None, dtype=torch.float32, requires_grad=True):
     """Random query, key and value."""
-    shapes = (
-        (batch, heads, rows, depth),
-        (batch, key_heads, keys, depth),
-        (batch, key_heads, keys, value_depth or depth),
-    )
+    shapes = ((batch, heads, rows, depth), (batch, key_heads, keys, depth), (batch, key_heads, keys, value_depth or depth))
     return tuple(torch.randn(shape).to(dtype).requires_grad_(requires_grad) for shape in shapes)

@@ -20,11 +20,13 @@ pytest_plugins = ["googletest", "gpus"]
 def pytest_addoption(parser):
     group = parser.getgroup("tile_ops")
     group.addoption("--shard", default="1/1", metavar="I/N", help="run part I of N; the parts are disjoint and even")
-    group.addoption("--done", metavar="FILE", help="leave out the tests that FILE names, and add to it those that "
-                                                   "pass: goes on where a run ended")
+    group.addoption(
+        "--done",
+        metavar="FILE",
+        help="leave out the tests that FILE names, and add to it those that pass: goes on where a run ended",
+    )
     group.addoption("--long", action="store_true", help="full counts of random cases (also TILE_LONG=1)")
-    group.addoption("--device", default="cpu",
-                    help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
+    group.addoption("--device", default="cpu", help="the torch device of the tests' tensors: cuda runs the suite on a GPU")
     group.addoption("--seed", type=int, help="this seed for every test, instead of one made of the test's name")
 
 

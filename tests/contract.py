@@ -38,8 +38,7 @@ def opcheck(op, args, kwargs):
 
 def gradcheck(op, args, kwargs):
     # The random incoming gradients of the batched check are what jacrev gives a backward operator.
-    assert torch.autograd.gradcheck(lambda *a: op(*a, **kwargs), args, check_batched_grad=True,
-                                    check_undefined_grad=False)
+    assert torch.autograd.gradcheck(lambda *a: op(*a, **kwargs), args, check_batched_grad=True, check_undefined_grad=False)
 
 
 def compiles(op, args, kwargs, backend="aot_eager"):
@@ -96,8 +95,7 @@ def func_grad(op, args, kwargs):
     args = own_leaves(args)
     expected = torch.autograd.grad(loss(*args), [args[i] for i in where])
     assert_same(torch.func.grad(loss, argnums=where)(*plain), expected)
-    many = tuple(torch.stack([a, a * 0.5]) if isinstance(a, torch.Tensor) and i in where else a
-                 for i, a in enumerate(plain))
+    many = tuple(torch.stack([a, a * 0.5]) if isinstance(a, torch.Tensor) and i in where else a for i, a in enumerate(plain))
     in_dims = tuple(0 if i in where else None for i in range(len(plain)))
     batched = torch.vmap(torch.func.grad(loss, argnums=where), in_dims=in_dims)(*many)
     for b in range(2):

@@ -81,12 +81,7 @@ def assert_same(found, expected, **tolerance):
 
 def _plan(sequence):
     from torch.distributed.tensor import Replicate, Shard
-    from torch.distributed.tensor.parallel import (
-        ColwiseParallel,
-        PrepareModuleInput,
-        RowwiseParallel,
-        SequenceParallel,
-    )
+    from torch.distributed.tensor.parallel import ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel
 
     between = Shard(1) if sequence else Replicate()
     columns = lambda: ColwiseParallel(use_local_output=False)  # noqa: E731

@@ -7,8 +7,10 @@ import torch
 
 # Significant bits, the exponent of the least number, and the largest number.
 FORMATS = {
-    "f16": (11, -24, 65504.0), "bf16": (8, -133, float.fromhex("0x1.fep127")),
-    "tf32": (11, -136, float.fromhex("0x1.ffcp127")), "f32": (24, -149, torch.finfo(torch.float32).max),
+    "f16": (11, -24, 65504.0),
+    "bf16": (8, -133, float.fromhex("0x1.fep127")),
+    "tf32": (11, -136, float.fromhex("0x1.ffcp127")),
+    "f32": (24, -149, torch.finfo(torch.float32).max),
     "f64": (53, -1074, torch.finfo(torch.float64).max),
 }
 MODES = ["rz", "rm", "rp"]
@@ -34,8 +36,11 @@ def rounded(x, dtype, mode, root=False):
     unit = max((exponent // 2 if root else exponent) - digits + 1, least)
     scaled = size / Fraction(2) ** (2 * unit if root else unit)
     units = math.isqrt(math.floor(scaled)) if root else math.floor(scaled)
-    units += (scaled - units >= Fraction(1, 2) if mode == "ra" else
-              away(mode, negative) and (units * units if root else units) != scaled)
+    units += (
+        scaled - units >= Fraction(1, 2)
+        if mode == "ra"
+        else away(mode, negative) and (units * units if root else units) != scaled
+    )
     try:
         result = math.ldexp(units, unit)
     except OverflowError:

@@ -69,7 +69,9 @@ class CppTest(pytest.Item):
         wanted = [item.name for item in self.session.items if item.parent is self.parent]
         case = self.parent.result(self.name, wanted)
         if case is None or case["result"] != "COMPLETED":
-            raise CppFailure(f"no result: {self.parent.program.name} ended with {self.parent.code}\n{self.parent.output[-4000:]}")
+            raise CppFailure(
+                f"no result: {self.parent.program.name} ended with {self.parent.code}\n{self.parent.output[-4000:]}"
+            )
         if "failures" in case:
             raise CppFailure("\n".join(failure["failure"] for failure in case["failures"]))
 

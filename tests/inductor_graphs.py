@@ -13,9 +13,7 @@ from torch._inductor.compile_fx import compile_fx
 from torch._inductor.custom_graph_pass import CustomGraphPass
 from torch._inductor.fx_passes.post_grad import post_grad_passes
 
-TORCH = types.SimpleNamespace(
-    matmul=torch.matmul, rms_norm=F.rms_norm, layer_norm=F.layer_norm, group_norm=F.group_norm
-)
+TORCH = types.SimpleNamespace(matmul=torch.matmul, rms_norm=F.rms_norm, layer_norm=F.layer_norm, group_norm=F.group_norm)
 OURS = types.SimpleNamespace(**{name: getattr(torch.ops.tile, name) for name in vars(TORCH)})
 # The functions that tests call: ours, or torch's while a reference is computed.
 ops = types.SimpleNamespace(**vars(OURS))
@@ -33,6 +31,7 @@ def fusion():
 
 def in_torch(function):
     """`function` with torch's functions in the place of ours."""
+
     def call(*args):
         vars(ops).update(vars(TORCH))
         try:
@@ -68,8 +67,7 @@ def calls(graph):
 
 def names(targets):
     """The names of our operators among a graph's nodes."""
-    return [target.__name__.removesuffix(".default") for target in targets
-            if getattr(target, "namespace", "") == "tile"]
+    return [target.__name__.removesuffix(".default") for target in targets if getattr(target, "namespace", "") == "tile"]
 
 
 def others(targets):

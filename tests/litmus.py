@@ -103,8 +103,7 @@ if %first () {
     )
     x, y = numbers(2 * pairs, size), numbers(pairs, size)
     arrays = dict.fromkeys(["x", "o", "tickets", "y", "d", "f", "who"], 1)
-    arguments = [x.flatten(), zeros(2 * pairs * size), zeros(1), y.flatten(),
-                 zeros(pairs * size), zeros(pairs), zeros(pairs)]
+    arguments = [x.flatten(), zeros(2 * pairs * size), zeros(1), y.flatten(), zeros(pairs * size), zeros(pairs), zeros(pairs)]
 
     def check(left):
         readers = left[6].long().cpu()
@@ -197,8 +196,15 @@ def look_back(blocks, size, orders=("acquire", "release")):
     )
     x, y = numbers(blocks, size), numbers(blocks, size)
     arrays = dict.fromkeys(["x", "o", "tickets", "y", "part", "all", "f"], 1)
-    arguments = [x.flatten(), zeros(blocks * size), zeros(1), y.flatten(),
-                 zeros(blocks * size), zeros(blocks * size), zeros(blocks)]
+    arguments = [
+        x.flatten(),
+        zeros(blocks * size),
+        zeros(1),
+        y.flatten(),
+        zeros(blocks * size),
+        zeros(blocks * size),
+        zeros(blocks),
+    ]
     want = y.cumsum(0, dtype=torch.int32).flatten()
     return Litmus(kernel(arrays, body), (blocks, 1, 1), arguments, lambda left: differs(left[5].cpu(), want))
 
@@ -244,7 +250,7 @@ def store_buffering(blocks, size, ways=("xchg", "add"), orders=("acq_rel", "acq_
 def coherence(blocks, size, order="relaxed"):
     """One block of a pair increments an element, the other reads it twice: the second value is never smaller."""
     words = f'{{order="{order}"}}' if order != "relaxed" else ""
-    up = "".join(f'%u{i}: i32 = atomic_add %f, %one, %pair {words}\n' for i in range(4))
+    up = "".join(f"%u{i}: i32 = atomic_add %f, %one, %pair {words}\n" for i in range(4))
     down = "".join(
         f"%s{i}: i32 = atomic_load %f, %pair\n%q{i}: i32[1] = broadcast %s{i} {{shape=[1]}}\n"
         + put(f"r{i}", f"q{i}", "%pair", 1)

@@ -70,8 +70,7 @@ def check(ours, theirs, reference, *, gradient=False, incoming=0.0, what="result
     noise = NOISE * torch.finfo(dtype).eps * incoming
     if gradient and largest(theirs[finite]) <= noise:
         allowed = noise
-    assert error <= allowed, (f"{what}: error {error:.3g} of {dtype}, allowed {allowed:.3g} "
-                              f"(largest {largest(theirs):.3g})")
+    assert error <= allowed, f"{what}: error {error:.3g} of {dtype}, allowed {allowed:.3g} (largest {largest(theirs):.3g})"
 
 
 def widen(value):
@@ -144,8 +143,7 @@ def evaluate(functions, args, kwargs, grad_outputs):
         grad_outputs = [torch.randn_like(result) for result in calls[1][1]]
     gradients = [
         torch.autograd.grad(
-            [results[i] for i in wanted], inputs, [grad_outputs[i].to(results[i].dtype) for i in wanted],
-            allow_unused=True
+            [results[i] for i in wanted], inputs, [grad_outputs[i].to(results[i].dtype) for i in wanted], allow_unused=True
         )
         for inputs, results in calls
     ]

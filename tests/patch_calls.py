@@ -57,8 +57,7 @@ def errors(ours, theirs):
     """Of the result, and of all gradients; parameters whose gradient is rounding noise count by the largest one."""
     assert ours[1].keys() == theirs[1].keys()
     top = max(grad.abs().max() for grad in theirs[1].values())
-    return (error(ours[0], theirs[0]),
-            max(error(grad, theirs[1][name], top) for name, grad in ours[1].items()))
+    return (error(ours[0], theirs[0]), max(error(grad, theirs[1][name], top) for name, grad in ours[1].items()))
 
 
 def check_all(ours, theirs, ours_wide, reference, allowed=1e-12):

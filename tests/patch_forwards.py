@@ -110,8 +110,18 @@ class Private(Form):
 
 
 # (class, how many activations are computed by themselves, before and after)
-FUSED = [(Lines, 1, 0), (Nested, 1, 0), (Returned, 1, 0), (Functions, 2, 0), (Branches, 1, 0), (Optional, 1, 0),
-         (Loop, 2, 0), (Decorated, 1, 0), (Inherited, 2, 1), (Private, 1, 0)]
+FUSED = [
+    (Lines, 1, 0),
+    (Nested, 1, 0),
+    (Returned, 1, 0),
+    (Functions, 2, 0),
+    (Branches, 1, 0),
+    (Optional, 1, 0),
+    (Loop, 2, 0),
+    (Decorated, 1, 0),
+    (Inherited, 2, 1),
+    (Private, 1, 0),
+]
 
 
 class Between(Form):

@@ -11,8 +11,14 @@ transformers = pytest.importorskip("transformers")
 transformers.logging.set_verbosity_error()
 diffusers.logging.set_verbosity_error()
 
-SMALL = {"vocab_size": 97, "hidden_size": 64, "intermediate_size": 112, "num_hidden_layers": 2,
-         "num_attention_heads": 4, "max_position_embeddings": 64}
+SMALL = {
+    "vocab_size": 97,
+    "hidden_size": 64,
+    "intermediate_size": 112,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}
 NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 TOKENS = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 
@@ -36,9 +42,19 @@ def phi3():
 
 
 def gpt2():
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=97, n_embd=64, n_layer=2, n_head=4, n_positions=64, resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0,
-        **TOKENS))
+    return transformers.GPT2LMHeadModel(
+        transformers.GPT2Config(
+            vocab_size=97,
+            n_embd=64,
+            n_layer=2,
+            n_head=4,
+            n_positions=64,
+            resid_pdrop=0.0,
+            embd_pdrop=0.0,
+            attn_pdrop=0.0,
+            **TOKENS,
+        )
+    )
 
 
 def bert():
@@ -46,22 +62,43 @@ def bert():
 
 
 def vit():
-    return transformers.ViTForImageClassification(transformers.ViTConfig(
-        hidden_size=64, intermediate_size=112, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=8,
-        num_labels=5, **NO_DROPOUT))
+    return transformers.ViTForImageClassification(
+        transformers.ViTConfig(
+            hidden_size=64,
+            intermediate_size=112,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            image_size=32,
+            patch_size=8,
+            num_labels=5,
+            **NO_DROPOUT,
+        )
+    )
 
 
 def unet():
     return diffusers.UNet2DConditionModel(
-        sample_size=8, block_out_channels=(32, 64), layers_per_block=1, cross_attention_dim=16, attention_head_dim=8,
-        norm_num_groups=8, down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
-        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"))
+        sample_size=8,
+        block_out_channels=(32, 64),
+        layers_per_block=1,
+        cross_attention_dim=16,
+        attention_head_dim=8,
+        norm_num_groups=8,
+        down_block_types=("CrossAttnDownBlock2D", "DownBlock2D"),
+        up_block_types=("UpBlock2D", "CrossAttnUpBlock2D"),
+    )
 
 
 def vae():
     return diffusers.AutoencoderKL(
-        block_out_channels=(32, 64), layers_per_block=1, norm_num_groups=8,
-        down_block_types=("DownEncoderBlock2D",) * 2, up_block_types=("UpDecoderBlock2D",) * 2, latent_channels=4, sample_size=16)
+        block_out_channels=(32, 64),
+        layers_per_block=1,
+        norm_num_groups=8,
+        down_block_types=("DownEncoderBlock2D",) * 2,
+        up_block_types=("UpDecoderBlock2D",) * 2,
+        latent_channels=4,
+        sample_size=16,
+    )
 
 
 DECODERS = [llama, mistral, gemma, phi3, gpt2]
@@ -75,7 +112,7 @@ def text(padding=None):
         if padding == "right":
             mask[row, length:] = 0
         elif padding == "left":
-            mask[row, :12 - length] = 0
+            mask[row, : 12 - length] = 0
     ids = torch.randint(3, 97, (3, 12)) * mask
     return {"input_ids": ids} if padding is None else {"input_ids": ids, "attention_mask": mask}
 
@@ -89,8 +126,7 @@ def picture():
 
 
 def noise():
-    return {"sample": torch.randn(2, 4, 8, 8), "timestep": torch.tensor([3, 7]),
-            "encoder_hidden_states": torch.randn(2, 5, 16)}
+    return {"sample": torch.randn(2, 4, 8, 8), "timestep": torch.tensor([3, 7]), "encoder_hidden_states": torch.randn(2, 5, 16)}
 
 
 def calls(model, inputs, training=True):

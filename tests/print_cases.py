@@ -25,6 +25,10 @@ block 0: [[  1,  -2,   3], [  4,   5, -60]]
 
 
 def arguments():
-    return [torch.tensor([[1, -2, 3], [4, 5, -60]], dtype=torch.int32), torch.tensor([1.5, -0.25]),
-            torch.tensor([True, False]), torch.tensor([0.375], dtype=torch.bfloat16),
-            torch.tensor([200], dtype=torch.uint8)]
+    return [
+        torch.tensor([[1, -2, 3], [4, 5, -60]], dtype=torch.int32),
+        torch.tensor([1.5, -0.25]),
+        torch.tensor([True, False]),
+        torch.tensor([0.375], dtype=torch.bfloat16),
+        torch.tensor([200], dtype=torch.uint8),
+    ]

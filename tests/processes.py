@@ -43,7 +43,9 @@ def _start(file, cases, count, device, folder, long):
     return [
         subprocess.Popen(
             [sys.executable, __file__, str(file), str(rank), str(count), device, folder, *cases],
-            env=environment, stdout=open(f"{folder}/out{rank}", "w"), stderr=subprocess.STDOUT,
+            env=environment,
+            stdout=open(f"{folder}/out{rank}", "w"),
+            stderr=subprocess.STDOUT,
         )
         for rank in range(count)
     ]
@@ -104,8 +106,13 @@ def fixture(count):
 
     @pytest.fixture(scope="module")
     def outcome(request):
-        wanted = sorted({item.callspec.params["name"] for item in request.session.items
-                         if item.path == request.path and "name" in getattr(item, "callspec", _Empty).params})
+        wanted = sorted(
+            {
+                item.callspec.params["name"]
+                for item in request.session.items
+                if item.path == request.path and "name" in getattr(item, "callspec", _Empty).params
+            }
+        )
         cases = [name for name in request.module.CASES if name in wanted]
         device = device_of(request.config.getoption("device"), count)
         results = run_cases(request.path, cases, count, device, request.config.getoption("long"))
@@ -134,7 +141,10 @@ def main(file, rank, count, device, folder, *cases):
         torch.cuda.set_device(rank)
         device = f"cuda:{rank}"
     dist.init_process_group(
-        "nccl" if device != "cpu" else "gloo", init_method=f"file://{folder}/store", rank=rank, world_size=count,
+        "nccl" if device != "cpu" else "gloo",
+        init_method=f"file://{folder}/store",
+        rank=rank,
+        world_size=count,
         timeout=datetime.timedelta(seconds=SECONDS),
     )
     spec = importlib.util.spec_from_file_location(pathlib.Path(file).stem, file)

@@ -28,8 +28,10 @@ def load(name):
 def passed(kernel, arguments):
     """Returns the arguments that a launch passes at run time."""
     given = [(each, letter) for each, letter in zip(arguments, kernel.letters) if letter != "c" and each is not None]
-    return [ctypes.c_float(each) if isinstance(each, float) else ctypes.c_int64(each) if letter == "w" else each
-            for each, letter in given]
+    return [
+        ctypes.c_float(each) if isinstance(each, float) else ctypes.c_int64(each) if letter == "w" else each
+        for each, letter in given
+    ]
 
 
 @contextlib.contextmanager

@@ -395,6 +395,4 @@ a = v if n else None
 t = (x if n else out) + 1
 t = ct.load(x if n else out, 0, 8)
 t = (x if n else out).foo
-""".strip().split(
-    "\n"
-)
+""".strip().split("\n")

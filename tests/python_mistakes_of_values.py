@@ -140,6 +140,4 @@ class A: a = 1
 @dataclasses.dataclass\\nclass A: a: int
 class A(enum.Enum): X = 1 / 0
 class A(enum.Enum): X = ct.zeros((8,), ct.int8)
-""".strip().split(
-    "\n"
-)
+""".strip().split("\n")

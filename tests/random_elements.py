@@ -8,8 +8,14 @@ from random_meaning import FLOATS, HELD, INTEGERS, SMALL, boolean, floating, int
 from random_statements import Value
 
 # The elementwise primitive that makes the new element; without one the element becomes the operand.
-COMBINED = {"atomic_add": "add", "atomic_max": "maximum", "atomic_min": "minimum", "atomic_and": "bitwise_and",
-            "atomic_or": "bitwise_or", "atomic_xor": "bitwise_xor"}
+COMBINED = {
+    "atomic_add": "add",
+    "atomic_max": "maximum",
+    "atomic_min": "minimum",
+    "atomic_and": "bitwise_and",
+    "atomic_or": "bitwise_or",
+    "atomic_xor": "bitwise_xor",
+}
 CHANGES = [*COMBINED, "atomic_xchg", "atomic_cas", "atomic_store"]
 
 
@@ -55,11 +61,13 @@ class Elements:
             there = torch.ones_like(at[0], dtype=torch.bool) if mask is None else s.values[mask][0]
             for i, extent in zip(at, x.shape):
                 there = there & (i >= 0) & (i < extent)
-            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)],
-                               torch.tensor(pad, dtype=x.dtype)), None
+            return torch.where(there, x[tuple(torch.where(there, i, 0) for i in at)], torch.tensor(pad, dtype=x.dtype)), None
 
-        text = (f"atomic_load {array.name}, {names(*index, mask)}{self.order('acquire')}" if atomic
-                else f"gather {array.name}, {names(*index, mask)} {{pad={pad!r}}}")
+        text = (
+            f"atomic_load {array.name}, {names(*index, mask)}{self.order('acquire')}"
+            if atomic
+            else f"gather {array.name}, {names(*index, mask)} {{pad={pad!r}}}"
+        )
         self.op(text, array.dtype, first.shape, meaning)
 
     def order(self, *others):
@@ -148,8 +156,12 @@ class Elements:
         mask = self.some_of(number)
         values = [self.like(Value("", dtype, (size,), True), known=True) for _ in range(1 + (name == "atomic_cas"))]
         if name == "atomic_cas" and random.random() < 0.6:  # where it changes something
-            there = self.op(f"atomic_load {array.name}, {names(index, mask)}", dtype, (size,), lambda s: (
-                self.found(s, array, index, mask, torch.zeros(size)), None))
+            there = self.op(
+                f"atomic_load {array.name}, {names(index, mask)}",
+                dtype,
+                (size,),
+                lambda s: (self.found(s, array, index, mask, torch.zeros(size)), None),
+            )
             values[0] = there
 
         def change(s):
@@ -212,7 +224,7 @@ class Elements:
             look, free = f"atomic_cas {gates[1].name}, {zero}, {one}, {zero} {order}", zero
         else:
             yield f'%ticket{number}: i32 = atomic_add {gates[0].name}, {one}, {zero} {{order="relaxed"}}'
-            look, free = f"atomic_load {gates[1].name}, {zero} {{order=\"acquire\"}}", f"%ticket{number}"
+            look, free = f'atomic_load {gates[1].name}, {zero} {{order="acquire"}}', f"%ticket{number}"
             if random.random() < 0.5:
                 look = f"atomic_add {gates[1].name}, {zero}, {zero} {order}"
         yield "loop () {"

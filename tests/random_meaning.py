@@ -14,8 +14,14 @@ FLOATS = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f
 SMALL = {"f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
 HELD = {**FLOATS, **SMALL}
 INTEGERS = {
-    "i8": torch.int8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64,
-    "u8": torch.uint8, "u16": torch.uint16, "u32": torch.uint32, "u64": torch.uint64,
+    "i8": torch.int8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "u8": torch.uint8,
+    "u16": torch.uint16,
+    "u32": torch.uint32,
+    "u64": torch.uint64,
 }
 DTYPES = {**HELD, **INTEGERS, "bool": torch.bool}
 
@@ -105,15 +111,13 @@ def cast(x, e, source, target):
     high, low = x >= 2.0 ** (bits(target) - signed(target)), x <= float(info.min)
     inside = torch.where(high | low, 0.0, x).trunc()
     upper = inside >= 2.0**63  # of u64 alone
-    inside = (torch.where(upper, inside - 2.0**63, inside).to(torch.int64)
-              ^ torch.where(upper, torch.iinfo(torch.int64).min, 0))
+    inside = torch.where(upper, inside - 2.0**63, inside).to(torch.int64) ^ torch.where(upper, torch.iinfo(torch.int64).min, 0)
     return torch.where(high, -1 if target == "u64" else info.max, torch.where(low, info.min, inside)), None
 
 
 def unsigned(x, function, *others):
     """A function of numpy's uint64."""
-    return torch.from_numpy(numpy.asarray(function(*(t.numpy().view(numpy.uint64)
-                                                     for t in (x, *others)))).view(numpy.int64))
+    return torch.from_numpy(numpy.asarray(function(*(t.numpy().view(numpy.uint64) for t in (x, *others)))).view(numpy.int64))
 
 
 def integer(name, dtype, x, y=None):
@@ -137,11 +141,17 @@ def integer(name, dtype, x, y=None):
             return torch.where(out, 0, unsigned(x, numpy.right_shift, torch.where(out, 0, y)))
         return x >> torch.where(out, n - 1 if signed(dtype) else 63, y)
     result = {
-        "neg": lambda: -x, "abs": lambda: x.abs(), "bitwise_not": lambda: ~x,
-        "add": lambda: x + y, "sub": lambda: x - y, "mul": lambda: x * y,
+        "neg": lambda: -x,
+        "abs": lambda: x.abs(),
+        "bitwise_not": lambda: ~x,
+        "add": lambda: x + y,
+        "sub": lambda: x - y,
+        "mul": lambda: x * y,
         "minimum": lambda: torch.where(ordered(x, dtype) < ordered(y, dtype), x, y),
         "maximum": lambda: torch.where(ordered(x, dtype) > ordered(y, dtype), x, y),
-        "bitwise_and": lambda: x & y, "bitwise_or": lambda: x | y, "bitwise_xor": lambda: x ^ y,
+        "bitwise_and": lambda: x & y,
+        "bitwise_or": lambda: x | y,
+        "bitwise_xor": lambda: x ^ y,
     }[name]()
     return wrapped(result, dtype)
 
@@ -170,8 +180,7 @@ def function_of_two(name, dtype, x, y):
     z = eval(TABLE[name]["reference"], {"torch": torch}, {"x": x, "y": y})
     eps, least = unit(dtype)
     unknown = (x == 0) & (y <= 0)
-    return rounded(*finished(z, torch.where(unknown, math.inf, (TABLE[name]["ulp"] + 1) * (eps * z.abs() + least))),
-                   dtype)
+    return rounded(*finished(z, torch.where(unknown, math.inf, (TABLE[name]["ulp"] + 1) * (eps * z.abs() + least))), dtype)
 
 
 def floating(name, dtype, x, ex, y=None, ey=None):
@@ -241,8 +250,7 @@ def reduced(name, dtype, x, e, axes):
     for axis in sorted(axes, reverse=True):
         y, up, down = y.prod(axis), up.prod(axis), down.prod(axis)
     relative = (e / x.abs()).nan_to_num(0.0).sum(axes) + (count + 1) * (eps if dtype == accumulator else unit(dtype)[0])
-    inside = ((up < torch.finfo(FLOATS[dtype]).max) & ((down > torch.finfo(FLOATS[dtype]).tiny) | (y == 0))
-              & (relative < 0.1))
+    inside = (up < torch.finfo(FLOATS[dtype]).max) & ((down > torch.finfo(FLOATS[dtype]).tiny) | (y == 0)) & (relative < 0.1)
     return rounded(*finished(y, torch.where(inside, 2 * relative * y.abs(), math.inf)), dtype)
 
 
@@ -251,11 +259,9 @@ def best(name, dtype, x, axis):
     x = ordered(x, dtype)
     there = ~x.isnan() if x.is_floating_point() else torch.ones_like(x, dtype=torch.bool)
     if name == "argmax":
-        top = torch.where(there, x,
-                          -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min).amax(axis, keepdim=True)
+        top = torch.where(there, x, -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min).amax(axis, keepdim=True)
     else:
-        top = torch.where(there, x,
-                          math.inf if x.is_floating_point() else torch.iinfo(x.dtype).max).amin(axis, keepdim=True)
+        top = torch.where(there, x, math.inf if x.is_floating_point() else torch.iinfo(x.dtype).max).amin(axis, keepdim=True)
     return (there & (x == top)).int().argmax(axis)
 
 

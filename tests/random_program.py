@@ -8,9 +8,9 @@ import re
 
 import torch
 from random_elements import Elements
-from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened, wrapped
+from random_meaning import DTYPES, FLOATS, HELD, INTEGERS, SMALL, nearest, widened
 from random_regions import Regions
-from random_statements import Arithmetic, Value
+from random_statements import Arithmetic
 from random_tiles import Tiles
 
 
@@ -39,8 +39,7 @@ def random_tensor(dtype, sizes):
     else:
         x = torch.randint(0 if dtype.startswith("u") else -20, 100, sizes)
         if random.random() < 0.2:
-            corners = ([-1, 0, 2**63 - 1] if dtype == "u64"
-                       else [torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min])
+            corners = [-1, 0, 2**63 - 1] if dtype == "u64" else [torch.iinfo(DTYPES[dtype]).max, torch.iinfo(DTYPES[dtype]).min]
             x.view(-1)[random.randrange(x.numel())] = random.choice(corners)
         if dtype in ("i64", "u64") and random.random() < 0.3:
             x = x * random.choice([2**36 + 1, 2**55 + 1, -(2**50) - 1])
@@ -67,8 +66,10 @@ class Program(Arithmetic, Regions, Tiles, Elements):
         self.extents = [e for e in extents if e > 1] or [4]
         self.dtypes = random.sample(list(FLOATS), 2) + random.sample(list(INTEGERS), 2) + ["bool", "i32", "f32"]
         self.dtypes += random.sample(list(SMALL), 1) if random.random() < 0.4 else []
-        self.bids = [self.op(f"bid {{axis={axis}}}", "i32", (), lambda s, axis=axis: (s.block[axis], None))
-                     for axis in range(len(self.blocks))]
+        self.bids = [
+            self.op(f"bid {{axis={axis}}}", "i32", (), lambda s, axis=axis: (s.block[axis], None))
+            for axis in range(len(self.blocks))
+        ]
         self.op("num_blocks {axis=0}", "i32", (), lambda s: (torch.tensor(self.blocks[0]), None))
         for _ in range(random.randint(2, 4)):
             self.load(self.array())
@@ -81,11 +82,33 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
     # Statements.
     def step(self):
-        weights = {self.unary: 3, self.binary: 7, self.rounded: 2, self.rounded_of_two: 1, self.fused: 1,
-                   self.predicate: 2, self.where: 2, self.convert: 3, self.beside_a_tie: 1, self.move: 4,
-                   self.reduction: 3, self.combine: 1, self.matrix: 2, self.fresh: 2, self.gather: 1, self.index: 2,
-                   self.store: 2, self.reload: 5, self.scatter: 1, self.atomic_of_all_blocks: 1,
-                   self.atomic_of_own_places: 1, self.critical: 1, self.subtile: 2, self.as_bytes: 1, self.rows: 1}
+        weights = {
+            self.unary: 3,
+            self.binary: 7,
+            self.rounded: 2,
+            self.rounded_of_two: 1,
+            self.fused: 1,
+            self.predicate: 2,
+            self.where: 2,
+            self.convert: 3,
+            self.beside_a_tie: 1,
+            self.move: 4,
+            self.reduction: 3,
+            self.combine: 1,
+            self.matrix: 2,
+            self.fresh: 2,
+            self.gather: 1,
+            self.index: 2,
+            self.store: 2,
+            self.reload: 5,
+            self.scatter: 1,
+            self.atomic_of_all_blocks: 1,
+            self.atomic_of_own_places: 1,
+            self.critical: 1,
+            self.subtile: 2,
+            self.as_bytes: 1,
+            self.rows: 1,
+        }
         if self.depth < 3:
             weights |= {self.counted: 2, self.branch: 2, self.endless: 1}
         random.choices(list(weights), list(weights.values()))[0]()
@@ -140,8 +163,11 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
     def load(self, array):
         name, tile, find = self.view(array)
-        index = (self.own_index(array) if array.written
-                 else [random.choice([self.scalar, lambda: random.choice(self.bids)])() for _ in tile])
+        index = (
+            self.own_index(array)
+            if array.written
+            else [random.choice([self.scalar, lambda: random.choice(self.bids)])() for _ in tile]
+        )
         steps = tile if array.written or random.random() < 0.7 else [random.randint(1, t + 1) for t in tile]
         pad = random.choice([0.0, 0.0, -1.5, -math.inf, math.nan]) if array.dtype in HELD else 0
         filling = nearest(torch.tensor(pad), array.dtype).item() if array.dtype in HELD else pad
@@ -160,13 +186,17 @@ class Program(Arithmetic, Regions, Tiles, Elements):
             return out, bound
 
         indices = "".join(f", {i.name}" for i in index)
-        return self.op(f"load {name}{indices} {{pad={pad!r}, shape={tile}, steps={steps}}}", array.dtype, tile, meaning,
-                       array.known or not array.written)
+        return self.op(
+            f"load {name}{indices} {{pad={pad!r}, shape={tile}, steps={steps}}}",
+            array.dtype,
+            tile,
+            meaning,
+            array.known or not array.written,
+        )
 
     def reload(self):
         written = [a for a in self.arrays if a.written and not a.shared]
-        self.load(random.choice(written if written and random.random() < 0.6
-                                else [a for a in self.arrays if not a.shared]))
+        self.load(random.choice(written if written and random.random() < 0.6 else [a for a in self.arrays if not a.shared]))
 
     def store(self):
         found = [a for a in self.arrays if a.written and not a.shared]
@@ -175,8 +205,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
             self.write(array, self.stored(array))
 
     def stored(self, array):
-        fits = [v for v in self.pool
-                if (v.dtype, v.shape) == (array.dtype, array.tile) and (v.known or not array.known)]
+        fits = [v for v in self.pool if (v.dtype, v.shape) == (array.dtype, array.tile) and (v.known or not array.known)]
         if fits and random.random() < 0.7:
             return random.choice(fits[-5:])
         fits = [v for v in self.pool if v.shape == array.tile and (v.known or not array.known and array.dtype in HELD)]
@@ -185,8 +214,7 @@ class Program(Arithmetic, Regions, Tiles, Elements):
 
     def write(self, array, value):
         index = self.own_index(array)
-        self.line(f"store {array.name}, {value.name}{''.join(f', {i.name}' for i in index)} "
-                  f"{{steps={list(array.tile)}}}")
+        self.line(f"store {array.name}, {value.name}{''.join(f', {i.name}' for i in index)} {{steps={list(array.tile)}}}")
 
         def run(s):
             (x, e), (tile, bound) = s.memory[array.name], s.values[value]

@@ -45,8 +45,9 @@ class Regions:
         values, inner = self.carried()
         counter = self.value("i32", ())
         results = [self.value(v.dtype, v.shape, v.known) for v in inner]
-        self.head(results, f"for {', '.join(v.name for v in (low, high, step, *values))} "
-                           f"({self.declared([counter, *inner])}) {{")
+        self.head(
+            results, f"for {', '.join(v.name for v in (low, high, step, *values))} ({self.declared([counter, *inner])}) {{"
+        )
 
         def fill():
             self.steps(4)
@@ -77,6 +78,7 @@ class Regions:
         sides = []
         self.head(results, f"if {condition.name} () {{")
         for side in range(2):
+
             def fill():
                 self.steps(3)
                 ends = [self.next_of(v) for v in results]

@@ -20,11 +20,23 @@ def ways_without(program, statement):
     yield {}
     texts = [line.text for line in program.lines if statement in line.statements]
     texts[0] = texts[0].split(" = ", 1)[-1]
-    used = [program.named[name] for name in dict.fromkeys(re.findall(r"%\d+", program.renamed(" ".join(texts))))
-            if name in program.named]
+    used = [
+        program.named[name]
+        for name in dict.fromkeys(re.findall(r"%\d+", program.renamed(" ".join(texts))))
+        if name in program.named
+    ]
     results = [v for v in program.results_of[statement] if v.shape and v.dtype != "i32"]
-    choices = [[v for v in used if v.is_like(result) and v.known >= result.known and v not in results
-                and (v not in program.products or result in program.products)] for result in results]
+    choices = [
+        [
+            v
+            for v in used
+            if v.is_like(result)
+            and v.known >= result.known
+            and v not in results
+            and (v not in program.products or result in program.products)
+        ]
+        for result in results
+    ]
     if results:
         yield from (dict(zip(results, choice)) for choice in itertools.islice(itertools.product(*choices), 16))
 

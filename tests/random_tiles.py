@@ -30,15 +30,19 @@ class Tiles:
             return tuple(slice(i * e, i * e + e) for i, e in zip(at, extents))
 
         def indices():
-            return [self.scalar() if random.random() < 0.5 else self.constant("i32", random.randint(-1, 3))
-                    for _ in extents]
+            return [self.scalar() if random.random() < 0.5 else self.constant("i32", random.randint(-1, 3)) for _ in extents]
 
         def names(index):
             return ", ".join(i.name for i in index)
 
         taken, put = indices(), indices()
-        out = self.op(f"extract {x.name}, {names(taken)} {{shape={part}}}", x.dtype, part,
-                      lambda s: tuple(t if t is None else t[box(s, taken)].reshape(part) for t in s.values[x]), x.known)
+        out = self.op(
+            f"extract {x.name}, {names(taken)} {{shape={part}}}",
+            x.dtype,
+            part,
+            lambda s: tuple(t if t is None else t[box(s, taken)].reshape(part) for t in s.values[x]),
+            x.known,
+        )
         if random.random() < 0.6:
             value = out if random.random() < 0.5 else self.like(out, known=x.known)
 
@@ -56,21 +60,23 @@ class Tiles:
 
     def as_bytes(self):
         """Bytes of a tile, or a tile of other bytes."""
-        x = self.pick(lambda v: v.shape and v.known and v.dtype != "bool" and v.dtype not in SMALL
-                      and v.dtype not in FLOATS)
+        x = self.pick(lambda v: v.shape and v.known and v.dtype != "bool" and v.dtype not in SMALL and v.dtype not in FLOATS)
         if not x:
             return
         own = DTYPES[x.dtype]
         if x.dtype != "u8" or len(x.shape) != 1 or random.random() < 0.3:
             count = torch.Size(x.shape).numel() * own.itemsize
             if count < 1500:
-                self.op(f"pack_to_bytes {x.name}", "u8", [count],
-                        lambda s: (viewed(s.values[x][0].to(own), torch.uint8), None))
+                self.op(f"pack_to_bytes {x.name}", "u8", [count], lambda s: (viewed(s.values[x][0].to(own), torch.uint8), None))
             return
         fits = [d for d in DTYPES if d != "bool" and d not in HELD and x.shape[0] % DTYPES[d].itemsize == 0]
         other = random.choice(fits)
-        self.op(f"unpack_from_bytes {x.name} {{dtype={other}}}", other, [x.shape[0] // DTYPES[other].itemsize],
-                lambda s: (viewed(s.values[x][0].to(torch.uint8), DTYPES[other]), None))
+        self.op(
+            f"unpack_from_bytes {x.name} {{dtype={other}}}",
+            other,
+            [x.shape[0] // DTYPES[other].itemsize],
+            lambda s: (viewed(s.values[x][0].to(torch.uint8), DTYPES[other]), None),
+        )
 
     def rows(self):
         """Rows of an array at an index tile, which may point outside."""
@@ -98,5 +104,9 @@ class Tiles:
             return torch.where(there, found, torch.tensor(filling, dtype=x.dtype)), None
 
         starts = "".join(f", {i.name}" for i in others)
-        self.op(f"gather_rows {array.name}, {index.name}{starts} {{axis={axis}, pad={pad!r}, shape={shape}, "
-                f"steps={steps}}}", array.dtype, shape, meaning)
+        self.op(
+            f"gather_rows {array.name}, {index.name}{starts} {{axis={axis}, pad={pad!r}, shape={shape}, steps={steps}}}",
+            array.dtype,
+            shape,
+            meaning,
+        )

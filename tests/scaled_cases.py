@@ -26,8 +26,10 @@ def case(x_dtype, y_dtype, shape, each, batch=0):
     lines = ["%z: i32 = constant {dtype=i32, value=0}"]
     for name, (dtype, tensor) in arrays.items():
         sizes = list(tensor.shape)
-        lines.append(f"%t{name}: {dtype}{sizes} = load %{name}, {place} {{pad={'0' if dtype == 'u8' else '0.0'}, "
-                     f"shape={sizes}, steps={sizes}}}")
+        lines.append(
+            f"%t{name}: {dtype}{sizes} = load %{name}, {place} {{pad={'0' if dtype == 'u8' else '0.0'}, "
+            f"shape={sizes}, steps={sizes}}}"
+        )
     sizes = [*lead, m, n]
     lines.append(f"%r: f32{sizes} = mma_scaled %ta, %tb, %tc, %td, %te")
     lines.append(f"store %o, %r, {place} {{steps={sizes}}}")

@@ -27,9 +27,7 @@ def _normal(*sizes):
 
 
 def _attention(heads, key_heads, **options):
-    tensors = {
-        "query": _normal(4, heads, 6, 8), "key": _normal(4, key_heads, 8, 8), "value": _normal(4, key_heads, 8, 8),
-    }
+    tensors = {"query": _normal(4, heads, 6, 8), "key": _normal(4, key_heads, 8, 8), "value": _normal(4, key_heads, 8, 8)}
     extra = {name: value for name, value in options.items() if isinstance(value, torch.Tensor)}
     plain = {name: value for name, value in options.items() if name not in extra}
     floating = [name for name in ("attn_bias", "sinks") if name in extra and extra[name].is_floating_point()]
@@ -135,38 +133,60 @@ _seed = torch.tensor([11, 12])
 OF = {
     "softmax": lambda: Case({"input": _normal(4, 5, 6)}, lambda x: ops.softmax(x, 1), ("input",)),
     "log_softmax": lambda: Case({"input": _normal(4, 5, 6)}, lambda x: ops.log_softmax(x, -1), ("input",)),
-    "layer_norm": lambda: Case({"input": _normal(4, 5, 6), "weight": _normal(6), "bias": _normal(6)},
-                               lambda x, w, b: ops.layer_norm(x, [6], w, b), ("input", "weight", "bias")),
-    "layer_norm of two axes": lambda: Case({"input": _normal(4, 3, 5, 6), "weight": _normal(5, 6)},
-                                           lambda x, w: ops.layer_norm(x, [5, 6], w), ("input", "weight")),
-    "rms_norm": lambda: Case({"input": _normal(4, 5, 6), "weight": _normal(6)},
-                             lambda x, w: ops.rms_norm(x, [6], w), ("input", "weight")),
+    "layer_norm": lambda: Case(
+        {"input": _normal(4, 5, 6), "weight": _normal(6), "bias": _normal(6)},
+        lambda x, w, b: ops.layer_norm(x, [6], w, b),
+        ("input", "weight", "bias"),
+    ),
+    "layer_norm of two axes": lambda: Case(
+        {"input": _normal(4, 3, 5, 6), "weight": _normal(5, 6)}, lambda x, w: ops.layer_norm(x, [5, 6], w), ("input", "weight")
+    ),
+    "rms_norm": lambda: Case(
+        {"input": _normal(4, 5, 6), "weight": _normal(6)}, lambda x, w: ops.rms_norm(x, [6], w), ("input", "weight")
+    ),
     "rms_norm without weight": lambda: Case({"input": _normal(5, 6)}, lambda x: ops.rms_norm(x, [6]), ("input",)),
-    "add_rms_norm": lambda: Case({"input": _normal(4, 5, 6), "residual": _normal(4, 5, 6), "weight": _normal(6)},
-                                 lambda x, r, w: ops.add_rms_norm(x, r, [6], w), ("input", "residual", "weight")),
-    "group_norm": lambda: Case({"input": _normal(4, 6, 5), "weight": _normal(6), "bias": _normal(6)},
-                               lambda x, w, b: ops.group_norm(x, 3, w, b, activation="silu"), ("input", "weight", "bias")),
+    "add_rms_norm": lambda: Case(
+        {"input": _normal(4, 5, 6), "residual": _normal(4, 5, 6), "weight": _normal(6)},
+        lambda x, r, w: ops.add_rms_norm(x, r, [6], w),
+        ("input", "residual", "weight"),
+    ),
+    "group_norm": lambda: Case(
+        {"input": _normal(4, 6, 5), "weight": _normal(6), "bias": _normal(6)},
+        lambda x, w, b: ops.group_norm(x, 3, w, b, activation="silu"),
+        ("input", "weight", "bias"),
+    ),
     "swiglu": lambda: Case({"gate": _normal(4, 6), "up": _normal(4, 6)}, ops.swiglu, ("gate", "up")),
     "geglu": lambda: Case({"gate": _normal(4, 6), "up": _normal(4, 6)}, ops.geglu, ("gate", "up")),
     "dropout": lambda: Case({"input": _normal(4, 5, 6), "seed": _seed}, lambda x, s: ops.dropout(x, 0.4, s), ("input",)),
     "dropout of one axis": lambda: Case({"input": _normal(37), "seed": _seed}, lambda x, s: ops.dropout(x, 0.4, s), ("input",)),
-    "dropout of seeds": lambda: Case({"input": _normal(4, 6), "seed": torch.arange(8).reshape(4, 2)},
-                                     lambda x, s: ops.dropout(x, 0.4, s), ("input",)),
+    "dropout of seeds": lambda: Case(
+        {"input": _normal(4, 6), "seed": torch.arange(8).reshape(4, 2)}, lambda x, s: ops.dropout(x, 0.4, s), ("input",)
+    ),
     "dropout twice": lambda: _twice(lambda x, s: ops.dropout(x, 0.4, s), "input", input=_normal(4, 6), seed=_seed),
-    "embedding": lambda: Case({"weight": _normal(7, 6), "indices": torch.randint(7, (4, 3))},
-                              lambda w, i: ops.embedding(w, i, 2), ("weight",)),
-    "embedding without padding": lambda: Case({"weight": _normal(8, 6), "indices": torch.randint(8, (5,))},
-                                              ops.embedding, ("weight",)),
+    "embedding": lambda: Case(
+        {"weight": _normal(7, 6), "indices": torch.randint(7, (4, 3))}, lambda w, i: ops.embedding(w, i, 2), ("weight",)
+    ),
+    "embedding without padding": lambda: Case(
+        {"weight": _normal(8, 6), "indices": torch.randint(8, (5,))}, ops.embedding, ("weight",)
+    ),
     "matmul": lambda: _matmul((4, 6), (6, 5), (5,)),
     "matmul of everything": lambda: _matmul((3, 4, 6), (3, 6, 5), (4, 1), (3, 4, 5), alpha=0.5),
     "matmul with an activation": lambda: _matmul((4, 6), (6, 5), (5,), (4, 5), activation="gelu"),
     "matmul that broadcasts": lambda: _matmul((2, 1, 4, 6), (3, 6, 5), (5,)),
     "matmul of a vector": lambda: _matmul((6,), (6, 4)),
     "matmul by a vector": lambda: _matmul((3, 4, 6), (6,)),
-    "matmul twice": lambda: _twice(lambda x, y, b: ops.matmul(x, y, bias=b), "input", "other", "bias",
-                                   input=_normal(4, 6), other=_normal(6, 5), bias=_normal(5)),
-    "gated_matmul": lambda: Case({"input": _normal(4, 6), "gate": _normal(6, 5), "up": _normal(6, 5)},
-                                 ops.gated_matmul, ("input", "gate", "up")),
+    "matmul twice": lambda: _twice(
+        lambda x, y, b: ops.matmul(x, y, bias=b),
+        "input",
+        "other",
+        "bias",
+        input=_normal(4, 6),
+        other=_normal(6, 5),
+        bias=_normal(5),
+    ),
+    "gated_matmul": lambda: Case(
+        {"input": _normal(4, 6), "gate": _normal(6, 5), "up": _normal(6, 5)}, ops.gated_matmul, ("input", "gate", "up")
+    ),
     "rope": lambda: _rope(),
     "rope by positions": lambda: _rope(positions=torch.randint(9, (4, 6)), interleaved=True),
     "rope_": _rope_in_place,

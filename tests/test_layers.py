@@ -152,8 +152,7 @@ def test_operators_include_what_authors_include():
 def test_library_calls_no_aten_compute_function():
     # Functions and methods of at::Tensor alike end in at::_ops::<name>::call, a symbol that the library needs.
     library = pathlib.Path(tile_ops.__file__).parent / "lib" / "libtile_ops.so"
-    text = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True,
-                          check=True).stdout
+    text = subprocess.run(["nm", "-DC", "--undefined-only", str(library)], capture_output=True, text=True, check=True).stdout
     called = set(re.findall(r"at::_ops::(\w+)::(?:call|redispatch)\(", text))
     compute = {name for name in called if not any(name == a or name.startswith(a + "_") for a in ATEN)}
     assert compute == set()
@@ -170,8 +169,13 @@ def test_python_imports_go_down():
 
 
 # A folder of the Python language may import what stands here, and itself; the files beside them import all.
-LANGUAGE = {"core": "", "functions": "core", "translator": "core functions", "tuning": "core arguments arrays",
-            "debug": "core functions translator arguments arrays"}
+LANGUAGE = {
+    "core": "",
+    "functions": "core",
+    "translator": "core functions",
+    "tuning": "core arguments arrays",
+    "debug": "core functions translator arguments arrays",
+}
 
 
 def test_the_python_language_imports_down():

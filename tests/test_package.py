@@ -51,8 +51,7 @@ def test_same_minor_is_accepted():
 def test_unknown_name():
     with pytest.raises(AttributeError) as error:
         tile_ops.no_such_operator
-    assert (str(error.value)
-            == "module 'tile_ops' has no attribute 'no_such_operator', and torch.ops.tile no such operator")
+    assert str(error.value) == "module 'tile_ops' has no attribute 'no_such_operator', and torch.ops.tile no such operator"
 
 
 @pytest.mark.slow
@@ -73,8 +72,7 @@ def test_library_links_torch_cpu_and_c10_only():
 
 
 def test_library_shows_only_its_own_names():
-    text = subprocess.run(["nm", "-DC", "--defined-only", str(LIBRARY)], capture_output=True, text=True,
-                          check=True).stdout
+    text = subprocess.run(["nm", "-DC", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True).stdout
     names = [line.split(maxsplit=2)[2] for line in text.splitlines() if line.strip()]
     assert [name for name in names if "tile" not in name] == []
 

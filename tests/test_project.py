@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 
 import fresh_process
 import pytest
@@ -23,8 +24,11 @@ def tracked() -> list[pathlib.Path]:
         ["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True
     )
     if done.returncode:  # an unpacked archive
-        return [path for path in ROOT.rglob("*")
-                if path.is_file() and not path.relative_to(ROOT).parts[0].startswith((".", "build"))]
+        return [
+            path
+            for path in ROOT.rglob("*")
+            if path.is_file() and not path.relative_to(ROOT).parts[0].startswith((".", "build"))
+        ]
     return [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).is_file()]
 
 
@@ -79,8 +83,7 @@ def test_links_lead_somewhere(page):
 
 
 def test_no_file_names_a_machine_s_paths():
-    parts = [re.escape(str(ROOT)), "/" + r"(?:root|work)/", "/home" + r"/\w+/",
-             re.escape(str(pathlib.Path.home())) + "/"]
+    parts = [re.escape(str(ROOT)), "/" + r"(?:root|work)/", "/home" + r"/\w+/", re.escape(str(pathlib.Path.home())) + "/"]
     pattern = re.compile("|".join(rf"(?<![\w.]){part}" for part in parts))
     wrong = []
     for path in tracked():
@@ -109,3 +112,10 @@ def test_ci_is_executable_and_runs_the_suite():
     script = ROOT / ".ci" / "run"
     assert os.access(script, os.X_OK)
     assert "make --no-print-directory test" in script.read_text()
+
+
+@pytest.mark.parametrize("check", [["check"], ["format", "--check"]], ids=["lint", "format"])
+def test_python_passes_ruff(check):
+    pytest.importorskip("ruff", reason="make offline installs no packages")
+    done = subprocess.run([sys.executable, "-m", "ruff", *check, "."], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -76,9 +76,7 @@ def declaration(name, function, method=False, indent=""):
         type_ = OWN.get((name, each.name)) or TYPES.get(each.name, "TileLike")
         if each.default is None and "None" not in type_ and type_ != "Any":
             type_ += " | None"
-        parts.append(
-            f"{stars}{each.name}: {type_}" + ("" if each.default is each.empty else f" = {default(each.default)}")
-        )
+        parts.append(f"{stars}{each.name}: {type_}" + ("" if each.default is each.empty else f" = {default(each.default)}"))
         previous = each.kind
     if previous is kind.POSITIONAL_ONLY and parts[-1] != "self":
         parts.append("/")
@@ -131,22 +129,11 @@ def language_stub():
 def cutile_stub():
     public = [name for name in cutile.__all__ if hasattr(language, name)]
     lines = ["# Made by docs/stubs/make.py.", f'"""{inspect.cleandoc(cutile.__doc__)}\n"""', ""]
-    lines += [
-        "from contextlib import AbstractContextManager",
-        "from typing import Any",
-        "",
-        "from .. import language",
-        "",
-    ]
+    lines += ["from contextlib import AbstractContextManager", "from typing import Any", "", "from .. import language", ""]
     lines += [f"from ..language import {name} as {name}" for name in sorted(public)]
     lines += ["from . import tune as tune", "", "def launch("]
     lines += ["    stream: Any,", "    grid: tuple[int, ...],", "    kernel: language.kernel,"]
-    lines += [
-        "    kernel_args: tuple[Any, ...],",
-        "    /,",
-        "    *,",
-        "    programmatic_dependent_launch: bool = False,",
-    ]
+    lines += ["    kernel_args: tuple[Any, ...],", "    /,", "    *,", "    programmatic_dependent_launch: bool = False,"]
     lines += [") -> None:", doc(cutile.launch), ""]
     lines += ["def compiler_timeout(seconds: float) -> AbstractContextManager[None]:", doc(cutile.compiler_timeout), ""]
     lines += ["def install() -> None:", doc(cutile.install)]
@@ -171,11 +158,7 @@ def operator(schema):
     parts = []
     for each in re.split(r", (?![^()]*\))", arguments) if arguments else []:
         match = re.fullmatch(r"(\S+) (\w+)(?:=(.*))?", each)
-        value = (
-            {None: ""}.get(match[3], f" = {(match[3] or '').replace('1.0000000000000001e-05', '1e-05')}")
-            if match
-            else ""
-        )
+        value = {None: ""}.get(match[3], f" = {(match[3] or '').replace('1.0000000000000001e-05', '1e-05')}") if match else ""
         parts.append(f"{match[2]}: {schema_type(match[1])}{value}" if match else each)
     parts = [re.sub(r"Sequence\[int\] = -1", "Sequence[int] | int = -1", part) for part in parts]
     parts = [re.sub(r"= (\d+)\.$", r"= \1.0", part) for part in parts]
@@ -229,17 +212,10 @@ def package_stub():
     modules += sorted(path.parent.name for path in PACKAGE.glob("[a-z]*/__init__.py"))
     schemas = [each for each in _C.operators() if "backward" not in each.split("(")[0] and each.startswith("tile::")]
     schemas = [each for each in schemas if re.match(r"tile::(\w+)", each)[1] not in own]
-    lines = [
-        "# Made by docs/stubs/make.py.",
-        f'"""{tile_ops.__doc__}"""',
-        "",
-        "from collections.abc import Callable, Sequence",
-    ]
+    lines = ["# Made by docs/stubs/make.py.", f'"""{tile_ops.__doc__}"""', "", "from collections.abc import Callable, Sequence"]
     lines += ["from typing import Any, Literal, overload", "", "import torch", "from torch import Tensor", ""]
     lines += [f"from . import {name} as {name}" for name in modules]
-    lines += sorted(
-        [f"from .{module} import {name} as {name}" for module, name in early if name != "register_if_cheap"] + late
-    )
+    lines += sorted([f"from .{module} import {name} as {name}" for module, name in early if name != "register_if_cheap"] + late)
     lines += ["", "__version__: str", "cmake_prefix_path: str", ""]
     lines += [f"{text}\n{doc(getattr(tile_ops, name))}\n" for name, text in DECORATORS.items()]
     return "\n".join(lines) + "\n" + "\n".join(operator(each) for each in schemas)

@@ -46,9 +46,7 @@ class Block(nn.Module):
         self.down = nn.Linear(2 * width, width, bias=False)
 
     def forward(self, x):
-        q, k, v = (
-            part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(self.norms[0](x)).chunk(3, 2)
-        )
+        q, k, v = (part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in self.project(self.norms[0](x)).chunk(3, 2))
         x = x + self.merge(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2))
         y = self.norms[1](x)
         return x + self.down(swiglu(self.gate(y), self.up(y)) if self.ours else F.silu(self.gate(y)) * self.up(y))

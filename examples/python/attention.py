@@ -161,9 +161,7 @@ class attention:
                              "queries, depth] and twice [batch, kv_heads, keys, depth], with heads a multiple of kv_heads "
                              "and at least one key")  # fmt: skip
         if q.dtype not in (torch.float32, torch.float16, torch.bfloat16) or not q.dtype == k.dtype == v.dtype:
-            raise ValueError(
-                f"attention: q is {q.dtype}, k {k.dtype}, v {v.dtype}; pass one of float32, float16 and bfloat16"
-            )
+            raise ValueError(f"attention: q is {q.dtype}, k {k.dtype}, v {v.dtype}; pass one of float32, float16 and bfloat16")
         return q.new_empty(q.shape)
 
     def saved_outputs(q):

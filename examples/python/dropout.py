@@ -48,9 +48,4 @@ if __name__ == "__main__":
     torch.testing.assert_close(out.mean(), torch.tensor(1.0, device=device), rtol=0, atol=0.01)
     out.sum().backward()
     torch.testing.assert_close(x.grad, out.detach())
-    print(
-        "dropout of",
-        list(x.shape),
-        "and its gradient are there, the share of zeros:",
-        (out == 0).double().mean().item(),
-    )
+    print("dropout of", list(x.shape), "and its gradient are there, the share of zeros:", (out == 0).double().mean().item())

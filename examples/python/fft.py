@@ -56,9 +56,7 @@ class fft:
 
     def outputs(x):
         if x.dtype != torch.complex64 or not x.dim() or x.shape[-1] not in [1 << i for i in range(13)]:
-            raise ValueError(
-                f"fft: x is {x.dtype} {list(x.shape)}; pass complex64 [..., n], n a power of two up to 4096"
-            )
+            raise ValueError(f"fft: x is {x.dtype} {list(x.shape)}; pass complex64 [..., n], n a power of two up to 4096")
         return x.new_empty(x.shape)
 
     def run(x, inverse, out):

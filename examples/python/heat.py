@@ -68,9 +68,7 @@ class heat:
 
 def colours(values):
     """0 to 1 as dark blue, red, yellow and white: bytes, [rows, columns, 3]."""
-    stops = torch.tensor(
-        [[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu"
-    )
+    stops = torch.tensor([[10, 10, 60], [150, 20, 90], [240, 110, 30], [255, 250, 220]], dtype=torch.float32, device="cpu")
     place = values.clamp(0, 1).cpu() * 3
     low = place.long().clamp(max=2)
     return torch.lerp(stops[low], stops[low + 1], (place - low).unsqueeze(-1)).byte()

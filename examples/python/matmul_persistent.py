@@ -54,9 +54,7 @@ class matmul_persistent:
         if a.dim() != 2 or b.dim() != 2 or a.shape[1] != b.shape[0]:
             raise ValueError(f"matmul_persistent: a is {list(a.shape)}, b {list(b.shape)}; pass [m, k] and [k, n]")
         if a.dtype not in (torch.float32, torch.float16, torch.bfloat16) or b.dtype != a.dtype:
-            raise ValueError(
-                f"matmul_persistent: a is {a.dtype}, b {b.dtype}; pass one of float32, float16 and bfloat16"
-            )
+            raise ValueError(f"matmul_persistent: a is {a.dtype}, b {b.dtype}; pass one of float32, float16 and bfloat16")
         return a.new_empty(a.shape[0], b.shape[1])
 
     def run(a, b, out):

@@ -24,9 +24,7 @@ def turn(x, cos, sin, out, sign):
     halves = [each.unflatten(-1, (2, x.shape[3] // 2)) for each in (x, out)]
     width = 1 << max(x.shape[3] // 2 - 1, 0).bit_length()
     height = max(1, 2048 // width)
-    rope_kernel[tl.cdiv(x.shape[2], height), x.shape[1], x.shape[0]](
-        halves[0], cos, sin, halves[1], sign, height, width
-    )
+    rope_kernel[tl.cdiv(x.shape[2], height), x.shape[1], x.shape[0]](halves[0], cos, sin, halves[1], sign, height, width)
 
 
 def tables(length, depth, base=10000.0, device=None):
@@ -49,9 +47,7 @@ class rope:
             raise ValueError(f"rope: x is {list(x.shape)}, cos {list(cos.shape)}, sin {list(sin.shape)}; pass [batch, "
                              "heads, length, depth] of an even depth, and twice [length, depth / 2]")  # fmt: skip
         if any(each.dtype not in (torch.float32, torch.float16, torch.bfloat16) for each in (x, cos, sin)):
-            raise ValueError(
-                f"rope: x is {x.dtype}, cos {cos.dtype}, sin {sin.dtype}; pass float32, float16 or bfloat16"
-            )
+            raise ValueError(f"rope: x is {x.dtype}, cos {cos.dtype}, sin {sin.dtype}; pass float32, float16 or bfloat16")
         return x.new_empty(x.shape)
 
     def run(x, cos, sin, out):
@@ -70,9 +66,7 @@ if __name__ == "__main__":
     x = torch.randn(2, 8, 1000, 128, device=device, requires_grad=True)
     cos, sin = tables(1000, 128, device=device)
     first, second = x.chunk(2, -1)
-    torch.testing.assert_close(
-        rope(x, cos, sin), torch.cat((first * cos - second * sin, second * cos + first * sin), -1)
-    )
+    torch.testing.assert_close(rope(x, cos, sin), torch.cat((first * cos - second * sin, second * cos + first * sin), -1))
     rope(x, cos, sin).square().sum().backward()
     torch.testing.assert_close(x.grad, 2 * x.detach())  # turning keeps lengths
     print("rotary embedding of", list(x.shape), "and its gradient are there:", x.grad.norm().item())

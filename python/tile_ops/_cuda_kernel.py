@@ -90,7 +90,7 @@ class CudaKernel(_C.RawKernel):
         """
         parsed = torch._C.parse_schema(schema)
         if "::" not in parsed.name:
-            raise ValueError(f"{self.name}: as_op: {parsed.name!r} has no namespace; write \"mine::{parsed.name}(…)\"")
+            raise ValueError(f'{self.name}: as_op: {parsed.name!r} has no namespace; write "mine::{parsed.name}(…)"')
         if bool(parsed.returns) != bool(outputs):
             fix = "give outputs=" if parsed.returns else "leave outputs out"
             raise ValueError(f"{self.name}: as_op: {parsed.name} has {len(parsed.returns)} results; {fix}")

@@ -57,11 +57,9 @@ def _cpu():
 
 
 def _device(index, device, archs):
-    subject, name = (f"device {index}",
-                     f"{device['name']}, sm_{device['arch']}, {device['multiprocessors']} multiprocessors")
+    subject, name = (f"device {index}", f"{device['name']}, sm_{device['arch']}, {device['multiprocessors']} multiprocessors")
     if device["arch"] < (oldest := _module().oldest_arch):
-        return (WRONG, subject,
-                f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one")
+        return (WRONG, subject, f"{name}; kernels need sm_{oldest} or newer: use a GPU of the Ampere generation or a later one")
     if archs and device["arch"] not in archs:
         return WRONG, subject, f"{name}; NVRTC knows sm_{archs[0]} to sm_{archs[-1]}: pip install -U nvidia-cuda-nvrtc"
     if not torch.version.cuda:
@@ -99,8 +97,7 @@ def _cache():
         fix = "set TILE_CACHE_DIR to a folder that can be written, or each process compiles its GPU kernels anew"
         yield WRONG, "cache", f"{info['folder'] or 'no folder'}: {info['unusable']}; {fix}"
     else:
-        yield (WELL, "cache",
-               f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")
+        yield (WELL, "cache", f"{info['folder']}: {info['entries']} entries, {size(info['bytes'])} of {size(info['budget'])}")
 
 
 def _machine():

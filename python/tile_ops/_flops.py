@@ -23,8 +23,22 @@ def _matmul_backward(grad_out, input, other, bias, activation, alpha, pre, resid
     return _product(input, other) * (output_mask[0] + output_mask[1])
 
 
-def _matmul_double_backward(to_input, to_other, to_bias, to_residual, grad_out, input, other, bias, activation, alpha,
-                            pre, residual_like, output_mask, **kwargs):
+def _matmul_double_backward(
+    to_input,
+    to_other,
+    to_bias,
+    to_residual,
+    grad_out,
+    input,
+    other,
+    bias,
+    activation,
+    alpha,
+    pre,
+    residual_like,
+    output_mask,
+    **kwargs,
+):
     x, y = to_input is not None, to_other is not None
     return _product(input, other) * ((x + y) * output_mask[0] + y * output_mask[1] + x * output_mask[2])
 

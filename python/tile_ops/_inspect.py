@@ -64,8 +64,9 @@ def _disassembled(cubin):
 
 
 def _text(row, what):
-    threads = (f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['arch']}"
-               if row["arch"] else "")
+    threads = (
+        f", {row['threads']} threads, {row['shared_bytes']} bytes of shared memory, sm_{row['arch']}" if row["arch"] else ""
+    )
     body = _disassembled(row["cubin"]) if what == "sass" else row["text"]
     return f"// {row['kernel']}, grid {row['grid']}{threads}\n{body.rstrip()}\n"
 

@@ -7,6 +7,7 @@ from ._sharding import of_first_device
 
 # help(tile_ops.matmul) and so on, or docs/operators.md, describe the shapes, dtypes and errors of each operator in full.
 
+
 def linear(input: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str = "none") -> Tensor:
     """Returns activation(input @ weight.T + bias), as torch.nn.functional.linear; one launch of torch.ops.tile.matmul.
 
@@ -78,9 +79,7 @@ def rope_(
     position_ids is int64 or int32.
     Errors: ValueError for shapes and overlapping memory, TypeError for dtypes.
     """
-    torch.ops.tile.rope_(
-        query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids
-    )
+    torch.ops.tile.rope_(query, key, cos, sin, interleaved=interleaved, rotary_dim=rotary_dim, position_ids=position_ids)
     return query, key
 
 

@@ -10,8 +10,17 @@ from torch.types import Device
 from .functional import dropout, dropout_seed, gated_linear, linear
 
 __all__ = [
-    "AddRMSNorm", "Dropout", "GatedMLP", "GroupNorm", "LayerNorm", "Linear", "MultiheadAttention", "RMSNorm",
-    "RotaryEmbedding", "SelfAttention", "TransformerBlock",
+    "AddRMSNorm",
+    "Dropout",
+    "GatedMLP",
+    "GroupNorm",
+    "LayerNorm",
+    "Linear",
+    "MultiheadAttention",
+    "RMSNorm",
+    "RotaryEmbedding",
+    "SelfAttention",
+    "TransformerBlock",
 ]
 
 
@@ -23,8 +32,14 @@ class Linear(torch.nn.Linear):
     """
 
     def __init__(
-        self, in_features: int, out_features: int, bias: bool = True, device: Device = None,
-        dtype: torch.dtype | None = None, *, activation: str = "none",
+        self,
+        in_features: int,
+        out_features: int,
+        bias: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        *,
+        activation: str = "none",
     ) -> None:
         super().__init__(in_features, out_features, bias, device, dtype)
         self.activation = activation
@@ -56,17 +71,22 @@ class GroupNorm(torch.nn.GroupNorm):
     """
 
     def __init__(
-        self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True, device: Device = None,
-        dtype: torch.dtype | None = None, *, activation: str = "none",
+        self,
+        num_groups: int,
+        num_channels: int,
+        eps: float = 1e-5,
+        affine: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+        *,
+        activation: str = "none",
     ) -> None:
         super().__init__(num_groups, num_channels, eps, affine, device=device, dtype=dtype)
         self.activation = activation
 
     def forward(self, input: Tensor) -> Tensor:
         """Returns the activation of the normalized input."""
-        return torch.ops.tile.group_norm(
-            input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation
-        )
+        return torch.ops.tile.group_norm(input, self.num_groups, self.weight, self.bias, self.eps, activation=self.activation)
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, activation={self.activation}"
@@ -123,8 +143,13 @@ class RotaryEmbedding(torch.nn.Module):
     sin: Tensor
 
     def __init__(
-        self, head_dim: int, max_positions: int, base: float = 10000.0, rotary_dim: int | None = None,
-        interleaved: bool = False, device: Device = None,
+        self,
+        head_dim: int,
+        max_positions: int,
+        base: float = 10000.0,
+        rotary_dim: int | None = None,
+        interleaved: bool = False,
+        device: Device = None,
     ) -> None:
         super().__init__()
         self.head_dim = head_dim
@@ -165,13 +190,7 @@ class RotaryEmbedding(torch.nn.Module):
                 )
             cos, sin = cos[:length], sin[:length]
         return torch.ops.tile.rope(
-            query,
-            key,
-            cos,
-            sin,
-            interleaved=self.interleaved,
-            rotary_dim=self.rotary_dim,
-            position_ids=position_ids,
+            query, key, cos, sin, interleaved=self.interleaved, rotary_dim=self.rotary_dim, position_ids=position_ids
         )
 
     def extra_repr(self) -> str:
@@ -190,7 +209,12 @@ class GatedMLP(torch.nn.Module):
     """
 
     def __init__(
-        self, dim: int, hidden: int, bias: bool = False, activation: str = "silu", device: Device = None,
+        self,
+        dim: int,
+        hidden: int,
+        bias: bool = False,
+        activation: str = "silu",
+        device: Device = None,
         dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
@@ -222,8 +246,15 @@ class SelfAttention(torch.nn.Module):
     """
 
     def __init__(
-        self, dim: int, heads: int, rotary: RotaryEmbedding, kv_heads: int | None = None, bias: bool = False,
-        causal: bool = True, device: Device = None, dtype: torch.dtype | None = None,
+        self,
+        dim: int,
+        heads: int,
+        rotary: RotaryEmbedding,
+        kv_heads: int | None = None,
+        bias: bool = False,
+        causal: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         kv_heads = heads if kv_heads is None else kv_heads
@@ -264,9 +295,21 @@ class TransformerBlock(torch.nn.Module):
     """
 
     def __init__(
-        self, dim: int, heads: int, kv_heads: int | None = None, hidden: int | None = None, *, max_positions: int = 2048,
-        base: float = 10000.0, rotary: RotaryEmbedding | None = None, eps: float = 1e-5, bias: bool = False,
-        activation: str = "silu", causal: bool = True, device: Device = None, dtype: torch.dtype | None = None,
+        self,
+        dim: int,
+        heads: int,
+        kv_heads: int | None = None,
+        hidden: int | None = None,
+        *,
+        max_positions: int = 2048,
+        base: float = 10000.0,
+        rotary: RotaryEmbedding | None = None,
+        eps: float = 1e-5,
+        bias: bool = False,
+        activation: str = "silu",
+        causal: bool = True,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
     ) -> None:
         super().__init__()
         made: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -342,8 +385,7 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             query, key, value = (tensor.transpose(0, 1) for tensor in (query, key, value))
         if same:
             key = value = query
-        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-                 for tensor in self._project(query, key, value)]
+        heads = [tensor.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for tensor in self._project(query, key, value)]
         is_causal = is_causal and attn_mask is None
         more = (self.bias_k is not None) + self.add_zero_attn
         if more and is_causal:  # every query sees what stands behind the keys
@@ -353,9 +395,14 @@ class MultiheadAttention(torch.nn.MultiheadAttention):
             mask = torch.nn.functional.pad(mask, (0, more), value=mask.dtype == torch.bool)
         dropout = self.dropout if self.training else 0.0
         out, _ = torch.ops.tile.attention(
-            heads[0], self._more(heads[1], self.bias_k), self._more(heads[2], self.bias_v), attn_bias=mask,
-            is_causal=is_causal, causal_align="top_left", dropout_p=dropout,
-            seed=dropout_seed(query) if dropout > 0 else None
+            heads[0],
+            self._more(heads[1], self.bias_k),
+            self._more(heads[2], self.bias_v),
+            attn_bias=mask,
+            is_causal=is_causal,
+            causal_align="top_left",
+            dropout_p=dropout,
+            seed=dropout_seed(query) if dropout > 0 else None,
         )
         out = linear(out.transpose(1, 2).flatten(2), self.out_proj.weight, self.out_proj.bias)
         out = out.squeeze(0) if single else out.transpose(0, batch)

@@ -47,8 +47,17 @@ class AdamW(torch.optim.AdamW):
             raise RuntimeError(
                 "tile_ops.optim.AdamW: fused and foreach are both True; pass at most one: there is only one loop"
             )
-        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, capturable=capturable,
-                         differentiable=differentiable)
+        super().__init__(
+            params,
+            lr,
+            betas,
+            eps,
+            weight_decay,
+            amsgrad,
+            maximize=maximize,
+            capturable=capturable,
+            differentiable=differentiable,
+        )
         self.defaults["fused"] = True
         self._step_supports_amp_scaling = True
 
@@ -114,11 +123,21 @@ class AdamW(torch.optim.AdamW):
             found_inf = there(getattr(self, "found_inf", None))
             torch._foreach_add_(steps, 1)
             torch.ops.tile.adamw_(
-                params, grads, means, squares, steps,
+                params,
+                grads,
+                means,
+                squares,
+                steps,
                 max_exp_avg_sqs=largest[0] if largest else None,
-                lr=0.0 if isinstance(lr, torch.Tensor) else lr, lr_tensor=there(lr),
-                beta1=beta1, beta2=beta2, eps=group["eps"], weight_decay=group["weight_decay"],
-                maximize=group["maximize"], grad_scale=there(getattr(self, "grad_scale", None)), found_inf=found_inf,
+                lr=0.0 if isinstance(lr, torch.Tensor) else lr,
+                lr_tensor=there(lr),
+                beta1=beta1,
+                beta2=beta2,
+                eps=group["eps"],
+                weight_decay=group["weight_decay"],
+                maximize=group["maximize"],
+                grad_scale=there(getattr(self, "grad_scale", None)),
+                found_inf=found_inf,
             )
             if found_inf is not None:  # the step did not happen
                 torch._foreach_sub_(steps, [found_inf] * len(steps))

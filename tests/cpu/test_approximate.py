@@ -20,7 +20,7 @@ BODIES = {
   %ones: f32[1024] = broadcast %one {shape=[1024]}
   %u: f32[1024] = tanh %t
   %f: f32[1024] = add %u, %ones
-""",
+"""
 }
 FUNCTIONS = {
     "exp": torch.exp,
@@ -69,7 +69,11 @@ def test_every_number(name, dtype):
 
 def test_what_is_seen_in_full_is_exact():
     x = torch.linspace(-80, 80, 1024).bfloat16()
-    text = TEXT.replace("%y: array<DTYPE", "%y: array<f32").replace("DTYPE", "bf16").replace("  BODY\n", "  %f: f32[1024] = exp %t\n")
+    text = (
+        TEXT.replace("%y: array<DTYPE", "%y: array<f32")
+        .replace("DTYPE", "bf16")
+        .replace("  BODY\n", "  %f: f32[1024] = exp %t\n")
+    )
     text = text.replace("  %r: bf16[1024] = astype %f {dtype=bf16}\n", "").replace("store %y, %r", "store %y, %f")
     y = torch.empty(1024)
     _C.run_ir(text, (1, 1, 1), [x, y], True)

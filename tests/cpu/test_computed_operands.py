@@ -54,8 +54,17 @@ def close(got, want, sizes):
 
 # Of the array: whole tiles, rows and columns that end within them, odd depths.
 @pytest.mark.parametrize("more", MORE)
-@pytest.mark.parametrize("tile, rows, depth", [((64, 64, 32), 64, 64), ((64, 64, 32), 41, 50), ((64, 64, 32), 1, 33),
-                                               ((32, 4, 16), 32, 4), ((16, 128, 16), 16, 127), ((16, 2, 1), 7, 1)])
+@pytest.mark.parametrize(
+    "tile, rows, depth",
+    [
+        ((64, 64, 32), 64, 64),
+        ((64, 64, 32), 41, 50),
+        ((64, 64, 32), 1, 33),
+        ((32, 4, 16), 32, 4),
+        ((16, 128, 16), 16, 127),
+        ((16, 2, 1), 7, 1),
+    ],
+)
 def test_products_of_computed_tiles(more, tile, rows, depth):
     m, k, n = tile
     torch.manual_seed(rows)

@@ -9,40 +9,54 @@ pytestmark = pytest.mark.usefixtures("fused_loops")
 LOAD = "load %x, %b {pad=0.0, shape=[512], steps=[512]}"
 # The middle of a kernel over tiles of x, which also writes y; the new x and y.
 CASES = {
-    "update": (f"""
+    "update": (
+        f"""
   %t: T[512] = {LOAD}
   %u: T[512] = mul %t, %t
   %v: T[512] = add %u, %t
   store %x, %v, %b {{steps=[512]}}
-  store %y, %u, %b {{steps=[512]}}""", lambda x: (x * x + x, x * x)),
-    "the old value is stored elsewhere, afterwards": (f"""
+  store %y, %u, %b {{steps=[512]}}""",
+        lambda x: (x * x + x, x * x),
+    ),
+    "the old value is stored elsewhere, afterwards": (
+        f"""
   %t: T[512] = {LOAD}
   %u: T[512] = mul %t, %t
   store %x, %u, %b {{steps=[512]}}
-  store %y, %t, %b {{steps=[512]}}""", lambda x: (x * x, x)),
-    "a step reads it that is not stored there": (f"""
+  store %y, %t, %b {{steps=[512]}}""",
+        lambda x: (x * x, x),
+    ),
+    "a step reads it that is not stored there": (
+        f"""
   %t: T[512] = {LOAD}
   %u: T[512] = mul %t, %t
   store %x, %u, %b {{steps=[512]}}
   %s: T = reduce_sum %u {{axes=[0]}}
   %w: T[512] = broadcast %s {{shape=[512]}}
   %v: T[512] = mul %w, %t
-  store %y, %v, %b {{steps=[512]}}""", lambda x: (x * x, blocks_of(x, lambda t: (t * t).sum() * t))),
-    "all of it before any of it": (f"""
+  store %y, %v, %b {{steps=[512]}}""",
+        lambda x: (x * x, blocks_of(x, lambda t: (t * t).sum() * t)),
+    ),
+    "all of it before any of it": (
+        f"""
   %t: T[512] = {LOAD}
   %s: T = reduce_sum %t {{axes=[0]}}
   %w: T[512] = broadcast %s {{shape=[512]}}
   %v: T[512] = add %t, %w
   store %x, %v, %b {{steps=[512]}}
-  store %y, %w, %b {{steps=[512]}}""", lambda x: (blocks_of(x, lambda t: t + t.sum()),
-                                                  blocks_of(x, lambda t: t.sum().expand_as(t)))),
-    "stored twice": (f"""
+  store %y, %w, %b {{steps=[512]}}""",
+        lambda x: (blocks_of(x, lambda t: t + t.sum()), blocks_of(x, lambda t: t.sum().expand_as(t))),
+    ),
+    "stored twice": (
+        f"""
   %t: T[512] = {LOAD}
   %u: T[512] = mul %t, %t
   store %x, %u, %b {{steps=[512]}}
   %v: T[512] = add %u, %t
   store %x, %v, %b {{steps=[512]}}
-  store %y, %t, %b {{steps=[512]}}""", lambda x: (x * x + x, x)),
+  store %y, %t, %b {{steps=[512]}}""",
+        lambda x: (x * x + x, x),
+    ),
 }
 
 
@@ -129,27 +143,39 @@ kernel k(%x: array<T,2>, %y: array<T,1>) {
 """
 # The middle of a kernel that writes both rows of x; the new rows and y of the old ones, in float32.
 BOTH = {
-    "each of both": ("""
+    "each of both": (
+        """
   %u: f32[512] = mul %s, %t
   %v: f32[512] = add %s, %t
-  %r: T[512] = astype %u {dtype=T}""", lambda s, t: (s * t, s + t, s * t)),
-    "they change places": ("""
+  %r: T[512] = astype %u {dtype=T}""",
+        lambda s, t: (s * t, s + t, s * t),
+    ),
+    "they change places": (
+        """
   %u: f32[512] = astype %tq {dtype=f32}
   %v: f32[512] = astype %tp {dtype=f32}
   %w: f32[512] = mul %s, %t
-  %r: T[512] = astype %w {dtype=T}""", lambda s, t: (t, s, s * t)),
-    "one waits for a sum": ("""
+  %r: T[512] = astype %w {dtype=T}""",
+        lambda s, t: (t, s, s * t),
+    ),
+    "one waits for a sum": (
+        """
   %v: f32[512] = sub %s, %t
   %w: f32[512] = mul %s, %t
   %a: f32 = reduce_max %w {axes=[0]}
   %c: f32[512] = broadcast %a {shape=[512]}
   %u: f32[512] = add %c, %t
-  %r: T[512] = astype %v {dtype=T}""", lambda s, t: ((s * t).amax() + t, s - t, s - t)),
-    "the old value is stored elsewhere": ("""
+  %r: T[512] = astype %v {dtype=T}""",
+        lambda s, t: ((s * t).amax() + t, s - t, s - t),
+    ),
+    "the old value is stored elsewhere": (
+        """
   %u: f32[512] = mul %s, %t
   %v: f32[512] = mul %t, %t
   %w: f32[512] = mul %s, %s
-  %r: T[512] = astype %w {dtype=T}""", lambda s, t: (s * t, t * t, s * s)),
+  %r: T[512] = astype %w {dtype=T}""",
+        lambda s, t: (s * t, t * t, s * s),
+    ),
 }
 
 

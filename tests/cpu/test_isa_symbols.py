@@ -10,8 +10,7 @@ from built import BUILD
 
 def exported(archive: pathlib.Path, member: str = "") -> list[tuple[str, str]]:
     """(kind, name) of what the archive, or one object of it, lets others link to."""
-    out = subprocess.run(["nm", "-A", "-C", "--defined-only", "--extern-only", str(archive)], capture_output=True,
-                         text=True)
+    out = subprocess.run(["nm", "-A", "-C", "--defined-only", "--extern-only", str(archive)], capture_output=True, text=True)
     assert out.returncode == 0, out.stderr
     found = re.findall(r":([^:]+):[0-9a-f]+ (\w) (.+)$", out.stdout, re.MULTILINE)
     return [(kind, name) for file, kind, name in found if not member or file == member]

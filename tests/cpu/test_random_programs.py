@@ -57,8 +57,10 @@ def mistake(program, expected, passes, byte, run_ir, placed=surrounded):
         wrong = differences(widened(got), x, bound)
         if wrong.any():
             at = tuple(wrong.nonzero()[0].tolist())
-            return (f"passes {passes}: {array.name}{list(at)} of {array.dtype}{list(x.shape)} is {got[at].item()}, not "
-                    f"{x[at].item()} (bound {0 if bound is None else bound[at].item()}); {int(wrong.sum())} wrong")
+            return (
+                f"passes {passes}: {array.name}{list(at)} of {array.dtype}{list(x.shape)} is {got[at].item()}, not "
+                f"{x[at].item()} (bound {0 if bound is None else bound[at].item()}); {int(wrong.sum())} wrong"
+            )
     return None
 
 

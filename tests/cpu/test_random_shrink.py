@@ -11,9 +11,9 @@ from tile_ops import _C
 MANY = [("maximum", "minimum"), ("reduce_sum", "reduce_max")]  # many programs have them
 
 
-@pytest.mark.parametrize("name, other",
-                         [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("abs", "neg"),
-                          ("sub", "add")])
+@pytest.mark.parametrize(
+    "name, other", [*(pytest.param(*each, marks=pytest.mark.slow) for each in MANY), ("abs", "neg"), ("sub", "add")]
+)
 def test_what_is_left_is_what_fails(name, other):
     def run_ir(text, *rest):
         _C.run_ir(text.replace(f" {name} ", f" {other} "), *rest)

@@ -23,8 +23,17 @@ DEVICE = CSRC / "cuda" / "device"
 TEXT = [CSRC / "support" / "text.h", CSRC / "support" / "text.cpp"]  # of reports
 FOLDER = BUILD / "emulated"
 # The dialect that NVRTC is given; products and sums are not fused, and integers do not wrap.
-FLAGS = ["-std=c++17", "-O0", "-w", "-fPIC", "-ffp-contract=off", "-U_FORTIFY_SOURCE", f"-I{EMULATOR}",
-         f"-I{ROOT}/tests", f"-I{CSRC}"]
+FLAGS = [
+    "-std=c++17",
+    "-O0",
+    "-w",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-U_FORTIFY_SOURCE",
+    f"-I{EMULATOR}",
+    f"-I{ROOT}/tests",
+    f"-I{CSRC}",
+]
 BATCH = 25  # programs a file
 KEPT = 2000  # compiled files, several runs of the suite
 H200 = 227 * 1024  # bytes of shared memory a block
@@ -45,8 +54,15 @@ class Case:
 
     @functools.cached_property
     def program(self):
-        return _C.cuda_program(numbered(self.text), self.arguments, self.arch, self.passes, self.shared_bytes,
-                               self.block_bytes, self.cluster_blocks)
+        return _C.cuda_program(
+            numbered(self.text),
+            self.arguments,
+            self.arch,
+            self.passes,
+            self.shared_bytes,
+            self.block_bytes,
+            self.cluster_blocks,
+        )
 
 
 def numbered(text):
@@ -97,8 +113,9 @@ def compiled(text, flags):
 @functools.cache
 def device_library():
     """The device library as a header, compiled once for all programs: parsing it takes a third of a second."""
-    text = "\n".join([*(f'#include "cuda/device/{path.name}"' for path in sorted(DEVICE.glob("*.cuh"))),
-                      '#include "call.h"', ""])
+    text = "\n".join(
+        [*(f'#include "cuda/device/{path.name}"' for path in sorted(DEVICE.glob("*.cuh"))), '#include "call.h"', ""]
+    )
     header = made(FOLDER / "header", ".h.gch", text, [*FLAGS, "-x", "c++-header"]).with_suffix("")
     if not header.exists():
         header.write_text(text)  # of compilers that do not find the compiled one
@@ -126,11 +143,13 @@ def batch_text(programs):
     the names that it would find there."""
     lines = [f'#include "{device_library()}"']
     for i, program in enumerate(programs):
-        lines += [f"namespace tile::program_{i}::math {{ using namespace tile::math; }}",
-                  f"#define tile tile::program_{i}"]
+        lines += [f"namespace tile::program_{i}::math {{ using namespace tile::math; }}", f"#define tile tile::program_{i}"]
         lines += [f'#line 1 "{program["entry"]}.cu"', program["text"].rstrip(), "#undef tile"]
-        lines += [f'extern "C" void program_{i}(void** arguments) {{',
-                  f"  tile::emulator::call(tile::program_{i}::{program['entry']}, arguments);", "}"]
+        lines += [
+            f'extern "C" void program_{i}(void** arguments) {{',
+            f"  tile::emulator::call(tile::program_{i}::{program['entry']}, arguments);",
+            "}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -151,14 +170,28 @@ def functions(programs):
 
 
 class Array(ctypes.Structure):
-    _fields_ = [("data", ctypes.c_void_p), ("element_bytes", ctypes.c_int64), ("rank", ctypes.c_int64),
-                ("sizes", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8), ("parameter", ctypes.c_int64)]
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("element_bytes", ctypes.c_int64),
+        ("rank", ctypes.c_int64),
+        ("sizes", ctypes.c_int64 * 8),
+        ("strides", ctypes.c_int64 * 8),
+        ("parameter", ctypes.c_int64),
+    ]
 
 
 class Launch(ctypes.Structure):
-    _fields_ = [("name", ctypes.c_char_p), ("kernel", ctypes.c_void_p), ("arguments", ctypes.c_void_p),
-                ("threads", ctypes.c_int32), ("shared_bytes", ctypes.c_int32), ("cluster", ctypes.c_int32),
-                ("grid", ctypes.c_int32 * 3), ("array_count", ctypes.c_int32), ("arrays", ctypes.c_void_p)]
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("kernel", ctypes.c_void_p),
+        ("arguments", ctypes.c_void_p),
+        ("threads", ctypes.c_int32),
+        ("shared_bytes", ctypes.c_int32),
+        ("cluster", ctypes.c_int32),
+        ("grid", ctypes.c_int32 * 3),
+        ("array_count", ctypes.c_int32),
+        ("arrays", ctypes.c_void_p),
+    ]
 
 
 def parameters_of(arguments):
@@ -192,18 +225,28 @@ def launch(program, function, grid, parameters):
     buffers = [packed(parameter, i in wide) for i, parameter in enumerate(parameters)]
     failed = (ctypes.c_uint32 * 5)()  # the word of all kernels, and this one's record
     if program.get("assertions"):
-        buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed),
-                                                               ctypes.addressof(failed) + 4)))
+        buffers.append(ctypes.create_string_buffer(struct.pack("@QQ", ctypes.addressof(failed), ctypes.addressof(failed) + 4)))
     if "u32 starts_early) {" in program["text"]:
         buffers.append(ctypes.create_string_buffer(4))
     pointers = (ctypes.c_void_p * len(buffers))(*map(ctypes.addressof, buffers))
-    arrays = [Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
-              for i, p in enumerate(parameters) if not isinstance(p, bytes)]
+    arrays = [
+        Array(p[0], p[1], len(p[2]), (ctypes.c_int64 * 8)(*p[2]), (ctypes.c_int64 * 8)(*p[3]), i)
+        for i, p in enumerate(parameters)
+        if not isinstance(p, bytes)
+    ]
     arrays = (Array * len(arrays))(*arrays)
     cluster = program["cluster"]
-    call = Launch(program["entry"].encode(), ctypes.cast(function, ctypes.c_void_p), ctypes.addressof(pointers),
-                  program["threads"], program["shared_bytes"], cluster,
-                  (ctypes.c_int32 * 3)(grid[0] * cluster, *grid[1:]), len(arrays), ctypes.addressof(arrays))
+    call = Launch(
+        program["entry"].encode(),
+        ctypes.cast(function, ctypes.c_void_p),
+        ctypes.addressof(pointers),
+        program["threads"],
+        program["shared_bytes"],
+        cluster,
+        (ctypes.c_int32 * 3)(grid[0] * cluster, *grid[1:]),
+        len(arrays),
+        ctypes.addressof(arrays),
+    )
     report = emulator()(ctypes.byref(call))
     if report or not failed[0]:
         return report.decode() if report else None
@@ -214,8 +257,7 @@ def launch(program, function, grid, parameters):
 def run(cases):
     """Runs the cases; for each what was wrong, or None."""
     functions([case.program for case in cases])
-    return [launch(case.program, known[case.program["text"]], case.grid, list(parameters_of(case.arguments)))
-            for case in cases]
+    return [launch(case.program, known[case.program["text"]], case.grid, list(parameters_of(case.arguments))) for case in cases]
 
 
 def run_ir(text, grid, arguments, passes=True):

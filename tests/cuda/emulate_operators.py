@@ -83,8 +83,7 @@ class Emulation:
 
     def launch(self, program, grid, parameters):
         self.programs.append(program)
-        return (emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs
-                else None)
+        return emulate.launch(program, emulate.functions([program])[program["text"]], grid, parameters) if self.runs else None
 
     def call(self, function):
         with written_by_torch():
@@ -118,8 +117,9 @@ class Call(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        pairs = [(result, to_gpu(grad)) for result, grad in zip(ctx.results, grads)
-                 if result.requires_grad and grad is not None]
+        pairs = [
+            (result, to_gpu(grad)) for result, grad in zip(ctx.results, grads) if result.requires_grad and grad is not None
+        ]
         inputs = [meta for meta in ctx.metas if meta.requires_grad]
         results, incoming = zip(*pairs)
         found = iter(ctx.emulation.call(lambda: torch.autograd.grad(results, inputs, incoming, allow_unused=True)))

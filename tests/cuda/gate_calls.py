@@ -31,8 +31,7 @@ def layer_norm(dtype, rows, columns):
 
 def group_norm(dtype, images, channels, size, last):
     x = make(dtype, images, channels, size, size)
-    return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels),
-                          activation="silu")
+    return ops.group_norm(channels_last(x) if last else x, 32, make(dtype, channels), make(dtype, channels), activation="silu")
 
 
 def gated(operator, dtype, rows, columns, halves=False, **options):
@@ -141,8 +140,7 @@ CALLS = {
     "group_norm[2,1280,16,16],last": lambda dtype: group_norm(dtype, 2, 1280, 16, True),
     "matmul[512,512,512]": lambda dtype: ops.matmul(make(dtype, 512, 512), make(dtype, 512, 512)),
     "matmul[4096,4096,4096]": lambda dtype: ops.matmul(make(dtype, 4096, 4096), make(dtype, 4096, 4096)),
-    "matmul[512,131072,512]": lambda dtype: ops.matmul(make(dtype, 512, 131072).detach(),
-                                                       make(dtype, 131072, 512).detach()),
+    "matmul[512,131072,512]": lambda dtype: ops.matmul(make(dtype, 512, 131072).detach(), make(dtype, 131072, 512).detach()),
     "linear[4096,1024,4096],gelu": lambda dtype: ops.matmul(
         make(dtype, 4096, 1024), make(dtype, 4096, 1024).t(), bias=make(dtype, 4096), activation="gelu"
     ),
@@ -165,9 +163,17 @@ CALLS = {
 # Each adds minutes of compiling and kernels that few run.
 DOUBLE = ("softmax[8192,8192]", "rms_norm[8192,4096]", "rope[BHSD]", "matmul[512,512,512]")
 # Kernels of other calls with something more: the usual ones of bfloat16 tell what it costs.
-VARIANTS = ("swiglu[8192,11008],halves", "geglu[8192,11008],tanh", "rope_[BSHD]", "adamw[16],amsgrad",
-            "attention[128],window",
-            "attention[128],softcap", "attention[128],alibi", "attention[128],dropout", "attention_decode[128],pages")
+VARIANTS = (
+    "swiglu[8192,11008],halves",
+    "geglu[8192,11008],tanh",
+    "rope_[BSHD]",
+    "adamw[16],amsgrad",
+    "attention[128],window",
+    "attention[128],softcap",
+    "attention[128],alibi",
+    "attention[128],dropout",
+    "attention_decode[128],pages",
+)
 ARCHS, OTHER_ARCHS = (80, 90), (89, 100, 120)
 
 

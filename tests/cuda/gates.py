@@ -114,8 +114,7 @@ def texts(job, configurations):
     """Of the job's kernels, once each: the usual configuration's text, or all that differ."""
     arch, dtype, name = job
     seen, counts, new = set(), {}, False
-    for row in _C.inspect("configurations" if configurations else "usual", arch, 0,
-                          lambda: gate_calls.call(name, dtype)):
+    for row in _C.inspect("configurations" if configurations else "usual", arch, 0, lambda: gate_calls.call(name, dtype)):
         hash = hash_of(row["text"], arch)
         kernel = row["kernel"]
         if row["configuration"] == "usual":  # the first of a launch
@@ -123,8 +122,9 @@ def texts(job, configurations):
             seen.add(hash)
             counts[kernel] = counts.get(kernel, 0) + new
         if new:
-            yield Text((name, str(dtype)[6:], arch, f"{kernel}.{counts[kernel]}",
-                        row["configuration"].replace(" ", "_")), hash, row)
+            yield Text(
+                (name, str(dtype)[6:], arch, f"{kernel}.{counts[kernel]}", row["configuration"].replace(" ", "_")), hash, row
+            )
 
 
 def wanted(jobs, gates, others=gate_calls.in_all_configurations):
@@ -187,8 +187,11 @@ def broken(gates, new):
             best[gate.of_kernel] = min(best.get(gate.of_kernel, gate), gate, key=rank)
             continue
         figures = ["registers", "spilled", "local", "shared"]
-        worse = [f"{name} {getattr(gate, name)} > {getattr(most, name)}" for name in figures
-                 if getattr(gate, name) > getattr(most, name)]
+        worse = [
+            f"{name} {getattr(gate, name)} > {getattr(most, name)}"
+            for name in figures
+            if getattr(gate, name) > getattr(most, name)
+        ]
         if gate.warning not in ("-", most.warning):
             worse.append(gate.warning)
         if worse:

@@ -21,29 +21,38 @@ def calls(device, dtype=torch.float32):
         "softmax": (lambda x: tile.softmax(x, -1), [randn(300, 1000)]),
         "log_softmax": (lambda x: tile.log_softmax(x, -1), [randn(300, 1000)]),
         "rms_norm": (lambda x, w: tile.rms_norm(x, [1000], w), [randn(300, 1000), randn(1000)]),
-        "add_rms_norm": (lambda x, y, w: tile.add_rms_norm(x, y, [1000], w),
-                         [randn(300, 1000), randn(300, 1000), randn(1000)]),
+        "add_rms_norm": (lambda x, y, w: tile.add_rms_norm(x, y, [1000], w), [randn(300, 1000), randn(300, 1000), randn(1000)]),
         "layer_norm": (lambda x, w, b: tile.layer_norm(x, [1000], w, b), [randn(300, 1000), randn(1000), randn(1000)]),
         "swiglu": (tile.swiglu, [randn(300, 1000), randn(300, 1000)]),
         "geglu": (lambda x: tile.geglu(*x.chunk(2, -1)), [randn(300, 2000)]),
-        "group_norm": (lambda x, w, b: tile.group_norm(x, 8, w, b, activation="silu"),
-                       [randn(2, 64, 24, 24), randn(64), randn(64)]),
+        "group_norm": (
+            lambda x, w, b: tile.group_norm(x, 8, w, b, activation="silu"),
+            [randn(2, 64, 24, 24), randn(64), randn(64)],
+        ),
         "rope": (lambda q, k: tile.rope(q, k, cos, sin), [randn(2, 4, 64, 64), randn(2, 2, 64, 64)]),
-        "matmul": (lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
-                   [randn(100, 200), randn(200, 150), randn(150)]),
+        "matmul": (
+            lambda x, w, b: tile.matmul(x, w, bias=b, activation="gelu"),
+            [randn(100, 200), randn(200, 150), randn(150)],
+        ),
         "cross_entropy": (lambda x: tile.cross_entropy(x, target, label_smoothing=0.1, z_loss=0.1), [randn(300, 1000)]),
         "linear_cross_entropy": (lambda x, w: tile.linear_cross_entropy(x, w, target), [randn(300, 64), randn(1000, 64)]),
         "embedding": (lambda w: tile.embedding(w, target), [randn(1000, 96)]),
         "dropout": (lambda x: tile.dropout(x, 0.3, seed), [randn(300, 1000)]),
         "gated_matmul": (lambda x, w, v: tile.gated_matmul(x, w, v), [randn(100, 200), randn(200, 150), randn(200, 150)]),
-        "attention": (lambda q, k, v: tile.attention(q, k, v, is_causal=True),
-                      [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)]),
+        "attention": (
+            lambda q, k, v: tile.attention(q, k, v, is_causal=True),
+            [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64)],
+        ),
         "attention_with_options": (
-            lambda q, k, v, s: tile.attention(q, k, v, window=(40, 9), softcap=5.0, alibi_slopes=slopes, sinks=s,
-                                              dropout_p=0.1, seed=seed),
-            [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64), randn(4)]),
-        "attention_varlen": (lambda q, k, v: tile.attention_varlen(q, k, v, starts, starts, 60, 60, is_causal=True),
-                             [randn(100, 4, 64), randn(100, 2, 64), randn(100, 2, 64)]),
+            lambda q, k, v, s: tile.attention(
+                q, k, v, window=(40, 9), softcap=5.0, alibi_slopes=slopes, sinks=s, dropout_p=0.1, seed=seed
+            ),
+            [randn(2, 4, 100, 64), randn(2, 2, 100, 64), randn(2, 2, 100, 64), randn(4)],
+        ),
+        "attention_varlen": (
+            lambda q, k, v: tile.attention_varlen(q, k, v, starts, starts, 60, 60, is_causal=True),
+            [randn(100, 4, 64), randn(100, 2, 64), randn(100, 2, 64)],
+        ),
     }
 
 
@@ -51,8 +60,7 @@ def results(function, tensors):
     """The results, and the gradients of all tensors for incoming ones."""
     out = function(*tensors)
     out = list(out) if isinstance(out, tuple) else [out]
-    return ([each.detach() for each in out]
-            + list(torch.autograd.grad(out, tensors, [torch.ones_like(each) for each in out])))
+    return [each.detach() for each in out] + list(torch.autograd.grad(out, tensors, [torch.ones_like(each) for each in out]))
 
 
 def assert_equal(ours, expected):

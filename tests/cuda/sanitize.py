@@ -55,9 +55,7 @@ def listed():
             )
     for depth in (64, 128):
         for causal in (False, True):
-            calls[f"attention [300,{depth}]{' causal' if causal else ''}"] = functools.partial(
-                attention, bf16, depth, causal
-            )
+            calls[f"attention [300,{depth}]{' causal' if causal else ''}"] = functools.partial(attention, bf16, depth, causal)
     return calls
 
 
@@ -80,9 +78,7 @@ def found_tool():
     """compute-sanitizer's path: on PATH, else in a CUDA toolkit; None: not there."""
     homes = [os.environ.get("CUDA_HOME"), os.environ.get("CUDA_PATH"), "/usr/local/cuda"]
     folders = [os.environ.get("PATH", os.defpath)]
-    folders += [
-        str(pathlib.Path(home, name)) for home in homes if home for name in ("bin", "compute-sanitizer")
-    ]
+    folders += [str(pathlib.Path(home, name)) for home in homes if home for name in ("bin", "compute-sanitizer")]
     return shutil.which("compute-sanitizer", path=os.pathsep.join(folders))
 
 
@@ -104,18 +100,14 @@ def watched(tool, name, program, seconds):
     """verdict of one call under one tool."""
     command = [program, "--tool", tool, "--error-exitcode", "99", sys.executable, __file__, "--call", name]
     try:
-        done = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds
-        )
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=seconds)
     except subprocess.TimeoutExpired:
         return "wrong", f"takes longer than {seconds:g} s; try --seconds or fewer --jobs"
     return verdict(done.stdout, done.returncode)
 
 
 def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", default="", metavar="REGEX", help="calls whose name it matches")
     options.add_argument("--tool", choices=TOOLS, help="this one alone")
     options.add_argument("--jobs", type=int, default=min(8, os.cpu_count() or 1), help="processes at a time")
@@ -126,22 +118,14 @@ def main():
         return run_call(options.call)
     program = found_tool()
     if not program:
-        print(
-            "compute-sanitizer is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit's, or set CUDA_HOME"
-        )
+        print("compute-sanitizer is neither on PATH nor in /usr/local/cuda; install the CUDA toolkit's, or set CUDA_HOME")
         return 2
     jobs = [
-        (tool, name)
-        for tool in TOOLS
-        if options.tool in (None, tool)
-        for name in listed()
-        if re.search(options.only, name)
+        (tool, name) for tool in TOOLS if options.tool in (None, tool) for name in listed() if re.search(options.only, name)
     ]
     seen = set()
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for (tool, name), (state, why) in zip(
-            jobs, pool.map(lambda job: watched(*job, program, options.seconds), jobs)
-        ):
+        for (tool, name), (state, why) in zip(jobs, pool.map(lambda job: watched(*job, program, options.seconds), jobs)):
             print(f"{tool:10} {name:45} {state}{': ' if why else ''}{why}", flush=True)
             seen.add(state)
     return 1 if "wrong" in seen else 2 if "unsupported" in seen else 0

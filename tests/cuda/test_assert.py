@@ -14,8 +14,13 @@ from tile_ops import _C
 def programs():
     """Of all cases, compiled at once."""
     arguments = {name: [case.a, torch.zeros_like(case.expected)] for name, case in CASES.items()}
-    emulate.functions([Case(case.text, case.grid, arguments[name], passes).program for name, case in CASES.items()
-                       for passes in (False, True)])
+    emulate.functions(
+        [
+            Case(case.text, case.grid, arguments[name], passes).program
+            for name, case in CASES.items()
+            for passes in (False, True)
+        ]
+    )
 
 
 @pytest.mark.parametrize("passes", [False, True])
@@ -37,10 +42,13 @@ def test_all_blocks_of_a_cluster_end(place):
     if place:
         expected[row:] = 0
     # What stands behind: a sum that the blocks exchange.
-    body = positive("4,2048", "%i, %z") + """
+    body = (
+        positive("4,2048", "%i, %z")
+        + """
 %s: f32[4] = reduce_sum %t {axes=[1]}
 %w: f32[4,1] = reshape %s {shape=[4,1]}
 store %b, %w, %i, %z {steps=[4,1]}"""
+    )
     case = Asserting(body, a, expected, error, (3, 1, 1))
     given = Case(case.text, case.grid, [a, torch.zeros_like(a)], block_bytes=2048)
     assert given.program["cluster"] == 16 and "first_false_in_cluster<" in given.program["text"]
@@ -73,6 +81,5 @@ def test_under_the_emulation_of_an_operator_the_error_is_the_same():
 
 def test_kernels_without_assertions_have_no_trace_of_them():
     body = positive("4").replace('assert %ok {message="a is positive"}\n', "")
-    program = Case(Asserting(body, torch.ones(4), torch.ones(4), None).text, (1, 1, 1),
-                   [torch.ones(4), torch.ones(4)]).program
+    program = Case(Asserting(body, torch.ones(4), torch.ones(4), None).text, (1, 1, 1), [torch.ones(4), torch.ones(4)]).program
     assert program["assertions"] == [] and "ailure" not in program["text"] and "assert" not in program["text"]

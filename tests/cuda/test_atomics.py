@@ -10,8 +10,12 @@ from tile_ops import _C
 DTYPES = {"bool": torch.bool, **INTEGERS, **FLOATS}
 FLOATING = ["f16", "bf16", "f32", "f64"]
 TAKEN = {
-    "atomic_add": [*INTEGERS, *FLOATING], "atomic_max": [*INTEGERS, *FLOATING], "atomic_min": [*INTEGERS, *FLOATING],
-    "atomic_and": ["bool", *INTEGERS], "atomic_or": ["bool", *INTEGERS], "atomic_xor": ["bool", *INTEGERS],
+    "atomic_add": [*INTEGERS, *FLOATING],
+    "atomic_max": [*INTEGERS, *FLOATING],
+    "atomic_min": [*INTEGERS, *FLOATING],
+    "atomic_and": ["bool", *INTEGERS],
+    "atomic_or": ["bool", *INTEGERS],
+    "atomic_xor": ["bool", *INTEGERS],
     **dict.fromkeys(["atomic_load", "atomic_store", "atomic_xchg", "atomic_cas"], list(DTYPES)),
 }
 
@@ -86,12 +90,23 @@ store %b, %w, %z {steps=[1]}
 
 
 @pytest.mark.parametrize("arch", [80, 90])
-@pytest.mark.parametrize("name, dtype, scope", [
-    ("atomic_load", "u8", "device"), ("atomic_store", "i64", "system"), ("atomic_add", "bf16", "device"),
-    ("atomic_add", "u64", "block"), ("atomic_max", "f32", "system"), ("atomic_min", "i32", "block"),
-    ("atomic_and", "bool", "device"), ("atomic_or", "u64", "device"), ("atomic_xor", "u16", "system"),
-    ("atomic_xchg", "f64", "device"), ("atomic_cas", "f16", "system"), ("atomic_cas", "i64", "block"),
-])
+@pytest.mark.parametrize(
+    "name, dtype, scope",
+    [
+        ("atomic_load", "u8", "device"),
+        ("atomic_store", "i64", "system"),
+        ("atomic_add", "bf16", "device"),
+        ("atomic_add", "u64", "block"),
+        ("atomic_max", "f32", "system"),
+        ("atomic_min", "i32", "block"),
+        ("atomic_and", "bool", "device"),
+        ("atomic_or", "u64", "device"),
+        ("atomic_xor", "u16", "system"),
+        ("atomic_xchg", "f64", "device"),
+        ("atomic_cas", "f16", "system"),
+        ("atomic_cas", "i64", "block"),
+    ],
+)
 def test_nvrtc_takes_it(name, dtype, scope, arch):
     order = {"atomic_load": "acquire", "atomic_store": "release"}.get(name, "acq_rel")
     case = atomic_cases.case(name, dtype, DTYPES[dtype], f'order="{order}", scope="{scope}"', flat=scope == "block")

@@ -49,8 +49,9 @@ def test_attention_adds_gradients_of_some_heads_at_a_time(batch, heads, key_head
     assert [(own, samples) for own, _, samples in transposed] == expected
     assert [(own, samples) for _, own, samples in rounded] == [(own * count, samples) for own, samples, count in parts]
     assert bool(grids("attention_backward_query")) != bool(parts)
-    assert all(row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB
-               for row_tiles, own, samples in rounded)
+    assert all(
+        row_tiles * own * samples * (64 if depth == 128 else 32) * depth * 4 <= 62 * MIB for row_tiles, own, samples in rounded
+    )
     assert sum(own * samples for _, own, samples in grids("attention_backward_rows")) == heads * batch
 
 
@@ -101,14 +102,18 @@ def check(options, heads, dtype=torch.bfloat16, depth=64):
     given, theirs = OPTIONS[options]()
     operator = emulation.operator(torch.ops.tile.attention)
     with sums_of(heads, depth):
-        check_call(lambda q, k, v: operator(q, k, v, **given),
-                   lambda q, k, v: peer(q, k, v, **(given if theirs is None else theirs)),
-                   inputs(2, 6, 2, 40, 70, depth, dtype=dtype), what=f"{options}, sums of {heads}")
+        check_call(
+            lambda q, k, v: operator(q, k, v, **given),
+            lambda q, k, v: peer(q, k, v, **(given if theirs is None else theirs)),
+            inputs(2, 6, 2, 40, 70, depth, dtype=dtype),
+            what=f"{options}, sums of {heads}",
+        )
     assert launches(emulation) == PARTS[heads]
 
 
-@pytest.mark.parametrize("options", ["plain", "causal",
-                                     *(pytest.param(name, marks=pytest.mark.slow) for name in list(OPTIONS)[2:])])
+@pytest.mark.parametrize(
+    "options", ["plain", "causal", *(pytest.param(name, marks=pytest.mark.slow) for name in list(OPTIONS)[2:])]
+)
 def test_groups_are_cut(options):
     for heads in PARTS:
         check(options, heads)
@@ -128,12 +133,13 @@ def test_groups_of_packed_samples_are_cut(heads, parts):
     starts = [torch.tensor([0, *lengths]).cumsum(0).int() for lengths in (rows, keys)]
 
     def each_alone(q, k, v):
-        results = [peer(*(x.transpose(0, 1).unsqueeze(0) for x in own), is_causal=True)
-                   for own in zip(q.split(rows), k.split(keys), v.split(keys))]
+        results = [
+            peer(*(x.transpose(0, 1).unsqueeze(0) for x in own), is_causal=True)
+            for own in zip(q.split(rows), k.split(keys), v.split(keys))
+        ]
         return torch.cat([out[0].transpose(0, 1) for out, _ in results]), torch.cat([lse[0] for _, lse in results], 1)
 
-    packed = [torch.randn(sum(lengths), h, 64).bfloat16().requires_grad_()
-              for lengths, h in ((rows, 6), (keys, 2), (keys, 2))]
+    packed = [torch.randn(sum(lengths), h, 64).bfloat16().requires_grad_() for lengths, h in ((rows, 6), (keys, 2), (keys, 2))]
     emulation = Emulation()
     operator = emulation.operator(torch.ops.tile.attention_varlen)
     with sums_of(heads):

@@ -5,9 +5,10 @@ import emulate
 import pytest
 
 
-@pytest.mark.parametrize("dtype", [
-    pytest.param(dtype, marks=[] if dtype in ("f16", "bf16", "f8e5m2") else pytest.mark.slow) for dtype in bit_cases.DTYPES
-])
+@pytest.mark.parametrize(
+    "dtype",
+    [pytest.param(dtype, marks=[] if dtype in ("f16", "bf16", "f8e5m2") else pytest.mark.slow) for dtype in bit_cases.DTYPES],
+)
 def test_moves_keep_bits(dtype):
     cases = [move(dtype) for move in bit_cases.MOVES if (move, dtype) not in bit_cases.LACKS]
     launches = [emulate.Case(case.text, case.grid, case.given()) for case in cases]

@@ -7,8 +7,18 @@ import tile_ops
 import torch
 from test_shapes import same_on_both, transposed
 
-DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "f64": torch.float64, "i8": torch.int8,
-          "u8": torch.uint8, "i16": torch.int16, "i32": torch.int32, "i64": torch.int64, "bool": torch.bool}
+DTYPES = {
+    "f32": torch.float32,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "f64": torch.float64,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i16": torch.int16,
+    "i32": torch.int32,
+    "i64": torch.int64,
+    "bool": torch.bool,
+}
 
 
 def kernel(dtypes, body, ranks=None):
@@ -35,8 +45,11 @@ store %b, %{"u" if permuted else "t"}, %i, %z {{steps={shape}}}"""
 
 
 def ways(case):
-    return [line.split("by ")[1].split(" (")[0].split(":")[0] for line in case.program["text"].splitlines()
-            if line.startswith("// moves")]
+    return [
+        line.split("by ")[1].split(" (")[0].split(":")[0]
+        for line in case.program["text"].splitlines()
+        if line.startswith("// moves")
+    ]
 
 
 SHAPES = [(1, 1), (2, 2), (4, 32), (32, 4), (7, 33), (33, 7), (64, 130), (96, 80), (8, 600), (64, 64), (128, 16)]
@@ -97,8 +110,9 @@ yield %new
 }}
 store %b, %sum, %z, %z {{steps=[{n}, {n}]}}"""
     launch = kernel(["f32", "f32"], body, [1, 2]), (1, 1, 1), [values("f32", 5 * n).float(), torch.zeros(n, n)]
-    assert any(line.startswith("// moves") and ", in a loop" in line
-               for line in emulate.Case(*launch).program["text"].splitlines())
+    assert any(
+        line.startswith("// moves") and ", in a loop" in line for line in emulate.Case(*launch).program["text"].splitlines()
+    )
     same_on_both([launch])
 
 
@@ -122,8 +136,9 @@ def test_the_text_begins_with_its_moves():
         "//   from 4 registers along axis 0 (8 apart), 8 lanes along axis 0, as store at ir:11 wants it",
         "//   to 8 registers along axis 1, 4 lanes along axis 1 (8 apart), as store at ir:11 wants it",
     ]
-    text = emulate.Case(kernel(["f32"] * 2, copied("f32", 64, 64)), (1, 1, 1),
-                        [torch.zeros(64, 64), transposed(torch.zeros(64, 64))])
+    text = emulate.Case(
+        kernel(["f32"] * 2, copied("f32", 64, 64)), (1, 1, 1), [torch.zeros(64, 64), transposed(torch.zeros(64, 64))]
+    )
     assert text.program["text"].splitlines()[1] == (
         "// moves f32[64,64] for store at ir:6, by shared memory (16384 bytes): elements go to other warps; written 16 bytes at once, "
         "read 4 bytes at once, without bank conflicts"
@@ -141,6 +156,7 @@ def test_inspect_lists_what_the_text_does():
     lines = [line for line in call("cuda").splitlines() if line.startswith("// moves")]
     assert rows and lines == [
         f"// moves {row['type']} for {row['op']} at {row['where']}{', in a loop' * row['in_loop']}, by {row['way']}"
-        f"{' ({} bytes)'.format(row['shared_bytes']) * bool(row['shared_bytes'])}: {row['reason']}" for row in rows
+        f"{' ({} bytes)'.format(row['shared_bytes']) * bool(row['shared_bytes'])}: {row['reason']}"
+        for row in rows
     ]
     assert set(rows[0]) == set("op where type from to in_loop way shared_bytes reason".split())

@@ -29,8 +29,11 @@ CALLS = {
     "picture_attention": lambda: (*torch.randn(3, 1, 2, 70, 64).bfloat16(), torch.randn(2, 13, 19), 0.3, 5.0),
     "slope_attention": lambda: (*torch.randn(3, 1, 2, 70, 64).bfloat16(), torch.rand(2), 0.3),
     "quantise": lambda: (torch.randn(70, 128), 4),
-    "quantised_matmul": lambda: (torch.randn(20, 128).bfloat16(), torch.randint(0, 255, (70, 64), dtype=torch.uint8),
-                                 torch.rand(70, 2)),
+    "quantised_matmul": lambda: (
+        torch.randn(20, 128).bfloat16(),
+        torch.randint(0, 255, (70, 64), dtype=torch.uint8),
+        torch.rand(70, 2),
+    ),
     "option_price": lambda: (torch.tensor([1]), 100.0, 95.0, 0.01, 0.3, 0.5, 3, 3000, "asian"),
 }
 each_call = pytest.mark.parametrize("name", CALLS)

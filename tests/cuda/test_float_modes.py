@@ -6,8 +6,14 @@ import torch
 from exact_rounding import CASTS, MODES
 from tile_ops import _C
 
-NAMES = {"f32": torch.float32, "f64": torch.float64, "bf16": torch.bfloat16, "f16": torch.float16, "i8": torch.int8,
-         "u32": torch.uint32}
+NAMES = {
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "bf16": torch.bfloat16,
+    "f16": torch.float16,
+    "i8": torch.int8,
+    "u32": torch.uint32,
+}
 
 
 def compiled(dtype, steps, arch):
@@ -42,8 +48,7 @@ def test_directed_casts(source, target):
     modes = [mode for mode in CASTS if (target, mode) != ("bf16", "ra")]
     steps = [f"%c{mode}: {target} = astype_{mode} %x {{dtype={target}}}" for mode in modes]
     steps += [f"%d{mode}: {source} = astype %c{mode} {{dtype={source}}}" for mode in modes]
-    steps += [f"%s0: {source} = add %drz, %drm", f"%s1: {source} = add %s0, %drp",
-              f"%r: {source} = add %s1, %d{modes[-1]}"]
+    steps += [f"%s0: {source} = add %drz, %drm", f"%s1: {source} = add %s0, %drp", f"%r: {source} = add %s1, %d{modes[-1]}"]
     assert source == target or compiled(source, steps, 80)
 
 

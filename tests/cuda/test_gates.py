@@ -69,8 +69,7 @@ def test_what_a_gate_lets_through():
     other = dataclasses.replace(gate, configuration="single_CTA", hash="2")
     worse = dataclasses.replace(gate, registers=101, spilled=20, hash="1")
     assert list(gates.broken([gate], [gate, dataclasses.replace(gate, registers=9, spilled=0)])) == []
-    assert (list(gates.broken([gate], [worse]))
-            == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"])
+    assert list(gates.broken([gate], [worse])) == ["call float32 90 kernel.1 usual: registers 101 > 100, spilled 20 > 16"]
     more = dataclasses.replace(gate, shared=4097, local=9)
     assert list(gates.broken([gate], [more])) == ["call float32 90 kernel.1 usual: local 9 > 8, shared 4097 > 4096"]
     assert list(gates.broken([gate], [dataclasses.replace(gate, warning="wgmma is serialized")])) == [
@@ -114,7 +113,8 @@ def test_what_is_compiled():
     # says so.
     table[0] = dataclasses.replace(table[0], status="fallback")
     others = gates.unknown(gates.wanted([job], table), table)
-    assert ({text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others}
-            and others)
+    assert (
+        {text.key[:4] for text in others} == {usual[0].key[:4]} and "usual" not in {text.key[4] for text in others} and others
+    )
     every = list(gates.wanted([job], [], others=lambda job: True))
     assert [text for text in every if text.key[4] == "usual"] == usual and set(others) < set(every)

@@ -118,10 +118,14 @@ def test_results_repeat_bit_for_bit(device, name, dtype):
 def test_tensors_on_different_devices(device):
     x = torch.ones(3, 4, device=device)
     for call, text in [
-        (lambda: tile_ops.matmul(x, torch.ones(4, 5)),
-         f"tile::matmul: 'input' is on {x.device}, but 'other' is on cpu; move them to one device"),
-        (lambda: tile_ops.rms_norm(torch.ones(3, 4), [4], x[0]),
-         f"tile::rms_norm: 'input' is on cpu, but 'weight' is on {x.device}; move them to one device"),
+        (
+            lambda: tile_ops.matmul(x, torch.ones(4, 5)),
+            f"tile::matmul: 'input' is on {x.device}, but 'other' is on cpu; move them to one device",
+        ),
+        (
+            lambda: tile_ops.rms_norm(torch.ones(3, 4), [4], x[0]),
+            f"tile::rms_norm: 'input' is on cpu, but 'weight' is on {x.device}; move them to one device",
+        ),
     ]:
         with pytest.raises(RuntimeError) as error:
             call()

@@ -55,8 +55,10 @@ def same_calls(device):
     torch.manual_seed(0)
     on_cpu = {name: tensors for name, (_, tensors) in calls("cpu").items()}
     every = calls(device)  # rope's tables differ from device to device
-    return {name: (function, [t.detach().to(device).requires_grad_() for t in on_cpu[name]])
-            for name, (function, _) in every.items()}
+    return {
+        name: (function, [t.detach().to(device).requires_grad_() for t in on_cpu[name]])
+        for name, (function, _) in every.items()
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -121,10 +123,14 @@ def test_tensors_on_two_devices(first, second):
     a, b = torch.ones(3, 4, device=first), torch.ones(4, 5, device=second)
     weight = torch.ones(4, device=second)
     for call, text in [
-        (lambda: tile_ops.matmul(a, b),
-         "tile::matmul: 'input' is on cuda:0, but 'other' is on cuda:1; move them to one device"),
-        (lambda: tile_ops.rms_norm(a, [4], weight),
-         "tile::rms_norm: 'input' is on cuda:0, but 'weight' is on cuda:1; move them to one device"),
+        (
+            lambda: tile_ops.matmul(a, b),
+            "tile::matmul: 'input' is on cuda:0, but 'other' is on cuda:1; move them to one device",
+        ),
+        (
+            lambda: tile_ops.rms_norm(a, [4], weight),
+            "tile::rms_norm: 'input' is on cuda:0, but 'weight' is on cuda:1; move them to one device",
+        ),
         (
             lambda: torch.ops.tile.softmax_backward(b, torch.ones(4, 5, device=first), -1),
             "tile::softmax_backward: 'grad_out' is on cuda:1, but 'out' is on cuda:0; move them to one device",

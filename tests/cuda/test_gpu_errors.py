@@ -227,8 +227,7 @@ def test_a_tensor_between_its_elements(device):
     memory = torch.zeros(64, dtype=torch.uint8, device=device)
 
     class Between:
-        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.data_ptr() + 2, False),
-                                    "version": 3}
+        __cuda_array_interface__ = {"shape": (4,), "typestr": "<f4", "data": (memory.data_ptr() + 2, False), "version": 3}
 
     x = torch.as_tensor(Between(), device=device)
     assert x.data_ptr() % 4 == 2

@@ -187,16 +187,16 @@ def started(device, tmp_path):
     def run(function):
         folder = str(pathlib.Path(__file__).parent)
         environment = os.environ | {"PYTHONPATH": os.pathsep.join([folder, *sys.path]), "TILE_CACHE_DIR": str(tmp_path)}
-        done = subprocess.run([sys.executable, __file__, function.__name__, str(device)], capture_output=True,
-                              text=True, env=environment)
+        done = subprocess.run(
+            [sys.executable, __file__, function.__name__, str(device)], capture_output=True, text=True, env=environment
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 
     return run
 
 
-FIRST_CALLS = [captured, captured_with_gradients, captured_with_added_gradients, captured_backward, captured_raw,
-               forked]
+FIRST_CALLS = [captured, captured_with_gradients, captured_with_added_gradients, captured_backward, captured_raw, forked]
 
 
 @pytest.mark.parametrize("function", FIRST_CALLS, ids=lambda function: function.__name__)

@@ -70,8 +70,9 @@ def test_elements(x, device):
     for place in PLACES:
         part = x[place].detach().requires_grad_()
         wide = part.detach().double().requires_grad_()
-        theirs, exact = (torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0]
-                         for each in (part, wide))
+        theirs, exact = (
+            torch.autograd.grad(F.silu(each) * each.detach(), each, torch.ones_like(each))[0] for each in (part, wide)
+        )
         numerics.check(got[place], theirs, exact, gradient=True, incoming=numerics.largest(part))
 
 
@@ -96,8 +97,10 @@ def test_products(device):
     for place in PLACES:
         check(out[place], torch.matmul, x[place], w)
     del out
-    narrow, wide = (torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device),
-                    torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device))
+    narrow, wide = (
+        torch.randn(ROWS, 16, dtype=torch.bfloat16, device=device),
+        torch.randn(16, COLUMNS, dtype=torch.bfloat16, device=device),
+    )
     out = tile_ops.matmul(narrow, wide)
     for place in PLACES:
         check(out[place], torch.matmul, narrow[place], wide)

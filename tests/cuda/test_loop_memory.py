@@ -18,17 +18,25 @@ def sums_of_rows(dtype, count):
     """out[i] = the sum over rows of x times i + 1 and the row's sum, in a loop that carries all of them."""
     shape, zero = f"[{COLUMNS}]", "0.0" if dtype[0] == "f" else "0"
     carried = ", ".join(f"%a{i}: {dtype}{shape}" for i in range(count))
-    steps = "\n".join(f"""  %f{i}: {dtype} = constant {{dtype={dtype}, value={i + 1}{zero[1:]}}}
+    steps = "\n".join(
+        f"""  %f{i}: {dtype} = constant {{dtype={dtype}, value={i + 1}{zero[1:]}}}
   %h{i}: {dtype}{shape} = broadcast %f{i} {{shape={shape}}}
   %g{i}: {dtype}{shape} = mul %y, %h{i}
-  %n{i}: {dtype}{shape} = add %a{i}, %g{i}""" for i in range(count))
+  %n{i}: {dtype}{shape} = add %a{i}, %g{i}"""
+        for i in range(count)
+    )
     row = f"[1, {COLUMNS}]"
-    stores = "\n".join(f"""%c{i}: i32 = constant {{dtype=i32, value={i}}}
+    stores = "\n".join(
+        f"""%c{i}: i32 = constant {{dtype=i32, value={i}}}
 %t{i}: {dtype}{row} = reshape %s{i} {{shape={row}}}
-store %b, %t{i}, %c{i}, %z {{steps={row}}}""" for i in range(count))
+store %b, %t{i}, %c{i}, %z {{steps={row}}}"""
+        for i in range(count)
+    )
     results = ", ".join(f"%s{i}: {dtype}{shape}" for i in range(count))
     initial = ", ".join(["%none"] * count)
-    return kernel([(dtype, 2), (dtype, 2)], f"""%high: i32 = dim %a {{axis=0}}
+    return kernel(
+        [(dtype, 2), (dtype, 2)],
+        f"""%high: i32 = dim %a {{axis=0}}
 %one: i32 = constant {{dtype=i32, value=1}}
 %zero: {dtype} = constant {{dtype={dtype}, value={zero}}}
 %none: {dtype}{shape} = broadcast %zero {{shape={shape}}}
@@ -41,7 +49,8 @@ store %b, %t{i}, %c{i}, %z {{steps={row}}}""" for i in range(count))
 {steps}
   yield {", ".join(f"%n{i}" for i in range(count))}
 }}
-{stores}""")
+{stores}""",
+    )
 
 
 @pytest.mark.parametrize("dtype", ["f32", "i32", "f64", "i64"])
@@ -73,8 +82,7 @@ def test_of_layer_norm_the_sum_for_the_bias():
 def test_a_third_row_beside_the_sum_for_the_weight():
     x, w = (torch.empty(*size, device="meta", dtype=torch.bfloat16) for size in ((4096, 16384), (16384,)))
     statistic, mask = torch.empty(4096, 1, device="meta"), [True] * 2
-    text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda",
-                            arch=90)
+    text = tile_ops.inspect(torch.ops.tile.add_rms_norm_backward, x, x, x, [16384], w, statistic, mask, what="cuda", arch=90)
     # inspect shows the configuration that runs: loads stay ahead.
     assert text.count("  Spilled<") == 1 and text.count("  const PrefetchedTile<") == 3
     assert "norm_backward_columns" not in text
@@ -86,8 +94,11 @@ SHAPE = "[1, 4096]"
 def six_sums(dtype):
     """r = the sum over rows of the squares of six arrays: six tiles a turn, which registers have no room for."""
     names, pad = "abcdef", "0.0" if dtype[0] in "fb" else "0"
-    loads = "\n".join(f"""  %x{n}: {dtype}{SHAPE} = load %{n}, %j, %z {{pad={pad}, shape={SHAPE}, steps={SHAPE}}}
-  %y{n}: {dtype}{SHAPE} = mul %x{n}, %x{n}""" for n in names)
+    loads = "\n".join(
+        f"""  %x{n}: {dtype}{SHAPE} = load %{n}, %j, %z {{pad={pad}, shape={SHAPE}, steps={SHAPE}}}
+  %y{n}: {dtype}{SHAPE} = mul %x{n}, %x{n}"""
+        for n in names
+    )
     sums = "\n".join(f"  %s{i + 1}: {dtype}{SHAPE} = add %s{i}, %y{n}" for i, n in enumerate(names))
     return f"""%high: i32 = dim %a {{axis=0}}
 %one: i32 = constant {{dtype=i32, value=1}}
@@ -102,13 +113,13 @@ store %g, %r, %z, %z {{steps={SHAPE}}}"""
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64", "i8"])
-@pytest.mark.parametrize("rows, columns, prefetch",
-                         [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)])
+@pytest.mark.parametrize(
+    "rows, columns, prefetch", [(0, 4096, True), (1, 4096, True), (5, 4096, True), (3, 4000, True), (3, 4001, False)]
+)
 def test_loads_of_the_next_turn(dtype, rows, columns, prefetch):
     """Vectors that an edge cuts in two are loaded where they are wanted."""
     arrays = [torch.randint(0, 3, (rows, columns)).to(TORCH[dtype]) for _ in range(6)]
-    launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1),
-              [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
+    launch = (kernel([(dtype, 2)] * 7, six_sums(dtype)), (1, 1, 1), [*arrays, torch.full((1, columns), 7).to(TORCH[dtype])])
     assert ("PrefetchedTile<" in emulate.Case(*launch).program["text"]) == prefetch
     same_on_both([launch])
 
@@ -117,13 +128,16 @@ def test_a_product_behind_them_has_other_memory():
     """A thread may still read its elements when the next one copies what all multiply."""
     tile = "[64, 64]"
     load = f"{{pad=0.0, shape={tile}, steps={tile}}}"
-    text = kernel([("bf16", 2)] * 7 + [("f32", 2)], f"""{six_sums("bf16")}
+    text = kernel(
+        [("bf16", 2)] * 7 + [("f32", 2)],
+        f"""{six_sums("bf16")}
 %left: bf16{tile} = load %a, %z, %z {load}
 %right: bf16{tile} = load %b, %z, %z {load}
 %start: f32 = constant {{dtype=f32, value=0.0}}
 %null: f32{tile} = broadcast %start {{shape={tile}}}
 %p: f32{tile} = mma %left, %right, %null
-store %h, %p, %z, %z {{steps={tile}}}""")
+store %h, %p, %z, %z {{steps={tile}}}""",
+    )
     arrays = [torch.randint(0, 3, (64, 4096)).bfloat16() for _ in range(6)]
     launch = (text, (1, 1, 1), [*arrays, torch.zeros(1, 4096).bfloat16(), torch.zeros(64, 64)])
     places = re.findall(r"> [tv]\d+ = \{staged_memory\(\) \+ (\d+)\}", emulate.Case(*launch).program["text"])

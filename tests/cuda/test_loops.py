@@ -31,7 +31,9 @@ def test_the_index_does_not_wrap():
             ]
             if known:
                 bounds[2] = f"%step: {dtype} = constant {{dtype={dtype}, value={step}}}"
-            body = "\n".join(bounds) + f"""
+            body = (
+                "\n".join(bounds)
+                + f"""
 %one: i32 = constant {{dtype=i32, value=1}}
 %turns: i32 = for %low, %high, %step, %z (%j: {dtype}, %turn: i32) {{
   %k: i64 = astype %j {{dtype=i64}}
@@ -40,6 +42,7 @@ def test_the_index_does_not_wrap():
   %next: i32 = add %turn, %one
   yield %next
 }}"""
+            )
             for passes in (True, False):
                 arguments = [torch.tensor([low, high, step], dtype=DTYPES[dtype]), torch.full((256,), -1)]
                 cases.append(emulate.Case(kernel([(dtype, 1), ("i64", 1)], body), (1, 1, 1), arguments, passes))
@@ -75,9 +78,12 @@ def prefetch(dtype, shape, body):
 
 def test_no_turn_behind_the_last_is_loaded():
     shape = "[1, 64]"
-    body = prefetch("i32", shape,
-                 f"""  %x: i32{shape} = load %a, %at, %z {{in_bounds=1, pad=0, shape={shape}, steps={shape}}}
-  %sum: i32{shape} = add %acc, %x""")
+    body = prefetch(
+        "i32",
+        shape,
+        f"""  %x: i32{shape} = load %a, %at, %z {{in_bounds=1, pad=0, shape={shape}, steps={shape}}}
+  %sum: i32{shape} = add %acc, %x""",
+    )
     text = kernel([("i32", 2), ("i32", 2)], f"{body}\nstore %b, %sums, %z, %z {{steps={shape}}}")
     x, out = torch.arange(128, dtype=torch.int32).reshape(2, 64), torch.zeros(1, 64, dtype=torch.int32)
     same_on_both([(text, (1, 1, 1), [x, out])])
@@ -85,9 +91,13 @@ def test_no_turn_behind_the_last_is_loaded():
 
 
 def test_stages_end_with_the_loop():
-    body = prefetch("f32", "[16, 16]", """  %x: bf16[16, 16] = load %a, %z, %at {pad=0.0, shape=[16, 16], steps=[16, 16]}
+    body = prefetch(
+        "f32",
+        "[16, 16]",
+        """  %x: bf16[16, 16] = load %a, %z, %at {pad=0.0, shape=[16, 16], steps=[16, 16]}
   %y: bf16[16, 16] = load %b, %at, %z {pad=0.0, shape=[16, 16], steps=[16, 16]}
-  %sum: f32[16, 16] = mma %x, %y, %acc""")
+  %sum: f32[16, 16] = mma %x, %y, %acc""",
+    )
     text = kernel([("bf16", 2), ("bf16", 2), ("f32", 2)], f"{body}\nstore %c, %sums, %z, %z {{steps=[16, 16]}}")
     x, y, out = values("bf16", 16, 32), values("bf16", 32, 16), torch.zeros(16, 16)
     same_on_both([(text, (1, 1, 1), [x, y, out])])
@@ -98,8 +108,9 @@ def test_a_branch_beside_a_product_reads_its_buffer():
     """The ring's buffers are not taken early then: the branch reads behind the product."""
     x, y, w = values("bf16", 16, 256), values("bf16", 256, 16), values("bf16", 16, 16)
     sums, last = torch.zeros(16, 16), torch.zeros(16, 16)
-    text = kernel([("bf16", 2), ("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)],
-                  """%o: i32 = constant {dtype=i32, value=1}
+    text = kernel(
+        [("bf16", 2), ("bf16", 2), ("bf16", 2), ("f32", 2), ("f32", 2)],
+        """%o: i32 = constant {dtype=i32, value=1}
 %n: i32 = constant {dtype=i32, value=16}
 %g: i32 = constant {dtype=i32, value=9}
 %f: f32 = constant {dtype=f32, value=0.0}
@@ -119,7 +130,8 @@ def test_a_branch_beside_a_product_reads_its_buffer():
   }
   yield %s
 }
-store %d, %r, %z, %z {steps=[16, 16]}""")
+store %d, %r, %z, %z {steps=[16, 16]}""",
+    )
     same_on_both([(text, (1, 1, 1), [x, y, w, sums, last])])
     assert torch.equal(sums, x.float() @ y.float())
     assert torch.equal(last, x[:, 144:160].float() @ w.float())

@@ -10,31 +10,47 @@ from tile_ops import _C
 def loop(m, n, k, rounded, products):
     """Three turns, each the scores [m, n] of m rows and n columns of depth k, `rounded` of them to 16 bits, times 1, 2, 3;
     `products` of (left, right, sum) add up in sums that the loop carries, the last one is stored by each turn."""
-    lines = ["%zero: f32 = constant {dtype=f32, value=0.0}", "%n: i32 = constant {dtype=i32, value=3}",
-             "%one: i32 = constant {dtype=i32, value=1}", f"%none: f32[{m}, {n}] = broadcast %zero {{shape=[{m}, {n}]}}"]
+    lines = [
+        "%zero: f32 = constant {dtype=f32, value=0.0}",
+        "%n: i32 = constant {dtype=i32, value=3}",
+        "%one: i32 = constant {dtype=i32, value=1}",
+        f"%none: f32[{m}, {n}] = broadcast %zero {{shape=[{m}, {n}]}}",
+    ]
     *carried, (left, right) = products
     shape = f"f32[{n}, {k}]"
     for i in range(len(carried)):
         lines.append(f"%s{i}: {shape} = broadcast %zero {{shape=[{n}, {k}]}}")
     results = ", ".join(f"%r{i}: {shape}" for i in range(len(carried)))
     arguments = "".join(f", %o{i}: {shape}" for i in range(len(carried)))
-    lines += [f"{results} = for %z, %n, %one{''.join(f', %s{i}' for i in range(len(carried)))} (%j: i32{arguments}) {{",
-              f"%x: bf16[{m}, {k}] = load %a, %j, %z {{pad=0.0, shape=[{m}, {k}], steps=[{m}, {k}]}}",
-              f"%y: bf16[{n}, {k}] = load %b, %z, %z {{pad=0.0, shape=[{n}, {k}], steps=[{n}, {k}]}}",
-              f"%yt: bf16[{k}, {n}] = permute %y {{axes=[1, 0]}}",
-              f"%t0: f32[{m}, {n}] = mma %x, %yt, %none"]
+    lines += [
+        f"{results} = for %z, %n, %one{''.join(f', %s{i}' for i in range(len(carried)))} (%j: i32{arguments}) {{",
+        f"%x: bf16[{m}, {k}] = load %a, %j, %z {{pad=0.0, shape=[{m}, {k}], steps=[{m}, {k}]}}",
+        f"%y: bf16[{n}, {k}] = load %b, %z, %z {{pad=0.0, shape=[{n}, {k}], steps=[{n}, {k}]}}",
+        f"%yt: bf16[{k}, {n}] = permute %y {{axes=[1, 0]}}",
+        f"%t0: f32[{m}, {n}] = mma %x, %yt, %none",
+    ]
     for i in range(rounded):
-        lines += [f"%t{i + 1}: f32[{m}, {n}] = add %t{i}, %t0", f"%h{i}: bf16[{m}, {n}] = astype %t{i} {{dtype=bf16}}",
-                  f"%h{i}t: bf16[{n}, {m}] = permute %h{i} {{axes=[1, 0]}}"]
+        lines += [
+            f"%t{i + 1}: f32[{m}, {n}] = add %t{i}, %t0",
+            f"%h{i}: bf16[{m}, {n}] = astype %t{i} {{dtype=bf16}}",
+            f"%h{i}t: bf16[{n}, {m}] = permute %h{i} {{axes=[1, 0]}}",
+        ]
     lines += [f"%p{i}: {shape} = mma {left}, {right}, %o{i}" for i, (left, right) in enumerate(carried)]
-    lines += [f"%last0: f32[{m}, {k}] = broadcast %zero {{shape=[{m}, {k}]}}",
-              f"%last: f32[{m}, {k}] = mma {left}, {right}, %last0",
-              f"store %c, %last, %j, %z {{steps=[{m}, {k}]}}",
-              "yield " + ", ".join(f"%p{i}" for i in range(len(carried))), "}"]
+    lines += [
+        f"%last0: f32[{m}, {k}] = broadcast %zero {{shape=[{m}, {k}]}}",
+        f"%last: f32[{m}, {k}] = mma {left}, {right}, %last0",
+        f"store %c, %last, %j, %z {{steps=[{m}, {k}]}}",
+        "yield " + ", ".join(f"%p{i}" for i in range(len(carried))),
+        "}",
+    ]
     lines += [f"store %{chr(100 + i)}, %r{i}, %z, %z {{steps=[{n}, {k}]}}" for i in range(len(carried))]
     text = kernel([("bf16", 2)] * 2 + [("f32", 2)] * (1 + len(carried)), "\n".join(lines))
-    arrays = [(torch.rand(3 * m, k) < 0.2).bfloat16(), (torch.rand(n, k) < 0.2).bfloat16(), torch.zeros(3 * m, k),
-              *(torch.zeros(n, k) for _ in carried)]
+    arrays = [
+        (torch.rand(3 * m, k) < 0.2).bfloat16(),
+        (torch.rand(n, k) < 0.2).bfloat16(),
+        torch.zeros(3 * m, k),
+        *(torch.zeros(n, k) for _ in carried),
+    ]
     return text, (1, 1, 1), arrays
 
 
@@ -50,10 +66,14 @@ def kinds(turn):
 
 # What attention's gradients multiply: of 64 queries and 128 keys, 128 wide, and of fewer.
 GRADIENTS = [("%h0t", "%x"), ("%h1t", "%x"), ("%h1", "%y")]
-BY_GRID = [("wait", "mma", "write", "write", "wait", "mma", "mma", "mma"),
-           ("2, 4, 2, 4", "2, 4, 2, 4", "4, 4, 2, 4", "4, 4, 2, 4")]
-BY_ROWS = [("wait", "mma", "mma", "write", "write", "wait", "mma", "mma"),
-           ("1, 4, 4, 1", "1, 8, 4, 1", "2, 2, 1, 4", "2, 2, 1, 4")]
+BY_GRID = [
+    ("wait", "mma", "write", "write", "wait", "mma", "mma", "mma"),
+    ("2, 4, 2, 4", "2, 4, 2, 4", "4, 4, 2, 4", "4, 4, 2, 4"),
+]
+BY_ROWS = [
+    ("wait", "mma", "mma", "write", "write", "wait", "mma", "mma"),
+    ("1, 4, 4, 1", "1, 8, 4, 1", "2, 2, 1, 4", "2, 2, 1, 4"),
+]
 
 
 @pytest.mark.parametrize("m, n, k, expected", [(64, 128, 128, BY_GRID), (64, 32, 64, BY_ROWS)], ids=["grid", "rows"])
@@ -70,8 +90,22 @@ def test_operands_without_room_take_the_place_of_others():
     """Two of 16 KB fit: the third waits for their readers, and the first is written anew where it is read again."""
     launch = loop(64, 128, 128, 3, [("%h0t", "%x"), ("%h1t", "%x"), ("%h2t", "%x"), ("%h0t", "%x"), ("%h0", "%y")])
     turn = turn_of(launch)
-    assert kinds(turn) == ["wait", "mma", "write", "write", "wait", "mma", "mma", "mma", "wait", "write", "write", "wait",
-                           "mma", "mma"], "\n".join(turn)
+    assert kinds(turn) == [
+        "wait",
+        "mma",
+        "write",
+        "write",
+        "wait",
+        "mma",
+        "mma",
+        "mma",
+        "wait",
+        "write",
+        "write",
+        "wait",
+        "mma",
+        "mma",
+    ], "\n".join(turn)
     same_on_both([launch])
 
 

@@ -84,8 +84,20 @@ def torchs_adamw(*tensors, amsgrad=False, lr_tensor=None, grad_scale=None, **opt
     (params, grads, means, squares, steps), largest = lists_of([tensor.detach().clone() for tensor in tensors])
     grads = [grad if grad_scale is None else grad / grad_scale.to(grad.dtype) for grad in grads]
     options = {"lr": 1e-3 if lr_tensor is None else lr_tensor.item(), "maximize": False, **options}
-    torch._fused_adamw_(params, grads, means, squares, largest if amsgrad else [], [step.float() for step in steps],
-                        beta1=0.9, beta2=0.999, weight_decay=0.01, eps=1e-8, amsgrad=amsgrad, **options)
+    torch._fused_adamw_(
+        params,
+        grads,
+        means,
+        squares,
+        largest if amsgrad else [],
+        [step.float() for step in steps],
+        beta1=0.9,
+        beta2=0.999,
+        weight_decay=0.01,
+        eps=1e-8,
+        amsgrad=amsgrad,
+        **options,
+    )
     return *params, *means, *squares, *largest
 
 
@@ -115,8 +127,7 @@ def of_packed(query, key, value, *starts, is_causal):
     parts = []
     for i in range(2):
         rows, keys = (slice(*start[i : i + 2].tolist()) for start in STARTS)
-        one = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (query[rows], key[keys], value[keys])),
-                   is_causal=is_causal)
+        one = peer(*(x.transpose(0, 1).unsqueeze(0) for x in (query[rows], key[keys], value[keys])), is_causal=is_causal)
         parts.append((one[0][0].transpose(0, 1), one[1][0]))
     return torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
 
@@ -130,8 +141,7 @@ def decode_inputs(dtype, length, paged=False):
 def decoded(query, key, value, lengths, *, block_table=None):
     if block_table is not None:
         key, value = (cache[block_table.long()].transpose(1, 2).flatten(2, 3) for cache in (key, value))
-    parts = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n])
-             for b, n in enumerate(lengths.tolist())]
+    parts = [peer(query[b : b + 1], key[b : b + 1, :, :n], value[b : b + 1, :, :n]) for b, n in enumerate(lengths.tolist())]
     return tuple(torch.cat(each) for each in zip(*parts))
 
 
@@ -155,121 +165,212 @@ CASES = {
     "softmax_of_columns": ("softmax", torch.softmax, lambda dtype: (make(3, 37, 6, dtype=dtype), 1), {}),
     "softmax_of_one": ("softmax", torch.softmax, lambda dtype: (make(7, 1, dtype=dtype), -1), {}),
     "log_softmax": ("log_softmax", torch.log_softmax, lambda dtype: (make(5, 300, dtype=dtype), -1), {}),
-    "log_softmax_of_long_columns": ("log_softmax", torch.log_softmax, lambda dtype: (make(2, 70, 6, dtype=dtype), 1),
-                                    {}),
-    "layer_norm": ("layer_norm", F.layer_norm,
-                   lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)),
-                   {}),
+    "log_softmax_of_long_columns": ("log_softmax", torch.log_softmax, lambda dtype: (make(2, 70, 6, dtype=dtype), 1), {}),
+    "layer_norm": (
+        "layer_norm",
+        F.layer_norm,
+        lambda dtype: (make(9, 200, dtype=dtype), (200,), make(200, dtype=dtype), make(200, dtype=dtype)),
+        {},
+    ),
     "layer_norm_alone": ("layer_norm", F.layer_norm, lambda dtype: (make(3, 5, 7, dtype=dtype), (5, 7)), {}),
-    "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5),
-                 {}),
-    "add_rms_norm": ("add_rms_norm", add_rms_norm,
-                     lambda dtype: (make(11, 96, dtype=dtype), make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype),
-                                    1e-5), {}),
-    "add_rms_norm_of_long_columns": ("add_rms_norm", add_rms_norm,
-                                     lambda dtype: (transposed(make(70, 40, dtype=dtype)),
-                                                    transposed(make(70, 40, dtype=dtype)), (70,)), {}),
-    "add_rms_norm_of_wide_rows": ("add_rms_norm", add_rms_norm,
-                                  lambda dtype: (make(2, 16384, dtype=dtype), make(2, 16384, dtype=dtype), (16384,),
-                                                 make(16384, dtype=dtype), 1e-5), {}),
-    "group_norm": ("group_norm", group_norm,
-                   lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)), {}),
-    "group_norm_silu": ("group_norm", group_norm,
-                        lambda dtype: (channels_last(make(2, 32, 4, 4, dtype=dtype)), 8, make(32, dtype=dtype),
-                                       make(32, dtype=dtype)), {"activation": "silu"}),
-    "layer_norm_of_exact_rows": ("layer_norm", F.layer_norm,
-                                 lambda dtype: (make(3, 1280, dtype=dtype), (1280,), make(1280, dtype=dtype),
-                                                make(1280, dtype=dtype)), {}),
-    "layer_norm_of_long_rows": ("layer_norm", F.layer_norm,
-                                lambda dtype: (make(2, 9000, dtype=dtype), (9000,), make(9000, dtype=dtype),
-                                               make(9000, dtype=dtype)), {}),
-    "group_norm_in_a_tile": ("group_norm", group_norm,
-                             lambda dtype: (make(2, 6, 16, 16, dtype=dtype), 2, make(6, dtype=dtype),
-                                            make(6, dtype=dtype)), {"activation": "silu"}),
-    "group_norm_of_large_groups": ("group_norm", group_norm,
-                                   lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype),
-                                                  make(2, dtype=dtype)), {}),
+    "rms_norm": ("rms_norm", F.rms_norm, lambda dtype: (make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5), {}),
+    "add_rms_norm": (
+        "add_rms_norm",
+        add_rms_norm,
+        lambda dtype: (make(11, 96, dtype=dtype), make(11, 96, dtype=dtype), (96,), make(96, dtype=dtype), 1e-5),
+        {},
+    ),
+    "add_rms_norm_of_long_columns": (
+        "add_rms_norm",
+        add_rms_norm,
+        lambda dtype: (transposed(make(70, 40, dtype=dtype)), transposed(make(70, 40, dtype=dtype)), (70,)),
+        {},
+    ),
+    "add_rms_norm_of_wide_rows": (
+        "add_rms_norm",
+        add_rms_norm,
+        lambda dtype: (make(2, 16384, dtype=dtype), make(2, 16384, dtype=dtype), (16384,), make(16384, dtype=dtype), 1e-5),
+        {},
+    ),
+    "group_norm": (
+        "group_norm",
+        group_norm,
+        lambda dtype: (make(2, 6, 5, 7, dtype=dtype), 3, make(6, dtype=dtype), make(6, dtype=dtype)),
+        {},
+    ),
+    "group_norm_silu": (
+        "group_norm",
+        group_norm,
+        lambda dtype: (channels_last(make(2, 32, 4, 4, dtype=dtype)), 8, make(32, dtype=dtype), make(32, dtype=dtype)),
+        {"activation": "silu"},
+    ),
+    "layer_norm_of_exact_rows": (
+        "layer_norm",
+        F.layer_norm,
+        lambda dtype: (make(3, 1280, dtype=dtype), (1280,), make(1280, dtype=dtype), make(1280, dtype=dtype)),
+        {},
+    ),
+    "layer_norm_of_long_rows": (
+        "layer_norm",
+        F.layer_norm,
+        lambda dtype: (make(2, 9000, dtype=dtype), (9000,), make(9000, dtype=dtype), make(9000, dtype=dtype)),
+        {},
+    ),
+    "group_norm_in_a_tile": (
+        "group_norm",
+        group_norm,
+        lambda dtype: (make(2, 6, 16, 16, dtype=dtype), 2, make(6, dtype=dtype), make(6, dtype=dtype)),
+        {"activation": "silu"},
+    ),
+    "group_norm_of_large_groups": (
+        "group_norm",
+        group_norm,
+        lambda dtype: (make(1, 2, 190, 190, dtype=dtype), 2, make(2, dtype=dtype), make(2, dtype=dtype)),
+        {},
+    ),
     "swiglu": ("swiglu", swiglu, lambda dtype: (make(3, 1000, dtype=dtype), make(3, 1000, dtype=dtype)), {}),
     "swiglu_of_halves": ("swiglu", swiglu, lambda dtype: halves(make(9, 600, dtype=dtype)), {}),
-    "geglu_of_two_orders": ("geglu", geglu,
-                            lambda dtype: (make(70, 40, dtype=dtype),
-                                           transposed(make(40, 70, dtype=dtype))), {}),
-    "cross_entropy": ("cross_entropy", cross_entropy,
-                      lambda dtype: (make(5, 300, dtype=dtype), torch.tensor([0, 299, -100, 7, 123])), {}),
-    "cross_entropy_of_long_rows": ("cross_entropy", cross_entropy,
-                                   lambda dtype: (make(3, 8200, dtype=dtype), torch.tensor([8199, 0, 4000])),
-                                   {"reduction": "sum"}),
-    "cross_entropy_of_columns": ("cross_entropy", cross_entropy,
-                                 lambda dtype: (make(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
-                                 {"reduction": "none", "label_smoothing": 0.1}),
-    "linear_cross_entropy": ("linear_cross_entropy", linear_cross_entropy,
-                             lambda dtype: (make(40, 64, dtype=dtype), make(72, 64, dtype=dtype),
-                                            torch.arange(40) * 7 % 72), {}),
-    "embedding": ("embedding", embedding,
-                  lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4), {}),
-    "embedding_of_transposed_indices": ("embedding", embedding,  # copied by the operator
-                                    lambda dtype: (make(50, 40, dtype=dtype),
-                                                   (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3), {}),
-    "rope": ("rope", rope,
-             lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
-    "rope_interleaved": ("rope", rope,
-                         lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
-                         {"interleaved": True, "rotary_dim": 8}),
-    "rope_in_place": (rope_in_place, rope,
-                      lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)),
-                                     *tables(7, 34)), {}),
+    "geglu_of_two_orders": (
+        "geglu",
+        geglu,
+        lambda dtype: (make(70, 40, dtype=dtype), transposed(make(40, 70, dtype=dtype))),
+        {},
+    ),
+    "cross_entropy": (
+        "cross_entropy",
+        cross_entropy,
+        lambda dtype: (make(5, 300, dtype=dtype), torch.tensor([0, 299, -100, 7, 123])),
+        {},
+    ),
+    "cross_entropy_of_long_rows": (
+        "cross_entropy",
+        cross_entropy,
+        lambda dtype: (make(3, 8200, dtype=dtype), torch.tensor([8199, 0, 4000])),
+        {"reduction": "sum"},
+    ),
+    "cross_entropy_of_columns": (
+        "cross_entropy",
+        cross_entropy,
+        lambda dtype: (make(2, 9, 7, dtype=dtype), torch.arange(14).reshape(2, 7) % 9),
+        {"reduction": "none", "label_smoothing": 0.1},
+    ),
+    "linear_cross_entropy": (
+        "linear_cross_entropy",
+        linear_cross_entropy,
+        lambda dtype: (make(40, 64, dtype=dtype), make(72, 64, dtype=dtype), torch.arange(40) * 7 % 72),
+        {},
+    ),
+    "embedding": (
+        "embedding",
+        embedding,
+        lambda dtype: (make(30, 70, dtype=dtype), torch.arange(40).reshape(4, 10) ** 2 % 30, 4),
+        {},
+    ),
+    "embedding_of_transposed_indices": (
+        "embedding",
+        embedding,  # copied by the operator
+        lambda dtype: (make(50, 40, dtype=dtype), (torch.arange(48).reshape(6, 8) ** 2 % 50).int().t(), 3),
+        {},
+    ),
+    "rope": ("rope", rope, lambda dtype: (make(2, 4, 5, 64, dtype=dtype), make(2, 2, 5, 64, dtype=dtype), *tables(5, 32)), {}),
+    "rope_interleaved": (
+        "rope",
+        rope,
+        lambda dtype: (make(1, 3, 7, 20, dtype=dtype), make(1, 1, 7, 20, dtype=dtype), *tables(7, 4)),
+        {"interleaved": True, "rotary_dim": 8},
+    ),
+    "rope_in_place": (
+        rope_in_place,
+        rope,
+        lambda dtype: (*(make(1, 7, heads, 68, dtype=dtype).detach().transpose(1, 2) for heads in (3, 1)), *tables(7, 34)),
+        {},
+    ),
     "adamw": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (3, 6000)), {"lr": 0.1}),
-    "adamw_of_three": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, (40, 13), (16387,), (3, 101)),
-                       {"lr_tensor": torch.tensor(0.1), "grad_scale": torch.tensor(4.0), "maximize": True}),
-    "adamw_of_six": (adamw, torchs_adamw, lambda dtype: step_inputs(dtype, *[(264 * i,) for i in (1, 7, 64, 2, 1, 3)]),
-                     {"lr": 0.1, "amsgrad": True}),
+    "adamw_of_three": (
+        adamw,
+        torchs_adamw,
+        lambda dtype: step_inputs(dtype, (40, 13), (16387,), (3, 101)),
+        {"lr_tensor": torch.tensor(0.1), "grad_scale": torch.tensor(4.0), "maximize": True},
+    ),
+    "adamw_of_six": (
+        adamw,
+        torchs_adamw,
+        lambda dtype: step_inputs(dtype, *[(264 * i,) for i in (1, 7, 64, 2, 1, 3)]),
+        {"lr": 0.1, "amsgrad": True},
+    ),
     "dropout": ("dropout", dropout, lambda dtype: (make(3, 1500, dtype=dtype), 0.3, torch.tensor([-5, 7])), {}),
-    "dropout_of_columns": ("dropout", dropout,
-                           lambda dtype: (make(70, 9, dtype=dtype).t(), 0.3, torch.tensor([-5, 7])), {}),
+    "dropout_of_columns": ("dropout", dropout, lambda dtype: (make(70, 9, dtype=dtype).t(), 0.3, torch.tensor([-5, 7])), {}),
     "matmul": ("matmul", matmul, lambda dtype: (make(37, 70, dtype=dtype), make(70, 45, dtype=dtype)), {}),
     "matmul_in_stages": ("matmul", matmul, lambda dtype: (make(72, 160, dtype=dtype), make(160, 136, dtype=dtype)), {}),
-    "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)),
-                             {}),
-    "matmul_of_batches": ("matmul", matmul, lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)),
-                          {"activation": "gelu"}),
+    "matmul_of_80_and_176": ("matmul", matmul, lambda dtype: (make(96, 80, dtype=dtype), make(80, 176, dtype=dtype)), {}),
+    "matmul_of_batches": (
+        "matmul",
+        matmul,
+        lambda dtype: (make(2, 5, 33, dtype=dtype), make(33, 17, dtype=dtype)),
+        {"activation": "gelu"},
+    ),
     "matmul_of_vectors": ("matmul", matmul, lambda dtype: (make(7, dtype=dtype), make(7, dtype=dtype)), {}),
-    "matmul_of_long_sums": ("matmul", matmul, lambda dtype: (make(3, 70001, dtype=dtype), make(70001, 4, dtype=dtype)),
-                            {}),
-    "matmul_of_long_sums_of_batches": ("matmul", matmul,
-                                       lambda dtype: (transposed(make(64, 1100, 8, dtype=dtype)),
-                                                      make(8, 4, dtype=dtype)), {}),
-    "gated_matmul": ("gated_matmul", gated_matmul,
-                     lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))), {}),
-    "gated_matmul_of_long_sums": ("gated_matmul", gated_matmul,
-                                  lambda dtype: (make(2, 65600, dtype=dtype),
-                                                 *(make(65600, 3, dtype=dtype) for _ in range(2))), {}),
+    "matmul_of_long_sums": ("matmul", matmul, lambda dtype: (make(3, 70001, dtype=dtype), make(70001, 4, dtype=dtype)), {}),
+    "matmul_of_long_sums_of_batches": (
+        "matmul",
+        matmul,
+        lambda dtype: (transposed(make(64, 1100, 8, dtype=dtype)), make(8, 4, dtype=dtype)),
+        {},
+    ),
+    "gated_matmul": (
+        "gated_matmul",
+        gated_matmul,
+        lambda dtype: (make(37, 72, dtype=dtype), *(make(72, 48, dtype=dtype) for _ in range(2))),
+        {},
+    ),
+    "gated_matmul_of_long_sums": (
+        "gated_matmul",
+        gated_matmul,
+        lambda dtype: (make(2, 65600, dtype=dtype), *(make(65600, 3, dtype=dtype) for _ in range(2))),
+        {},
+    ),
     "attention": ("attention", peer, lambda dtype: inputs(1, 2, 1, 20, 33, 16, dtype=dtype), {}),
     "attention_in_stages": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype), {}),
-    "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype),
-                         {"is_causal": True}),
-    "attention_of_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 20, dtype=dtype),
-                               {"is_causal": True}),
-    "attention_of_deep_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 68, dtype=dtype),
-                                    {"is_causal": True}),
-    "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype),
-                       {"is_causal": True}),
+    "attention_causal": ("attention", peer, lambda dtype: inputs(2, 2, 2, 40, 40, 40, dtype=dtype), {"is_causal": True}),
+    "attention_of_odd_depth": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 20, dtype=dtype), {"is_causal": True}),
+    "attention_of_deep_odd_depth": (
+        "attention",
+        peer,
+        lambda dtype: inputs(1, 2, 1, 40, 70, 68, dtype=dtype),
+        {"is_causal": True},
+    ),
+    "attention_deep": ("attention", peer, lambda dtype: inputs(1, 2, 1, 100, 150, 128, dtype=dtype), {"is_causal": True}),
     "attention_of_80": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 80, dtype=dtype), {}),
     "attention_of_96": ("attention", peer, lambda dtype: inputs(1, 2, 2, 70, 70, 96, dtype=dtype), {"is_causal": True}),
     "attention_of_176": ("attention", peer, lambda dtype: inputs(1, 2, 1, 40, 70, 176, dtype=dtype), {}),
-    "attention_of_192": ("attention", peer, lambda dtype: inputs(1, 1, 1, 40, 40, 192, dtype=dtype),
-                         {"is_causal": True}),
-    "attention_with_bias": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
-                            {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)}),
-    "attention_with_mask": ("attention", peer, lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
-                            {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0}),
-    "attention_with_options": ("attention", peer, lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype),
-                               {"window": (40, 5), "softcap": 3.0, "alibi_slopes": torch.linspace(0, 1, 2),
-                                "sinks": torch.linspace(-1, 1, 2)}),
+    "attention_of_192": ("attention", peer, lambda dtype: inputs(1, 1, 1, 40, 40, 192, dtype=dtype), {"is_causal": True}),
+    "attention_with_bias": (
+        "attention",
+        peer,
+        lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
+        {"attn_bias": torch.linspace(-3, 2, 2800).reshape(40, 70)},
+    ),
+    "attention_with_mask": (
+        "attention",
+        peer,
+        lambda dtype: inputs(1, 2, 2, 40, 70, 64, dtype=dtype),
+        {"attn_bias": torch.arange(2800).reshape(40, 70) % 3 > 0},
+    ),
+    "attention_with_options": (
+        "attention",
+        peer,
+        lambda dtype: inputs(1, 2, 1, 70, 130, 64, dtype=dtype),
+        {"window": (40, 5), "softcap": 3.0, "alibi_slopes": torch.linspace(0, 1, 2), "sinks": torch.linspace(-1, 1, 2)},
+    ),
     "attention_of_packed": ("attention_varlen", of_packed, lambda dtype: packed_inputs(dtype), {"is_causal": True}),
     "attention_decode": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 33), {}),
     "attention_decode_in_parts": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 600), {}),
-    "attention_decode_in_pages": ("attention_decode", decoded, lambda dtype: decode_inputs(dtype, 32, paged=True),
-                                  {"block_table": torch.tensor([[2, 1], [0, 3]], dtype=torch.int32)}),
+    "attention_decode_in_pages": (
+        "attention_decode",
+        decoded,
+        lambda dtype: decode_inputs(dtype, 32, paged=True),
+        {"block_table": torch.tensor([[2, 1], [0, 3]], dtype=torch.int32)},
+    ),
 }
 
 
@@ -307,8 +408,14 @@ def marks_of(name, dtype):
     return pytest.mark.slow if dtype == DTYPES[1] else ()
 
 
-@pytest.mark.parametrize("name, dtype", [pytest.param(name, dtype, marks=marks_of(name, dtype), id=f"{name}-{str(dtype)[6:]}")
-                                         for name in CASES for dtype in DTYPES])
+@pytest.mark.parametrize(
+    "name, dtype",
+    [
+        pytest.param(name, dtype, marks=marks_of(name, dtype), id=f"{name}-{str(dtype)[6:]}")
+        for name in CASES
+        for dtype in DTYPES
+    ],
+)
 def test_operator(name, dtype, programs):
     emulation = Emulation()
     check(emulation, name, dtype)

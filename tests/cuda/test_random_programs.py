@@ -17,8 +17,7 @@ def what_is_wrong(program, passes, placed):
 def run(seeds, placed):
     programs = {seed: Program(seed) for seed in seeds}
     arrays = {seed: [placed(array.tensor, 0)[0] for array in program.arrays] for seed, program in programs.items()}
-    cases = [emulate.Case(p.text, p.grid, arrays[seed], passes) for seed, p in programs.items()
-             for passes in (False, True)]
+    cases = [emulate.Case(p.text, p.grid, arrays[seed], passes) for seed, p in programs.items() for passes in (False, True)]
     emulate.functions([case.program for case in cases])  # at once
     for seed, program in programs.items():
         for passes in (False, True):

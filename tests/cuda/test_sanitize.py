@@ -4,19 +4,17 @@ import pytest
 import sanitize
 
 CLEAN = "========= COMPUTE-SANITIZER\nthe call ran\n========= ERROR SUMMARY: 0 errors\n"
-RACES = ("the call ran\n========= Error: Race reported between Write access\n"
-         "========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)\n")
+RACES = (
+    "the call ran\n========= Error: Race reported between Write access\n"
+    "========= RACECHECK SUMMARY: 2 hazards displayed (2 errors, 0 warnings)\n"
+)
 
 
 @pytest.mark.parametrize(
     "output, code, expected",
     [
         (CLEAN, 0, ("ok", "")),
-        (
-            "the call ran\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n",
-            0,
-            ("ok", ""),
-        ),
+        ("the call ran\n========= RACECHECK SUMMARY: 0 hazards displayed (0 errors, 0 warnings)\n", 0, ("ok", "")),
         (
             "========= Invalid __global__ read\nthe call ran\n========= ERROR SUMMARY: 1 error\n",
             99,
@@ -25,11 +23,7 @@ RACES = ("the call ran\n========= Error: Race reported between Write access\n"
         (RACES, 99, ("wrong", "========= Error: Race reported between Write access")),
         ("RuntimeError: no memory\n", 1, ("wrong", "RuntimeError: no memory")),
         ("the call ran\n", 0, ("wrong", "the call ran")),  # without a summary nothing was watched
-        (
-            "========= Error: Device not supported.\n",
-            1,
-            ("unsupported", "========= Error: Device not supported."),
-        ),
+        ("========= Error: Device not supported.\n", 1, ("unsupported", "========= Error: Device not supported.")),
         ("", 1, ("wrong", "ended with 1")),
     ],
 )

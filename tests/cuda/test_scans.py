@@ -12,18 +12,24 @@ from test_shapes import DTYPES, SHAPES, kernel, pad, same_on_both, transposed, v
 from tile_ops import _C
 
 # The composition of x -> a * x + b: associative, and not commutative.
-COMPOSE = ("i32", "i32"), """  %p: i32 = mul %x0, %y0
+COMPOSE = (
+    ("i32", "i32"),
+    """  %p: i32 = mul %x0, %y0
   %m: i32 = mul %y0, %x1
   %q: i32 = add %m, %y1
-  yield %p, %q"""
+  yield %p, %q""",
+)
 # The last of four, each where the first is not 0.
-LAST = ("i8", "f64", "bool", "f16"), """  %zero: i8 = constant {dtype=i8, value=0}
+LAST = (
+    ("i8", "f64", "bool", "f16"),
+    """  %zero: i8 = constant {dtype=i8, value=0}
   %if: bool = ne %y0, %zero
   %p: i8 = where %if, %y0, %x0
   %q: f64 = where %if, %y1, %x1
   %r: bool = where %if, %y2, %x2
   %s: f16 = where %if, %y3, %x3
-  yield %p, %q, %r, %s"""
+  yield %p, %q, %r, %s""",
+)
 ALL = {**DTYPES, "f16": torch.float16, "f32": torch.float32}
 ALL |= {"i64": torch.int64, "u16": torch.uint16, "u64": torch.uint64}
 
@@ -48,8 +54,10 @@ def program(name, shape, axis, dtypes, body, reverse=False):
     tiles = [f"%t{i}" for i in range(len(dtypes))]
     lines += [combination(name, axis, tiles, dtypes, body, results, reverse)]
     for i, d in enumerate(dtypes):
-        lines += [f"%w{i}: {d}{out} = reshape %r{i} {{shape={out}}}",
-                  f"store %{chr(97 + len(dtypes) + i)}, %w{i}, %i{', %z' * (len(out) - 1)} {{steps={out}}}"]
+        lines += [
+            f"%w{i}: {d}{out} = reshape %r{i} {{shape={out}}}",
+            f"store %{chr(97 + len(dtypes) + i)}, %w{i}, %i{', %z' * (len(out) - 1)} {{steps={out}}}",
+        ]
     arrays = [(d, len(each)) for each in (shape, out) for d in dtypes]
     return kernel(arrays, "\n".join(lines)), out
 
@@ -116,8 +124,8 @@ store %c, %p, %z, %z {{steps=[{n}, {m}]}}"""
         arguments = [x, torch.zeros_like(x), torch.zeros(n, m, dtype=torch.int32)]
         launches.append((kernel([("i32", 2)] * 3, body), (1, 1, 1), arguments))
     same_on_both(launches)
-    for _, _, (x, table, transposed) in launches:
-        assert torch.equal(table.long(), x.long().cumsum(0).cumsum(1)) and torch.equal(transposed.t(), table)
+    for _, _, (x, table, other) in launches:
+        assert torch.equal(table.long(), x.long().cumsum(0).cumsum(1)) and torch.equal(other.t(), table)
 
 
 def test_in_a_loop_beside_another_use_and_with_a_scalar_of_the_kernel():
@@ -253,9 +261,12 @@ def test_places_of_extremes_in_a_cluster(dtype):
     name = {value: key for key, value in ALL.items()}[dtype]
     x, at = torch.randint(-3, 4, (3, 4096)).to(dtype), torch.zeros(3, dtype=torch.int32)
     tile = f"{{pad={'0.0' if x.is_floating_point() else '0'}, shape=[1,4096], steps=[1,4096]}}"
-    text = kernel([(name, 2), ("i32", 1)], f"""%t: {name}[1,4096] = load %a, %i, %z {tile}
+    text = kernel(
+        [(name, 2), ("i32", 1)],
+        f"""%t: {name}[1,4096] = load %a, %i, %z {tile}
 %u: i32[1] = argmin %t {{axis=1}}
-store %b, %u, %i {{steps=[1]}}""")
+store %b, %u, %i {{steps=[1]}}""",
+    )
     run = Case(text, (3, 1, 1), [x, at], block_bytes=512)
     assert run.program["cluster"] > 1
     assert emulate.run([run]) == [None]

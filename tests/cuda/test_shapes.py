@@ -38,8 +38,7 @@ def pad(dtype):
 def kernel(arrays, body):
     """A kernel of arrays %a, %b, … of (dtype, rank), with the block's number %i and zero %z."""
     parameters = ", ".join(f"%{chr(97 + n)}: array<{dtype},{rank}>" for n, (dtype, rank) in enumerate(arrays))
-    return (f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%i: i32 = bid {{axis=0}}\n{body}\n"
-            f"}}\n")
+    return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%i: i32 = bid {{axis=0}}\n{body}\n}}\n"
 
 
 def transposed(x):
@@ -85,8 +84,7 @@ store %d, %w, %z, %z {{steps=[{2 * m}, {n}]}}
 store %e, %s, %z, %z {{steps=[{m}, {2 * n}]}}"""
         arrays = [(dtype, 2), (dtype, 2), (dtype, 1), (dtype, 2), (dtype, 2)]
         outputs = [transposed(torch.zeros(m, n)), torch.zeros(m * n), torch.zeros(2 * m, n), torch.zeros(m, 2 * n)]
-        launches.append((kernel(arrays, body), (1, 1, 1),
-                         [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
+        launches.append((kernel(arrays, body), (1, 1, 1), [values(dtype, m, n), *(out.to(DTYPES[dtype]) for out in outputs)]))
     same_on_both(launches)
 
 
@@ -118,8 +116,12 @@ store %b, %r, %i, %z {steps=[3, 8]}
 store %a, %r, %i, %z {steps=[3, 8]}
 %q: i32[3, 8] = atomic_add %a, %r, %u, %u"""
     text = kernel([("i32", 2), ("i32", 2)], body)
-    same_on_both([(text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])
-                  for sizes in ((0, 8), (3, 0), (0, 0))])
+    same_on_both(
+        [
+            (text, (1, 1, 1), [torch.zeros(sizes, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])
+            for sizes in ((0, 8), (3, 0), (0, 0))
+        ]
+    )
     same_on_both([(text, (0, 1, 1), [torch.zeros(3, 8, dtype=torch.int32), torch.zeros(3, 8, dtype=torch.int32)])])
 
 
@@ -179,12 +181,15 @@ store %c, %sums, %i, %z {{steps=[{m}, {n}]}}"""
 )
 def test_an_element_that_is_not_there(read, write):
     """Of a view of rank 0: it reads as padding, and nothing is written."""
-    text = kernel([("i32", 1), ("i32", 1)], f"""%v: array<i32,0> = index %a, %i
+    text = kernel(
+        [("i32", 1), ("i32", 1)],
+        f"""%v: array<i32,0> = index %a, %i
 %o: i32 = constant {{dtype=i32, value=9}}
 {write}
 %x: i32 = {read}
 %t: i32[1] = broadcast %x {{shape=[1]}}
-store %b, %t, %i {{steps=[1]}}""")
+store %b, %t, %i {{steps=[1]}}""",
+    )
     for run in (lambda *launch: same_on_both([launch]), _C.run_ir):
         memory, seen = torch.arange(1, 9, dtype=torch.int32), torch.zeros(4, dtype=torch.int32)
         run(text, (4, 1, 1), [memory[:2], seen])

@@ -60,15 +60,21 @@ TILE_KERNEL({threads}, 1) copies(ArrayParameter<i32, 2> from, ArrayParameter<i32
 @pytest.mark.parametrize("threads", [32, 128])
 def test_copies_of_rows_that_divide_the_threads_and_not(threads):
     """Also of rows longer than the block; the tile reaches beyond the array on both sides, in whole vectors and not."""
-    cases = [(4 * chunks, rows, edge) for chunks in (3, 5, 8, 10, 12, 22, 24, 33, 48, 72) for rows in (8, 21)
-             for edge in (0, 3)]
-    texts = [COPY.format(rows=rows, width=width, threads=threads, flags="plain" if edge else "whole_vectors")
-             for width, rows, edge in cases]
+    cases = [
+        (4 * chunks, rows, edge) for chunks in (3, 5, 8, 10, 12, 22, 24, 33, 48, 72) for rows in (8, 21) for edge in (0, 3)
+    ]
+    texts = [
+        COPY.format(rows=rows, width=width, threads=threads, flags="plain" if edge else "whole_vectors")
+        for width, rows, edge in cases
+    ]
     emulate.compile_texts(texts)
     for text, (width, rows, edge) in zip(texts, cases):
         memory = torch.arange(1, (rows - 1) * width + 1, dtype=torch.int32).view(rows - 1, width)
-        x, out, expected = (memory[:, : width - edge], torch.full((rows, width), -1, dtype=torch.int32),
-                            torch.zeros(rows, width, dtype=torch.int32))
+        x, out, expected = (
+            memory[:, : width - edge],
+            torch.full((rows, width), -1, dtype=torch.int32),
+            torch.zeros(rows, width, dtype=torch.int32),
+        )
         expected[: rows - 2, : width - edge - 4] = x[1:, 4:]
         assert emulate.run_text(text, threads, rows * width * 4, [x, out]) is None
         assert torch.equal(out, expected), (rows, width)

@@ -24,19 +24,24 @@ def test_products(pair):
     for i, (text, _, arrays, _) in enumerate(cases):
         program = emulate.Case(text, (2, 1, 1), arrays).program["text"]
         # The last are not of whole blocks.
-        assert (("mma_sync.cuh" in program, "mma_fma<" in program)
-                == ((True, False) if i < len(cases) - 4 else (False, True)))
+        assert ("mma_sync.cuh" in program, "mma_fma<" in program) == ((True, False) if i < len(cases) - 4 else (False, True))
     check(cases)
 
 
-@pytest.mark.parametrize("pair",
-                         [PAIRS[0], PAIRS[1], PAIRS[2], PAIRS[3], ("i8", "u8", "i32"), ("f8e4m3", "f8e5m2", "f32")],
-                         ids="-".join)
+@pytest.mark.parametrize(
+    "pair", [PAIRS[0], PAIRS[1], PAIRS[2], PAIRS[3], ("i8", "u8", "i32"), ("f8e4m3", "f8e5m2", "f32")], ids="-".join
+)
 def test_staged_products_of_other_widths_than_powers_of_two(pair):
     """Rows of 80, 96, 176 and 192 elements, of the operands' own axes and of k, by warps side by side or alone."""
     depth, cases = prims.DEPTH[pair[0]], []
-    shapes = (((16, 80, depth), (3, 16, 0)), ((64, 96, 2 * depth), (0, 0, depth)), ((32, 176, depth), (5, 3, 7)),
-              ((48, 192, depth), (1, 0, 16)), ((80, 48, 96), (0, 0, 16)), ((32, 16, 192), (0, 8, 64)))
+    shapes = (
+        ((16, 80, depth), (3, 16, 0)),
+        ((64, 96, 2 * depth), (0, 0, depth)),
+        ((32, 176, depth), (5, 3, 7)),
+        ((48, 192, depth), (1, 0, 16)),
+        ((80, 48, 96), (0, 0, 16)),
+        ((32, 16, 192), (0, 8, 64)),
+    )
     for i, (shape, edges) in enumerate(shapes):
         for j in (0, 1):
             by_rows, turns = prims.ORDERS[(i + 2 * j) % 4], prims.ORDERS[(3 * i + j) % 4]
@@ -66,14 +71,15 @@ def computed(pair, shape, turns, twice):
     """The product of operands that are computed in registers; `twice`: what the left one is made of is stored too."""
     (x_type, y_type, sums), (m, n, k) = pair, shape
     wide = "i32" if sums == "i32" else "f64" if sums == "f64" else "f32"
-    x, y = (prims.values("f64", *sizes[::-1 if turn else 1]) for sizes, turn in zip(((m, k), (k, n)), turns))
+    x, y = (prims.values("f64", *sizes[:: -1 if turn else 1]) for sizes, turn in zip(((m, k), (k, n)), turns))
     x, y = x.abs().to(TORCH[wide]) % 3, y.abs().to(TORCH[wide]) % 3
     lines = []
     for name, array, dtype, sizes, turn in (("x", "a", x_type, [m, k], turns[0]), ("y", "b", y_type, [k, n], turns[1])):
         tile = sizes[::-1] if turn else sizes
-        lines += [f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, "
-                  f"steps={tile}}}",
-                  f"%{name}1: {wide}{tile} = add %{name}0, %{name}0"]
+        lines += [
+            f"%{name}0: {wide}{tile} = load %{array}, %z, %z {{pad={prims.zero(wide)}, shape={tile}, steps={tile}}}",
+            f"%{name}1: {wide}{tile} = add %{name}0, %{name}0",
+        ]
         narrow = f"astype %{name}1 {{dtype={dtype}}}" if dtype != wide else f"mul %{name}1, %{name}0"
         lines.append(f"%{name if not turn else name + '2'}: {dtype}{tile} = {narrow}")
         if turn:
@@ -81,11 +87,14 @@ def computed(pair, shape, turns, twice):
     if twice:
         lines += [f"store %a, %x1, %z, %z {{steps={list(x.shape)}}}"]
     body = "\n".join(lines)
-    text = prims.kernel([wide, wide, sums], f"""{body}
+    text = prims.kernel(
+        [wide, wide, sums],
+        f"""{body}
 %zero: {sums} = constant {{dtype={sums}, value={prims.zero(sums)}}}
 %t: {sums}[{m}, {n}] = broadcast %zero {{shape=[{m}, {n}]}}
 %r: {sums}[{m}, {n}] = mma %x, %y, %t
-store %c, %r, %z, %z {{steps=[{m}, {n}]}}""")
+store %c, %r, %z, %z {{steps=[{m}, {n}]}}""",
+    )
     of = [2 * t.double() if pair[0] != wide else 2 * t.double() ** 2 for t in (x, y)]
     of = [t.t() if turn else t for t, turn in zip(of, turns)]
     return text, (1, 1, 1), [x, y, torch.zeros(m, n, dtype=TORCH[sums])], of[0] @ of[1]
@@ -109,8 +118,9 @@ def test_a_arch_without_8_bit_floats_adds_them_up():
     assert torch.equal(arrays[2].double(), expected)
 
 
-@pytest.mark.parametrize("columns, rows, cores",
-                         [(8, 16, True), (24, 16, True), (40, 48, True), (8, 8, False), (12, 16, False)])
+@pytest.mark.parametrize(
+    "columns, rows, cores", [(8, 16, True), (24, 16, True), (40, 48, True), (8, 8, False), (12, 16, False)]
+)
 def test_blocks_of_8_columns(columns, rows, cores):
     """An odd number of them; whole blocks have 16 rows."""
     cases = []
@@ -165,8 +175,7 @@ store %{c}, %p{name}, %w{name}, %z {{steps=[32, 32]}}
     assert row["spill_stores"] == row["spill_loads"] == 0 and row["warning"] == ""
 
 
-USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128),
-         (("f8e4m3", "f8e5m2", "f32"), 128, 128)]
+USUAL = [(PAIRS[2], 128, 32), (PAIRS[3], 64, 16), (("i8", "u8", "i32"), 128, 128), (("f8e4m3", "f8e5m2", "f32"), 128, 128)]
 
 
 def usual():
@@ -208,8 +217,17 @@ def test_lanes_that_read_together_meet_all_banks(element, step):
     """Powers of two, the widths of 80, 96, 176 and 192, and a warp that begins within an exchange of chunks (48 of
     96)."""
     size = 32 // step if element != "f64" else 8
-    sizes = [(32, 2 * step, 1), (64, 4 * step, 1), (128, 8 * step, 1), (80, 3 * step, 1), (96, 5 * step, 1),
-             (48, 6 * step, 2), (176, 2 * step, 1), (192, 12 * step, 1), (96, 2 * step, 2)]
+    sizes = [
+        (32, 2 * step, 1),
+        (64, 4 * step, 1),
+        (128, 8 * step, 1),
+        (80, 3 * step, 1),
+        (96, 5 * step, 1),
+        (48, 6 * step, 2),
+        (176, 2 * step, 1),
+        (192, 12 * step, 1),
+        (96, 2 * step, 2),
+    ]
     cases = []
     for own, depth, warps in sizes:
         for along in (True, False):
@@ -217,8 +235,17 @@ def test_lanes_that_read_together_meet_all_banks(element, step):
                 whole = own * warps
                 rows, width = (whole, depth) if along else (depth, whole)
                 text = BANKS
-                names = {"ELEMENT": element, "ROWS": rows, "WIDTH": width, "OWN": own, "DEPTH": depth, "ALONG": along,
-                         "RIGHT": right, "STEP": step, "BEGIN": whole - own}
+                names = {
+                    "ELEMENT": element,
+                    "ROWS": rows,
+                    "WIDTH": width,
+                    "OWN": own,
+                    "DEPTH": depth,
+                    "ALONG": along,
+                    "RIGHT": right,
+                    "STEP": step,
+                    "BEGIN": whole - own,
+                }
                 for name, value in names.items():
                     text = text.replace(name, str(value).lower() if isinstance(value, bool) else str(value))
                 cases.append((text, names))

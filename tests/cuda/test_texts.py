@@ -30,8 +30,9 @@ def test_a_step_behind_a_function_asks_for_the_exact_one(behind, approximate):
 {behind}
 %h: bf16[64] = astype %r {{dtype=bf16}}
 store %b, %h, %i {{steps=[64]}}"""
-    case = Case(kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1),
-                [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)])
+    case = Case(
+        kernel([("f32", 1), ("bf16", 1)], body), (1, 1, 1), [torch.full((64,), 3.0), torch.zeros(64, dtype=torch.bfloat16)]
+    )
     assert ("approximate<math::div_row>(" in case.program["text"]) == approximate
     assert run([case]) == [None]
     assert torch.equal(case.arguments[1], torch.full((64,), 4.0 if approximate else 1.0, dtype=torch.bfloat16))
@@ -71,10 +72,10 @@ def test_no_access_of_memory_stands_before_the_wait(arch):
         (ops.matmul, of(256, 256), of(256, 256)),
     ]:
         code = tile_ops.inspect(operator, *arguments, what="ptx", arch=arch)
-        for kernel in code.split(".entry")[1:]:
-            accesses = [kernel.find(name) for name in ("ld.global", "st.global", "cp.async.c", "red.", "atom.")]
+        for entry in code.split(".entry")[1:]:
+            accesses = [entry.find(name) for name in ("ld.global", "st.global", "cp.async.c", "red.", "atom.")]
             first = min(at for at in accesses if at >= 0)
-            assert 0 < kernel.find("griddepcontrol.wait") < first
+            assert 0 < entry.find("griddepcontrol.wait") < first
 
 
 def test_steps_of_which_one_only_feeds_the_next_are_one_loop():

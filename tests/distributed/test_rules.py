@@ -61,7 +61,7 @@ def test_the_cases_call_every_operator(device):
             case = sharding_cases.made(name)
             tensors = {each: tensor.detach().to(device) for each, tensor in case.tensors.items()}
             out = case.run(*tensors.values())
-            for differentiable in (case.differentiable or ()):
+            for differentiable in case.differentiable or ():
                 tensors[differentiable].requires_grad_()
             if case.differentiable:
                 out = case.run(*tensors.values())

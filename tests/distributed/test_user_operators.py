@@ -76,8 +76,11 @@ def columns_gradient(grad_out, x, w):
     return grad.sum(0, keepdim=True) - grad.cumsum(0) + grad, (grad_out * x.cumsum(0)).sum(0)
 
 
-@tile_ops.op("shared::flipped(Tensor x, int dim) -> Tensor", outputs="x",
-             sharding=lambda call: "x[r C] -> out[r C]" if call["dim"] % 2 else "x[R c] -> out[R c]")
+@tile_ops.op(
+    "shared::flipped(Tensor x, int dim) -> Tensor",
+    outputs="x",
+    sharding=lambda call: "x[r C] -> out[r C]" if call["dim"] % 2 else "x[R c] -> out[R c]",
+)
 def flipped(x, dim, out):
     out.copy_(x.flip(dim))
 

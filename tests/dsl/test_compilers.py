@@ -36,11 +36,9 @@ def test_clang_gives_the_hashes_of_gcc(long, tmp_path):
     objects = [tmp_path / f"{path.parent.name}_{path.stem}.o" for path in sources]
 
     def compile(source, target):
-        run(*cached, compiler, "-std=c++20", "-O0", "-I", ROOT / "csrc", "-I", ROOT / "tests", "-c", source, "-o",
-            target)
+        run(*cached, compiler, "-std=c++20", "-O0", "-I", ROOT / "csrc", "-I", ROOT / "tests", "-c", source, "-o", target)
 
-    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL",
-                                                                  os.cpu_count()))) as pool:
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", os.cpu_count()))) as pool:
         list(pool.map(compile, sources, objects))
     run(compiler, *objects, "-lgtest_main", "-lgtest", "-pthread", "-o", tmp_path / "compilers")
     run(tmp_path / "compilers")

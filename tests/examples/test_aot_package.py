@@ -47,8 +47,12 @@ def test_a_package_runs_in_a_program_without_python(tmp_path, device):
         for sizes in [(3, 7), (2, 33), (5, 64)]:
             given = data(*sizes, device)
             torch.save(list(given), tmp_path / "inputs.pt")
-            done = subprocess.run([str(folder / "run_package"), package, str(tmp_path / "inputs.pt"),
-                                   str(tmp_path / "outputs.pt")], capture_output=True, text=True, timeout=120)
+            done = subprocess.run(
+                [str(folder / "run_package"), package, str(tmp_path / "inputs.pt"), str(tmp_path / "outputs.pt")],
+                capture_output=True,
+                text=True,
+                timeout=120,
+            )
             assert done.returncode == 0 and done.stdout == "2 outputs\n", done.stdout + done.stderr
             outputs = torch.load(tmp_path / "outputs.pt", weights_only=False)
             torch.testing.assert_close(list(outputs), list(model(*given)), rtol=1e-5, atol=1e-6)

@@ -131,16 +131,10 @@ def test_bars():
     import gpu_cases
 
     case = gpu_cases.Case("x", None, share=0.8, ratios={"torch.compile": 1.8}, microseconds=8, launches=1)
-    assert (
-        gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1)
-        == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
-    )
+    assert gpu.bars(case, 7.0, 6.0, {"torch.compile": 14.0}, 1) == "0.8 of copy; 1.8x torch.compile; 8 us; 1 launch"
     missed = "0.8 of copy, missed; 1.8x torch.compile, missed; 8 us, missed; 1 launch wanted, 2 seen, missed"
     assert gpu.bars(case, 9.0, 6.0, {"torch.compile": 14.0}, 2) == missed
-    assert (
-        gpu.bars(case, 7.0, 6.0, {}, None)
-        == "0.8 of copy; 1.8x torch.compile not measured; 8 us; 1 launch not counted"
-    )
+    assert gpu.bars(case, 7.0, 6.0, {}, None) == "0.8 of copy; 1.8x torch.compile not measured; 8 us; 1 launch not counted"
     assert gpu.bars(gpu_cases.Case("x", None), 7.0, 6.0, {}, None) == ""
 
 
@@ -232,15 +226,7 @@ def test_rows_of_the_host_s_times():
         ["Python: bad", "3", "1.60", "+0.60", "1.60", "+0.60", "the first + 0.5 us, missed"],
     ]
     half = [call("theirs", 8e-3), call("ours", 3e-3, share=0.5)]
-    assert list(host.rows("raw", half, "cpu", (False,)))[1] == [
-        "raw: ours",
-        "3",
-        "3.00",
-        "-5.00",
-        "",
-        "",
-        "0.5 of the first",
-    ]
+    assert list(host.rows("raw", half, "cpu", (False,)))[1] == ["raw: ours", "3", "3.00", "-5.00", "", "", "0.5 of the first"]
 
 
 def test_the_host_s_time_of_a_patched_model(monkeypatch, capsys):
@@ -265,10 +251,7 @@ def test_the_picture(tmp_path):
     from PIL import Image
 
     table = report.Table(
-        "NVIDIA X",
-        ["Roofs: a copy moves 4.20 TB/s, cuBLAS reaches 770 TF/s."],
-        ["case", "MB", "GF", "ours us"],
-        {"case"},
+        "NVIDIA X", ["Roofs: a copy moves 4.20 TB/s, cuBLAS reaches 770 TF/s."], ["case", "MB", "GF", "ours us"], {"case"}
     )
     table.add("softmax, forward", "268", "0.335", "67.3")
     table.add("matmul 8192³", "403", "1100", "2557")
@@ -280,9 +263,7 @@ def test_the_picture(tmp_path):
     assert [name for name, *_ in points] == ["softmax, forward", "matmul 8192³"]
     assert points[1][1:] == pytest.approx((2729.5, 430.2), rel=1e-3)
     assert Image.open(roofline.draw(path)).size == (roofline.WIDTH, roofline.HEIGHT)
-    with pytest.raises(
-        ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"
-    ):
+    with pytest.raises(ValueError, match="the table does not name its roofs; make it anew with benchmarks/gpu.py --write"):
         roofline.roofs(["# NVIDIA X"])
 
 
@@ -300,8 +281,9 @@ def test_ratios_of_the_cpu_table_are_judged():
         raise RuntimeError("no")
 
     said = []
-    case = cases.Case("x", sleeping(2e-3), {"eager": sleeping(1e-3), "torch.compile": no_compiler}, 1e6, 1e6,
-                      cases.bars(1.3, 1.5), 5)
+    case = cases.Case(
+        "x", sleeping(2e-3), {"eager": sleeping(1e-3), "torch.compile": no_compiler}, 1e6, 1e6, cases.bars(1.3, 1.5), 5
+    )
     row = dict(zip(run.HEAD, run.row(case, 0.01, said.append), strict=True))
     assert said == ["x: torch.compile is left out: InvalidCxxCompiler: No working C++ compiler found in config"]
     assert row["torch.compile ms"] == "no C++ compiler" and row["ratio to compile"] == ""
@@ -363,10 +345,7 @@ def test_the_chains_of_the_cpu_table_compute_what_torch_does():
     run.load_operators()
     for dtype in cases.DTYPES:
         x, y = torch.randn(5, 333, dtype=dtype), torch.randn(5, 333, dtype=dtype)
-        for ours, theirs, inputs in (
-            (cases.own_chain, cases.chain, (x, y)),
-            (cases.own_gelu_chain, cases.gelu_chain, (x,)),
-        ):
+        for ours, theirs, inputs in ((cases.own_chain, cases.chain, (x, y)), (cases.own_gelu_chain, cases.gelu_chain, (x,))):
             for size in (cases.BLOCK, 48):
                 check(ours(*inputs, size), theirs(*inputs), theirs(*(t.double() for t in inputs)))
 

@@ -23,8 +23,7 @@ def test_the_program_without_python_learns(examples):
 def test_saxpy_from_a_string(examples):
     done = subprocess.run([str(examples / "saxpy")], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stdout + done.stderr
-    said = ("saxpy is right\n" if torch.cuda.is_available()
-            else "no GPU here; for an H100 saxpy compiles, with 4 parameters\n")
+    said = "saxpy is right\n" if torch.cuda.is_available() else "no GPU here; for an H100 saxpy compiles, with 4 parameters\n"
     assert done.stdout == said
 
 
@@ -77,8 +76,10 @@ def test_strided_arguments(ops, name):
 @pytest.mark.parametrize(
     "call, text",
     [
-        (lambda ops: ops.vector_add(torch.ones(2), torch.ones(3)),
-         "examples::vector_add: x is [2] and y [3]; pass vectors of one length"),
+        (
+            lambda ops: ops.vector_add(torch.ones(2), torch.ones(3)),
+            "examples::vector_add: x is [2] and y [3]; pass vectors of one length",
+        ),
         (lambda ops: ops.row_softmax(torch.ones(2)), "examples::row_softmax: x is [2]; pass a matrix"),
         (lambda ops: ops.causal_sum(torch.ones(2)), "examples::causal_sum: x is [2]; pass a matrix"),
         (

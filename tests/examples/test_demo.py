@@ -4,8 +4,11 @@ import pytest
 import torch
 
 SMALL = dict(
-    language=dict(width=64, layers=1, heads=2, kv_heads=1, hidden=96, length=16), texts=2,
-    denoiser=dict(channels=32, groups=4, heads=2), pictures=2, side=8,
+    language=dict(width=64, layers=1, heads=2, kv_heads=1, hidden=96, length=16),
+    texts=2,
+    denoiser=dict(channels=32, groups=4, heads=2),
+    pictures=2,
+    side=8,
 )
 
 
@@ -107,13 +110,11 @@ def test_a_difference_is_an_error():
     early = [value * (1.002 if i == 7 else 1) for i, value in enumerate(theirs)]
     with pytest.raises(compare.LossesDiffer) as error:
         compare.check("x", theirs, early)
-    assert (str(error.value)
-            == "x: one of the first 20 losses differs from plain torch's by 2.00e-03 relative; allowed is 1e-03")
+    assert str(error.value) == "x: one of the first 20 losses differs from plain torch's by 2.00e-03 relative; allowed is 1e-03"
     late = [value * (1.03 if i > 30 else 1) for i, value in enumerate(theirs)]
     with pytest.raises(compare.LossesDiffer) as error:
         compare.check("x", theirs, late)
-    assert (str(error.value)
-            == "x: the final smoothed loss differs from plain torch's by 3.00e-02 relative; allowed is 2e-02")
+    assert str(error.value) == "x: the final smoothed loss differs from plain torch's by 3.00e-02 relative; allowed is 2e-02"
     with pytest.raises(compare.LossesDiffer):
         compare.check("x", theirs, theirs[:30] + [float("nan")] * 30)
 
@@ -135,10 +136,8 @@ def test_pictures(runs, tmp_path):
 
     sampled = diffusion.sample(runs[1]["tile"].model, 3, turns=2).cpu()
     assert torch.isfinite(sampled).all()
-    charts.gallery(tmp_path / "pictures.png", [diffusion.draw(4, torch.Generator().manual_seed(0)), sampled], scale=2,
-                   gap=1)
-    assert (Image.open(tmp_path / "pictures.png").size
-            == (4 * (2 * diffusion.SIZE + 1) + 1, 2 * (2 * diffusion.SIZE + 1) + 1))
+    charts.gallery(tmp_path / "pictures.png", [diffusion.draw(4, torch.Generator().manual_seed(0)), sampled], scale=2, gap=1)
+    assert Image.open(tmp_path / "pictures.png").size == (4 * (2 * diffusion.SIZE + 1) + 1, 2 * (2 * diffusion.SIZE + 1) + 1)
     charts.curves(tmp_path / "curves.png", "a title", {"a": [3.0, 2.0, 1.5], "b": [3.1, 2.0, 1.4]})
     assert Image.open(tmp_path / "curves.png").size == (charts.WIDTH, charts.HEIGHT)
 

@@ -20,8 +20,7 @@ def script(path):
 @pytest.mark.slow
 def test_the_stages_of_the_compiler_are_current(examples):
     page = ROOT / "docs" / "how_the_compiler_works.md"
-    assert (script(ROOT / "docs" / "make_stages.py").updated(page.read_text())
-            == page.read_text()), "run docs/make_stages.py"
+    assert script(ROOT / "docs" / "make_stages.py").updated(page.read_text()) == page.read_text(), "run docs/make_stages.py"
 
 
 def test_the_page_of_results_is_current():

@@ -7,8 +7,7 @@ import pytest
 import torch
 from tile_ops import _C
 
-EXAMPLES = ["heat", "option_price", "histogram", "prefix_sum", "transpose", "top_k", "fft", "attention",
-            "quantised_matmul"]
+EXAMPLES = ["heat", "option_price", "histogram", "prefix_sum", "transpose", "top_k", "fft", "attention", "quantised_matmul"]
 
 
 @pytest.fixture(scope="module")
@@ -172,13 +171,14 @@ ERRORS = {
     "heat: r is 0.5; steps are stable for 0 < r <= 0.25": lambda ops: ops.heat(torch.ones(2, 2), 0.5, 1),
     "histogram: low is 1 and high 1; pass low < high": lambda ops: ops.histogram(torch.ones(2), 3, 1, 1),
     "prefix_sum: x is [2, 2]; pass a vector": lambda ops: ops.prefix_sum(torch.ones(2, 2)),
-    "top_k: k is 3 of rows of 2; pass 1 to 1024, and no more than a row has":
-        lambda ops: ops.top_k(torch.ones(2, 2), 3),
+    "top_k: k is 3 of rows of 2; pass 1 to 1024, and no more than a row has": lambda ops: ops.top_k(torch.ones(2, 2), 3),
     "quantise: bits is 3; pass 8 or 4": lambda ops: ops.quantise(torch.ones(2, 64), 3),
-    "option_price: kind is 'put'; pass 'european', 'asian' or 'geometric_asian'":
-        lambda ops: ops.option_price(torch.tensor([1]), 1, 1, 1, 1, 1, 1, 1, "put"),
-    "picture_attention: bias is [2, 3, 3]; pass [heads, 2 height - 1, 2 width - 1], tokens = height width":
-        lambda ops: ops.picture_attention(*torch.ones(3, 1, 2, 5, 8), torch.ones(2, 3, 3), 1, 1),
+    "option_price: kind is 'put'; pass 'european', 'asian' or 'geometric_asian'": lambda ops: ops.option_price(
+        torch.tensor([1]), 1, 1, 1, 1, 1, 1, 1, "put"
+    ),
+    "picture_attention: bias is [2, 3, 3]; pass [heads, 2 height - 1, 2 width - 1], tokens = height width": lambda ops: ops.picture_attention(
+        *torch.ones(3, 1, 2, 5, 8), torch.ones(2, 3, 3), 1, 1
+    ),
 }
 
 

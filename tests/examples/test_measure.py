@@ -33,7 +33,8 @@ def test_a_turn_begins_with_calls_that_do_not_count(monkeypatch):
         clock[0] += takes[min(order.count(name), len(takes)) - 1]
 
     monkeypatch.setattr(measure.time, "perf_counter", lambda: clock[0])
-    functions = {name: functools.partial(call, name, takes)
-                 for name, takes in {"x": [1, 1, 4, 4, 2, 2], "y": [1, 1, 6, 6, 3]}.items()}
+    functions = {
+        name: functools.partial(call, name, takes) for name, takes in {"x": [1, 1, 4, 4, 2, 2], "y": [1, 1, 6, 6, 3]}.items()
+    }
     times = measure.rounds_of(functions, seconds=0, least=1, calls=2, settle=8)
     assert "".join(order) == "xxyy" + "xx" + "xx" + "yy" + "yy" and times == {"x": 2, "y": 3}

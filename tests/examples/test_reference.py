@@ -49,8 +49,12 @@ def test_every_variable_is_documented():
 
 def test_errors_in_troubleshooting_are_real():
     """What stands in code as an error of ours is in the sources: its longest part without what is put in."""
-    sources = [*(ROOT / "csrc").rglob("*.cpp"), *(ROOT / "csrc").rglob("*.h"), *(ROOT / "tile_ops").rglob("*.*"),
-               *(ROOT / "python/tile_ops").glob("*.py")]
+    sources = [
+        *(ROOT / "csrc").rglob("*.cpp"),
+        *(ROOT / "csrc").rglob("*.h"),
+        *(ROOT / "tile_ops").rglob("*.*"),
+        *(ROOT / "python/tile_ops").glob("*.py"),
+    ]
     text = "\n".join(path.read_text() for path in sources if path.suffix in (".cpp", ".h", ".py"))
     text = re.sub(r'"\s*"', "", text)  # literals side by side
     for error in re.findall(r"^### `(.*)`$", (DOCS / "troubleshooting.md").read_text(), re.MULTILINE):

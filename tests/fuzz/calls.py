@@ -19,11 +19,15 @@ DTYPES = """
 WORDS = ["none", "silu", "gelu", "relu", "tanh", "mean", "sum", "top_left", "bottom_right", "keep", "", "é"]
 NUMBERS = [0, 1, -1, 2, 3, 5, 8, 64, 257, -100, 2**31, -(2**31), 2**62, -(2**63)]
 FLOATS = [0.0, -1.0, 0.5, 1.0, 2.0, 1e-5, 1e300, float("inf"), float("-inf"), float("nan")]
-INNER = re.compile(r"INTERNAL ASSERT|Exception raised from|internal error|vector::|basic_string|bad_alloc|std::|"
-                   r"__torch_dispatch__|SymInt \*|please report")
+INNER = re.compile(
+    r"INTERNAL ASSERT|Exception raised from|internal error|vector::|basic_string|bad_alloc|std::|"
+    r"__torch_dispatch__|SymInt \*|please report"
+)
 # Looks at elements or at memory, which Meta and FakeTensor have none of: the CPU alone refuses.
-OF_VALUES = re.compile(r"overlap|cu_seqlens|lengths|block_table|target|indices|position_ids|page|found_inf|"
-                       r"is out of range")
+OF_VALUES = re.compile(
+    r"overlap|cu_seqlens|lengths|block_table|target|indices|position_ids|page|found_inf|"
+    r"is out of range"
+)
 
 
 def encoded(x):

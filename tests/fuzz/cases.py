@@ -18,8 +18,27 @@ HERE = pathlib.Path(__file__).parent
 CORPUS = HERE / "corpus"
 SECONDS = 20  # of one case
 
-LIMITS = ["0", "1", "-1", "2", "3", "64", "65", "2147483647", "2147483648", "-2147483648", "9223372036854775807",
-          "9223372036854775808", "-9223372036854775809", "1e999", "nan", "inf", "-0.0", "0x10", "1e"]
+LIMITS = [
+    "0",
+    "1",
+    "-1",
+    "2",
+    "3",
+    "64",
+    "65",
+    "2147483647",
+    "2147483648",
+    "-2147483648",
+    "9223372036854775807",
+    "9223372036854775808",
+    "-9223372036854775809",
+    "1e999",
+    "nan",
+    "inf",
+    "-0.0",
+    "0x10",
+    "1e",
+]
 
 
 class Broken(Exception):
@@ -100,8 +119,9 @@ def main(make, check, suffix):
 
 def run(command, failures, suffix):
     """Runs a program of cases; gives what it said where one failed, with the input of one that ended it."""
-    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace")
+    done = subprocess.run(
+        [str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    )
     if not done.returncode:
         return None
     current, text = failures / f"current{suffix}", done.stdout[-6000:]

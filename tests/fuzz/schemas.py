@@ -19,8 +19,10 @@ WORDS = """
     False mean contiguous_format strided
 """.split()
 # What torch's or our own inner workings say, and no user should read.
-INNER = re.compile(r"INTERNAL ASSERT|Exception raised from|torch refuses the definition|internal error|basic_string|"
-                   r"vector::|stoi|stod|stoll|bad_|map::at|std::")
+INNER = re.compile(
+    r"INTERNAL ASSERT|Exception raised from|torch refuses the definition|internal error|basic_string|"
+    r"vector::|stoi|stod|stoll|bad_|map::at|std::"
+)
 
 
 @functools.cache

@@ -46,8 +46,9 @@ def test_parser(long, seed, failures):
 
 # The corpus and random cases in one process: each loads torch.
 @pytest.mark.slow
-@pytest.mark.parametrize("program, suffix, few, many", [(SCHEMAS, ".txt", 200, 20_000), (CALLS, ".json", 50, 10_000)],
-                         ids=["schemas", "calls"])
+@pytest.mark.parametrize(
+    "program, suffix, few, many", [(SCHEMAS, ".txt", 200, 20_000), (CALLS, ".json", 50, 10_000)], ids=["schemas", "calls"]
+)
 def test_corpus_and_random(program, suffix, few, many, long, seed, failures):
     folder = failures / program[1].stem
     flags = ["--failures", folder, "--seed", seed, "--runs", many if long else few]

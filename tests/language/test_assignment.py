@@ -33,7 +33,7 @@ def on_each_break(n):
                 a, b = 7, (4, 3)
                 if n > 4:
                     break
-        c = 5
+        c = 5  # noqa: F841
     return a, b[0], b[1]
 
 

@@ -254,9 +254,7 @@ def test_a_dataclass_that_is_frozen_later():
         notebook.run(text)
         with pytest.raises(tl.TileTypeError) as error:
             notebook["kernel"][1](torch.ones(4), torch.zeros(4))
-        assert str(error.value).startswith(
-            "Only frozen dataclasses are supported, Config is not: @dataclass(frozen=True)\n"
-        )
+        assert str(error.value).startswith("Only frozen dataclasses are supported, Config is not: @dataclass(frozen=True)\n")
     notebook.run("@dataclasses.dataclass(frozen=True)\nclass Config: scale: int\nconfig = Config(4)")
     assert launched(notebook["kernel"]) == 4
 

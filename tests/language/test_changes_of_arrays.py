@@ -22,8 +22,7 @@ READ = {
     "an item of a tuple": ("A = numpy.array([2])\nC = (A, 1)", "def helper(t): return t * tl.static_eval(int(C[0][0]))"),
     "a field": (
         "A = numpy.array([2])\nc = Config(A)",
-        "@dataclasses.dataclass(frozen=True)\nclass Config: a: object\n"
-        "def helper(t): return t * tl.static_eval(int(c.a[0]))",
+        "@dataclasses.dataclass(frozen=True)\nclass Config: a: object\ndef helper(t): return t * tl.static_eval(int(c.a[0]))",
     ),
     "an attribute of a class": (
         "A = numpy.array([2])\nConfig.A = A",

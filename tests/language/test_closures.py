@@ -90,11 +90,14 @@ FAST = True
 
 def chosen_by_a_constant(n):
     if FAST:
+
         def helper(x):
             return x + n
     else:
+
         def helper(x):
             return x - n
+
     other = twice if not FAST else thrice
     k = 0
     while k < n:
@@ -237,7 +240,7 @@ def test_errors(body, text):
 def test_lambdas_are_kernels():
     double = tl.kernel(lambda x, out: tl.store(out, 0, tl.load(x, 0, 4) * 2))
     both = tl.kernel(num_worker_warps=4)(
-        lambda x, out, N: (tl.store(out, 0, tl.where(not tl.load(x, 0, 4) > N, 1.0, 2.0)), tl.store(out, 1, N * 1.0)),
+        lambda x, out, N: (tl.store(out, 0, tl.where(not tl.load(x, 0, 4) > N, 1.0, 2.0)), tl.store(out, 1, N * 1.0))
     )
     x = torch.arange(4.0)
     for run in (lambda kernel: kernel[1], lambda kernel: lambda *given: kernel.debug(1, *given)):

@@ -34,9 +34,7 @@ def test_every_name_is_there():
 def test_names_that_it_has_not():
     with pytest.raises(AttributeError, match="^module 'tile_ops.cutile' has no attribute 'frobnicate'$"):
         ct.frobnicate  # noqa: B018
-    with pytest.raises(
-        AttributeError, match=r"^module 'tile_ops.cutile' has no attribute 'erf' \(tile_ops.language has it\)$"
-    ):
+    with pytest.raises(AttributeError, match=r"^module 'tile_ops.cutile' has no attribute 'erf' \(tile_ops.language has it\)$"):
         ct.erf  # noqa: B018
 
 

@@ -281,7 +281,9 @@ def test_mistakes():
     assert any(entry.lineno + 1 == mismatched._pyfunc.__code__.co_firstlineno + 4 for entry in error.traceback)
     raises(tl.TileTypeError, "Expected a scalar, got Tile[bool_,(4)]; combine the elements of a condition with & and |, "
            "compare in a chain by two comparisons, and write not as tl.logical_not()", branches, 1, x)  # fmt: skip
-    raises(AttributeError, "No such attribute 'sume' for object of type Tile[float32,(4)]; did you mean tl.sum(tile)?", named, 1, x)
+    raises(
+        AttributeError, "No such attribute 'sume' for object of type Tile[float32,(4)]; did you mean tl.sum(tile)?", named, 1, x
+    )
     raises(tl.TileTypeError, "int() expects a constant argument, got Tile[float32,()]; use astype()", truncated, 1, x)
     raises(TypeError, "named() takes 1 positional argument but 2 were given", named, 1, x, x)
     raises(TypeError, "the grid is 'x'; give a tuple of one to three integers, or a function of the arguments that gives "

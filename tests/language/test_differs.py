@@ -40,5 +40,8 @@ def test_what_means_something_else(place):
 
 
 def test_it_is_linked():
-    for page, link in (("kernels_in_python.md", "language/differs_from_python.md"), ("language/README.md", "differs_from_python.md")):
+    for page, link in (
+        ("kernels_in_python.md", "language/differs_from_python.md"),
+        ("language/README.md", "differs_from_python.md"),
+    ):
         assert f"]({link})" in (PAGE.parents[1] / page).read_text()

@@ -71,10 +71,7 @@ def test_values_on_the_emulator():
         check(results(launched))
 
 
-WRONG = [
-    ("x", "float32(): the string 'x' is not a number"),
-    ("", "float32(): the string '' is not a number"),
-]
+WRONG = [("x", "float32(): the string 'x' is not a number"), ("", "float32(): the string '' is not a number")]
 
 
 @pytest.mark.parametrize("text, message", WRONG)

@@ -245,9 +245,7 @@ def test_strict_constants():
     close(run(check, [x], torch.int64), x + 1)
 
 
-@pytest.mark.parametrize(
-    "source, target", list(itertools.product([*FLOATS, *SIGNED, torch.uint8, torch.bool], repeat=2))
-)
+@pytest.mark.parametrize("source, target", list(itertools.product([*FLOATS, *SIGNED, torch.uint8, torch.bool], repeat=2)))
 def test_astype(source, target):
     x = values(source, 0, 9)
     close(run(lambda t: t.astype(target), [x], target), x.to(target), ulps=1)
@@ -271,29 +269,9 @@ def test_operators_of_python():
     x, y = values(torch.int32, 1, 9), values(torch.int32, 1, 5)
 
     def every(a, b):
-        return (
-            -a
-            + +b
-            - a * b // 3 % 5
-            + (a & 3 | b ^ 1)
-            + (a << 1 >> 1)
-            + divmod(a, b)[1]
-            + abs(-a)
-            + min(a, b)
-            + max(a, 3)
-        )
+        return -a + +b - a * b // 3 % 5 + (a & 3 | b ^ 1) + (a << 1 >> 1) + divmod(a, b)[1] + abs(-a) + min(a, b) + max(a, 3)
 
-    want = (
-        -x
-        + y
-        - x * y // 3 % 5
-        + (x & 3 | y ^ 1)
-        + (x << 1 >> 1)
-        + x % y
-        + x
-        + torch.minimum(x, y)
-        + torch.clamp(x, min=3)
-    )
+    want = -x + y - x * y // 3 % 5 + (x & 3 | y ^ 1) + (x << 1 >> 1) + x % y + x + torch.minimum(x, y) + torch.clamp(x, min=3)
     close(run(every, [x, y], torch.int32), want)
 
 

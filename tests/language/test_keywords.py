@@ -87,8 +87,9 @@ def kernels():
     names = {}
     for place, (callee, function, owner) in enumerate(functions()):
         for dialect in ("tl", "ct"):
-            if function.__name__ in ("print", "printf") or (dialect == "ct" and callee.startswith("M.")
-                                                            and not hasattr(ct, callee[2:])):
+            if function.__name__ in ("print", "printf") or (
+                dialect == "ct" and callee.startswith("M.") and not hasattr(ct, callee[2:])
+            ):
                 continue
             text, named = call_of(callee, function, owner, dialect)
             kernel = f"{dialect}_{callee.split('.')[-1]}_{place}"

@@ -77,10 +77,7 @@ MISTAKES = [
     ),
     (arguments(x=[]), f"TypeError: {X}: Empty lists are not supported"),
     (arguments(x=[1]), f"TypeError: {X}: Expected list items to be arrays, got int"),
-    (
-        arguments(x=[torch.zeros(2), torch.zeros(2, 2)]),
-        f"TypeError: {X}: the arrays of a list vary in rank",
-    ),
+    (arguments(x=[torch.zeros(2), torch.zeros(2, 2)]), f"TypeError: {X}: the arrays of a list vary in rank"),
     (
         arguments(x=[torch.zeros(2), torch.zeros(2, dtype=torch.int8)]),
         f"TypeError: {X}: the arrays of a list vary in data type",
@@ -90,18 +87,9 @@ MISTAKES = [
         "TypeError: Invalid item #1 of kernel argument #0, 'x' of scaled: Objects of type 'str' are not supported. Annotate "
         "its parameter with Constant: its value is then known when the kernel is compiled.",
     ),
-    (
-        arguments(x=torch.Size([2])),
-        f"TypeError: {X}: 'Size' is a subclass of 'tuple'. Only plain tuples are accepted.",
-    ),
-    (
-        arguments(N=torch.zeros(2)),
-        f"TypeError: {N}: Objects of type 'Tensor' are not supported for a Constant parameter.",
-    ),
-    (
-        arguments(N=[4]),
-        f"TypeError: {N}: Objects of type 'list' are not supported for a Constant parameter.",
-    ),
+    (arguments(x=torch.Size([2])), f"TypeError: {X}: 'Size' is a subclass of 'tuple'. Only plain tuples are accepted."),
+    (arguments(N=torch.zeros(2)), f"TypeError: {N}: Objects of type 'Tensor' are not supported for a Constant parameter."),
+    (arguments(N=[4]), f"TypeError: {N}: Objects of type 'list' are not supported for a Constant parameter."),
     (
         arguments(scale=1 << 31),
         f"OverflowError: {SCALE}: 2147483648 is out of range of int32; annotate the parameter with ScalarInt64",
@@ -159,9 +147,7 @@ def test_what_is_no_kernel():
     def many(*arrays):
         pass
 
-    assert (
-        error_of(tl.kernel, many) == "TileSyntaxError: many: a kernel's parameters are named; *arrays is not supported"
-    )
+    assert error_of(tl.kernel, many) == "TileSyntaxError: many: a kernel's parameters are named; *arrays is not supported"
     text = "def made(x):\n    pass\n"
     space = {}
     exec(text, space)
@@ -291,22 +277,16 @@ def test_annotations_as_strings_and_of_arrays():
         tl.static_assert(n == 4 and x.shape[0] == 8)
         tl.store(out, 0, tl.load(x, 0, n))
 
-    body.__annotations__ = {
-        "n": "tl.Constant[int]",
-        "x": Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(-1,))],
-    }
+    body.__annotations__ = {"n": "tl.Constant[int]", "x": Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(-1,))]}
     kernel = tl.kernel(body)
     x, out = torch.randn(8), torch.zeros(4)
     kernel[1](x, out, 4)
     torch.testing.assert_close(out, x[:4])
     with pytest.raises(tl.TileStaticAssertionError):
         kernel[1](torch.randn(9), out, 4)
+    assert error_of(tl.ArrayAnnotation, index_dtype=tl.int8) == "ValueError: index_dtype must be int32 or int64, got int8"
     assert (
-        error_of(tl.ArrayAnnotation, index_dtype=tl.int8) == "ValueError: index_dtype must be int32 or int64, got int8"
-    )
-    assert (
-        error_of(tl.ArrayAnnotation, static_shape_dims=1)
-        == "TypeError: static_shape_dims must be a tuple of integers, got int"
+        error_of(tl.ArrayAnnotation, static_shape_dims=1) == "TypeError: static_shape_dims must be a tuple of integers, got int"
     )
     body.__annotations__["x"] = Annotated[tl.Array, tl.ArrayAnnotation(static_shape_dims=(7,))]
     assert error_of(tl.kernel(body)[1], x, out, 4) == (

@@ -36,9 +36,7 @@ def test_copy_of_odd_shapes(dtype):
     equal(out, x)
 
 
-@pytest.mark.parametrize(
-    "mode, value", [("ZERO", 0.0), ("NAN", math.nan), ("POS_INF", math.inf), ("NEG_INF", -math.inf)]
-)
+@pytest.mark.parametrize("mode, value", [("ZERO", 0.0), ("NAN", math.nan), ("POS_INF", math.inf), ("NEG_INF", -math.inf)])
 def test_padding(mode, value):
     padding = tl.PaddingMode[mode]
 
@@ -284,11 +282,7 @@ def test_a_release_is_seen_by_an_acquire():
                 pass
             tl.store(out, 0, tl.load(data, 0, 8, memory_order=order.RELAXED, memory_scope=scope.DEVICE))
 
-    data, flag, out = (
-        torch.zeros(8, dtype=torch.int32),
-        torch.zeros(1, dtype=torch.int32),
-        torch.zeros(8, dtype=torch.int32),
-    )
+    data, flag, out = (torch.zeros(8, dtype=torch.int32), torch.zeros(1, dtype=torch.int32), torch.zeros(8, dtype=torch.int32))
     handed_on[2](data, flag, out)
     assert out.tolist() == list(range(8))
 

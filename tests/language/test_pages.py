@@ -18,9 +18,7 @@ def test_the_page_is_current():
 
 def test_every_function_has_a_doc_and_a_signature():
     functions = {
-        name: getattr(language, name)
-        for name in language.__all__
-        if isinstance(getattr(language, name), LanguageFunction)
+        name: getattr(language, name) for name in language.__all__ if isinstance(getattr(language, name), LanguageFunction)
     }
     assert len(functions) > 100
     for name, function in functions.items():

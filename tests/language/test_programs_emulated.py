@@ -11,7 +11,6 @@ from tile_ops import _C
 pytestmark = pytest.mark.at_home
 
 
-
 def cases():
     made = {}
     for name, make in PROGRAMS.items():

@@ -85,9 +85,7 @@ def test_reductions(name, dtype, axis):
     close(applied(lambda t: function(t, axis), x, want.shape), want, tolerance)
     if axis is not None:
         close(
-            applied(lambda t: function(t, axis, keepdims=True), x, want.unsqueeze(axis).shape),
-            want.unsqueeze(axis),
-            tolerance,
+            applied(lambda t: function(t, axis, keepdims=True), x, want.unsqueeze(axis).shape), want.unsqueeze(axis), tolerance
         )
 
 
@@ -182,8 +180,7 @@ def test_mma_in_batches_and_broadcast():
 
 
 @pytest.mark.parametrize(
-    "x, y",
-    [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((3, 4), (4, 2)), ((5, 3, 4), (4, 2)), ((5, 3, 4), (1, 4, 2))],
+    "x, y", [((4,), (4,)), ((3, 4), (4,)), ((4,), (4, 2)), ((3, 4), (4, 2)), ((5, 3, 4), (4, 2)), ((5, 3, 4), (1, 4, 2))]
 )
 def test_matmul_of_one_two_and_three_axes(x, y):
     x, y = torch.randn(x), torch.randn(y)

@@ -8,6 +8,7 @@ import torch
 
 HERE = pathlib.Path(__file__).name
 
+
 @tl.kernel
 def made(x, WAY: tl.Constant):
     tl.static_assert(WAY(x) is not None)

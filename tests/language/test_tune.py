@@ -292,7 +292,10 @@ def test_tensors_without_memory(times):
         kernel.check(*tensors, 1.0)
         assert "load" in kernel.ir(*tensors, 1.0) and kernel.ir(*tensors, 1.0, passes=True).startswith("// trace\n")
         assert kernel.best(*tensors, 1.0) is None
-        assert "a tensor on meta has no memory; launch on one of cpu or cuda" in error_of(kernel[1], *tensors, 1.0) or tensors is fake
+        assert (
+            "a tensor on meta has no memory; launch on one of cpu or cuda" in error_of(kernel[1], *tensors, 1.0)
+            or tensors is fake
+        )
     text = "TypeError: Invalid kernel argument #1, 'x' of add: a tensor without memory"
     assert error_of(kernel[1], *fake, 1.0).startswith(text)
     assert times.calls == 0

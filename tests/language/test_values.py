@@ -74,7 +74,9 @@ def test_calls_of_enumerations_that_python_refuses(kind, given):
     def kernel(out):
         call()
 
-    with pytest.raises(tl.TileTypeError, match=r"^(Mode|Picky)\(\) takes the value of a member; (TypeError|KeyError): ") as error:
+    with pytest.raises(
+        tl.TileTypeError, match=r"^(Mode|Picky)\(\) takes the value of a member; (TypeError|KeyError): "
+    ) as error:
         kernel[1](torch.zeros(1))
     assert len(error.value.frames) == 1
 

@@ -127,14 +127,7 @@ def constant_if_around_a_return(x, out, n: int):
 
 CASES = {
     each.__name__: each
-    for each in (
-        left_loop,
-        left_kernel,
-        left_loop_and_kernel,
-        function_left,
-        known,
-        constant_if_around_a_return,
-    )
+    for each in (left_loop, left_kernel, left_loop_and_kernel, function_left, known, constant_if_around_a_return)
 }
 
 

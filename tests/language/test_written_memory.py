@@ -41,7 +41,9 @@ def no_warnings():
 
 
 def where(kernel):
-    return f"ValueError: test_written_memory.py:{kernel._pyfunc.__code__.co_firstlineno}: launch of {kernel.__name__}: it writes "
+    return (
+        f"ValueError: test_written_memory.py:{kernel._pyfunc.__code__.co_firstlineno}: launch of {kernel.__name__}: it writes "
+    )
 
 
 def both(kernel, *arguments):

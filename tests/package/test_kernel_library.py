@@ -67,6 +67,8 @@ foreach(kind shared static)
   target_link_libraries(${{kind}} PRIVATE User::${{kind}}_kernels)
 endforeach()
 """
+
+
 @pytest.fixture(scope="module")
 def project(tmp_path_factory):
     folder = tmp_path_factory.mktemp("user")

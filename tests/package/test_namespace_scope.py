@@ -122,8 +122,10 @@ def test_a_library_that_python_loads(build):
     assert f"copied: RuntimeError: scope::copied: {outside} (made at outside.cpp:" in out
     assert f"nothing: RuntimeError: scope::nothing: {outside}; {again}\n" in out
     assert "assigns: RuntimeError: scope::assigns: outside.cpp:" in out and out.count(f"(made at {made}); {again}") == 2
-    assert (f"throws: RuntimeError: scope::throws: outside.cpp:{line_of('RUN')}: a tile operation was used outside a kernel; "
-            "it runs only while a kernel is traced\n") in out
+    assert (
+        f"throws: RuntimeError: scope::throws: outside.cpp:{line_of('RUN')}: a tile operation was used outside a kernel; "
+        "it runs only while a kernel is traced\n"
+    ) in out
     assert f"unparsed: ValueError: scope::unparsed: {UNPARSED}" in out
     assert "untyped: TypeError: scope::untyped: outputs takes int64_t as parameter 1, but 'x' is Tensor in the schema" in out
     assert f"\n{made}: {WARNING}\n" in out and f"WRONG  operators  {made}: {WARNING}\n" in out
@@ -137,5 +139,6 @@ def test_a_program(build):
     assert f"tile: warning: {made}" in text and f"\n{made}" in text
     last = len(OUTSIDE.splitlines()) + MAIN.splitlines().index("    bid(2);") + 1
     assert f"tile: warning: program.cpp:{last - 2}: {WARNING}\n" in text
-    assert text.endswith(f"caught program.cpp:{last}: a tile operation was used outside a kernel; it runs only while a kernel "
-                         "is traced\n")
+    assert text.endswith(
+        f"caught program.cpp:{last}: a tile operation was used outside a kernel; it runs only while a kernel is traced\n"
+    )

@@ -39,9 +39,10 @@ def unary(text, x, sizes, dtype):
     name, _, attributes = text.partition(" ")
     source = {v: k for k, v in DTYPES.items()}[x.dtype]
     shape, out = list(x.shape), list(sizes)
-    body = f"""%t: {source}{shape} = load %a{', %z' * x.dim()} {{pad=0, shape={shape}, steps={shape}}}
-%r: {dtype}{out if out else ''} = {name} %t {attributes}
+    body = f"""%t: {source}{shape} = load %a{", %z" * x.dim()} {{pad=0, shape={shape}, steps={shape}}}
+%r: {dtype}{out if out else ""} = {name} %t {attributes}
 %w: {dtype}{out or [1]} = reshape %r {{shape={out or [1]}}}
-store %b, %w{', %z' * max(len(out), 1)} {{steps={out or [1]}}}"""
-    return run(body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"),
-               [x, torch.ones(out or [1], dtype=DTYPES[dtype])])[1].reshape(out)
+store %b, %w{", %z" * max(len(out), 1)} {{steps={out or [1]}}}"""
+    return run(
+        body.replace("pad=0", "pad=0.0" if source in FLOATS else "pad=0"), [x, torch.ones(out or [1], dtype=DTYPES[dtype])]
+    )[1].reshape(out)

@@ -25,8 +25,11 @@ def printed(dtype):
     """Its text: test_print.py."""
     conversion = "%g" if dtype in FLOATS else "%d"
     pad = "0.0" if dtype in FLOATS else "0"
-    run(f"""%t: {dtype}[3] = load %a, %z {{pad={pad}, shape=[3], steps=[3]}}
-print %t {{format="{conversion}\\n"}}""", [values(dtype, 3)])
+    run(
+        f"""%t: {dtype}[3] = load %a, %z {{pad={pad}, shape=[3], steps=[3]}}
+print %t {{format="{conversion}\\n"}}""",
+        [values(dtype, 3)],
+    )
 
 
 def scaled(dtype):
@@ -40,5 +43,6 @@ ROWS = {
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), NUMBERS) for name in ("add", "max", "min")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), ["bool", *INTEGERS]) for name in ("and", "or", "xor")},
     **{f"atomic_{name}": (atomic(f"atomic_{name}"), EVERY) for name in ("load", "store", "xchg", "cas")},
-    "print": (printed, EVERY), "mma_scaled": (scaled, list(scaled_cases.TORCH)),
+    "print": (printed, EVERY),
+    "mma_scaled": (scaled, list(scaled_cases.TORCH)),
 }

@@ -59,8 +59,12 @@ store %c, %t{zeros} {{steps={shape}}}
 scatter_rows %e, %t, %j{starts} {{axis={axis}, steps={steps}}}"""
         x, old = values(dtype, *size), values(dtype, *size)
         distinct = [i if i not in rows[:n] else -7 for n, i in enumerate(rows)]
-        arrays = [torch.tensor(rows, dtype=DTYPES[kind]), values(dtype, *shape),
-                  torch.tensor(distinct, dtype=DTYPES[kind]), old]
+        arrays = [
+            torch.tensor(rows, dtype=DTYPES[kind]),
+            values(dtype, *shape),
+            torch.tensor(distinct, dtype=DTYPES[kind]),
+            old,
+        ]
         got = run(body, [x, *arrays], scalars=index)
         tile, there = torch.full(shape, float(pad), dtype=torch.float64), inside(places, size)
         grid = torch.meshgrid(*places, indexing="ij")
@@ -117,7 +121,10 @@ def unpacked(_):
 
 
 ROWS = {
-    "gather_rows": (array_rows, list(DTYPES)), "scatter_rows": (array_rows, list(DTYPES)),
-    "load_offset": (raw_offsets, list(DTYPES)), "store_offset": (raw_offsets, list(DTYPES)),
-    "pack_to_bytes": (packed, NUMBERS), "unpack_from_bytes": (unpacked, ["u8"]),
+    "gather_rows": (array_rows, list(DTYPES)),
+    "scatter_rows": (array_rows, list(DTYPES)),
+    "load_offset": (raw_offsets, list(DTYPES)),
+    "store_offset": (raw_offsets, list(DTYPES)),
+    "pack_to_bytes": (packed, NUMBERS),
+    "unpack_from_bytes": (unpacked, ["u8"]),
 }

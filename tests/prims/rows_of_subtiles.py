@@ -4,8 +4,18 @@ from prims.ir_programs import DTYPES, run, same, values
 from random_meaning import FLOATS
 
 # Tiles, and sub-tiles of them: one element, odd extents, whole axes, parts that lanes and that registers hold.
-CUTS = [((6, 10), (3, 5)), ((1, 7), (1, 1)), ((8, 64), (4, 16)), ((64, 8), (1, 8)), ((5, 3), (5, 3)), ((12,), (4,)),
-        ((256,), (128,)), ((3, 4, 6), (1, 2, 6)), ((4, 1), ()), ((130,), ())]
+CUTS = [
+    ((6, 10), (3, 5)),
+    ((1, 7), (1, 1)),
+    ((8, 64), (4, 16)),
+    ((64, 8), (1, 8)),
+    ((5, 3), (5, 3)),
+    ((12,), (4,)),
+    ((256,), (128,)),
+    ((3, 4, 6), (1, 2, 6)),
+    ((4, 1), ()),
+    ((130,), ()),
+]
 
 
 def counts(whole, part):
@@ -18,13 +28,19 @@ def program(whole, part, dtype, indices, op):
     stored = list(part) or [1]
     text = f"%t: {dtype}{list(whole)} = load %a{zeros(whole)} {{pad={pad}, shape={list(whole)}, steps={list(whole)}}}\n"
     if op == "extract":
-        return text + f"""%r: {dtype}{list(part) or ''} = extract %t, {indices} {{shape={list(part)}}}
+        return (
+            text
+            + f"""%r: {dtype}{list(part) or ""} = extract %t, {indices} {{shape={list(part)}}}
 %w: {dtype}{stored} = reshape %r {{shape={stored}}}
 store %b, %w{zeros(stored)} {{steps={stored}}}"""
-    return text + f"""%p: {dtype}{stored} = load %b{zeros(stored)} {{pad={pad}, shape={stored}, steps={stored}}}
-%v: {dtype}{list(part) or ''} = reshape %p {{shape={list(part)}}}
+        )
+    return (
+        text
+        + f"""%p: {dtype}{stored} = load %b{zeros(stored)} {{pad={pad}, shape={stored}, steps={stored}}}
+%v: {dtype}{list(part) or ""} = reshape %p {{shape={list(part)}}}
 %r: {dtype}{list(whole)} = insert %t, %v, {indices}
 store %a, %r{zeros(whole)} {{steps={list(whole)}}}"""
+    )
 
 
 def box(whole, part, at):

@@ -41,9 +41,13 @@ def test_threads_stop_after_a_failure():
     """Of many blocks on all threads; what the first says is the error."""
     a = torch.ones(2_000_000)
     a[1_234_567] = -1
-    case = Asserting(positive("1000"), a, a.clone(),
-                     "assertion failed: a is positive; element [567] of bool[1000] in block (1234, 0, 0) of kernel check",
-                     (2000, 1, 1))
+    case = Asserting(
+        positive("1000"),
+        a,
+        a.clone(),
+        "assertion failed: a is positive; element [567] of bool[1000] in block (1234, 0, 0) of kernel check",
+        (2000, 1, 1),
+    )
     case.expected[1_234_000:1_235_000] = 0
     for _ in range(5):
         check(case, _C.run_ir)
@@ -51,18 +55,24 @@ def test_threads_stop_after_a_failure():
     out = torch.zeros_like(a)
     with pytest.raises(RuntimeError) as error:
         _C.run_ir(case.text, case.grid, [-a.abs(), out])
-    assert re.fullmatch(r"ir:11: assertion failed: a is positive; element \[0\] of bool\[1000\] in block \(\d+, 0, 0\) "
-                        r"of kernel check", said(error))
+    assert re.fullmatch(
+        r"ir:11: assertion failed: a is positive; element \[0\] of bool\[1000\] in block \(\d+, 0, 0\) "
+        r"of kernel check",
+        said(error),
+    )
     assert not out.any()
 
 
-@pytest.mark.parametrize("line, text", [
-    ("assert %t {message=\"a\"}", "assert: takes a bool tile, got f32[3]; compare it with something"),
-    ("assert %a {message=\"a\"}", "assert: operand 1 is array<f32,1>; it must be a tile: load() it from the array"),
-    ("assert %ok", "assert: attribute 'message' is missing"),
-    ("assert %ok {message=3}", "assert: attribute 'message' is 3, which is of another kind"),
-    ("assert %ok, %ok {message=\"a\"}", "assert: takes 1 operands, got 2"),
-])
+@pytest.mark.parametrize(
+    "line, text",
+    [
+        ('assert %t {message="a"}', "assert: takes a bool tile, got f32[3]; compare it with something"),
+        ('assert %a {message="a"}', "assert: operand 1 is array<f32,1>; it must be a tile: load() it from the array"),
+        ("assert %ok", "assert: attribute 'message' is missing"),
+        ("assert %ok {message=3}", "assert: attribute 'message' is 3, which is of another kind"),
+        ('assert %ok, %ok {message="a"}', "assert: takes 1 operands, got 2"),
+    ],
+)
 def test_what_cannot_be_asserted(line, text):
     source = f"""kernel k(%a: array<f32,1>) {{
 %z: i32 = constant {{dtype=i32, value=0}}

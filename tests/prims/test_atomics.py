@@ -124,23 +124,16 @@ def test_a_lock():
 
 
 ERRORS = {
-    "%q: i32[4] = atomic_add %m, %t, %n {order=\"sometimes\"}":
-        "atomic_add: order is 'sometimes'; it is one of relaxed, acquire, release, acq_rel",
-    "%q: i32[4] = atomic_add %m, %t, %n {scope=\"world\"}":
-        "atomic_add: scope is 'world'; it is one of block, device, system",
-    "%q: i32[4] = atomic_load %m, %n {order=\"release\"}":
-        "atomic_load: its order is release; what only reads takes relaxed or acquire",
-    "atomic_store %m, %t, %n {order=\"acq_rel\"}":
-        "atomic_store: its order is acq_rel; what only writes takes relaxed or release",
+    '%q: i32[4] = atomic_add %m, %t, %n {order="sometimes"}': "atomic_add: order is 'sometimes'; it is one of relaxed, acquire, release, acq_rel",
+    '%q: i32[4] = atomic_add %m, %t, %n {scope="world"}': "atomic_add: scope is 'world'; it is one of block, device, system",
+    '%q: i32[4] = atomic_load %m, %n {order="release"}': "atomic_load: its order is release; what only reads takes relaxed or acquire",
+    'atomic_store %m, %t, %n {order="acq_rel"}': "atomic_store: its order is acq_rel; what only writes takes relaxed or release",
     "%q: i32[4] = atomic_max %m, %f, %n": "atomic_max: cannot write f32[4] to elements [4] of array<i32,1>",
     "%q: f32[4] = atomic_and %g, %f, %n": "atomic_and: does not take f32; cast with astype() first",
     "%q: i32[4] = atomic_cas %m, %t, %n": "atomic_cas: 0 index tiles for array<i32,1>; give one an axis",
-    "%q: i32[4] = atomic_add %m, %t, %n, %n, %n {flat=1}":
-        "atomic_add: 3 index tiles for array<i32,1>; give one of offsets",
-    "%q: i32[4] = atomic_add %m, %t, %f {flat=1}":
-        "atomic_add: an index tile is f32[4]; it must be an integer tile of shape [4]",
-    "%q: i32[4] = atomic_xchg %m, %t, %f":
-        "atomic_xchg: an index tile is f32[4]; it must be an integer tile of shape [4]",
+    "%q: i32[4] = atomic_add %m, %t, %n, %n, %n {flat=1}": "atomic_add: 3 index tiles for array<i32,1>; give one of offsets",
+    "%q: i32[4] = atomic_add %m, %t, %f {flat=1}": "atomic_add: an index tile is f32[4]; it must be an integer tile of shape [4]",
+    "%q: i32[4] = atomic_xchg %m, %t, %f": "atomic_xchg: an index tile is f32[4]; it must be an integer tile of shape [4]",
 }
 
 

@@ -17,8 +17,10 @@ ROWS = {name: row for name, row in TABLE.items() if row["reference"] and row["el
 # torch lacks most operations on wide unsigned integers: their values are computed in int64 and wrapped.
 WIDE_UNSIGNED = {"u16": 16, "u32": 32, "u64": 64}
 SIZE = 1003
-EXTENDED = {"torch.sqrt(x)": numpy.sqrt,
-            "x * y + z": lambda x, y, z: x.astype(numpy.longdouble) * y.astype(numpy.longdouble) + z}
+EXTENDED = {
+    "torch.sqrt(x)": numpy.sqrt,
+    "x * y + z": lambda x, y, z: x.astype(numpy.longdouble) * y.astype(numpy.longdouble) + z,
+}
 
 
 def run_elementwise(name, operands, result, attributes=""):
@@ -99,8 +101,11 @@ def test_row(name, dtype):
         operands[0] = torch.randint(0, 2, (SIZE,), generator=generator).bool()
     if name in ("floordiv", "mod", "cdiv"):
         nonzero = operands[1] == 0
-        operands[1] = operands[1].to(torch.int64).masked_fill(nonzero, 3).to(operands[1].dtype) \
-            if not operands[1].dtype.is_floating_point else operands[1].masked_fill(nonzero, 3)
+        operands[1] = (
+            operands[1].to(torch.int64).masked_fill(nonzero, 3).to(operands[1].dtype)
+            if not operands[1].dtype.is_floating_point
+            else operands[1].masked_fill(nonzero, 3)
+        )
     expected = reference(row["reference"], operands)
     predicate = expected.dtype == torch.bool and dtype != "bool"
     result = torch.full((SIZE,), 1, dtype=torch.bool if predicate else DTYPES[dtype])

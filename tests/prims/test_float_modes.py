@@ -21,12 +21,16 @@ def run(steps, operands, result):
     names = {dtype: name for name, dtype in {"bool": torch.bool, **HELD, **INTEGERS}.items()}
     types = [names[t.dtype] for t in [*operands, result]]
     arrays = ", ".join(f"%{'abcd'[i]}: array<{name},1>" for i, name in enumerate(types[:-1]))
-    loads = [f"%{'xyzw'[i]}: {name}[256] = load %{'abcd'[i]}, %i "
-             f"{{pad={'0.0' if name[0] in 'fb' and name != 'bool' else '0'}, shape=[256], steps=[256]}}"
-             for i, name in enumerate(types[:-1])]
+    loads = [
+        f"%{'xyzw'[i]}: {name}[256] = load %{'abcd'[i]}, %i "
+        f"{{pad={'0.0' if name[0] in 'fb' and name != 'bool' else '0'}, shape=[256], steps=[256]}}"
+        for i, name in enumerate(types[:-1])
+    ]
     lines = "\n".join([*loads, *(step.replace(" =", "[256] =", 1) for step in steps)])
-    text = (f"kernel k({arrays}, %o: array<{types[-1]},1>) {{\n%i: i32 = bid {{axis=0}}\n{lines}\n"
-            "store %o, %r, %i {steps=[256]}\n}\n")
+    text = (
+        f"kernel k({arrays}, %o: array<{types[-1]},1>) {{\n%i: i32 = bid {{axis=0}}\n{lines}\n"
+        "store %o, %r, %i {steps=[256]}\n}\n"
+    )
     _C.run_ir(text, ((len(result) + 255) // 256, 1, 1), [*operands, result])
     return result
 
@@ -36,8 +40,10 @@ def same(got, expected_values, *operands):
     want = torch.tensor(expected_values, dtype=torch.float64).to(got.dtype)
     bits = {2: torch.int16, 4: torch.int32, 8: torch.int64}[got.dtype.itemsize]
     wrong = ~((got.view(bits) == want.view(bits)) | (got.isnan() & want.isnan()))
-    assert not wrong.any(), [(*(float(t[i]).hex() for t in operands), float(got[i]).hex(), float(want[i]).hex())
-                             for i in wrong.nonzero()[:5, 0].tolist()]
+    assert not wrong.any(), [
+        (*(float(t[i]).hex() for t in operands), float(got[i]).hex(), float(want[i]).hex())
+        for i in wrong.nonzero()[:5, 0].tolist()
+    ]
 
 
 def corners(dtype):
@@ -45,8 +51,24 @@ def corners(dtype):
     digits, least, largest = FORMATS[dtype]
     eps, tiny = 2.0 ** (1 - digits), math.ldexp(1.0, least)
     normal = math.ldexp(1.0, least + digits - 1)
-    positive = [0.0, tiny, 3 * tiny, normal - tiny, normal, normal * (1 + eps), eps, 1.0, 1 + eps, 1 - eps / 2, 1.5, 3.0,
-                1 / eps + 1, largest / 2, largest, math.inf]
+    positive = [
+        0.0,
+        tiny,
+        3 * tiny,
+        normal - tiny,
+        normal,
+        normal * (1 + eps),
+        eps,
+        1.0,
+        1 + eps,
+        1 - eps / 2,
+        1.5,
+        3.0,
+        1 / eps + 1,
+        largest / 2,
+        largest,
+        math.inf,
+    ]
     return [sign * x for x in positive for sign in (1, -1)][:31] + [math.nan]
 
 
@@ -56,8 +78,10 @@ def operands_of(dtype, count, seed):
     for x, y in draw.sample(list(itertools.product(corners(dtype), corners(dtype))), 700):
         values.append([x, y, draw.choice([-x * y, *corners(dtype)])])
     while len(values) < COUNT:
-        x, y = (draw.choice([1, -1]) * math.ldexp(draw.getrandbits(digits), draw.choice([-3, 0, 2, digits, -digits]))
-                for _ in range(2))
+        x, y = (
+            draw.choice([1, -1]) * math.ldexp(draw.getrandbits(digits), draw.choice([-3, 0, 2, digits, -digits]))
+            for _ in range(2)
+        )
         values.append([x, draw.choice([y, y, -x, x / 2, math.ldexp(x, -digits)]), draw.choice([-x * y, y, 1.0])])
     draw.shuffle(values)
     return [torch.tensor(column, dtype=torch.float64).to(FLOATS[dtype]) for column in zip(*values)][:count]
@@ -73,8 +97,10 @@ def test_directed(name, dtype, mode):
         steps = [f"%r: {dtype} = {name}_{mode} {', '.join(names)}"]
     else:  # as the language does
         steps = [f"%w{n[1]}: f32 = astype {n} {{dtype=f32}}" for n in names]
-        steps += [f"%w: f32 = {name}_{mode} {', '.join(f'%w{n[1]}' for n in names)}",
-                  f"%r: {dtype} = astype_{mode} %w {{dtype={dtype}}}"]
+        steps += [
+            f"%w: f32 = {name}_{mode} {', '.join(f'%w{n[1]}' for n in names)}",
+            f"%r: {dtype} = astype_{mode} %w {{dtype={dtype}}}",
+        ]
     got = run(steps, operands, torch.zeros(COUNT, dtype=FLOATS[dtype]))
     same(got, [expected(name, mode, dtype, *values) for values in zip(*(t.tolist() for t in operands))], *operands)
 
@@ -121,8 +147,10 @@ def test_a_difference_with_itself_is_minus_zero_downward():
         same(got, [-0.0 if mode == "rm" else 0.0] * COUNT)
 
 
-@pytest.mark.parametrize("target, mode", [(target, mode) for target in ("f16", "bf16", "tf32", "f32", "f64")
-                                          for mode in CASTS if (target, mode) != ("bf16", "ra")])
+@pytest.mark.parametrize(
+    "target, mode",
+    [(target, mode) for target in ("f16", "bf16", "tf32", "f32", "f64") for mode in CASTS if (target, mode) != ("bf16", "ra")],
+)
 @pytest.mark.parametrize("source", HELD)
 def test_directed_casts(source, target, mode):
     if source == target:
@@ -152,12 +180,31 @@ def test_directed_casts(source, target, mode):
 @pytest.mark.parametrize("target", INTEGERS)
 def test_casts_of_what_integers_do_not_hold(source, target):
     limits = torch.iinfo(INTEGERS[target])
-    values = [math.nan, math.inf, -math.inf, 3.99, -3.99, 0.5, -0.5, -0.0, float(limits.max), float(limits.min),
-              torch.finfo(FLOATS[source]).max, torch.finfo(FLOATS[source]).min, 127.5, 128.0, -129.0, 255.9, 256.0]
+    values = [
+        math.nan,
+        math.inf,
+        -math.inf,
+        3.99,
+        -3.99,
+        0.5,
+        -0.5,
+        -0.0,
+        float(limits.max),
+        float(limits.min),
+        torch.finfo(FLOATS[source]).max,
+        torch.finfo(FLOATS[source]).min,
+        127.5,
+        128.0,
+        -129.0,
+        255.9,
+        256.0,
+    ]
     x = torch.tensor(values, dtype=torch.float64).to(FLOATS[source])
     got = run([f"%r: {target} = astype %x {{dtype={target}}}"], [x], torch.zeros(len(x), dtype=INTEGERS[target]))
-    assert got.tolist() == [0 if math.isnan(v) else limits.max if v >= limits.max else limits.min if v <= limits.min
-                            else math.trunc(v) for v in x.tolist()]
+    assert got.tolist() == [
+        0 if math.isnan(v) else limits.max if v >= limits.max else limits.min if v <= limits.min else math.trunc(v)
+        for v in x.tolist()
+    ]
 
 
 @pytest.mark.parametrize("source", INTEGERS)
@@ -167,8 +214,9 @@ def test_casts_of_integers_wrap(source, target):
     values = [limits.min, limits.min + 1, 0, 1, 100, limits.max - 1, limits.max]
     x = torch.tensor([v - 2**64 if v >= 2**63 else v for v in values]).to(INTEGERS[source])
     steps = [f"%r: {target} = astype %x {{dtype={target}}}"]
-    got = run(steps if source != target else [f"%r: {target} = bitwise_or %x, %x"], [x],
-              torch.zeros(len(x), dtype=INTEGERS[target]))
+    got = run(
+        steps if source != target else [f"%r: {target} = bitwise_or %x, %x"], [x], torch.zeros(len(x), dtype=INTEGERS[target])
+    )
     wrapped = [v % 2**bits for v in values]
     assert [v % 2**bits for v in got.tolist()] == wrapped
 
@@ -214,8 +262,9 @@ def flushed(x):
     return [math.copysign(0.0, v) if abs(v) < 2.0**-126 else v for v in x]
 
 
-@pytest.mark.parametrize("name", ["flush_subnormal", "add", "sub", "mul", "div", "sqrt", "rsqrt", "minimum", "maximum",
-                                  "mul_rz"])
+@pytest.mark.parametrize(
+    "name", ["flush_subnormal", "add", "sub", "mul", "div", "sqrt", "rsqrt", "minimum", "maximum", "mul_rz"]
+)
 def test_subnormals_are_flushed(name):
     """Operands first, then the operation, then its result."""
     x, y = operands_of("f32", 2, "flush")

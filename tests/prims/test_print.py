@@ -34,13 +34,13 @@ print %i {format="%d ends\\n"}
 
 ERRORS = {
     'print %t {format="%s"}': "print: the conversion %s of '%s' is not known; use d i u o x X for integers and e E f F "
-                              "g G a A for floats",
+    "g G a A for floats",
     'print %t {format="%"}': "print: the conversion % of '%' is not known; use d i u o x X for integers and e E f F "
-                             "g G a A for floats",
+    "g G a A for floats",
     'print %t {format="%lls"}': "print: the conversion %lls of '%lls' is not known; use d i u o x X for integers and e E "
-                                "f F g G a A for floats",
+    "f F g G a A for floats",
     'print %t {format="%ll"}': "print: the conversion %ll of '%ll' is not known; use d i u o x X for integers and e E f "
-                               "F g G a A for floats",
+    "F g G a A for floats",
     'print %t {format="%d %d"}': "print: '%d %d' has more conversions than the 1 values; give a value for each",
     'print %t, %t {format="%d"}': "print: '%d' has 1 conversions for 2 values; give a conversion for each",
     'print %t {format="%.3f"}': "print: the conversion %.3f does not fit i32[4]; use d, or cast with astype()",

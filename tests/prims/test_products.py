@@ -5,12 +5,26 @@ import pytest
 import torch
 from tile_ops import _C
 
-TORCH = {"f16": torch.float16, "bf16": torch.bfloat16, "f32": torch.float32, "f64": torch.float64, "i8": torch.int8,
-         "u8": torch.uint8, "i32": torch.int32, "f8e4m3": torch.float8_e4m3fn, "f8e5m2": torch.float8_e5m2}
+TORCH = {
+    "f16": torch.float16,
+    "bf16": torch.bfloat16,
+    "f32": torch.float32,
+    "f64": torch.float64,
+    "i8": torch.int8,
+    "u8": torch.uint8,
+    "i32": torch.int32,
+    "f8e4m3": torch.float8_e4m3fn,
+    "f8e5m2": torch.float8_e5m2,
+}
 # Of the left and the right operand, of the sums; tf32 is not in memory: float32 is rounded to it.
-PAIRS = [("f16", "f16", "f32"), ("bf16", "bf16", "f32"), ("tf32", "tf32", "f32"), ("f64", "f64", "f64"),
-         *((x, y, "i32") for x in ("i8", "u8") for y in ("i8", "u8")),
-         *((x, y, "f32") for x in ("f8e4m3", "f8e5m2") for y in ("f8e4m3", "f8e5m2"))]
+PAIRS = [
+    ("f16", "f16", "f32"),
+    ("bf16", "bf16", "f32"),
+    ("tf32", "tf32", "f32"),
+    ("f64", "f64", "f64"),
+    *((x, y, "i32") for x in ("i8", "u8") for y in ("i8", "u8")),
+    *((x, y, "f32") for x in ("f8e4m3", "f8e5m2") for y in ("f8e4m3", "f8e5m2")),
+]
 # of the tensor cores
 DEPTH = {"f16": 16, "bf16": 16, "tf32": 8, "f64": 8, "i8": 32, "u8": 32, "f8e4m3": 32, "f8e5m2": 32}
 ORDERS = [(True, True), (False, True), (True, False), (False, False)]
@@ -36,15 +50,13 @@ def values(dtype, *sizes):
 
 def kernel(arrays, body):
     parameters = ", ".join(f"%{chr(97 + n)}: array<{dtype},2>" for n, dtype in enumerate(arrays))
-    return (f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%block: i32 = bid {{axis=0}}\n"
-            f"{body}\n}}\n")
+    return f"kernel k({parameters}) {{\n%z: i32 = constant {{dtype=i32, value=0}}\n%block: i32 = bid {{axis=0}}\n{body}\n}}\n"
 
 
 def operand(name, array, dtype, shape, start, turn):
     """A tile of the array, whose columns are the array's rows where `turn`."""
     tile, start = (shape[::-1], start[::-1]) if turn else (shape, start)
-    steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype),
-              tile)]
+    steps = [(f"load %{array}, {', '.join(start)} {{pad={zero(dtype)}, shape={tile}, steps={tile}}}", in_memory(dtype), tile)]
     if dtype == "tf32":
         steps.append(("astype % {dtype=tf32}", dtype, tile))
     if turn:
@@ -65,7 +77,9 @@ def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, Fa
     x, y, c = values(x_type, rows, depth), values(y_type, depth, columns), values("f64", rows, columns).to(TORCH[sums])
     expected = x.double() @ y.double() + c.double()
     tile = f"{sums}[{m}, {n}]"
-    text = kernel([in_memory(x_type), in_memory(y_type), sums], f"""%one: i32 = constant {{dtype=i32, value=1}}
+    text = kernel(
+        [in_memory(x_type), in_memory(y_type), sums],
+        f"""%one: i32 = constant {{dtype=i32, value=1}}
 %high: i32 = constant {{dtype=i32, value={(depth + k - 1) // k}}}
 %first: {tile} = load %c, %block, %z {{pad={zero(sums)}, shape=[{m}, {n}], steps=[{m}, {n}]}}
 %sums: {tile} = for %z, %high, %one, %first (%j: i32, %acc: {tile}) {{
@@ -74,7 +88,8 @@ def product(pair, shape, edges=(0, 0, 0), by_rows=(True, True), turns=(False, Fa
 %p: {tile} = mma %x, %y, %acc
 yield %p
 }}
-store %c, %sums, %block, %z {{steps=[{m}, {n}]}}""")
+store %c, %sums, %block, %z {{steps=[{m}, {n}]}}""",
+    )
     arrays = [t.t().contiguous() if turn else t for t, turn in zip((x, y), turns)]
     arrays = [t if rows else t.t().contiguous().t() for t, rows in zip(arrays, by_rows)]
     return text, [*arrays, c], expected
@@ -84,8 +99,13 @@ def products(pair):
     """Warps that have one block or many, rows shorter than the banks of shared memory and longer, tiles whole and cut;
     the last four are not of whole blocks."""
     depth = DEPTH[pair[0]]
-    shapes = (((64, 64, 2 * depth), (0, 0, 0)), ((48, 96, depth), (3, 5, 7)), ((16, 16, 4 * depth), (0, 1, 8)),
-              ((32, 48, 128), (0, 16, 16)), ((24, 40, 20), (1, 1, 1)))
+    shapes = (
+        ((64, 64, 2 * depth), (0, 0, 0)),
+        ((48, 96, depth), (3, 5, 7)),
+        ((16, 16, 4 * depth), (0, 1, 8)),
+        ((32, 48, 128), (0, 16, 16)),
+        ((24, 40, 20), (1, 1, 1)),
+    )
     if pair[0] == "f64":
         shapes = (((16, 8, depth), (0, 0, 0)), *shapes)  # one block, no deeper than an instruction
     for i, (shape, edges) in enumerate(shapes):
@@ -109,11 +129,14 @@ def test_products(pair):
 def once(pair, m=16, n=32, k=32):
     """The product of two arrays, onto %c."""
     tile = f"{pair[2]}[{m}, {n}]"
-    return kernel([*map(in_memory, pair[:2]), pair[2]], f"""{operand("x", "a", pair[0], [m, k], ["%z", "%z"], False)}
+    return kernel(
+        [*map(in_memory, pair[:2]), pair[2]],
+        f"""{operand("x", "a", pair[0], [m, k], ["%z", "%z"], False)}
 {operand("y", "b", pair[1], [k, n], ["%z", "%z"], False)}
 %t: {tile} = load %c, %z, %z {{pad={zero(pair[2])}, shape=[{m}, {n}], steps=[{m}, {n}]}}
 %r: {tile} = mma %x, %y, %t
-store %c, %r, %z, %z {{steps=[{m}, {n}]}}""")
+store %c, %r, %z, %z {{steps=[{m}, {n}]}}""",
+    )
 
 
 def numbers_times_one(pair):

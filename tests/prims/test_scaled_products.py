@@ -28,15 +28,35 @@ def test_the_least_and_the_greatest_scale_and_none():
 
 
 ERRORS = {
-    ("f32[4,8]", "u8[4,1]", "f8e4m3[8,2]", "u8[1,2]", "f32[4,2]"):
-        "mma_scaled: cannot scale f32[4,8]; operands are f8e4m3 or f8e5m2",
-    ("f8e4m3[4,8]", "u8[4,3]", "f8e4m3[8,2]", "u8[1,2]", "f32[4,2]"):
-        "mma_scaled: the scales of f8e4m3[4,8] are u8[4,3]; they are u8, the bits of e8m0, one for every so many "
-        "elements along axis 1",
-    ("f8e4m3[4,8]", "u8[4,1]", "f8e5m2[8,2]", "u8[2,2]", "f16[4,2]"):
-        "mma_scaled: cannot multiply into f16[4,2]; scaled products accumulate in f32",
-    ("f8e4m3[8]", "u8[1]", "f8e5m2[8,2]", "u8[2,2]", "f32[4,2]"):
-        "mma_scaled: cannot multiply f8e4m3[8]; all must have 2 or all 3 axes",
+    (
+        "f32[4,8]",
+        "u8[4,1]",
+        "f8e4m3[8,2]",
+        "u8[1,2]",
+        "f32[4,2]",
+    ): "mma_scaled: cannot scale f32[4,8]; operands are f8e4m3 or f8e5m2",
+    (
+        "f8e4m3[4,8]",
+        "u8[4,3]",
+        "f8e4m3[8,2]",
+        "u8[1,2]",
+        "f32[4,2]",
+    ): "mma_scaled: the scales of f8e4m3[4,8] are u8[4,3]; they are u8, the bits of e8m0, one for every so many "
+    "elements along axis 1",
+    (
+        "f8e4m3[4,8]",
+        "u8[4,1]",
+        "f8e5m2[8,2]",
+        "u8[2,2]",
+        "f16[4,2]",
+    ): "mma_scaled: cannot multiply into f16[4,2]; scaled products accumulate in f32",
+    (
+        "f8e4m3[8]",
+        "u8[1]",
+        "f8e5m2[8,2]",
+        "u8[2,2]",
+        "f32[4,2]",
+    ): "mma_scaled: cannot multiply f8e4m3[8]; all must have 2 or all 3 axes",
 }
 
 
@@ -47,8 +67,10 @@ def test_exact_errors(types):
         dtype, sizes = kind.split("[")
         rank = sizes.count(",") + 1
         parameters.append(f"%a{i}: array<{dtype},{rank}>")
-        lines.append(f"%t{i}: {kind} = load %a{i}, {', '.join(['%z'] * rank)} {{pad={'0' if dtype == 'u8' else '0.0'}, "
-                     f"shape=[{sizes}, steps=[{sizes}}}")
+        lines.append(
+            f"%t{i}: {kind} = load %a{i}, {', '.join(['%z'] * rank)} {{pad={'0' if dtype == 'u8' else '0.0'}, "
+            f"shape=[{sizes}, steps=[{sizes}}}"
+        )
     lines.append(f"%r: {types[-1]} = mma_scaled %t0, %t1, %t2, %t3, %t4")
     text = f"kernel k({', '.join(parameters)}) {{\n" + "\n".join(lines) + "\n}\n"
     with pytest.raises(Exception) as error:

@@ -13,16 +13,18 @@ TABLE = _C.primitives()
 # Those that test_elementwise.py runs.
 ELEMENTWISE = {name for name, row in TABLE.items() if row["elementwise"] and row["reference"] or name.startswith("astype")}
 
+
 def arange(dtype):
-    out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}",
-              [values(dtype, 7)])[0]
+    out = run(f"%t: {dtype}[7] = arange {{dtype={dtype}, size=7}}\nstore %a, %t, %z {{steps=[7]}}", [values(dtype, 7)])[0]
     same(out, torch.arange(7))
 
 
 def constant(dtype):
     text = "1" if dtype == "bool" else "3.0" if dtype in FLOATS else "3"
-    body = (f"%t: {dtype} = constant {{dtype={dtype}, value={text}}}\n%w: {dtype}[4] = broadcast %t {{shape=[4]}}\n"
-            f"store %a, %w, %z {{steps=[4]}}")
+    body = (
+        f"%t: {dtype} = constant {{dtype={dtype}, value={text}}}\n%w: {dtype}[4] = broadcast %t {{shape=[4]}}\n"
+        f"store %a, %w, %z {{steps=[4]}}"
+    )
     same(run(body, [values(dtype, 4)])[0], torch.full((4,), 1 if dtype == "bool" else 3))
 
 
@@ -54,7 +56,7 @@ def combined(name):
   %sum: {dtype} = {op} %x, %y
   yield %sum
 }}
-store %b, %r{', %z' * (1 if name == 'reduce' else 2)} {{steps={shape}}}"""
+store %b, %r{", %z" * (1 if name == "reduce" else 2)} {{steps={shape}}}"""
         expected = x.double().sum(1) if name == "reduce" else x.double().cumsum(1)
         expected = expected.clamp(0, 1) if dtype == "bool" else expected
         same(run(body, [x, torch.zeros_like(expected, dtype=x.dtype)])[1], expected)
@@ -63,8 +65,20 @@ store %b, %r{', %z' * (1 if name == 'reduce' else 2)} {{steps={shape}}}"""
 
 
 def bitcast(dtype):
-    same_width = {"i8": "u8", "u8": "i8", "i16": "bf16", "u16": "f16", "f16": "u16", "bf16": "i16", "i32": "f32",
-                  "u32": "i32", "f32": "u32", "i64": "f64", "u64": "i64", "f64": "u64"}[dtype]
+    same_width = {
+        "i8": "u8",
+        "u8": "i8",
+        "i16": "bf16",
+        "u16": "f16",
+        "f16": "u16",
+        "bf16": "i16",
+        "i32": "f32",
+        "u32": "i32",
+        "f32": "u32",
+        "i64": "f64",
+        "u64": "i64",
+        "f64": "u64",
+    }[dtype]
     x = values(dtype, 9, high=50)
     assert torch.equal(unary(f"bitcast {{dtype={same_width}}}", x, [9], same_width), x.view(DTYPES[same_width]))
 
@@ -101,11 +115,14 @@ store %d, %r, %z, %z {steps=[16, 3]}
         same(out, x.double() @ y.double() - 1.5)
 
 
-@pytest.mark.parametrize("op, text", [
-    ("store %a, %t, %z", "store: cannot store f32[4] into array<f16,1>; cast with astype()"),
-    ("add_tile %a, %t, %z", "add_tile: cannot add f32[4] to array<f16,1>; cast with astype()"),
-    ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one an axis"),
-])
+@pytest.mark.parametrize(
+    "op, text",
+    [
+        ("store %a, %t, %z", "store: cannot store f32[4] into array<f16,1>; cast with astype()"),
+        ("add_tile %a, %t, %z", "add_tile: cannot add f32[4] to array<f16,1>; cast with astype()"),
+        ("add_tile %a, %t, %z, %z", "add_tile: 2 indices for array<f16,1>; give one an axis"),
+    ],
+)
 def test_tiles_that_do_not_fit_memory(op, text):
     source = f"""kernel k(%a: array<f16,1>) {{
 %z: i32 = constant {{dtype=i32, value=0}}
@@ -145,8 +162,7 @@ scatter %e, %t, %i"""
     mask = torch.tensor([True, True, True, True, False, True])
     old = values(dtype, 10)
     *_, gathered, scattered = run(body, [x, index, mask, values(dtype, 6), old])
-    expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0,
-                            x[5]]).double()
+    expected = torch.stack([x[3], x[0], x[0] ^ x[0] if dtype == "bool" else x[0] * 0, x[0] * 0, x[0] * 0, x[5]]).double()
     same(gathered, expected)
     places = old.double().clone()
     places[[3, 0, 9, 5]] = expected[[0, 1, 4, 5]]
@@ -245,8 +261,7 @@ store %b, %t, %i {steps=[4]}"""
     x = torch.ones(10, dtype=torch.bool)
     same(run(body, [x, ~x], (3, 1, 1))[1], x)
     x[6] = False
-    with pytest.raises(RuntimeError,
-                       match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
+    with pytest.raises(RuntimeError, match="assertion failed: all are; element .2. of bool.4. in block .1, 0, 0. of kernel k"):
         run(body, [x, ~x], (3, 1, 1))
 
 
@@ -297,33 +312,50 @@ store %e, %w, %z {{steps=[1]}}"""
     return row
 
 
-@pytest.mark.parametrize("op, text", [
-    ("%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
-     "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element"),
-    ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one an axis"),
-    ("%r: f32[4] = insert %t, %z, %z", "insert: cannot put i32 into f32[4]; cast with astype()"),
-    ("%r: f32[4] = gather_rows %a, %i {axis=1, pad=0.0, shape=[4], steps=[1]}",
-     "gather_rows: axis 1 is out of range for array<f32,1>"),
-    ("%r: f32[4] = gather_rows %a, %t {axis=0, pad=0.0, shape=[4], steps=[1]}",
-     "gather_rows: rows must be an integer tile of one axis, got f32[4]"),
-    ("%r: f32[4] = gather_rows %a, %i, %z {axis=0, pad=0.0, shape=[4], steps=[1]}",
-     "gather_rows: 1 starts for array<f32,1>; give one for each axis but that of the rows"),
-    ("%r: f32[5] = gather_rows %a, %i {axis=0, pad=0.0, shape=[5], steps=[1]}",
-     "gather_rows: a tile of shape [5] does not fit rows i32[4] of array<f32,1>; its extent along axis 0 is the number "
-     "of rows"),
-    ("scatter_rows %a, %i, %i {axis=0, steps=[1]}",
-     "scatter_rows: cannot write i32[4] to rows of array<f32,1>; cast with astype()"),
-    ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
-    ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
-    ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
-    ("%r: i32 = bid {axis=3}", "bid: axis is 3; it must be 0, 1 or 2"),
-    ("%r: i32 = num_blocks {axis=-1}", "num_blocks: axis is -1; it must be 0, 1 or 2"),
-    ("%r: f32[4] = where %i, %t, %t", "where: takes bool and two tiles of one type, got i32[4], f32[4] and f32[4]"),
-    ("%r: f16[4] = bitcast %t {dtype=f16}",
-     "bitcast: cannot reinterpret f32 as f16; the widths must be equal and neither bool"),
-    ("%r: f32 = reduce_sum %t {axes=[0, 0]}", "reduce_sum: axes [0,0] are not distinct axes of f32[4]"),
-    ("%r: f32 = reduce_sum %t {axes=[1]}", "reduce_sum: axes [1] are not distinct axes of f32[4]"),
-])
+@pytest.mark.parametrize(
+    "op, text",
+    [
+        (
+            "%r: f32[2, 4] = extract %t, %z {shape=[2, 4]}",
+            "extract: a sub-tile of shape [2,4] does not fit f32[4]; give one extent an axis, or none for one element",
+        ),
+        ("%r: f32[4] = insert %t, %t, %z, %z", "insert: 2 indices for f32[4]; give one an axis"),
+        ("%r: f32[4] = insert %t, %z, %z", "insert: cannot put i32 into f32[4]; cast with astype()"),
+        (
+            "%r: f32[4] = gather_rows %a, %i {axis=1, pad=0.0, shape=[4], steps=[1]}",
+            "gather_rows: axis 1 is out of range for array<f32,1>",
+        ),
+        (
+            "%r: f32[4] = gather_rows %a, %t {axis=0, pad=0.0, shape=[4], steps=[1]}",
+            "gather_rows: rows must be an integer tile of one axis, got f32[4]",
+        ),
+        (
+            "%r: f32[4] = gather_rows %a, %i, %z {axis=0, pad=0.0, shape=[4], steps=[1]}",
+            "gather_rows: 1 starts for array<f32,1>; give one for each axis but that of the rows",
+        ),
+        (
+            "%r: f32[5] = gather_rows %a, %i {axis=0, pad=0.0, shape=[5], steps=[1]}",
+            "gather_rows: a tile of shape [5] does not fit rows i32[4] of array<f32,1>; its extent along axis 0 is the number "
+            "of rows",
+        ),
+        (
+            "scatter_rows %a, %i, %i {axis=0, steps=[1]}",
+            "scatter_rows: cannot write i32[4] to rows of array<f32,1>; cast with astype()",
+        ),
+        ("%r: f32[4] = load_offset %a {pad=0.0}", "load_offset: takes an array and an offset, and perhaps a mask"),
+        ("%r: f32[4] = load_offset %a, %i, %i {pad=0.0}", "load_offset: the mask is i32[4]; it must be bool of shape [4]"),
+        ("store_offset %a, %i, %i", "store_offset: cannot write i32[4] to offsets [4] of array<f32,1>"),
+        ("%r: i32 = bid {axis=3}", "bid: axis is 3; it must be 0, 1 or 2"),
+        ("%r: i32 = num_blocks {axis=-1}", "num_blocks: axis is -1; it must be 0, 1 or 2"),
+        ("%r: f32[4] = where %i, %t, %t", "where: takes bool and two tiles of one type, got i32[4], f32[4] and f32[4]"),
+        (
+            "%r: f16[4] = bitcast %t {dtype=f16}",
+            "bitcast: cannot reinterpret f32 as f16; the widths must be equal and neither bool",
+        ),
+        ("%r: f32 = reduce_sum %t {axes=[0, 0]}", "reduce_sum: axes [0,0] are not distinct axes of f32[4]"),
+        ("%r: f32 = reduce_sum %t {axes=[1]}", "reduce_sum: axes [1] are not distinct axes of f32[4]"),
+    ],
+)
 def test_operands_that_do_not_fit(op, text):
     source = f"""kernel k(%a: array<f32,1>) {{
 %z: i32 = constant {{dtype=i32, value=0}}
@@ -338,7 +370,9 @@ def test_operands_that_do_not_fit(op, text):
 
 EVERY = list(DTYPES)
 ROWS = {
-    "arange": (arange, NUMBERS), "constant": (constant, EVERY), "argmax": (argument("argmax"), NUMBERS),
+    "arange": (arange, NUMBERS),
+    "constant": (constant, EVERY),
+    "argmax": (argument("argmax"), NUMBERS),
     "argmin": (argument("argmin"), NUMBERS),
     "reduce_sum": (reduction("reduce_sum", lambda x, a: x.sum(a)), NUMBERS),
     "reduce_prod": (reduction("reduce_prod", lambda x, a: x.prod(a), high=2), NUMBERS),
@@ -346,14 +380,26 @@ ROWS = {
     "reduce_min": (reduction("reduce_min", lambda x, a: x.amin(a)), NUMBERS),
     "reduce_any": (reduction("reduce_any", lambda x, a: x.any(a)), ["bool"]),
     "reduce_all": (reduction("reduce_all", lambda x, a: x.all(a)), ["bool"]),
-    "reduce": (combined("reduce"), EVERY), "scan": (combined("scan"), EVERY), "bitcast": (bitcast, NUMBERS),
+    "reduce": (combined("reduce"), EVERY),
+    "scan": (combined("scan"), EVERY),
+    "bitcast": (bitcast, NUMBERS),
     "mma": (mma, ["f16", "bf16", "f32", "f64", "i8", "u8"]),
-    "load": (tiles, EVERY), "store": (tiles, EVERY), "gather": (elements, EVERY), "scatter": (elements, EVERY),
-    "add_tile": (add_tile, NUMBERS), "index": (views, EVERY),
-    "slice": (views, EVERY), "permute_array": (views, EVERY),
-    "assert": (asserted, ["bool"]), "bid": (grid, ["i32"]),
-    "num_blocks": (grid, ["i32"]), "dim": (grid, ["i32"]), "stride": (grid, ["i32"]), "cat": (cat, EVERY),
-    "random_u32": (random_words(32), ["u64"]), "random_u64": (random_words(64), ["u64"]),
+    "load": (tiles, EVERY),
+    "store": (tiles, EVERY),
+    "gather": (elements, EVERY),
+    "scatter": (elements, EVERY),
+    "add_tile": (add_tile, NUMBERS),
+    "index": (views, EVERY),
+    "slice": (views, EVERY),
+    "permute_array": (views, EVERY),
+    "assert": (asserted, ["bool"]),
+    "bid": (grid, ["i32"]),
+    "num_blocks": (grid, ["i32"]),
+    "dim": (grid, ["i32"]),
+    "stride": (grid, ["i32"]),
+    "cat": (cat, EVERY),
+    "random_u32": (random_words(32), ["u64"]),
+    "random_u64": (random_words(64), ["u64"]),
     "reshape": (moved("reshape", [4, 3], "shape", lambda x: x.reshape(4, 3)), EVERY),
     "permute": (moved("permute", [2, 0, 1], "axes", lambda x: x.permute(2, 0, 1)), EVERY),
     "broadcast": (moved("broadcast", [3, 5, 4], "shape", lambda x: x.expand(3, 5, 4)), EVERY),

@@ -10,8 +10,17 @@ from built import load_operators
 load_operators()
 REDUCED, RUNNING, PLACES, WELFORD, EXTREMES, RANGES, BYTES, SUBTILES, ROWS, OFFSETS = range(10)
 NONE = torch.zeros(1)
-NUMBERS = [torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16, torch.float32,
-           torch.float64]
+NUMBERS = [
+    torch.int8,
+    torch.uint8,
+    torch.int16,
+    torch.int32,
+    torch.int64,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+]
 SHAPES = [(4, 6, 8), (1, 5), (7,), (3, 1, 33), (16, 64)]
 
 
@@ -38,9 +47,16 @@ def kept(y, x, axes, keepdims):
     return y.reshape([1 if axis in axes else n for axis, n in enumerate(x.shape)]) if keepdims else y
 
 
-REDUCTIONS = [lambda x: x.sum(-1), lambda x: x.prod(-1), lambda x: x.amax(-1), lambda x: x.amin(-1),
-              lambda x: x.any(-1), lambda x: x.all(-1), lambda x: first(x == x.amax(-1, keepdim=True)),
-              lambda x: first(x == x.amin(-1, keepdim=True))]
+REDUCTIONS = [
+    lambda x: x.sum(-1),
+    lambda x: x.prod(-1),
+    lambda x: x.amax(-1),
+    lambda x: x.amin(-1),
+    lambda x: x.any(-1),
+    lambda x: x.all(-1),
+    lambda x: first(x == x.amax(-1, keepdim=True)),
+    lambda x: first(x == x.amin(-1, keepdim=True)),
+]
 
 
 def first(found):
@@ -70,8 +86,12 @@ def running():
         for axis, reverse, which in itertools.product(range(len(shape)), (0, 1), (k % 4, (k + 1) % 4)):
             x = numbers(shape, dtype, 2)
             wide = x.double().flip(axis) if reverse else x.double()
-            y = [lambda: wide.cumsum(axis), lambda: wide.cumprod(axis), lambda: wide.cummax(axis)[0],
-                 lambda: wide.cummin(axis)[0]][which]()
+            y = [
+                lambda: wide.cumsum(axis),
+                lambda: wide.cumprod(axis),
+                lambda: wide.cummax(axis)[0],
+                lambda: wide.cummin(axis)[0],
+            ][which]()
             y = y.flip(axis) if reverse else y
             yield RUNNING, x, NONE, 0, shape, (which, axis, reverse), y.to(dtype).reshape(-1)
 
@@ -137,10 +157,24 @@ def extremes():
 def ranges():
     for dtype, (size, start, step, n) in itertools.product(NUMBERS, [(7, 3, 2, 5), (1, 9, 1, 2), (33, 0, 3, 1)]):
         i = torch.arange(size)
-        yield (RANGES, NONE, NONE, n, (1,), (size, start, step),
-               torch.cat([i, start + i, start + i * step, n + i * n]).to(dtype))
-    yield (RANGES, NONE, NONE, -4, (1,), (5, -1, -3),
-           torch.cat([torch.arange(5), torch.arange(5) - 1, -1 - 3 * torch.arange(5), -4 - 4 * torch.arange(5)]))
+        yield (
+            RANGES,
+            NONE,
+            NONE,
+            n,
+            (1,),
+            (size, start, step),
+            torch.cat([i, start + i, start + i * step, n + i * n]).to(dtype),
+        )
+    yield (
+        RANGES,
+        NONE,
+        NONE,
+        -4,
+        (1,),
+        (5, -1, -3),
+        torch.cat([torch.arange(5), torch.arange(5) - 1, -1 - 3 * torch.arange(5), -4 - 4 * torch.arange(5)]),
+    )
 
 
 def as_bytes():
@@ -162,8 +196,12 @@ def subtiles():
 
 
 def rows():
-    cases = [((9, 64), 0, (48,), [3, 0, -1, 8, 9]), ((9, 64), 1, (4,), [60, 2, 64, 5]), ((5, 16, 8), 2, (4, 8), [7, 0]),
-             ((12, 20), 0, (20,), [11, 4])]
+    cases = [
+        ((9, 64), 0, (48,), [3, 0, -1, 8, 9]),
+        ((9, 64), 1, (4,), [60, 2, 64, 5]),
+        ((5, 16, 8), 2, (4, 8), [7, 0]),
+        ((12, 20), 0, (20,), [11, 4]),
+    ]
     for (shape, axis, lengths, index), dtype, at in itertools.product(cases, (torch.float32, torch.float16), (0, 1, 3)):
         x, expected = numbers(shape, dtype), torch.zeros(shape, dtype=dtype)
         others = [i for i in range(len(shape)) if i != axis]
@@ -186,8 +224,10 @@ def offsets():
         yield OFFSETS, x, NONE, n, (size,), (0,), expected
 
 
-FAMILIES = {f.__name__: f for f in (reductions, running, halves, nans, places, welford, extremes, ranges, as_bytes,
-                                    subtiles, rows, offsets)}
+FAMILIES = {
+    f.__name__: f
+    for f in (reductions, running, halves, nans, places, welford, extremes, ranges, as_bytes, subtiles, rows, offsets)
+}
 
 
 def call(operator, case, device="cpu"):
@@ -210,4 +250,3 @@ def check(case, got):
 def test_equals_torch(family, device):
     for case in FAMILIES[family]():
         check(case, call(torch.ops.tt.tiles, case, device))
-

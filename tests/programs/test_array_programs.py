@@ -212,9 +212,7 @@ def check_top_k(x, k):
     same(got[1], want[1])
 
 
-@pytest.mark.parametrize(
-    "columns, k", [(1, 1), (2, 1), (5, 3), (64, 64), (100, 7), (1000, 100), (4096, 33), (777, 777)]
-)
+@pytest.mark.parametrize("columns, k", [(1, 1), (2, 1), (5, 3), (64, 64), (100, 7), (1000, 100), (4096, 33), (777, 777)])
 def test_top_k(columns, k):
     for dtype in [*FLOATS[:3], *INTEGERS[:4]]:
         few = dtype.itemsize < 4  # many equal ones

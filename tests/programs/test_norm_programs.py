@@ -16,11 +16,7 @@ def layer_norm(x, w, b):
 
 
 def tensors(shape, dtype):
-    return (
-        torch.randn(shape).mul(2).add(0.3).to(dtype),
-        torch.randn(shape[-1]).to(dtype),
-        torch.randn(shape[-1]).to(dtype),
-    )
+    return (torch.randn(shape).mul(2).add(0.3).to(dtype), torch.randn(shape[-1]).to(dtype), torch.randn(shape[-1]).to(dtype))
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -17,9 +17,7 @@ def tensors(dtype, *shapes):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
-    "m, k, n", [(130, 70, 33), (1, 300, 1), (65, 1, 129), (64, 64, 64), (0, 5, 7), (5, 0, 7), (5, 7, 0)]
-)
+@pytest.mark.parametrize("m, k, n", [(130, 70, 33), (1, 300, 1), (65, 1, 129), (64, 64, 64), (0, 5, 7), (5, 0, 7), (5, 7, 0)])
 @pytest.mark.parametrize("name", PLAIN)
 def test_product(name, m, k, n, dtype):
     compare(getattr(load(name), name), torch.matmul, tensors(dtype, (m, k), (k, n)))
@@ -94,9 +92,7 @@ def test_products_of_strided_batches():
 @pytest.mark.at_home
 def test_products_of_batches_on_the_emulator():
     with on_the_emulator() as ran:
-        compare(
-            load("matmul_batched").matmul_batched, torch.matmul, tensors(torch.bfloat16, (2, 1, 20, 40), (2, 40, 30))
-        )
+        compare(load("matmul_batched").matmul_batched, torch.matmul, tensors(torch.bfloat16, (2, 1, 20, 40), (2, 40, 30)))
     assert ran == ["matmul_kernel"] * 3
 
 

@@ -134,9 +134,7 @@ def test_rows_on_the_emulator():
 @pytest.mark.at_home
 def test_attention_on_the_emulator():
     with on_the_emulator() as ran:
-        compare(
-            load("attention").attention, exact_attention, heads((1, 2, 70, 16), (1, 1, 90, 16), torch.float16), True
-        )
+        compare(load("attention").attention, exact_attention, heads((1, 2, 70, 16), (1, 1, 90, 16), torch.float16), True)
     assert ran == ["forward_kernel", "delta_kernel", "query_kernel", "key_kernel"]
 
 

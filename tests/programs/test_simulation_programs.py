@@ -8,7 +8,6 @@ from programs_reference import compare
 from python_examples import load, on_the_emulator
 
 
-
 def fails(program, arguments, text):
     with pytest.raises(ValueError) as error:
         program(*arguments)
@@ -123,9 +122,7 @@ def test_heat_is_an_operator():
     torch.library.opcheck(program.overload, (u, source, 0.2, 3))
     rest = "pass twice [..., rows, columns] of float32"
     fails(program, (u, source[1:], 0.2, 3), f"heat: u is torch.float32 [6, 7], source torch.float32 [5, 7]; {rest}")
-    fails(
-        program, (u, source.double(), 0.2, 3), f"heat: u is torch.float32 [6, 7], source torch.float64 [6, 7]; {rest}"
-    )
+    fails(program, (u, source.double(), 0.2, 3), f"heat: u is torch.float32 [6, 7], source torch.float64 [6, 7]; {rest}")
     rest = "pass 0 < r <= 0.25 and no negative steps"
     fails(program, (u, source, 0.3, 3), f"heat: r is 0.3 and steps 3; {rest}")
     fails(program, (u, source, 0.2, -1), f"heat: r is 0.2 and steps -1; {rest}")

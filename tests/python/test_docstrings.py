@@ -89,6 +89,9 @@ def test_a_module_says_what_it_takes(name):
 def test_nothing_public_is_without_a_doc(owner):
     names = getattr(owner, "__all__", None) or [name for name in dir(owner) if not name.startswith("_")]
     values = {name: getattr(owner, name) for name in names if "backward" not in name}
-    ours = {name: each for name, each in values.items()
-            if callable(each) and str(getattr(each, "__module__", "")).startswith(("tile_ops", "torch._ops"))}
+    ours = {
+        name: each
+        for name, each in values.items()
+        if callable(each) and str(getattr(each, "__module__", "")).startswith(("tile_ops", "torch._ops"))
+    }
     assert [name for name, each in ours.items() if not each.__doc__] == []

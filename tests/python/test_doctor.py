@@ -38,8 +38,9 @@ def machine(monkeypatch):
 
         return call
 
-    module = types.SimpleNamespace(oldest_arch=_C.oldest_arch,
-                                   **{name: function(name) for name in vars(wanted) if name != "torch_cuda"})
+    module = types.SimpleNamespace(
+        oldest_arch=_C.oldest_arch, **{name: function(name) for name in vars(wanted) if name != "torch_cuda"}
+    )
     monkeypatch.setattr(_doctor, "_module", lambda: module)
 
     def examine(capsys):
@@ -76,8 +77,7 @@ def test_what_is_wrong_with_a_gpu(machine, capsys, monkeypatch):
     gpu = "NVIDIA H100, sm_90, 132 multiprocessors; "
     lines = examine(capsys)
     assert lines["ok", "driver"] == "serves CUDA 13.0, and has 1 device"
-    assert (lines["--", "device 0"]
-            == gpu + "torch cannot use it: install a torch for CUDA, https://pytorch.org says how")
+    assert lines["--", "device 0"] == gpu + "torch cannot use it: install a torch for CUDA, https://pytorch.org says how"
     wanted.torch_cuda = "13.0"
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     told = "torch does not see it: look at CUDA_VISIBLE_DEVICES, and restart the process"
@@ -137,8 +137,7 @@ def test_nvrtc_s_archs():
 def test_the_command_and_its_exit_status(tmp_path):
     def run(**variables):
         environment = os.environ | {"TILE_CACHE_DIR": str(tmp_path / "cache")} | variables
-        done = subprocess.run([sys.executable, "-m", "tile_ops", "doctor"], capture_output=True, text=True,
-                              env=environment)
+        done = subprocess.run([sys.executable, "-m", "tile_ops", "doctor"], capture_output=True, text=True, env=environment)
         return done.returncode, done.stdout, done.stderr
 
     code, out, err = run()

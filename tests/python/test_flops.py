@@ -43,8 +43,7 @@ def both(function):
 
 
 @pytest.mark.parametrize(
-    "x, y",
-    [((5, 7), (7, 3)), ((2, 5, 7), (2, 7, 3)), ((2, 1, 5, 7), (4, 7, 3)), ((4, 5, 7), (7, 3)), ((0, 7), (7, 3))]
+    "x, y", [((5, 7), (7, 3)), ((2, 5, 7), (2, 7, 3)), ((2, 1, 5, 7), (4, 7, 3)), ((4, 5, 7), (7, 3)), ((0, 7), (7, 3))]
 )
 @pytest.mark.parametrize("grad", [(False, False), (True, False), (False, True), (True, True)])
 def test_matmul(x, y, grad):
@@ -86,15 +85,14 @@ def test_matmul_double_backward(wanted):
             inputs = [(x, y)[i] for i in wanted]
             gradients = torch.autograd.grad(function(x, y).square().sum(), inputs, create_graph=True)
             sum(each.sum() for each in gradients).backward()
+
         return run
 
     x, y = leaves((5, 7), (7, 3))
     assert flops(second(ops.matmul), x, y) == flops(second(torch.matmul), x, y)
 
 
-@pytest.mark.parametrize(
-    "q, k, v", [((2, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 8)), ((2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 16))]
-)
+@pytest.mark.parametrize("q, k, v", [((2, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 8)), ((2, 4, 5, 8), (2, 2, 6, 8), (2, 2, 6, 16))])
 @pytest.mark.parametrize("causal", [False, True])
 def test_attention(q, k, v, causal):
     args = leaves(q, k, v)
@@ -168,8 +166,10 @@ def test_every_operator_that_multiplies_is_counted():
     "first", ["import tile_ops, torch.utils.flop_counter as f", "import torch.utils.flop_counter as f, tile_ops"]
 )
 def test_registered_by_the_import(first):
-    code = (f"import importlib.util; {first}; import torch; "
-            "print(torch.ops.tile.matmul in f.flop_registry or bool(importlib.util.find_spec('triton')))")
+    code = (
+        f"import importlib.util; {first}; import torch; "
+        "print(torch.ops.tile.matmul in f.flop_registry or bool(importlib.util.find_spec('triton')))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
 

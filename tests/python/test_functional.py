@@ -19,8 +19,7 @@ def test_linear_opinfo(dtype):
 
 @pytest.mark.parametrize("activation, theirs", [("relu", torch.relu), ("gelu", F.gelu), ("silu", F.silu)])
 def test_linear_with_an_activation(activation, theirs):
-    args = (torch.randn(3, 5, 8, requires_grad=True), torch.randn(6, 8, requires_grad=True),
-            torch.randn(6, requires_grad=True))
+    args = (torch.randn(3, 5, 8, requires_grad=True), torch.randn(6, 8, requires_grad=True), torch.randn(6, requires_grad=True))
     check_call(lambda *a: tile_ops.linear(*a, activation), lambda *a: theirs(F.linear(*a)), args)
 
 

@@ -6,8 +6,18 @@ import pytest
 import tile_ops
 import torch
 import torch.nn.functional as F
-from inductor_graphs import (check_values, folds, fusion, in_torch, kernels, names, ops, others,  # noqa: F401
-                             passed, run)
+from inductor_graphs import (
+    check_values,
+    folds,
+    fusion,  # noqa: F401  a fixture
+    in_torch,
+    kernels,
+    names,
+    ops,
+    others,  # noqa: F401
+    passed,
+    run,
+)
 from numerics import check_call
 from torch._inductor import config
 
@@ -77,12 +87,24 @@ def test_a_bias_that_broadcasts(shape):
 
 def test_operands_of_other_strides():
     x, y, bias, residual = arguments()
-    folds(lambda x, y, bias, residual: F.relu(ops.matmul(x, y) + bias) + residual,
-          x.t().contiguous().t(), y, torch.randn(80)[::2].expand(24, 40), residual.t().contiguous().t())
+    folds(
+        lambda x, y, bias, residual: F.relu(ops.matmul(x, y) + bias) + residual,
+        x.t().contiguous().t(),
+        y,
+        torch.randn(80)[::2].expand(24, 40),
+        residual.t().contiguous().t(),
+    )
 
 
-@pytest.mark.parametrize("dtypes", [(torch.float16, torch.bfloat16), (torch.float32, torch.bfloat16),
-                                    (torch.bfloat16, torch.float32), (torch.float64, torch.float32)])
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        (torch.float16, torch.bfloat16),
+        (torch.float32, torch.bfloat16),
+        (torch.bfloat16, torch.float32),
+        (torch.float64, torch.float32),
+    ],
+)
 def test_a_bias_and_residual_of_another_dtype(dtypes):
     """Torch's promotion: the result has the wider dtype, of two different ones of 16 bits float32."""
     x, y, bias, residual = arguments(dtypes[0])
@@ -122,6 +144,7 @@ def test_casts():
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_autocast(dtype, device):
     """The casts of the operands remain; what stands behind the product does not."""
+
     def function(x, y, bias, residual):
         with torch.autocast(device.type, dtype):
             return F.gelu(ops.matmul(x, y) + bias.to(dtype)) + residual
@@ -220,6 +243,7 @@ def test_factors_whose_product_underflows():
 @pytest.mark.parametrize("name, left", [("pre", [aten.exp.default]), ("sigmoid", [aten.sigmoid.default])])
 def test_an_intermediate_value_that_is_used_elsewhere(name, left):
     """The bias is folded, what comes behind it not."""
+
     def function(x, y, bias, residual):
         pre = ops.matmul(x, y) + bias
         sigmoid = torch.sigmoid(pre)
@@ -246,6 +270,7 @@ def test_roundings_that_are_asked_for_stay():
 @pytest.mark.parametrize("which", [0, 2, 3])
 def test_an_operand_that_is_written_in_place(which):
     """Between and behind the steps; the results and the arguments are those of eager."""
+
     def function(*args):
         product = ops.matmul(args[0], args[1])
         args[which].mul_(2)

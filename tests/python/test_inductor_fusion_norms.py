@@ -107,6 +107,7 @@ def test_norms_of_dynamic_shapes():
 
 def test_llama_under_autocast():
     """What AMP makes of a block: norms in float32, products in bfloat16."""
+
     def block(x, residual, weight, matrix):
         total = x + residual
         normed = ops.rms_norm(total.float(), [40], weight.float(), 1e-6).to(total.dtype)

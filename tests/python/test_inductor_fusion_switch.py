@@ -70,6 +70,7 @@ def test_a_pass_that_came_later_stays(args):
 
 def test_a_pass_that_keeps_ours(args):
     """It stays and calls ours, which then does nothing; switched on again, ours runs behind it."""
+
     class Around(Watch):
         def __call__(self, graph):
             self.inner(graph)

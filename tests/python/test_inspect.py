@@ -41,9 +41,11 @@ def test_cuda_is_the_text_of_each_launch(x):
 
 @pytest.mark.slow  # starts a process
 def test_cuda_needs_no_nvrtc(x, tmp_path):
-    code = ("import torch, tile_ops\n"
-            "print(tile_ops.inspect(torch.ops.tile.softmax, torch.randn(5, 300, device='cpu'), -1, what='cuda', "
-            "arch=80))")
+    code = (
+        "import torch, tile_ops\n"
+        "print(tile_ops.inspect(torch.ops.tile.softmax, torch.randn(5, 300, device='cpu'), -1, what='cuda', "
+        "arch=80))"
+    )
     environment = os.environ | {"TILE_NVRTC": "no/nvrtc", "TILE_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
@@ -69,8 +71,19 @@ def test_ptx_and_resources_of_nvrtc(x):
     (row,) = tile_ops.inspect(softmax, x, -1, what="resources")
     assert (row["kernel"], row["arch"], row["spill_stores"]) == ("softmax", 90, 0)
     assert 16 <= row["registers"] <= 255 and row["threads"] % 32 == 0
-    assert list(row) == ["kernel", "grid", "arch", "threads", "cluster", "registers", "spill_stores", "spill_loads",
-                         "stack_bytes", "shared_bytes", "conversions"]
+    assert list(row) == [
+        "kernel",
+        "grid",
+        "arch",
+        "threads",
+        "cluster",
+        "registers",
+        "spill_stores",
+        "spill_loads",
+        "stack_bytes",
+        "shared_bytes",
+        "conversions",
+    ]
     assert row["conversions"] == []
 
 
@@ -108,15 +121,15 @@ def test_sass_is_read_by_nvidia_s_tools(x, tmp_path, monkeypatch):
     tool.write_text("#!/bin/sh\necho unknown architecture >&2; exit 1\n")
     with pytest.raises(RuntimeError) as error:
         tile_ops.inspect(softmax, x, -1, what="sass")
-    assert str(error.value) == (
-        f"inspect: {tool} fails: unknown architecture; install one of the kernel's CUDA version"
-    )
+    assert str(error.value) == (f"inspect: {tool} fails: unknown architecture; install one of the kernel's CUDA version")
 
 
 def test_wrong_arguments(x):
     for call, text in (
-        (lambda: tile_ops.inspect(softmax, x, -1, what="asm"),
-         "inspect: what is 'asm'; it is 'ir', 'cuda', 'ptx', 'sass' or 'resources'"),
+        (
+            lambda: tile_ops.inspect(softmax, x, -1, what="asm"),
+            "inspect: what is 'asm'; it is 'ir', 'cuda', 'ptx', 'sass' or 'resources'",
+        ),
         (
             lambda: tile_ops.inspect(str, x),
             "inspect: <class 'str'> launches no kernel of tile_ops with these arguments; give it others",
@@ -137,7 +150,6 @@ def test_wrong_arguments(x):
 @pytest.mark.slow  # starts a process
 def test_the_log_has_a_line_for_each_compile():
     code = "import torch, tile_ops\nfor n in 3, 4: tile_ops.softmax(torch.randn(2, n), -1)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
-                          env=os.environ | {"TILE_LOG": "1"})
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=os.environ | {"TILE_LOG": "1"})
     words = done.stderr.split(" in ")
     assert words[0] == "tile: softmax: traced and compiled" and words[1].endswith(" ms\n") and len(words) == 2

@@ -88,7 +88,10 @@ def test_a_handler_that_fails_ends_nothing():
 
 
 def test_after_a_fork():
-    code = LISTEN + ONE + """
+    code = (
+        LISTEN
+        + ONE
+        + """
 child = os.fork()
 _C.log('child' if child == 0 else 'parent', False)
 if child == 0:
@@ -96,6 +99,7 @@ if child == 0:
     os._exit(0)
 os.waitpid(child, 0)
 """
+    )
     _, err = said(code)
     assert sorted(err.splitlines()) == ["INFO tile_ops child", "INFO tile_ops one", "INFO tile_ops parent"]
 

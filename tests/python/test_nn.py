@@ -149,11 +149,18 @@ def test_multihead_attention_of_keys_behind_the_others(added):
     excluded = torch.ones(5, 7).triu(3) > 0
     for given in ({}, {"kdim": 6, "vdim": 10}, {"bias": False}, {"dtype": torch.float64}):
         module, twin = attention_pair(batch_first=True, **dict.fromkeys(added, True), **given)
-        x, k, v = (torch.randn(2, n, width, dtype=given.get("dtype"))
-                   for n, width in ((5, 16), (7, given.get("kdim", 16)), (7, given.get("vdim", 16))))
-        for kwargs in ({}, {"key_padding_mask": ignored}, {"attn_mask": excluded}, {"attn_mask": torch.randn(5, 7)},
-                       {"attn_mask": excluded, "key_padding_mask": ignored},
-                       {"attn_mask": torch.rand(8, 5, 7) > 0.5, "key_padding_mask": torch.where(ignored, -2.0, 0.5)}):
+        x, k, v = (
+            torch.randn(2, n, width, dtype=given.get("dtype"))
+            for n, width in ((5, 16), (7, given.get("kdim", 16)), (7, given.get("vdim", 16)))
+        )
+        for kwargs in (
+            {},
+            {"key_padding_mask": ignored},
+            {"attn_mask": excluded},
+            {"attn_mask": torch.randn(5, 7)},
+            {"attn_mask": excluded, "key_padding_mask": ignored},
+            {"attn_mask": torch.rand(8, 5, 7) > 0.5, "key_padding_mask": torch.where(ignored, -2.0, 0.5)},
+        ):
             kwargs = {name: mask if mask.dtype == torch.bool else mask.to(x.dtype) for name, mask in kwargs.items()}
             compare(module, twin, x, k, v, **kwargs)
         theirs = twin(x, k, v, attn_mask=torch.ones(5, 7).triu(1) > 0, need_weights=False)[0]
@@ -168,8 +175,7 @@ def test_multihead_attention_causal():
     for kwargs in ({}, {"key_padding_mask": padding}):
         theirs = twin(x, x, x, attn_mask=mask, need_weights=False, **kwargs)[0]
         torch.testing.assert_close(module(x, x, x, is_causal=True, **kwargs)[0], theirs, rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(module(x, x, x, attn_mask=mask, is_causal=True, **kwargs)[0], theirs, rtol=1e-4,
-                                   atol=1e-5)
+        torch.testing.assert_close(module(x, x, x, attn_mask=mask, is_causal=True, **kwargs)[0], theirs, rtol=1e-4, atol=1e-5)
 
 
 def test_multihead_attention_drops_in_training():

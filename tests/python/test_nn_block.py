@@ -14,8 +14,7 @@ DIM, HEADS, KV_HEADS, HIDDEN, LENGTH = 32, 4, 2, 48, 7
 
 def mlp(state, x, activation=F.silu):
     gate, up, down = (state.get(f"{name}_proj.bias") for name in ("gate", "up", "down"))
-    hidden = (activation(F.linear(x, state["gate_proj.weight"], gate))
-              * F.linear(x, state["up_proj.weight"], up))
+    hidden = activation(F.linear(x, state["gate_proj.weight"], gate)) * F.linear(x, state["up_proj.weight"], up)
     return F.linear(hidden, state["down_proj.weight"], down)
 
 
@@ -83,15 +82,20 @@ def test_block_of_other_positions():
 @pytest.mark.parametrize("activation", ["silu", "relu"])
 def test_gated_mlp(bias, activation):
     module = drawn(nn.GatedMLP(DIM, HIDDEN, bias, activation, dtype=torch.float64))
-    compare(module, lambda state, x: mlp(state, x, getattr(F, activation)), [torch.randn(2, 5, DIM, dtype=torch.float64)],
-            1e-10)
+    compare(
+        module, lambda state, x: mlp(state, x, getattr(F, activation)), [torch.randn(2, 5, DIM, dtype=torch.float64)], 1e-10
+    )
 
 
 def test_names_are_llama_s():
     assert sorted(make_block().state_dict()) == sorted(
-        ["input_layernorm.weight", "post_attention_layernorm.weight",
-         *(f"self_attn.{name}_proj.weight" for name in "qkvo"),
-         *(f"mlp.{name}_proj.weight" for name in ("gate", "up", "down"))])
+        [
+            "input_layernorm.weight",
+            "post_attention_layernorm.weight",
+            *(f"self_attn.{name}_proj.weight" for name in "qkvo"),
+            *(f"mlp.{name}_proj.weight" for name in ("gate", "up", "down")),
+        ]
+    )
     assert nn.TransformerBlock(DIM, HEADS).mlp.gate_proj.out_features == 128
 
 

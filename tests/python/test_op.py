@@ -247,9 +247,7 @@ def test_mistakes_in_definitions():
             outputs=lambda out: out)  # fmt: skip
     refused("tile_py::a5(Tensor x) -> Tensor", "unknown policy 'low'; it is \"keep\", \"lower\" or \"fp32\"", ValueError,
             autocast="low")  # fmt: skip
-    refused(
-        "tile_py::a6(Tensor x) -> Tensor", "leading and fold are two rules of vmap; give one", leading="x", fold="x"
-    )
+    refused("tile_py::a6(Tensor x) -> Tensor", "leading and fold are two rules of vmap; give one", leading="x", fold="x")
     refused("tile_py::a7(Tensor x) -> Tensor", "leading: 'y' is no argument; they are x", ValueError, leading="y")
     refused("tile_py::a8(Tensor x) -> Tensor", "grad is a int; give a function, a class or an operator's name", grad=3)
     refused("tile_py::a9(Tensor(a!) x) -> ()", "writes into an argument, so it cannot have a gradient", ValueError,
@@ -359,4 +357,6 @@ def test_aot_package(tmp_path):
     program = torch.export.export(Model(), (torch.randn(2, 24), torch.ones(24)))
     package = torch._inductor.aoti_compile_and_package(program, package_path=str(tmp_path / "model.pt2"))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    subprocess.run([sys.executable, "-c", PACKAGE, package, torch.get_default_device().type], check=True, timeout=300, env=environment)
+    subprocess.run(
+        [sys.executable, "-c", PACKAGE, package, torch.get_default_device().type], check=True, timeout=300, env=environment
+    )

@@ -23,21 +23,14 @@ def error_of(function, *arguments):
     return raised.error_of(function, *arguments).splitlines()[0]
 
 
-OUTPUTS = {
-    "itself": lambda x: x,
-    "view": lambda x: x.view(-1),
-    "detached": lambda x: x.detach(),
-    "part": lambda x: x[1:],
-}
+OUTPUTS = {"itself": lambda x: x, "view": lambda x: x.view(-1), "detached": lambda x: x.detach(), "part": lambda x: x[1:]}
 
 
 @pytest.mark.parametrize("what", OUTPUTS)
 def test_outputs_that_return_an_argument(what):
     name = f"tile_mem::returns_{what}"
     op = tile_ops.op(f"{name}(Tensor x) -> Tensor", outputs=OUTPUTS[what])(run)
-    text = (
-        f"ValueError: {name}: outputs returned the memory of its argument 'x' as 'out'; return a new tensor, as empty_like(x) is"
-    )
+    text = f"ValueError: {name}: outputs returned the memory of its argument 'x' as 'out'; return a new tensor, as empty_like(x) is"
     x = torch.ones(32)
     assert error_of(op, x) == text and torch.equal(x, torch.ones(32))
     assert error_of(op, torch.empty(32, device="meta")) == text

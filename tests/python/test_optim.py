@@ -44,8 +44,11 @@ def assert_close(a, b):
 def test_many_steps(dtype, name):
     ours = parameters(dtype, ((40, 70), (3001,), (1,)))
     theirs, exact = copies(ours), copies(ours, torch.float64)
-    optimizers = [AdamW(ours, **OPTIONS[name]), torch.optim.AdamW(theirs, fused=True, **OPTIONS[name]),
-                  torch.optim.AdamW(exact, foreach=False, **OPTIONS[name])]
+    optimizers = [
+        AdamW(ours, **OPTIONS[name]),
+        torch.optim.AdamW(theirs, fused=True, **OPTIONS[name]),
+        torch.optim.AdamW(exact, foreach=False, **OPTIONS[name]),
+    ]
     for _ in range(20):
         give_gradients(ours, theirs, exact)
         for optimizer in optimizers:
@@ -54,8 +57,10 @@ def test_many_steps(dtype, name):
     join = lambda params: torch.cat([p.detach().flatten() for p in params])  # noqa: E731
     check(join(ours), join(theirs), join(exact), what=name)
     for key in optimizers[0].state[ours[0]]:
-        check(*(join([o.state[p][key] for p in params])
-                for o, params in zip(optimizers, (ours, theirs, exact))), what=f"{name}: {key}")
+        check(
+            *(join([o.state[p][key] for p in params]) for o, params in zip(optimizers, (ours, theirs, exact))),
+            what=f"{name}: {key}",
+        )
 
 
 def test_groups_dtypes_and_missing_gradients():
@@ -214,8 +219,6 @@ def test_errors():
     state = torch.optim.AdamW([weight], differentiable=True).state_dict()
     with pytest.raises(NotImplementedError) as error:
         AdamW([weight]).load_state_dict(state)
-    assert str(error.value) == (
-        "tile_ops.optim.AdamW: a param group has differentiable=True; use torch.optim.AdamW for it"
-    )
+    assert str(error.value) == ("tile_ops.optim.AdamW: a param group has differentiable=True; use torch.optim.AdamW for it")
     with pytest.raises(ValueError, match="Invalid learning rate: -1"):
         AdamW([weight], lr=-1)

@@ -75,8 +75,14 @@ def test_our_operators_are_called():
     assert not any("tile::" in name for name in names_of_calls(model, x))
     tile_ops.patch(model)
     assert {name for name in names_of_calls(model, x) if "tile::" in name} == {
-        "tile::embedding", "tile::rms_norm", "tile::layer_norm", "tile::matmul", "tile::gated_matmul",
-        "tile::attention", "tile::dropout"}
+        "tile::embedding",
+        "tile::rms_norm",
+        "tile::layer_norm",
+        "tile::matmul",
+        "tile::gated_matmul",
+        "tile::attention",
+        "tile::dropout",
+    }
 
 
 def state(model):
@@ -210,8 +216,10 @@ def test_parametrization_after_patch():
     close(model(x) - model[0].bias, whole / 2)
     with pytest.raises(ValueError) as error:
         tile_ops.unpatch(model)
-    assert str(error.value) == ("unpatch: the class of 0 was changed after patch(), to ParametrizedLinear; take that "
-                                "back first (parametrizations: remove_parametrizations)")
+    assert str(error.value) == (
+        "unpatch: the class of 0 was changed after patch(), to ParametrizedLinear; take that "
+        "back first (parametrizations: remove_parametrizations)"
+    )
     parametrize.remove_parametrizations(model[0], "weight", leave_parametrized=False)
     tile_ops.unpatch(model)
     assert type(model[0]) is nn.Linear
@@ -224,16 +232,22 @@ def test_forward_of_the_object_is_left():
 
 
 def test_the_rest_of_the_reasons():
-    model = nn.ModuleDict({
-        "embedding": nn.Embedding(3, 4, max_norm=1.0), "lazy": nn.LazyLinear(3), "conv": nn.Conv1d(2, 2, 1),
-        "script": torch.jit.script(nn.Linear(2, 2))})
+    model = nn.ModuleDict(
+        {
+            "embedding": nn.Embedding(3, 4, max_norm=1.0),
+            "lazy": nn.LazyLinear(3),
+            "conv": nn.Conv1d(2, 2, 1),
+            "script": torch.jit.script(nn.Linear(2, 2)),
+        }
+    )
     report = tile_ops.patch(model)
     assert report.swapped == []
     assert report.left == [
         ("embedding", "Embedding", "max_norm, scale_grad_by_freq and sparse are not implemented"),
         ("lazy", "LazyLinear", "not initialized yet"),
         ("conv", "Conv1d", "no operator for it"),
-        ("script", "RecursiveScriptModule", "a compiled script")]
+        ("script", "RecursiveScriptModule", "a compiled script"),
+    ]
 
 
 def test_leave():
@@ -246,8 +260,9 @@ def test_leave():
 def test_errors():
     with pytest.raises(TypeError) as error:
         tile_ops.patch(3)
-    assert str(error.value) == ("patch: model is int; it must be a torch.nn.Module (of a diffusers pipeline: "
-                                "pipeline.unet, pipeline.vae, …)")
+    assert str(error.value) == (
+        "patch: model is int; it must be a torch.nn.Module (of a diffusers pipeline: pipeline.unet, pipeline.vae, …)"
+    )
     with pytest.raises(TypeError, match="^unpatch: model is list; it must be"):
         tile_ops.unpatch([])
     with pytest.raises(ValueError) as error:
@@ -257,14 +272,18 @@ def test_errors():
         tile_ops.patch(nn.Linear(2, 2), leave=["Linear"])
     assert str(error.value) == (
         "patch: leave names 'Linear'; the kinds are 'linear', 'gated_mlp', 'layer_norm', 'rms_norm', 'group_norm', "
-        "'embedding', 'dropout', 'softmax', 'cross_entropy', 'attention', 'activation'")
+        "'embedding', 'dropout', 'softmax', 'cross_entropy', 'attention', 'activation'"
+    )
 
 
 def test_inputs_that_our_operators_refuse_are_torch_s(device):
     """The same results, and the same errors."""
     norm, linear, embed = nn.GroupNorm(2, 4), nn.Linear(3, 3), nn.Embedding(3, 2)
-    for module, x in ((norm, torch.randn(1, 4, 2, 2, 2, 2)), (linear, torch.randn(2, 3).to_sparse()),
-                      (nn.Softmax(dim=None), torch.randn(2, 3))):
+    for module, x in (
+        (norm, torch.randn(1, 4, 2, 2, 2, 2)),
+        (linear, torch.randn(2, 3).to_sparse()),
+        (nn.Softmax(dim=None), torch.randn(2, 3)),
+    ):
         expected = module(x)
         tile_ops.patch(module)
         assert torch.equal(module(x), expected)

@@ -24,10 +24,18 @@ def block(**options):
 
 
 RESNETS = [  # (options, activations by themselves: of temb, and those that are not right behind a norm)
-    ({}, 1), ({"out_channels": 16, "groups_out": 8}, 1), ({"temb_channels": None}, 0), ({"skip_time_act": True}, 0),
-    ({"time_embedding_norm": "scale_shift"}, 2), ({"up": True}, 1), ({"down": True}, 1),
-    ({"up": True, "kernel": "fir"}, 1), ({"down": True, "kernel": "sde_vp"}, 1), ({"output_scale_factor": 2.0}, 1),
-    ({"non_linearity": "gelu"}, 3)]
+    ({}, 1),
+    ({"out_channels": 16, "groups_out": 8}, 1),
+    ({"temb_channels": None}, 0),
+    ({"skip_time_act": True}, 0),
+    ({"time_embedding_norm": "scale_shift"}, 2),
+    ({"up": True}, 1),
+    ({"down": True}, 1),
+    ({"up": True, "kernel": "fir"}, 1),
+    ({"down": True, "kernel": "sde_vp"}, 1),
+    ({"output_scale_factor": 2.0}, 1),
+    ({"non_linearity": "gelu"}, 3),
+]
 
 
 @pytest.mark.parametrize("training", [True, False], ids=["train", "eval"])
@@ -76,8 +84,14 @@ def test_a_time_embedding():
 
 def test_the_end_of_a_unet():
     """conv_norm_out and conv_act are called by the model's own forward."""
-    model = unets.UNet2DModel(sample_size=8, block_out_channels=(8, 16), layers_per_block=1, norm_num_groups=4,
-                              down_block_types=("DownBlock2D",) * 2, up_block_types=("UpBlock2D",) * 2).eval()
+    model = unets.UNet2DModel(
+        sample_size=8,
+        block_out_channels=(8, 16),
+        layers_per_block=1,
+        norm_num_groups=4,
+        down_block_types=("DownBlock2D",) * 2,
+        up_block_types=("UpBlock2D",) * 2,
+    ).eval()
     args = torch.randn(1, 3, 8, 8), torch.tensor([3])
     with torch.no_grad():
         expected = model(*args).sample
@@ -123,8 +137,10 @@ def test_mlps_of_unknown_activations_and_layers():
     sizes = {"hidden_size": 16, "intermediate_size": 24}
     phi = phi3.modeling_phi3.Phi3MLP(transformers.Phi3Config(**sizes, hidden_act="quick_gelu", **TOKEN))
     assert tile_ops.patch(phi).left[0] == (
-        "", "Phi3MLP",
-        "not known to be down_proj(activation(gate) * up) of the halves of gate_up_proj(x) of silu, gelu or relu")
+        "",
+        "Phi3MLP",
+        "not known to be down_proj(activation(gate) * up) of the halves of gate_up_proj(x) of silu, gelu or relu",
+    )
     plain = bert.modeling_bert.BertIntermediate(transformers.BertConfig(**sizes, hidden_act="quick_gelu"))
     report = tile_ops.patch(plain)
     assert report.left == [("intermediate_act_fn", "QuickGELUActivation", "no operator for it")]

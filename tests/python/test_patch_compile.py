@@ -13,7 +13,10 @@ def with_labels(inputs):
 
 CASES = [
     *((make, lambda: with_labels(text("right")), make.__name__) for make in TEXT),
-    (vit, lambda: {**picture(), "labels": torch.tensor([4, 0])}, "vit"), (unet, noise, "unet"), (vae, images, "vae")]
+    (vit, lambda: {**picture(), "labels": torch.tensor([4, 0])}, "vit"),
+    (unet, noise, "unet"),
+    (vae, images, "vae"),
+]
 
 
 @pytest.mark.slow

@@ -50,9 +50,22 @@ class GELU(nn.Module):
 
 
 def variants():
-    model = nn.ModuleDict({name: make() for name, make in (
-        ("lines", Lines), ("nested", Nested), ("functions", Functions), ("attention", WithAttention),
-        ("own", Nested), ("adapted", Nested), ("hooked", Nested), ("tanh", Nested), ("relu", Lines))})
+    model = nn.ModuleDict(
+        {
+            name: make()
+            for name, make in (
+                ("lines", Lines),
+                ("nested", Nested),
+                ("functions", Functions),
+                ("attention", WithAttention),
+                ("own", Nested),
+                ("adapted", Nested),
+                ("hooked", Nested),
+                ("tanh", Nested),
+                ("relu", Lines),
+            )
+        }
+    )
     model["own"].act, model["tanh"].act, model["relu"].act = GELU(), nn.Tanh(), nn.ReLU()
     model["adapted"].first = Adapted(model["adapted"].first)
     model["hooked"].first.register_forward_hook(lambda *_: None)
@@ -63,16 +76,23 @@ def test_the_report():
     report = tile_ops.patch(variants())
     rows = [row for row in report.swapped if row[1] not in ("Linear", "GroupNorm", "Dropout")]
     assert rows == [
-        ("attention", "WithAttention", "attention; matmul, silu"), ("lines", "Lines", "group_norm, silu"),
-        ("nested", "Nested", "matmul, silu"), ("functions", "Functions", "matmul, gelu; matmul, relu"),
-        ("own", "Nested", "matmul, gelu_tanh"), ("lines.act", "SiLU", BEHIND), ("nested.act", "SiLU", BEHIND),
-        ("attention.act", "SiLU", BEHIND), ("own.act", "GELU", BEHIND)]
+        ("attention", "WithAttention", "attention; matmul, silu"),
+        ("lines", "Lines", "group_norm, silu"),
+        ("nested", "Nested", "matmul, silu"),
+        ("functions", "Functions", "matmul, gelu; matmul, relu"),
+        ("own", "Nested", "matmul, gelu_tanh"),
+        ("lines.act", "SiLU", BEHIND),
+        ("nested.act", "SiLU", BEHIND),
+        ("attention.act", "SiLU", BEHIND),
+        ("own.act", "GELU", BEHIND),
+    ]
     assert report.left == [
         ("functions.act", "SiLU", "no operator for it"),
         ("adapted.act", "SiLU", "behind Adapted, which is not swapped"),
         ("hooked.act", "SiLU", "a call of it or of the module before it does more than its forward"),
         ("tanh.act", "Tanh", "no operator for it"),
-        ("relu.act", "ReLU", "group_norm computes silu alone")]
+        ("relu.act", "ReLU", "group_norm computes silu alone"),
+    ]
 
 
 @each_form
@@ -203,8 +223,7 @@ def test_a_shared_activation():
         setattr(each, "act_fn" if isinstance(each, MLP) else "act", act)
     expected = [each(input) for each in model]
     rows = set(tile_ops.patch(model).swapped)
-    assert rows > {("0", "Nested", "matmul, gelu_tanh"), ("2", "MLP", "gated_matmul, gelu_tanh"),
-                   ("0.act", "GELU", BEHIND)}
+    assert rows > {("0", "Nested", "matmul, gelu_tanh"), ("2", "MLP", "gated_matmul, gelu_tanh"), ("0.act", "GELU", BEHIND)}
     close([each(input) for each in model], expected)
     assert "tile::gated_matmul" in names_of_calls(model[2], input)
 

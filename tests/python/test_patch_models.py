@@ -7,8 +7,24 @@ import tile_ops
 import torch
 from patch_calls import check_all, error, errors
 from patch_models import (
-    DECODERS, TEXT, bert, calls, gemma, gpt2, images, llama, mistral, noise, phi3, picture, text, transformers, unet, vae,
-    vit)
+    DECODERS,
+    TEXT,
+    bert,
+    calls,
+    gemma,
+    gpt2,
+    images,
+    llama,
+    mistral,
+    noise,
+    phi3,
+    picture,
+    text,
+    transformers,
+    unet,
+    vae,
+    vit,
+)
 
 
 pytestmark = pytest.mark.usefixtures("no_tf32")
@@ -18,8 +34,11 @@ each_decoder = pytest.mark.parametrize("make", DECODERS, ids=lambda make: make._
 
 
 CASES = [
-    *((make, lambda padding=padding: text(padding), f"{make.__name__}-{padding or 'whole'}")
-      for make in TEXT for padding in (None, "left", "right")),
+    *(
+        (make, lambda padding=padding: text(padding), f"{make.__name__}-{padding or 'whole'}")
+        for make in TEXT
+        for padding in (None, "left", "right")
+    ),
     (vit, picture, "vit"),
     (unet, noise, "unet"),
     (vae, images, "vae"),
@@ -94,20 +113,83 @@ def test_encode_and_decode_of_a_vae():
         assert error(model.decode(latent).sample, expected) < 1e-5
 
 
-@pytest.mark.parametrize("make, swapped", [
-    (llama, {"attention, rope, softmax": 2, "gated_matmul, silu": 2, "rms_norm": 5, "embedding": 1, "matmul": 15,
-             "cross_entropy in its loss_function": 1}),
-    (gemma, {"attention, rope, softmax": 2, "gated_matmul, gelu_tanh": 2, "rms_norm, 1 + weight": 5, "matmul": 15,
-             "cross_entropy in its loss_function": 1}),
-    (gpt2, {"attention, softmax": 2, "layer_norm": 5, "dropout": 7, "embedding": 2, "matmul": 9,
-            "matmul, gelu_tanh": 2, "computed by the module before it": 2, "cross_entropy in its loss_function": 1}),
-    (bert, {"attention, softmax": 2, "layer_norm": 6, "dropout": 7, "embedding": 3, "matmul": 14, "matmul, gelu": 3,
-            "computed by the module before it": 3}),
-    (unet, {"attention": 8, "group_norm": 21, "layer_norm": 12, "dropout": 20, "matmul": 50, "group_norm, silu": 9,
-            "geglu": 4, "matmul, silu": 1, "computed by the module before it": 10}),
-    (vae, {"attention": 2, "group_norm": 24, "dropout": 12, "matmul": 8, "group_norm, silu": 12,
-           "computed by the module before it": 12})
-], ids=lambda value: getattr(value, "__name__", ""))
+@pytest.mark.parametrize(
+    "make, swapped",
+    [
+        (
+            llama,
+            {
+                "attention, rope, softmax": 2,
+                "gated_matmul, silu": 2,
+                "rms_norm": 5,
+                "embedding": 1,
+                "matmul": 15,
+                "cross_entropy in its loss_function": 1,
+            },
+        ),
+        (
+            gemma,
+            {
+                "attention, rope, softmax": 2,
+                "gated_matmul, gelu_tanh": 2,
+                "rms_norm, 1 + weight": 5,
+                "matmul": 15,
+                "cross_entropy in its loss_function": 1,
+            },
+        ),
+        (
+            gpt2,
+            {
+                "attention, softmax": 2,
+                "layer_norm": 5,
+                "dropout": 7,
+                "embedding": 2,
+                "matmul": 9,
+                "matmul, gelu_tanh": 2,
+                "computed by the module before it": 2,
+                "cross_entropy in its loss_function": 1,
+            },
+        ),
+        (
+            bert,
+            {
+                "attention, softmax": 2,
+                "layer_norm": 6,
+                "dropout": 7,
+                "embedding": 3,
+                "matmul": 14,
+                "matmul, gelu": 3,
+                "computed by the module before it": 3,
+            },
+        ),
+        (
+            unet,
+            {
+                "attention": 8,
+                "group_norm": 21,
+                "layer_norm": 12,
+                "dropout": 20,
+                "matmul": 50,
+                "group_norm, silu": 9,
+                "geglu": 4,
+                "matmul, silu": 1,
+                "computed by the module before it": 10,
+            },
+        ),
+        (
+            vae,
+            {
+                "attention": 2,
+                "group_norm": 24,
+                "dropout": 12,
+                "matmul": 8,
+                "group_norm, silu": 12,
+                "computed by the module before it": 12,
+            },
+        ),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
 def test_what_is_swapped(make, swapped):
     found = [by for _, _, by in tile_ops.patch(make()).swapped]
     assert {by: found.count(by) for by in found} == swapped

@@ -14,8 +14,9 @@ BEHIND = "computed by the module before it"
 
 
 def model():
-    return nn.Sequential(nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 12), nn.ReLU(inplace=True), nn.Linear(12, 8),
-                         nn.GELU("tanh"), nn.SiLU())
+    return nn.Sequential(
+        nn.Linear(8, 12), nn.GELU(), nn.Linear(12, 12), nn.ReLU(inplace=True), nn.Linear(12, 8), nn.GELU("tanh"), nn.SiLU()
+    )
 
 
 def image_model():
@@ -32,7 +33,11 @@ def test_the_report():
     assert report.swapped[-6:] == [
         ("text", "Sequential", "activations in matmul and group_norm"),
         ("image", "Sequential", "activations in matmul and group_norm"),
-        ("text.1", "GELU", BEHIND), ("text.3", "ReLU", BEHIND), ("text.5", "GELU", BEHIND), ("image.1", "SiLU", BEHIND)]
+        ("text.1", "GELU", BEHIND),
+        ("text.3", "ReLU", BEHIND),
+        ("text.5", "GELU", BEHIND),
+        ("image.1", "SiLU", BEHIND),
+    ]
     assert report.left == [("text.6", "SiLU", "no operator for it"), ("image.2", "Conv2d", "no operator for it")]
     again = tile_ops.patch(both)
     assert again.swapped == [] and ("text.1", "GELU", "patched already") in again.left
@@ -122,10 +127,14 @@ class Called(nn.Linear):
 
 def test_what_is_left():
     x = torch.randn(3, 4)
-    for module in (Twice(nn.Linear(4, 4), nn.ReLU()), nn.Sequential(Called(4, 4), nn.ReLU()),
-                   nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU()), nn.Sequential(nn.LayerNorm(4), nn.ReLU()),
-                   nn.Sequential(nn.GroupNorm(2, 4), nn.ReLU()),
-                   nn.Sequential(nn.ReLU(), nn.Linear(4, 4))):
+    for module in (
+        Twice(nn.Linear(4, 4), nn.ReLU()),
+        nn.Sequential(Called(4, 4), nn.ReLU()),
+        nn.Sequential(nn.Linear(4, 4), nn.LeakyReLU()),
+        nn.Sequential(nn.LayerNorm(4), nn.ReLU()),
+        nn.Sequential(nn.GroupNorm(2, 4), nn.ReLU()),
+        nn.Sequential(nn.ReLU(), nn.Linear(4, 4)),
+    ):
         expected, own = module(x), type(module)
         report = tile_ops.patch(module)
         assert type(module) is own and len(report.swapped) == 1

@@ -27,8 +27,7 @@ def run(tmp_path):
     """Runs code over the fake NVRTC, which needs as long as it is told; gives what stands on stderr."""
 
     def run(code, terminal=True, **variables):
-        environment = (os.environ | {"TILE_NVRTC": str(FAKE), "TILE_CACHE_DIR": str(tmp_path), "TERM": "xterm"}
-                       | variables)
+        environment = os.environ | {"TILE_NVRTC": str(FAKE), "TILE_CACHE_DIR": str(tmp_path), "TERM": "xterm"} | variables
         environment.pop("TILE_LOG", None)
         if not terminal:
             done = subprocess.run([sys.executable, "-c", SETUP + code], stderr=subprocess.PIPE, env=environment)
@@ -62,8 +61,9 @@ def test_a_slow_compile_of_several_candidates(run):
     shown = run(f"compiles(1.0, {SPILLS})\nsoftmax()")
     assert re.search(r"\rtile: compiling softmax, 0\.[5-9] s\x1b\[K", shown), shown
     assert re.search(r"\rtile: compiling softmax, 1 of [2-8] candidates done, [1-9]\.\d s\x1b\[K", shown), shown
-    assert re.fullmatch(r"tile: warning: softmax\.cpp:\d+: softmax: its code for sm_90 spills 800 bytes[^\n]*\r\n",
-                        after(shown)), shown
+    assert re.fullmatch(
+        r"tile: warning: softmax\.cpp:\d+: softmax: its code for sm_90 spills 800 bytes[^\n]*\r\n", after(shown)
+    ), shown
     # From the cache on disk there is nothing to wait for.
     assert "compiling" not in run(f"compiles(1.0, {SPILLS})\nsoftmax()")
 

@@ -34,7 +34,7 @@ OPTIONS = {
     "thread": {
         # Tests fork while threads of a pool wait, and look at what starts threads in the child.
         "TSAN_OPTIONS": f"suppressions={HERE}/thread.supp:print_suppressions=0:die_after_fork=0:"
-                        "second_deadlock_stack=1:history_size=4",
+        "second_deadlock_stack=1:history_size=4"
     },
 }
 
@@ -89,8 +89,14 @@ def verdict(run: Run, seconds: float) -> tuple[str, str]:
             # A file for each process: what a test's child reports is not lost where the test reads its output.
             environment[name] = f"{options}:log_path={folder}/report"
         with tempfile.TemporaryFile() as output:
-            process = subprocess.Popen([run.program, "--gtest_brief=1"], env=environment, stdout=output,
-                                       stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, start_new_session=True)
+            process = subprocess.Popen(
+                [run.program, "--gtest_brief=1"],
+                env=environment,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
             try:
                 code = process.wait(seconds)
             except subprocess.TimeoutExpired:

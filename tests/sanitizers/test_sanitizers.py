@@ -27,13 +27,16 @@ def option_error(*options):
 
 
 def test_an_unknown_sanitizer_is_an_error():
-    assert ("TILE_OPS_SANITIZE is 'memory'; choose address (with undefined) or thread, or leave it empty"
-            in option_error("TILE_OPS_SANITIZE=memory"))
+    assert "TILE_OPS_SANITIZE is 'memory'; choose address (with undefined) or thread, or leave it empty" in option_error(
+        "TILE_OPS_SANITIZE=memory"
+    )
 
 
 def test_the_python_module_has_none():
-    assert ("TILE_OPS_SANITIZE=thread with TILE_OPS_PYTHON_MODULE=AUTO: Python itself has no sanitizer; leave the "
-            "module out" in option_error("TILE_OPS_SANITIZE=thread", "TILE_OPS_PYTHON_MODULE=AUTO"))
+    assert (
+        "TILE_OPS_SANITIZE=thread with TILE_OPS_PYTHON_MODULE=AUTO: Python itself has no sanitizer; leave the "
+        "module out" in option_error("TILE_OPS_SANITIZE=thread", "TILE_OPS_PYTHON_MODULE=AUTO")
+    )
 
 
 def test_every_cpp_test_program_is_run(pytestconfig):
@@ -46,8 +49,9 @@ def test_every_cpp_test_program_is_run(pytestconfig):
 def test_kernels_run_again_for_each_instruction_set():
     lines = [str(each) for each in run.runs("address", ["baseline", "avx2"])]
     for folder in run.RUN_KERNELS:
-        said = [line.split(f"test_{folder}")[1] for line in lines if line.endswith(f"test_{folder}")
-                or f"test_{folder} " in line]
+        said = [
+            line.split(f"test_{folder}")[1] for line in lines if line.endswith(f"test_{folder}") or f"test_{folder} " in line
+        ]
         assert said == ["", " TILE_ISA=baseline TILE_ASSEMBLER=off", " TILE_ISA=avx2 TILE_ASSEMBLER=off"]
     assert sum("test_ir" in line for line in lines) == 1
     assert "baseline" in run.machine_isas()
@@ -75,8 +79,7 @@ def test_what_counts_as_wrong(script, state, said, tmp_path):
     program = tmp_path / "test_program"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(0o755)
-    assert run.verdict(run.Run("address", program, {"TILE_ISA": "avx2"}), 0.3 if "sleep" in script else 30) == (
-        state, said)
+    assert run.verdict(run.Run("address", program, {"TILE_ISA": "avx2"}), 0.3 if "sleep" in script else 30) == (state, said)
 
 
 @pytest.mark.parametrize("file", sorted(HERE.glob("*.supp")), ids=lambda file: file.name)

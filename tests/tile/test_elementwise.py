@@ -136,9 +136,7 @@ STEPS = {"astype", "bitcast", "where", "floordiv", "floor", "ceil", "round", "tr
 
 def of_floats(name):
     row = ROWS[name]
-    return (
-        "f64" in row["dtypes"] and name not in STEPS and not name.startswith("astype") and ">" not in row["reference"]
-    )
+    return "f64" in row["dtypes"] and name not in STEPS and not name.startswith("astype") and ">" not in row["reference"]
 
 
 @pytest.mark.parametrize("name", [name for name in ROWS if of_floats(name) and name not in (
@@ -158,9 +156,7 @@ def test_derivatives(name):
     ours = torch.autograd.grad(result, tensors, g)
     theirs = torch.autograd.grad(wanted, tensors[: row["operands"]], g, allow_unused=True)
     for k, (mine, other) in enumerate(zip(ours, theirs)):
-        torch.testing.assert_close(
-            mine, other, rtol=1e-9, atol=1e-9, msg=lambda text: f"{name}, operand {k}: {text}"
-        )  # noqa: B023
+        torch.testing.assert_close(mine, other, rtol=1e-9, atol=1e-9, msg=lambda text: f"{name}, operand {k}: {text}")  # noqa: B023
     assert all(not each.any() for each in ours[row["operands"] :])
 
 

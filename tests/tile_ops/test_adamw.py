@@ -16,16 +16,24 @@ WRITTEN = (0, 2, 3, 5)
 
 def lists_of(sizes, dtype=torch.float32, state=None, step=3.0):
     """params, grads, exp_avgs, exp_avg_sqs, steps, max_exp_avg_sqs."""
+
     def draw(to):
         return [torch.randn(size).to(to) for size in sizes]
 
     state = state or dtype
-    return [draw(dtype), draw(dtype), [0.1 * t for t in draw(state)], [t.square() for t in draw(state)],
-            [torch.tensor(step + i) for i in range(len(sizes))], [t.square() for t in draw(state)]]
+    return [
+        draw(dtype),
+        draw(dtype),
+        [0.1 * t for t in draw(state)],
+        [t.square() for t in draw(state)],
+        [torch.tensor(step + i) for i in range(len(sizes))],
+        [t.square() for t in draw(state)],
+    ]
 
 
 def copies(lists, dtype=None):
     """Of the same strides."""
+
     def copy(t):
         return torch.empty_strided(t.shape, t.stride(), dtype=dtype or t.dtype).copy_(t)
 
@@ -94,8 +102,7 @@ OPTIONS = {
 @pytest.mark.parametrize("name", OPTIONS)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_options(name, dtype, device):
-    options = {key: value.to(device) if isinstance(value, torch.Tensor) else value
-               for key, value in OPTIONS[name].items()}
+    options = {key: value.to(device) if isinstance(value, torch.Tensor) else value for key, value in OPTIONS[name].items()}
     lists = lists_of([(40, 3), (999,)], dtype)
     if "grad_scale" in options:  # torch writes the gradients without their scale; ours stay
         before, peer = copies(lists), copies(lists)
@@ -184,8 +191,7 @@ def test_versions_and_gradients():
     with pytest.raises(RuntimeError) as error:
         ours(lists)
     assert str(error.value).splitlines()[0] == (
-        "tile::adamw_: writes into its arguments and has no gradient, but 'params' requires grad; call it under "
-        "torch.no_grad()"
+        "tile::adamw_: writes into its arguments and has no gradient, but 'params' requires grad; call it under torch.no_grad()"
     )
     with torch.no_grad():
         ours(lists)
@@ -277,36 +283,55 @@ def double(lists):
 
 APART = "overlap in memory, which is written; clone() one of them"
 ERRORS = [
-    (ValueError, lambda lists: lists[1].pop(), {},
-     "params has 2 tensors and grads 1; pass one for each parameter"),
-    (ValueError, lambda lists: lists[5].pop(), {"amsgrad": True},
-     "params has 2 tensors and max_exp_avg_sqs 1; pass one for each parameter"),
-    (ValueError, put(3, 1, torch.ones(5)), {},
-     "exp_avg_sqs[1] has shape [5] and params[1] [4]; they must be alike"),
+    (ValueError, lambda lists: lists[1].pop(), {}, "params has 2 tensors and grads 1; pass one for each parameter"),
+    (
+        ValueError,
+        lambda lists: lists[5].pop(),
+        {"amsgrad": True},
+        "params has 2 tensors and max_exp_avg_sqs 1; pass one for each parameter",
+    ),
+    (ValueError, put(3, 1, torch.ones(5)), {}, "exp_avg_sqs[1] has shape [5] and params[1] [4]; they must be alike"),
     (ValueError, put(4, 1, torch.ones(2)), {}, "steps[1] has shape [2]; it must have one element"),
     (TypeError, put(4, 0, torch.tensor(3)), {}, "steps[0] is int64; it must be float32 or float64"),
-    (TypeError, put(0, 0, torch.ones(2, 3, dtype=torch.int32)), {},
-     "params[0] is int32; it must be float16, bfloat16, float32 or float64"),
-    (TypeError, put(0, 1, double), {},
-     "params[0] is float32 and params[1] float64; pass tensors of each dtype in a call of their own"),
-    (TypeError, lambda lists: lists.__setitem__(1, [g.double() for g in lists[1]]), {},
-     "grads[0] is float64 and params[0] float32; it must be float32"),
-    (TypeError, lambda lists: lists.__setitem__(0, [p.half() for p in lists[0]]) or lists.__setitem__(
-        2, [m.bfloat16() for m in lists[2]]), {},
-     "exp_avgs[0] is bfloat16 and params[0] float16; it must be float16 or float32"),
+    (
+        TypeError,
+        put(0, 0, torch.ones(2, 3, dtype=torch.int32)),
+        {},
+        "params[0] is int32; it must be float16, bfloat16, float32 or float64",
+    ),
+    (
+        TypeError,
+        put(0, 1, double),
+        {},
+        "params[0] is float32 and params[1] float64; pass tensors of each dtype in a call of their own",
+    ),
+    (
+        TypeError,
+        lambda lists: lists.__setitem__(1, [g.double() for g in lists[1]]),
+        {},
+        "grads[0] is float64 and params[0] float32; it must be float32",
+    ),
+    (
+        TypeError,
+        lambda lists: lists.__setitem__(0, [p.half() for p in lists[0]])
+        or lists.__setitem__(2, [m.bfloat16() for m in lists[2]]),
+        {},
+        "exp_avgs[0] is bfloat16 and params[0] float16; it must be float16 or float32",
+    ),
     (ValueError, lambda lists: None, {"lr": -1.0}, "lr is -1; it must be 0 or more"),
     (ValueError, lambda lists: None, {"eps": -1.0}, "eps is -1; it must be 0 or more"),
     (ValueError, lambda lists: None, {"weight_decay": -1.0}, "weight_decay is -1; it must be 0 or more"),
     (ValueError, lambda lists: None, {"beta1": 1.0}, "beta1 is 1; it must be at least 0 and less than 1"),
     (ValueError, lambda lists: None, {"beta2": -0.5}, "beta2 is -0.5; it must be at least 0 and less than 1"),
-    (TypeError, lambda lists: None, {"lr_tensor": torch.tensor(1)},
-     "lr_tensor is int64; it must be float32 or float64"),
-    (ValueError, lambda lists: None, {"grad_scale": torch.ones(2)},
-     "grad_scale has shape [2]; it must have one element"),
-    (TypeError, lambda lists: None, {"found_inf": torch.zeros(1, dtype=torch.float64)},
-     "found_inf is float64; it must be float32"),
-    (ValueError, put(0, 1, torch.ones(1).expand(4)), {},
-     "params[1] overlaps itself in memory, and is written; clone() it"),
+    (TypeError, lambda lists: None, {"lr_tensor": torch.tensor(1)}, "lr_tensor is int64; it must be float32 or float64"),
+    (ValueError, lambda lists: None, {"grad_scale": torch.ones(2)}, "grad_scale has shape [2]; it must have one element"),
+    (
+        TypeError,
+        lambda lists: None,
+        {"found_inf": torch.zeros(1, dtype=torch.float64)},
+        "found_inf is float64; it must be float32",
+    ),
+    (ValueError, put(0, 1, torch.ones(1).expand(4)), {}, "params[1] overlaps itself in memory, and is written; clone() it"),
     (ValueError, put(2, 1, lambda lists: lists[0][1]), {}, f"params[1] and exp_avgs[1] {APART}"),
     (ValueError, put(1, 1, lambda lists: lists[3][1]), {}, f"grads[1] and exp_avg_sqs[1] {APART}"),
     (ValueError, put(0, 1, lambda lists: lists[0][0].view(-1)[2:]), {}, f"params[0] and params[1] {APART}"),

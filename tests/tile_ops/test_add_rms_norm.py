@@ -101,8 +101,7 @@ def test_mixed_dtypes(weight_dtype):
 def test_gradient_of_one_result(length, which):
     x, residual = pair((5, length))
     weight = torch.randn(length, requires_grad=True)
-    check_call(lambda *args: op(*args)[which], lambda *args: torchs(*args)[which],
-               (x, residual, (length,), weight, 1e-5))
+    check_call(lambda *args: op(*args)[which], lambda *args: torchs(*args)[which], (x, residual, (length,), weight, 1e-5))
 
 
 def test_a_gradient_of_the_sum_alone_passes_as_it_is():
@@ -115,8 +114,9 @@ def test_a_gradient_of_the_sum_alone_passes_as_it_is():
 @pytest.mark.parametrize("wanted", [(True, False, False), (False, True, True), (False, False, True)])
 @pytest.mark.parametrize("length", [40, 17000, 140000])
 def test_gradient_of_some_arguments(wanted, length):
-    x, residual, weight = (torch.randn(shape, requires_grad=each)
-                           for shape, each in zip(((5, length), (5, length), (length,)), wanted))
+    x, residual, weight = (
+        torch.randn(shape, requires_grad=each) for shape, each in zip(((5, length), (5, length), (length,)), wanted)
+    )
     check_call(op, torchs, (x, residual, (length,), weight, 1e-5))
 
 
@@ -128,10 +128,7 @@ def test_the_gradient_is_written_once():
 
 
 double = functools.partial(torch.randn, dtype=torch.double)
-CASES = [
-    ((double(3, 5), double(3, 5), [5], double(5), 1e-5), {}),
-    ((double(2, 3, 4), double(2, 3, 4), [3, 4]), {"eps": 1e-5}),
-]
+CASES = [((double(3, 5), double(3, 5), [5], double(5), 1e-5), {}), ((double(2, 3, 4), double(2, 3, 4), [3, 4]), {"eps": 1e-5})]
 
 
 @pytest.mark.parametrize("args, kwargs", CASES)

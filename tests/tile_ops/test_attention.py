@@ -28,8 +28,7 @@ def test_head_dims(depth, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("is_causal", [False, True])
 @pytest.mark.parametrize(
-    "rows, keys",
-    [(1, 1), (1, 130), (130, 1), (64, 64), (97, 97), (113, 203), (217, 128), (200, 257), (64, 256), (256, 64)]
+    "rows, keys", [(1, 1), (1, 130), (130, 1), (64, 64), (97, 97), (113, 203), (217, 128), (200, 257), (64, 256), (256, 64)]
 )
 def test_lengths(rows, keys, is_causal, dtype):
     for align in ("bottom_right", "top_left") if is_causal else ("bottom_right",):
@@ -141,14 +140,7 @@ def test_scale(scale):
 
 
 @pytest.mark.parametrize(
-    "shape",
-    [
-        (0, 2, 2, 5, 7, 8),
-        (2, 0, 0, 5, 7, 8),
-        (2, 2, 2, 0, 7, 8),
-        (2, 2, 2, 5, 0, 8),
-        (2, 2, 2, 0, 0, 8),
-    ],
+    "shape", [(0, 2, 2, 5, 7, 8), (2, 0, 0, 5, 7, 8), (2, 2, 2, 0, 7, 8), (2, 2, 2, 5, 0, 8), (2, 2, 2, 0, 0, 8)]
 )
 @pytest.mark.parametrize("masked", [False, True])
 def test_zero_sizes(shape, masked):
@@ -223,8 +215,7 @@ def test_layouts(layout, dtype):
     assert torch.equal(out, whole[0]) and torch.equal(lse, whole[1])
     grad = torch.randn_like(out)
     bias = layout(torch.randn(2, 4, 70, 90).to(dtype))
-    check_call(attention, peer, args, {"attn_bias": bias, "is_causal": True},
-               grad_outputs=[grad, torch.randn_like(lse)])
+    check_call(attention, peer, args, {"attn_bias": bias, "is_causal": True}, grad_outputs=[grad, torch.randn_like(lse)])
 
 
 def order(tensor):
@@ -247,8 +238,7 @@ def test_expanded_inputs_and_gradients():
     q, k, v = inputs(1, 1, 1, 70, 90, 16, dtype=torch.float64)
     args = q.expand(2, 4, 70, 16), k.expand(2, 2, 90, 16), v.expand(2, 2, 90, 16)
     ours, theirs = (
-        torch.autograd.grad([t.sum() for t in function(*args, is_causal=True)], (q, k, v))
-        for function in (attention, peer)
+        torch.autograd.grad([t.sum() for t in function(*args, is_causal=True)], (q, k, v)) for function in (attention, peer)
     )
     for mine, other in zip(ours, theirs):
         torch.testing.assert_close(mine, other, rtol=1e-12, atol=1e-12)
@@ -269,8 +259,7 @@ def test_attention_is_deterministic():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("heads, key_heads, rows, dropout_p",
-                         [(64, 64, 4096, 0.2), (128, 64, 4096, 0.0), (8, 8, 21000, 0.2)])
+@pytest.mark.parametrize("heads, key_heads, rows, dropout_p", [(64, 64, 4096, 0.2), (128, 64, 4096, 0.0), (8, 8, 21000, 0.2)])
 def test_gradients_of_many_queries_of_16_bits(heads, key_heads, rows, dropout_p, device):
     """Some heads' sums at a time stand beside the result, or, on a CPU, there are two passes."""
     torch.use_deterministic_algorithms(False)  # a GPU keeps no such sums for them

@@ -112,13 +112,16 @@ def test_layouts():
 
 def test_zero_sizes():
     for batch, heads, key_heads, queries, length in ((0, 4, 2, 1, 9), (2, 0, 0, 1, 9), (2, 4, 2, 0, 9), (2, 4, 2, 1, 0)):
-        out, lse = decode(torch.ones(batch, heads, queries, 8), torch.ones(batch, key_heads, length, 8),
-                          torch.ones(batch, key_heads, length, 8), torch.zeros(batch, dtype=torch.int64))
+        out, lse = decode(
+            torch.ones(batch, heads, queries, 8),
+            torch.ones(batch, key_heads, length, 8),
+            torch.ones(batch, key_heads, length, 8),
+            torch.zeros(batch, dtype=torch.int64),
+        )
         assert out.shape == (batch, heads, queries, 8) and not out.any() and torch.all(lse == -torch.inf)
 
 
-@pytest.mark.parametrize("check", [contract.compiles, contract.two_threads, contract.deterministic],
-                         ids=lambda c: c.__name__)
+@pytest.mark.parametrize("check", [contract.compiles, contract.two_threads, contract.deterministic], ids=lambda c: c.__name__)
 @pytest.mark.parametrize("page", [0, 16])
 def test_contract(check, page):
     _, given, table = caches(2, 2, 40, 8, torch.float64, page)
@@ -148,22 +151,39 @@ def call(query=(2, 4, 1, 8), key=(2, 2, 32, 8), value=(2, 2, 32, 8), lengths=(4,
 @pytest.mark.parametrize(
     "make, kind, text",
     [
-        (lambda: call(query=(2, 4, 8)), ValueError,
-         "'query' has shape [2, 4, 8]; give it 4 dimensions, [batch, heads, length, head_dim]"),
-        (lambda: call(value=(2, 2, 31, 8)), ValueError,
-         "'key_cache' is [2, 2, 32, 8] but 'value_cache' [2, 2, 31, 8]; only their head_dim may differ"),
-        (lambda: call(query=(2, 4, 1, 9)), ValueError,
-         "'query' is [2, 4, 1, 9] but 'key_cache' [2, 2, 32, 8]; their head_dim must be equal"),
-        (lambda: call(query=(3, 4, 1, 8), lengths=(1, 2, 3)), ValueError,
-         "'query' is [3, 4, 1, 8] but 'key_cache' [2, 2, 32, 8]; their batch must be equal, or give a block_table"),
+        (
+            lambda: call(query=(2, 4, 8)),
+            ValueError,
+            "'query' has shape [2, 4, 8]; give it 4 dimensions, [batch, heads, length, head_dim]",
+        ),
+        (
+            lambda: call(value=(2, 2, 31, 8)),
+            ValueError,
+            "'key_cache' is [2, 2, 32, 8] but 'value_cache' [2, 2, 31, 8]; only their head_dim may differ",
+        ),
+        (
+            lambda: call(query=(2, 4, 1, 9)),
+            ValueError,
+            "'query' is [2, 4, 1, 9] but 'key_cache' [2, 2, 32, 8]; their head_dim must be equal",
+        ),
+        (
+            lambda: call(query=(3, 4, 1, 8), lengths=(1, 2, 3)),
+            ValueError,
+            "'query' is [3, 4, 1, 8] but 'key_cache' [2, 2, 32, 8]; their batch must be equal, or give a block_table",
+        ),
         (lambda: call(dtype=torch.float32), TypeError, "'lengths' is Float; convert it to Int or Long"),
-        (lambda: call(lengths=(1, 2, 3)), ValueError,
-         "'lengths' has shape [3]; it must be [2], the keys of each sequence"),
-        (lambda: call(table=ones(3, 2, dtype=torch.int32)), ValueError,
-         "'block_table' has shape [3, 2]; it must be [2, pages of a sequence]"),
+        (lambda: call(lengths=(1, 2, 3)), ValueError, "'lengths' has shape [3]; it must be [2], the keys of each sequence"),
+        (
+            lambda: call(table=ones(3, 2, dtype=torch.int32)),
+            ValueError,
+            "'block_table' has shape [3, 2]; it must be [2, pages of a sequence]",
+        ),
         (lambda: call(table=ones(2, 2)), TypeError, "'block_table' is Float; convert it to Int or Long"),
-        (lambda: call(key=(5, 2, 24, 8), value=(5, 2, 24, 8), table=ones(2, 2, dtype=torch.int32)), NotImplementedError,
-         "a page of 'key_cache' has 24 keys; it must be a multiple of 16"),
+        (
+            lambda: call(key=(5, 2, 24, 8), value=(5, 2, 24, 8), table=ones(2, 2, dtype=torch.int32)),
+            NotImplementedError,
+            "a page of 'key_cache' has 24 keys; it must be a multiple of 16",
+        ),
     ],
 )
 def test_errors(make, kind, text):

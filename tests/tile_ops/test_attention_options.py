@@ -58,8 +58,9 @@ def test_windows_of_lengths(rows, keys, align):
 def test_a_window_is_a_mask():
     args = inputs(1, 2, 2, 300, 330, 16, dtype=torch.float64, requires_grad=False)
     for window in [*WINDOWS, (0, 0)]:
-        for mine, other in zip(attention(*args, window=window),
-                               attention(*args, attn_bias=seen(300, 330, False, "bottom_right", window))):
+        for mine, other in zip(
+            attention(*args, window=window), attention(*args, attn_bias=seen(300, 330, False, "bottom_right", window))
+        ):
             torch.testing.assert_close(mine, other, rtol=1e-13, atol=1e-13)
 
 
@@ -76,8 +77,12 @@ def test_softcap(softcap, dtype):
 def test_alibi(align, dtype):
     for given in (slopes(), slopes(batch=2)):
         check(inputs(2, 4, 2, 70, 90, 16, dtype=dtype), alibi_slopes=given, causal_align=align)
-    check(inputs(2, 4, 4, 70, 90, 16, dtype=dtype), alibi_slopes=slopes(), is_causal=True,
-          attn_bias=torch.randn(70, 90).to(dtype).requires_grad_())
+    check(
+        inputs(2, 4, 4, 70, 90, 16, dtype=dtype),
+        alibi_slopes=slopes(),
+        is_causal=True,
+        attn_bias=torch.randn(70, 90).to(dtype).requires_grad_(),
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -107,8 +112,13 @@ def test_sinks_far_from_all_scores():
 def test_all_at_once(dtype):
     # From 8 key heads on, the gradient is computed in one pass.
     for heads, key_heads in ((4, 2), (8, 8)):
-        check(inputs(2, heads, key_heads, 140, 200, 24, dtype=dtype), window=(50, 20), softcap=3.0,
-              alibi_slopes=slopes(heads), sinks=sinks(dtype, heads))
+        check(
+            inputs(2, heads, key_heads, 140, 200, 24, dtype=dtype),
+            window=(50, 20),
+            softcap=3.0,
+            alibi_slopes=slopes(heads),
+            sinks=sinks(dtype, heads),
+        )
 
 
 def kept_by(seed, p, batch, heads, rows, keys):
@@ -129,8 +139,11 @@ def test_dropout(p, dtype):
     kept = kept_by(seed, p, 2, 4, 70, 130)
     for key_heads in (2, 4):
         check_call(
-            lambda *a, **k: attention(*a, dropout_p=p, seed=seed, **k), lambda *a, **k: peer(*a, kept=kept, **k),
-            inputs(2, 4, key_heads, 70, 130, 16, dtype=dtype), {"is_causal": key_heads == 2})
+            lambda *a, **k: attention(*a, dropout_p=p, seed=seed, **k),
+            lambda *a, **k: peer(*a, kept=kept, **k),
+            inputs(2, 4, key_heads, 70, 130, 16, dtype=dtype),
+            {"is_causal": key_heads == 2},
+        )
 
 
 def test_dropout_draws_independently():
@@ -162,12 +175,15 @@ CASES = [
 
 @pytest.mark.parametrize("kwargs", CASES)
 @pytest.mark.parametrize(
-    "check", [pytest.param(c, marks=pytest.mark.slow if c is contract.gradcheck else ()) for c in contract.CHECKS],
-    ids=lambda c: c.__name__
+    "check",
+    [pytest.param(c, marks=pytest.mark.slow if c is contract.gradcheck else ()) for c in contract.CHECKS],
+    ids=lambda c: c.__name__,
 )
 def test_contract(check, kwargs):
-    kwargs = {name: value.to(torch.get_default_device()) if isinstance(value, torch.Tensor) else value
-              for name, value in kwargs.items()}
+    kwargs = {
+        name: value.to(torch.get_default_device()) if isinstance(value, torch.Tensor) else value
+        for name, value in kwargs.items()
+    }
     check(attention, inputs(2, 4, 2, 3, 6, 4, dtype=torch.float64), kwargs)  # gradcheck moves every element
 
 
@@ -181,19 +197,30 @@ def ones(*sizes, dtype=torch.float32):
 @pytest.mark.parametrize(
     "kwargs, kind, text",
     [
-        ({"window": [-2, 0]}, ValueError,
-         "window is [-2, 0]; give the number of keys before and after a query's own place, -1 for all"),
+        (
+            {"window": [-2, 0]},
+            ValueError,
+            "window is [-2, 0]; give the number of keys before and after a query's own place, -1 for all",
+        ),
         ({"softcap": -1.0}, ValueError, "softcap is -1; give a positive number, or 0 for none"),
-        ({"alibi_slopes": lambda: ones(3)}, ValueError,
-         "'alibi_slopes' has shape [3]; it must be [4], a slope a head, or [2, 4]"),
-        ({"alibi_slopes": lambda: ones(4, dtype=torch.int32)}, TypeError,
-         "'alibi_slopes' is Int; convert it to Float"),
+        (
+            {"alibi_slopes": lambda: ones(3)},
+            ValueError,
+            "'alibi_slopes' has shape [3]; it must be [4], a slope a head, or [2, 4]",
+        ),
+        ({"alibi_slopes": lambda: ones(4, dtype=torch.int32)}, TypeError, "'alibi_slopes' is Int; convert it to Float"),
         ({"sinks": lambda: ones(2, 4)}, ValueError, "'sinks' has shape [2, 4]; it must be [4], a score a head"),
-        ({"sinks": lambda: ones(4, dtype=torch.float64)}, TypeError,
-         "'sinks' is Double and 'query' Float; convert it to the dtype of query, or to Float"),
+        (
+            {"sinks": lambda: ones(4, dtype=torch.float64)},
+            TypeError,
+            "'sinks' is Double and 'query' Float; convert it to the dtype of query, or to Float",
+        ),
         ({"dropout_p": 1.5}, ValueError, "dropout_p is 1.5; give a share from 0 to 1"),
-        ({"dropout_p": 0.5}, ValueError,
-         "dropout_p is 0.5 and there is no seed; pass torch.randint(2**63 - 1, (2,)), on the device of query"),
+        (
+            {"dropout_p": 0.5},
+            ValueError,
+            "dropout_p is 0.5 and there is no seed; pass torch.randint(2**63 - 1, (2,)), on the device of query",
+        ),
         ({"dropout_p": 0.5, "seed": lambda: ones(2)}, ValueError, "'seed' is Float[2]; it must be Long[2]"),
     ],
 )

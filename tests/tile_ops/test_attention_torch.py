@@ -37,8 +37,17 @@ def test_opcheck(name, dtype):
 
 
 # What the gradient operator takes of a call without options; all have to be given.
-NO_OPTIONS = {"is_causal": False, "causal_align": "bottom_right", "scale": None, "window": [-1, -1], "softcap": 0.0,
-              "alibi_slopes": None, "sinks": None, "dropout_p": 0.0, "seed": None}
+NO_OPTIONS = {
+    "is_causal": False,
+    "causal_align": "bottom_right",
+    "scale": None,
+    "window": [-1, -1],
+    "softcap": 0.0,
+    "alibi_slopes": None,
+    "sinks": None,
+    "dropout_p": 0.0,
+    "seed": None,
+}
 
 
 def test_opcheck_of_the_gradient_operator():
@@ -261,8 +270,7 @@ def test_errors_of_the_gradient_operator():
     out, _, *saved = torch.ops.tile._attention_saving(Q, K, K)
     options = {**NO_OPTIONS, "attn_bias": None}
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options,
-                                          output_mask=[True] * 3 + [False] * 2)
+        torch.ops.tile.attention_backward(out[:1], None, Q, K, K, out, *saved, **options, output_mask=[True] * 3 + [False] * 2)
     text = "tile::attention_backward: 'grad_out' is Float[1, 4, 5, 8] but 'out' Float[2, 4, 5, 8]; they must agree"
     assert str(raised.value).split("\n")[0] == text
     with pytest.raises(ValueError) as raised:
@@ -270,7 +278,6 @@ def test_errors_of_the_gradient_operator():
     text = "tile::attention_backward: output_mask asks for the gradient of 'attn_bias', which is not given; clear its bit"
     assert str(raised.value).split("\n")[0] == text
     with pytest.raises(ValueError) as raised:
-        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options,
-                                          output_mask=[True] * 3 + [False, True])
+        torch.ops.tile.attention_backward(out, None, Q, K, K, out, *saved, **options, output_mask=[True] * 3 + [False, True])
     text = "tile::attention_backward: output_mask asks for the gradient of 'sinks', which is not given; clear its bit"
     assert str(raised.value).split("\n")[0] == text

@@ -19,7 +19,6 @@ LENGTHS = [
 ]
 
 
-
 def starts(lengths, dtype=torch.int32):
     return torch.tensor([0, *lengths]).cumsum(0).to(dtype)
 
@@ -68,8 +67,9 @@ def test_equals_attention_of_each_sequence():
     outs, lses = torch.cat([part for part, _ in parts]), torch.cat([part for _, part in parts], 1)
     assert torch.equal(out, outs) and torch.equal(lse, lses)
     incoming = torch.randn_like(out), torch.randn_like(lse).masked_fill(lse == -torch.inf, 0)
-    for mine, other in zip(torch.autograd.grad((out, lse), (q, k, v), incoming),
-                           torch.autograd.grad((outs, lses), (q, k, v), incoming)):
+    for mine, other in zip(
+        torch.autograd.grad((out, lse), (q, k, v), incoming), torch.autograd.grad((outs, lses), (q, k, v), incoming)
+    ):
         torch.testing.assert_close(mine, other, rtol=1e-5, atol=1e-6)
 
 
@@ -78,11 +78,13 @@ def test_options(align):
     rows, keys = [40, 130, 7], [90, 65, 150]
     for heads, key_heads in ((4, 2), (8, 8)):
         options = {
-            "causal_align": align, "window": (30, 10), "softcap": 2.0, "alibi_slopes": torch.rand(heads),
+            "causal_align": align,
+            "window": (30, 10),
+            "softcap": 2.0,
+            "alibi_slopes": torch.rand(heads),
             "sinks": torch.randn(heads, dtype=torch.float64, requires_grad=True),
         }
-        check_call(ours(rows, keys), each_alone(rows, keys), packed(rows, keys, heads, key_heads, dtype=torch.float64),
-                   options)
+        check_call(ours(rows, keys), each_alone(rows, keys), packed(rows, keys, heads, key_heads, dtype=torch.float64), options)
 
 
 def test_dropout_of_packed_sequences():
@@ -116,10 +118,19 @@ def test_layouts():
     assert ours(rows, keys)(*turned)[0].stride()[1] > ours(rows, keys)(*turned)[0].stride()[0]
 
 
-@pytest.mark.parametrize("check", [contract.opcheck, pytest.param(contract.gradcheck, marks=pytest.mark.slow),
-                                   contract.compiles, contract.exports,
-                                   contract.expanded_gradients, contract.two_threads, contract.deterministic],
-                         ids=lambda c: c.__name__)
+@pytest.mark.parametrize(
+    "check",
+    [
+        contract.opcheck,
+        pytest.param(contract.gradcheck, marks=pytest.mark.slow),
+        contract.compiles,
+        contract.exports,
+        contract.expanded_gradients,
+        contract.two_threads,
+        contract.deterministic,
+    ],
+    ids=lambda c: c.__name__,
+)
 def test_contract(check):
     args = packed([2, 4], [5, 6], depth=8, value_depth=8, dtype=torch.float64)
     check(varlen, (*args, starts([2, 4]), starts([5, 6]), 4, 6), {"is_causal": True})
@@ -134,23 +145,47 @@ def call(rows=(2, 3), keys=(4, 5), longest=(3, 5), shapes=None, begins=None, dty
 @pytest.mark.parametrize(
     "make, kind, text",
     [
-        (lambda: call(shapes=((5, 4), (9, 2, 8), (9, 2, 8))), ValueError,
-         "'query' has shape [5, 4]; give it 3 dimensions, [all rows, heads, head_dim]"),
-        (lambda: call(shapes=((5, 4, 8), (9, 2, 8), (8, 2, 8))), ValueError,
-         "'key' is [9, 2, 8] but 'value' [8, 2, 8]; their rows and heads must be equal"),
-        (lambda: call(shapes=((5, 4, 7), (9, 2, 8), (9, 2, 8))), ValueError,
-         "'query' is [5, 4, 7] but 'key' [9, 2, 8]; their head_dim must be equal"),
+        (
+            lambda: call(shapes=((5, 4), (9, 2, 8), (9, 2, 8))),
+            ValueError,
+            "'query' has shape [5, 4]; give it 3 dimensions, [all rows, heads, head_dim]",
+        ),
+        (
+            lambda: call(shapes=((5, 4, 8), (9, 2, 8), (8, 2, 8))),
+            ValueError,
+            "'key' is [9, 2, 8] but 'value' [8, 2, 8]; their rows and heads must be equal",
+        ),
+        (
+            lambda: call(shapes=((5, 4, 7), (9, 2, 8), (9, 2, 8))),
+            ValueError,
+            "'query' is [5, 4, 7] but 'key' [9, 2, 8]; their head_dim must be equal",
+        ),
         (lambda: call(dtype=torch.float32), TypeError, "'cu_seqlens_q' is Float; convert it to Int or Long"),
-        (lambda: call(begins=[starts([2, 3]), torch.zeros(2, 3).int()]), ValueError,
-         "'cu_seqlens_k' has shape [2, 3]; it must be [sequences + 1]: where each begins, and the end of the last"),
-        (lambda: call(keys=(9,)), ValueError,
-         "'cu_seqlens_q' has 3 entries and 'cu_seqlens_k' 2; both must have one more than there are sequences"),
-        (lambda: call(shapes=((5, 4, 8), (9, 3, 8), (9, 3, 8))), ValueError,
-         "'query' has 4 heads but 'key' 3; the heads of query must be a multiple of those of key"),
-        (lambda: call(shapes=((5, 4, 257), (9, 2, 257), (9, 2, 8))), NotImplementedError,
-         "head_dim is 257 and the most is 256; split it over more heads"),
-        (lambda: call(shapes=((5, 4, 8), (9, 2, 8), (9, 2, 300))), NotImplementedError,
-         "head_dim is 300 and the most is 256; split it over more heads"),
+        (
+            lambda: call(begins=[starts([2, 3]), torch.zeros(2, 3).int()]),
+            ValueError,
+            "'cu_seqlens_k' has shape [2, 3]; it must be [sequences + 1]: where each begins, and the end of the last",
+        ),
+        (
+            lambda: call(keys=(9,)),
+            ValueError,
+            "'cu_seqlens_q' has 3 entries and 'cu_seqlens_k' 2; both must have one more than there are sequences",
+        ),
+        (
+            lambda: call(shapes=((5, 4, 8), (9, 3, 8), (9, 3, 8))),
+            ValueError,
+            "'query' has 4 heads but 'key' 3; the heads of query must be a multiple of those of key",
+        ),
+        (
+            lambda: call(shapes=((5, 4, 257), (9, 2, 257), (9, 2, 8))),
+            NotImplementedError,
+            "head_dim is 257 and the most is 256; split it over more heads",
+        ),
+        (
+            lambda: call(shapes=((5, 4, 8), (9, 2, 8), (9, 2, 300))),
+            NotImplementedError,
+            "head_dim is 300 and the most is 256; split it over more heads",
+        ),
     ],
 )
 def test_errors(make, kind, text):
@@ -162,13 +197,16 @@ def test_errors(make, kind, text):
 @pytest.mark.parametrize(
     "make, text",
     [
-        (lambda: call(rows=(2, 2)),
-         "'cu_seqlens_q' runs from 0 to 4; it must begin with 0 and end with the number of rows, 5"),
+        (lambda: call(rows=(2, 2)), "'cu_seqlens_q' runs from 0 to 4; it must begin with 0 and end with the number of rows, 5"),
         (lambda: call(keys=(10, -1), longest=(3, 10)), "'cu_seqlens_k' falls from 10 to 9; it must not fall"),
-        (lambda: call(longest=(2, 5)),
-         "sequence 1 of 'cu_seqlens_q' has 3 rows and max_seqlen_q is 2; give the length of the longest"),
-        (lambda: call(longest=(3, 3)),
-         "sequence 0 of 'cu_seqlens_k' has 4 rows and max_seqlen_k is 3; give the length of the longest"),
+        (
+            lambda: call(longest=(2, 5)),
+            "sequence 1 of 'cu_seqlens_q' has 3 rows and max_seqlen_q is 2; give the length of the longest",
+        ),
+        (
+            lambda: call(longest=(3, 3)),
+            "sequence 0 of 'cu_seqlens_k' has 4 rows and max_seqlen_k is 3; give the length of the longest",
+        ),
     ],
 )
 def test_lengths_that_do_not_fit(make, text, device):

@@ -24,15 +24,21 @@ CALLS = {
     "swiglu": (lambda x: tile_ops.swiglu(x, x), lambda x: F.silu(x) * x),
     "geglu": (lambda x: tile_ops.geglu(x, x), lambda x: F.gelu(x) * x),
     "group_norm": (lambda x: tile_ops.group_norm(x, 2), lambda x: F.group_norm(x, 2)),
-    "cross_entropy": (lambda x: tile_ops.cross_entropy(x, indices(x, 2, 8, 8)),
-                      lambda x: F.cross_entropy(x, indices(x, 2, 8, 8))),
-    "linear_cross_entropy": (lambda x: tile_ops.linear_cross_entropy(x, weight(x), indices(x, 2, 4, 8)),
-                             lambda x: F.cross_entropy(F.linear(x, weight(x)).flatten(0, -2), indices(x, 64))),
+    "cross_entropy": (
+        lambda x: tile_ops.cross_entropy(x, indices(x, 2, 8, 8)),
+        lambda x: F.cross_entropy(x, indices(x, 2, 8, 8)),
+    ),
+    "linear_cross_entropy": (
+        lambda x: tile_ops.linear_cross_entropy(x, weight(x), indices(x, 2, 4, 8)),
+        lambda x: F.cross_entropy(F.linear(x, weight(x)).flatten(0, -2), indices(x, 64)),
+    ),
     "embedding": (lambda x: tile_ops.embedding(weight(x), indices(x, 3)), lambda x: F.embedding(indices(x, 3), weight(x))),
     "dropout": (lambda x: tile_ops.dropout(x), lambda x: F.dropout(x)),
     "matmul": (lambda x: tile_ops.matmul(x, x.mT), lambda x: torch.matmul(x, x.mT)),
-    "gated_matmul": (lambda x: tile_ops.gated_matmul(x, *[x.select(0, 0).select(0, 0)] * 2),
-                     lambda x: torch.matmul(x, x.select(0, 0).select(0, 0)) * 2),
+    "gated_matmul": (
+        lambda x: tile_ops.gated_matmul(x, *[x.select(0, 0).select(0, 0)] * 2),
+        lambda x: torch.matmul(x, x.select(0, 0).select(0, 0)) * 2,
+    ),
     "attention": (lambda x: tile_ops.attention(x, x, x)[0], lambda x: F.scaled_dot_product_attention(x, x, x)),
 }
 

@@ -42,8 +42,10 @@ def make(shape, dtype=torch.float32, ignored=-100, order=None):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_opinfo(dtype):
-    assert check_samples(op, "nn.functional.cross_entropy", dtype,
-                         accept=lambda sample: not sample.args[0].is_floating_point()) > 10
+    assert (
+        check_samples(op, "nn.functional.cross_entropy", dtype, accept=lambda sample: not sample.args[0].is_floating_point())
+        > 10
+    )
 
 
 SHAPES = [
@@ -207,17 +209,29 @@ X = torch.ones(3, 4)
 ERRORS = [
     (lambda: op(torch.ones(()), i()), ValueError, "input has no dimensions; it must be [C], [N, C] or [N, C, d1, ...]"),
     (lambda: op(X.long(), i(3)), TypeError, "input is int64; it must be float16, bfloat16, float32 or float64"),
-    (lambda: op(X, X), NotImplementedError,
-     "target is float32, so probabilities of classes, which are not implemented; give class indices, int64 or int32"),
+    (
+        lambda: op(X, X),
+        NotImplementedError,
+        "target is float32, so probabilities of classes, which are not implemented; give class indices, int64 or int32",
+    ),
     (lambda: op(X, i(3).bool()), TypeError, "target is bool; it must be int64 or int32"),
     (lambda: op(X, i(4)), ValueError, "target has shape [4]; it must be [3], that of input without its classes"),
-    (lambda: op(torch.ones(2, 3, 4), i(2)), ValueError,
-     "target has shape [2]; it must be [2, 4], that of input without its classes"),
+    (
+        lambda: op(torch.ones(2, 3, 4), i(2)),
+        ValueError,
+        "target has shape [2]; it must be [2, 4], that of input without its classes",
+    ),
     (lambda: op(torch.ones(2, 0), i(2)), ValueError, "input has shape [2, 0]; it needs a class at least"),
-    (lambda: op(X, i(3), weight=torch.ones(3)), ValueError,
-     "weight has shape [3]; it must be [4], a number for each class of input"),
-    (lambda: op(X, i(3), weight=torch.ones(4, dtype=torch.double)), TypeError,
-     "weight is float64 and input is float32; weight must have the dtype of input, or be float32"),
+    (
+        lambda: op(X, i(3), weight=torch.ones(3)),
+        ValueError,
+        "weight has shape [3]; it must be [4], a number for each class of input",
+    ),
+    (
+        lambda: op(X, i(3), weight=torch.ones(4, dtype=torch.double)),
+        TypeError,
+        "weight is float64 and input is float32; weight must have the dtype of input, or be float32",
+    ),
     (lambda: op(X, i(3), reduction="avg"), ValueError, 'reduction is "avg"; it must be "none", "mean" or "sum"'),
     (lambda: op(X, i(3), label_smoothing=1.5), ValueError, "label_smoothing is 1.5; it must be from 0 to 1"),
 ]
@@ -239,7 +253,8 @@ def test_targets_outside(device):
         with pytest.raises(ValueError) as error:
             op(X, target)
         assert str(error.value).splitlines()[0] == (
-            f"tile::cross_entropy: target{place}, but there are 4 classes; it must be from 0 to 3, or ignore_index, -100")
+            f"tile::cross_entropy: target{place}, but there are 4 classes; it must be from 0 to 3, or ignore_index, -100"
+        )
     if device.type == "cpu":
         with pytest.raises(ValueError, match=r"target\[1, 0\] is 9, but"):
             op(torch.ones(2, 4, 2), torch.tensor([[0, 1], [9, 9]]))

@@ -69,8 +69,12 @@ def test_rate(p, key):
         assert (out[out != 0] == torch.tensor(1 / (1 - p)).to(dtype)).all()
     # Neighbours, and other seeds, are independent.
     kept = out != 0
-    for other in (kept.roll(1), kept.roll(4), op(torch.ones(n), p, key + torch.tensor([1, 0])) != 0,
-                  op(torch.ones(n), p, key + torch.tensor([0, 1])) != 0):
+    for other in (
+        kept.roll(1),
+        kept.roll(4),
+        op(torch.ones(n), p, key + torch.tensor([1, 0])) != 0,
+        op(torch.ones(n), p, key + torch.tensor([0, 1])) != 0,
+    ):
         both = (1 - p) ** 2
         assert abs((kept & other).sum().item() - n * both) < 5 * math.sqrt(n * both * (1 - both) * 3)
 
@@ -108,7 +112,6 @@ def test_only_the_seed_is_saved(key):
     assert [t.numel() for t in saved] == [2]
 
 
-
 @pytest.mark.parametrize("check", contract.CHECKS, ids=lambda c: c.__name__)
 def test_contract(check, key):
     x = torch.randn(3, 5, dtype=torch.double, requires_grad=True)
@@ -142,8 +145,9 @@ def test_vmap(dims, key):
     expected = torch.stack([call(*(sample(t, d, i) for t, d in zip(args, dims))) for i in range(3)])
     assert torch.equal(torch.vmap(call, dims)(*args), expected)
     nested = torch.vmap(torch.vmap(call, (0, None)), dims)(*args)
-    expected = torch.stack([torch.stack([call(row, sample(args[1], dims[1], i)) for row in sample(args[0], dims[0], i)])
-                            for i in range(3)])
+    expected = torch.stack(
+        [torch.stack([call(row, sample(args[1], dims[1], i)) for row in sample(args[0], dims[0], i)]) for i in range(3)]
+    )
     assert torch.equal(nested, expected)
 
 
@@ -216,20 +220,31 @@ def test_p_is_a_probability(p, key):
     for call in (lambda: op(torch.ones(3), p, key), lambda: tile_ops.dropout(torch.ones(3), p)):
         with pytest.raises(ValueError) as error:
             call()
-        assert str(error.value).splitlines()[0].endswith(
-            f"dropout: p is {p:g}; it must be a probability, from 0 to 1")
+        assert str(error.value).splitlines()[0].endswith(f"dropout: p is {p:g}; it must be a probability, from 0 to 1")
 
 
-@pytest.mark.parametrize("kind, text, args", [
-    (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64", (torch.int64, (2, 3), 0, (2,))),
-    (TypeError, "seed is float32; it must be int64", (torch.float32, (2, 3), 0.0, (2,))),
-    (ValueError, "seed has shape [3] and input [2, 3]; it must be [2], or [..., 2] with leading extents of input",
-     (torch.float32, (2, 3), 0, (3,))),
-    (ValueError, "seed has shape [3, 2] and input [2, 3]; it must be [2], or [..., 2] with leading extents of input",
-     (torch.float32, (2, 3), 0, (3, 2))),
-    (ValueError, "seed has shape [1, 1, 2] and input [2]; it must be [2], or [..., 2] with leading extents of input",
-     (torch.float32, (2,), 0, (1, 1, 2))),
-])
+@pytest.mark.parametrize(
+    "kind, text, args",
+    [
+        (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64", (torch.int64, (2, 3), 0, (2,))),
+        (TypeError, "seed is float32; it must be int64", (torch.float32, (2, 3), 0.0, (2,))),
+        (
+            ValueError,
+            "seed has shape [3] and input [2, 3]; it must be [2], or [..., 2] with leading extents of input",
+            (torch.float32, (2, 3), 0, (3,)),
+        ),
+        (
+            ValueError,
+            "seed has shape [3, 2] and input [2, 3]; it must be [2], or [..., 2] with leading extents of input",
+            (torch.float32, (2, 3), 0, (3, 2)),
+        ),
+        (
+            ValueError,
+            "seed has shape [1, 1, 2] and input [2]; it must be [2], or [..., 2] with leading extents of input",
+            (torch.float32, (2,), 0, (1, 1, 2)),
+        ),
+    ],
+)
 def test_errors(kind, text, args):
     dtype, sizes, value, seed_sizes = args
     with pytest.raises(kind) as error:

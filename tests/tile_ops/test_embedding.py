@@ -133,15 +133,13 @@ def test_double_backward_is_an_error():
         grad.sum().backward()
 
 
-W, I = torch.ones(4, 3), torch.zeros(2, dtype=torch.int64)
+W, ROWS = torch.ones(4, 3), torch.zeros(2, dtype=torch.int64)
 ERRORS = [
-    (lambda: op(W.long(), I), TypeError, "weight is int64; it must be float16, bfloat16, float32 or float64"),
+    (lambda: op(W.long(), ROWS), TypeError, "weight is int64; it must be float16, bfloat16, float32 or float64"),
     (lambda: op(W, W), TypeError, "indices is float32; it must be int64 or int32"),
-    (lambda: op(W[0], I), ValueError, "weight has shape [3]; it must be [rows, columns]"),
-    (lambda: op(W, I, 4), ValueError,
-     "padding_idx is 4, but weight has 4 rows; give one of them, or -1 for none"),
-    (lambda: op(W, I, -2), ValueError,
-     "padding_idx is -2, but weight has 4 rows; give one of them, or -1 for none"),
+    (lambda: op(W[0], ROWS), ValueError, "weight has shape [3]; it must be [rows, columns]"),
+    (lambda: op(W, ROWS, 4), ValueError, "padding_idx is 4, but weight has 4 rows; give one of them, or -1 for none"),
+    (lambda: op(W, ROWS, -2), ValueError, "padding_idx is -2, but weight has 4 rows; give one of them, or -1 for none"),
 ]
 
 
@@ -160,4 +158,5 @@ def test_indices_outside(device):
     with pytest.raises(ValueError) as error:
         op(W, indices)
     assert str(error.value).splitlines()[0] == (
-        "tile::embedding: indices[1, 0] is -1, but weight has 4 rows; it must be from 0 to 3")
+        "tile::embedding: indices[1, 0] is -1, but weight has 4 rows; it must be from 0 to 3"
+    )

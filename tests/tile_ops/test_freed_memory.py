@@ -7,8 +7,10 @@ import tile_ops
 import torch
 from tile_ops import nn
 
-FREED = ("the tensor has no memory: it was freed, as by untyped_storage().resize_(0), or the tensor wraps another one; pass "
-         "one that has")
+FREED = (
+    "the tensor has no memory: it was freed, as by untyped_storage().resize_(0), or the tensor wraps another one; pass "
+    "one that has"
+)
 
 
 def freed(*sizes, begin=0):
@@ -19,14 +21,18 @@ def freed(*sizes, begin=0):
     return view
 
 
-@pytest.mark.parametrize("call", [
-    lambda: torch.ops.tile.softmax(freed(3, 4), -1),
-    lambda: torch.ops.tile.softmax(freed(3, 4, begin=1), -1),
-    lambda: torch.ops.tile.matmul(torch.ones(2, 3), freed(3, 4)),
-    lambda: torch.ops.tile.layer_norm(torch.ones(2, 3), [3], freed(3), None),
-    lambda: torch.ops.tile.embedding(freed(5, 3), torch.zeros(2, dtype=torch.int64), -1),
-    lambda: tile_ops.attention(*(freed(1, 2, 3, 4) for _ in range(3))),
-], ids=["softmax", "offset", "matmul", "layer_norm", "embedding", "attention"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: torch.ops.tile.softmax(freed(3, 4), -1),
+        lambda: torch.ops.tile.softmax(freed(3, 4, begin=1), -1),
+        lambda: torch.ops.tile.matmul(torch.ones(2, 3), freed(3, 4)),
+        lambda: torch.ops.tile.layer_norm(torch.ones(2, 3), [3], freed(3), None),
+        lambda: torch.ops.tile.embedding(freed(5, 3), torch.zeros(2, dtype=torch.int64), -1),
+        lambda: tile_ops.attention(*(freed(1, 2, 3, 4) for _ in range(3))),
+    ],
+    ids=["softmax", "offset", "matmul", "layer_norm", "embedding", "attention"],
+)
 def test_freed_memory_is_refused(call):
     with pytest.raises(ValueError) as error:
         call()
@@ -38,10 +44,14 @@ def test_no_elements_need_no_memory():
 
 
 # Linear calls weight.t(), for which torch raises its own error first.
-@pytest.mark.parametrize("make, refused", [
-    (lambda: nn.Linear(3, 4), (RuntimeError, "requiring a storage size of 48 are out of bounds for storage of size 0")),
-    (lambda: nn.RMSNorm(3), (ValueError, FREED)),
-], ids=["Linear", "RMSNorm"])
+@pytest.mark.parametrize(
+    "make, refused",
+    [
+        (lambda: nn.Linear(3, 4), (RuntimeError, "requiring a storage size of 48 are out of bounds for storage of size 0")),
+        (lambda: nn.RMSNorm(3), (ValueError, FREED)),
+    ],
+    ids=["Linear", "RMSNorm"],
+)
 def test_parameters_that_come_back(make, refused):
     layer, x = make(), torch.randn(2, 3)
     expected, values = layer(x), layer.weight.detach().clone()
@@ -60,8 +70,10 @@ def test_parameters_that_come_back(make, refused):
 def adamw(**changed):
     lists = {name: [torch.ones(3)] for name in ("params", "grads", "exp_avgs", "exp_avg_sqs", "max_exp_avg_sqs")}
     lists |= {"steps": [torch.ones(())]} | changed
-    torch.ops.tile.adamw_(*(lists[name] for name in ("params", "grads", "exp_avgs", "exp_avg_sqs", "steps")),
-                          max_exp_avg_sqs=lists["max_exp_avg_sqs"])
+    torch.ops.tile.adamw_(
+        *(lists[name] for name in ("params", "grads", "exp_avgs", "exp_avg_sqs", "steps")),
+        max_exp_avg_sqs=lists["max_exp_avg_sqs"],
+    )
 
 
 class Wrapper(torch.Tensor):

@@ -72,9 +72,15 @@ ORDERS = [(3, 2, 1, 0), (0, 2, 3, 1), (2, 0, 3, 1), (1, 0, 2, 3), (0, 1, 2, 3)]
 @pytest.mark.parametrize("gate_order", ORDERS)
 def test_orders_of_axes(kind, gate_order, up_order):
     def ordered(order):
-        return torch.randn(5, 6, 8, 70).contiguous().as_strided(
-            (5, 6, 8, 70), torch.empty([(5, 6, 8, 70)[i] for i in order]).permute(
-                [order.index(i) for i in range(4)]).stride()).requires_grad_()
+        return (
+            torch.randn(5, 6, 8, 70)
+            .contiguous()
+            .as_strided(
+                (5, 6, 8, 70),
+                torch.empty([(5, 6, 8, 70)[i] for i in order]).permute([order.index(i) for i in range(4)]).stride(),
+            )
+            .requires_grad_()
+        )
 
     gate, up = ordered(gate_order), ordered(up_order)
     check_kind(kind, gate, up)
@@ -104,8 +110,11 @@ def test_infinities_nan_and_large_values(kind, dtype):
     ours, theirs, kwargs = KINDS[kind]
     gate, up = torch.broadcast_tensors(values[:, None], values[None])
     got, expected = (
-        [out := function(g := gate.clone().requires_grad_(), u := up.clone().requires_grad_(), **kwargs),
-         *torch.autograd.grad(out, (g, u), torch.ones_like(out))] for function in (ours, theirs)
+        [
+            out := function(g := gate.clone().requires_grad_(), u := up.clone().requires_grad_(), **kwargs),
+            *torch.autograd.grad(out, (g, u), torch.ones_like(out)),
+        ]
+        for function in (ours, theirs)
     )
     # Torch rounds the activation, of which 0 is left here and there, to be multiplied by an infinity.
     exact = theirs(gate.double(), up.double(), **kwargs)
@@ -179,8 +188,7 @@ x, wide, other = torch.ones(2, 3), torch.ones(2, 4), torch.ones(2, 3, dtype=torc
             ValueError,
             "tile::swiglu: gate is [2, 3] and up is [2, 4]; give them one shape, neither is broadcast",
         ),
-        (lambda: ops.geglu(x, other), TypeError,
-         "tile::geglu: gate is float32 and up is float64; convert one with .to()"),
+        (lambda: ops.geglu(x, other), TypeError, "tile::geglu: gate is float32 and up is float64; convert one with .to()"),
         (
             lambda: ops.swiglu(x.long(), x.long()),
             TypeError,

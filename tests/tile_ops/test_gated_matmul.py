@@ -54,8 +54,9 @@ def test_shapes(make, dtype, shape, n):
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.float32))
-@pytest.mark.parametrize("m, k, n", [(129, 300, 257), (3, 600, 300), (300, 257, 9),
-                                     pytest.param(1030, 40, 2050, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "m, k, n", [(129, 300, 257), (3, 600, 300), (300, 257, 9), pytest.param(1030, 40, 2050, marks=pytest.mark.slow)]
+)
 def test_sizes_of_several_tiles(make, dtype, m, k, n):
     check_call(op, reference, (make(m, k, dtype=dtype), make(k, n, dtype=dtype), make(k, n, dtype=dtype)))
 
@@ -116,7 +117,8 @@ def test_what_is_saved(make):
     with torch.autograd.graph.saved_tensors_hooks(lambda t: saved.append(t) or t, lambda t: t):
         op(*args)
     assert sorted((tuple(t.shape), t.dtype) for t in saved) == sorted(
-        [(tuple(t.shape), t.dtype) for t in args] + [((6, 5), torch.bfloat16)] * 2)
+        [(tuple(t.shape), t.dtype) for t in args] + [((6, 5), torch.bfloat16)] * 2
+    )
 
 
 def test_infinities_and_nan():
@@ -126,8 +128,7 @@ def test_infinities_and_nan():
         check_call(op, reference, (x, gate, up), {"activation": activation})
 
 
-CASE = [torch.randn(2, 3, 4, dtype=torch.double), torch.randn(4, 5, dtype=torch.double),
-        torch.randn(4, 5, dtype=torch.double)]
+CASE = [torch.randn(2, 3, 4, dtype=torch.double), torch.randn(4, 5, dtype=torch.double), torch.randn(4, 5, dtype=torch.double)]
 
 
 @pytest.mark.parametrize("kwargs", [{}, {"activation": "gelu"}], ids=["silu", "gelu"])
@@ -154,19 +155,16 @@ def test_double_backward_is_an_error(make):
     with pytest.raises(NotImplementedError) as error:
         grad.sum().backward()
     assert str(error.value).splitlines()[0] == (
-        "tile::gated_matmul_backward: double backward of tile::gated_matmul is not implemented; differentiate it once "
-        "only"
+        "tile::gated_matmul_backward: double backward of tile::gated_matmul is not implemented; differentiate it once only"
     )
 
 
 @pytest.mark.parametrize("dims", [(0, None, None), (1, 0, 0), (None, 2, None), (2, None, 0)])
 def test_vmap(make, dims):
     shapes = [[4, 5, 8], [8, 6], [8, 6]]
-    args = [make(*(s if d is None else s[:d] + [3] + s[d:]), dtype=torch.float64, grad=False)
-            for s, d in zip(shapes, dims)]
+    args = [make(*(s if d is None else s[:d] + [3] + s[d:]), dtype=torch.float64, grad=False) for s, d in zip(shapes, dims)]
     torch.testing.assert_close(torch.vmap(op, dims)(*args), torch.vmap(reference, dims)(*args))
-    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args)
-             for f in (op, reference)]
+    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args) for f in (op, reference)]
     torch.testing.assert_close(*grads)
 
 
@@ -195,20 +193,38 @@ def test_threads_agree_bit_for_bit(make):
     assert all(torch.equal(a, b) for a, b in zip(*with_torch_threads((1, 2), call)))
 
 
-@pytest.mark.parametrize("error, text, call", [
-    (ValueError, "cannot multiply input [2, 3] by gate_weight [4, 5]; the inner extents 3 and 4 differ",
-     lambda t: op(t(2, 3), t(4, 5), t(4, 5))),
-    (ValueError, "input has no dimensions; it must be [..., k]", lambda t: op(t(()), t(3, 2), t(3, 2))),
-    (ValueError, "gate_weight has shape [3]; it must be [k, n]", lambda t: op(t(2, 3), t(3), t(3))),
-    (ValueError, "gate_weight is [3, 2] and up_weight [3, 4]; they must have one shape",
-     lambda t: op(t(2, 3), t(3, 2), t(3, 4))),
-    (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64",
-     lambda t: op(t(2, 3).long(), t(3, 2).long(), t(3, 2).long())),
-    (TypeError, "input is float32 and up_weight is float64; convert one with .to()",
-     lambda t: op(t(2, 3), t(3, 2), t(3, 2).double())),
-    (ValueError, "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu",
-     lambda t: op(t(2, 3), t(3, 2), t(3, 2), activation="tanh")),
-])
+@pytest.mark.parametrize(
+    "error, text, call",
+    [
+        (
+            ValueError,
+            "cannot multiply input [2, 3] by gate_weight [4, 5]; the inner extents 3 and 4 differ",
+            lambda t: op(t(2, 3), t(4, 5), t(4, 5)),
+        ),
+        (ValueError, "input has no dimensions; it must be [..., k]", lambda t: op(t(()), t(3, 2), t(3, 2))),
+        (ValueError, "gate_weight has shape [3]; it must be [k, n]", lambda t: op(t(2, 3), t(3), t(3))),
+        (
+            ValueError,
+            "gate_weight is [3, 2] and up_weight [3, 4]; they must have one shape",
+            lambda t: op(t(2, 3), t(3, 2), t(3, 4)),
+        ),
+        (
+            TypeError,
+            "input is int64; it must be float16, bfloat16, float32 or float64",
+            lambda t: op(t(2, 3).long(), t(3, 2).long(), t(3, 2).long()),
+        ),
+        (
+            TypeError,
+            "input is float32 and up_weight is float64; convert one with .to()",
+            lambda t: op(t(2, 3), t(3, 2), t(3, 2).double()),
+        ),
+        (
+            ValueError,
+            "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu",
+            lambda t: op(t(2, 3), t(3, 2), t(3, 2), activation="tanh"),
+        ),
+    ],
+)
 def test_errors(error, text, call):
     with pytest.raises(error) as raised:
         call(torch.randn)

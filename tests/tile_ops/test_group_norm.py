@@ -93,6 +93,7 @@ def test_without_parameters(shape, activation, affine):
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
 def test_mixed_dtypes(dtype, memory_format):
     x = torch.randn(2, 6, 5, 7).to(dtype).contiguous(memory_format=memory_format).requires_grad_()
+
     # torch takes both dtypes on the CPU alone.
     def peer(x, groups, weight, bias, **options):
         wide = x if x.is_cpu else x.to(weight.dtype)
@@ -240,12 +241,7 @@ X = torch.ones(2, 6, 5)
             ValueError,
             "'bias' has sizes [6, 1], but the channels of 'input' are [6]; they must be equal",
         ),
-        (
-            (X.long(), 2),
-            {},
-            TypeError,
-            "'input' is Long; it must be Half, BFloat16, Float or Double, convert it with .to()",
-        ),
+        ((X.long(), 2), {}, TypeError, "'input' is Long; it must be Half, BFloat16, Float or Double, convert it with .to()"),
         (
             (X.double(), 2, torch.ones(6)),
             {},
@@ -262,7 +258,9 @@ def test_errors(args, kwargs, kind, text):
 
 def test_a_gradient_of_another_shape():
     with pytest.raises(ValueError) as error:
-        torch.ops.tile.group_norm_backward(torch.ones(2, 6, 4), torch.ones(2, 6, 5), 2, None, None, "none",
-                                           torch.zeros(2, 2), torch.ones(2, 2), [True] * 3)
+        torch.ops.tile.group_norm_backward(
+            torch.ones(2, 6, 4), torch.ones(2, 6, 5), 2, None, None, "none", torch.zeros(2, 2), torch.ones(2, 2), [True] * 3
+        )
     assert str(error.value).splitlines()[0] == (
-        "tile::group_norm_backward: grad_out has shape [2, 6, 4]; it must be [2, 6, 5], that of the result")
+        "tile::group_norm_backward: grad_out has shape [2, 6, 4]; it must be [2, 6, 5], that of the result"
+    )

@@ -29,8 +29,9 @@ def whole(extent):
 
 def extent(most=40):
     """Mostly small, sometimes at the edge of a tile or far above."""
-    return whole(random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most),
-                                random.choice([63, 64, 65, 128, 129])]))
+    return whole(
+        random.choice([1, 2, 3, random.randint(1, most), random.randint(1, most), random.choice([63, 64, 65, 128, 129])])
+    )
 
 
 def shape(rank, elements=20000):
@@ -103,8 +104,11 @@ def group_norm(dtype):
     if random.random() < 0.2:
         sizes = [1, 4 * groups * whole(1), *(whole(random.choice([40, 100])) for _ in range(2))]
     channels = sizes[1]
-    return (tile.group_norm, (tensor(sizes, dtype), groups, tensor([channels], dtype), tensor([channels], dtype)),
-            {"activation": "silu"})
+    return (
+        tile.group_norm,
+        (tensor(sizes, dtype), groups, tensor([channels], dtype), tensor([channels], dtype)),
+        {"activation": "silu"},
+    )
 
 
 def rope(dtype):
@@ -114,8 +118,11 @@ def rope(dtype):
     cos, sin = (torch.randn(*tables, length, random.choice([rotary, rotary // 2]) if i else rotary) for i in (0, 0))
     query, key = (tensor([batch, random.choice([1, 2, 4, 17]), length, width], dtype) for _ in range(2))
     positions = torch.randint(0, length, random.choice([[length], [batch, length]]))
-    return (tile.rope, (query, key, cos, sin),
-            {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5})
+    return (
+        tile.rope,
+        (query, key, cos, sin),
+        {"rotary_dim": rotary, "position_ids": positions, "interleaved": random.random() < 0.5},
+    )
 
 
 def rope_(dtype):
@@ -134,8 +141,9 @@ def dropout(dtype):
 
 
 def matmul(dtype):
-    m, n, k = ((extent() for _ in range(3)) if random.random() < 0.8
-               else (whole(random.choice([1, 17, 300, 600])) for _ in range(3)))
+    m, n, k = (
+        (extent() for _ in range(3)) if random.random() < 0.8 else (whole(random.choice([1, 17, 300, 600])) for _ in range(3))
+    )
     batch = random.choice([[], [2], [3, 2], [2, 1, 2], [2, 3, 1, 2]])
     left, right = ([*random.choice([[], batch, [1] * len(batch)]), *own] for own in ([m, k], [k, n]))
     left, right = random.choice([(left, right), (left, right), (left, right), ([k], right), (left, [k])])
@@ -157,8 +165,7 @@ def attention(dtype):
 
 
 def cross_entropy(dtype):
-    sizes = random.choice([shape(random.randint(1, 4)),
-                           [extent(5), whole(random.choice([500, 3000, 17000, 40000]))]])
+    sizes = random.choice([shape(random.randint(1, 4)), [extent(5), whole(random.choice([500, 3000, 17000, 40000]))]])
     axis = 0 if len(sizes) == 1 else 1
     target = torch.randint(0, sizes[axis], [*sizes[:axis], *sizes[axis + 1 :]])
     return tile.cross_entropy, (tensor(sizes, dtype), target), {"z_loss": random.random()}
@@ -176,8 +183,25 @@ def embedding(dtype):
 
 
 seen_texts = set()
-OPERATORS = [softmax, log_softmax, rms_norm, add_rms_norm, layer_norm, swiglu, group_norm, rope, rope_, adamw_, dropout, matmul,
-             gated_matmul, attention, cross_entropy, linear_cross_entropy, embedding]
+OPERATORS = [
+    softmax,
+    log_softmax,
+    rms_norm,
+    add_rms_norm,
+    layer_norm,
+    swiglu,
+    group_norm,
+    rope,
+    rope_,
+    adamw_,
+    dropout,
+    matmul,
+    gated_matmul,
+    attention,
+    cross_entropy,
+    linear_cross_entropy,
+    embedding,
+]
 
 
 def texts_of(call):

@@ -66,6 +66,7 @@ def test_expanded():
 def test_mixed_dtypes(dtype):
     x = torch.randn(5, 40).to(dtype).requires_grad_()
     weight, bias = torch.randn(40, requires_grad=True), torch.randn(40, requires_grad=True)
+
     # torch takes both dtypes on the CPU alone, and has no kernel for a wide bias alone: a weight of ones is the same.
     def theirs(x, shape, weight, bias):
         weight = torch.ones_like(bias) if weight is None else weight
@@ -141,8 +142,7 @@ def test_backward_is_an_operator(mask):
 def test_autocast_gives_the_dtype_of_torch(dtype, device):
     x = torch.randn(3, 5, dtype=dtype)
     with torch.autocast(device.type, torch.bfloat16):
-        assert (op(x, [5], torch.ones(5), torch.ones(5)).dtype
-                == F.layer_norm(x, [5], torch.ones(5), torch.ones(5)).dtype)
+        assert op(x, [5], torch.ones(5), torch.ones(5)).dtype == F.layer_norm(x, [5], torch.ones(5), torch.ones(5)).dtype
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """tile::linear_cross_entropy: numerics against torch on the whole logits, memory, what it owes torch, errors."""
 
-
 import contract
 import pytest
 import tile_ops  # noqa: F401
@@ -46,8 +45,7 @@ def test_shapes(shape, classes, options, dtype):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.bfloat16, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("shape, classes", [((5000, 8), 3000),
-                                            pytest.param((3, 40), 200000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("shape, classes", [((5000, 8), 3000), pytest.param((3, 40), 200000, marks=pytest.mark.slow)])
 def test_chunks(shape, classes, dtype):
     args, kwargs = make(shape, classes, dtype)
     check_call(op, theirs, args, kwargs | {"label_smoothing": 0.1, "z_loss": 1e-3})
@@ -138,15 +136,23 @@ Y, V = torch.ones(3, 4), torch.ones(6, 4)
 ERRORS = [
     (lambda: op(Y.long(), V, i(3)), TypeError, "input is int64; it must be float16, bfloat16, float32 or float64"),
     (lambda: op(Y, V.double(), i(3)), TypeError, "input is float32 and weight is float64; convert one with .to()"),
-    (lambda: op(Y, V.t(), i(3)), ValueError,
-     "input is [3, 4] and weight [4, 6]; they must be [..., d] and [classes, d]"),
+    (lambda: op(Y, V.t(), i(3)), ValueError, "input is [3, 4] and weight [4, 6]; they must be [..., d] and [classes, d]"),
     (lambda: op(Y, V, i(4)), ValueError, "target has shape [4]; it must be [3], that of input without its last dimension"),
-    (lambda: op(Y, V, Y), NotImplementedError,
-     "target is float32, so probabilities of classes, which are not implemented; give class indices, int64 or int32"),
-    (lambda: op(Y, V, i(3), bias=torch.ones(4)), ValueError,
-     "bias has shape [4]; it must be [6], a number for each row of weight"),
-    (lambda: op(Y, V, i(3), bias=torch.ones(6).double()), TypeError,
-     "input is float32 and bias is float64; convert one with .to()"),
+    (
+        lambda: op(Y, V, Y),
+        NotImplementedError,
+        "target is float32, so probabilities of classes, which are not implemented; give class indices, int64 or int32",
+    ),
+    (
+        lambda: op(Y, V, i(3), bias=torch.ones(4)),
+        ValueError,
+        "bias has shape [4]; it must be [6], a number for each row of weight",
+    ),
+    (
+        lambda: op(Y, V, i(3), bias=torch.ones(6).double()),
+        TypeError,
+        "input is float32 and bias is float64; convert one with .to()",
+    ),
     (lambda: op(Y, torch.ones(0, 4), i(3)), ValueError, "weight has shape [0, 4]; it needs a class at least"),
     (lambda: op(Y, V, i(3), reduction="avg"), ValueError, 'reduction is "avg"; it must be "none", "mean" or "sum"'),
     (lambda: op(Y, V, i(3), label_smoothing=-1.0), ValueError, "label_smoothing is -1; it must be from 0 to 1"),
@@ -168,4 +174,5 @@ def test_targets_outside(device):
     with pytest.raises(ValueError) as error:
         op(Y, V, target)
     assert str(error.value).splitlines()[0] == (
-        "tile::linear_cross_entropy: target[1] is 6, but there are 6 classes; it must be from 0 to 5, or ignore_index, -100")
+        "tile::linear_cross_entropy: target[1] is 6, but there are 6 classes; it must be from 0 to 5, or ignore_index, -100"
+    )

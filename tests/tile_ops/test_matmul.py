@@ -63,9 +63,10 @@ def test_shapes(make, dtype, x, y):
 
 
 @pytest.mark.parametrize("dtype", (torch.float64, torch.float32))
-@pytest.mark.parametrize("m, k, n",
-                         [(129, 300, 257), pytest.param(300, 520, 513, marks=pytest.mark.slow), (3, 1000, 600),
-                          (600, 513, 9), (128, 256, 1024)])
+@pytest.mark.parametrize(
+    "m, k, n",
+    [(129, 300, 257), pytest.param(300, 520, 513, marks=pytest.mark.slow), (3, 1000, 600), (600, 513, 9), (128, 256, 1024)],
+)
 def test_sizes_of_several_tiles(make, dtype, m, k, n):
     check_call(matmul, reference, (make(m, k, dtype=dtype), make(k, n, dtype=dtype)))
 
@@ -111,13 +112,11 @@ def test_gradients_have_the_layout_of_their_tensors(make):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_epilogue(make, dtype, activation):
-    kwargs = {"bias": make(21, dtype=dtype), "activation": activation, "residual": make(3, 19, 21, dtype=dtype),
-              "alpha": 0.25}
+    kwargs = {"bias": make(21, dtype=dtype), "activation": activation, "residual": make(3, 19, 21, dtype=dtype), "alpha": 0.25}
     check_call(matmul, reference, (make(3, 19, 40, dtype=dtype), make(40, 21, dtype=dtype)), kwargs)
 
 
-@pytest.mark.parametrize("shape",
-                         [(), (1,), (5,), (6, 1), (6, 5), (4, 1, 1), (4, 1, 5), (4, 6, 1), (1, 6, 5), (4, 6, 5)])
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (6, 1), (6, 5), (4, 1, 1), (4, 1, 5), (4, 6, 1), (1, 6, 5), (4, 6, 5)])
 @pytest.mark.parametrize("role", ["bias", "residual"])
 def test_epilogue_broadcasts(make, role, shape):
     kwargs = {role: make(*shape) if shape else make(1).detach()[0].requires_grad_(), "activation": "silu"}
@@ -125,12 +124,15 @@ def test_epilogue_broadcasts(make, role, shape):
     check_call(matmul, reference, (make(4, 6, 8).detach(), make(8, 5).detach()), kwargs)
 
 
-@pytest.mark.parametrize("x, y, bias",
-                         [((8,), (8, 5), (5,)), ((4, 8), (8,), (4,)), ((4, 8), (8,), ()), ((8,), (8,), ()),
-                          ((3, 4, 8), (8,), (3, 1))])
+@pytest.mark.parametrize(
+    "x, y, bias", [((8,), (8, 5), (5,)), ((4, 8), (8,), (4,)), ((4, 8), (8,), ()), ((8,), (8,), ()), ((3, 4, 8), (8,), (3, 1))]
+)
 def test_epilogue_of_vectors(make, x, y, bias):
-    kwargs = {"bias": make(1, *bias).detach()[0].requires_grad_(),
-              "residual": make(1, *bias).detach()[0].requires_grad_(), "activation": "gelu"}
+    kwargs = {
+        "bias": make(1, *bias).detach()[0].requires_grad_(),
+        "residual": make(1, *bias).detach()[0].requires_grad_(),
+        "activation": "gelu",
+    }
     check_call(matmul, reference, (make(*x), make(*y)), kwargs)
 
 
@@ -143,9 +145,9 @@ def test_mixed_dtypes_of_the_epilogue(make):
 
 
 @pytest.mark.parametrize("activation", ["none", "gelu"])
-@pytest.mark.parametrize("dtype, out_dtype",
-                         [(torch.bfloat16, torch.float32), (torch.float32, torch.float16),
-                          (torch.float64, torch.float32)])
+@pytest.mark.parametrize(
+    "dtype, out_dtype", [(torch.bfloat16, torch.float32), (torch.float32, torch.float16), (torch.float64, torch.float32)]
+)
 def test_out_dtype(make, dtype, out_dtype, activation):
     x, y = make(20, 40, dtype=dtype), make(40, 30, dtype=dtype)
     bias = make(30, dtype=dtype)
@@ -172,17 +174,20 @@ def test_only_wanted_gradients(make):
         for each in (x, y, bias, residual):
             each.requires_grad_(each is wanted)
         ours = torch.autograd.grad(matmul(x, y, bias=bias, residual=residual, activation="silu").sum(), wanted)[0]
-        torch.testing.assert_close(ours,
-                                   torch.autograd.grad(reference(x, y, bias=bias, residual=residual,
-                                                                 activation="silu").sum(), wanted)[0])
+        torch.testing.assert_close(
+            ours, torch.autograd.grad(reference(x, y, bias=bias, residual=residual, activation="silu").sum(), wanted)[0]
+        )
 
 
 def test_infinities_and_nan():
     x = torch.tensor([[float("inf"), 1.0], [float("nan"), 1.0], [3e38, 3e38], [1.0, 2.0]])
     y = torch.tensor([[1.0, 0.0], [2.0, 1.0]])
     for activation in ("none", "relu"):
-        check(matmul(x, y, activation=activation), reference(x, y, activation=activation),
-              reference(x.double(), y.double(), activation=activation))
+        check(
+            matmul(x, y, activation=activation),
+            reference(x, y, activation=activation),
+            reference(x.double(), y.double(), activation=activation),
+        )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

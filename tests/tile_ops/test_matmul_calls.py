@@ -35,9 +35,10 @@ def test_opcheck_of_the_gradient(make):
     x, y, grad = make(2, 5, 7), make(7, 3), make(2, 5, 3)
     opcheck(torch.ops.tile.matmul_backward, (grad, x, y, None, "none", 1.0, None, None, [True, True, False, False]))
     pre = make(2, 5, 3, grad=False)
-    opcheck(torch.ops.tile.matmul_backward,
-            (grad.detach(), x.detach(), y.detach(), make(3, grad=False), "silu", 0.5, pre, make(3, grad=False),
-             [True] * 4))
+    opcheck(
+        torch.ops.tile.matmul_backward,
+        (grad.detach(), x.detach(), y.detach(), make(3, grad=False), "silu", 0.5, pre, make(3, grad=False), [True] * 4),
+    )
 
 
 @pytest.mark.parametrize("activation", ["none", "gelu", "gelu_tanh", "silu"])
@@ -106,8 +107,7 @@ def test_export(make):
 
 
 def test_meta():
-    x, w = (torch.empty(2, 5, 7, device="meta", dtype=torch.bfloat16),
-            torch.empty(7, 3, device="meta", dtype=torch.bfloat16))
+    x, w = (torch.empty(2, 5, 7, device="meta", dtype=torch.bfloat16), torch.empty(7, 3, device="meta", dtype=torch.bfloat16))
     out = matmul(x, w, out_dtype=torch.float32)
     assert (out.shape, out.dtype, out.device.type) == ((2, 5, 3), torch.float32, "meta")
 
@@ -143,8 +143,7 @@ def test_func(make):
     torch.testing.assert_close(torch.func.jacrev(lambda t: matmul(t, w))(x), torch.func.jacrev(lambda t: t @ w)(x))
 
 
-@pytest.mark.parametrize("dims",
-                         [(0, None, None), (None, 0, None), (None, None, 0), (0, 0, 0), (1, 2, 1), (0, 0, None)])
+@pytest.mark.parametrize("dims", [(0, None, None), (None, 0, None), (None, None, 0), (0, 0, 0), (1, 2, 1), (0, 0, None)])
 def test_vmap(make, dims):
     samples = 3
     shapes = [[4, 5, 8], [8, 6], [6]]
@@ -161,8 +160,7 @@ def test_vmap(make, dims):
         return F.silu(x @ w + bias) + bias
 
     torch.testing.assert_close(torch.vmap(ours, dims)(*args), torch.vmap(theirs, dims)(*args))
-    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args)
-             for f in (ours, theirs)]
+    grads = [torch.vmap(torch.func.grad(lambda *a, f=f: f(*a).square().sum(), (0, 1, 2)), dims)(*args) for f in (ours, theirs)]
     for a, b in zip(*grads):
         torch.testing.assert_close(a, b)
 
@@ -172,8 +170,9 @@ def test_vmap_of_vectors(make):
     torch.testing.assert_close(torch.vmap(matmul)(x, y), torch.vmap(torch.dot)(x, y))
 
 
-@pytest.mark.parametrize("make_grad",
-                         [lambda o: torch.ones(1).expand_as(o), lambda o: torch.randn(o.shape[::-1]).permute(2, 1, 0)])
+@pytest.mark.parametrize(
+    "make_grad", [lambda o: torch.ones(1).expand_as(o), lambda o: torch.randn(o.shape[::-1]).permute(2, 1, 0)]
+)
 def test_incoming_gradients_of_any_layout(make, make_grad):
     x, w, bias = make(2, 5, 8), make(8, 6), make(6)
     for activation in ("none", "silu"):
@@ -198,27 +197,52 @@ def test_threads_agree_bit_for_bit(make):
 @pytest.mark.parametrize(
     "error, text, call",
     [
-        (ValueError, "cannot multiply input [2, 3] by other [4, 5]; the inner extents 3 and 4 differ",
-         lambda t: matmul(t(2, 3), t(4, 5))),
-        (ValueError, "cannot multiply input [2, 1, 3] by other [4, 3, 5]; the batch extents 2 and 4 do not broadcast",
-         lambda t: matmul(t(2, 1, 3), t(4, 3, 5))),
+        (
+            ValueError,
+            "cannot multiply input [2, 3] by other [4, 5]; the inner extents 3 and 4 differ",
+            lambda t: matmul(t(2, 3), t(4, 5)),
+        ),
+        (
+            ValueError,
+            "cannot multiply input [2, 1, 3] by other [4, 3, 5]; the batch extents 2 and 4 do not broadcast",
+            lambda t: matmul(t(2, 1, 3), t(4, 3, 5)),
+        ),
         (ValueError, "other has no dimensions; both operands need at least one", lambda t: matmul(t(3), t(()))),
-        (TypeError, "input is int64; it must be float16, bfloat16, float32 or float64",
-         lambda t: matmul(t(2, 3).long(), t(3, 2).long())),
-        (TypeError, "input is float32 and other is float64; convert one with .to()",
-         lambda t: matmul(t(2, 3), t(3, 2).double())),
-        (ValueError,
-         "bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
-         lambda t: matmul(t(2, 3), t(3, 2), bias=t(3))),
-        (ValueError,
-         "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
-         lambda t: matmul(t(2, 3), t(3, 2), residual=t(4, 2, 2))),
-        (TypeError, "bias is int32; it must be float16, bfloat16, float32 or float64",
-         lambda t: matmul(t(2, 3), t(3, 2), bias=t(2).int())),
-        (TypeError, "out_dtype is int32; it must be float16, bfloat16, float32 or float64",
-         lambda t: matmul(t(2, 3), t(3, 2), out_dtype=torch.int32)),
-        (ValueError, "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu",
-         lambda t: matmul(t(2, 3), t(3, 2), activation="tanh")),
+        (
+            TypeError,
+            "input is int64; it must be float16, bfloat16, float32 or float64",
+            lambda t: matmul(t(2, 3).long(), t(3, 2).long()),
+        ),
+        (
+            TypeError,
+            "input is float32 and other is float64; convert one with .to()",
+            lambda t: matmul(t(2, 3), t(3, 2).double()),
+        ),
+        (
+            ValueError,
+            "bias [3] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
+            lambda t: matmul(t(2, 3), t(3, 2), bias=t(3)),
+        ),
+        (
+            ValueError,
+            "residual [4, 2, 2] does not broadcast to the product [2, 2]; its extents must be 1 or equal, counted from the last",
+            lambda t: matmul(t(2, 3), t(3, 2), residual=t(4, 2, 2)),
+        ),
+        (
+            TypeError,
+            "bias is int32; it must be float16, bfloat16, float32 or float64",
+            lambda t: matmul(t(2, 3), t(3, 2), bias=t(2).int()),
+        ),
+        (
+            TypeError,
+            "out_dtype is int32; it must be float16, bfloat16, float32 or float64",
+            lambda t: matmul(t(2, 3), t(3, 2), out_dtype=torch.int32),
+        ),
+        (
+            ValueError,
+            "unknown activation 'tanh'; it is none, relu, gelu, gelu_tanh or silu",
+            lambda t: matmul(t(2, 3), t(3, 2), activation="tanh"),
+        ),
     ],
 )
 def test_errors(error, text, call):

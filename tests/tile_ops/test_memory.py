@@ -36,8 +36,10 @@ def grouped():
 
 def varlen():
     starts = torch.arange(0, 64 * 320 + 1, 320, dtype=torch.int32)
-    return (lambda q, k, v: ops.attention_varlen(q, k, v, starts, starts, 320, 320),
-            [torch.randn(64 * 320, 16, 64) for _ in range(3)])
+    return (
+        lambda q, k, v: ops.attention_varlen(q, k, v, starts, starts, 320, 320),
+        [torch.randn(64 * 320, 16, 64) for _ in range(3)],
+    )
 
 
 def rotation(length):
@@ -53,18 +55,24 @@ CALLS = {
     "layer_norm": lambda: (lambda x, w, b: ops.layer_norm(x, [COLUMNS], w, b), rows() + vectors(2)),
     "rms_norm": lambda: (lambda x, w: ops.rms_norm(x, [COLUMNS], w), rows() + vectors()),
     "add_rms_norm": lambda: (lambda x, r, w: ops.add_rms_norm(x, r, [COLUMNS], w), rows(2) + vectors()),
-    "group_norm": lambda: (lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
-                           [image(torch.contiguous_format), *vectors(2, 320)]),
-    "group_norm, channels last": lambda: (lambda x, w, b: ops.group_norm(x, 32, w, b),
-                                          [image(torch.channels_last), *vectors(2, 320)]),
+    "group_norm": lambda: (
+        lambda x, w, b: ops.group_norm(x, 32, w, b, activation="silu"),
+        [image(torch.contiguous_format), *vectors(2, 320)],
+    ),
+    "group_norm, channels last": lambda: (
+        lambda x, w, b: ops.group_norm(x, 32, w, b),
+        [image(torch.channels_last), *vectors(2, 320)],
+    ),
     "swiglu": lambda: (ops.swiglu, rows(2)),
     "geglu": lambda: (ops.geglu, rows(2)),
     "dropout": lambda: (lambda x: ops.dropout(x, 0.3, torch.tensor([1, 2])), rows()),
     "embedding": lambda: (lambda w: ops.embedding(w, torch.arange(30000) % ROWS), rows()),
     "cross_entropy": lambda: (lambda x: ops.cross_entropy(x, torch.arange(ROWS) % COLUMNS), rows()),
     "rope": lambda: (lambda q, k: ops.rope(q, k, *rotation(320)), [torch.randn(64, 16, 320, 64) for _ in range(2)]),
-    "matmul": lambda: (lambda x, y, b: ops.matmul(x, y, bias=b, activation="gelu"),
-                       [torch.randn(40960, 512), torch.randn(512, 512), torch.randn(512)]),
+    "matmul": lambda: (
+        lambda x, y, b: ops.matmul(x, y, bias=b, activation="gelu"),
+        [torch.randn(40960, 512), torch.randn(512, 512), torch.randn(512)],
+    ),
     "matmul, a long sum": lambda: (ops.matmul, [torch.randn(512, 40960), torch.randn(40960, 512)]),
     "gated_matmul": lambda: (ops.gated_matmul, [torch.randn(40960, 512), *(torch.randn(512, 256) for _ in range(2))]),
     "attention": attention,
@@ -73,7 +81,8 @@ CALLS = {
     "attention_varlen": varlen,
     "attention_decode": lambda: (
         lambda q, k, v: ops.attention_decode(q.detach(), k.detach(), v.detach(), torch.full((16,), 2500)),
-        [torch.randn(16, 32, 1, 64), *(torch.randn(16, 8, 2500, 64) for _ in range(2))]),
+        [torch.randn(16, 32, 1, 64), *(torch.randn(16, 8, 2500, 64) for _ in range(2))],
+    ),
 }
 
 
@@ -92,8 +101,9 @@ def test_memory(name, dtype, tmp_path, device):
     if not results:
         return
     incoming = [torch.randn_like(r) for r in results]
-    most, left, gradients = allocated(lambda: torch.autograd.grad(results, tensors, incoming, allow_unused=True),
-                                      tmp_path / "backward.json", device)
+    most, left, gradients = allocated(
+        lambda: torch.autograd.grad(results, tensors, incoming, allow_unused=True), tmp_path / "backward.json", device
+    )
     given = of_results(g for g in gradients if g is not None)
     assert most - given < 64 * MIB, f"backward: {(most - given) / MIB:.0f} MiB"
 

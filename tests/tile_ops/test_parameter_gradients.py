@@ -4,15 +4,17 @@ read."""
 import pytest
 import torch
 import torch.nn.functional as F
-from tile_ops import functional  # noqa: F401: registers the operators
+from tile_ops import functional  # noqa: F401  registers the operators
 
 ops = torch.ops.tile
 CASES = {
-    "layer_norm": (lambda x, w, b: ops.layer_norm(x, (6, 7), w, b), lambda x, w, b: F.layer_norm(x, (6, 7), w, b),
-                   (6, 7)),
+    "layer_norm": (lambda x, w, b: ops.layer_norm(x, (6, 7), w, b), lambda x, w, b: F.layer_norm(x, (6, 7), w, b), (6, 7)),
     "rms_norm": (lambda x, w, b: ops.rms_norm(x, (6, 7), w), lambda x, w, b: F.rms_norm(x, (6, 7), w), (6, 7)),
-    "add_rms_norm": (lambda x, w, b: ops.add_rms_norm(x, x, (6, 7), w)[0], lambda x, w, b: F.rms_norm(x + x, (6, 7), w),
-                     (6, 7)),
+    "add_rms_norm": (
+        lambda x, w, b: ops.add_rms_norm(x, x, (6, 7), w)[0],
+        lambda x, w, b: F.rms_norm(x + x, (6, 7), w),
+        (6, 7),
+    ),
     "group_norm": (
         lambda x, w, b: ops.group_norm(x, 2, w, b, activation="silu"),
         lambda x, w, b: F.silu(F.group_norm(x, 2, w, b)),

@@ -65,8 +65,16 @@ def test_another_dtype_of_the_result():
     check(ops.matmul, matmul, tensors(BF16, (12000, 16), (16, 2048)), {"out_dtype": torch.float32})
 
 
-@pytest.mark.parametrize("dtype, x, y", [(F32, (3, 2000, 16), (16, 1024)), (BF16, (2, 9000, 16), (16, 640)),
-                                         (BF16, (1100, 256), (256, 10400)), (HALF, (4,), (4, 6_000_000))], ids=str)
+@pytest.mark.parametrize(
+    "dtype, x, y",
+    [
+        (F32, (3, 2000, 16), (16, 1024)),
+        (BF16, (2, 9000, 16), (16, 640)),
+        (BF16, (1100, 256), (256, 10400)),
+        (HALF, (4,), (4, 6_000_000)),
+    ],
+    ids=str,
+)
 def test_gated_matmul(dtype, x, y):
     check(ops.gated_matmul, gated_matmul, tensors(dtype, x, y, y))
 
@@ -101,5 +109,8 @@ def test_each_gradient_alone_and_twice(name, dtype, x, y):
 
 
 def test_an_expanded_gradient():
-    check(lambda x, y: ops.matmul(x, y, activation="relu").sum(), lambda x, y: torch.relu(x @ y).sum(),
-          tensors(F32, (6000, 16), (16, 2048)))
+    check(
+        lambda x, y: ops.matmul(x, y, activation="relu").sum(),
+        lambda x, y: torch.relu(x @ y).sum(),
+        tensors(F32, (6000, 16), (16, 2048)),
+    )

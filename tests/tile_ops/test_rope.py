@@ -25,9 +25,9 @@ def make():
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("interleaved", [False, True])
-@pytest.mark.parametrize("head_dim, rotary",
-                         [(2, 2), (8, 8), (8, 4), (64, 64), (80, 32), (96, 96), (128, 128), (256, 200), (320, 320),
-                          (6, 0)])
+@pytest.mark.parametrize(
+    "head_dim, rotary", [(2, 2), (8, 8), (8, 4), (64, 64), (80, 32), (96, 96), (128, 128), (256, 200), (320, 320), (6, 0)]
+)
 def test_forms(make, dtype, interleaved, head_dim, rotary):
     query, key = make(2, 4, 5, head_dim, dtype=dtype), make(2, 2, 5, head_dim, dtype=dtype)
     for width in {rotary, rotary // 2}:
@@ -37,9 +37,10 @@ def test_forms(make, dtype, interleaved, head_dim, rotary):
             check_call(rope, reference, (query, key, cos, sin), kwargs, what=f"width {width} {table_dtype}")
 
 
-@pytest.mark.parametrize("batch, heads, key_heads, length",
-                         [(1, 1, 1, 1), (3, 5, 1, 7), (1, 2, 3, 600), (2, 8, 2, 257), (0, 2, 2, 4), (2, 0, 3, 4),
-                          (2, 3, 0, 4), (2, 3, 3, 0)])
+@pytest.mark.parametrize(
+    "batch, heads, key_heads, length",
+    [(1, 1, 1, 1), (3, 5, 1, 7), (1, 2, 3, 600), (2, 8, 2, 257), (0, 2, 2, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 3, 0)],
+)
 def test_sizes(make, batch, heads, key_heads, length):
     cos, sin = tables(length, 8, 16)
     check_call(rope, reference, (make(batch, heads, length, 16), make(batch, key_heads, length, 16), cos, sin))
@@ -62,8 +63,7 @@ def test_layouts(make, dtype):
         outs = rope(query, key, cos, sin)
         for out, x in zip(outs, (query, key)):
             assert out.stride() == torch.empty_like(x).stride(), name
-        for grad, x in zip(torch.autograd.grad(outs, (query, key), [torch.randn_like(out) for out in outs]),
-                           (query, key)):
+        for grad, x in zip(torch.autograd.grad(outs, (query, key), [torch.randn_like(out) for out in outs]), (query, key)):
             assert grad.stride() == torch.empty_like(x).stride(), name
 
 
@@ -71,8 +71,9 @@ def test_layouts(make, dtype):
 def test_tables_with_a_batch(make, table_batch):
     cos, sin = tables(5, 8, 16, batch=table_batch)
     check_call(rope, reference, (make(2, 3, 5, 16), make(2, 1, 5, 16), cos, sin))
-    check_call(rope, reference,
-               (make(2, 3, 5, 16), make(2, 1, 5, 16), cos.transpose(-1, -2).contiguous().transpose(-1, -2), sin))
+    check_call(
+        rope, reference, (make(2, 3, 5, 16), make(2, 1, 5, 16), cos.transpose(-1, -2).contiguous().transpose(-1, -2), sin)
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -166,16 +167,17 @@ def test_func(make):
     def loss(function):
         return lambda q, k: sum(out.square().sum() * (i + 1) for i, out in enumerate(function(q, k * k, cos, sin)))
 
-    torch.testing.assert_close(torch.func.grad(loss(rope), (0, 1))(query, key),
-                               torch.func.grad(loss(reference), (0, 1))(query, key))
+    torch.testing.assert_close(
+        torch.func.grad(loss(rope), (0, 1))(query, key), torch.func.grad(loss(reference), (0, 1))(query, key)
+    )
     small = query[:1, :1, :2, :4], key[:1, :1, :2, :4], cos[:2, :2], sin[:2, :2]
     ours, theirs = (torch.func.jacrev(lambda q, f=f: f(q, *small[1:])[0])(small[0]) for f in (rope, reference))
     torch.testing.assert_close(ours, theirs)
 
 
-@pytest.mark.parametrize("dims",
-                         [(0, 0, None, None), (0, None, None, None), (2, 1, None, None), (0, 0, 0, 0),
-                          (None, None, 0, 0)])
+@pytest.mark.parametrize(
+    "dims", [(0, 0, None, None), (0, None, None, None), (2, 1, None, None), (0, 0, 0, 0), (None, None, 0, 0)]
+)
 @pytest.mark.parametrize("table_batch", [None, 2])
 def test_vmap(make, dims, table_batch):
     samples, shapes = 3, [[2, 4, 5, 16], [2, 2, 5, 16]]
@@ -185,8 +187,7 @@ def test_vmap(make, dims, table_batch):
     torch.testing.assert_close(torch.vmap(rope, dims)(*args), torch.vmap(reference, dims)(*args))
 
     def total(function):
-        return torch.func.grad(lambda *a: sum(out.square().sum() for out in function(a[0], a[1] * 2, a[2], a[3])),
-                               (0, 1))
+        return torch.func.grad(lambda *a: sum(out.square().sum() for out in function(a[0], a[1] * 2, a[2], a[3])), (0, 1))
 
     torch.testing.assert_close(torch.vmap(total(rope), dims)(*args), torch.vmap(total(reference), dims)(*args))
 
@@ -194,12 +195,12 @@ def test_vmap(make, dims, table_batch):
 def test_incoming_gradients_of_any_layout(make):
     query, key = make(2, 4, 5, 16), make(2, 2, 5, 16)
     cos, sin = tables(5, 8, 16)
-    for make_grad in (lambda out: torch.ones(1).expand_as(out),
-                      lambda out: torch.randn(out.shape[::-1]).permute(3, 2, 1, 0)):
+    for make_grad in (lambda out: torch.ones(1).expand_as(out), lambda out: torch.randn(out.shape[::-1]).permute(3, 2, 1, 0)):
         outs, expected = rope(query, key, cos, sin), reference(query, key, cos, sin)
         grads = [make_grad(out) for out in outs]
-        torch.testing.assert_close(torch.autograd.grad(outs, (query, key), grads),
-                                   torch.autograd.grad(expected, (query, key), grads))
+        torch.testing.assert_close(
+            torch.autograd.grad(outs, (query, key), grads), torch.autograd.grad(expected, (query, key), grads)
+        )
 
 
 def test_threads_agree_bit_for_bit(make):
@@ -221,25 +222,36 @@ Q, K, C = (2, 4, 5, 16), (2, 2, 5, 16), (5, 8)
 @pytest.mark.parametrize(
     "error, text, shapes, kwargs",
     [
-        (ValueError, "query has shape [4, 5, 16]; it must be [batch, heads, positions, head dim]", (Q[1:], K, C, C),
-         {}),
-        (ValueError, "query [2, 4, 5, 16] and key [2, 2, 6, 16] differ; only their number of heads may",
-         (Q, (2, 2, 6, 16), C, C), {}),
+        (ValueError, "query has shape [4, 5, 16]; it must be [batch, heads, positions, head dim]", (Q[1:], K, C, C), {}),
+        (
+            ValueError,
+            "query [2, 4, 5, 16] and key [2, 2, 6, 16] differ; only their number of heads may",
+            (Q, (2, 2, 6, 16), C, C),
+            {},
+        ),
         (ValueError, "rotary_dim is 7; it must be even and from 0 to the head dim 16", (Q, K, C, C), {"rotary_dim": 7}),
-        (ValueError, "rotary_dim is 18; it must be even and from 0 to the head dim 16", (Q, K, C, C),
-         {"rotary_dim": 18}),
+        (ValueError, "rotary_dim is 18; it must be even and from 0 to the head dim 16", (Q, K, C, C), {"rotary_dim": 18}),
         (ValueError, "cos is float32[5, 8] and sin is float32[5, 16]; they must be alike", (Q, K, C, (5, 16)), {}),
-        (ValueError, "cos and sin have width 6, but rotary_dim is 16; the width must be rotary_dim or half of it",
-         (Q, K, (5, 6), (5, 6)), {}),
-        (ValueError, "cos and sin have 6 positions and query has 5; slice them, or pass position_ids",
-         (Q, K, (6, 8), (6, 8)), {}),
-        (ValueError,
-         "cos and sin have shape [3, 5, 8]; it must be [positions, width] or [batch, positions, width] with batch 2",
-         (Q, K, (3, 5, 8), (3, 5, 8)), {}),
-        (TypeError, "position_ids is float32; it must be int64 or int32", (Q, K, C, C),
-         {"position_ids": torch.zeros(5)}),
-        (ValueError, "position_ids has shape [4]; it must be [5] or [2, 5]", (Q, K, C, C),
-         {"position_ids": torch.arange(4)}),
+        (
+            ValueError,
+            "cos and sin have width 6, but rotary_dim is 16; the width must be rotary_dim or half of it",
+            (Q, K, (5, 6), (5, 6)),
+            {},
+        ),
+        (
+            ValueError,
+            "cos and sin have 6 positions and query has 5; slice them, or pass position_ids",
+            (Q, K, (6, 8), (6, 8)),
+            {},
+        ),
+        (
+            ValueError,
+            "cos and sin have shape [3, 5, 8]; it must be [positions, width] or [batch, positions, width] with batch 2",
+            (Q, K, (3, 5, 8), (3, 5, 8)),
+            {},
+        ),
+        (TypeError, "position_ids is float32; it must be int64 or int32", (Q, K, C, C), {"position_ids": torch.zeros(5)}),
+        (ValueError, "position_ids has shape [4]; it must be [5] or [2, 5]", (Q, K, C, C), {"position_ids": torch.arange(4)}),
     ],
 )
 def test_errors(error, text, shapes, kwargs):
@@ -268,8 +280,10 @@ def test_dtype_errors():
     for text, args in [
         ("query is int64; it must be float16, bfloat16, float32 or float64", (query.long(), key.long(), cos, cos)),
         ("query is float32 and key is float64; convert one with .to()", (query, key.double(), cos, cos)),
-        ("cos and sin are float64; they must be float32 or bfloat16 as query is",
-         (query.bfloat16(), key.bfloat16(), cos.double(), cos.double())),
+        (
+            "cos and sin are float64; they must be float32 or bfloat16 as query is",
+            (query.bfloat16(), key.bfloat16(), cos.double(), cos.double()),
+        ),
     ]:
         with pytest.raises(TypeError) as raised:
             rope(*args)

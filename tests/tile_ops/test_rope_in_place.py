@@ -37,9 +37,10 @@ def test_forms(dtype, interleaved, head_dim, rotary):
         check_call(ours, turned, (*args, cos, sin), kwargs, what=f"width {width}")
 
 
-@pytest.mark.parametrize("batch, heads, key_heads, length",
-                         [(1, 1, 1, 1), (3, 17, 1, 7), (1, 2, 3, 600), (0, 2, 2, 4), (2, 0, 3, 4), (2, 3, 0, 4),
-                          (2, 3, 3, 0)])
+@pytest.mark.parametrize(
+    "batch, heads, key_heads, length",
+    [(1, 1, 1, 1), (3, 17, 1, 7), (1, 2, 3, 600), (0, 2, 2, 4), (2, 0, 3, 4), (2, 3, 0, 4), (2, 3, 3, 0)],
+)
 def test_sizes(batch, heads, key_heads, length):
     args = draw(batch, heads, length, 16), draw(batch, key_heads, length, 16), *tables(length, 8, 16)
     check_call(ours, turned, args)
@@ -67,8 +68,7 @@ def test_only_what_turns_is_written(name, rotary):
     cos, sin = tables(6, rotary // 2, rotary)
     expected = turned(query, key, cos, sin, rotary_dim=rotary)
     left = whole.clone()
-    query.new_empty(0).set_(left.untyped_storage(), query.storage_offset(), query.shape, query.stride()).copy_(
-        expected[0])
+    query.new_empty(0).set_(left.untyped_storage(), query.storage_offset(), query.shape, query.stride()).copy_(expected[0])
     tile_ops.rope_(query, key, cos, sin, rotary_dim=rotary)
     for got, wanted in zip((whole, key), (left, expected[1])):
         torch.testing.assert_close(got, wanted)
@@ -77,8 +77,10 @@ def test_only_what_turns_is_written(name, rotary):
 
 def test_parts_of_one_projection():
     """Interleaved in memory, but no element is in both."""
-    for cut in (lambda p: p.view(2, 6, 5, 16).transpose(1, 2).split([3, 1, 1], 1),
-                lambda p: p.view(2, 6, 1, 80).transpose(1, 2).split([16, 16, 48], 3)):
+    for cut in (
+        lambda p: p.view(2, 6, 5, 16).transpose(1, 2).split([3, 1, 1], 1),
+        lambda p: p.view(2, 6, 1, 80).transpose(1, 2).split([16, 16, 48], 3),
+    ):
         packed = draw(2, 6, 80)
         cos, sin = tables(6, 8, 16)
         expected = packed.clone()
@@ -176,14 +178,22 @@ view = functools.partial(torch.as_strided, BASE)
 SIZES = (1, 2, 3, 4)
 OVERLAPS = {
     "the same": (lambda: [BASE[:24].view(SIZES)] * 2, "query and key overlap in memory, which is written; clone() one of them"),
-    "by one element": (lambda: [BASE[:24].view(SIZES), BASE[23:47].view(SIZES)],
-                       "query and key overlap in memory, which is written; clone() one of them"),
-    "crossing": (lambda: [view(SIZES, (0, 100, 10, 1)), view(SIZES, (0, 1, 100, 10), 113)],
-                 "query and key overlap in memory, which is written; clone() one of them"),
-    "expanded query": (lambda: [memory(12).view(1, 1, 3, 4).expand(SIZES), memory(24).view(SIZES)],
-                       "query overlaps itself in memory, and is written; clone() it"),
-    "windows of key": (lambda: [memory(24).view(SIZES), view(SIZES, (0, 12, 2, 1))],
-                       "key overlaps itself in memory, and is written; clone() it"),
+    "by one element": (
+        lambda: [BASE[:24].view(SIZES), BASE[23:47].view(SIZES)],
+        "query and key overlap in memory, which is written; clone() one of them",
+    ),
+    "crossing": (
+        lambda: [view(SIZES, (0, 100, 10, 1)), view(SIZES, (0, 1, 100, 10), 113)],
+        "query and key overlap in memory, which is written; clone() one of them",
+    ),
+    "expanded query": (
+        lambda: [memory(12).view(1, 1, 3, 4).expand(SIZES), memory(24).view(SIZES)],
+        "query overlaps itself in memory, and is written; clone() it",
+    ),
+    "windows of key": (
+        lambda: [memory(24).view(SIZES), view(SIZES, (0, 12, 2, 1))],
+        "key overlaps itself in memory, and is written; clone() it",
+    ),
 }
 
 
@@ -253,6 +263,4 @@ def test_errors():
     )
     with pytest.raises(TypeError) as error:
         rope_(query, key[:, :, :5].double(), cos, cos)
-    assert str(error.value).splitlines()[0] == (
-        "tile::rope_: query is float32 and key is float64; convert one with .to()"
-    )
+    assert str(error.value).splitlines()[0] == ("tile::rope_: query is float32 and key is float64; convert one with .to()")

@@ -68,8 +68,11 @@ def test_hooks_and_checkpoint(ops):
 @pytest.mark.slow
 def test_no_leak(ops, device):
     def held():
-        return (torch.cuda.memory_allocated() if device.type == "cuda"
-                else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+        return (
+            torch.cuda.memory_allocated()
+            if device.type == "cuda"
+            else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        )
 
     x, c, s = data(torch.float32, (64, 8))
     z = torch.randn(64, 400, requires_grad=True)
@@ -132,7 +135,8 @@ def test_no_gradient_at_all_is_an_error(ops):
         y.sum().backward()
     assert str(error.value) == (
         "tt::looped: has no gradient; call it under torch.no_grad() or on detached tensors (the operator's author can "
-        "define one: docs/writing_an_operator.md)")
+        "define one: docs/writing_an_operator.md)"
+    )
 
 
 def test_argument_without_gradient_is_an_error(ops):

@@ -104,8 +104,11 @@ def outcome(function, args, kwargs):
         except Exception as error:
             return type(error), str(error), [str(each.message) for each in told]
     some = results if isinstance(results, tuple) else (results,)
-    return (type(results), [(type(t), t.dtype, t.requires_grad, t.tolist()) for t in some],
-            [str(each.message) for each in told])
+    return (
+        type(results),
+        [(type(t), t.dtype, t.requires_grad, t.tolist()) for t in some],
+        [str(each.message) for each in told],
+    )
 
 
 @pytest.mark.parametrize("number", range(len(CALLS)))
@@ -127,8 +130,7 @@ def test_what_packets_are():
     packet = torch.ops.tile.softmax
     assert isinstance(packet, torch._ops.OpOverloadPacket) and packet is tile_ops.softmax
     assert str(packet) == "tile.softmax" and repr(packet) == "<OpOverloadPacket(op='tile.softmax')>"
-    assert (packet.overloads() == ["default"]
-            and packet.__module__ == torch.ops.aten.add.__module__.replace("aten", "tile"))
+    assert packet.overloads() == ["default"] and packet.__module__ == torch.ops.aten.add.__module__.replace("aten", "tile")
     assert hash(packet) == hash(packet._op) and {packet: 1}[packet] == 1
     assert packet.op.__name__ == torch.ops.aten.add.op.__name__.replace("add", "softmax")
     assert isinstance(packet.op, type(torch.ops.aten.add.op)) and callable(packet.op)
@@ -152,8 +154,11 @@ def test_what_namespaces_are():
 
 
 def test_arguments_are_let_go():
-    for operator, arguments in ((torch.ops.tile.softmax, (1,)), (torch.ops.tile.softmax, (7,)),
-                                (torch.ops.tile.rms_norm, ([4], torch.ones(4)))):
+    for operator, arguments in (
+        (torch.ops.tile.softmax, (1,)),
+        (torch.ops.tile.softmax, (7,)),
+        (torch.ops.tile.rms_norm, ([4], torch.ones(4))),
+    ):
         for grad in (False, True):
             x = X.clone().requires_grad_(grad)
             count, gone = sys.getrefcount(x), weakref.ref(x)
@@ -170,8 +175,13 @@ def test_arguments_are_let_go():
 
 
 def test_results_lie_like_torchs():
-    for x in (torch.randn(2, 3, 4, 5).permute(3, 1, 0, 2), torch.randn(3, 1).expand(3, 4), torch.randn(6, 8)[::2, ::2],
-              torch.empty(0, 3), torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)):
+    for x in (
+        torch.randn(2, 3, 4, 5).permute(3, 1, 0, 2),
+        torch.randn(3, 1).expand(3, 4),
+        torch.randn(6, 8)[::2, ::2],
+        torch.empty(0, 3),
+        torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+    ):
         want = torch.empty_like(x)
         for y in (torch.ops.tile.softmax(x, -1), torch.ops.tile.softmax(x.to("meta"), -1)):
             assert (y.shape, y.stride(), y.dtype) == (want.shape, want.stride(), want.dtype)

@@ -37,8 +37,7 @@ def samples():
     yield "center", (torch.randn(2, 3, 4),), {}
     e = torch.randn(3, 4)
     yield "every", (e, 6, torch.ones(6)), {"dtype": torch.float64, "s": 2.5}
-    yield ("every", (e, 6),
-           {"extra": [torch.ones(3), torch.ones(2)], "m": 2, "shape": [1, 3], "bits": [True], "more": [7]})
+    yield ("every", (e, 6), {"extra": [torch.ones(3), torch.ones(2)], "m": 2, "shape": [1, 3], "bits": [True], "more": [7]})
 
 
 SAMPLES = list(samples())
@@ -53,8 +52,7 @@ def test_opcheck(ops, index):
 def test_meta(ops):
     y, m = ops.rope(*(t.to("meta") for t in data()))
     assert y.shape == (2, 3, 5, 8) and m.shape == (2, 3, 5) and y.device.type == "meta"
-    with pytest.raises(ValueError,
-                       match="^tt::rope: the last extent of x is 8, twice that of cos is 10; make them equal$"):
+    with pytest.raises(ValueError, match="^tt::rope: the last extent of x is 8, twice that of cos is 10; make them equal$"):
         ops.rope(torch.randn(2, 8, device="meta"), torch.randn(2, 5, device="meta"), torch.randn(2, 5, device="meta"))
 
 

@@ -45,8 +45,7 @@ MISTAKES = {
     "grad_result": "tw::gr_back: result 'out' is no gradient of tw::gr; the names it can have are grad_x",
     "grad_shared": "tw::gs_back: result 'grad_x_and_z' is no gradient of tw::gs; the names it can have are "
     "grad_x, grad_y, grad_x_and_y and the like",
-    "grad_twice": "tw::g2_back: results 'grad_y' and 'grad_x_and_y' are both the gradient of 'y'; "
-    "name it in one of them, once",
+    "grad_twice": "tw::g2_back: results 'grad_y' and 'grad_x_and_y' are both the gradient of 'y'; name it in one of them, once",
     "grad_mask": "tw::gm_back: argument 'output_mask' is bool[2], but tw::gm gives it bool[1]; write 'bool[1] output_mask'",
     "autocast": 'tw::autocast: autocast: unknown policy \'half\'; it is "keep", "lower" or "fp32"',
     "leading": "tw::leading: leading: 'y' is no argument; they are x",
@@ -60,8 +59,23 @@ def test_every_argument_type(ops):
     assert base.shape == (2, 6) and base[0, 0] == 1  # w[1]
     extra = [torch.ones(3)]
     many = ops.every(
-        x, 6, torch.ones(6), "one", torch.float64, 2.0, [0, 100], extra, 2, [5, 3], True, 0.5, 7, "abc", [True, False],
-        [20], None
+        x,
+        6,
+        torch.ones(6),
+        "one",
+        torch.float64,
+        2.0,
+        [0, 100],
+        extra,
+        2,
+        [5, 3],
+        True,
+        0.5,
+        7,
+        "abc",
+        [True, False],
+        [20],
+        None,
     )
     assert many.shape == (3, 5, 2, 2, 6) and many.dtype == torch.float64
     assert many[0, 0, 0, 0, 0] == 1 + 1 + 3 + 100 + 10 + 0.5 + 7 + 3 + 2 + 20
@@ -73,8 +87,7 @@ def test_nothing_is_wrong_with_what_is_right(ops):
     assert "tt::ex(Tensor x) -> Tensor y" in _C.operators()
 
 
-@pytest.mark.parametrize("key",
-                         ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutocastCUDA", "FuncTorchBatched"])
+@pytest.mark.parametrize("key", ["CPU", "CUDA", "Meta", "AutogradCPU", "AutogradCUDA", "AutocastCUDA", "FuncTorchBatched"])
 def test_every_operator_has_a_kernel_for(ops, key):
     names = [schema.split("(")[0] for schema in _C.operators()]
     has_kernel = torch._C._dispatch_has_computed_kernel_for_dispatch_key
@@ -93,12 +106,15 @@ def test_mistakes(library, name):
     assert text in _C.registration_errors()
 
 
-@pytest.mark.parametrize(("schema", "fact"), [
-    ("tw::f(Tensor x, int i=9223372036854775808) -> Tensor", "does not parse: a number is too large"),
-    ("tw::f(Tensor x, complex c=3) -> Tensor", "does not parse: a default is no number of its type"),
-    ("tw::f(Tensor x, None? m=None) -> Tensor", "does not parse: torch cannot make one of its types"),
-    ("tw::é(Tensor x) -> Tensor", "does not parse: expected a valid token but found '?' here"),
-])
+@pytest.mark.parametrize(
+    ("schema", "fact"),
+    [
+        ("tw::f(Tensor x, int i=9223372036854775808) -> Tensor", "does not parse: a number is too large"),
+        ("tw::f(Tensor x, complex c=3) -> Tensor", "does not parse: a default is no number of its type"),
+        ("tw::f(Tensor x, None? m=None) -> Tensor", "does not parse: torch cannot make one of its types"),
+        ("tw::é(Tensor x) -> Tensor", "does not parse: expected a valid token but found '?' here"),
+    ],
+)
 def test_what_torch_does_not_say_well(library, schema, fact):
     assert re.sub(r"^schema\.cpp:\d+: ", "", library.schema(schema)) == f"op: the schema '{schema}' {fact}; {WRITE}"
 
@@ -134,8 +150,13 @@ def test_a_mistake_is_raised_at_every_use(library):
 
 @pytest.mark.parametrize(
     ("kind", "error"),
-    [("value", ValueError), ("type", TypeError), ("unsupported", NotImplementedError), ("runtime", RuntimeError),
-     ("prefixed", RuntimeError)],
+    [
+        ("value", ValueError),
+        ("type", TypeError),
+        ("unsupported", NotImplementedError),
+        ("runtime", RuntimeError),
+        ("prefixed", RuntimeError),
+    ],
 )
 def test_errors_of_a_body(ops, kind, error):
     with pytest.raises(error) as caught:
@@ -146,8 +167,7 @@ def test_errors_of_a_body(ops, kind, error):
 def test_devices_are_not_mixed(ops):
     with pytest.raises(RuntimeError) as caught:
         ops.two(torch.ones(1), torch.ones(1, device="meta"))
-    assert (str(caught.value)
-            == f"tt::two: 'a' is on {torch.ones(1).device}, but 'b' is on meta; move them to one device")
+    assert str(caught.value) == f"tt::two: 'a' is on {torch.ones(1).device}, but 'b' is on meta; move them to one device"
 
 
 def test_call_from_cpp(library):

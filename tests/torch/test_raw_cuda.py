@@ -83,8 +83,7 @@ def test_more_shared_memory_than_a_block_has_unasked(kernels, device):
         expected = x.flip(0)
         reverse[1, 256, 4 * x.numel()](x, x.numel())
         torch.testing.assert_close(x, expected)
-        with pytest.raises(RuntimeError,
-                           match="^reverse: a block cannot have 2147483647 bytes of shared memory; device "):
+        with pytest.raises(RuntimeError, match="^reverse: a block cannot have 2147483647 bytes of shared memory; device "):
             reverse[1, 256, 2**31 - 1](x, x.numel())
 
 
@@ -120,8 +119,7 @@ def test_inspection(kernels):
     assert row["kernel"] == "reverse" and row["registers"] >= 8 and row["spill_stores"] == 0
     with pytest.raises(ValueError) as error:
         tile_ops.inspect(reverse)
-    assert (str(error.value)
-            == "inspect: reverse is CUDA C++ and has no Tile IR; look at what='ptx', 'sass' or 'resources'")
+    assert str(error.value) == "inspect: reverse is CUDA C++ and has no Tile IR; look at what='ptx', 'sass' or 'resources'"
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +128,7 @@ def reports():
     script = pathlib.Path(__file__).with_name("raw_cuda_calls.py")
     driver = BUILD / "tests" / "libtile_fake_cuda.so"
     environment = os.environ | {"TILE_CUDA_DRIVER": str(driver), "CUDA_VISIBLE_DEVICES": ""}
-    done = subprocess.run([sys.executable, str(script), str(OPERATORS)], capture_output=True, text=True,
-                          env=environment)
+    done = subprocess.run([sys.executable, str(script), str(OPERATORS)], capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -243,8 +240,7 @@ def test_definitions_that_do_not_fit():
     for schema, options, text in (
         ("cube(Tensor x) -> Tensor", {}, "cube: as_op: 'cube' has no namespace; write \"mine::cube(…)\""),
         ("raw_cuda::a(Tensor x) -> Tensor", {}, "cube: as_op: raw_cuda::a has 1 results; give outputs="),
-        ("raw_cuda::a(Tensor(a!) x) -> ()", {"outputs": len},
-         "cube: as_op: raw_cuda::a has 0 results; leave outputs out"),
+        ("raw_cuda::a(Tensor(a!) x) -> ()", {"outputs": len}, "cube: as_op: raw_cuda::a has 0 results; leave outputs out"),
     ):
         with pytest.raises(ValueError) as error:
             kernel.as_op(schema, grid=1, block=1, **options)
@@ -255,6 +251,5 @@ def test_definitions_that_do_not_fit():
 def test_the_example():
     path = pathlib.Path(__file__).parents[2] / "examples" / "saxpy.py"
     done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True)
-    said = ("saxpy and cube are right on " if torch.cuda.is_available()
-            else "no GPU here; for an H100 the kernels compile: ")
+    said = "saxpy and cube are right on " if torch.cuda.is_available() else "no GPU here; for an H100 the kernels compile: "
     assert done.returncode == 0 and done.stdout.startswith(said), done.stderr

@@ -25,8 +25,7 @@ def test_grad_vjp_jacrev(both, ops):
     x, c, s = detached(2)
     both(lambda f: grad(lambda x: loss(f, x, c, s))(x))
     both(lambda f: jacrev(lambda x: f(x, c, s))(x))
-    both(lambda f: vjp(lambda x: f(x, c, s), x)[1](
-        (torch.ones(2, 5, 8, dtype=x.dtype), torch.ones(2, 5, dtype=x.dtype))))
+    both(lambda f: vjp(lambda x: f(x, c, s), x)[1]((torch.ones(2, 5, 8, dtype=x.dtype), torch.ones(2, 5, dtype=x.dtype))))
     close(grad(grad(lambda x: ops.ex(x).sum()))(x[0, 0, 0]), x[0, 0, 0].exp())
     with pytest.raises(NotImplementedError) as error:
         grad(lambda x: grad(lambda x: loss(ops.rope, x, c, s))(x).sum())(x)

@@ -4,8 +4,19 @@ import operator
 
 import torch
 
-from .graph import (aten, erase_unused, fake_result, keep_strides, operands_of_add, part, replace, same_layout,
-                     same_numbers, value_of, writes_between)
+from .graph import (
+    aten,
+    erase_unused,
+    fake_result,
+    keep_strides,
+    operands_of_add,
+    part,
+    replace,
+    same_layout,
+    same_numbers,
+    value_of,
+    writes_between,
+)
 
 _norms = {
     torch.ops.tile.rms_norm.default: torch.ops.tile.add_rms_norm.default,

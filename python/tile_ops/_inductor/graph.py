@@ -28,7 +28,7 @@ def broadcasts_to(shape, other):
     """Returns True if `shape` broadcasts to `other` without making it larger."""
     if len(shape) > len(other):
         return False
-    tail = other[len(other) - len(shape):]
+    tail = other[len(other) - len(shape) :]
     return all(statically_known_true(x == 1) or statically_known_true(x == y) for x, y in zip(shape, tail))
 
 
@@ -78,6 +78,7 @@ def new_call(graph, target, args, kwargs, like):
 
 def keep_strides(node):
     """Tells inductor that an operator's arguments shall come with the strides that they have in the graph."""
+
     def values(tree):
         return torch.fx.node.map_arg(tree, lambda node: node.meta.get("val"))
 
@@ -100,6 +101,7 @@ def part(tuple_node, index):
 
 def fake_result(target, args, kwargs):
     """The value of a new node."""
+
     def values(tree):
         return torch.fx.node.map_arg(tree, lambda node: node.meta["val"])
 

@@ -7,8 +7,19 @@ import operator
 import torch
 
 from .activations import div, find_activation, mul
-from .graph import (broadcasts_to, convert, fake_result, is_call, new_call, operands_of_add, part,
-                     replace, same_layout, value_of, writes_between)
+from .graph import (
+    broadcasts_to,
+    convert,
+    fake_result,
+    is_call,
+    new_call,
+    operands_of_add,
+    part,
+    replace,
+    same_layout,
+    value_of,
+    writes_between,
+)
 
 plain = torch.ops.tile.matmul.default
 saving = torch.ops.tile._matmul_saving.default
@@ -120,8 +131,15 @@ class _Matmul:
             options = {**state.options, "activation": name}
             dtype = value_of(last).dtype
             # An activation of 16 bits ends in a cast back.
-            return dataclasses.replace(state, end=last, stage=ACTIVATION, dtype=dtype, options=options, pre=pre,
-                                       complete=x is state.end or all(user.op == "output" for user in last.users))
+            return dataclasses.replace(
+                state,
+                end=last,
+                stage=ACTIVATION,
+                dtype=dtype,
+                options=options,
+                pre=pre,
+                complete=x is state.end or all(user.op == "output" for user in last.users),
+            )
         return None
 
     def cast(self, state):
@@ -135,8 +153,9 @@ class _Matmul:
             return None
         # A wider result is worth its bytes where the graph wants it, or a further step follows.
         wider = dtype.itemsize > state.dtype.itemsize
-        return dataclasses.replace(state, end=last, dtype=dtype,
-                                   complete=not wider or all(user.op == "output" for user in last.users))
+        return dataclasses.replace(
+            state, end=last, dtype=dtype, complete=not wider or all(user.op == "output" for user in last.users)
+        )
 
     def best(self):
         """The longest chain of steps that may be folded; None where there is none."""

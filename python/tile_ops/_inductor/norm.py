@@ -3,8 +3,7 @@
 import torch
 
 from .activations import find_activation, mul
-from .graph import (add, convert, fake_result, is_call, new_call, replace, same_layout, same_numbers, value_of,
-                     writes_between)
+from .graph import add, convert, fake_result, is_call, new_call, replace, same_layout, same_numbers, value_of, writes_between
 
 rms_norm = torch.ops.tile.rms_norm.default
 layer_norm = torch.ops.tile.layer_norm.default
@@ -57,7 +56,7 @@ def _parameter_behind(graph, norm):
         return None
     if index == BIAS and weight is not None and weight.dtype != value.dtype:
         return None
-    if not same_numbers(value.shape, own.shape[own.dim() - len(norm.args[1]):]):
+    if not same_numbers(value.shape, own.shape[own.dim() - len(norm.args[1]) :]):
         return None
     return _put(graph, norm, last, _with_arguments(norm, {index: other}), norm.kwargs)
 

@@ -76,9 +76,10 @@ def elementwise(schema=None):
         text = schema or _schema_of(function, "elementwise")
         capture = Capture()
         translate = expressions.expression(function, capture)
-        make = lambda text, replace, file, line: _C.define_elementwise(
-            text, replace, file, line, translate, capture
-        )  # noqa: E731
+
+        def make(text, replace, file, line):
+            return _C.define_elementwise(text, replace, file, line, translate, capture)
+
         return _Expression(text, make, "pointwise")._define(function, {})
 
     if isinstance(schema, types.FunctionType):

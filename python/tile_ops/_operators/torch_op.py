@@ -226,8 +226,7 @@ def op(schema, *, saves="", autocast="keep", leading=(), fold=(), sums=(), outpu
 
     def define(source):
         given = {"outputs": outputs, "saved_outputs": saved_outputs, "grad": grad, "flops": flops}
-        options = {"saves": saves, "autocast": autocast, "leading": leading, "fold": fold, "sums": sums,
-                   "sharding": sharding}
+        options = {"saves": saves, "autocast": autocast, "leading": leading, "fold": fold, "sums": sums, "sharding": sharding}
         functions = {what: part for what, part in given.items() if part is not None}
         if inspect.isclass(source):
             own, its_options = _parts_of(source, schema.split("(")[0])

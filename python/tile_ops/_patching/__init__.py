@@ -39,8 +39,11 @@ KINDS = {
     "attention": ("MultiheadAttention", "Calls"),
     "activation": ("Sequential", "Pairs", "Activation", "ActivatedProjection"),
 }
-REACHED = {"ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"), "dispatch_attention_fn": ("attention",),
-           "scaled_dot_product_attention": ("attention",)}
+REACHED = {
+    "ALL_ATTENTION_FUNCTIONS": ("attention", "softmax"),
+    "dispatch_attention_fn": ("attention",),
+    "scaled_dot_product_attention": ("attention",),
+}
 
 
 def _plan_of_torch(module):
@@ -182,9 +185,11 @@ def unpatch(model: _Module) -> _Module:
     swapped = [(path, module) for path, module in model.named_modules() if isinstance(module, Swapped)]
     for path, module in swapped:
         if "tile_original" not in type(module).__dict__:
-            raise ValueError(f"unpatch: the class of {path or 'the model'} was changed after patch(), to "
-                             f"{type(module).__name__}; take that back first "
-                             "(parametrizations: remove_parametrizations)")
+            raise ValueError(
+                f"unpatch: the class of {path or 'the model'} was changed after patch(), to "
+                f"{type(module).__name__}; take that back first "
+                "(parametrizations: remove_parametrizations)"
+            )
     for _, module in swapped:
         module.__class__ = type(module).tile_original
     return model
@@ -192,5 +197,7 @@ def unpatch(model: _Module) -> _Module:
 
 def _require_module(name, model):
     if not isinstance(model, torch.nn.Module):
-        raise TypeError(f"{name}: model is {type(model).__name__}; it must be a torch.nn.Module "
-                        "(of a diffusers pipeline: pipeline.unet, pipeline.vae, …)")
+        raise TypeError(
+            f"{name}: model is {type(model).__name__}; it must be a torch.nn.Module "
+            "(of a diffusers pipeline: pipeline.unet, pipeline.vae, …)"
+        )

@@ -149,5 +149,6 @@ def _may_have_pairs(model, module, forward):
     code = getattr(inspect.unwrap(forward), "__code__", None)
     names = code.co_names if code else ()
     held = [module._modules.get(name, module.__dict__.get(name)) for name in names]
-    return (any(isinstance(each, torch.nn.Module) for each in held)
-            and (any(name in match.ACTIVATIONS for name in names) or any(map(model.activation, held))))
+    return any(isinstance(each, torch.nn.Module) for each in held) and (
+        any(name in match.ACTIVATIONS for name in names) or any(map(model.activation, held))
+    )

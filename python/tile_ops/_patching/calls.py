@@ -23,7 +23,9 @@ def plain(tensor):
 
     DTensors count too, because our operators have sharding rules for them.
     """
-    return (type(tensor) in PLAIN or type(tensor) in dtensors) and tensor.layout == torch.strided and tensor.device.type in DEVICES
+    return (
+        (type(tensor) in PLAIN or type(tensor) in dtensors) and tensor.layout == torch.strided and tensor.device.type in DEVICES
+    )
 
 
 def taken(*tensors):
@@ -143,15 +145,17 @@ log_softmax = _softmax(F.log_softmax, ops.log_softmax)
 
 
 @or_torch(F.cross_entropy)
-def cross_entropy(input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean",
-                  label_smoothing=0.0):
+def cross_entropy(
+    input, target, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+):
     old = size_average is not None or reduce is not None
     if old or not taken(input) or not plain(target) or target.dtype != torch.int64 or input.device != target.device:
         return NotImplemented
     if weight is not None and not (taken(input, weight) and not weight.requires_grad):
         return NotImplemented
-    return ops.cross_entropy(input, target, weight=weight, ignore_index=ignore_index, reduction=reduction,
-                             label_smoothing=label_smoothing)
+    return ops.cross_entropy(
+        input, target, weight=weight, ignore_index=ignore_index, reduction=reduction, label_smoothing=label_smoothing
+    )
 
 
 @or_torch(F.scaled_dot_product_attention)
@@ -160,11 +164,11 @@ def attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False,
         return NotImplemented
     if query.shape[-1] > 256 or value.shape[-1] > 256 or (attn_mask is not None and is_causal):
         return NotImplemented
-    if attn_mask is not None and not (plain(attn_mask) and attn_mask.device == query.device
-                                      and attn_mask.dtype in (torch.bool, query.dtype)):
+    if attn_mask is not None and not (
+        plain(attn_mask) and attn_mask.device == query.device and attn_mask.dtype in (torch.bool, query.dtype)
+    ):
         return NotImplemented
-    return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
-                                                   enable_gqa)
+    return functional.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
 
 
 FUNCTIONS = {

@@ -80,8 +80,9 @@ class GroupNorm(Swapped):
 
 class Embedding(Swapped):
     def forward(self, input):
-        return calls.embedding(input, self.weight, self.padding_idx, self.max_norm, self.norm_type,
-                               self.scale_grad_by_freq, self.sparse)
+        return calls.embedding(
+            input, self.weight, self.padding_idx, self.max_norm, self.norm_type, self.scale_grad_by_freq, self.sparse
+        )
 
 
 class Dropout(Swapped):
@@ -101,8 +102,14 @@ class LogSoftmax(Swapped):
 
 class CrossEntropyLoss(Swapped):
     def forward(self, input, target):
-        return calls.cross_entropy(input, target, weight=self.weight, ignore_index=self.ignore_index,
-                                   reduction=self.reduction, label_smoothing=self.label_smoothing)
+        return calls.cross_entropy(
+            input,
+            target,
+            weight=self.weight,
+            ignore_index=self.ignore_index,
+            reduction=self.reduction,
+            label_smoothing=self.label_smoothing,
+        )
 
 
 class OtherRMSNorm(Swapped):
@@ -122,13 +129,14 @@ class OtherRMSNorm(Swapped):
 def _bare(linear):
     """Returns True if nothing but its product happens when this is called."""
     return (
-        type(linear) is torch.nn.Linear or getattr(type(linear), "tile_original", None) is torch.nn.Linear
-    ) and not _has_hooks(linear) and "forward" not in linear.__dict__
+        (type(linear) is torch.nn.Linear or getattr(type(linear), "tile_original", None) is torch.nn.Linear)
+        and not _has_hooks(linear)
+        and "forward" not in linear.__dict__
+    )
 
 
 def _has_hooks(module):
-    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks
-                or module._backward_pre_hooks)
+    return bool(module._forward_hooks or module._forward_pre_hooks or module._backward_hooks or module._backward_pre_hooks)
 
 
 def _has_global_hooks():
@@ -188,8 +196,12 @@ def activation_of(following):
 
 def only_forward(module):
     """Returns True if a call of this module is a call of its class's forward and nothing else."""
-    return (type(module).__call__ is torch.nn.Module.__call__ and "forward" not in module.__dict__
-            and module._compiled_call_impl is None and not _has_hooks(module))
+    return (
+        type(module).__call__ is torch.nn.Module.__call__
+        and "forward" not in module.__dict__
+        and module._compiled_call_impl is None
+        and not _has_hooks(module)
+    )
 
 
 def _computes(module, activation):
@@ -250,17 +262,28 @@ class MultiheadAttention(Swapped):
 
     _project, _more = nn.MultiheadAttention._project, nn.MultiheadAttention._more
 
-    def forward(self, query, key, value, key_padding_mask=None, need_weights=True, attn_mask=None,
-                average_attn_weights=True, is_causal=False):
+    def forward(
+        self,
+        query,
+        key,
+        value,
+        key_padding_mask=None,
+        need_weights=True,
+        attn_mask=None,
+        average_attn_weights=True,
+        is_causal=False,
+    ):
         masks = [mask for mask in (key_padding_mask, attn_mask) if mask is not None]
         ours = not need_weights and calls.taken(query, key, value, self.out_proj.weight)
         ours = ours and all(calls.plain(mask) and mask.dtype in (torch.bool, query.dtype) for mask in masks)
-        original = functools.partial(super().forward, query, key, value, key_padding_mask, need_weights, attn_mask,
-                                     average_attn_weights, is_causal)
+        original = functools.partial(
+            super().forward, query, key, value, key_padding_mask, need_weights, attn_mask, average_attn_weights, is_causal
+        )
         if not ours or self.head_dim > 256 or (is_causal and attn_mask is None) or not self._rest_is_plain():
             return original()
-        return nn.MultiheadAttention.forward(self, query, key, value, key_padding_mask, False, attn_mask,
-                                             average_attn_weights, is_causal)
+        return nn.MultiheadAttention.forward(
+            self, query, key, value, key_padding_mask, False, attn_mask, average_attn_weights, is_causal
+        )
 
     def _rest_is_plain(self):
         """Returns True if out_proj, which is read and not called, is as torch made it."""
@@ -308,8 +331,9 @@ def _with_rotation(forward):
     """The same function with another apply_rotary_pos_emb among its globals; nobody else's is changed."""
     names = forward.__globals__
     ours = functools.partial(calls.rotate, names["apply_rotary_pos_emb"])
-    made = types.FunctionType(forward.__code__, {**names, "apply_rotary_pos_emb": ours}, forward.__name__,
-                              forward.__defaults__, forward.__closure__)
+    made = types.FunctionType(
+        forward.__code__, {**names, "apply_rotary_pos_emb": ours}, forward.__name__, forward.__defaults__, forward.__closure__
+    )
     made.__kwdefaults__ = forward.__kwdefaults__
     return made
 
@@ -330,8 +354,13 @@ def _calls_of(original, options, pairs):
 def swapped_class(original, key):
     """The subclass of `original` for key = (name of a class above, its options as pairs)."""
     name, options = key
-    space = {"__module__": original.__module__, "__qualname__": original.__qualname__, "__doc__": original.__doc__,
-             "tile_original": original, "tile_key": key}
+    space = {
+        "__module__": original.__module__,
+        "__qualname__": original.__qualname__,
+        "__doc__": original.__doc__,
+        "tile_original": original,
+        "tile_key": key,
+    }
     space |= {f"tile_{option}": value for option, value in options}
     base, known = globals()[name], dict(options)
     pairs = [source_rewrite.pairs(lambda *names: names in known["pairs"])] if "pairs" in known else []

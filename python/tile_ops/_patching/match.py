@@ -6,12 +6,7 @@ import inspect
 import torch
 import torch.nn.functional as F
 
-ACTIVATIONS = {
-    "silu": F.silu,
-    "gelu": F.gelu,
-    "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-    "relu": F.relu,
-}
+ACTIVATIONS = {"silu": F.silu, "gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "relu": F.relu}
 # What computes activation(gate) * up: an operator, and its options.
 GATES = {"silu": ("swiglu", {}), "gelu": ("geglu", {}), "gelu_tanh": ("geglu", {"approximate": "tanh"})}
 
@@ -23,15 +18,19 @@ def _numbers(*shape, dtype=torch.float64, seed=0):
 
 
 def _close(ours, theirs, rtol):
-    return (isinstance(ours, torch.Tensor) and isinstance(theirs, torch.Tensor) and ours.shape == theirs.shape
-            and ours.dtype == theirs.dtype and torch.allclose(ours, theirs, rtol=rtol, atol=rtol))
+    return (
+        isinstance(ours, torch.Tensor)
+        and isinstance(theirs, torch.Tensor)
+        and ours.shape == theirs.shape
+        and ours.dtype == theirs.dtype
+        and torch.allclose(ours, theirs, rtol=rtol, atol=rtol)
+    )
 
 
 def _agree(function, formula, *args, rtol=1e-12):
     """Returns True if both give the same numbers; a function that cannot be called so is another one."""
     try:
-        with (torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False),
-              torch.random.fork_rng(devices=[])):
+        with torch.no_grad(), torch.device("cpu"), torch.autocast("cpu", enabled=False), torch.random.fork_rng(devices=[]):
             return _close(function(*args), formula(*args), rtol)
     except Exception:  # whatever a forward that is not the formula does with these arguments
         return False
@@ -43,15 +42,15 @@ def _stand_in(module, training, **parts):
     stand_in.__dict__.update(module.__dict__)
     for kind, wanted in (("_parameters", torch.nn.Parameter), ("_modules", torch.nn.Module)):
         stand_in.__dict__[kind] = {name: part for name, part in parts.items() if isinstance(part, wanted)}
-    stand_in.__dict__.update({name: part for name, part in parts.items()
-                              if not isinstance(part, (torch.nn.Parameter, torch.nn.Module))})
+    stand_in.__dict__.update(
+        {name: part for name, part in parts.items() if not isinstance(part, (torch.nn.Parameter, torch.nn.Module))}
+    )
     stand_in.__dict__["training"] = training
     return stand_in
 
 
 def _in_both_modes(module, formula, args, rtol, **parts):
-    return all(_agree(_stand_in(module, training, **parts).forward, formula, *args, rtol=rtol)
-               for training in (False, True))
+    return all(_agree(_stand_in(module, training, **parts).forward, formula, *args, rtol=rtol) for training in (False, True))
 
 
 def _linear(weight, bias):
@@ -122,8 +121,9 @@ ACTIVATION_NAMES = ("act_fn", "act", "activation_fn")
 
 def gated_parts(module):
     """The names of GATED that a module has, or None."""
-    return next((names for names in GATED
-                 if all(isinstance(module._modules.get(name), torch.nn.Module) for name in names)), None)
+    return next(
+        (names for names in GATED if all(isinstance(module._modules.get(name), torch.nn.Module) for name in names)), None
+    )
 
 
 def gated_mlp(module, names):
@@ -135,8 +135,7 @@ def gated_mlp(module, names):
     if name is None:
         return None
     shapes = ((7, 5), (7, 5), (5, 7)) if len(names) == 3 else ((14, 5), (5, 7))
-    *first, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1))
-                    for i, shape in enumerate(shapes, 1))
+    *first, down = ((_numbers(*shape, seed=2 * i), _numbers(shape[0], seed=2 * i + 1)) for i, shape in enumerate(shapes, 1))
 
     def formula(x):
         gate, up = torch.cat([F.linear(x, *each) for each in first], -1).chunk(2, -1)
@@ -199,8 +198,14 @@ def _codes(function):
 
 # Names by which a forward reaches a function that is swapped; the last two are transformers' and diffusers' tables of
 # attention functions.
-NAMES = {"scaled_dot_product_attention", "softmax", "log_softmax", "cross_entropy", "ALL_ATTENTION_FUNCTIONS",
-         "dispatch_attention_fn"}
+NAMES = {
+    "scaled_dot_product_attention",
+    "softmax",
+    "log_softmax",
+    "cross_entropy",
+    "ALL_ATTENTION_FUNCTIONS",
+    "dispatch_attention_fn",
+}
 
 
 def _names(function):
@@ -247,7 +252,6 @@ def tables_have_equal_halves(model):
                 cos, sin = copy.deepcopy(module).cpu()(torch.zeros(1, 5, 4), torch.arange(5)[None])
         except Exception:  # another signature, or no real tensors in it
             return False
-        if not all(table.dim() == 3 and table.shape[-1] % 2 == 0 and torch.equal(*table.chunk(2, -1))
-                   for table in (cos, sin)):
+        if not all(table.dim() == 3 and table.shape[-1] % 2 == 0 and torch.equal(*table.chunk(2, -1)) for table in (cos, sin)):
             return False
     return bool(found)

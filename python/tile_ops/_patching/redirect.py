@@ -76,8 +76,10 @@ def redirect(names):
 
     def change(function, code):
         redirected = _Redirect(code, names)
-        if any(isinstance(each, ast.Name) and each.id == redirected.own and not isinstance(each.ctx, ast.Load)
-               for each in ast.walk(function)):
+        if any(
+            isinstance(each, ast.Name) and each.id == redirected.own and not isinstance(each.ctx, ast.Load)
+            for each in ast.walk(function)
+        ):
             return False
         function.body = [redirected.visit(statement) for statement in function.body]
         return redirected.found and not redirected.left

@@ -46,8 +46,9 @@ def _tree(code, file):
     nodes = _nodes_to(tree, code)
     for node, following in zip(nodes or (), nodes[1:] if nodes else ()):
         if isinstance(node, (ast.Module, ast.ClassDef)) and following in node.body:
-            node.body = [each for each in node.body
-                         if each is following or not isinstance(each, (ast.FunctionDef, ast.ClassDef))]
+            node.body = [
+                each for each in node.body if each is following or not isinstance(each, (ast.FunctionDef, ast.ClassDef))
+            ]
     return tree if nodes and _compiled(tree, code) == code else None
 
 
@@ -62,8 +63,18 @@ def _called(node):
 
 
 # What a test consists of that asks for attributes of the module alone.
-HARMLESS = (ast.Compare, ast.cmpop, ast.BoolOp, ast.boolop, ast.UnaryOp, ast.Not, ast.Attribute, ast.Name, ast.Constant,
-            ast.expr_context)
+HARMLESS = (
+    ast.Compare,
+    ast.cmpop,
+    ast.BoolOp,
+    ast.boolop,
+    ast.UnaryOp,
+    ast.Not,
+    ast.Attribute,
+    ast.Name,
+    ast.Constant,
+    ast.expr_context,
+)
 
 
 class _Pairs(ast.NodeTransformer):
@@ -137,8 +148,10 @@ class _Pairs(ast.NodeTransformer):
         """`v = a(x)` before an if that begins with `v = b(v)`: in both branches, where the test calls nothing."""
         if not isinstance(statement, ast.If) or not self._name(done[-1]):
             return False
-        called = any(not isinstance(each, HARMLESS) or isinstance(each, ast.Name) and each.id != self.own
-                     for each in ast.walk(statement.test))
+        called = any(
+            not isinstance(each, HARMLESS) or isinstance(each, ast.Name) and each.id != self.own
+            for each in ast.walk(statement.test)
+        )
         if called or not self._joined(copy.deepcopy(done[-1:]), copy.deepcopy(statement.body[0])):
             return False
         statement.body = self._body([done[-1], *statement.body])
@@ -175,8 +188,9 @@ class _Pairs(ast.NodeTransformer):
     visit_For = visit_While = visit_If
 
     def visit_function(self, node):
-        if any(isinstance(each, ast.Name) and each.id == self.own and not isinstance(each.ctx, ast.Load)
-               for each in ast.walk(node)):
+        if any(
+            isinstance(each, ast.Name) and each.id == self.own and not isinstance(each.ctx, ast.Load) for each in ast.walk(node)
+        ):
             return
         node.body = self._body([self.visit(statement) for statement in node.body])
 

@@ -26,8 +26,11 @@ class Call:
                 value = (kwargs or {}).get(argument.name, argument.default_value)
             self.values[argument.name] = value
         self.tensors = [name for name, value in self.values.items() if isinstance(value, torch.Tensor)]
-        self.lists = [name for name, value in self.values.items()
-                      if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value)]
+        self.lists = [
+            name
+            for name, value in self.values.items()
+            if isinstance(value, (list, tuple)) and any(isinstance(each, torch.Tensor) for each in value)
+        ]
         self.lists += [each.name or "out" for each in func._schema.returns if isinstance(each.type, torch.ListType)]
         self.mesh = None
         for name in self.tensors:

@@ -10,8 +10,17 @@ import tile_ops.language as tl
 
 
 @tl.kernel
-def dropout_kernel(x, seed, scale, out, threshold: tl.ScalarInt64, first: tl.ScalarInt64, step: tl.ScalarInt64,
-                   R: tl.Constant[int], C: tl.Constant[int]):
+def dropout_kernel(
+    x,
+    seed,
+    scale,
+    out,
+    threshold: tl.ScalarInt64,
+    first: tl.ScalarInt64,
+    step: tl.ScalarInt64,
+    R: tl.Constant[int],
+    C: tl.Constant[int],
+):
     """Drops elements of x: [rows, columns]. Element [i, j] has the number first + i * step + j in the whole tensor."""
     i, j = tl.bid(0), tl.bid(1)
     row = (i.astype(tl.int64) * R + tl.arange(R, dtype=tl.int64)) * step + first

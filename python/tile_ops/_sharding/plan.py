@@ -216,9 +216,7 @@ class Planner:
         like = axes.like or axes.gradient_of
         if like:
             return tuple(self.call[like].shape) if self.call[like] is not None else None
-        return [
-            None if name in self.at.multiples else self.at.extents.get(name) for name in self.at.result_axes(axes)
-        ]
+        return [None if name in self.at.multiples else self.at.extents.get(name) for name in self.at.result_axes(axes)]
 
 
 def global_layout(local, placements, mesh, source):

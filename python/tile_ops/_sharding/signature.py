@@ -61,7 +61,7 @@ def parsed(text):
     left = re.sub(r"\s+", "", _TENSOR.sub("", head + tail))
     if not arrow or left:
         raise ValueError(
-            f'sharding {text!r}: {f"{left!r} is not part of a rule" if left else "-> is missing"}; '
+            f"sharding {text!r}: {f'{left!r} is not part of a rule' if left else '-> is missing'}; "
             'write "x[*r N] weight[N] -> out[*r N]"'
         )
     arguments = {name: _axes(text, name, inside) for name, inside in _TENSOR.findall(head)}
@@ -89,9 +89,7 @@ class Resolved:
         self.lengths = dict(lengths)
         self._find_lengths()
         self.axes = {
-            name: self._dimensions(axes, len(shapes[name]))
-            for name, axes in signature.arguments.items()
-            if name in shapes
+            name: self._dimensions(axes, len(shapes[name])) for name, axes in signature.arguments.items() if name in shapes
         }
         sizes = {}
         for name, dimensions in self.axes.items():

@@ -79,9 +79,7 @@ def _matrices(call):
 
 def _matmul(call):
     left, right, out = _matrices(call)
-    return (
-        f"{left} {right} bias[{out} ^k] residual[{out} ^k] -> out[{out} | k] pre[{out}] residual_like[=residual]"
-    )
+    return f"{left} {right} bias[{out} ^k] residual[{out} ^k] -> out[{out} | k] pre[{out}] residual_like[=residual]"
 
 
 def _matmul_backward(call):
@@ -95,8 +93,11 @@ def _matmul_backward(call):
 def _matmul_double_backward(call):
     left, right, out = _matrices(call)
     incoming = [
-        left.replace("input[", "grad_grad_input["), right.replace("other[", "grad_grad_other["),
-        f"grad_grad_bias[{out} ^k]", f"grad_grad_residual[{out} ^k]", f"grad_out[{out}]",
+        left.replace("input[", "grad_grad_input["),
+        right.replace("other[", "grad_grad_other["),
+        f"grad_grad_bias[{out} ^k]",
+        f"grad_grad_residual[{out} ^k]",
+        f"grad_out[{out}]",
     ]
     return (
         f"{' '.join(incoming)} {left} {right} bias[{out}] pre[{out}] residual_like[{out}] -> grad_grad_out[{out} | k] "
@@ -124,9 +125,7 @@ def _cross_entropy(call):
 def _cross_entropy_backward(call):
     axes, rows = _loss_axes(call)
     out = rows if call["reduction"] == "none" else ""
-    return (
-        f"grad_out[{out}] input[{axes}] target[{rows}] weight[c] lse[{rows} ...] divisors[T] -> grad_input[=input]"
-    )
+    return f"grad_out[{out}] input[{axes}] target[{rows}] weight[c] lse[{rows} ...] divisors[T] -> grad_input[=input]"
 
 
 def _linear_cross_entropy(call):
@@ -198,9 +197,7 @@ TABLE = {
     "tile::matmul": Rule(_matmul, when=_LINEAR),
     "tile::matmul_backward": Rule(_matmul_backward),
     "tile::matmul_double_backward": Rule(_matmul_double_backward),
-    "tile::gated_matmul": Rule(
-        "input[*r K] gate_weight[K n] up_weight[K n] -> out[*r n] pre_gate[*r n] pre_up[*r n]"
-    ),
+    "tile::gated_matmul": Rule("input[*r K] gate_weight[K n] up_weight[K n] -> out[*r n] pre_gate[*r n] pre_up[*r n]"),
     "tile::gated_matmul_backward": Rule(
         "grad_out[*r n] input[*r k] gate_weight[k n] up_weight[k n] pre_gate[*r n] pre_up[*r n] -> "
         "grad_input[+input] grad_gate_weight[+gate_weight] grad_up_weight[+up_weight]"
@@ -208,9 +205,7 @@ TABLE = {
     "tile::rope": _rope("query", "key", ("query_out", "key_out")),
     "tile::rope_": _rope("query", "key", ()),
     "tile::rope_backward": _rope("grad_query_out", "grad_key_out", ("grad_query", "grad_key")),
-    "tile::rope_double_backward": _rope(
-        "grad_grad_query", "grad_grad_key", ("grad_grad_query_out", "grad_grad_key_out")
-    ),
+    "tile::rope_double_backward": _rope("grad_grad_query", "grad_grad_key", ("grad_grad_query_out", "grad_grad_key_out")),
     "tile::attention": Rule(
         f"{_ATTENTION} attn_bias[b h q K] {_OPTIONS.format(batch='b')} -> "
         "out[b h q W] lse[b h q] top[b h q] weight[b h q] residual[b h q ...]",
@@ -237,8 +232,7 @@ TABLE = {
     ),
     "tile::attention_decode": Rule(_decode, shared=_SHARED),
     "tile::cross_entropy": Rule(
-        _cross_entropy,
-        special={"c": vocabulary.forward, **dict.fromkeys(("n", "*s"), special.weighted_mean_loss)},
+        _cross_entropy, special={"c": vocabulary.forward, **dict.fromkeys(("n", "*s"), special.weighted_mean_loss)}
     ),
     "tile::cross_entropy_backward": Rule(_cross_entropy_backward, special={"c": vocabulary.backward}),
     "tile::linear_cross_entropy": Rule(_linear_cross_entropy, special={"*r": special.mean_loss}),

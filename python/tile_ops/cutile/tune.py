@@ -45,12 +45,9 @@ class TuningResult(Generic[T]):
         if len(shown) > top_k + bottom_k:
             shown = [*shown[:top_k], None, *shown[-bottom_k:]]
         for each in shown:
-            lines.append(
-                "  ..." if each is None else f"  {each.mean_us:10.2f} us ± {each.error_margin_us:.2f}  {each.config}"
-            )
+            lines.append("  ..." if each is None else f"  {each.mean_us:10.2f} us ± {each.error_margin_us:.2f}  {each.config}")
         failed = [
-            f"  failed: {config}: {kind.__name__}: {(text.splitlines() or [''])[0]}"
-            for config, kind, text in self.failures
+            f"  failed: {config}: {kind.__name__}: {(text.splitlines() or [''])[0]}" for config, kind, text in self.failures
         ]
         return "\n".join([*lines, *failed])
 

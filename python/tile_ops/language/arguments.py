@@ -33,9 +33,7 @@ class Flattener:
         if type(value) is tuple:
             return self._tuple(value, hint)
         if isinstance(value, tuple):
-            raise TypeError(
-                f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted."
-            )
+            raise TypeError(f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted.")
         if isinstance(value, list):
             return self._list(value, note)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -52,8 +50,9 @@ class Flattener:
         self.leaves.append(value)
 
     def _inside(self, name, value, hint):
-        outer, self.place = self.place, (
-            f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place
+        outer, self.place = (
+            self.place,
+            (f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place),
         )
         made = self.structure(value, hint)
         self.place = outer
@@ -74,11 +73,7 @@ class Flattener:
         kind = type(value)
         hints = typing.get_type_hints(kind, include_extras=True)
         names = [field.name for field in dataclasses.fields(kind)]
-        return (
-            "record",
-            kind,
-            *(self._inside(f"field '{name}'", getattr(value, name), hints.get(name)) for name in names),
-        )
+        return ("record", kind, *(self._inside(f"field '{name}'", getattr(value, name), hints.get(name)) for name in names))
 
     def _list(self, items, note):
         if not items:
@@ -109,8 +104,7 @@ class Flattener:
             (axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor)
         )
         strides = tuple(
-            (axis, tensor.stride(axis))
-            for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
+            (axis, tensor.stride(axis)) for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
         )
         self._leaf("p" if read_only else "r", tensor)
         return ("array", note.index_dtype is dtypes.int64, extents, strides, bits_dtype(value))
@@ -165,9 +159,7 @@ def hashed(structure):
     """The structure without what is only equal by its key."""
     if structure[0] == "constant":
         return structure[:2]
-    return tuple(
-        hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure
-    )
+    return tuple(hashed(each) if isinstance(each, tuple) and each and isinstance(each[0], str) else each for each in structure)
 
 
 def rebuilt(translator, structure, described):

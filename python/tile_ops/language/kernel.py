@@ -23,10 +23,7 @@ from .debug.run import debug
 from .tuning.tuned import Tuned
 
 _HINTS = {
-    "num_ctas": (
-        lambda value: 1 <= value <= 16 and value & (value - 1) == 0,
-        "num_ctas should be a power of two from 1 to 16",
-    ),
+    "num_ctas": (lambda value: 1 <= value <= 16 and value & (value - 1) == 0, "num_ctas should be a power of two from 1 to 16"),
     "occupancy": (lambda value: 1 <= value <= 32, "occupancy should be from 1 to 32"),
     "opt_level": (lambda value: 0 <= value <= 3, "opt_level should be from 0 to 3"),
     "num_worker_warps": (

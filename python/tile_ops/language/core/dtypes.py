@@ -113,11 +113,7 @@ def limits(dtype):
     """The least and the largest integer of an integer dtype."""
     if dtype is bool_:
         return 0, 1
-    return (
-        (-(1 << (dtype.bitwidth - 1)), (1 << (dtype.bitwidth - 1)) - 1)
-        if dtype.signed
-        else (0, (1 << dtype.bitwidth) - 1)
-    )
+    return (-(1 << (dtype.bitwidth - 1)), (1 << (dtype.bitwidth - 1)) - 1) if dtype.signed else (0, (1 << dtype.bitwidth) - 1)
 
 
 def fits(value, dtype):

@@ -243,9 +243,7 @@ def alike(old, new, adopted):
     if getattr(type(old), "is_helper", False):
         return old.tile == new.tile and alike(old.function, new.function, adopted)
     if dataclasses.is_dataclass(old) and not isinstance(old, type) and type(old).__dataclass_params__.frozen:
-        return all(
-            alike(getattr(old, field.name), getattr(new, field.name), adopted) for field in dataclasses.fields(old)
-        )
+        return all(alike(getattr(old, field.name), getattr(new, field.name), adopted) for field in dataclasses.fields(old))
     if is_array(old):
         return _described(old, None) == adopted.note("array", new)
     if type(old).__module__ == "numpy" and hasattr(old, "tobytes"):
@@ -261,8 +259,7 @@ def _alike_functions(old, new, adopted):
         return False
     adopted.note_function(new)
     parts = [
-        (each.__code__, each.__defaults__, each.__kwdefaults__ and tuple(each.__kwdefaults__.items()))
-        for each in (old, new)
+        (each.__code__, each.__defaults__, each.__kwdefaults__ and tuple(each.__kwdefaults__.items())) for each in (old, new)
     ]
     if not alike(*parts, adopted):
         return False

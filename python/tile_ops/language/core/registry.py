@@ -80,8 +80,7 @@ class LanguageFunction(Named):
         if self._host and not any(isinstance(each, LanguageFunction) for each in arguments):
             return self._host(*arguments, **named)
         raise RuntimeError(
-            f"{DEVICE_ONLY} {self.__name__}() is for a kernel, a function that @kernel marks; "
-            f"{advice.outside(self.__name__)}"
+            f"{DEVICE_ONLY} {self.__name__}() is for a kernel, a function that @kernel marks; {advice.outside(self.__name__)}"
         )
 
     def lower(self, translator, arguments, named):

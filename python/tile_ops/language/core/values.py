@@ -143,13 +143,7 @@ class LocalFunction:
     __slots__ = ("name", "node", "scope", "defaults", "named_defaults")
 
     def __init__(self, name, node, scope, defaults, named_defaults):
-        self.name, self.node, self.scope, self.defaults, self.named_defaults = (
-            name,
-            node,
-            scope,
-            defaults,
-            named_defaults,
-        )
+        self.name, self.node, self.scope, self.defaults, self.named_defaults = (name, node, scope, defaults, named_defaults)
 
 
 class FunctionChoice:

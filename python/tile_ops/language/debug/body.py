@@ -32,9 +32,7 @@ def _rewritten(function):
     node = source_of(function).node
     if not isinstance(node, (ast.FunctionDef, ast.Lambda)):
         return None
-    if not any(
-        isinstance(each, ast.Assert) or isinstance(getattr(each, "op", None), ast.Not) for each in ast.walk(node)
-    ):
+    if not any(isinstance(each, ast.Assert) or isinstance(getattr(each, "op", None), ast.Not) for each in ast.walk(node)):
         return None
     node = _Rewriter().visit(copy.deepcopy(node))
     if isinstance(node, ast.Lambda):

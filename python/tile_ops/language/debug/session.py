@@ -100,9 +100,7 @@ class Session:
         if is_made(value, "array"):
             array = value.array
             strides = tuple(array.strides.items())
-            return DebugArray(
-                None, array.dtype, array.ndim, array.wide, array.extents.items(), strides, (*call, value.at)
-            )
+            return DebugArray(None, array.dtype, array.ndim, array.wide, array.extents.items(), strides, (*call, value.at))
         if isinstance(value, TiledView):
             array = self._dressed(value.array, made, call)
             return DebugView(array, value.tile_shape, value.traversal_steps, value.padding)

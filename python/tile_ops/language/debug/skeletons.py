@@ -134,9 +134,7 @@ class Rebuilder:
     def _function(self, held, cells):
         function = held.value
         made = tuple(types.CellType(self.value(each)) for each in cells)
-        return types.FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, made
-        )
+        return types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, made)
 
     def _constant(self, _, value):
         return value.value if isinstance(value, _Held) else value

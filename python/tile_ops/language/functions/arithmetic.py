@@ -108,9 +108,7 @@ def _host_next_power_of_2(n):
 def next_power_of_2(translator, n: operand):
     """The smallest power of two that is at least n, an integer constant; 1 if n is below 1. Also outside of kernels."""
     if not is_constant(n):
-        raise TileTypeError(
-            f"next_power_of_2() expects a constant, got {shown(n)}; give it outside, as a Constant parameter"
-        )
+        raise TileTypeError(f"next_power_of_2() expects a constant, got {shown(n)}; give it outside, as a Constant parameter")
     if dtype_of(n).category == dtypes.FLOAT:
         raise TileTypeError(f"next_power_of_2: expected an integer, got {dtype_of(n)}")
     return folded("next_power_of_2", _host_next_power_of_2, (n,))
@@ -159,17 +157,13 @@ def _extremum(translator, name, python, x, y, flush_to_zero, propagate_nan):
 
 
 @language_function
-def maximum(
-    translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False
-):
+def maximum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
     """The larger one; a NaN is ignored unless propagate_nan."""
     return _extremum(translator, "maximum", max, x, y, flush_to_zero, propagate_nan)
 
 
 @language_function
-def minimum(
-    translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False
-):
+def minimum(translator, x: operand, y: operand, /, *, flush_to_zero: checks.flag = False, propagate_nan: checks.flag = False):
     """The smaller one; a NaN is ignored unless propagate_nan."""
     return _extremum(translator, "minimum", min, x, y, flush_to_zero, propagate_nan)
 
@@ -279,9 +273,7 @@ def where(translator, cond: operand, x: operand, y: operand, /):
     if is_constant(cond) and all_constant((x, y)) and not all(map(is_loose, (x, y))):
         return folded("where", lambda x, y: x if constant_of(cond) else y, (x, y))
     dtype = promoted([x, y]) or promoted([emitter.tile(x), emitter.tile(y)])
-    tiles = emitter.together(
-        "where", [nonzero(translator, cond), emitter.as_dtype(x, dtype), emitter.as_dtype(y, dtype)]
-    )
+    tiles = emitter.together("where", [nonzero(translator, cond), emitter.as_dtype(x, dtype), emitter.as_dtype(y, dtype)])
     return emitter.emit("where", *tiles)
 
 

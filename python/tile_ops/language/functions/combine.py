@@ -15,9 +15,7 @@ def _tiles(translator, name, x):
     tiles = translator.emitter.together(name, items)
     for tile in tiles:
         if not tile.dtype.arithmetic:
-            raise TileTypeError(
-                f"Non-arithmetic dtype {tile.dtype} is unsupported for reduction; convert with astype()"
-            )
+            raise TileTypeError(f"Non-arithmetic dtype {tile.dtype} is unsupported for reduction; convert with astype()")
     return tiles
 
 

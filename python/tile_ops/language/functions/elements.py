@@ -18,10 +18,7 @@ def inside(translator, array, indices):
     for axis, index in enumerate(indices):
         wide = emitter.cast(index, dtypes.int64)
         high = emitter.broadcast(emitter.cast(emitter.tile(extent(translator, array, axis)), dtypes.int64), index.shape)
-        for test in (
-            emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)),
-            emitter.emit("lt", wide, high),
-        ):
+        for test in (emitter.emit("ge", wide, emitter.constant(0, dtypes.int64, index.shape)), emitter.emit("lt", wide, high)):
             found = test if found is None else emitter.emit("bitwise_and", found, test)
     return found
 
@@ -175,9 +172,7 @@ def _changes(name, dtypes_, exact=False):
         what = "tile_atomic_cas" if name == "atomic_cas" else "tile_atomic_rmw"
         words = _atomic_words(what, memory_order, memory_scope)
         if array.dtype not in dtypes_:
-            raise TileTypeError(
-                f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}"
-            )
+            raise TileTypeError(f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}")
         if flat:
             offset, mask = _offsets(translator, f"{name}_offset", places, mask)
             tiles, shape = [offset], offset.shape

@@ -211,9 +211,7 @@ class Slice:
 def _rows(translator, array, indices):
     """The indexed axis, its rows, and for each axis its extent and, of others, its start."""
     if not isinstance(indices, tuple) or len(indices) != array.ndim:
-        raise TileTypeError(
-            f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis"
-        )
+        raise TileTypeError(f"the index {shown(indices)} does not match array rank {array.ndim}; give one entry an axis")
     if array.ndim < 2:
         raise TileTypeError(f"expected an array of rank 2 or more, got {shown(array)}; use gather")
     tiles = [axis for axis, each in enumerate(indices) if not isinstance(each, Slice)]
@@ -268,7 +266,5 @@ def store_advanced_indexing(
     axis, rows, shape, starts = _rows(translator, array, indices)
     tile = translator.emitter.implicit(tile, array.dtype)
     if tile.shape != shape:
-        raise TileTypeError(
-            f"store_advanced_indexing: {shown(tile)} does not have the indices' shape {shown_shape(shape)}"
-        )
+        raise TileTypeError(f"store_advanced_indexing: {shown(tile)} does not have the indices' shape {shown_shape(shape)}")
     translator.emitter.emit("scatter_rows", array, tile, rows, *starts, axis=axis, steps=(1,) * array.ndim)

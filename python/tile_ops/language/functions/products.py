@@ -54,9 +54,7 @@ def _require_pair(x, y):
     if x.dtype not in ACCUMULATORS:
         raise TileTypeError(f"Unsupported input dtype {x.dtype} for mma")
     if x.dtype is not y.dtype and not (x.dtype in _BYTES and y.dtype in _BYTES):
-        raise TileTypeError(
-            f"mma: x and y must have the same dtype unless they are int8/uint8, got {x.dtype} and {y.dtype}"
-        )
+        raise TileTypeError(f"mma: x and y must have the same dtype unless they are int8/uint8, got {x.dtype} and {y.dtype}")
 
 
 @language_function

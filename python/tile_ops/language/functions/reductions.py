@@ -20,9 +20,7 @@ def _axes(_, value):
     for item in items:
         item = item.value if isinstance(item, Strict) else item
         if isinstance(item, bool) or not isinstance(item, int):
-            raise TileTypeError(
-                f"Expected an integer constant or a tuple of them, but given value has type {shown(value)}"
-            )
+            raise TileTypeError(f"Expected an integer constant or a tuple of them, but given value has type {shown(value)}")
         numbers.append(int(item))
     return tuple(numbers)
 

@@ -131,11 +131,7 @@ def permute(translator, x: operand, /, axes: _axes):
 
 @language_function(method=True)
 def transpose(
-    translator,
-    x: operand,
-    /,
-    axis0: checks.optional(checks.integer) = None,
-    axis1: checks.optional(checks.integer) = None,
+    translator, x: operand, /, axis0: checks.optional(checks.integer) = None, axis1: checks.optional(checks.integer) = None
 ):
     """Swaps two axes; of a tile of two axes they need no names."""
     x = translator.emitter.tile(x)
@@ -179,9 +175,7 @@ def _sub_index(emitter, index, counts):
     """Indices of a sub-tile; constant ones are checked."""
     for each, count in zip(index, counts):
         if is_constant(each) and not 0 <= constant_of(each) < count:
-            raise TileValueError(
-                f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis"
-            )
+            raise TileValueError(f"index {constant_of(each)} is out of bounds: there are {count} sub-tiles along that axis")
     return [emitter.tile(each) for each in index]
 
 
@@ -237,12 +231,7 @@ def _rounds(source, target, mode):
 
 @language_function(method=True)
 def astype(
-    translator,
-    x: operand,
-    dtype: checks.dtype,
-    /,
-    *,
-    rounding_mode: checks.optional(checks.member(RoundingMode)) = None,
+    translator, x: operand, dtype: checks.dtype, /, *, rounding_mode: checks.optional(checks.member(RoundingMode)) = None
 ):
     """x in another dtype: floats to integers truncate, integers wrap, floats round to nearest even; to bool_ is !=
     0."""
@@ -251,9 +240,7 @@ def astype(
         if source.category != dtypes.FLOAT or dtype.category != dtypes.FLOAT:
             raise TileTypeError(f"rounding_mode is only valid for float to float conversions, not {source} to {dtype}")
         if not _rounds(source, dtype, rounding_mode):
-            raise TileTypeError(
-                f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}"
-            )
+            raise TileTypeError(f"rounding_mode={rounding_mode} is not supported for conversion from {source} to {dtype}")
     if dtype in dtypes.OF_BITS and source is not dtype:
         number = emitter.constant(constant_of(x), dtypes.float64) if is_constant(x) else x
         return exponents.narrowed(emitter, number, dtype, rounding_mode)
@@ -315,7 +302,5 @@ def unpack_from_bytes(translator, x: operand, /, dtype: checks.dtype):
     if x.ndim != 1:
         raise TileTypeError(f"unpack_from_bytes requires a 1D tile, got {shown(x)}")
     if x.shape[0] * 8 % dtype.bitwidth:
-        raise TileTypeError(
-            f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}"
-        )
+        raise TileTypeError(f"unpack_from_bytes: {x.shape[0]} bytes are not divisible by the {dtype.bitwidth // 8} of {dtype}")
     return retyped(translator.emitter.emit("unpack_from_bytes", x, dtype=dtypes.require_ir(dtype)), dtype)

@@ -38,10 +38,7 @@ class SpecialForm(Named):
         return self._function(translator, *self._checked(node.args))
 
     def _checked(self, arguments):
-        texts = {
-            "static_eval": (1, 1, "a single expression"),
-            "static_assert": (1, 2, "a condition and perhaps a message"),
-        }
+        texts = {"static_eval": (1, 1, "a single expression"), "static_assert": (1, 2, "a condition and perhaps a message")}
         least, most, what = texts.get(self.__name__, (1, 1, "a single iterable"))
         if not least <= len(arguments) <= most:
             raise TileSyntaxError(f"{self.__name__}() expects {what}")

@@ -28,12 +28,7 @@ from ..core.values import (
 )
 
 _ARRAY_METHODS = {"slice": memory.slice_, "tiled_view": memory.tiled_view}
-_VIEW_METHODS = {
-    "load": memory.view_load,
-    "store": memory.view_store,
-    "num_tiles": memory.view_num_tiles,
-    **VIEW_CHANGES,
-}
+_VIEW_METHODS = {"load": memory.view_load, "store": memory.view_store, "num_tiles": memory.view_num_tiles, **VIEW_CHANGES}
 _OF_VIEWS = ("dtype", "tile_shape", "traversal_steps")
 
 
@@ -149,10 +144,7 @@ def attribute(translator, owner, name):
             "ndim": lambda: len(shape_of(owner)),
         }
         return known.get(name, lambda: _none(translator, name, owner))()
-    for kind, methods, names in (
-        (TiledView, _VIEW_METHODS, _OF_VIEWS),
-        (RawMemory, elements.AT_OFFSETS, ("dtype",)),
-    ):
+    for kind, methods, names in ((TiledView, _VIEW_METHODS, _OF_VIEWS), (RawMemory, elements.AT_OFFSETS, ("dtype",))):
         if isinstance(owner, kind):
             if name in methods:
                 return Method(methods[name], owner)
@@ -207,9 +199,7 @@ def _of_tuple(owner, index):
     if isinstance(index, slice):
         parts = [None if part is None else constant_of(part) for part in (index.start, index.stop, index.step)]
         if any(isinstance(part, Tile) for part in parts):
-            raise TileTypeError(
-                "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
-            )
+            raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
         for part in parts:
             if part is not None and not isinstance(part, int):
                 raise TileTypeError(f"A slice's bounds and step must be integers, got {shown(part)}")
@@ -217,9 +207,7 @@ def _of_tuple(owner, index):
             raise TileValueError("a slice's step must not be 0")
         return owner[slice(*parts)]
     if isinstance(index, Tile):
-        raise TileTypeError(
-            "Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses"
-        )
+        raise TileTypeError("Tuple indices must be constant; static_iter(range(...)) gives constants, and where() chooses")
     number = index.value if isinstance(index, Strict) else index
     if not isinstance(number, int) or isinstance(number, bool):
         raise TileTypeError(f"Tuple indices must be integers or slices, not {shown(index)}")

@@ -12,14 +12,7 @@ import types
 from ..functions import arithmetic, unary
 from ..core import advice, dtypes
 from . import dictionary, enumerations, records
-from ..core.errors import (
-    TileError,
-    TileRecursionError,
-    TileSyntaxError,
-    TileTypeError,
-    TileValueError,
-    UnsupportedCallError,
-)
+from ..core.errors import TileError, TileRecursionError, TileSyntaxError, TileTypeError, TileValueError, UnsupportedCallError
 from ..functions.memory import Slice
 from ..functions.products import matmul
 from ..core.reads import note_function
@@ -178,9 +171,7 @@ class Calls:
             return callee.lower(self, arguments, named)
         if isinstance(callee, HelperFunction):
             if not callee.tile:
-                raise UnsupportedCallError(
-                    f"{callee.__name__}() is not supported in device code: it is marked tile=False"
-                )
+                raise UnsupportedCallError(f"{callee.__name__}() is not supported in device code: it is marked tile=False")
             return self.call(self.host_value(callee.function), arguments, named)
         if isinstance(callee, Partial):
             return self.call(callee.function, (*callee.arguments, *arguments), {**callee.named, **named})
@@ -275,9 +266,7 @@ class Calls:
 
     def _inline(self, scope, node, signature, arguments, named, function):
         self.enter(scope, node, signature, arguments, named, function)
-        return self.within(
-            scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body)
-        )
+        return self.within(scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body))
 
     def within(self, scope, node, translate):
         """Returns the result of `translate` in a function's scope; errors get its place."""

@@ -32,9 +32,7 @@ def found(kind, arguments, named):
     except ValueError as error:
         raise TileValueError(str(error)) from None
     except Exception as error:  # wrong arguments, or an error of the enumeration's own _missing_
-        raise TileTypeError(
-            f"{kind.__name__}() takes the value of a member; {type(error).__name__}: {error}"
-        ) from error
+        raise TileTypeError(f"{kind.__name__}() takes the value of a member; {type(error).__name__}: {error}") from error
 
 
 def item(kind, name):

@@ -31,11 +31,7 @@ class Loops(Control):
     def _wanted(self, node):
         """Returns the names without a value before the loop that it assigns and that may be read after it."""
         names, live = self.scope.names, live_behind(self.scope.source.node, node)
-        return [
-            name
-            for name in assigned([node])
-            if name in live and not (name in names and is_defined(names[name].value))
-        ]
+        return [name for name in assigned([node]) if name in live and not (name in names and is_defined(names[name].value))]
 
     def _zeros(self, layout):
         """Returns zeros as the tiles of a layout, for paths on which nothing reads them."""
@@ -64,9 +60,7 @@ class Loops(Control):
             now = self.scope.names[name]
             if not is_defined(now.value):
                 raise TileTypeError(
-                    now.value.message
-                    if isinstance(now.value, Conflict)
-                    else f"`{name}` may be undefined at the loop's end"
+                    now.value.message if isinstance(now.value, Conflict) else f"`{name}` may be undefined at the loop's end"
                 )
             if not fits(layout, now.value, loop.mark):
                 self._widen(loop, name, now, before)
@@ -329,9 +323,7 @@ class Loops(Control):
         """Returns the Range of a for."""
         values = self.value(node.iter)
         if not isinstance(values, Range):
-            raise TileTypeError(
-                f"Expected a range to iterate over, got {shown(values)}; unroll a tuple with static_iter()"
-            )
+            raise TileTypeError(f"Expected a range to iterate over, got {shown(values)}; unroll a tuple with static_iter()")
         for each in (values.start, values.stop, values.step):
             checks.range_bound(each)
         return values

@@ -32,9 +32,7 @@ def require_frozen(kind):
     """Raises an error for a dataclass that is not frozen."""
     for each in kind.__mro__[:-1]:
         if "__dataclass_params__" in vars(each) and not each.__dataclass_params__.frozen:
-            raise TileTypeError(
-                f"Only frozen dataclasses are supported, {each.__name__} is not: @dataclass(frozen=True)"
-            )
+            raise TileTypeError(f"Only frozen dataclasses are supported, {each.__name__} is not: @dataclass(frozen=True)")
 
 
 def require_supported(kind):
@@ -55,9 +53,7 @@ def require_supported(kind):
         )
     for field in dataclasses.fields(kind):
         if field.default_factory is not _NONE:
-            raise TileTypeError(
-                f"Dataclasses with default_factory fields are not supported: {kind.__name__}.{field.name}"
-            )
+            raise TileTypeError(f"Dataclasses with default_factory fields are not supported: {kind.__name__}.{field.name}")
         if not field.init:
             raise TileTypeError(f"Dataclasses with init=False fields are not supported: {kind.__name__}.{field.name}")
 

@@ -58,13 +58,7 @@ class Translator(Statements, Calls, Comparisons):
         """Where it is, for errors."""
         node = self.node or self.scope.source.node
         first, end = self.scope.source.columns(node)
-        return {
-            "function": self.scope.name,
-            "file": self.scope.source.file,
-            "line": node.lineno,
-            "column": first,
-            "end": end,
-        }
+        return {"function": self.scope.name, "file": self.scope.source.file, "line": node.lineno, "column": first, "end": end}
 
     def value(self, node):
         """The value of an expression. Where it raises, `node` stays at the innermost one."""
@@ -78,7 +72,9 @@ class Translator(Statements, Calls, Comparisons):
 
     def _Constant(self, node):
         if isinstance(node.value, (bytes, complex)):
-            raise TileSyntaxError(f"Unsupported syntax: a constant of type {type(node.value).__name__}; kernels know bool, int, float and str")
+            raise TileSyntaxError(
+                f"Unsupported syntax: a constant of type {type(node.value).__name__}; kernels know bool, int, float and str"
+            )
         return node.value
 
     def _Name(self, node):
@@ -278,9 +274,7 @@ class Translator(Statements, Calls, Comparisons):
             clause = clauses[0]
             if not self.is_static_iter(clause.iter):
                 module = "ct" if self.emitter.cutile else "tl"
-                raise TileSyntaxError(
-                    f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()"
-                )
+                raise TileSyntaxError(f"All iterables in a tuple comprehension must be wrapped in {module}.static_iter()")
             if clause is node.generators[0]:
                 self.scope = outer  # Python evaluates the first iterable there
             items = items_of(self, clause.iter)

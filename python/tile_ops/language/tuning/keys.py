@@ -104,8 +104,7 @@ class Key:
             wanted = [] if wanted is None else [wanted]
         elif not isinstance(wanted, (list, tuple)):
             raise TypeError(
-                f"{owner}.tune: the key is {wanted!r}; give names of parameters, functions of the arguments, or a list "
-                "of these"
+                f"{owner}.tune: the key is {wanted!r}; give names of parameters, functions of the arguments, or a list of these"
             )
         for each in wanted:
             if callable(each):

@@ -98,9 +98,7 @@ def measure(candidates, device, *, stream=None, seconds=0.05, least=5, most=200,
     """
     begin, rounds, flush = time.perf_counter(), 0, _flush(device)
     candidates = [each for each in candidates if each.error is None and not each.dropped]
-    while candidates and (
-        rounds < least or (time.perf_counter() - begin < seconds * len(candidates) and rounds < most)
-    ):
+    while candidates and (rounds < least or (time.perf_counter() - begin < seconds * len(candidates) and rounds < most)):
         with torch.cuda.stream(stream):
             _one_round(candidates, device, stream, flush, limit)
         rounds += 1

@@ -33,16 +33,12 @@ def _switch(name, value, meaning):
 
 def _measuring():
     return _switch(
-        "TILE_AUTOTUNE",
-        os.environ.get("TILE_AUTOTUNE") or "1",
-        "whether configurations are measured whose times are not known",
+        "TILE_AUTOTUNE", os.environ.get("TILE_AUTOTUNE") or "1", "whether configurations are measured whose times are not known"
     )
 
 
 def _printing():
-    return _switch(
-        "TILE_AUTOTUNE_PRINT", os.environ.get("TILE_AUTOTUNE_PRINT") or "0", "whether tables of times are printed"
-    )
+    return _switch("TILE_AUTOTUNE_PRINT", os.environ.get("TILE_AUTOTUNE_PRINT") or "0", "whether tables of times are printed")
 
 
 def _one_line(error):
