@@ -1,4 +1,4 @@
-# csrc/cpu: exact floating point everywhere, and csrc/cpu/isa once for each instruction set, in a namespace of its name.
+# csrc/cpu: exact floating point everywhere, and the folders isa in it once for each instruction set, in a namespace of its name.
 include(CheckCXXCompilerFlag)
 include(CheckCXXSourceCompiles)
 set(cpu_optimisation -O3)
@@ -40,7 +40,7 @@ file(GLOB families CONFIGURE_DEPENDS csrc/prims/elementwise/*.def)
 list(FILTER families EXCLUDE REGEX "/(all|end).def$")
 # gemm's loops say themselves how they unroll: -O3 only takes longer.
 if(NOT TILE_OPS_SANITIZE)
-  set_source_files_properties(csrc/cpu/isa/gemm.cpp PROPERTIES COMPILE_OPTIONS -O2)
+  set_source_files_properties(csrc/cpu/gemm/isa/gemm.cpp PROPERTIES COMPILE_OPTIONS -O2)
 endif()
 foreach(rows IN LISTS families)
   get_filename_component(family ${rows} NAME_WE)
@@ -49,12 +49,12 @@ foreach(rows IN LISTS families)
 // The elementwise primitives of one family.
 #define TILE_FAMILY ${family}_rows
 #define TILE_ROWS \"prims/elementwise/${family}.def\"
-#include \"cpu/isa/family.h\"
+#include \"cpu/interpreter/isa/family.h\"
 ")
   list(APPEND isa_sources ${source})
 endforeach()
-set(bf16_gemm csrc/cpu/isa/gemm_bf16.cpp)
-set(amx_gemm csrc/cpu/isa/gemm_amx.cpp)
+set(bf16_gemm csrc/cpu/gemm/isa/gemm_bf16.cpp)
+set(amx_gemm csrc/cpu/gemm/isa/gemm_amx.cpp)
 list(FILTER isa_sources EXCLUDE REGEX "/gemm_(bf16|amx).cpp$")
 isa_archives(tile_cpu isa_libraries ${isa_sources})
 # Of chips with AVX512_BF16 and with AMX: asked for when the process runs, like the levels.
@@ -62,12 +62,12 @@ check_cxx_compiler_flag(-mavx512bf16 has_avx512bf16)
 if(TARGET tile_cpu_avx512 AND has_avx512bf16)
   target_sources(tile_cpu_avx512 PRIVATE ${bf16_gemm})
   set_source_files_properties(${bf16_gemm} PROPERTIES COMPILE_OPTIONS "-O2;-mavx512bf16")
-  set_property(SOURCE csrc/cpu/gemm_view.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_BF16_GEMM)
+  set_property(SOURCE csrc/cpu/gemm/gemm_table.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_BF16_GEMM)
 endif()
 # Its instructions are assembly: the assembler must know them.
 check_cxx_source_compiles("int main() { asm volatile(\"tdpbf16ps %tmm6, %tmm4, %tmm0\"); }" has_amx)
 if(TARGET tile_cpu_avx512 AND has_amx)
   target_sources(tile_cpu_avx512 PRIVATE ${amx_gemm})
   set_source_files_properties(${amx_gemm} PROPERTIES COMPILE_OPTIONS -O2)
-  set_property(SOURCE csrc/cpu/gemm_view.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_AMX_GEMM)
+  set_property(SOURCE csrc/cpu/gemm/gemm_table.cpp APPEND PROPERTY COMPILE_DEFINITIONS TILE_AMX_GEMM)
 endif()

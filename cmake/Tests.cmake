@@ -24,7 +24,7 @@ foreach(folder IN LISTS test_folders)
   target_compile_options(test_${folder} PRIVATE -O1 -Wno-dangling-else)
   set_target_properties(test_${folder} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
   target_link_libraries(test_${folder} PRIVATE GTest::gtest_main)
-  # tests/<folder>/isa: compiled for each instruction set, as csrc/cpu/isa is.
+  # tests/<folder>/isa: compiled for each instruction set, as csrc/cpu/*/isa is.
   file(GLOB isa_test_sources CONFIGURE_DEPENDS tests/${folder}/isa/*.cpp)
   isa_archives(test_${folder}_isa isa_test_libraries ${isa_test_sources})
   foreach(level IN LISTS isa_levels)
@@ -56,18 +56,20 @@ if(library_sources)
   set_target_properties(tile_test_operators PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
 endif()
 
-# tests/runtime/fake_cuda: a CUDA driver and an NVRTC that return what a test wants, for machines without a GPU.
-if(TARGET test_runtime)
-  file(GLOB fake_cuda_sources CONFIGURE_DEPENDS tests/runtime/fake_cuda/*.cpp)
+# tests/driver/fake_cuda: a CUDA driver and an NVRTC that return what a test wants, for machines without a GPU.
+if(TARGET test_driver)
+  file(GLOB fake_cuda_sources CONFIGURE_DEPENDS tests/driver/fake_cuda/*.cpp)
   add_library(tile_fake_cuda SHARED EXCLUDE_FROM_ALL ${fake_cuda_sources})
   target_link_options(tile_fake_cuda PRIVATE "$<$<PLATFORM_ID:Linux>:LINKER:--exclude-libs,libstdc++.a>")
   target_include_directories(tile_fake_cuda PRIVATE csrc tests)
   set_target_properties(tile_fake_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-  add_dependencies(test_runtime tile_fake_cuda)
   # Where pip puts NVRTC: beside torch.
   get_filename_component(packages "${TileOps_TORCH_ROOT}" DIRECTORY)
-  target_compile_definitions(
-    test_runtime PRIVATE TILE_FAKE_CUDA="$<TARGET_FILE:tile_fake_cuda>" TILE_TEST_PACKAGES="${packages}")
+  foreach(test test_driver test_runtime test_raw_cuda)
+    add_dependencies(${test} tile_fake_cuda)
+    target_compile_definitions(
+      ${test} PRIVATE TILE_FAKE_CUDA="$<TARGET_FILE:tile_fake_cuda>" TILE_TEST_PACKAGES="${packages}")
+  endforeach()
 endif()
 
 # tests/fuzz/parser: changed texts for the parser of Tile IR.

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/parallel.h"
+#include "cpu/exec/parallel.h"
 
 namespace tile {
 

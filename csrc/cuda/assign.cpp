@@ -144,10 +144,10 @@ void LayoutPlan::choose_access(const Proposal& proposal, const KernelArrays& arr
     return access_cost(layout, facts.unit, std::gcd(width, layout.vector_along(facts.unit)), bytes, warps_);
   };
   constexpr int64_t room = 32 * 1024;  // what staged tiles leave to such steps
-  const Weights places = row_major(type.shape);
+  const Weights weights = row_major(type.shape);
   const bool loads = !proposal.op->results.empty();
   const MovePlan move =
-      plan_move({loads ? own : known, places}, {loads ? known : own, places}, bytes, threads(), 1, room);
+      plan_move({loads ? own : known, weights}, {loads ? known : own, weights}, bytes, threads(), 1, room);
   if (move.work.shared_bytes > room) return;
   // A third less at least: the costs are rough.
   if (3 * (cost(own) + cost_of(move.work, warps_)) <= 2 * cost(known))

@@ -26,7 +26,7 @@ MoveWork work_of(const SharedMove& move, int element_bytes) {
           .shared_bytes = bytes};
 }
 
-// Element by element in the order of their places.
+// Element by element in row-major order.
 MoveWork work_in_order(const MoveEnd& from, const MoveEnd& to, int element_bytes) {
   MoveWork work;
   int64_t last = 1;
@@ -37,7 +37,7 @@ MoveWork work_in_order(const MoveEnd& from, const MoveEnd& to, int element_bytes
   for (const MoveEnd* end : {&from, &to}) {
     std::vector<int64_t> offsets;
     for (int lane = 0; lane < lanes; ++lane)
-      offsets.push_back(place(end->layout, end->weights, 0, lane, 0) * element_bytes);
+      offsets.push_back(linear_index(end->layout, end->weights, 0, lane, 0) * element_bytes);
     work.accesses += end->layout.registers();
     work.passes += end->layout.registers() * shared_passes(offsets, element_bytes);
   }

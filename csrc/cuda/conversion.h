@@ -12,7 +12,7 @@ namespace tile::cuda {
 
 enum class Way : uint8_t { registers, shuffles, shared };
 
-// So small a move has two places in shared memory, which it takes in turns with others: one barrier is
+// So small a move has two buffers in shared memory, used alternately with others: one barrier is
 // enough.
 inline constexpr int64_t most_double_bytes = 2048;
 
@@ -30,7 +30,7 @@ struct MoveWork {
 // wait.
 int64_t cost_of(const MoveWork& work, int warps);
 
-// Either layout with the places its coordinates have in one order.
+// Either layout with the weights of its coordinates in one order.
 struct MoveEnd {
   const Layout& layout;
   const Weights& weights;
@@ -39,7 +39,7 @@ struct MovePlan {
   Way way = Way::registers;
   std::vector<int> registers;          // Way::registers: of each register of the result
   std::optional<ShufflePlan> shuffle;  // Way::shuffles
-  std::optional<SharedMove> shared;    // Way::shared; none: element by element, in the order of their places
+  std::optional<SharedMove> shared;    // Way::shared; none: element by element, in row-major order
   MoveWork work;
   std::string reason;  // for the way
 };

@@ -244,19 +244,19 @@ size_t Emitter::add_assertion(const Op& op) {
   return assertions_.size() - 1;
 }
 
-std::string Emitter::shared_place(DType dtype, int64_t offset) {
+std::string Emitter::shared_pointer(DType dtype, int64_t offset) {
   return str("(", dtype, "*)", offset ? str("(shared_memory() + ", offset, ")") : "shared_memory()");
 }
 
 std::string Emitter::write_shared(const Op& op, const Value* tile, int64_t& bytes) {
   need("move.cuh");
   const Type& type = tile->type;
-  const std::string place = shared_place(type.dtype, bytes);
+  const std::string memory = shared_pointer(type.dtype, bytes);
   bytes += (element_count(type.shape) * info(type.dtype).bytes + 15) / 16 * 16;
   need_shared(op, bytes);
-  line(op, str("write_shared<", weights_text(row_major(type.shape)), ">(", place, ", ", name(tile), ", ",
+  line(op, str("write_shared<", weights_text(row_major(type.shape)), ">(", memory, ", ", name(tile), ", ",
                line_number(op), ");"));
-  return place;
+  return memory;
 }
 
 int64_t Emitter::take_staged(const Op& op, int64_t bytes) {

@@ -65,7 +65,7 @@ class Emitter {
   std::string type(const Type& type, const Layout& layout);  // "Tile<f32, L3>", "i32": dtypes are the IR's
   std::string array_type(const Value* array) const;          // "Array<f32, 2, i32>"
 
-  // One line of the kernel, with the op's place behind it.
+  // One line of the kernel, with the op's location as a comment.
   void line(const Op& op, const std::string& text);
   void synchronize(const Op& op);
   // Before an access of memory that another thread has touched, of another block of the cluster too.
@@ -76,8 +76,8 @@ class Emitter {
   // The same where the expression gives another layout: it is moved.
   void result_in(const Op& op, const Layout& layout, const std::string& expression);
   void result_in(const Op& op, const Value* value, const Layout& layout, const std::string& expression);
-  // An expression of `to` whose elements are those of `from`, by their places; may use shared memory. In
-  // cuda/move_text.cpp.
+  // An expression of `to` whose elements are those of `from`, by their row-major indices; may use shared
+  // memory. In cuda/move_text.cpp.
   std::string moved(const Op& op, const std::string& from, DType dtype, const Layout& from_layout,
                     const Weights& from_weights, const Layout& to_layout, const Weights& to_weights);
 
@@ -103,7 +103,7 @@ class Emitter {
   std::string written_operand(const Value* operand) const;
   // Returns the one of two buffers in shared memory that was not taken last.
   std::string double_buffer(const Op& op, int64_t bytes);
-  // The same for what other blocks of the cluster write to, a step that meets them: such steps take turns
+  // The same for what other blocks of the cluster write to, a step that meets them: such steps alternate
   // among themselves.
   std::string cluster_memory(const Op& op, int64_t bytes);
   // Returns true if the blocks of a cluster have met once before this point; a single block always has.
@@ -112,7 +112,7 @@ class Emitter {
   size_t add_assertion(const Op& op);
   const std::vector<Assertion>& assertions() const { return assertions_; }
   // "(f32*)(shared_memory() + 64)"
-  static std::string shared_place(DType dtype, int64_t offset);
+  static std::string shared_pointer(DType dtype, int64_t offset);
   // Writes a tile in row-major order behind the first `bytes` of that memory, which it adds to; returns
   // where.
   std::string write_shared(const Op& op, const Value* tile, int64_t& bytes);
@@ -148,7 +148,7 @@ class Emitter {
   // Those that share the reduction's barriers, in order; empty: not known yet.
   std::vector<const Op*>& run_of_reductions(const Op& reduction) { return runs_[&reduction]; }
   RegisterLoops& rematerialize() { return register_loops_; }
-  // Ops that stand in the text before their place.
+  // Ops that are emitted earlier than their position.
   void set_emitted(const Op* op) { emitted_.insert(op); }
   // Returns true if the value is already in the emitted source, or is emitted at its first use.
   bool is_known(const Value* value) const { return names_.count(value) != 0 || register_loops_.waits(value); }

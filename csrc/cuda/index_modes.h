@@ -15,7 +15,7 @@ struct IndexCoordinate {
   bool operator==(const IndexCoordinate&) const = default;
 };
 
-// A mode of the element's place, place / weight % extent; extents are 2 or odd. `from` or `to` is missing
+// A mode of the element's index, index / weight % extent; extents are 2 or odd. `from` or `to` is missing
 // where a layout has padding there, or where it has none and the other has.
 struct IndexMode {
   int64_t weight;

@@ -81,10 +81,10 @@ Layout blocked(const Shape& shape, int axis, int vector, int warps, int blocks =
 
 inline bool is_tile(const Value* value) { return !value->type.is_array() && !value->type.is_scalar(); }
 
-// One number in all places: it has any layout, and what uses it in two places need not agree on one.
+// One number in all registers: it has any layout, and its uses need not agree on one.
 bool repeats_scalar(const Value* value);
 
-// An element's place: the sum of coordinate * weight over its axes.
+// An element's linear index: the sum of coordinate * weight over its axes.
 using Weights = std::vector<int64_t>;
 Weights row_major(const Shape& shape);
 

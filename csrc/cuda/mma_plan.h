@@ -25,7 +25,7 @@ struct MmaKernel {
   static constexpr int most_warps = 8;
   bool any = false, by_rows = false;
   int warps = 1;
-  // A left operand that was computed and turned goes through shared memory, whatever warp made its rows.
+  // A left operand that was computed and transposed goes through shared memory, whatever warp made its rows.
   bool multiplies_by_rows(const Op& mma) const;
 };
 MmaKernel mma_kernel(const Function& function, const StagingPlan& staging);

@@ -135,7 +135,7 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   // Another text is made then, and this one need not fit.
   leaves_block_ |= from_layout.across_blocks();
   if (leaves_block_) return {};
-  // Small ones take turns between two places: the barrier of the next is also the one behind this.
+  // Small ones alternate between two buffers: the barrier of the next is also the one behind this.
   const bool small = plan.work.shared_bytes <= most_double_bytes;
   std::string memory = "shared_memory()";
   if (small)
@@ -145,8 +145,8 @@ std::string Emitter::moved(const Op& op, const std::string& from, DType dtype, c
   if (!small) leave_shared();
   const std::string operands = str(">(", from, ", ", memory, ", ", line_number(op), ")");
   if (plan.shared)
-    return str("through_places<", layout(to_layout), ", ",
-               define_struct("Places", body_of(*plan.shared, threads, blocks)), operands);
+    return str("through_memory<", layout(to_layout), ", ",
+               define_struct("Indices", body_of(*plan.shared, threads, blocks)), operands);
   return str("through_shared<", layout(to_layout), ", ", weights_text(from_weights), ", ",
              weights_text(to_weights), operands);
 }

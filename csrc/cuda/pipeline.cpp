@@ -1,4 +1,4 @@
-// Buffers in a ring: turn i is multiplied while turns up to i + stages - 1 are on their way.
+// Buffers in a ring: iteration i is multiplied while iterations up to i + stages - 1 are on their way.
 #include "cuda/pipeline.h"
 
 #include <algorithm>
@@ -154,8 +154,9 @@ void StagedLoop::declare_fragments(const std::string& memory, int64_t bytes) {
   for (size_t i = 0; i < 2; ++i) {
     const MmaOperand operand = mma_operand(product_->operands[i]);
     const Staged& staged = *emitter_.staging().of(*operand.value->definition);
-    const std::string place = str("{", memory, stage, " * ", bytes, " + ", offset_in(staged_, &staged), "}");
-    operands += operand_text(i, tile_type(staged), operand.transposed != staged.transposed, place) + ", ";
+    const std::string address =
+        str("{", memory, stage, " * ", bytes, " + ", offset_in(staged_, &staged), "}");
+    operands += operand_text(i, tile_type(staged), operand.transposed != staged.transposed, address) + ", ";
   }
   emitter_.line(op_, str("Fragments<", part, "> ", first, ";"));
   emitter_.line(op_, str("const auto ", load, " = [&](int ", stage, ") {"));

@@ -22,7 +22,7 @@ class Prefetches {
   struct Load {
     const Op* op;
     bool shared = false;
-    std::string next = {};  // the variable of the iteration to come, or its place in shared memory
+    std::string next = {};  // the variable of the iteration to come, or its address in shared memory
   };
   bool find_room();
   bool fits_shared(const Op& load) const;

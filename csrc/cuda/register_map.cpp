@@ -1,4 +1,4 @@
-// Places of threads and registers compared.
+// Compares the indices of threads and registers.
 #include "cuda/register_map.h"
 
 #include <unordered_map>
@@ -8,23 +8,23 @@
 namespace tile::cuda {
 namespace {
 
-int64_t thread_place(const Layout& layout, const Weights& weights, int thread) {
-  int64_t place = 0;
+int64_t index_of_thread(const Layout& layout, const Weights& weights, int thread) {
+  int64_t linear = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
-    place += layout.of_thread(axis, thread) * weights[static_cast<size_t>(axis)];
-  return place;
+    linear += layout.of_thread(axis, thread) * weights[static_cast<size_t>(axis)];
+  return linear;
 }
-int64_t block_place(const Layout& layout, const Weights& weights, int block) {
-  int64_t place = 0;
+int64_t index_of_block(const Layout& layout, const Weights& weights, int block) {
+  int64_t linear = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
-    place += layout.of_block(axis, block) * weights[static_cast<size_t>(axis)];
-  return place;
+    linear += layout.of_block(axis, block) * weights[static_cast<size_t>(axis)];
+  return linear;
 }
-int64_t register_place(const Layout& layout, const Weights& weights, int index) {
-  int64_t place = 0;
+int64_t index_of_register(const Layout& layout, const Weights& weights, int index) {
+  int64_t linear = 0;
   for (int axis = 0; axis < layout.rank(); ++axis)
-    place += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
-  return place;
+    linear += layout.of_register(axis, index) * weights[static_cast<size_t>(axis)];
+  return linear;
 }
 // No thread has an element there.
 bool is_padding(const Layout& layout, int index) {
@@ -42,29 +42,31 @@ bool holds(const Layout& layout, int block, int thread, int index) {
       return false;
   return true;
 }
-int64_t place(const Layout& layout, const Weights& weights, int block, int thread, int index) {
-  return block_place(layout, weights, block) + thread_place(layout, weights, thread) +
-         register_place(layout, weights, index);
+int64_t linear_index(const Layout& layout, const Weights& weights, int block, int thread, int index) {
+  return index_of_block(layout, weights, block) + index_of_thread(layout, weights, thread) +
+         index_of_register(layout, weights, index);
 }
 
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads,
                                              int blocks) {
   for (int block = 0; block < blocks; ++block)
-    if (block_place(from, from_weights, block) != block_place(to, to_weights, block)) return std::nullopt;
+    if (index_of_block(from, from_weights, block) != index_of_block(to, to_weights, block))
+      return std::nullopt;
   for (int thread = 0; thread < threads; ++thread)
-    if (thread_place(from, from_weights, thread) != thread_place(to, to_weights, thread)) return std::nullopt;
+    if (index_of_thread(from, from_weights, thread) != index_of_thread(to, to_weights, thread))
+      return std::nullopt;
   std::unordered_map<int64_t, int> at;
-  for (int r = from.registers(); r-- > 0;) at[register_place(from, from_weights, r)] = r;
+  for (int r = from.registers(); r-- > 0;) at[index_of_register(from, from_weights, r)] = r;
   std::vector<int> map(static_cast<size_t>(to.registers()), 0);
   for (int r = 0; r < to.registers(); ++r) {
-    const auto found = at.find(register_place(to, to_weights, r));
+    const auto found = at.find(index_of_register(to, to_weights, r));
     if (found != at.end())
       map[static_cast<size_t>(r)] = found->second;
     else if (!is_padding(to, r))
       return std::nullopt;
   }
-  // The place of padding may be that of an element elsewhere.
+  // Padding may have the index of an element elsewhere.
   if (from.padded() || to.padded())
     for (int block = 0; block < blocks; ++block)
       for (int thread = 0; thread < threads; ++thread)
@@ -78,7 +80,7 @@ std::string weights_text(const Weights& weights) { return str("Weights<", join(w
 
 std::string map_text(const std::vector<int>& map, const Layout& over) {
   const auto count = static_cast<int>(map.size());
-  std::vector<Mode> terms;  // of the map's values, in place of a coordinate
+  std::vector<Mode> terms;  // of the map's values, instead of a coordinate
   for (Mode mode : over.modes())
     if (mode.level == Level::reg) {
       mode.weight = map[static_cast<size_t>(mode.stride)] - map[0];

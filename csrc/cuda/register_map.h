@@ -1,4 +1,4 @@
-// Where the elements of one layout stand in another, when both are read as places in one row-major order.
+// Maps the registers of one layout to those of another by the elements' row-major indices.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tile::cuda {
 
-// Returns true if the register holds an element, and not padding; and that element's place.
+// Returns true if the register holds an element, and not padding; and that element's row-major index.
 bool holds(const Layout& layout, int block, int thread, int index);
-int64_t place(const Layout& layout, const Weights& weights, int block, int thread, int index);
+int64_t linear_index(const Layout& layout, const Weights& weights, int block, int thread, int index);
 
-// For each register of `to`, the register of `from` in which the same thread finds that place; none where
+// For each register of `to`, the register of `from` in which the same thread holds that element; none where
 // some element stands in another thread, also of another of the cluster's blocks.
 std::optional<std::vector<int>> register_map(const Layout& from, const Weights& from_weights,
                                              const Layout& to, const Weights& to_weights, int threads,

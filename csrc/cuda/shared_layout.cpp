@@ -30,14 +30,14 @@ int64_t SharedLayout::exchange_of(int64_t row) const {
   return reversed;
 }
 
-int64_t SharedLayout::place(int64_t row, int64_t at, int stage) const {
+int64_t SharedLayout::offset_of(int64_t row, int64_t at, int stage) const {
   const int64_t byte = at % panel * element_bytes;
   return stage * stage_bytes() + at / panel * panel_bytes() + row * pitch +
          ((byte / chunk_bytes) ^ exchange_of(row)) * chunk_bytes + byte % chunk_bytes;
 }
 
 int64_t SharedLayout::offset(int64_t row, int64_t column, int stage) const {
-  return major == Major::columns ? place(row, column, stage) : place(column, row, stage);
+  return major == Major::columns ? offset_of(row, column, stage) : offset_of(column, row, stage);
 }
 
 std::optional<int> SharedLayout::tma_swizzle() const {
@@ -63,8 +63,8 @@ std::optional<SharedLayout::Descriptor> SharedLayout::wgmma_descriptor(bool k_ma
 
 SharedLayout whole_rows(int64_t rows, int64_t width, int element_bytes, Major major, int stages) {
   const int64_t chunks = width * element_bytes / SharedLayout::chunk_bytes;
-  // Rows begin on chunks_a_line / turns different chunks of a line: that many in a row need no exchange. (The
-  // odd factor that is left of the chunks only orders these beginnings otherwise.)
+  // Rows begin on chunks_a_line / swizzle different chunks of a line: that many in a row need no exchange.
+  // (The odd factor that is left of the chunks only orders these beginnings otherwise.)
   const int64_t rotations = std::min(chunks & -chunks, chunks_a_line);
   return {.rows = rows,
           .width = width,

@@ -39,12 +39,12 @@ struct SharedLayout {
   // Returns the offset of an element of the tile, in bytes from the first stage.
   int64_t offset(int64_t row, int64_t column, int stage = 0) const;
   // The same of an element of its rows in memory.
-  int64_t place(int64_t row, int64_t at, int stage = 0) const;
+  int64_t offset_of(int64_t row, int64_t at, int stage = 0) const;
   // Chunk c of a row stands at c ^ this.
   int64_t exchange_of(int64_t row) const;
 
   // Bytes of the swizzle (0: none) with which TMA writes a box of `panel` elements and `rows` rows to the
-  // same places, one box a panel; none where it cannot. Memory begins at a multiple of 1024 bytes.
+  // same addresses, one box a panel; none where it cannot. Memory begins at a multiple of 1024 bytes.
   std::optional<int> tma_swizzle() const;
 
   // Fields of a wgmma descriptor besides the address (PTX ISA, matrix descriptor).

@@ -63,10 +63,10 @@ std::vector<int> accesses(const std::vector<IndexMode>& order, const std::vector
       continue;
     }
     const bool inside = static_cast<int>(i) < vector;
-    const size_t count = registers.size(), places = side.at.size();
+    const size_t count = registers.size(), addresses = side.at.size();
     for (int value = 1; value < mode.extent; ++value) {
       for (size_t r = 0; r < count; ++r) registers.push_back(registers[r] + value * stride);
-      for (size_t a = 0; !inside && a < places; ++a) side.at.push_back(side.at[a] + value * weights[i]);
+      for (size_t a = 0; !inside && a < addresses; ++a) side.at.push_back(side.at[a] + value * weights[i]);
     }
   }
   return registers;
@@ -178,7 +178,7 @@ SharedMove Order::ordered(End vector, int many, const Layout& from, const Layout
 }
 
 int64_t asked(const SharedMove& move) {
-  // An access takes a place in the queue, however little it asks for.
+  // An access takes a slot of the queue, however little it asks for.
   const auto of = [](const SharedMove::Side& side) {
     return 2 * int64_t{side.passes} + static_cast<int64_t>(side.at.size());
   };

@@ -225,14 +225,14 @@ std::optional<ShufflePlan> shuffle_plan(const Layout& from, const Weights& from_
   }
   if (!planner.pair(from)) return why_not = "lanes would have to give two elements at once", std::nullopt;
   ShufflePlan plan = planner.plan(to, element_bytes);
-  // The place of padding may be that of an element elsewhere.
+  // Padding may have the index of an element elsewhere.
   for (int thread = 0; !whole && thread < threads; ++thread)
     for (int r = 0; r < to.registers(); ++r) {
       const auto [giver, given] = plan.source(thread, r);
       for (int block = 0; block < blocks; ++block)
         if (holds(to, block, thread, r) &&
-            !(holds(from, block, giver, given) &&
-              place(from, from_weights, block, giver, given) == place(to, to_weights, block, thread, r)))
+            !(holds(from, block, giver, given) && linear_index(from, from_weights, block, giver, given) ==
+                                                      linear_index(to, to_weights, block, thread, r)))
           return why_not = "padding stands between the elements", std::nullopt;
     }
   return plan;

@@ -1,6 +1,6 @@
 // A move of elements between the lanes of a warp, by shuffles.
 //
-// A word is what a shuffle carries: an element, or neighbours of 8 or 16 bits. Where a mode of the place is
+// A word is what a shuffle carries: an element, or neighbours of 8 or 16 bits. Where a mode of the index is
 // read from the register before and from the lane behind, and another the other way round, the lane that
 // gives and the one that takes agree on a word by exclusive or: registers are exchanged by a bit of the
 // lane's number, shuffled, and exchanged again.

@@ -45,7 +45,7 @@ bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
       if (!definition->regions.empty() || !add(*definition)) return false;
       needed.insert(definition);
     }
-    // A value carried from turn to turn is not known ahead.
+    // A value carried from iteration to iteration is not known ahead.
     for (const Value* operand : op.operands)
       if (!operand->definition && operand->owner == &body && operand != body.arguments[0]) return false;
     return true;

@@ -18,7 +18,7 @@ struct Staged {
   const Op* load;
   int rows, width;                 // of the tile in shared memory
   bool transposed;                 // its rows are the loaded tile's columns
-  const Op* loop;                  // whose turns it runs ahead of; null: none
+  const Op* loop;                  // whose iterations it runs ahead of; null: none
   std::vector<const Op*> address;  // ops of the loop's body that its address needs, in order
   DType dtype() const { return load->results[0]->type.dtype; }
   int64_t bytes() const { return int64_t{rows} * width * info(dtype()).bytes; }
@@ -40,8 +40,8 @@ class StagingPlan {
   const Staged* of(const Op& load) const;
   // Returns a product's tensor-core instruction; null: it is summed by FMA.
   const MmaInstruction* instruction(const Op& mma) const { return mma_instruction(mma, arch_); }
-  // Returns true if the op turns a tile that only products read, or rounds it to tf32: they do so as they
-  // read it.
+  // Returns true if the op iterations a tile that only products read, or rounds it to tf32: they do so as
+  // they read it.
   bool left_to_products(const Op& op) const { return left_to_products_.count(&op) != 0; }
   // Returns true if operand i of the product lies in shared memory with the other one's axis of the product
   // along its rows: k runs across them.
@@ -70,8 +70,8 @@ class StagingPlan {
 };
 
 // The ops of `body` that the load's address needs, in order; false where one of them is no plain scalar or
-// view, or a value is carried from turn to turn: the address is then not known ahead. Of arrays that are
-// `constant`, where given, an element may be loaded for it.
+// view, or a value is carried from iteration to iteration: the address is then not known ahead. Of arrays
+// that are `constant`, where given, an element may be loaded for it.
 bool address_ops(const Op& load, const Block& body, std::vector<const Op*>& ops,
                  const KernelArrays* constant = nullptr);
 

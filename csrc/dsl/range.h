@@ -46,12 +46,12 @@ inline Range range(Operand low, Operand high) {
 }
 inline Range range(Operand low, Operand high, Operand step) { return Range(low, high, step, high.location); }
 
-// Traces the body as a loop that runs while the condition, a bool scalar computed before every turn, holds.
-// Tiles that either assigns are carried. The condition may be of memory that other blocks change: read it by
-// atomic_load.
+// Traces the body as a loop that runs while the condition, a bool scalar computed before every iteration,
+// holds. Tiles that either assigns are carried. The condition may be of memory that other blocks change: read
+// it by atomic_load.
 void while_loop(const std::function<Tile()>& condition, const std::function<void()>& body,
                 Location location = Location::current());
-// Leaves the innermost traced loop, or goes on with its next turn; of a range(), too. Nothing may stand
+// Leaves the innermost traced loop, or goes on with its next iteration; of a range(), too. Nothing may stand
 // behind it in its body: when(done, [&] { break_loop(); });
 void break_loop(Location location = Location::current());
 void continue_loop(Location location = Location::current());

@@ -59,7 +59,7 @@ class Tile {
   Tile expand_dims(int axis, Location location = Location::current()) const;
   Tile permute(std::vector<int> axes, Location location = Location::current()) const;
   Tile t(Location location = Location::current()) const;  // swaps the last two axes
-  // Over axes; without any over all of them. argmax and argmin give the place in row-major order of those.
+  // Over axes; without any over all of them. argmax and argmin give the index in row-major order of those.
   Tile sum(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile prod(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;
   Tile max(Axes axes = {}, bool keepdims = false, Location location = Location::current()) const;

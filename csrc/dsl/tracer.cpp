@@ -42,8 +42,8 @@ uint32_t Tracer::new_variable(Value* value, const Location& location) {
 
 void Tracer::check_own(uint32_t variable, uint32_t trace, const Location& use) const {
   if (trace == serial_) return;
-  if (const std::optional<Location> place = made_outside(variable, trace))
-    fail(use, ErrorKind::runtime, "this Tile was made outside of any kernel (made at ", *place,
+  if (const std::optional<Location> origin = made_outside(variable, trace))
+    fail(use, ErrorKind::runtime, "this Tile was made outside of any kernel (made at ", *origin,
          "); make it inside the kernel that uses it");
   fail(use, ErrorKind::runtime,
        trace ? "this Tile belongs to another trace" : "this Tile was made outside of any kernel",

@@ -48,7 +48,7 @@ class Tracer {
   Value* open_loop(std::vector<Value*> bounds, const Location& location);
   bool close_loop();
   Value* loop_index() const { return scopes_.back().index; }
-  // Leaves the innermost loop, or goes on with its next turn.
+  // Leaves the innermost loop, or goes on with its next iteration.
   void jump(bool leaves, const Location& location);
   void abandon_loop(const Location& location, bool unwinding);
   void branch(Value* condition, const std::function<void()>& then, const std::function<void()>& otherwise,

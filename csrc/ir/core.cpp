@@ -112,8 +112,8 @@ const Register for_{{.name = "for",
                             "positive.\n"
                             "operands: low, high, step: integer scalars of one dtype; initial values "
                             "of what is carried.\n"
-                            "result: the carried values after the last turn; the initial ones where "
-                            "there is no turn.\n"
+                            "result: the carried values after the last iteration; the initial ones where "
+                            "there is no iteration.\n"
                             "Its region takes the index and the carried values and ends in `yield`, "
                             "`continue` or `break` of their next ones. A step below 1 is not checked "
                             "at run time.\n"
@@ -152,7 +152,7 @@ const Register break_{{.name = "break",
 const Register continue_{{.name = "continue",
                           .traits = {.terminator = true},
                           .infer = infer_nothing,
-                          .doc = "Begins the next turn of the innermost loop with new carried "
+                          .doc = "Begins the next iteration of the innermost loop with new carried "
                                  "values.\n"
                                  "operands: the carried values.\n"
                                  "C++: continue_loop."}};

@@ -118,7 +118,7 @@ std::string Lexer::string() {
   return value;
 }
 
-Location Lexer::place() {
+Location Lexer::location_comment() {
   while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
   if (text_.substr(at_, 2) != "//") return {"", 0};
   size_t end = std::min(text_.find('\n', at_), text_.size());

@@ -23,9 +23,9 @@ class Lexer {
   std::string_view name();                         // letters, digits, _ and .
   std::string_view until(std::string_view stops);  // without the space before it
   int64_t integer();
-  std::string_view number();  // the characters of an integer or of a floating number
-  std::string string();       // "…" with \" \\ \n
-  Location place();           // of a comment `// file:line` on the rest of this line; unknown if none
+  std::string_view number();    // the characters of an integer or of a floating number
+  std::string string();         // "…" with \" \\ \n
+  Location location_comment();  // of a comment `// file:line` on the rest of this line; unknown if none
   size_t position() { return skip(), at_; }
 
   [[noreturn]] void fail_at(size_t position, std::string_view message,

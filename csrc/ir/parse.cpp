@@ -145,7 +145,7 @@ class Parser {
     size_t outer = scope_.size();
     arguments(*block);
     lex_.expect("{");
-    if (op.regions.empty()) op.location = lex_.place();
+    if (op.regions.empty()) op.location = lex_.location_comment();
     ops(*block);
     for (; scope_.size() > outer; scope_.pop_back()) values_.erase(scope_.back());
     --depth_;
@@ -173,7 +173,7 @@ class Parser {
     }
     if (lex_.accept_on_line('{')) op->attributes = attributes();
     while (lex_.accept_on_line('(')) op->regions.push_back(region(*op));
-    if (op->regions.empty()) op->location = lex_.place();
+    if (op->regions.empty()) op->location = lex_.location_comment();
     insert(block, std::move(op), results, start);
   }
 

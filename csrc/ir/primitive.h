@@ -23,7 +23,7 @@ struct Traits {
   bool reads = false;        // memory of the array it names
   bool writes = false;       // memory of the array it names
   bool barrier = false;      // no memory access may move across it
-  bool effect = false;       // other than on memory: print, assert; keeps its place among writes and its like
+  bool effect = false;       // other than on memory: print, assert; keeps its order among writes and its like
   bool terminator = false;   // ends a region
   bool impure = false;       // two equal ops may differ: never merged
   bool acts() const { return writes || barrier || effect; }  // also where nobody uses a result

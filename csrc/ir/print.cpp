@@ -53,15 +53,15 @@ class Printer {
     attributes(op.attributes);
     for (size_t i = 0; i < op.regions.size(); ++i) {
       out_ << " (" << arguments(*op.regions[i]) << ") {";
-      if (i == 0) place(op);
+      if (i == 0) location_comment(op);
       out_ << '\n';
       block(*op.regions[i], indent + 2);
       out_ << pad << '}';
     }
-    if (op.regions.empty()) place(op);
+    if (op.regions.empty()) location_comment(op);
     out_ << '\n';
   }
-  void place(const Op& op) {
+  void location_comment(const Op& op) {
     if (locations_ && op.location.known()) out_ << "  // " << op.location;
   }
 

@@ -31,7 +31,7 @@ std::optional<Constant> constant_of(const Value* value);
 const Value* root_array(const Value* array);
 // Returns true if the launch key says that some extent of the array does not fit i32.
 bool is_wide_array(const Function& function, const Value* array);
-// Returns true if two are views of one array at different constant places of an axis: no element is in both.
+// Returns true if two are views of one array at different constant indices of an axis: no element is in both.
 bool apart(const Value* a, const Value* b);
 
 // Memory summary of an op and everything nested in it.
@@ -40,7 +40,7 @@ struct Effects {
   bool barrier = false;                            // orders against every access
   bool other = false;                              // print, assert: ordered with writes and each other
   bool any() const { return barrier || other || !reads.empty() || !writes.empty(); }
-  bool conflicts(const Effects& later) const;  // the two may not change places
+  bool conflicts(const Effects& later) const;  // the two may not be reordered
 };
 Effects effects_of(const Op& op);
 // Returns true if it may break or continue an enclosing loop, so that the ops after it may not run.

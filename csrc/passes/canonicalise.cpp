@@ -1,6 +1,6 @@
 // One order of ops for one meaning: g++ and clang evaluate operands in different orders, so traces differ.
 // Effects keep their order; everything else is scheduled where an effect first needs it, operands first.
-// A read that nobody needed yet is placed before the write it must not see. Unused ops disappear.
+// A read that nobody needed yet is scheduled before the write it must not see. Unused ops disappear.
 #include <unordered_map>
 
 #include "ir/walk.h"
@@ -35,7 +35,7 @@ class Schedule {
     // First by need alone: this ranks the readers, and settles the operand order of commutative ops.
     done_.assign(n, false);
     settle_operands_ = true;
-    for (size_t root : roots_) place(root);
+    for (size_t root : roots_) schedule(root);
     std::vector<size_t> by_need = std::move(order_);
     bool moved_reader = order_by_need_breaks_memory(by_need);
     if (moved_reader) {
@@ -44,8 +44,8 @@ class Schedule {
       order_.clear();
       for (size_t root : roots_) {
         for (size_t reader : readers_by_need_)
-          if (reader < root && !done_[reader] && effects_[reader].conflicts(effects_[root])) place(reader);
-        place(root);
+          if (reader < root && !done_[reader] && effects_[reader].conflicts(effects_[root])) schedule(reader);
+        schedule(root);
       }
       by_need = std::move(order_);
     }
@@ -74,7 +74,7 @@ class Schedule {
     if (value->owner != &block_ || !value->definition) return std::nullopt;
     return index_.at(value->definition);
   }
-  bool placed(const Value* value) const {
+  bool scheduled(const Value* value) const {
     auto index = index_of(value);
     return !index || done_[*index];
   }
@@ -85,7 +85,7 @@ class Schedule {
     if (!op.traits().commutative || op.operands.size() < 2) return;
     Value *&x = op.operands[0], *&y = op.operands[1];
     bool constant_x = constant_of(x).has_value(), constant_y = constant_of(y).has_value();
-    bool swap = constant_x != constant_y ? constant_x : !placed(x) && placed(y);
+    bool swap = constant_x != constant_y ? constant_x : !scheduled(x) && scheduled(y);
     if (!swap) return;
     std::swap(x, y);
     swapped_ = true;
@@ -104,7 +104,7 @@ class Schedule {
   }
 
   // Depth first with a stack of its own: unrolled kernels are deep.
-  void place(size_t root) {
+  void schedule(size_t root) {
     struct Frame {
       size_t op;
       std::vector<size_t> needs;

@@ -89,7 +89,7 @@ class Merger {
         operand = at->second;
     if (!op->regions.empty()) {
       Effects effects = effects_of(*op);
-      write(effects);  // a later turn of a loop sees what an earlier one wrote
+      write(effects);  // a later iteration of a loop sees what an earlier one wrote
       for (auto& region : op->regions) {
         block(*region);
         write(effects);

@@ -57,7 +57,7 @@ class Masks {
       Value* value = bounding(op, op.is("minimum"), bounds_);
       return value ? become(op, value) : Keep::yes;
     }
-    if (op.is("for")) return turns(op);
+    if (op.is("for")) return iterations(op);
     if (const Access* access = find_access(op.name())) bound(op, *access);
     return Keep::yes;
   }
@@ -69,7 +69,7 @@ class Masks {
   }
 
   // A loop that ends before it begins gives its initial values.
-  Keep turns(Op& op) {
+  Keep iterations(Op& op) {
     std::optional<Linear> gap = bounds_.difference(op.operands[0], op.operands[1]);
     if (!gap || !bounds_.nonnegative(*gap)) return Keep::yes;
     for (size_t i = 0; i < op.results.size(); ++i) rewrite_.replace(op.results[i], op.operands[3 + i]);

@@ -1,4 +1,4 @@
-// The table of contents: the only place that knows the order of the passes.
+// The order of the passes.
 #include "passes/pipeline.h"
 
 #include "ir/print.h"

@@ -31,8 +31,8 @@ class Rewriter {
     return value;
   }
 
-  // Puts an op that already has results at the place at hand.
-  void place(std::unique_ptr<Op> op) {
+  // Puts an op that already has results at the insertion point.
+  void append(std::unique_ptr<Op> op) {
     op->parent = &build.block();
     for (Value* result : op->results) result->owner = &build.block();
     build.block().ops.push_back(std::move(op));

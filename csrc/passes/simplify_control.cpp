@@ -1,4 +1,4 @@
-// Control flow that is known: branches on constants, loops of no or one turn, values carried unchanged.
+// Control flow that is known: branches on constants, loops of no or one iteration, values carried unchanged.
 #include "passes/passes.h"
 #include "passes/rewrite.h"
 
@@ -42,8 +42,8 @@ class Control {
     if (!low || !high || !step || !is_signed(low->dtype)) return Keep::yes;
     uint64_t distance =
         static_cast<uint64_t>(high->integer) - static_cast<uint64_t>(low->integer);  // high > low
-    bool one_turn = step->integer > 0 && distance <= static_cast<uint64_t>(step->integer);
-    if (!one_turn) return Keep::yes;
+    bool one_iteration = step->integer > 0 && distance <= static_cast<uint64_t>(step->integer);
+    if (!one_iteration) return Keep::yes;
     ValueMap map;
     Block& body = op.region();
     for (size_t i = 0; i < body.arguments.size(); ++i)
@@ -57,18 +57,18 @@ class Control {
     return Keep::no;
   }
 
-  // The region's ops take the op's place; a region that leaves the loop ends the block around it.
+  // The region's ops replace the op; a region that leaves the loop ends the block around it.
   Keep inline_region(Op& op, Block& region) {
     std::unique_ptr<Op> end = std::move(region.ops.back());
     region.ops.pop_back();
-    for (auto& inner : region.ops) rewrite_.place(std::move(inner));
+    for (auto& inner : region.ops) rewrite_.append(std::move(inner));
     region.ops.clear();
     if (end->is("yield")) return become(op, end->operands);
-    rewrite_.place(std::move(end));
+    rewrite_.append(std::move(end));
     return Keep::last;
   }
 
-  // A value that every turn passes on as it came is the initial one.
+  // A value that every iteration passes on as it came is the initial one.
   void unchanged(Op& op) {
     size_t first = op.is("for") ? 3 : 0, index = op.is("for") ? 1 : 0;
     for (size_t i = 0; i + first < op.operands.size(); ++i) {

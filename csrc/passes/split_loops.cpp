@@ -1,5 +1,6 @@
-// Gives the turns of a loop in which a mask cannot fire a loop of their own, without the mask: of a masked
-// tail all but the last turn, of a causal diagonal all turns before it. The others are marked edge = 1.
+// Gives the iterations of a loop in which a mask cannot fire a loop of their own, without the mask: of a
+// masked tail all but the last iteration, of a causal diagonal all iterations before it. The others are
+// marked edge = 1.
 //
 //   for i in low..high { mask(i) }   becomes   for i in low..start        { mask(i) }  edge, if some mask
 //   ends there
@@ -94,8 +95,8 @@ class Splitter {
     Condition condition{form.coefficient(index), {}};
     form.erase(index);
     for (const Linear::Term& term : form.terms) {
-      const Value* place = bounds_.is_extent(term.value) ? term.value->definition->operands[0] : term.value;
-      if (defined_inside(place, loop.region())) return std::nullopt;
+      const Value* origin = bounds_.is_extent(term.value) ? term.value->definition->operands[0] : term.value;
+      if (defined_inside(origin, loop.region())) return std::nullopt;
       if (info(term.value->type.dtype).bits > info(loop.type(0).dtype).bits) return std::nullopt;
     }
     condition.rest = std::move(form);
@@ -169,8 +170,8 @@ class Splitter {
     Value* next = build.emit("maximum", {at, stop});
     if (step_ == 1) return next;
     Value* step = build.constant(low->type.dtype, step_);
-    Value* turns = build.emit("cdiv", {build.emit("sub", {next, low}), step});
-    return build.emit("add", {low, build.emit("mul", {turns, step})});
+    Value* iterations = build.emit("cdiv", {build.emit("sub", {next, low}), step});
+    return build.emit("add", {low, build.emit("mul", {iterations, step})});
   }
 
   std::vector<Value*> part(Builder& build, const Op& loop, Value* low, Value* high,
@@ -180,12 +181,12 @@ class Splitter {
     std::unique_ptr<Op> copy = clone(loop, function_, map);
     copy->operands = {low, high, loop.operands[2]};
     copy->operands.insert(copy->operands.end(), carried.begin(), carried.end());
-    Op& placed = *copy;
+    Op& inserted = *copy;
     for (Value* result : copy->results) result->owner = &build.block();
     build.insert(std::move(copy));
     if (!main) {
-      placed.attributes.set("edge", int64_t{1});
-      return placed.results;
+      inserted.attributes.set("edge", int64_t{1});
+      return inserted.results;
     }
     ValueMap known;
     for (Op* mask : masks_) {
@@ -196,14 +197,14 @@ class Splitter {
       op.operands = {yes};
       op.attributes = {{"shape", result->type.shape}};
     }
-    if (!known.empty()) replace_uses(placed.region(), known);
+    if (!known.empty()) replace_uses(inserted.region(), known);
     std::vector<Op*> originals, copies;  // stores have no result to find their copy by
     walk(loop.region(), [&](Op& op) { originals.push_back(&op); });
-    walk(placed.region(), [&](Op& op) { copies.push_back(&op); });
+    walk(inserted.region(), [&](Op& op) { copies.push_back(&op); });
     for (size_t i = 0; i < originals.size(); ++i)
       for (const Op* access : accesses_)
         if (originals[i] == access) copies[i]->attributes.set("in_bounds", int64_t{1});
-    return placed.results;
+    return inserted.results;
   }
 
   Function& function_;

@@ -41,7 +41,7 @@ namespace rows {
        .doc = DOC "\noperands: " OPERANDS(                                                                   \
            VALUES) "an integer tile for each axis, perhaps "                                                 \
                    "a bool mask; all tiles of one shape.\n"                                                  \
-                   "{flat}: 1: one integer tile in their place, offsets from the array's first element, "    \
+                   "{flat}: 1: one integer tile instead of them, offsets from the array's first element, "   \
                    "without bounds and strides.\n"                                                           \
                    "{order}: relaxed (the default of the IR), acquire, release or acq_rel.\n"                \
                    "{scope}: block, device (the default) or system.\n"                                       \
@@ -66,10 +66,11 @@ Value* changed_value(const Primitive& primitive, Array array, const Operand& val
   return written_value(name.data(), array, value);
 }
 
-enum class Places { elements, flat };
+enum class Addressing { elements, flat };
 
-Value* access(const Primitive& primitive, Array array, Places places, const std::vector<Operand>& index,
-              const std::vector<Operand>& values, const Atomic& how, const Location& at) {
+Value* access(const Primitive& primitive, Array array, Addressing addressing,
+              const std::vector<Operand>& index, const std::vector<Operand>& values, const Atomic& how,
+              const Location& at) {
   const char* operation = primitive.name.data();
   std::vector<Value*> written;
   for (const Operand& value : values)
@@ -80,7 +81,7 @@ Value* access(const Primitive& primitive, Array array, Places places, const std:
     attributes.set("order", std::string(memory_orders[static_cast<size_t>(how.order)]));
   if (how.scope != MemoryScope::device)
     attributes.set("scope", std::string(memory_scopes[static_cast<size_t>(how.scope)]));
-  const bool flat = places == Places::flat;
+  const bool flat = addressing == Addressing::flat;
   if (flat) attributes.set("flat", int64_t{1});
   return emit(primitive, element_operands(operation, array, std::move(written), index, mask, at, flat),
               attributes, at);
@@ -89,12 +90,12 @@ Value* access(const Primitive& primitive, Array array, Places places, const std:
 }  // namespace
 
 // Each at index tiles and at offsets.
-#define CHANGE(NAME)                                                                                  \
-  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {           \
-    return Tile(access(rows::NAME##_, array, Places::elements, index, {value}, how, value.location)); \
-  }                                                                                                   \
-  Tile NAME##_offset(Array array, Operand offset, Operand value, Atomic how) {                        \
-    return Tile(access(rows::NAME##_, array, Places::flat, {offset}, {value}, how, value.location));  \
+#define CHANGE(NAME)                                                                                      \
+  Tile NAME(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {               \
+    return Tile(access(rows::NAME##_, array, Addressing::elements, index, {value}, how, value.location)); \
+  }                                                                                                       \
+  Tile NAME##_offset(Array array, Operand offset, Operand value, Atomic how) {                            \
+    return Tile(access(rows::NAME##_, array, Addressing::flat, {offset}, {value}, how, value.location));  \
   }
 CHANGE(atomic_add)
 CHANGE(atomic_max)
@@ -106,25 +107,25 @@ CHANGE(atomic_xchg)
 #undef CHANGE
 
 Tile atomic_load(Array array, std::initializer_list<Operand> index, Atomic how, Location location) {
-  return Tile(access(rows::atomic_load_, array, Places::elements, index, {}, how, location));
+  return Tile(access(rows::atomic_load_, array, Addressing::elements, index, {}, how, location));
 }
 Tile atomic_load_offset(Array array, Operand offset, Atomic how, Location location) {
-  return Tile(access(rows::atomic_load_, array, Places::flat, {offset}, {}, how, location));
+  return Tile(access(rows::atomic_load_, array, Addressing::flat, {offset}, {}, how, location));
 }
 void atomic_store(Array array, std::initializer_list<Operand> index, Operand value, Atomic how) {
-  access(rows::atomic_store_, array, Places::elements, index, {value}, how, value.location);
+  access(rows::atomic_store_, array, Addressing::elements, index, {value}, how, value.location);
 }
 void atomic_store_offset(Array array, Operand offset, Operand value, Atomic how) {
-  access(rows::atomic_store_, array, Places::flat, {offset}, {value}, how, value.location);
+  access(rows::atomic_store_, array, Addressing::flat, {offset}, {value}, how, value.location);
 }
 Tile atomic_cas(Array array, std::initializer_list<Operand> index, Operand expected, Operand desired,
                 Atomic how) {
-  return Tile(
-      access(rows::atomic_cas_, array, Places::elements, index, {expected, desired}, how, desired.location));
+  return Tile(access(rows::atomic_cas_, array, Addressing::elements, index, {expected, desired}, how,
+                     desired.location));
 }
 Tile atomic_cas_offset(Array array, Operand offset, Operand expected, Operand desired, Atomic how) {
-  return Tile(
-      access(rows::atomic_cas_, array, Places::flat, {offset}, {expected, desired}, how, desired.location));
+  return Tile(access(rows::atomic_cas_, array, Addressing::flat, {offset}, {expected, desired}, how,
+                     desired.location));
 }
 
 // A tile's elements one by one: nothing but an addition is done for neighbours at once.
@@ -142,8 +143,8 @@ void View::change(const Primitive& primitive, std::initializer_list<Operand> ind
         (start + arange(shape_[axis], DType::i64, at)).reshape(along, at).broadcast_to(shape_, at), at);
   }
   Value* value = broadcast_to(operation, changed_value(primitive, array_, tile, 0), shape_, at);
-  access(primitive, array_, Places::elements, elements, {Operand(value, at)}, {.order = MemoryOrder::relaxed},
-         at);
+  access(primitive, array_, Addressing::elements, elements, {Operand(value, at)},
+         {.order = MemoryOrder::relaxed}, at);
 }
 
 #define CHANGE(NAME)                                                          \

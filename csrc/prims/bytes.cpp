@@ -7,7 +7,7 @@ namespace tile {
 namespace {
 
 int64_t bytes_of(DType dtype) { return info(dtype).bytes; }
-// tf32 has 19 bits, in the place of a f32's highest.
+// tf32 has 19 bits, which are a f32's highest.
 DType whole(DType dtype) { return dtype == DType::tf32 ? DType::f32 : dtype; }
 
 std::vector<Type> infer_pack(const Op& op) {
@@ -32,8 +32,8 @@ Value* cast(Builder& build, const char* how, Value* x, DType dtype) {
 }
 // 0, 8, 16, … along the rows of a matrix of bytes.
 Value* shifts(Builder& build, DType bits, int64_t rows) {
-  Value* places = build.emit("arange", {}, {{"dtype", bits}, {"size", bytes_of(bits)}});
-  Value* by = build.emit("mul", {places, build.splat(Constant::of(bits, int64_t{8}), places->type.shape)});
+  Value* indices = build.emit("arange", {}, {{"dtype", bits}, {"size", bytes_of(bits)}});
+  Value* by = build.emit("mul", {indices, build.splat(Constant::of(bits, int64_t{8}), indices->type.shape)});
   Value* row = build.emit("reshape", {by}, {{"shape", Shape{1, bytes_of(bits)}}});
   return build.broadcast(row, {rows, bytes_of(bits)});
 }

@@ -93,7 +93,7 @@ REDUCTION(reduce_all, "all", boolean, "True where all elements over the axes are
           "Index of the " WHICH                                                                              \
           " element along an axis, i32; the first of equals, NaN skipped.\n"                                 \
           "operands: x, a tile.\n{axis}: that is reduced; the language takes several, or none for all, and " \
-          "gives the place in row-major order of these.\nresult: i32, x's extents without that axis; "       \
+          "gives the index in row-major order of these.\nresult: i32, x's extents without that axis; "       \
           "keepdims makes it 1. Of nothing but NaN it is 0.\nC++: Tile::" METHOD "."                         \
     }                                                                                                        \
   }

@@ -14,7 +14,7 @@ using CombineTiles = std::function<std::vector<Tile>(std::vector<Tile>, std::vec
 // Reduces axes (none named: all of them) with an associative function of two scalars. Elements meet in
 // row-major order of these axes, so the function need not commute.
 Tile reduce(Operand x, Axes axes, const std::function<Tile(Tile, Tile)>& combine, bool keepdims = false);
-// The same of several tiles, which are broadcast to one shape: a value and its place, a mean and a variance.
+// The same of several tiles, which are broadcast to one shape: a value and its index, a mean and a variance.
 std::vector<Tile> reduce(const std::vector<Operand>& tiles, Axes axes, const CombineTiles& combine,
                          bool keepdims = false, Location location = Location::current());
 // Running combination along an axis, from its end where `reverse`.

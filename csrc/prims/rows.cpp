@@ -97,18 +97,18 @@ Start start_of(const char* operation, const Operand& start, int64_t length) {
   return {value, 1};
 }
 
-struct Place {
+struct RowAccess {
   std::vector<Value*> operands;  // rows and indices
   Shape shape, steps;            // lengths and steps along each axis
   int64_t axis;
 };
 // `lengths` are along the other axes, in their order.
-Place place_of(const char* operation, Array array, int axis, const Operand& rows,
-               const std::vector<Operand>& start, Shape lengths, const Location& at) {
+RowAccess access_of(const char* operation, Array array, int axis, const Operand& rows,
+                    const std::vector<Operand>& start, Shape lengths, const Location& at) {
   Tracer::current(at).check_visible(array.value(), "this Array view", at);
   const Type& type = array.value()->type;
-  Place place{{rows.any()}, {}, {}, normal_axis(operation, axis, type, at, type.array_rank)};
-  const Type& index = place.operands[0]->type;
+  RowAccess access{{rows.any()}, {}, {}, normal_axis(operation, axis, type, at, type.array_rank)};
+  const Type& index = access.operands[0]->type;
   if (index.rank() != 1 || !is_integer(index.dtype))
     fail(rows.location, ErrorKind::type, operation, ": rows must be an integer tile of one axis, got ",
          index);
@@ -119,26 +119,26 @@ Place place_of(const char* operation, Array array, int axis, const Operand& rows
   for (size_t i = 0; i < others; ++i) {
     if (lengths[i] < 1) fail(at, ErrorKind::value, operation, ": lengths ", lengths, " have one below 1");
     const Start each = start_of(operation, start[i], lengths[i]);
-    place.operands.push_back(each.index);
-    place.steps.push_back(each.step);
+    access.operands.push_back(each.index);
+    access.steps.push_back(each.step);
   }
-  place.steps.insert(place.steps.begin() + place.axis, 1);
-  place.shape = std::move(lengths);
-  place.shape.insert(place.shape.begin() + place.axis, index.shape[0]);
-  return place;
+  access.steps.insert(access.steps.begin() + access.axis, 1);
+  access.shape = std::move(lengths);
+  access.shape.insert(access.shape.begin() + access.axis, index.shape[0]);
+  return access;
 }
 
 }  // namespace
 
 Tile gather_rows(Array array, int axis, const Operand& rows, const std::vector<Operand>& start,
                  const Shape& lengths, double pad, Location location) {
-  Place place = place_of("gather_rows", array, axis, rows, start, lengths, location);
-  place.operands.insert(place.operands.begin(), array.value());
-  return Tile(emit(gather_rows_, std::move(place.operands),
-                   {{"axis", place.axis},
+  RowAccess access = access_of("gather_rows", array, axis, rows, start, lengths, location);
+  access.operands.insert(access.operands.begin(), array.value());
+  return Tile(emit(gather_rows_, std::move(access.operands),
+                   {{"axis", access.axis},
                     {"pad", padding_of("gather_rows", array.dtype(), pad, location)},
-                    {"shape", place.shape},
-                    {"steps", place.steps}},
+                    {"shape", access.shape},
+                    {"steps", access.steps}},
                    location));
 }
 
@@ -152,10 +152,10 @@ void scatter_rows(Array array, int axis, const Operand& rows, const std::vector<
   if (!value.value) fail(at, ErrorKind::type, "scatter_rows: got a literal; pass a tile");
   Shape lengths = value.value->type.shape;
   lengths.erase(lengths.begin() + normal_axis("scatter_rows", axis, array.value()->type, at, rank));
-  Place place = place_of("scatter_rows", array, axis, rows, start, std::move(lengths), at);
+  RowAccess access = access_of("scatter_rows", array, axis, rows, start, std::move(lengths), at);
   Value* tile = Tile(value.value).astype(array.dtype(), at).value(at);
-  place.operands.insert(place.operands.begin(), {array.value(), tile});
-  emit(scatter_rows_, std::move(place.operands), {{"axis", place.axis}, {"steps", place.steps}}, at);
+  access.operands.insert(access.operands.begin(), {array.value(), tile});
+  emit(scatter_rows_, std::move(access.operands), {{"axis", access.axis}, {"steps", access.steps}}, at);
 }
 
 }  // namespace tile

@@ -11,7 +11,7 @@ namespace tile {
 // Elements outside the array along any axis are `pad`.
 Tile gather_rows(Array array, int axis, const Operand& rows, const std::vector<Operand>& start,
                  const Shape& lengths, double pad = 0, Location location = Location::current());
-// Writes a tile (cast to the array's dtype) to such a place; elements outside are dropped. Two equal rows:
+// Writes a tile (cast to the array's dtype) to such rows; elements outside are dropped. Two equal rows:
 // either's elements.
 void scatter_rows(Array array, int axis, const Operand& rows, const std::vector<Operand>& start,
                   const Operand& value);

@@ -100,16 +100,16 @@ Tile arange(int64_t size, DType dtype, const Operand& start, const Operand& step
   const auto is = [](const Operand& x, int64_t number) {
     return x.literal && x.literal->dtype == DType::i64 && x.literal->integer == number;
   };
-  Value* places = emit(arange_, {}, {{"dtype", dtype}, {"size", size}}, location);
+  Value* indices = emit(arange_, {}, {{"dtype", dtype}, {"size", size}}, location);
   const auto apply = [&](const char* op, const char* what, const Operand& x) {
     Value* scalar = x.as(dtype, "arange");
     if (!scalar->type.is_scalar())
       fail(x.location, ErrorKind::value, "arange: ", what, " is ", scalar->type, "; pass a scalar");
-    places = emit(op, {places, tile::broadcast_to("arange", scalar, {size}, location)}, {}, location);
+    indices = emit(op, {indices, tile::broadcast_to("arange", scalar, {size}, location)}, {}, location);
   };
   if (!is(step, 1)) apply("mul", "step", step);
   if (!is(start, 0)) apply("add", "start", start);
-  return Tile(places);
+  return Tile(indices);
 }
 Tile full(Shape shape, Operand value, DType dtype, Location location) {
   if (!value.literal) return Tile(broadcast_to("full", value.as(dtype, "full"), shape, location));

@@ -1,8 +1,8 @@
 // The CUDA driver, its devices and NVRTC's chips, for the doctor.
 #include "cuda/program.h"
+#include "driver/driver.h"
 #include "python/module.h"
 #include "runtime/cubin_compiler.h"
-#include "runtime/driver.h"
 
 namespace tile::python {
 namespace {

@@ -126,7 +126,7 @@ PyObject* shared_offsets(PyObject*, PyObject* arguments) {
   Owned list(PyList_New(0));
   for (int row = 0; row < rows; ++row)
     for (int at = 0; at < width; at += each) {
-      const Owned offset(PyLong_FromLongLong(layout.place(row, at)));
+      const Owned offset(PyLong_FromLongLong(layout.offset_of(row, at)));
       if (!list || !offset || PyList_Append(list.get(), offset.get()) < 0) return nullptr;
     }
   return list.release();

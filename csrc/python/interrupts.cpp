@@ -2,7 +2,7 @@
 // launch with the exception that they raise.
 #include <pthread.h>
 
-#include "cpu/watch.h"
+#include "cpu/interpreter/watch.h"
 #include "python/raising.h"
 
 namespace tile::python {

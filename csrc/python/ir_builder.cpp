@@ -170,7 +170,7 @@ PyObject* hint(PyObject* self, PyObject* arguments) {
 }
 
 PyMethodDef methods[] = {
-    {"at", method<at>, METH_VARARGS, "at(file, line, column): the place of the ops that follow."},
+    {"at", method<at>, METH_VARARGS, "at(file, line, column): the location of the ops that follow."},
     {"op", method<op>, METH_VARARGS,
      "op(primitive, operands, attributes, blocks): its results, each as (number, dtype, shape), of an array "
      "(number, dtype, rank)."},

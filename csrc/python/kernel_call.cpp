@@ -106,10 +106,10 @@ void note_write(const at::Tensor& tensor) {
 }
 
 // Returns a text such as "Invalid kernel argument #0, 'x' of scaled".
-std::string Call::place_of(size_t i) const {
-  const std::string place = str("Invalid kernel argument #", i);
+std::string Call::argument_text(size_t i) const {
+  const std::string text = str("Invalid kernel argument #", i);
   const std::optional<std::string> name = name_of(i);
-  return name ? str(place, ", '", *name, "' of ", kernel_.name()) : place;
+  return name ? str(text, ", '", *name, "' of ", kernel_.name()) : text;
 }
 std::optional<std::string> Call::name_of(size_t i) const {
   const GilHeld held;
@@ -157,7 +157,7 @@ void Call::add_structure(size_t i) {
 }
 ArrayArgument Call::array_of(size_t i, const at::Tensor& tensor) const {
   if (!traced_ && lacks_memory(tensor))
-    fail(ErrorKind::type, place_of(i),
+    fail(ErrorKind::type, argument_text(i),
          wraps(tensor)
              ? ": a tensor that wraps others has no memory of its own; pass the inner tensor, such as "
                "to_local() of a DTensor"
@@ -182,7 +182,7 @@ ScalarArgument Call::integer(size_t i, PyObject* value, char kind) {
   const long long number = PyLong_AsLongLongAndOverflow(value, &overflow);
   const bool wide = kind == wide_integer;
   if (overflow || (!wide && number != static_cast<int32_t>(number))) {
-    PyErr_Format(PyExc_OverflowError, "%s: %R is out of range of int%d%s", place_of(i).c_str(), value,
+    PyErr_Format(PyExc_OverflowError, "%s: %R is out of range of int%d%s", argument_text(i).c_str(), value,
                  wide ? 64 : 32, wide ? "" : "; annotate the parameter with ScalarInt64");
     throw PythonFailure();
   }
@@ -210,8 +210,8 @@ void Call::add_constant(size_t i) {
 }
 void Call::translate(Tracer& tracer) const {
   BuiltFunction built(tracer.function(), tracer.block());
-  const auto described = [&](size_t place) {
-    const ArgumentRef& ref = refs_[place];
+  const auto described = [&](size_t position) {
+    const ArgumentRef& ref = refs_[position];
     Value* value = ref.array ? detail::add_array_parameter(tracer, *ref.array)
                              : detail::add_scalar_parameter(tracer, ref.scalar->dtype);
     const std::string dtype(info(value->type.dtype).name);

@@ -85,8 +85,8 @@ class Call {
 
  private:
   std::optional<std::string> name_of(size_t i) const;  // of a parameter; none: the kernel has no names
-  std::string parameter(size_t place) const;
-  [[noreturn]] void refuse(size_t place, const std::string& why) const;
+  std::string parameter(size_t position) const;
+  [[noreturn]] void refuse(size_t position, const std::string& why) const;
   // Raises the error for a tensor that no kernel takes, with the argument's number and what to pass instead.
   [[noreturn]] void explain(size_t i, const at::Tensor& tensor, const Error& error) const;
   ArrayArgument array_of(size_t i, const at::Tensor& tensor) const;
@@ -98,7 +98,7 @@ class Call {
   void add_constant(size_t i);
   ScalarArgument integer(size_t i, PyObject* value, char kind);
   void translate(Tracer& tracer) const;
-  std::string place_of(size_t i) const;
+  std::string argument_text(size_t i) const;
 
   PyObject* self_;
   PythonKernel& kernel_;

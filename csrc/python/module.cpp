@@ -8,10 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/assembler/fused_loop_code.h"
-#include "cpu/gemm_table.h"
-#include "cpu/isa.h"
-#include "cpu/lowering_context.h"
+#include "cpu/gemm/gemm_table.h"
+#include "cpu/interpreter/lowering_context.h"
+#include "cpu/jit/fused_loop_code.h"
+#include "cpu/vecmath/isa.h"
 #include "cuda/lowering_rule.h"
 #include "ir/primitive.h"
 #include "runtime/cubin_compiler.h"
@@ -171,7 +171,7 @@ PyObject* amx(PyObject*, PyObject*) { return PyBool_FromLong(tile::cpu::uses_amx
 PyObject* assemble_fused_loops(PyObject*, PyObject* on) {
   const int wanted = PyObject_IsTrue(on);
   if (wanted < 0) return nullptr;
-  tile::cpu::assembler::enable(wanted != 0);
+  tile::cpu::jit::enable(wanted != 0);
   Py_RETURN_NONE;
 }
 template <tile::DiskCache::Info (tile::DiskCache::*function)() const>

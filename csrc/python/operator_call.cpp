@@ -271,7 +271,7 @@ PyObject* call(PyObject* object, PyObject* const* given, size_t flags, PyObject*
 
 PyTypeObject* call_type = nullptr;
 
-// OperatorCall(function, name): called in the place of torch's function for an operator.
+// OperatorCall(function, name): called instead of torch's function for an operator.
 PyObject* make_call(PyObject*, PyObject* arguments) {
   PyObject* function;
   const char* name;

@@ -5,8 +5,8 @@
 #include "python/raising.h"
 
 #include "dsl/tracer.h"
-#include "tile/elementwise.h"
-#include "tile/reduction.h"
+#include "expr/elementwise.h"
+#include "expr/reduction.h"
 
 namespace tile::python {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <new>
 
-#include "runtime/current_stream.h"
+#include "driver/current_stream.h"
+#include "raw_cuda/raw_kernel.h"
 #include "runtime/inspection.h"
-#include "runtime/raw_kernel.h"
 #include "torch/raw_argument.h"
 
 namespace tile::python {

@@ -23,13 +23,13 @@ std::string tuple_of(const std::array<int64_t, max_array_rank>& numbers, int ran
 }  // namespace
 
 // Returns a text such as "'out'", or "argument #1" for a kernel without parameter names.
-std::string Call::parameter(size_t place) const {
-  const size_t i = owner_[place];
+std::string Call::parameter(size_t position) const {
+  const size_t i = owner_[position];
   const std::optional<std::string> name = name_of(i);
   return name ? str("'", *name, "'") : str("argument #", i);
 }
-void Call::refuse(size_t place, const std::string& why) const {
-  fail(kernel_.where(), ErrorKind::value, "launch of ", kernel_.name(), ": it writes ", parameter(place),
+void Call::refuse(size_t position, const std::string& why) const {
+  fail(kernel_.where(), ErrorKind::value, "launch of ", kernel_.name(), ": it writes ", parameter(position),
        why);
 }
 
@@ -46,7 +46,7 @@ void Call::check_written(const Touched& touched) const {
   for (uint64_t rest = touched.written; rest; rest &= rest - 1) {
     const auto at = static_cast<size_t>(std::countr_zero(rest));
     const ArrayArgument& array = *refs_[at].array;
-    if (overlaps_itself(placed(array))) [[unlikely]]
+    if (overlaps_itself(strided_memory(array))) [[unlikely]]
       refuse(at,
              str(" of shape ", tuple_of(array.sizes, array.rank), " and strides ",
                  tuple_of(array.strides, array.rank),
@@ -55,7 +55,7 @@ void Call::check_written(const Touched& touched) const {
     // An array that the kernel never touches may overlap: it may stand in for a missing one.
     for (uint64_t others = touched.written | touched.read; others; others &= others - 1) {
       const auto other = static_cast<size_t>(std::countr_zero(others));
-      if (other == at || !overlap(placed(array), placed(*refs_[other].array))) continue;
+      if (other == at || !overlap(strided_memory(array), strided_memory(*refs_[other].array))) continue;
       refuse(at, str(owner_[at] == owner_[other] ? std::string(", which holds arrays that overlap")
                                                  : str(", which overlaps ", parameter(other)),
                      " in memory; pass a clone() of one of them"));
@@ -78,7 +78,7 @@ void Call::explain(size_t i, const at::Tensor& tensor, const Error& error) const
       : tensor.is_meta()    ? "a tensor on meta has no memory; launch on one of cpu or cuda, or give it to "
                               "kernel.check(...) or kernel.ir(...)"
                             : std::string(error.what());
-  fail(error.kind(), place_of(i), ": ", text);
+  fail(error.kind(), argument_text(i), ": ", text);
 }
 
 }  // namespace tile::python

@@ -7,8 +7,8 @@
 #include <cstddef>
 #include <optional>
 
+#include "driver/current_stream.h"
 #include "ir/print.h"
-#include "runtime/current_stream.h"
 #include "torch/args.h"
 
 namespace tile::python {

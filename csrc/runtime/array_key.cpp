@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint64_t vector_bytes = 16;
 
-// Places in a word.
+// Bit positions in a word.
 constexpr int rank_at = 8, device_at = 16, unit_at = 24, aligned_at = 32, whole_at = 33, small_at = 34,
               wide_at = 35;
 

@@ -3,8 +3,8 @@
 #include <unordered_set>
 #include <vector>
 
-#include "cpu/program.h"
-#include "cpu/stream.h"
+#include "cpu/exec/program.h"
+#include "cpu/interpreter/stream.h"
 #include "ir/walk.h"
 #include "runtime/executable.h"
 

@@ -69,7 +69,7 @@ const Nvrtc& CubinCompiler::nvrtc() {
   if (const Nvrtc* loaded = loaded_.load(std::memory_order_acquire)) return *loaded;
   std::lock_guard lock(mutex_);
   if (!nvrtc_) {
-    nvrtc_ = std::make_unique<const Nvrtc>(places_());
+    nvrtc_ = std::make_unique<const Nvrtc>(paths_());
     loaded_.store(nvrtc_.get(), std::memory_order_release);
   }
   return *nvrtc_;
@@ -81,7 +81,7 @@ std::string CubinCompiler::nvrtc_build() {
   std::lock_guard lock(build_mutex_);
   if (!build_.empty()) return build_;
   std::optional<FileIdentity> expected;
-  if (const auto candidates = places_().candidates(); !candidates.empty() && !nvrtc_loaded())
+  if (const auto candidates = paths_().candidates(); !candidates.empty() && !nvrtc_loaded())
     expected = identity(candidates.front());
   Sha256 key;
   if (expected) {

@@ -5,15 +5,15 @@
 #include <mutex>
 #include <optional>
 
+#include "driver/nvrtc.h"
 #include "runtime/disk_cache.h"
-#include "runtime/nvrtc.h"
 #include "support/progress.h"
 
 namespace tile {
 
 class CubinCompiler {
  public:
-  CubinCompiler(const DiskCache& cache, NvrtcPaths (*places)()) : cache_(cache), places_(places) {}
+  CubinCompiler(const DiskCache& cache, NvrtcPaths (*paths)()) : cache_(cache), paths_(paths) {}
   static CubinCompiler& get();  // the process's: DiskCache::get(), nvrtc_paths()
 
   // From any thread. Two threads that ask for the same at once both compile it. `progress` begins where it
@@ -29,7 +29,7 @@ class CubinCompiler {
   DiskCache::Key key_of(const CompileRequest& request);
 
   const DiskCache& cache_;
-  NvrtcPaths (*places_)();
+  NvrtcPaths (*paths_)();
   std::mutex mutex_;
   std::unique_ptr<const Nvrtc> nvrtc_;
   std::atomic<const Nvrtc*> loaded_ = nullptr;

@@ -46,7 +46,7 @@ CudaKernel::CudaKernel(Function function, KernelName name, const Driver& driver,
       name_(std::move(name)),
       driver_(driver),
       compiler_(compiler),
-      places_(std::make_unique<std::array<Place, 3>[]>(static_cast<size_t>(driver.device_count()))) {}
+      slots_(std::make_unique<std::array<Slot, 3>[]>(static_cast<size_t>(driver.device_count()))) {}
 
 // Its code stays loaded: a captured graph may launch it later, and at the end of a process the driver goes
 // first.
@@ -97,29 +97,36 @@ bool CudaKernel::load(Loaded& loaded, const Code& code, int device) const {
   return false;
 }
 
-void CudaKernel::load(Place& place, int device, int long_axis) const {
+void CudaKernel::load(Slot& slot, int device, int long_axis) const {
   const Stopwatch time;
-  Loaded& loaded = place.loaded;
+  Loaded& loaded = slot.loaded;
   // A chip may have no room for a large cluster: smaller ones are tried, at last no cluster.
   for (int blocks = cuda::Target().cluster_blocks;
        !load(loaded, code_for(device, long_axis, blocks), device);)
     blocks = loaded.code->program.cluster / 2;
   if (const auto& program = loaded.code->program; !program.assertions.empty())
-    loaded.failures = driver_.watch(
-        device, {.assertions = program.assertions, .cluster = program.cluster, .long_axis = long_axis});
+    loaded.failures =
+        driver_.watch(device, {.assertions = program.assertions.size(),
+                               .text =
+                                   [assertions = program.assertions](size_t assertion, int64_t element,
+                                                                     const std::array<int64_t, 3>& block) {
+                                     return failure_text(assertions[assertion], element, block);
+                                   },
+                               .cluster = program.cluster,
+                               .long_axis = long_axis});
   log_line(name_.name, ": compiled for sm_", loaded.code->target.arch, " and loaded on device ", device,
            loaded.code->program.cluster > 1 ? str(" in clusters of ", loaded.code->program.cluster, " blocks")
                                             : "",
            " in ", time.text(), ", ", loaded.code->result.from_disk ? "from the cache " : "NVRTC ",
            Stopwatch::text(loaded.code->result.seconds), " of it");
-  place.ready.store(true, std::memory_order_release);
+  slot.ready.store(true, std::memory_order_release);
 }
 
 const CudaKernel::Loaded& CudaKernel::on(int device, int long_axis) const {
   driver_.properties(device);  // error: no such device
-  Place& place = places_[static_cast<size_t>(device)][static_cast<size_t>(long_axis)];
-  if (!place.ready.load(std::memory_order_acquire)) place.once([&] { load(place, device, long_axis); });
-  return place.loaded;
+  Slot& slot = slots_[static_cast<size_t>(device)][static_cast<size_t>(long_axis)];
+  if (!slot.ready.load(std::memory_order_acquire)) slot.once([&] { load(slot, device, long_axis); });
+  return slot.loaded;
 }
 
 void CudaKernel::run(const Blocks& blocks, ArgumentRefs arguments) const {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "cuda/program.h"
+#include "driver/current_stream.h"
+#include "driver/driver.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/cuda_parameters.h"
-#include "runtime/current_stream.h"
-#include "runtime/driver.h"
 #include "runtime/executable.h"
 #include "support/once.h"
 
@@ -41,13 +41,13 @@ class CudaKernel final : public Executable {
   const Loaded& on(int device, int long_axis = 0) const;
 
  private:
-  struct Place {
+  struct Slot {
     Once once;
     Loaded loaded;
     std::atomic<bool> ready = false;
   };
   const Code& code_for(int device, int long_axis, int cluster_blocks) const;
-  void load(Place& place, int device, int long_axis) const;
+  void load(Slot& slot, int device, int long_axis) const;
   bool load(Loaded& loaded, const Code& code, int device) const;  // false: no room for its clusters
   std::string label() const;                                      // whom the driver's errors name
 
@@ -56,7 +56,7 @@ class CudaKernel final : public Executable {
   const KernelName name_;
   const Driver& driver_;
   CubinCompiler& compiler_;
-  const std::unique_ptr<std::array<Place, 3>[]> places_;  // of each device, by the long axis
+  const std::unique_ptr<std::array<Slot, 3>[]> slots_;  // of each device, by the long axis
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Code>> codes_;  // one for each target
 };

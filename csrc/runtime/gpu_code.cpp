@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/compile_log.h"
+#include "driver/compile_log.h"
 #include "support/log.h"
 #include "support/progress.h"
 

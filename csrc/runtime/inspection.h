@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/program.h"
-#include "runtime/compile_log.h"
+#include "driver/compile_log.h"
 #include "runtime/cubin_compiler.h"
 #include "runtime/launch_observer.h"
 

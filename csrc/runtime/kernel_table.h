@@ -33,7 +33,7 @@ class KernelTable {
     std::unique_ptr<Executable> kernel;
     std::atomic<const Executable*> ready = nullptr;
   };
-  // A power of two of places, at most half of them taken; an entry lies at the first free one after its hash.
+  // A power of two of slots, at most half of them taken; an entry lies at the first free one after its hash.
   struct Slots {
     explicit Slots(size_t count) : at(count) {}
     std::vector<std::atomic<Entry*>> at;

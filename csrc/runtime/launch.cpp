@@ -27,24 +27,24 @@ namespace {
 }
 
 // An empty one is nowhere.
-void require_place(const KernelName& kernel, ArgumentRefs arguments) {
+void require_alignment(const KernelName& kernel, ArgumentRefs arguments) {
   int count = 0;
   for (const ArgumentRef& argument : arguments) {
     if (!argument.array) continue;
     ++count;
     const ArrayArgument& array = *argument.array;
     const auto end = array.sizes.begin() + array.rank;
-    if (is_misplaced(array.data, info(array.dtype).bytes) && std::find(array.sizes.begin(), end, 0) == end)
-      throw MisplacedArray(str(kernel.where.known() ? str(kernel.where, ": ") : "", "launch of ", kernel.name,
-                               ": array ", count, " of its arguments ",
-                               misplaced_text(array.data, info(array.dtype).bytes, info(array.dtype).name),
-                               "; copy it first"));
+    if (is_misaligned(array.data, info(array.dtype).bytes) && std::find(array.sizes.begin(), end, 0) == end)
+      throw MisalignedArray(str(kernel.where.known() ? str(kernel.where, ": ") : "", "launch of ",
+                                kernel.name, ": array ", count, " of its arguments ",
+                                misaligned_text(array.data, info(array.dtype).bytes, info(array.dtype).name),
+                                "; copy it first"));
   }
 }
 
 }  // namespace
 
-std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype) {
+std::string misaligned_text(const void* data, int64_t bytes, std::string_view dtype) {
   return str("begins at address ", data, ", which is no multiple of the ", bytes, " bytes of ", dtype);
 }
 
@@ -63,20 +63,20 @@ const Target& check_launch(const KernelName& kernel, const Grid& grid, ArgumentR
   if (grid.x < 0 || grid.y < 0 || grid.z < 0) fail_grid(kernel, grid, "an axis must be at least 0");
   constexpr int64_t most = std::numeric_limits<int32_t>::max();
   const ArrayArgument* first = nullptr;
-  uintptr_t misplaced = 0;
+  uintptr_t misaligned = 0;
   for (const ArgumentRef& argument : arguments) {
     const ArrayArgument* array = argument.array;
     if (!array) continue;
     if (first && (array->device != first->device || array->device_index != first->device_index))
       fail_devices(kernel);
     first = array;
-    misplaced |=
+    misaligned |=
         reinterpret_cast<uintptr_t>(array->data) & static_cast<uintptr_t>(info(array->dtype).bytes - 1);
     if (!takes_wide_extents && has_wide_extents(*array)) [[unlikely]]
       fail_extent(kernel, *array, most);
   }
-  if (misplaced) [[unlikely]]
-    require_place(kernel, arguments);
+  if (misaligned) [[unlikely]]
+    require_alignment(kernel, arguments);
   const Target& target = target_of(first ? first->device : DeviceKind::cpu);
   const int64_t others = target.other_axes;
   if (std::max({grid.x, grid.y, grid.z}) > target.longest_axis ||

@@ -9,14 +9,14 @@ namespace tile {
 
 // An element that is not at a multiple of its size: a GPU cannot read it, and C++ forbids it elsewhere. A
 // class of its own, so that operators can name the argument.
-struct MisplacedArray : Error {
-  explicit MisplacedArray(std::string text) : Error(ErrorKind::value, std::move(text)) {}
+struct MisalignedArray : Error {
+  explicit MisalignedArray(std::string text) : Error(ErrorKind::value, std::move(text)) {}
 };
-inline bool is_misplaced(const void* data, int64_t bytes) {
+inline bool is_misaligned(const void* data, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(bytes) != 0;
 }
 // "begins at address 0x7f01, which is no multiple of the 4 bytes of f32"
-std::string misplaced_text(const void* data, int64_t bytes, std::string_view dtype);
+std::string misaligned_text(const void* data, int64_t bytes, std::string_view dtype);
 
 // Returns the target of the arguments' device. Raises errors for bad grids, for arrays on several devices or
 // at misaligned addresses, and for extents that do not fit i32 unless the kernel takes them.

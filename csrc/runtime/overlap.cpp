@@ -43,7 +43,7 @@ class Search {
   bool at(size_t i, int64_t target) {
     if (target < 0 || target > reach_[i]) return false;
     if (i == terms_.size()) return true;
-    if (--turns_ < 0) return true;  // strides in no order: they may overlap
+    if (--steps_ < 0) return true;  // strides in no order: they may overlap
     const auto [step, most] = terms_[i];
     const int64_t below = std::max<int64_t>(target - reach_[i + 1], 0);
     for (int64_t n = (below + step - 1) / step; n <= std::min(most, target / step); ++n)
@@ -53,12 +53,12 @@ class Search {
 
   Terms terms_;
   std::vector<int64_t> reach_;
-  int turns_ = 10000;
+  int steps_ = 10000;
   bool found_ = false;
 };
 
 // The addresses of an array's first byte and of the one after its last.
-std::pair<int64_t, int64_t> range(const Placed& x) {
+std::pair<int64_t, int64_t> range(const StridedMemory& x) {
   int64_t begin = x.address, end = x.address + x.bytes;
   for (size_t axis = 0; axis < x.sizes.size(); ++axis) {
     const int64_t distance = (x.sizes[axis] - 1) * x.strides[axis] * x.bytes;
@@ -69,7 +69,7 @@ std::pair<int64_t, int64_t> range(const Placed& x) {
 
 // Returns true if, in some order of the axes, each stride exceeds the reach of the axes before it, as in any
 // dense layout: then no two elements share memory. Returns false for arrays of more than max_array_rank axes.
-bool nested(const Placed& x) {
+bool nested(const StridedMemory& x) {
   std::array<std::pair<int64_t, int64_t>, max_array_rank> axes;  // stride and extent, smallest stride first
   size_t count = 0;
   for (size_t axis = x.sizes.size(); axis-- > 0;) {
@@ -88,11 +88,11 @@ bool nested(const Placed& x) {
   return true;
 }
 
-bool empty(const Placed& x) { return std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end(); }
+bool empty(const StridedMemory& x) { return std::find(x.sizes.begin(), x.sizes.end(), 0) != x.sizes.end(); }
 
 }  // namespace
 
-Placed placed(const ArrayArgument& array) {
+StridedMemory strided_memory(const ArrayArgument& array) {
   const auto rank = static_cast<size_t>(array.rank);
   return {static_cast<int64_t>(reinterpret_cast<intptr_t>(array.data)),
           info(array.dtype).bytes,
@@ -100,7 +100,7 @@ Placed placed(const ArrayArgument& array) {
           {array.strides.data(), rank}};
 }
 
-bool overlap(const Placed& x, const Placed& y) {
+bool overlap(const StridedMemory& x, const StridedMemory& y) {
   if (empty(x) || empty(y)) return false;
   const auto [x_begin, x_end] = range(x);
   const auto [y_begin, y_end] = range(y);
@@ -110,7 +110,7 @@ bool overlap(const Placed& x, const Placed& y) {
   Terms terms;
   int64_t distance = y.address - x.address;
   for (const bool back : {false, true}) {
-    const Placed& array = back ? y : x;
+    const StridedMemory& array = back ? y : x;
     for (size_t axis = 0; axis < array.sizes.size(); ++axis) {
       const int64_t stride = array.strides[axis] * array.bytes, most = array.sizes[axis] - 1;
       add(terms, stride < 0 ? -stride : stride, most);
@@ -122,7 +122,7 @@ bool overlap(const Placed& x, const Placed& y) {
   return Search(std::move(terms), distance).found();
 }
 
-bool overlaps_itself(const Placed& x) {
+bool overlaps_itself(const StridedMemory& x) {
   if (empty(x) || nested(x)) return false;
   const auto stride = [&](size_t axis) { return std::abs(x.strides[axis]); };
   // Looks for two indices with one address. They differ by at least 1 in the first axis that differs, and by

@@ -1,5 +1,5 @@
-// Errors: tile::Error carries a kind (which Python class it becomes) and a text that names place, facts and
-// fix.
+// Errors: tile::Error carries a kind (which Python class it becomes) and a text that names location, facts
+// and fix.
 #pragma once
 #include <stdexcept>
 #include <string>
@@ -22,7 +22,7 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// fail(kind, "matmul: ", …): no place in a kernel is to blame.
+// fail(kind, "matmul: ", …): no line of a kernel is to blame.
 template <class... A>
 [[noreturn]] void fail(ErrorKind kind, const A&... parts) {
   throw Error(kind, tile::str(parts...));

@@ -1,5 +1,5 @@
-// A place in the user's source: file and line, of a Python kernel the column too. In C++ captured by default
-// arguments, so it is the caller's.
+// A location in the user's source: file and line, of a Python kernel the column too. In C++ captured by
+// default arguments, so it is the caller's.
 #pragma once
 #include <cstdint>
 #include <ostream>

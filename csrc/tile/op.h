@@ -1,8 +1,7 @@
 // For operator authors: the kernel language, tensors, the factories for `outputs`, and op().
 #pragma once
-#include "runtime/gpu_limits.h"
+#include "runtime/device_limits.h"
 #include "runtime/kernel.h"
-#include "runtime/products.h"
 #include "tile.h"
 #include "torch/args.h"
 #include "torch/context.h"

@@ -1,7 +1,7 @@
 // For LibTorch programs that launch kernels given as CUDA C++: tile::RawKernel over
 // at::Tensor.
 #pragma once
-#include "runtime/raw_kernel.h"
+#include "raw_cuda/raw_kernel.h"
 #include "torch/raw_argument.h"
 
 extern "C" int tile_ops_anchor();

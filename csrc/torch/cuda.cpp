@@ -8,8 +8,8 @@
 #include <filesystem>
 #include <optional>
 
+#include "driver/nvrtc.h"
 #include "runtime/cuda_kernel.h"
-#include "runtime/nvrtc.h"
 
 namespace at {
 int get_num_threads();

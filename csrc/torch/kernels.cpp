@@ -2,7 +2,7 @@
 // written arguments.
 #include <algorithm>
 
-#include "runtime/driver.h"
+#include "driver/driver.h"
 #include "runtime/launch.h"
 #include "runtime/launch_observer.h"
 #include "support/huge_pages.h"
@@ -146,14 +146,15 @@ void fill_results(const OperatorRecord& op, size_t base, Stack& stack) {
 }
 
 // The argument whose memory a kernel has refused; returns where it is none of them.
-void name_misplaced(const OperatorRecord& op, const c10::IValue* values) {
+void name_misaligned(const OperatorRecord& op, const c10::IValue* values) {
   for (size_t i = 0; i < op.arguments; ++i)
     for_each_tensor(values[i], [&](const at::Tensor& tensor) {
-      if (!tensor.defined() || !tensor.numel() || !is_misplaced(tensor.data_ptr(), tensor.itemsize())) return;
+      if (!tensor.defined() || !tensor.numel() || !is_misaligned(tensor.data_ptr(), tensor.itemsize()))
+        return;
       const std::string& name = op.schema.arguments()[i].name();
       fail(ErrorKind::value, "'", name, "' ",
-           misplaced_text(tensor.data_ptr(), tensor.itemsize(),
-                          c10::getDtypeNames(tensor.scalar_type()).first),
+           misaligned_text(tensor.data_ptr(), tensor.itemsize(),
+                           c10::getDtypeNames(tensor.scalar_type()).first),
            "; copy it first, with ", name, ".clone()");
     });
 }
@@ -181,8 +182,8 @@ struct RunKernel final : c10::OperatorKernel {
       if (device && device->is_cpu()) ask_for_huge_pages(*stack, results);
       try {
         fill_results(*op, base, *stack);
-      } catch (const MisplacedArray&) {
-        name_misplaced(*op, stack->data() + base);
+      } catch (const MisalignedArray&) {
+        name_misaligned(*op, stack->data() + base);
         throw;
       }
     });

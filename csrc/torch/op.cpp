@@ -158,8 +158,8 @@ AutocastPolicy autocast_policy(const std::string& name, const std::string& polic
 }  // namespace
 
 OperatorRecord::OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions,
-                               Location place)
-    : name(declared.name()), schema(std::move(declared)), where(place), body(std::move(functions)) {
+                               Location location)
+    : name(declared.name()), schema(std::move(declared)), where(location), body(std::move(functions)) {
   arguments = schema.arguments().size();
   results = schema.returns().size();
   for (const c10::Argument& argument : schema.arguments()) {

@@ -2,7 +2,7 @@
 #pragma once
 #include <ATen/core/Tensor.h>
 
-#include "runtime/raw_argument.h"
+#include "raw_cuda/raw_argument.h"
 #include "torch/args.h"
 
 namespace at {

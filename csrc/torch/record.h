@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/assert_buffer.h"
+#include "driver/assert_buffer.h"
 #include "torch/op.h"
 #include "torch/versions.h"
 
@@ -39,7 +39,7 @@ struct OperatorBody {
 enum class AutocastPolicy { keep, lower, fp32 };
 
 struct OperatorRecord {
-  OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location place);
+  OperatorRecord(c10::FunctionSchema declared, std::shared_ptr<OperatorBody> functions, Location location);
   std::string name;
   c10::FunctionSchema schema;
   Location where;

@@ -5,7 +5,7 @@
 #include <exception>
 #include <mutex>
 
-#include "cpu/parallel.h"
+#include "cpu/exec/parallel.h"
 #include "runtime/launch_range.h"
 #include "torch/threads.h"
 

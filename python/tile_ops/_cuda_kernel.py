@@ -19,11 +19,11 @@ def _tensors(value):
 
 
 def _unshared(parsed):
-    """Returns (place, name) of each argument whose memory the schema lets no result share."""
+    """Returns (index, name) of each argument whose memory the schema lets no result share."""
     shared = {each for result in parsed.returns if result.alias_info for each in result.alias_info.before_set}
     return [
-        (place, each.name)
-        for place, each in enumerate(parsed.arguments)
+        (index, each.name)
+        for index, each in enumerate(parsed.arguments)
         if not (each.alias_info and shared & each.alias_info.before_set)
     ]
 
@@ -31,8 +31,8 @@ def _unshared(parsed):
 def _require_new(operator, unshared, values, results):
     """Raises ValueError if a result shares memory with an argument, which torch forbids unless the schema says so."""
     made = {tensor.untyped_storage()._cdata for tensor in _tensors(results)}
-    for place, name in unshared:
-        if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(values[place])):
+    for index, name in unshared:
+        if any(tensor.untyped_storage()._cdata in made for tensor in _tensors(values[index])):
             raise ValueError(
                 f"{operator}: outputs returned the memory of its argument '{name}'; return a new tensor, such as "
                 f"torch.empty_like({name})"
@@ -142,8 +142,8 @@ class CudaKernel(_C.RawKernel):
         return self.__reduce__()
 
 
-def _made_again(place, source, names, options):
-    return cuda_kernel(source, names, **options)[place]
+def _made_again(index, source, names, options):
+    return cuda_kernel(source, names, **options)[index]
 
 
 def cuda_kernel(
@@ -182,6 +182,6 @@ def cuda_kernel(
         programmatic,
     )
     given = {"headers": headers, "options": tuple(map(str, options)), "cluster": cluster, "programmatic": programmatic}
-    for place, each in enumerate(kernels):
-        each._made_of = place, source, names, {**given, "file": os.fspath(file)}
+    for index, each in enumerate(kernels):
+        each._made_of = index, source, names, {**given, "file": os.fspath(file)}
     return kernels[0] if isinstance(name, str) else tuple(kernels)

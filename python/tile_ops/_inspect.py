@@ -97,7 +97,7 @@ def inspect(operator: Callable[..., Any], *args: Any, what: str = "ir", arch: in
 
     what: "ir", Tile IR after all passes; "cuda", CUDA C++; "ptx"; "sass", by nvdisasm or cuobjdump; "resources".
     The last gives a list of dictionaries (kernel, grid, arch, threads, cluster, registers, spill_stores, spill_loads,
-    stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each place where a tile's
+    stack_bytes, shared_bytes, conversions), the others a text. conversions: a dictionary for each line where a tile's
     elements go to other threads: op, where ("softmax.cpp:12"), type, from and to (layouts, and which access or product
     wants them), in_loop, way ("shuffles" or "shared memory"), shared_bytes, and reason. The text of "cuda" begins with
     them.

@@ -1,4 +1,4 @@
-"""Shorter calls of torch.ops: each of our operators is called by the function of _C that takes the place of torch's.
+"""Shorter calls of torch.ops: each of our operators is called by the function of _C that replaces torch's.
 
 It converts tensors and plain numbers itself and calls the dispatcher, so that autograd, tracing and modes see what they
 always see; subclasses of Tensor, symbolic numbers and errors go the way of torch's own function, at its cost.

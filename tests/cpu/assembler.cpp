@@ -22,7 +22,7 @@ void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
              predicate = row.name == "isnan" || row.name == "isinf" || row.name == "isfinite" ||
                          row.name == "to_bool" || row.name == "eq" || row.name == "ne" || row.name == "lt" ||
                          row.name == "le" || row.name == "gt" || row.name == "ge";
-  if (cols % 8 && (selects || predicate) && vectors() == assembler::Vectors::avx2)
+  if (cols % 8 && (selects || predicate) && vectors() == jit::Vectors::avx2)
     return;  // bytes come and go by whole vectors
   Built built;
   std::vector<int> operands;
@@ -62,7 +62,7 @@ void compare_with_row(const ElementwiseRow& row, bool specials, int64_t cols) {
 TEST_P(Assembler, EveryRowHasTheInterpretersBits) {
   int floats = 0, integers = 0;
   for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (!assembler::find_traced(row.name, row.lane)) continue;
+    if (!jit::find_traced(row.name, row.lane)) continue;
     for (bool specials : {false, true})
       for (int64_t cols : {1, 7, 8, 24, 61}) {
         if (row.lane == Lane::f32) compare_with_row<float>(row, specials, cols);
@@ -80,7 +80,7 @@ TEST_P(Assembler, KnownNumbersHaveTheBitsOfThoseRead) {
   constexpr int64_t cols = 40;
   int count = 0;
   for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where") continue;
+    if (row.lane != Lane::f32 || !jit::find_traced(row.name, row.lane) || row.name == "where") continue;
     const int arity = arity_of(row);
     for (int known = 0; known < arity && arity > 1; ++known)
       for (const float number : {0.f, -0.f, 1.f, -0.25f, 3.5f, INFINITY, -INFINITY})
@@ -125,7 +125,7 @@ TEST_P(Assembler, NarrowFloatsAreReadAndWritten) {
   for (DType from : {DType::f32, DType::bf16, DType::f16})
     for (DType to : {DType::f32, DType::bf16, DType::f16})
       for (std::string_view rounding : {"", "round.bf16", "round.f16"}) {
-        const int64_t cols = vectors() == assembler::Vectors::avx512 ? 77 : 72;
+        const int64_t cols = vectors() == jit::Vectors::avx512 ? 77 : 72;
         Built built;
         int value = built.input(from);
         if (!rounding.empty()) value = built.step(rounding, {value});
@@ -154,7 +154,7 @@ TEST_P(Assembler, StreamsWriteWhatStoresDo) {
   constexpr int64_t rows = 2, line = 320;
   for (DType to : {DType::f32, DType::i32, DType::bf16, DType::f16})
     for (int64_t cols : {80, 77}) {
-      if (cols % 8 && info(to).bytes == 2 && vectors() == assembler::Vectors::avx2) continue;
+      if (cols % 8 && info(to).bytes == 2 && vectors() == jit::Vectors::avx2) continue;
       alignas(64) char results[2][rows * line] = {};
       Values<float> values(-4, 4, true);
       Floats in(rows, cols);
@@ -217,7 +217,7 @@ TEST_P(Assembler, ExtremesAreShortWithAvx512) {
     built.reduce("reduce_max", false, computed ? built.step("add", {x, x}) : x);
     ASSERT_TRUE(built.assemble());
     const std::string text = built.disassembled();
-    const bool wide = vectors() == assembler::Vectors::avx512;
+    const bool wide = vectors() == jit::Vectors::avx512;
     EXPECT_EQ(text.find("vrangeps") != text.npos, wide);
     EXPECT_EQ(text.find("vcmp") == text.npos, wide);
     constexpr int64_t cols = 37;
@@ -302,7 +302,7 @@ TEST_P(Assembler, ValuesBeyondTheRegistersGoToMemory) {
 }
 
 TEST_P(Assembler, MasksCombineAndSelect) {
-  const int64_t rows = 3, cols = vectors() == assembler::Vectors::avx512 ? 29 : 24;
+  const int64_t rows = 3, cols = vectors() == jit::Vectors::avx512 ? 29 : 24;
   Built built;
   const int flag = built.input(DType::boolean), of_row = built.input(DType::boolean, false),
             x = built.input();
@@ -352,8 +352,8 @@ TEST_P(Assembler, WhatCannotBeRecordedIsRefused) {
 }
 
 TEST(AssemblerChoice, ObeysItsVariable) {
-  using assembler::choose_vectors;
-  using assembler::Vectors;
+  using jit::choose_vectors;
+  using jit::Vectors;
   EXPECT_EQ(choose_vectors(Isa::avx512, ""), Vectors::avx512);
   EXPECT_EQ(choose_vectors(Isa::avx512, "avx2"), Vectors::avx2);
   EXPECT_EQ(choose_vectors(Isa::avx2, ""), Vectors::avx2);
@@ -367,8 +367,7 @@ TEST(AssemblerChoice, ObeysItsVariable) {
 TEST_P(Assembler, CodeDisassembles) {
   for (const ElementwiseRow& row : interpreter().elementwise)
     for (bool of_bf16 : {false, true}) {
-      if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where")
-        continue;
+      if (row.lane != Lane::f32 || !jit::find_traced(row.name, row.lane) || row.name == "where") continue;
       Built built;
       std::vector<int> operands;
       for (int k = 0; k < arity_of(row); ++k)

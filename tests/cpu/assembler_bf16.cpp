@@ -13,7 +13,7 @@ TEST_P(Assembler, FusedLoopsOfBf16AloneHaveTheBitsOfOthers) {
   constexpr int64_t rows = 2, line = 320;
   int count = 0;
   for (const ElementwiseRow& row : interpreter().elementwise) {
-    if (row.lane != Lane::f32 || !assembler::find_traced(row.name, row.lane) || row.name == "where" ||
+    if (row.lane != Lane::f32 || !jit::find_traced(row.name, row.lane) || row.name == "where" ||
         !row.variants[0])
       continue;
     const int arity = arity_of(row);
@@ -65,7 +65,7 @@ TEST_P(Assembler, FusedLoopsOfBf16AloneHaveTheBitsOfOthers) {
 // What products alone read: rounded, but that 0 may come of denormal numbers.
 TEST_P(Assembler, ElementsForProductsAreRounded) {
   for (int64_t cols : {1, 8, 15, 16, 17, 40, 77}) {
-    if (cols % 8 && vectors() == assembler::Vectors::avx2) continue;
+    if (cols % 8 && vectors() == jit::Vectors::avx2) continue;
     constexpr int64_t rows = 3;
     Built built;
     const int x = built.input();

@@ -1,5 +1,5 @@
 // Blocks dealt to threads: each once, a thread's own first, whole lines where they are to stay together.
-#include "cpu/block_ranges.h"
+#include "cpu/exec/block_ranges.h"
 
 #include <gtest/gtest.h>
 

@@ -7,27 +7,26 @@
 #include <optional>
 #include <string>
 
-#include "cpu/assembler/traced_rows.h"
-#include "cpu/fused_loop.h"
+#include "cpu/fusion/fused_loop.h"
+#include "cpu/jit/fused_loop_code.h"
+#include "cpu/jit/traced_rows.h"
 #include "lanes.h"
 
 namespace tile::cpu::testing {
 
-using assembler::FusedLoopArguments;
-using assembler::FusedLoopForm;
+using jit::FusedLoopArguments;
+using jit::FusedLoopForm;
 
 // Of the test at work.
 inline Isa current = Isa::avx2;
 inline const Tables& interpreter() { return tables(current); }
-inline assembler::Vectors vectors() {
-  return current == Isa::avx512 ? assembler::Vectors::avx512 : assembler::Vectors::avx2;
-}
+inline jit::Vectors vectors() { return current == Isa::avx512 ? jit::Vectors::avx512 : jit::Vectors::avx2; }
 
 // A fused loop put together by hand: inputs first, then steps by the names of their rows.
 struct Built {
   FusedLoop fused_loop;
   FusedLoopForm form;
-  std::unique_ptr<assembler::CodeMemory> code;
+  std::unique_ptr<jit::CodeMemory> code;
 
   int input(DType dtype = DType::f32, bool columns = true, std::optional<float> known = {},
             bool streams = false) {
@@ -62,7 +61,7 @@ struct Built {
     fused_loop.reductions.push_back(reduction);
     form.reductions.push_back({DType::f32, columns, false});
   }
-  bool assemble() { return (code = assembler::assemble(fused_loop, form, vectors())) != nullptr; }
+  bool assemble() { return (code = jit::assemble(fused_loop, form, vectors())) != nullptr; }
   std::string disassembled() const {
     const std::string path = ::testing::TempDir() + "assembled_fused_loop" + std::to_string(getpid());
     FILE* file = std::fopen(path.c_str(), "wb");
@@ -78,7 +77,7 @@ struct Built {
   void run(int64_t rows, int64_t cols, const std::vector<std::pair<char*, int64_t>>& arrays) const {
     FusedLoopArguments arguments{rows, cols, {}};
     for (size_t i = 0; i < arrays.size(); ++i) arguments.arrays[i] = {arrays[i].first, arrays[i].second};
-    reinterpret_cast<assembler::FusedLoopFunction>(reinterpret_cast<uintptr_t>(code->code()))(&arguments);
+    reinterpret_cast<jit::FusedLoopFunction>(reinterpret_cast<uintptr_t>(code->code()))(&arguments);
   }
 
  private:

@@ -8,7 +8,7 @@
 #include <random>
 #include <string>
 
-#include "cpu/tables.h"
+#include "cpu/interpreter/tables.h"
 #include "machine_isas.h"
 #include "reference.h"
 

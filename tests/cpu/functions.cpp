@@ -1,4 +1,4 @@
-// The vector functions of csrc/cpu/isa against libm in the next wider type, on every instruction set this
+// The vector functions of csrc/cpu/vecmath against libm in the next wider type, on every instruction set this
 // machine has.
 #include <gtest/gtest.h>
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/gemm_table.h"
+#include "cpu/gemm/gemm_table.h"
 #include "cpu/isa/tile_twin.h"
 #include "cpu/machine_isas.h"
 #include "cpu/strip.h"

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "cpu/gemm_table.h"
+#include "cpu/gemm/gemm_table.h"
 #include "cpu/isa/tile_twin.h"
 #include "cpu/strip.h"
 #include "error_text.h"

@@ -1,5 +1,5 @@
 // The choice of instruction set: names, limits and the exact texts of errors.
-#include "cpu/isa.h"
+#include "cpu/vecmath/isa.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "cpu/tables.h"
+#include "cpu/interpreter/tables.h"
 #include "machine_isas.h"
 
 namespace tile::cpu::testing {

@@ -2,7 +2,7 @@
 #pragma once
 #include <vector>
 
-#include "cpu/isa.h"
+#include "cpu/vecmath/isa.h"
 
 namespace tile::cpu {
 

@@ -3,8 +3,8 @@
 
 #include <typeinfo>
 
-#include "cpu/fused_loop.h"
-#include "cpu/lowering_context.h"
+#include "cpu/exec/fused_loop_node.h"
+#include "cpu/interpreter/lowering_context.h"
 #include "ir/print.h"
 #include "passes/pipeline.h"
 
@@ -26,10 +26,10 @@ std::string plan(const std::string& body, bool passes = false) {
   for (const auto& node : lower.body()) {
     const OpNode& each = *node;
     const std::string_view type = typeid(each).name();
-    if (const auto* fused_loop = dynamic_cast<const FusedLoop*>(&each)) {
+    if (const auto* node_of_loop = dynamic_cast<const FusedLoopNode*>(&each)) {
       text += "[";
-      for (const FusedLoopStep& step : fused_loop->steps) text += std::string(step.name) + " ";
-      text += std::to_string(fused_loop->stores.size()) + "] ";
+      for (const FusedLoopStep& step : node_of_loop->fused_loop.steps) text += std::string(step.name) + " ";
+      text += std::to_string(node_of_loop->fused_loop.stores.size()) + "] ";
     } else if (type.find("LoadCopyNode") != type.npos) {
       text += "copy ";
     } else if (type.find("AtomicNode") != type.npos) {

@@ -1,5 +1,5 @@
 // What workers keep between launches: taken once, replaced by what is given back last, freed with the places.
-#include "cpu/node_state_cache.h"
+#include "cpu/interpreter/node_state_cache.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Packed operands that threads share: each is packed once, by several, and stays while someone reads it.
-#include "cpu/packed_operand_cache.h"
+#include "cpu/gemm/packed_operand_cache.h"
 
 #include <gtest/gtest.h>
 
@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/gemm_table.h"
+#include "cpu/gemm/gemm_table.h"
 #include "cpu/machine_isas.h"
 
 namespace tile::cpu {

@@ -2,7 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "built_fused_loop.h"
-#include "cpu/lowering_context.h"
+#include "cpu/exec/fused_loop_node.h"
+#include "cpu/interpreter/lowering_context.h"
 #include "ir/print.h"
 
 namespace tile::cpu::testing {
@@ -28,7 +29,7 @@ TEST_P(Assembler, FetchesALineATurnAndChangesNothing) {
       ASSERT_TRUE(built.assemble());
       built.run(rows, cols, {in.place(), out->place(), {in.data, 4 * cols}, {nullptr, 64}});
       // Two vectors a turn; of bf16 they are half a line, or one.
-      const size_t lines = vectors() == assembler::Vectors::avx512 ? 2 + (dtype == DType::f32 ? 2 : 1) : 2;
+      const size_t lines = vectors() == jit::Vectors::avx512 ? 2 + (dtype == DType::f32 ? 2 : 1) : 2;
       EXPECT_EQ(count_of("prefetcht1", built.disassembled()), out == &fetching ? lines : 0);
     }
     for (int64_t r = 0; r < rows; ++r)
@@ -52,7 +53,7 @@ TEST_P(Assembler, FetchesItsOwnInputsWhereTheWorkIsLong) {
     EXPECT_TRUE(out.padding_untouched(rows));
     return count_of("prefetcht1", built.disassembled());
   };
-  EXPECT_EQ(fetches("tanh", 1, true), vectors() == assembler::Vectors::avx512 ? 2 : 1);
+  EXPECT_EQ(fetches("tanh", 1, true), vectors() == jit::Vectors::avx512 ? 2 : 1);
   EXPECT_EQ(fetches("tanh", 1, false), 0);
   EXPECT_EQ(fetches("add", 2, true), 0);
 }
@@ -69,10 +70,11 @@ std::string fetched(const std::string& body) {
   LoweringContext lower(function);
   std::string text;
   for (const auto& node : lower.block(*function.body().ops.back()->regions[0]))
-    if (const auto* fused_loop = dynamic_cast<const FusedLoop*>(node.get())) {
+    if (const auto* node_of_loop = dynamic_cast<const FusedLoopNode*>(node.get())) {
       text += "[";
-      for (const FusedLoopPrefetch& prefetch : fused_loop->prefetch) text += std::to_string(prefetch.axis);
-      for (const bool once : fused_loop->read_once) text += once ? "once" : "";
+      for (const FusedLoopPrefetch& prefetch : node_of_loop->fused_loop.prefetch)
+        text += std::to_string(prefetch.axis);
+      for (const bool once : node_of_loop->fused_loop.read_once) text += once ? "once" : "";
       text += "]";
     }
   return text;

@@ -1,6 +1,6 @@
 // The right operand of a blocked product, all parts of it; the last first, as threads may.
 #pragma once
-#include "cpu/gemm_table.h"
+#include "cpu/gemm/gemm_table.h"
 
 namespace tile::cpu {
 

@@ -1,4 +1,4 @@
-"""No code of one instruction set leaks out of csrc/cpu/isa under a name that others share."""
+"""No code of one instruction set leaks out of csrc/cpu/*/isa under a name that others share."""
 
 import pathlib
 import re

@@ -29,7 +29,8 @@ void expect_shuffled(const ShufflePlan& plan, const MoveEnd& from, const MoveEnd
       const auto [giver, given] = plan.source(thread, r);
       ASSERT_EQ(giver / lanes, thread / lanes);
       ASSERT_TRUE(holds(from.layout, 0, giver, given)) << text(from, to);
-      ASSERT_EQ(place(from.layout, from.weights, 0, giver, given), place(to.layout, to.weights, 0, thread, r))
+      ASSERT_EQ(linear_index(from.layout, from.weights, 0, giver, given),
+                linear_index(to.layout, to.weights, 0, thread, r))
           << text(from, to);
     }
   // A lane gives one word at a time: in each round all takers of a lane are given the same.
@@ -70,7 +71,7 @@ void expect_through_shared(const SharedMove& move, const MoveEnd& from, const Mo
       ASSERT_LE(offset + move.write.together, move.elements);
       for (int e = 0; e < move.write.together; ++e) {
         const int r = move.given[static_cast<size_t>(i * move.write.together + e)];
-        ASSERT_TRUE(memory.emplace(offset + e, place(from.layout, from.weights, 0, thread, r)).second)
+        ASSERT_TRUE(memory.emplace(offset + e, linear_index(from.layout, from.weights, 0, thread, r)).second)
             << text(from, to);
       }
     }
@@ -83,7 +84,7 @@ void expect_through_shared(const SharedMove& move, const MoveEnd& from, const Mo
       const auto found = memory.find(offset);
       ASSERT_NE(found, memory.end()) << text(from, to);
       if (holds(to.layout, 0, thread, r))
-        ASSERT_EQ(found->second, place(to.layout, to.weights, 0, thread, r)) << text(from, to);
+        ASSERT_EQ(found->second, linear_index(to.layout, to.weights, 0, thread, r)) << text(from, to);
     }
 }
 

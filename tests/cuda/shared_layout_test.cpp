@@ -42,7 +42,7 @@ void expect_rows_free_of_conflicts(const SharedLayout& layout) {
   for (int64_t row = 0; row + 8 <= layout.rows; row += 8)
     for (int64_t c = 0; c < chunks; ++c) {
       std::vector<int64_t> offsets;
-      for (int64_t i = 0; i < 8; ++i) offsets.push_back(layout.place(row + i, c * each));
+      for (int64_t i = 0; i < 8; ++i) offsets.push_back(layout.offset_of(row + i, c * each));
       ASSERT_EQ(shared_passes(offsets, chunk), 1) << layout.width << " wide, row " << row << ", chunk " << c;
     }
 }
@@ -58,7 +58,7 @@ void expect_copies_free_of_conflicts(const SharedLayout& layout, int64_t threads
         for (int64_t i = first; i < first + 32; ++i) {
           const int64_t row = i / across, c = x + i % across;
           const bool copies = row < down && y + row < layout.rows && c < chunks;
-          offsets.push_back(copies ? layout.place(y + row, c * each) : -1);
+          offsets.push_back(copies ? layout.offset_of(y + row, c * each) : -1);
         }
         ASSERT_EQ(shared_passes(offsets, chunk), least_passes(offsets, chunk)) << layout.width << " wide";
       }
@@ -77,7 +77,7 @@ TEST(SharedLayout, WithoutASwizzleRowsMeet) {
   SharedLayout plain = whole_rows(8, 64, 2);
   plain.swizzle = 0;
   std::vector<int64_t> offsets;
-  for (int64_t row = 0; row < 8; ++row) offsets.push_back(plain.place(row, 0));
+  for (int64_t row = 0; row < 8; ++row) offsets.push_back(plain.offset_of(row, 0));
   EXPECT_EQ(shared_passes(offsets, chunk), 8);
   EXPECT_EQ(least_passes(offsets, chunk), 1);
 }
@@ -109,7 +109,7 @@ TEST(SharedLayout, PanelsAreWhatTmaWrites) {
       for (int64_t at = 0; at < layout.width; ++at) {
         const int64_t panel = at / layout.panel,
                       plain = panel * layout.panel_bytes() + row * swizzle + at % layout.panel * 2;
-        EXPECT_EQ(layout.place(row, at), plain ^ (plain >> 7 & (swizzle / chunk - 1)) << 4);
+        EXPECT_EQ(layout.offset_of(row, at), plain ^ (plain >> 7 & (swizzle / chunk - 1)) << 4);
       }
   }
   EXPECT_EQ(in_panels(16, 64, 2, 0).tma_swizzle(), 0);

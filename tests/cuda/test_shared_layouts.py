@@ -13,7 +13,7 @@ TILE_KERNEL(32, 1) places(ArrayParameter<i32, 2> offsets) {{
   const SharedTile<{dtype}, {rows}, {width}> staged = {{shared_memory()}};
   constexpr int chunks = {width} * sizeof({dtype}) / 16;
   for (int i = thread(); i < {rows} * chunks; i += 32)
-    offsets.data[i] = (i32)(staged.place(i / chunks, i % chunks) - shared_memory());
+    offsets.data[i] = (i32)(staged.address(i / chunks, i % chunks) - shared_memory());
 }}
 
 }}  // namespace tile
@@ -49,7 +49,7 @@ TILE_KERNEL({threads}, 1) copies(ArrayParameter<i32, 2> from, ArrayParameter<i32
   synchronize(1);
   for (int i = thread(); i < {rows} * {width}; i += {threads}) {{
     const int row = i / {width}, column = i % {width};
-    to.data[i] = load_shared<i32>(staged.place(row, column / 4) + column % 4 * 4, 1);
+    to.data[i] = load_shared<i32>(staged.address(row, column / 4) + column % 4 * 4, 1);
   }}
 }}
 

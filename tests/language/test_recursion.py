@@ -73,4 +73,4 @@ def test_without_an_end():
     with pytest.raises(tl.TileRecursionError) as error:
         kernel[1](torch.zeros(1))
     assert error.value.message == "Calls are nested more than 1000 deep; a recursion needs an end that constants decide"
-    assert len(error.value.frames) == 1001 and "[999 more calls at this place]" in str(error.value)
+    assert len(error.value.frames) == 1001 and "[999 more calls at this line]" in str(error.value)

@@ -6,8 +6,8 @@
 
 #include <filesystem>
 
+#include "driver/fake_cuda/fake_nvrtc.h"
 #include "error_text.h"
-#include "runtime/fake_cuda/fake_nvrtc.h"
 
 namespace tile {
 namespace {

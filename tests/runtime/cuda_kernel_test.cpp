@@ -1,6 +1,6 @@
 // Kernels on a GPU over a fake driver and a fake NVRTC: what is compiled and loaded when, what a launch
 // passes, and exact texts of errors.
-#include "runtime/fake_cuda/cuda_kernel_test.h"
+#include "runtime/cuda_kernel_test.h"
 
 #include <algorithm>
 #include <barrier>

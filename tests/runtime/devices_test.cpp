@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-#include "runtime/fake_cuda/cuda_kernel_test.h"
+#include "runtime/cuda_kernel_test.h"
 
 namespace tile {
 namespace {

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <regex>
 
+#include "driver/compile_log.h"
+#include "driver/fake_cuda/fake_nvrtc.h"
 #include "error_text.h"
 #include "ir/print.h"
-#include "runtime/compile_log.h"
-#include "runtime/fake_cuda/fake_nvrtc.h"
 
 namespace tile {
 namespace {

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "cpu/watch.h"
+#include "cpu/interpreter/watch.h"
 #include "runtime/kernel.h"
 #include "thread_pool.h"
 #include "tile.h"

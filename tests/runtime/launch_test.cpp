@@ -9,10 +9,10 @@
 #include <regex>
 #include <vector>
 
+#include "driver/fake_cuda/fake_driver.h"
+#include "driver/library.h"
 #include "error_text.h"
-#include "runtime/fake_cuda/fake_driver.h"
 #include "runtime/kernel.h"
-#include "runtime/library.h"
 #include "runtime/text_kernel.h"
 #include "tile.h"
 

@@ -12,7 +12,7 @@ struct Array {
   int64_t address;
   std::vector<int64_t> sizes, strides;
   int64_t bytes = 4;
-  Placed placed() const { return {address, bytes, sizes, strides}; }
+  StridedMemory strided_memory() const { return {address, bytes, sizes, strides}; }
 };
 
 // Returns the address of every byte of every element.
@@ -43,12 +43,12 @@ TEST(Overlap, IsThatOfTheBytes) {
                                      {66, {8}, {1}, 2},       {64, {0, 4}, {4, 1}}, {64, {}, {}},
                                      {64, {3, 5}, {0, 3}, 1}, {70, {4}, {-1}, 2},   {180, {2, 3}, {-7, -2}}};
   for (const Array& a : arrays)
-    for (const Array& b : arrays) EXPECT_EQ(overlap(a.placed(), b.placed()), meet(a, b));
+    for (const Array& b : arrays) EXPECT_EQ(overlap(a.strided_memory(), b.strided_memory()), meet(a, b));
 }
 
 TEST(Overlap, OfOneArrayWithItself) {
   const auto itself = [](std::vector<int64_t> sizes, std::vector<int64_t> strides) {
-    return overlaps_itself(Array{64, sizes, strides}.placed());
+    return overlaps_itself(Array{64, sizes, strides}.strided_memory());
   };
   EXPECT_FALSE(itself({4, 4}, {4, 1}));
   EXPECT_FALSE(itself({4, 4}, {-4, 1}));

@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 SANITIZERS = ("address", "thread")
 # By the folders of tests, as Tests.cmake names programs.
 RUN_KERNELS = {"prims", "runtime", "tile_ops", "torch"}
-# What the CPU must have for an instruction set, as csrc/cpu/isa.cpp asks.
+# What the CPU must have for an instruction set, as csrc/cpu/vecmath/isa.cpp asks.
 ISAS = {"baseline": "", "avx2": "avx2 fma f16c", "avx512": "avx2 fma f16c avx512f avx512bw avx512dq avx512vl"}
 OPTIONS = {
     "address": {

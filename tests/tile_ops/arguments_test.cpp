@@ -1,5 +1,5 @@
 // Tensors seen with other strides: what a view of an operator may not leave.
-#include "../../tile_ops/arguments.h"
+#include "../../tile_ops/common/arguments.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

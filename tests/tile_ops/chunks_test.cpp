@@ -1,5 +1,5 @@
 // Gradients of one matrix in chunks: every element is given to each of them once, whatever axes they have.
-#include "../../tile_ops/chunks.h"
+#include "../../tile_ops/common/chunks.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

@@ -9,8 +9,8 @@
 #include <set>
 #include <thread>
 
-#include "cpu/parallel.h"
-#include "runtime/assert_buffer.h"
+#include "cpu/exec/parallel.h"
+#include "driver/assert_buffer.h"
 
 namespace {
 

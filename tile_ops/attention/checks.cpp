@@ -1,5 +1,5 @@
 // What attention accepts.
-#include "../arguments.h"
+#include "../common/arguments.h"
 #include "problem.h"
 
 namespace tile::attention {

@@ -1,6 +1,6 @@
 // add_tile: a tile added to memory, one element at a time.
-#include "cpu/atomic_change.h"
-#include "cpu/operand.h"
+#include "cpu/interpreter/atomic_change.h"
+#include "cpu/interpreter/operand.h"
 
 namespace tile::cpu {
 namespace {

@@ -1,7 +1,7 @@
 // assert: looks for an element that is false.
 #include <cstring>
 
-#include "cpu/operand.h"
+#include "cpu/interpreter/operand.h"
 #include "ir/assertion.h"
 
 namespace tile::cpu {

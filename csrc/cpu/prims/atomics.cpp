@@ -1,9 +1,9 @@
 // Atomic operations on elements at index tiles.
 #include <cstring>
 
-#include "cpu/atomic_change.h"
-#include "cpu/elements.h"
-#include "cpu/stream.h"
+#include "cpu/interpreter/atomic_change.h"
+#include "cpu/interpreter/elements.h"
+#include "cpu/interpreter/stream.h"
 
 namespace tile::cpu {
 namespace {

@@ -1,14 +1,14 @@
 // gather and scatter.
-#include "cpu/elements.h"
+#include "cpu/interpreter/elements.h"
 
-#include "cpu/places.h"
+#include "cpu/interpreter/element_nodes.h"
 
 namespace tile::cpu {
 namespace {
 
-struct ElementPlaces {
+struct ElementAddresses {
   Elements elements;
-  ElementPlaces(LoweringContext& lower, const Op& op) : elements(lower, op, first_place(op)) {}
+  ElementAddresses(LoweringContext& lower, const Op& op) : elements(lower, op, first_index(op)) {}
   template <class Visit>
   void each_run(Frame& frame, const Visit& visit) const {
     const int64_t bytes = info(frame.arrays[static_cast<size_t>(elements.array)].dtype).bytes;
@@ -18,8 +18,8 @@ struct ElementPlaces {
   }
 };
 
-const AddLoweringRule gather_{{"gather", lower_places<ReadNode<ElementPlaces>>}};
-const AddLoweringRule scatter_{{"scatter", lower_places<WriteNode<ElementPlaces>>}};
+const AddLoweringRule gather_{{"gather", lower_addresses<ReadNode<ElementAddresses>>}};
+const AddLoweringRule scatter_{{"scatter", lower_addresses<WriteNode<ElementAddresses>>}};
 
 }  // namespace
 }  // namespace tile::cpu

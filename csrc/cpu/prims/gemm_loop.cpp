@@ -3,11 +3,11 @@
 #include <cstring>
 #include <optional>
 
-#include "cpu/control.h"
-#include "cpu/gemm_view.h"
-#include "cpu/lowering_context.h"
-#include "cpu/tables.h"
-#include "cpu/watch.h"
+#include "cpu/interpreter/control.h"
+#include "cpu/interpreter/gemm_view.h"
+#include "cpu/interpreter/lowering_context.h"
+#include "cpu/interpreter/tables.h"
+#include "cpu/interpreter/watch.h"
 
 namespace tile::cpu {
 namespace {
@@ -94,15 +94,16 @@ struct GemmLoopNode final : OpNode {
   OpNodes plain;  // for what the blocked product does not take: padding in front, a step
 
   Signal run(Frame& frame) const override {
-    const int64_t first = integer(frame, low), turns = std::max<int64_t>(integer(frame, high) - first, 0);
-    TileRef x = whole(frame, a, a_k, first, turns), y = whole(frame, b, b_k, first, turns);
+    const int64_t first = integer(frame, low),
+                  iterations = std::max<int64_t>(integer(frame, high) - first, 0);
+    TileRef x = whole(frame, a, a_k, first, iterations), y = whole(frame, b, b_k, first, iterations);
     bool front = false;
     for (int i = 0; i < 2; ++i) front |= x.axes[i].first > 0 || y.axes[i].first > 0;
     if (front || integer(frame, step) != 1) return run_nodes(plain, frame);
     auto there = [](const TileRef& tile, size_t axis, int64_t most) {
       return std::clamp<int64_t>(tile.axes[axis].valid, 0, most);
     };
-    const int64_t depth = turns * block_k;
+    const int64_t depth = iterations * block_k;
     const int64_t k = std::min(there(x, a_k, depth), there(y, b_k, depth));
     const int64_t rows = there(x, 1 - a_k, m), cols = there(y, 1 - b_k, n);
     const TileRef& c = frame.tiles[static_cast<size_t>(accumulator)];
@@ -126,13 +127,14 @@ struct GemmLoopNode final : OpNode {
     return Signal::next;
   }
 
-  // The descriptor of all turns' tiles side by side.
-  TileRef whole(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first, int64_t turns) const {
+  // The descriptor of all iterations' tiles side by side.
+  TileRef whole(Frame& frame, const TileAddress& address, size_t k_axis, int64_t first,
+                int64_t iterations) const {
     frame.scalars[static_cast<size_t>(index)].i = first;
     TileRef tile = address.resolve(frame);
     const ArrayRef& array = frame.arrays[static_cast<size_t>(address.array)];
     int64_t left = array.size[k_axis] - first * block_k;
-    tile.axes[k_axis].valid = left >= turns * block_k ? unlimited : std::max<int64_t>(left, 0);
+    tile.axes[k_axis].valid = left >= iterations * block_k ? unlimited : std::max<int64_t>(left, 0);
     return tile;
   }
 
@@ -241,7 +243,7 @@ std::unique_ptr<OpNode> lower_gemm_loop(LoweringContext& lower, const Op& op) {
       static_cast<size_t>(std::count_if(op.parent->ops.begin(), op.parent->ops.end(), [&](const auto& other) {
         return other->is("for") && match(lower, *other);
       }));
-  node->plain.push_back(control_node(lower, op));  // gives the result its place
+  node->plain.push_back(control_node(lower, op));  // gives the result its tile
   node->accumulator = lower.tile(op.operands[3]);
   node->to = lower.tile(op.results[0]);
   node->slot = lower.slot(op.results[0]);

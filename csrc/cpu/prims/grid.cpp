@@ -1,7 +1,7 @@
 // Block indices, extents and strides, and views of arrays.
 #include <algorithm>
 
-#include "cpu/lowering_context.h"
+#include "cpu/interpreter/lowering_context.h"
 
 namespace tile::cpu {
 namespace {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "cpu/lowering_context.h"
+#include "cpu/interpreter/lowering_context.h"
 
 namespace tile::cpu {
 namespace {

@@ -1,9 +1,9 @@
 // The product of two tiles.
 #include <algorithm>
 
-#include "cpu/gemm_view.h"
-#include "cpu/lowering_context.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/gemm_view.h"
+#include "cpu/interpreter/lowering_context.h"
+#include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 namespace {
@@ -89,15 +89,15 @@ struct MmaNode final : OpNode {
           (is_left ? kernels->pack_a : kernels->pack_b)[static_cast<int>(matrix.dtype)];
       const size_t bytes = static_cast<size_t>(elements * kernels->element_bytes);
       const MatrixView& view = matrix.view;
-      PackedTiles::Place place{nullptr, false};
+      PackedTiles::Buffer buffer{nullptr, false};
       if (keep)
-        place = frame.packed.find(
+        buffer = frame.packed.find(
             {view.data, rows, columns, view.row_stride, view.column_stride, matrix.dtype, is_left, kernels},
             bytes);
       else
-        place.data = frame.scratch.take(bytes);
-      if (!place.filled) function(rows, columns, view, place.data);
-      return place.data;
+        buffer.data = frame.scratch.take(bytes);
+      if (!buffer.filled) function(rows, columns, view, buffer.data);
+      return buffer.data;
     };
     const char* packed_b = pack(right, k, n, false, unwritten.b, kernels->packed_b_size(k, n));
     if (left_in_place) {

@@ -2,9 +2,9 @@
 #include <cstdio>
 #include <cstring>
 
-#include "cpu/lane_integer.h"
-#include "cpu/operand.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/lane_integer.h"
+#include "cpu/interpreter/operand.h"
+#include "cpu/interpreter/tables.h"
 #include "ir/format.h"
 
 namespace tile::cpu {

@@ -3,9 +3,9 @@
 #include <cstring>
 #include <unordered_map>
 
-#include "cpu/operand.h"
-#include "cpu/steps.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/operand.h"
+#include "cpu/interpreter/steps.h"
+#include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/lane_integer.h"
-#include "cpu/places.h"
+#include "cpu/interpreter/element_nodes.h"
+#include "cpu/interpreter/lane_integer.h"
 
 namespace tile::cpu {
 namespace {
@@ -18,11 +18,11 @@ struct Rows {
 
   Rows(LoweringContext& lower, const Op& op)
       : array(lower.array(op.operands[0])),
-        rows(WholeOperand::of(lower, op.operands[first_place(op)])),
+        rows(WholeOperand::of(lower, op.operands[first_index(op)])),
         shape(op.results.empty() ? op.type(1).shape : op.results[0]->type.shape),
         steps(op.integers("steps")),
         along(static_cast<size_t>(op.integer("axis"))) {
-    for (size_t i = first_place(op) + 1; i < op.operands.size(); ++i)
+    for (size_t i = first_index(op) + 1; i < op.operands.size(); ++i)
       index.push_back(lower.index(op.operands[i]));
   }
 
@@ -148,8 +148,8 @@ std::unique_ptr<OpNode> lower_copy(LoweringContext& lower, const Op& store) {
   return std::make_unique<CopyNode>(lower, store, *gathered(lower, store));
 }
 
-const AddLoweringRule gather_rows_{{"gather_rows", lower_places<ReadNode<Rows>>}};
-const AddLoweringRule scatter_rows_{{"scatter_rows", lower_places<WriteNode<Rows>>}};
+const AddLoweringRule gather_rows_{{"gather_rows", lower_addresses<ReadNode<Rows>>}};
+const AddLoweringRule scatter_rows_{{"scatter_rows", lower_addresses<WriteNode<Rows>>}};
 const AddLoweringRule copy_{
     {"store", lower_copy, false,
      [](const LoweringContext& lower, const Op& op) { return gathered(lower, op) != nullptr; }, copy_needs}};

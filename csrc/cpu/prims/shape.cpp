@@ -1,8 +1,8 @@
 // Shape changes that move elements: reshape across axes, cat; and bitcast.
 #include <cstring>
 
-#include "cpu/operand.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/operand.h"
+#include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 namespace {

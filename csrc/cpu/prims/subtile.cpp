@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/operand.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/operand.h"
+#include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 namespace {
@@ -51,9 +51,9 @@ struct Box {
     for (size_t i = 0; i < rank; ++i) starts[i] = start(frame, i);
     const int64_t line = rank ? part[rank - 1] : 1;
     for (int64_t done = 0, all = element_count(part); done < all; done += line) {
-      int64_t place = 0;
-      for (size_t i = 0; i < rank; ++i) place = place * whole[i] + starts[i] + at[i];
-      visit(place * bytes, done * bytes, static_cast<size_t>(line * bytes));
+      int64_t offset = 0;
+      for (size_t i = 0; i < rank; ++i) offset = offset * whole[i] + starts[i] + at[i];
+      visit(offset * bytes, done * bytes, static_cast<size_t>(line * bytes));
       for (size_t i = rank; i-- > 1;) {
         if (++at[i - 1] < part[i - 1]) break;
         at[i - 1] = 0;

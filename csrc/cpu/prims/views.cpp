@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "cpu/lowering_context.h"
-#include "cpu/tables.h"
+#include "cpu/interpreter/lowering_context.h"
+#include "cpu/interpreter/tables.h"
 
 namespace tile::cpu {
 namespace {

@@ -7,7 +7,7 @@
 
 namespace tile {
 
-// The memory from an array's first element on, in which an offset is the place.
+// The memory from an array's first element on, which an offset indexes.
 template <class T, class S>
 struct Array<T, -1, S> {
   T* data;
@@ -129,11 +129,11 @@ TILE Tile<T, L> atomic(const Array<T, n, S>& array, Mask mask, Access access, Ot
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
     to.x[r] = otherwise(r);
-    const Element<T> place = element_of<L>(array, r, mask, index...);
-    if (!mine || !place.there) continue;
-    release_at<order, scope>(place.at);
-    to.x[r] = access(place.at, r);
-    acquire_at<order, scope>(place.at);
+    const Element<T> element = element_of<L>(array, r, mask, index...);
+    if (!mine || !element.there) continue;
+    release_at<order, scope>(element.at);
+    to.x[r] = access(element.at, r);
+    acquire_at<order, scope>(element.at);
   }
   return to;
 }
@@ -179,14 +179,14 @@ TILE void atomic_store(const Array<T, n, S>& array, int line, Mask mask, const T
 template <int threads, class T, class L>
 TILE Tile<T, L> from_owners(const Tile<T, L>& of, char* memory, int line) {
   // The thread's number without the bits in which they differ.
-  int place = 0, count = 1;
+  int offset = 0, count = 1;
   TILE_UNROLL
   for (int bit = 1; bit < threads; bit *= 2) {
     if (L::replicas & bit) continue;
-    if (thread() & bit) place += count;
+    if (thread() & bit) offset += count;
     count *= 2;
   }
-  T* const own = (T*)memory + place;
+  T* const own = (T*)memory + offset;
   if (owner<L>()) {
     TILE_UNROLL
     for (int r = 0; r < L::registers; ++r) store_shared(own + r * count, of.x[r], line);

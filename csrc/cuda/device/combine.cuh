@@ -100,9 +100,9 @@ struct Way {
   static constexpr bool scan = is_scan, reverse = is_reverse, double_buffered = is_double_buffered;
   static constexpr bool masked = L::padded && (!scan || reverse);
   static constexpr int count = Plan::lines * Plan::runs;
-  TILE static constexpr int place(int i, int n) { return reverse ? n - 1 - i : i; }
+  TILE static constexpr int position(int i, int n) { return reverse ? n - 1 - i : i; }
   TILE static constexpr int element(int run, int i) {
-    return Plan::at(run * Plan::length + place(i, Plan::length));
+    return Plan::at(run * Plan::length + position(i, Plan::length));
   }
   TILE static bool there(int r) {
     return !masked || L::thread(Plan::axis) + L::element(Plan::axis, r) < L::extent(Plan::axis);
@@ -168,20 +168,20 @@ struct Meeting {
   char *block = nullptr, *cluster = nullptr;
 };
 
-// Joins `extent` totals that lie in slots; this thread's is number `place`.
+// Joins `extent` totals that lie in slots; this thread's is number `position`.
 template <class Way, int runs, int extent, class Combine, class V, class Slot>
-TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int place, const char* memory, Slot slot,
+TILE void join_slots(Combine combine, Running<Way, V>& of, int run, int position, const char* memory, Slot slot,
                      int line) {
-  Maybe<V> sum = load_maybe<Way, V>(memory, slot(Way::place(0, extent)), line), before = sum;
+  Maybe<V> sum = load_maybe<Way, V>(memory, slot(Way::position(0, extent)), line), before = sum;
   TILE_UNROLL
   for (int i = 1; i < extent; ++i) {
     if (i > 1)
-      before = {chosen(place >= i, sum.values, before.values), place >= i ? sum.there : before.there};
-    sum = joined(combine, sum, load_maybe<Way, V>(memory, slot(Way::place(i, extent)), line));
+      before = {chosen(position >= i, sum.values, before.values), position >= i ? sum.there : before.there};
+    sum = joined(combine, sum, load_maybe<Way, V>(memory, slot(Way::position(i, extent)), line));
   }
   of.total[run] = sum;
   if constexpr (Way::scan) {
-    before.there = place > 0 && (!Way::masked || before.there);
+    before.there = position > 0 && (!Way::masked || before.there);
     TILE_UNROLL
     for (int i = 0; i < runs; ++i) add_before(combine, of, run + i, before);
   }
@@ -194,7 +194,7 @@ struct Lanes {
   static constexpr int lanes = (extent - 1) * stride, warps = 0, registers = 1;
   template <class Way, int runs, int, int, bool last, class Combine, class V>
   TILE static void join(Combine combine, Running<Way, V>& of, int line, const Meeting&) {
-    const int digit = lane() / stride % extent, place = Way::place(digit, extent);
+    const int digit = lane() / stride % extent, position = Way::position(digit, extent);
     constexpr int back = Way::reverse ? stride : -stride;
     TILE_UNROLL
     for (int run = 0; run < Way::count; run += runs) {
@@ -209,16 +209,16 @@ struct Lanes {
         TILE_UNROLL
         for (int by = 1; by < extent; by *= 2) {
           Maybe<V> other = shuffle_maybe<Way>(sum, lane() + by * back, line);
-          other.there = other.there && place >= by;
+          other.there = other.there && position >= by;
           sum = joined(combine, other, sum);
         }
         Maybe<V> before = shuffle_maybe<Way>(sum, lane() + back, line);
-        before.there = before.there && place > 0;
+        before.there = before.there && position > 0;
         TILE_UNROLL
         for (int i = 0; i < runs; ++i) add_before(combine, of, run + i, before);
         if (!last)
           of.total[run] =
-              shuffle_maybe<Way>(sum, lane() + (Way::place(extent - 1, extent) - digit) * stride, line);
+              shuffle_maybe<Way>(sum, lane() + (Way::position(extent - 1, extent) - digit) * stride, line);
       }
     }
   }
@@ -242,12 +242,12 @@ struct Warps {
     TILE_UNROLL
     for (int run = 0; run < Way::count; run += runs)
       join_slots<Way, runs, extent>(
-          combine, of, run, Way::place(digit, extent), memory.block,
+          combine, of, run, Way::position(digit, extent), memory.block,
           [&](int other) { return slot(run, warp() + (other - digit) * stride); }, line);
     if (!Way::double_buffered) synchronize(line);
   }
 };
-// Each block sends its totals to those that join them. The place is taken in turns: who writes to it again
+// Each block sends its totals to those that join them. The buffers alternate: a thread that writes to one again
 // has met everyone who read it.
 template <int stride, int extent>
 struct Blocks {
@@ -274,7 +274,7 @@ struct Blocks {
     wait_in_cluster(line);
     TILE_UNROLL
     for (int run = 0; run < Way::count; run += runs)
-      join_slots<Way, runs, extent>(combine, of, run, Way::place(digit, extent), memory.cluster,
+      join_slots<Way, runs, extent>(combine, of, run, Way::position(digit, extent), memory.cluster,
                                     [&](int other) { return slot(run, other); }, line);
   }
 };
@@ -285,10 +285,10 @@ struct Registers {
   TILE static void join(Combine combine, Running<Way, V>& of, int, const Meeting&) {
     TILE_UNROLL
     for (int run = 0; run < Way::count; run += runs * extent) {
-      Maybe<V> sum = of.total[run + Way::place(0, extent) * runs];
+      Maybe<V> sum = of.total[run + Way::position(0, extent) * runs];
       TILE_UNROLL
       for (int i = 1; i < extent; ++i) {
-        const int next = run + Way::place(i, extent) * runs;
+        const int next = run + Way::position(i, extent) * runs;
         const Maybe<V> total = of.total[next];
         if (Way::scan) {
           TILE_UNROLL

@@ -1,4 +1,4 @@
-// The place of an extreme, as a reduction of pairs: the first of equals; NaN is skipped, and of nothing but
+// The index of an extreme, as a reduction of pairs: the first of equals; NaN is skipped, and of nothing but
 // NaN it is 0.
 #pragma once
 #include "cuda/device/reduce.cuh"
@@ -6,52 +6,52 @@
 namespace tile {
 
 template <class V>
-struct alignas(sizeof(V) == 8 ? 16 : 8) Placed {
+struct alignas(sizeof(V) == 8 ? 16 : 8) Indexed {
   V value;
-  i32 place;
+  i32 index;
 };
 // Narrow integers are kept as i32, which holds all of them.
 template <class V, bool narrow = (sizeof(V) < 4)>
-struct PlacedOf {
-  using type = Placed<V>;
+struct IndexedOf {
+  using type = Indexed<V>;
 };
 template <class V>
-struct PlacedOf<V, true> {
-  using type = Placed<i32>;
+struct IndexedOf<V, true> {
+  using type = Indexed<i32>;
 };
-constexpr i32 no_place = 0x7fffffff;  // behind all others, so that any element takes its turn
+constexpr i32 no_index = 0x7fffffff;  // behind all others, so that any element comes first
 
 template <class V>
-struct KeptAs<Placed<V>> {
+struct KeptAs<Indexed<V>> {
   template <class Plan, class From, class T>
-  TILE static Placed<V> of(T x, int r) {
+  TILE static Indexed<V> of(T x, int r) {
     return {convert<V>(x), From::thread(Plan::axis) + From::element(Plan::axis, r)};
   }
   template <class T>
-  TILE static T result(Placed<V> x) {
-    return x.place == no_place ? 0 : x.place;
+  TILE static T result(Indexed<V> x) {
+    return x.index == no_index ? 0 : x.index;
   }
 };
 
-// The start has no place, and a value that none lies before.
+// The start has no index, and a value that none lies before.
 #define TILE_EXTREME(NAME, INTEGER, FLOAT, BEYOND)                                            \
   struct NAME {                                                                               \
     template <class T>                                                                        \
-    using Kept = typename PlacedOf<typename SumOf<T>::type>::type;                            \
+    using Kept = typename IndexedOf<typename SumOf<T>::type>::type;                            \
     template <class T>                                                                        \
     using Result = i32;                                                                       \
     template <class A>                                                                        \
     TILE static A start() {                                                                   \
       using V = decltype(A::value);                                                           \
       if constexpr (IsInteger<V>::value)                                                      \
-        return {Limits<V>::INTEGER, no_place};                                                \
+        return {Limits<V>::INTEGER, no_index};                                                \
       else                                                                                    \
-        return {(V)float_from_bits(FLOAT), no_place};                                         \
+        return {(V)float_from_bits(FLOAT), no_index};                                         \
     }                                                                                         \
     template <class A>                                                                        \
     TILE static A combine(A x, A y) {                                                         \
-      const bool second = y.value BEYOND x.value || (y.value == x.value && y.place < x.place); \
-      return {second ? y.value : x.value, second ? y.place : x.place};                        \
+      const bool second = y.value BEYOND x.value || (y.value == x.value && y.index < x.index); \
+      return {second ? y.value : x.value, second ? y.index : x.index};                        \
     }                                                                                         \
   };
 TILE_EXTREME(ArgMax, low, 0xff800000u, >)

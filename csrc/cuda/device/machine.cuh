@@ -164,8 +164,8 @@ TILE void store_shared(void* to, T from, int) {
   *(T*)to = from;
 }
 
-using SharedPlace = u32;
-TILE SharedPlace shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
+using SharedAddress = u32;
+TILE SharedAddress shared_address(const void* at) { return (u32)__cvta_generic_to_shared(at); }
 
 // To where `to` stands in the shared memory of another block of the cluster, which must not end before it
 // has met this one again.

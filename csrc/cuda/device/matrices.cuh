@@ -10,19 +10,19 @@
 
 namespace tile {
 
-// Places at constant distances from one of the lane's: the rows lie so, and of the columns only the exchange
+// Addresses at constant distances from the lane's own: the rows lie so, and of the columns only the exchange
 // of chunks is not a constant. A warp begins at a multiple of `own` columns, of which it reads that many.
 // separate: no distance shares a bit of the exchange with where the warp begins.
 template <class S, int own>
-struct Places {
-  static constexpr int exchange = (S::turns - 1) * 16;
+struct Addresses {
+  static constexpr int exchange = (S::swizzle - 1) * 16;
   static constexpr bool separate =
-      S::turns == 1 || own % (S::turns * S::chunk) == 0 || (own & (own - 1)) == 0;
+      S::swizzle == 1 || own % (S::swizzle * S::chunk) == 0 || (own & (own - 1)) == 0;
   S tile;
   int row, column;
-  SharedPlace first;
-  TILE Places(const S& tile, int row, int column)
-      : tile(tile), row(row), column(column), first(shared_address(tile.place(row, column / S::chunk))) {
+  SharedAddress first;
+  TILE Addresses(const S& tile, int row, int column)
+      : tile(tile), row(row), column(column), first(shared_address(tile.address(row, column / S::chunk))) {
     first += inside();
   }
   // The offset of words of 16-byte chunks that are read one by one.
@@ -30,15 +30,15 @@ struct Places {
     constexpr int bytes = sizeof(typename S::Element);
     return bytes >= 4 ? column % S::chunk * bytes : 0;
   }
-  TILE SharedPlace at(int down, int right) const {
+  TILE SharedAddress at(int down, int right) const {
     const int bytes = right * 16 / S::chunk;
     if (!separate) {
-      // The sum may carry: a place for each distance within the exchange, and constants from there.
-      const int near = right % (S::turns * S::chunk);
-      const SharedPlace place = shared_address(tile.place(row, (column + near) / S::chunk)) + inside();
-      return (place ^ (SharedPlace)(S::exchange(down) * 16)) + ((bytes & ~exchange) + down * S::chunks * 16);
+      // The sum may carry: an address for each distance within the exchange, and constants from there.
+      const int near = right % (S::swizzle * S::chunk);
+      const SharedAddress address = shared_address(tile.address(row, (column + near) / S::chunk)) + inside();
+      return (address ^ (SharedAddress)(S::exchange(down) * 16)) + ((bytes & ~exchange) + down * S::chunks * 16);
     }
-    return (first ^ (SharedPlace)((bytes & exchange) ^ S::exchange(down) * 16)) +
+    return (first ^ (SharedAddress)((bytes & exchange) ^ S::exchange(down) * 16)) +
            ((bytes & ~exchange) + down * S::chunks * 16);
   }
 };
@@ -59,14 +59,14 @@ template <class S, int own, int k, bool along, bool right>
 struct Matrices {
   static constexpr Reading how = reading<S, along>;
   static constexpr int chunk = S::chunk, second = own % 16 == 0 ? 8 : 0;  // of one block alone: itself
-  Places<S, along ? k : own> places;
+  Addresses<S, along ? k : own> addresses;
 
   // Where the lane begins, for a warp that does at `begin` on the other axis. To ldmatrix lanes 0 to 7 give
   // the rows of the first 8 x 8 words, 8 to 15 those of the second, and so on; of bytes these are rows 4 i
   // and 4 i + 1 of 16, then 4 i + 2 and 4 i + 3, then of the next 16. (Functions of their own cost
   // instructions in a loop.)
   TILE Matrices(const S& tile, int begin)
-      : places(tile,
+      : addresses(tile,
                how == Reading::words ? along ? begin + lane() / 4 : lane() % 4
                : how == Reading::bytes
                    ? lane() % 8 / 2 * 4 + lane() % 2 + lane() / 8 % 2 * 2 + lane() / 16 * 16
@@ -77,8 +77,8 @@ struct Matrices {
                : how == Reading::bytes ? begin
                : along                 ? (right ? lane() / 8 % 2 : lane() / 16) * chunk
                                        : begin + (right ? lane() / 16 * second : lane() / 8 % 2 * 8)) {}
-  TILE SharedPlace at(int other, int step) const {
-    return along ? places.at(other, step) : places.at(step, other);
+  TILE SharedAddress at(int other, int step) const {
+    return along ? addresses.at(other, step) : addresses.at(step, other);
   }
 
   template <class Word>

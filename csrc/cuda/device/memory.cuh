@@ -92,44 +92,44 @@ TILE void store_element(T* to, T from, bool wanted, int line) {
   store_global(to, bitcast<Words<sizeof(T)>>(from), wanted, line);
 }
 
-// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory. A place is a Window
+// `vector` neighbours at once; the registers r to r + vector - 1 are neighbours in memory. An access is a Window
 // or alike.
-template <class L, int vector, int flags, class T, class Place>
-TILE Tile<T, L> load_from(const Place& place, T pad, int line) {
+template <class L, int vector, int flags, class T, class Access>
+TILE Tile<T, L> load_from(const Access& access, T pad, int line) {
   Tile<T, L> to;
   constexpr bool constant = flags & constant_array;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    const bool all = place.template holds<vector, flags>(r);
+    const bool all = access.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = pad;
-    packed.words = load_global<vector * sizeof(T), constant>(place.address(r), all, packed.words, line);
+    packed.words = load_global<vector * sizeof(T), constant>(access.address(r), all, packed.words, line);
     // An edge cuts this vector: what lies before it is loaded one by one.
     if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
       for (int i = 0; i < vector; ++i)
         packed.elements[i] =
-            load_element<constant>(place.address(r + i), place.template inside<flags>(r + i), pad, line);
+            load_element<constant>(access.address(r + i), access.template inside<flags>(r + i), pad, line);
     }
     memcpy(&to.x[r], &packed.words, vector * sizeof(T));
   }
   return to;
 }
-template <int vector, int flags, class T, class L, class Place>
-TILE void store_to(const Place& place, const Tile<T, L>& from, int line) {
+template <int vector, int flags, class T, class L, class Access>
+TILE void store_to(const Access& access, const Tile<T, L>& from, int line) {
   if (!stores<L>()) return;
   TILE_UNROLL
   for (int r = 0; r < L::registers; r += vector) {
-    const bool all = place.template holds<vector, flags>(r);
+    const bool all = access.template holds<vector, flags>(r);
     Packed<vector * sizeof(T), T> packed;
     TILE_UNROLL
     for (int i = 0; i < vector; ++i) packed.elements[i] = from.x[r + i];
-    store_global(place.address(r), packed.words, all, line);
+    store_global(access.address(r), packed.words, all, line);
     if (vector > 1 && !(flags & whole_vectors) && !all) {
       TILE_UNROLL
       for (int i = 0; i < vector; ++i)
-        store_element(place.address(r + i), from.x[r + i], place.template inside<flags>(r + i), line);
+        store_element(access.address(r + i), from.x[r + i], access.template inside<flags>(r + i), line);
     }
   }
 }
@@ -162,15 +162,15 @@ struct Element {
   bool there;
 };
 template <int axis, class T, int n, class S>
-TILE Element<T> element(const Array<T, n, S>& array, Element<T> place) {
-  return {place.at, place.there && (n || array.size[0])};
+TILE Element<T> element(const Array<T, n, S>& array, Element<T> base) {
+  return {base.at, base.there && (n || array.size[0])};
 }
 template <int axis, class T, int n, class S, class... I>
-TILE Element<T> element(const Array<T, n, S>& array, Element<T> place, i64 index, I... others) {
+TILE Element<T> element(const Array<T, n, S>& array, Element<T> base, i64 index, I... others) {
   const bool inside = index >= array.first[axis] && index < array.size[axis];
   return element<axis + 1>(
       array,
-      Element<T>{array.moved(place.at, (typename CountOf<S>::Extent)index, axis), place.there && inside},
+      Element<T>{array.moved(base.at, (typename CountOf<S>::Extent)index, axis), base.there && inside},
       others...);
 }
 

@@ -1,13 +1,13 @@
 // Products on the tensor cores, in blocks of 16 x 8 (multiply_block of tensor_cores.cuh says who holds what).
 //
 // A warp has `blocks_m` x `blocks_n` blocks of the product, warps_n warps stand side by side. An operand lies
-// in shared memory with k along its rows or, turned the other way, across them: matrices.cuh reads both.
+// in shared memory with k along its rows or, transposed, across them: matrices.cuh reads both.
 #pragma once
 #include "cuda/device/matrices.cuh"
 
 namespace tile {
 
-// The left operand in shared memory, by rows or turned; `own`: rows of a warp.
+// The left operand in shared memory, by rows or transposed; `own`: rows of a warp.
 template <class S, bool transposed>
 struct SharedLeft {
   S tile;

@@ -31,7 +31,7 @@ TILE u32 shuffle_word(u32 x, int from, bool flipped, int line) {
 TILE u64 shuffle_word(u64 x, int from, bool flipped, int line) {
   return by_words(x, [=](u32 word) { return shuffle_word(word, from, flipped, line); });
 }
-// Words that differ in a bit of their number change places.
+// Words that differ in a bit of their number are exchanged.
 template <int words, class Word, int n>
 TILE void exchange_words(Word (&x)[n], int bit, bool wanted) {
   TILE_UNROLL
@@ -125,7 +125,7 @@ TILE Tile<T, L> read_shared(const T* memory, int line) {
   return to;
 }
 
-// Elements by their places, which are written at one layout's weights and read at another's. Waits for all
+// Elements by their indices, which are written at one layout's weights and read at another's. Waits for all
 // writes before, but for no reads after: a barrier is wanted before `memory` is written again.
 template <class L, class FromWeights, class ToWeights, class T, class From>
 TILE Tile<T, L> through_shared(const Tile<T, From>& from, char* memory, int line) {
@@ -153,7 +153,7 @@ struct alignas(16) Neighbours<16> {
 };
 // Where an access of a thread stands: some bits of the two flip one another, the others add up.
 template <class Move>
-TILE int move_place(int of_thread, int of_registers) {
+TILE int move_offset(int of_thread, int of_registers) {
   const int folded = Move::folded(of_registers);
   return (of_thread ^ (folded & Move::exchanged)) + (folded & ~Move::exchanged);
 }
@@ -161,7 +161,7 @@ TILE int move_place(int of_thread, int of_registers) {
 // Move: `writes` accesses of `write` elements each, of register given(i) each; `reads` of `read`, of which
 // register r of the result gets taken(r); where they stand. Waits as through_shared does.
 template <class L, class Move, class T, class From>
-TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line) {
+TILE Tile<T, L> through_memory(const Tile<T, From>& from, char* memory, int line) {
   if (owner<From>()) {
     const int own = Move::folded(Move::write_thread());
     TILE_UNROLL
@@ -171,7 +171,7 @@ TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line
       for (int e = 0; e < Move::write; ++e) elements[e] = from.x[Move::given(i * Move::write + e)];
       Neighbours<Move::write * (int)sizeof(T)> word;
       memcpy(&word, elements, sizeof(word));
-      store_shared((T*)memory + move_place<Move>(own, Move::write_at(i)), word, line);
+      store_shared((T*)memory + move_offset<Move>(own, Move::write_at(i)), word, line);
     }
   }
   synchronize(line);
@@ -180,7 +180,7 @@ TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line
   TILE_UNROLL
   for (int i = 0; i < Move::reads; ++i) {
     using Word = Neighbours<Move::read * (int)sizeof(T)>;
-    const Word word = load_shared<Word>((T*)memory + move_place<Move>(own, Move::read_at(i)), line);
+    const Word word = load_shared<Word>((T*)memory + move_offset<Move>(own, Move::read_at(i)), line);
     memcpy(&elements[i * Move::read], &word, sizeof(word));
   }
   Tile<T, L> to;
@@ -189,7 +189,7 @@ TILE Tile<T, L> through_places(const Tile<T, From>& from, char* memory, int line
   return to;
 }
 
-// Two tiles joined along an axis: places in row-major order of the result, y's counted from `second`.
+// Two tiles joined along an axis: indices in row-major order of the result, y's counted from `second`.
 template <class L, class Weights, class T, class X, class Y>
 TILE Tile<T, L> cat(const Tile<T, X>& x, const Tile<T, Y>& y, int second, int line) {
   T* memory = (T*)shared_memory();

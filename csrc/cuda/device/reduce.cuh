@@ -81,15 +81,15 @@ TILE constexpr int count_of(int mask) {
 }
 
 // Each block of a cluster sends its sums to all that add them up; each adds them in one order, to equal bits.
-// The place is taken in turns: who writes to it again has met everyone who read it.
+// The buffers alternate: a thread that writes to one again has met everyone who read it.
 template <class Op, class Plan, class A, int registers>
 TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
   constexpr int blocks = count_of(Plan::blocks), other_lanes = 31 & ~Plan::same_lanes,
                 other_warps = (Plan::all_warps - 1) & ~Plan::same_warps, columns = count_of(other_lanes),
                 senders = count_of(Plan::same_lanes);
   A* memory = (A*)across;
-  const int place = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
-  constexpr int places = count_of(other_warps) * columns;
+  const int slot = gathered_bits<other_warps>(warp()) * columns + gathered_bits<other_lanes>(lane());
+  constexpr int slots = count_of(other_warps) * columns;
   const int own = block_of_cluster(), from = gathered_bits<Plan::blocks>(own);
   if ((warp() & Plan::same_warps) == 0) {
     TILE_UNROLL
@@ -99,7 +99,7 @@ TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
         TILE_UNROLL
         for (int r = 0; r < registers; ++r)
           store_shared_of((own & ~Plan::blocks) | scattered_bits<Plan::blocks>(to),
-                          memory + (r * places + place) * blocks + from, sums[r], line);
+                          memory + (r * slots + slot) * blocks + from, sums[r], line);
       }
     }
   }
@@ -107,7 +107,7 @@ TILE void reduce_in_cluster(A (&sums)[registers], char* across, int line) {
   wait_in_cluster(line);
   TILE_UNROLL
   for (int r = 0; r < registers; ++r) {
-    const A* all = memory + (r * places + place) * blocks;
+    const A* all = memory + (r * slots + slot) * blocks;
     A sum = load_shared<A>(all, line);
     TILE_UNROLL
     for (int block = 1; block < blocks; ++block) sum = Op::combine(sum, load_shared<A>(all + block, line));

@@ -4,7 +4,7 @@
 
 namespace tile {
 
-// As a Window, for one thread, whose place along one axis is a row of its own for each register. Plan: along,
+// As a Window, for one thread, whose index along one axis is a row of its own for each register. Plan: along,
 // that axis; of(r), the register of `rows` for register r. Vectors run along another axis.
 template <class L, class Plan, class T, int n, class S, class I, class LR>
 struct RowWindow {

@@ -11,13 +11,13 @@ struct SharedTile {
   using Element = T;
   static constexpr int rows = rows_, width = width_;
   static constexpr int chunk = 16 / sizeof(T), chunks = width / chunk;
-  // 8 chunks are all banks. A row of `turns` chunks times an odd number begins at a multiple of `turns`, each
-  // of `together` rows at another: chunks are exchanged within `turns`. Where that is 1, of an odd number of
-  // chunks, 8 rows begin in 8 places, and nothing is to be exchanged.
-  static constexpr int turns = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / turns;
+  // 8 chunks are all banks. A row of `swizzle` chunks times an odd number begins at a multiple of `swizzle`, each
+  // of `together` rows at another: chunks are exchanged within `swizzle`. Where that is 1, of an odd number of
+  // chunks, 8 rows begin at 8 addresses, and nothing is to be exchanged.
+  static constexpr int swizzle = chunks % 8 == 0 ? 8 : chunks & -chunks, together = 8 / swizzle;
   // Rows after which the exchange repeats.
-  static constexpr int period = turns * together * (sizeof(T) == 1 && turns > 2 ? 2 : 1);
-  char* memory;  // begins at a multiple of `turns` chunks
+  static constexpr int period = swizzle * together * (sizeof(T) == 1 && swizzle > 2 ? 2 : 1);
+  char* memory;  // begins at a multiple of `swizzle` chunks
 
   // Which chunk of memory holds chunk c of a row: c ^ exchange(row). What is read together is to meet all
   // banks: one chunk of 8 rows (ldmatrix) and, where k runs across rows, of bytes one chunk of rows 0, 1, 4,
@@ -25,17 +25,17 @@ struct SharedTile {
   // the others it can be taken apart. Any width meets all banks so, but bytes where k runs across rows whose
   // number of chunks is no multiple of 4: two of those rows share a bank.
   TILE static constexpr int exchange(int row) {
-    if (turns == 1 || sizeof(T) == 2) return row / together & (turns - 1);
+    if (swizzle == 1 || sizeof(T) == 2) return row / together & (swizzle - 1);
     if (sizeof(T) == 1) {
       const int high = (row >> 1 ^ row >> 3) & 1, middle = row >> 2 & 1;
-      return turns == 8 ? high << 2 | middle << 1 | (row & 1) : turns == 4 ? high << 1 | middle : middle;
+      return swizzle == 8 ? high << 2 | middle << 1 | (row & 1) : swizzle == 4 ? high << 1 | middle : middle;
     }
     const int at = row / together;
-    return turns == 8   ? (at & 1) << 2 | (at & 2) | (at >> 2 & 1)
-           : turns == 4 ? (at & 1) << 1 | (at >> 1 & 1)
+    return swizzle == 8   ? (at & 1) << 2 | (at & 2) | (at >> 2 & 1)
+           : swizzle == 4 ? (at & 1) << 1 | (at >> 1 & 1)
                         : at & 1;
   }
-  TILE char* place(int row, int c) const { return memory + (row * chunks + (c ^ exchange(row))) * 16; }
+  TILE char* address(int row, int c) const { return memory + (row * chunks + (c ^ exchange(row))) * 16; }
 };
 
 // A tile of an array, not waited for; what lies outside, or all where it is not wanted, is 0. A thread copies
@@ -51,7 +51,7 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
   const Reach rows = reach(start[0], own_row, from.first[0], from.size[0]);
   const Reach columns = reach(start[1], own_chunk * chunk, from.first[1], from.size[1]);
   T* const own = from.moved(from.data + (start[1] + own_chunk * chunk), start[0] + own_row, 0);
-  char* const own_place = to.place(own_row, own_chunk);
+  char* const own_address = to.address(own_row, own_chunk);
   TILE_UNROLL
   for (int x = 0; x < To::chunks; x += across) {
     if (x + across > To::chunks && x + own_chunk >= To::chunks) continue;
@@ -61,13 +61,13 @@ TILE void copy_tile_async(To to, const Array<T, 2, S>& from, typename Array<T, 2
     for (int y = 0; y < To::rows; y += down) {
       if (y + down > To::rows && y + own_row >= To::rows) continue;
       T* const source = from.moved(own + x * chunk, y, 0);
-      char* const place = across == To::chunks && down % To::period == 0
-                              ? own_place + y * To::chunks * 16
-                              : to.place(y + own_row, x + own_chunk);
+      char* const address = across == To::chunks && down % To::period == 0
+                              ? own_address + y * To::chunks * 16
+                              : to.address(y + own_row, x + own_chunk);
       if (flags & whole_vectors)
-        copy_async_if(place, source, left && rows.inside(y), line);
+        copy_async_if(address, source, left && rows.inside(y), line);
       else
-        copy_async(place, source, rows.inside(y) ? bytes : 0, line);
+        copy_async(address, source, rows.inside(y) ? bytes : 0, line);
     }
   }
 }
@@ -87,11 +87,11 @@ TILE void write_tile(S to, const Tile<T, L>& from, int line) {
   for (int r = 0; r < L::registers; r += together) {
     if (!valid<L>(r)) continue;
     const int row = L::thread(0) + L::element(0, r), column = L::thread(1) + L::element(1, r);
-    char* place = to.place(row, column / chunk) + column % chunk * sizeof(T);
+    char* address = to.address(row, column / chunk) + column % chunk * sizeof(T);
     if constexpr (together > 1)
-      store_shared(place, pair_at(from, r), line);
+      store_shared(address, pair_at(from, r), line);
     else
-      store_shared(place, from.x[r], line);
+      store_shared(address, from.x[r], line);
   }
 }
 

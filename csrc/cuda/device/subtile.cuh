@@ -29,44 +29,44 @@ TILE Tile<T, L> insert(const Tile<T, L>& into, const Tile<T, From>& value, i32 a
   return to;
 }
 
-// The place within a sub-tile of these extents, which begins at `start`, of register r; -1: outside.
-template <class L, class Extents, class Places>
-TILE i32 place_in(int r, const i32 (&start)[L::rank]) {
-  i32 place = 0;
+// The offset within a sub-tile of these extents, which begins at `start`, of register r; -1: outside.
+template <class L, class Extents, class Weights>
+TILE i32 offset_in(int r, const i32 (&start)[L::rank]) {
+  i32 offset = 0;
   bool inside = valid<L>(r);
   TILE_UNROLL
   for (int axis = 0; axis < L::rank; ++axis) {
     const i32 at = L::thread(axis) + L::element(axis, r) - start[axis];
     inside = inside && (u32)at < (u32)Extents::of(axis);
-    place += at * Places::of(axis);
+    offset += at * Weights::of(axis);
   }
-  return inside ? place : -1;
+  return inside ? offset : -1;
 }
 // Waits as through_shared does.
-template <class L, class Extents, class Places, class T, class From>
+template <class L, class Extents, class Weights, class T, class From>
 TILE Tile<T, L> extract_shared(const Tile<T, From>& from, const i32 (&start)[From::rank], char* memory,
                                int line) {
   if (owner<From>()) {
     TILE_UNROLL
     for (int r = 0; r < From::registers; ++r) {
-      const i32 place = place_in<From, Extents, Places>(r, start);
-      if (place >= 0) store_shared((T*)memory + place, from.x[r], line);
+      const i32 offset = offset_in<From, Extents, Weights>(r, start);
+      if (offset >= 0) store_shared((T*)memory + offset, from.x[r], line);
     }
   }
   synchronize(line);
-  return read_in_order<L, Places>((const T*)memory, line);
+  return read_in_order<L, Weights>((const T*)memory, line);
 }
-template <class Extents, class Places, class T, class L, class From>
+template <class Extents, class Weights, class T, class L, class From>
 TILE Tile<T, L> insert_shared(const Tile<T, L>& into, const Tile<T, From>& value,
                               const i32 (&start)[L::rank], char* memory, int line) {
-  write_shared<Places>((T*)memory, value, line);
+  write_shared<Weights>((T*)memory, value, line);
   synchronize(line);
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r) {
-    const i32 place = place_in<L, Extents, Places>(r, start);
+    const i32 offset = offset_in<L, Extents, Weights>(r, start);
     to.x[r] = into.x[r];
-    if (place >= 0) to.x[r] = load_shared<T>((T*)memory + place, line);
+    if (offset >= 0) to.x[r] = load_shared<T>((T*)memory + offset, line);
   }
   return to;
 }
@@ -76,7 +76,7 @@ TILE Tile<T, L> insert_element(const Tile<T, L>& into, T value, const i32 (&star
   Tile<T, L> to;
   TILE_UNROLL
   for (int r = 0; r < L::registers; ++r)
-    to.x[r] = place_in<L, Extents, Extents>(r, start) >= 0 ? value : into.x[r];
+    to.x[r] = offset_in<L, Extents, Extents>(r, start) >= 0 ? value : into.x[r];
   return to;
 }
 

@@ -4,10 +4,10 @@
 
 namespace tile {
 
-// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. turned:
+// Four matrices of 8 x 8 elements of 16 bits: lane l gives the address of row l % 8 of matrix l / 8. transposed:
 // each is transposed.
 template <bool transposed>
-TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
+TILE void load_matrices(u32 (&to)[4], SharedAddress row, int) {
   if (transposed)
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -20,10 +20,10 @@ TILE void load_matrices(u32 (&to)[4], SharedPlace row, int) {
                  : "memory");
 }
 // A word of a fragment that ldmatrix does not give.
-TILE void load_word(u32& to, SharedPlace at, int) {
+TILE void load_word(u32& to, SharedAddress at, int) {
   asm volatile("ld.shared.u32 %0, [%1];" : "=r"(to) : "r"(at) : "memory");
 }
-TILE void load_word(f64& to, SharedPlace at, int) {
+TILE void load_word(f64& to, SharedAddress at, int) {
   asm volatile("ld.shared.f64 %0, [%1];" : "=d"(to) : "r"(at) : "memory");
 }
 // Bytes 0 and 2, or 1 and 3, of two words.

@@ -33,15 +33,15 @@ struct Plan {
   int warp_steps = 0;
 };
 
-// Registers that hold element 0 of each line, and from there on its places.
-std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
-                           const std::vector<Mode>& modes) {
-  std::vector<int> places{0};
+// Registers that hold element 0 of each line, and the offsets of the others from there.
+std::vector<int> offsets_of(const Layout& layout, const Layout& lines, int axis,
+                            const std::vector<Mode>& modes) {
+  std::vector<int> offsets{0};
   for (const Mode& mode : modes) {
     if (mode.level != Level::reg) continue;
-    const size_t count = places.size();
+    const size_t count = offsets.size();
     for (int i = 1; i < mode.extent; ++i)
-      for (size_t k = 0; k < count; ++k) places.push_back(places[k] + i * mode.stride);
+      for (size_t k = 0; k < count; ++k) offsets.push_back(offsets[k] + i * mode.stride);
   }
   std::vector<int> registers;
   for (int line = 0; line < lines.registers(); ++line) {
@@ -53,7 +53,7 @@ std::vector<int> places_of(const Layout& layout, const Layout& lines, int axis,
       return true;
     };
     while (!starts_line(first)) ++first;
-    for (const int place : places) registers.push_back(first + place);
+    for (const int offset : offsets) registers.push_back(first + offset);
   }
   return registers;
 }
@@ -92,7 +92,7 @@ Plan plan_of(Emitter& emitter, const Layout& layout, int axis) {
     if (mode.level == Level::cta)
       plan.cluster_slots = totals * mode.extent * count_of((all_warps - 1) & ~warps) * count_of(31 & ~lanes);
   }
-  const std::vector<int> registers = places_of(layout, lines, axis, modes);
+  const std::vector<int> registers = offsets_of(layout, lines, axis, modes);
   bool in_order = true;
   for (size_t i = 0; i < registers.size(); ++i) in_order &= registers[i] == static_cast<int>(i);
   plan.name = emitter.define_struct(

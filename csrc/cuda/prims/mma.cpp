@@ -121,7 +121,7 @@ void write_operands(Emitter& emitter, const Op& op) {
   emitter.synchronize(op);
 }
 
-std::string place_text(Emitter& emitter, const Op& op, size_t i) {
+std::string memory_text(Emitter& emitter, const Op& op, size_t i) {
   const Operand operand = operand_of(emitter, op, i);
   if (operand.in_registers)
     return str("RegisterLeft<", operand.value->type.dtype, ", ",
@@ -138,7 +138,7 @@ void emit_mma(Emitter& emitter, const Op& op) {
   const Layout layout = accumulator_layout(op.type(2).shape, plan);
   const std::string to = emitter.in_layout(op, op.operands[2], layout);
   write_operands(emitter, op);
-  const std::string left = place_text(emitter, op, 0), right = place_text(emitter, op, 1);
+  const std::string left = memory_text(emitter, op, 0), right = memory_text(emitter, op, 1);
   const Ring* ring = emitter.ring_of(op.parent->parent);
   if (ring && ring->product == &op)
     return emitter.result_in(op, layout,

@@ -72,8 +72,8 @@ void emit_print(Emitter& emitter, const Op& op) {
       calls.add_scalar(part.conversion, argument(part.kind, emitter.name(value)));
       continue;
     }
-    const std::string place = emitter.write_shared(op, value, bytes);
-    calls.add_call(str("print_tile<", join(value->type.shape), ">(", place, ", ", line_number(op), ", [](",
+    const std::string memory = emitter.write_shared(op, value, bytes);
+    calls.add_call(str("print_tile<", join(value->type.shape), ">(", memory, ", ", line_number(op), ", [](",
                        value->type.dtype, " x) { printf(", quoted(part.conversion), ", ",
                        argument(part.kind, "x"), "); })"));
   }

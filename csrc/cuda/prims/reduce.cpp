@@ -1,4 +1,4 @@
-// Sums and the like over axes, and the places of extremes.
+// Sums and the like over axes, and the indices of extremes.
 #include <algorithm>
 #include <bit>
 #include <iterator>
@@ -10,9 +10,9 @@
 namespace tile::cuda {
 namespace {
 
-bool finds_place(const Op& op) { return op.has("axis"); }
+bool finds_index(const Op& op) { return op.has("axis"); }
 std::vector<int64_t> axes_of(const Op& op) {
-  return finds_place(op) ? std::vector{op.integer("axis")} : op.integers("axes");
+  return finds_index(op) ? std::vector{op.integer("axis")} : op.integers("axes");
 }
 
 // A struct of the register of the result that each register is added to, and of the bits of lanes, warps and
@@ -56,7 +56,7 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
                     plan.blocks ? str("  static constexpr int same_lanes = ", plan.same_lanes,
                                       ", same_warps = ", plan.same_warps, ";\n")
                                 : "",
-                    finds_place(op) ? str("  static constexpr int axis = ", axes[0], ";\n") : ""));
+                    finds_index(op) ? str("  static constexpr int axis = ", axes[0], ";\n") : ""));
   return plan;
 }
 
@@ -64,7 +64,7 @@ Plan plan_of(Emitter& emitter, const Op& op, const Layout& to) {
 int sum_bytes(const Op& op) {
   const DType dtype = op.type(0).dtype;
   const bool small = dtype == DType::f16 || dtype == DType::bf16;
-  if (finds_place(op)) return info(dtype).bytes == 8 ? 16 : 8;
+  if (finds_index(op)) return info(dtype).bytes == 8 ? 16 : 8;
   return small ? 4 : info(dtype).bytes;
 }
 
@@ -170,7 +170,7 @@ std::vector<const Op*> run_from(const Emitter& emitter, const Op& op) {
 }
 
 void emit_reduce(Emitter& emitter, const Op& op) {
-  emitter.need(finds_place(op) ? "extreme.cuh" : "reduce.cuh");
+  emitter.need(finds_index(op) ? "extreme.cuh" : "reduce.cuh");
   if (emitter.rematerialize().wanted() && emitter.partial(op).empty()) emit_partials(emitter, together(op));
   const auto [to, plan] = Reduction(emitter, op);
   const int warps = emitter.plan().warps();

@@ -11,7 +11,8 @@ void emit_arange(Emitter& emitter, const Op& op) {
                  str("arange<", type.dtype, ", ", emitter.layout(emitter.layout_of(op.results[0])), ">()"));
 }
 
-// The result's elements by their places in the operand, of which these are the weights an axis.
+// The result's elements by their row-major indices in the operand, of which these are the weights of each
+// axis.
 void emit_move(Emitter& emitter, const Op& op, const Weights& weights) {
   const Value *from = op.operands[0], *to = op.results[0];
   if (from->type.is_scalar())
@@ -37,7 +38,7 @@ Weights broadcast_weights(const Op& op) {
   return weights;
 }
 void emit_broadcast(Emitter& emitter, const Op& op) { emit_move(emitter, op, broadcast_weights(op)); }
-std::pair<Weights, Weights> places_of_broadcast(const Op& op) {
+std::pair<Weights, Weights> weights_of_broadcast(const Op& op) {
   return {row_major(op.type(0).shape), broadcast_weights(op)};
 }
 std::string same_element(Emitter&, const Op&, const Elements& operands) { return operands[0].element; }
@@ -88,7 +89,7 @@ const AddLoweringRule broadcast_{{.name = "broadcast",
                                   .across = true,
                                   .element = same_element,
                                   .moves = true,
-                                  .weights = places_of_broadcast}};
+                                  .weights = weights_of_broadcast}};
 const AddLoweringRule reshape_{{.name = "reshape",
                                 .emit = emit_reshape,
                                 .relate = relate_reshape,

@@ -117,7 +117,7 @@ std::string passing_memory(Emitter& emitter, const Op& op, int64_t bytes) {
   return "shared_memory()";
 }
 int64_t bytes_of(const Op& op) { return element_count(part_of(op)) * info(op.type(0).dtype).bytes; }
-std::string extents_and_places(const Shape& part) {
+std::string extents_and_weights(const Shape& part) {
   return weights_text(part) + ", " + weights_text(row_major(part));
 }
 
@@ -136,7 +136,7 @@ void emit_extract(Emitter& emitter, const Op& op) {
   const std::string name = emitter.name(x), starts = start_texts(emitter, op),
                     memory = passing_memory(emitter, op, bytes_of(op));
   emitter.result(
-      op, str("extract_shared<", emitter.layout(emitter.layout_of(result)), ", ", extents_and_places(part),
+      op, str("extract_shared<", emitter.layout(emitter.layout_of(result)), ", ", extents_and_weights(part),
               ">(", name, ", ", starts, ", ", memory, ", ", line_number(op), ")", scalar));
 }
 
@@ -158,7 +158,7 @@ void emit_insert(Emitter& emitter, const Op& op) {
                                   str(value->type.dtype, "(", name, ")"), ", ", starts, ")"));
   emitter.scatters(emitter.layout_of(value));
   const std::string memory = passing_memory(emitter, op, bytes_of(op));
-  emitter.result(op, str("insert_shared<", extents_and_places(part), ">(", into, ", ", name, ", ", starts,
+  emitter.result(op, str("insert_shared<", extents_and_weights(part), ">(", into, ", ", name, ", ", starts,
                          ", ", memory, ", ", line_number(op), ")"));
 }
 

@@ -35,12 +35,12 @@ def _in_memory(node):
     )
 
 
-def _place(graph, norm, total):
+def _position(graph, norm, total):
     """The node before which add_rms_norm may stand: after all it needs, before all that use the sum."""
-    place = {node: i for i, node in enumerate(graph.nodes)}
-    if all(place[user] >= place[norm] for user in total.users):
+    position = {node: i for i, node in enumerate(graph.nodes)}
+    if all(position[user] >= position[norm] for user in total.users):
         return norm
-    if all(place[needed] < place[total] for needed in norm.all_input_nodes if needed is not total):
+    if all(position[needed] < position[total] for needed in norm.all_input_nodes if needed is not total):
         return total
     return None
 
@@ -62,7 +62,7 @@ def fold_sum(graph, norm):
         return
     if not all(_in_memory(each) for each in operands):
         return
-    before = _place(graph, norm, total)
+    before = _position(graph, norm, total)
     if before is None or writes_between(total, norm):
         return
     target = _norms[norm.target]

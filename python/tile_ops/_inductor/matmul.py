@@ -30,7 +30,7 @@ PRODUCT, BIAS, ACTIVATION, RESIDUAL = range(4)
 
 @dataclasses.dataclass(frozen=True)
 class _Folded:
-    """A matmul that takes the place of the node `end`, and of `pre` where a gradient wants it."""
+    """A matmul that replaces the node `end`, and of `pre` where a gradient wants it."""
 
     end: torch.fx.Node
     stage: int

@@ -29,7 +29,7 @@ def _with_arguments(norm, values):
 
 
 def _put(graph, norm, end, args, kwargs):
-    """The norm with these arguments in the place of `end`; None where the result would be another."""
+    """The norm with these arguments instead of `end`; None where the result would be another."""
     value, expected = fake_result(norm.target, args, kwargs), value_of(end)
     if expected is None or value.dtype != expected.dtype or not same_layout(value, expected):
         return None

@@ -15,12 +15,12 @@ from .schema import parsed, results_of
 
 _FUNCTIONS = ("outputs", "saved_outputs", "run", "grad", "flops")
 _OPTIONS = ("saves", "autocast", "leading", "fold", "sums", "sharding")
-_defined = {}  # name: (module, qualified name, place) of what defined it, so that a notebook's cell may run again
+_defined = {}  # name: (module, qualified name, location) of what defined it, so that a notebook's cell may run again
 _Part = TypeVar("_Part", bound=Callable[..., Any])
 _libraries: dict[str, Any] = {}  # torch unregisters an operator when its Library object is freed
 
 
-def _place_of(value):
+def _location_of(value):
     code = getattr(value, "__code__", None)
     if code is None and inspect.isclass(value):
         functions = [each for each in vars(value).values() if inspect.isfunction(each)]
@@ -84,7 +84,7 @@ class TorchOp(Named):
 
     def _define(self, source, functions):
         """source: the class or function that defines it."""
-        place = _place_of(source)
+        location = _location_of(source)
         name, key = self._schema.name, (source.__module__, source.__qualname__)
         known = _defined.get(name)
         if known and known[0] != key:
@@ -93,9 +93,9 @@ class TorchOp(Named):
             )
         with warnings.catch_warnings():  # it raises what is wrong
             warnings.simplefilter("ignore")
-            self._handle = self._handle_of(known is not None, place)
+            self._handle = self._handle_of(known is not None, location)
             self._handle.check(False)
-            _defined[name] = (key, place)
+            _defined[name] = (key, location)
             self._set_options()
             for what in _FUNCTIONS:
                 if what in functions:
@@ -119,8 +119,8 @@ class TorchOp(Named):
         results = tuple(each.name for each in (*self._schema.results, *self._saved))
         _sharding.define_gradient(name, self._sharding, tensors, results)
 
-    def _handle_of(self, replace, place):
-        return _C.define_operator(self.schema_text, replace, *place)
+    def _handle_of(self, replace, location):
+        return _C.define_operator(self.schema_text, replace, *location)
 
     def _set_options(self):
         options = self._options

@@ -87,10 +87,10 @@ def of_first_device(tensor, like):
     from torch.distributed.tensor import DTensor, Partial
 
     mesh = like.device_mesh
-    place = mesh.get_coordinate()
-    if place is None:  # this process is not part of the mesh, which the operator's error says
+    coordinate = mesh.get_coordinate()
+    if coordinate is None:  # this process is not part of the mesh, which the operator's error says
         return tensor
-    mine = torch.zeros_like(tensor) if any(place) else tensor
+    mine = torch.zeros_like(tensor) if any(coordinate) else tensor
     return DTensor.from_local(mine, mesh, [Partial()] * mesh.ndim, run_check=False).full_tensor()
 
 

@@ -42,13 +42,13 @@ def _plan(call, rule):
 class Shards:
     """The local part of a call, which special rules compute with.
 
-    values: the arguments by name; tensors are local shards. place: this device's coordinate in the mesh.
+    values: the arguments by name; tensors are local shards. coordinate: this device's coordinate in the mesh.
     """
 
     def __init__(self, call, plan):
         self.call, self.plan, self.mesh = call, plan, call.mesh
-        self.place = call.mesh.get_coordinate()
-        if self.place is None:
+        self.coordinate = call.mesh.get_coordinate()
+        if self.coordinate is None:
             raise RuntimeError(f"{call.name}: this process is not part of {call.mesh}; call it where the tensors are")
         self.values = dict(call.values)
         for name, placements in plan.inputs.items():
@@ -66,7 +66,7 @@ class Shards:
             local = value.to_local()
         else:
             local = redistributed(value, self.mesh, placements).to_local()
-        if any(self.place[at] != 0 for at in self.plan.once.get(name, ())):
+        if any(self.coordinate[at] != 0 for at in self.plan.once.get(name, ())):
             return torch.zeros((), dtype=local.dtype, device=local.device).expand(local.shape)
         return local
 
@@ -81,7 +81,7 @@ class Shards:
         for at, placement in enumerate(self.plan.inputs[name]):
             if placement.is_shard(dim):
                 chunk = -(-extent // self.mesh.size(at))
-                first = min(chunk * self.place[at], extent)
+                first = min(chunk * self.coordinate[at], extent)
                 begin, extent = begin + first, min(chunk, extent - first)
         return begin
 
@@ -98,7 +98,7 @@ class Shards:
         return DTensor.from_local(tensor, self.mesh, placements, run_check=False).full_tensor()
 
     def run(self, **changes):
-        """Runs the operator on the local shards, with `changes` in place of some values."""
+        """Runs the operator on the local shards, with `changes` instead of some values."""
         return self.call.run({**self.values, **changes})
 
 

@@ -74,7 +74,7 @@ class dropout:
         R = min((16384 if input.is_cpu else 4096) // C, 1 << (rows - 1).bit_length())
         leading = itertools.product(*(range(size) for size, _ in axes[:-2]))
         for at, index in enumerate(leading):
-            begin = first + sum(place * axis[1] for place, axis in zip(index, axes))
+            begin = first + sum(coordinate * axis[1] for coordinate, axis in zip(index, axes))
             dropout_kernel[tl.cdiv(rows, R), tl.cdiv(columns, C)](
                 flat[at], seed, scale, flat_out[at], threshold, begin, step, R, C
             )

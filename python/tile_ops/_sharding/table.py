@@ -40,12 +40,12 @@ def _drops_nothing(call):
     return call["dropout_p"] == 0  # the mask depends on a score's number among all scores
 
 
-def _no_place(call):
+def _no_position(call):
     open_window = all(each < 0 for each in call["window"])
     return not call["is_causal"] and open_window and call["alibi_slopes"] is None and _drops_nothing(call)
 
 
-_ATTENTION_WHEN = {"b": _drops_nothing, "h": _drops_nothing, "q": _no_place}
+_ATTENTION_WHEN = {"b": _drops_nothing, "h": _drops_nothing, "q": _no_position}
 
 
 def _decode(call):

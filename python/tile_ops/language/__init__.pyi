@@ -454,10 +454,10 @@ def arange(size: int, *, dtype: DTypeLike, start: TileLike = 0, step: TileLike =
     """start + step * (0, 1, ..., size - 1), computed in dtype: integers wrap, floats round."""
 
 def argmax(x: TileLike, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
-    """The first place of the largest element, int32; without an axis in row-major order of all."""
+    """The first index of the largest element, int32; without an axis in row-major order of all."""
 
 def argmin(x: TileLike, axis: int | None = None, *, keepdims: bool = False, propagate_nan: bool = False) -> Tile:
-    """The first place of the smallest element, int32; without an axis in row-major order of all."""
+    """The first index of the smallest element, int32; without an axis in row-major order of all."""
 
 def asin(x: TileLike) -> Tile:
     """The angle whose sine is x."""

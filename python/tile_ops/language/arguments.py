@@ -15,17 +15,17 @@ from .core.values import Array, ArrayList, of_one_width
 
 
 class Flattener:
-    """letters, leaves: what is passed at run time, by kind; place: the name of the argument in errors."""
+    """letters, leaves: what is passed at run time, by kind; argument: the name of the argument in errors."""
 
-    def __init__(self, place):
-        self.place = place
+    def __init__(self, argument):
+        self.argument = argument
         self.letters, self.leaves = "", []
 
     def structure(self, value, hint=None):
         """A hashable description of a value; its leaves are added."""
         note = note_of(hint)
         if isinstance(note, ConstantAnnotation):
-            return ("constant", constant_key(self.place, value), value)
+            return ("constant", constant_key(self.argument, value), value)
         if value is None:
             return ("constant", None, None)
         if isinstance(value, (bool, int, float)) and not isinstance(value, enum.Enum):
@@ -33,7 +33,9 @@ class Flattener:
         if type(value) is tuple:
             return self._tuple(value, hint)
         if isinstance(value, tuple):
-            raise TypeError(f"{self.place}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted.")
+            raise TypeError(
+                f"{self.argument}: '{type(value).__name__}' is a subclass of 'tuple'. Only plain tuples are accepted."
+            )
         if isinstance(value, list):
             return self._list(value, note)
         if dataclasses.is_dataclass(value) and not isinstance(value, type):
@@ -50,12 +52,12 @@ class Flattener:
         self.leaves.append(value)
 
     def _inside(self, name, value, hint):
-        outer, self.place = (
-            self.place,
-            (f"Invalid {name} of {self.place[8:]}" if self.place.startswith("Invalid ") else self.place),
+        outer, self.argument = (
+            self.argument,
+            (f"Invalid {name} of {self.argument[8:]}" if self.argument.startswith("Invalid ") else self.argument),
         )
         made = self.structure(value, hint)
-        self.place = outer
+        self.argument = outer
         return made
 
     def _tuple(self, value, hint):
@@ -64,7 +66,7 @@ class Flattener:
             hints = hints[:1] * len(value)
         if hints is not None and len(hints) != len(value):
             raise TypeError(
-                f"{self.place}: Received a tuple of length {len(value)} for a parameter annotated as a tuple of length {len(hints)}"
+                f"{self.argument}: Received a tuple of length {len(value)} for a parameter annotated as a tuple of length {len(hints)}"
             )
         hints = hints or (None,) * len(value)
         return ("tuple", *(self._inside(f"item #{at}", *each) for at, each in enumerate(zip(value, hints))))
@@ -77,34 +79,34 @@ class Flattener:
 
     def _list(self, items, note):
         if not items:
-            raise TypeError(f"{self.place}: Empty lists are not supported")
+            raise TypeError(f"{self.argument}: Empty lists are not supported")
         element = note.element if isinstance(note, ListAnnotation) else None
         tensors = []
         for item in items:
             if isinstance(item, (bool, int, float, str, tuple, list, types.NoneType)):
-                raise TypeError(f"{self.place}: Expected list items to be arrays, got {type(item).__name__}")
-            tensors.append(tensor_of(self.place, item))
+                raise TypeError(f"{self.argument}: Expected list items to be arrays, got {type(item).__name__}")
+            tensors.append(tensor_of(self.argument, item))
         for what, facts in (
             ("rank", {each.dim() for each in tensors}),
             ("data type", {(each.dtype, bits_dtype(item)) for each, item in zip(tensors, items)}),
         ):
             if len(facts) > 1:
-                raise TypeError(f"{self.place}: the arrays of a list vary in {what}")
+                raise TypeError(f"{self.argument}: the arrays of a list vary in {what}")
         made = [self._array(item, note_of(element) or element) for item in items]
         for (first, *_), (other, *_) in zip([each[2:] for each in made], [each[2:] for each in made[1:]]):
             for (axis, extent), (_, found) in zip(first, other):
                 if extent != found:
-                    raise TypeError(f"{self.place}: the arrays of a list vary in static shape at axis {axis}")
+                    raise TypeError(f"{self.argument}: the arrays of a list vary in static shape at axis {axis}")
         return ("list", *made)
 
     def _array(self, value, note):
-        tensor, read_only = guarded_tensor(self.place, value)
+        tensor, read_only = guarded_tensor(self.argument, value)
         note = note if isinstance(note, ArrayAnnotation) else ArrayAnnotation()
         extents = tuple(
-            (axis, tensor.size(axis)) for axis in _axes(self.place, "static_shape_dims", note.static_shape_dims, tensor)
+            (axis, tensor.size(axis)) for axis in _axes(self.argument, "static_shape_dims", note.static_shape_dims, tensor)
         )
         strides = tuple(
-            (axis, tensor.stride(axis)) for axis in _axes(self.place, "static_stride_dims", note.static_stride_dims, tensor)
+            (axis, tensor.stride(axis)) for axis in _axes(self.argument, "static_stride_dims", note.static_stride_dims, tensor)
         )
         self._leaf("p" if read_only else "r", tensor)
         return ("array", note.index_dtype is dtypes.int64, extents, strides, bits_dtype(value))
@@ -121,13 +123,13 @@ def blocks_of(grid, arguments):
     return tuple(each.__index__() for each in axes) + (1,) * (3 - len(axes))
 
 
-def _axes(place, what, axes, tensor):
+def _axes(argument, what, axes, tensor):
     found = []
     for axis in axes:
         if not -tensor.dim() <= axis < tensor.dim():
-            raise ValueError(f"{place}: {what} contains axis {axis}, out of range for an array of rank {tensor.dim()}")
+            raise ValueError(f"{argument}: {what} contains axis {axis}, out of range for an array of rank {tensor.dim()}")
         if axis % tensor.dim() in found:
-            raise ValueError(f"{place}: {what} contains a duplicate axis {axis}")
+            raise ValueError(f"{argument}: {what} contains a duplicate axis {axis}")
         found.append(axis % tensor.dim())
     return sorted(found)
 
@@ -142,17 +144,17 @@ def needs_int64(tensor):
 _CONSTANTS = (bool, int, float, str, enum.Enum, dtypes.DType, types.NoneType, types.FunctionType)
 
 
-def constant_key(place, value):
+def constant_key(argument, value):
     """Returns a key of a constant: 1, 1.0 and True have three different keys."""
     if type(value) is tuple:
-        return tuple(constant_key(place, item) for item in value)
+        return tuple(constant_key(argument, item) for item in value)
     if dtypes.known(value) is not None:
         return dtypes.known(value)
     if isinstance(value, float) and not isinstance(value, enum.Enum):
         return (float, value.hex())
     if isinstance(value, _CONSTANTS):
         return (type(value), value)
-    raise TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported for a Constant parameter.")
+    raise TypeError(f"{argument}: Objects of type '{type(value).__name__}' are not supported for a Constant parameter.")
 
 
 def hashed(structure):

@@ -20,12 +20,12 @@ def bits_dtype(value):
     return dtype if dtype in dtypes.OF_BITS else None
 
 
-def tensor_of(place, value):
+def tensor_of(argument, value):
     """A tensor over the memory of an array of any library."""
-    return guarded_tensor(place, value)[0]
+    return guarded_tensor(argument, value)[0]
 
 
-def guarded_tensor(place, value):
+def guarded_tensor(argument, value):
     """Returns a tensor over the memory of an array of any library, and True if that memory is read-only."""
     if isinstance(value, torch.Tensor):
         return value.view(torch.uint8) if bits_dtype(value) else value, False
@@ -34,13 +34,13 @@ def guarded_tensor(place, value):
             return _of_cuda(value)
         if hasattr(value, "__array_interface__") and getattr(value, "shape", None) is not None:
             if hasattr(value, "item") and not hasattr(value, "__setitem__"):
-                raise unsupported(place, value)
+                raise unsupported(argument, value)
             return _of_numpy(value)
         if hasattr(value, "__dlpack__"):
             return _of_dlpack(value)
     except _Unsuitable as error:
-        raise TypeError(f"{place}: {error}") from None
-    raise unsupported(place, value)
+        raise TypeError(f"{argument}: {error}") from None
+    raise unsupported(argument, value)
 
 
 class _Unsuitable(Exception):
@@ -145,9 +145,9 @@ _TAKEN = (
 )
 
 
-def unsupported(place, value):
+def unsupported(argument, value):
     """Returns the TypeError of an argument whose type kernels do not take; it says what to pass."""
-    return TypeError(f"{place}: Objects of type '{type(value).__name__}' are not supported.{_instead(value)}")
+    return TypeError(f"{argument}: Objects of type '{type(value).__name__}' are not supported.{_instead(value)}")
 
 
 def _instead(value):

@@ -39,8 +39,8 @@ class Capture(_C.Capture):
             if generation is None:
                 return
             generation.consistent &= reads.consistent
-            for place in reads.places.values():
-                generation.add(place)
+            for entry in reads.entries.values():
+                generation.add(entry)
             if number == self._current:
                 self._watch_it()
 

@@ -142,7 +142,7 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
         hints = hints_of(function)
         self.parameters = tuple(each.name for each in parameters)
         self._annotations = [hints.get(name) for name in self.parameters]
-        self._places = tuple(  # the names of the arguments in errors
+        self._argument_names = tuple(  # as errors name them
             f"Invalid kernel argument #{position}, '{name}' of {function.__name__}"
             for position, name in enumerate(self.parameters)
         )
@@ -206,14 +206,14 @@ class kernel(_C.TileKernel, Named):  # noqa: N801 a decorator
     @untraced
     def _flatten(self, position, value):
         """(word, letters, leaves) of an argument that is no plain tensor or number."""
-        flattener = Flattener(self._places[position])
+        flattener = Flattener(self._argument_names[position])
         structure = flattener.structure(value, self._annotations[position])
         return self._word(hashed(structure), structure), flattener.letters, tuple(flattener.leaves)
 
     @untraced
     def _constant(self, position, value):
         """A number for the value of a Constant parameter: equal values of one type have one."""
-        return self._word(constant_key(self._places[position], value), None)
+        return self._word(constant_key(self._argument_names[position], value), None)
 
     def _word(self, key, structure):
         with self._lock:

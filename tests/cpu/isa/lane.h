@@ -1,7 +1,7 @@
 // Lane<T>: the operations of Vec<T> on one value. Instantiating the vector functions with it shows that they
 // use nothing else, as the type that records instructions instead of running them needs.
 #pragma once
-#include "cpu/isa/convert.h"
+#include "cpu/vecmath/convert.h"
 
 namespace tile::cpu::TILE_ISA::lane {
 

@@ -1,10 +1,10 @@
 // Fills probe.h's table for one instruction set.
 #include "cpu/isa/probe.h"
 
-#include "cpu/isa/functions.h"
 #include "cpu/isa/lane.h"
-#include "cpu/isa/philox.h"
-#include "cpu/isa/simd.h"
+#include "cpu/vecmath/functions.h"
+#include "cpu/vecmath/philox.h"
+#include "cpu/vecmath/simd.h"
 
 namespace tile::cpu::TILE_ISA {
 namespace {

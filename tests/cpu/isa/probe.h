@@ -1,7 +1,7 @@
 // The vector layer behind plain function pointers, one table an instruction set, so that tests can run each
 // on the same data.
 #pragma once
-#include "cpu/isa.h"
+#include "cpu/vecmath/isa.h"
 
 namespace tile::cpu {
 

@@ -1,10 +1,10 @@
 // The tile registers in software, one set of them for all threads, and the products made with them.
 #include "cpu/isa/tile_twin.h"
 
-#include "cpu/isa/vec.h"
+#include "cpu/vecmath/vec.h"
 
 #if TILE_VECTOR_BYTES == 64
-#include "cpu/isa/gemm_tiles.h"
+#include "cpu/gemm/isa/gemm_tiles.h"
 
 namespace tile::cpu::TILE_ISA {
 namespace {

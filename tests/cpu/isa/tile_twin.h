@@ -1,7 +1,7 @@
 // The products on tile registers with a software twin in the registers' place: every chip with AVX-512 runs
 // it.
 #pragma once
-#include "cpu/gemm_table.h"
+#include "cpu/gemm/gemm_table.h"
 
 namespace tile::cpu {
 

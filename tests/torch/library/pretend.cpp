@@ -3,7 +3,7 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
-#include "runtime/current_stream.h"
+#include "driver/current_stream.h"
 
 namespace {
 

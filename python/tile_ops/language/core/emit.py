@@ -1,4 +1,4 @@
-"""Emitter: operations of Tile IR, made at the place in the kernel that is being translated."""
+"""Emitter: operations of Tile IR, made at the location in the kernel that is being translated."""
 
 import contextlib
 import re
@@ -31,20 +31,20 @@ _PLACE = re.compile(r"^[^\s:]+:\d+(:\d+)?: ")
 
 
 class Emitter:
-    """Wraps a builder of Tile IR. `place` gives file, line and column of what is translated."""
+    """Wraps a builder of Tile IR. `location` gives file, line and column of what is translated."""
 
-    def __init__(self, builder, place, cutile):
-        self._builder, self._place, self._last = builder, place, None
+    def __init__(self, builder, location, cutile):
+        self._builder, self._location, self._last = builder, location, None
         self.newest = -1  # number of the value made last
         self.positive = set()  # numbers of values that are known to be above 0
         self.region = None  # "reduction" or "scan" in the function of one
         self.cutile = cutile  # the dialect whose extents are powers of two
 
     def _call(self, function, *arguments):
-        place = self._place()
-        if place != self._last:
-            self._builder.at(*place)
-            self._last = place
+        location = self._location()
+        if location != self._last:
+            self._builder.at(*location)
+            self._last = location
         try:
             return function(*arguments)
         except tuple(_KINDS) as error:

@@ -1,4 +1,4 @@
-"""Errors of kernels: what is wrong, then the place in each function on the way there, with a caret."""
+"""Errors of kernels: what is wrong, then the location in each function on the way there, with a caret."""
 
 import itertools
 import linecache
@@ -7,7 +7,7 @@ import linecache
 class TileError(Exception):
     """The root of all errors of a kernel's text.
 
-    message: what is wrong and what to do. frames: the places, the kernel's first, the innermost function's last; each
+    message: what is wrong and what to do. frames: the locations, the kernel's first, the innermost function's last; each
     is a dictionary of function, file, line, column and end (from 1; end: behind the last character).
     """
 
@@ -20,7 +20,7 @@ class TileError(Exception):
         texts = [self.message]
         for text, same in itertools.groupby(map(_shown, self.frames)):
             count = len(list(same))  # more than one in a recursion
-            texts += [text] * count if count < 4 else [text, f"  [{count - 1} more calls at this place]"]
+            texts += [text] * count if count < 4 else [text, f"  [{count - 1} more calls at this line]"]
         return "\n".join(texts)
 
 

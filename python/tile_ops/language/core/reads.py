@@ -58,8 +58,8 @@ _READERS = {
 }
 
 
-class Place:
-    """One read: kind, owner and key say where, value holds the result. An array is held weakly: the value of the place that
+class Read:
+    """One read: kind, owner and key say where, value holds the result. An array is held weakly: the value of the read that
     leads to it keeps it alive."""
 
     __slots__ = ("kind", "_owner", "key", "value")
@@ -98,13 +98,13 @@ class Reads:
     """All reads of one translation, or of a generation. consistent: no value changed between reads."""
 
     def __init__(self):
-        self.places, self.consistent = {}, True
+        self.entries, self.consistent = {}, True
 
     def note(self, kind, owner, key=None):
         """Notes a read, and returns the value."""
-        place = Place(kind, owner, key)
-        self.add(place)
-        return place.value
+        entry = Read(kind, owner, key)
+        self.add(entry)
+        return entry.value
 
     def note_function(self, function):
         """Notes the code and the defaults of a function."""
@@ -114,34 +114,34 @@ class Reads:
         if function.__kwdefaults__:
             self.note("dict", function.__kwdefaults__)
 
-    def add(self, place):
-        owner = place.owner
+    def add(self, entry):
+        owner = entry.owner
         if owner is None:
             return
-        key = place.kind, id(owner), place.key
-        known = self.places.get(key)
+        key = entry.kind, id(owner), entry.key
+        known = self.entries.get(key)
         if known is None or known.owner is None:
-            self.places[key] = place
-        elif known is not place:
-            self.consistent &= alike(known.value, place.value, Reads())
+            self.entries[key] = entry
+        elif known is not entry:
+            self.consistent &= alike(known.value, entry.value, Reads())
 
     def hold(self):
         """Returns True if all values still have the same meaning; equivalent new objects then replace the old ones."""
         found, adopted = [], Reads()
-        self.places = {key: place for key, place in self.places.items() if place.owner is not None}
-        for place in self.places.values():
-            value = place.read()
-            if not alike(place.value, value, adopted):
+        self.entries = {key: entry for key, entry in self.entries.items() if entry.owner is not None}
+        for entry in self.entries.values():
+            value = entry.read()
+            if not alike(entry.value, value, adopted):
                 return False
-            found.append((place, value))
-        for place, value in found:
-            place.value = value
-        for place in adopted.places.values():
-            self.add(place)
+            found.append((entry, value))
+        for entry, value in found:
+            entry.value = value
+        for entry in adopted.entries.values():
+            self.add(entry)
         return self.consistent
 
     def checks(self):
-        return tuple(place.check() for place in self.places.values())
+        return tuple(entry.check() for entry in self.entries.values())
 
 
 class _Reading(threading.local):
@@ -253,7 +253,7 @@ def alike(old, new, adopted):
 
 def _alike_functions(old, new, adopted):
     key = "function", id(new), None
-    if key in adopted.places:  # this comparison is already under way
+    if key in adopted.entries:  # this comparison is already under way
         return True
     if old.__globals__ is not new.__globals__ or len(old.__closure__ or ()) != len(new.__closure__ or ()):
         return False

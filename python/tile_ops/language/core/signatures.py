@@ -19,12 +19,12 @@ def binder(name, parameters):
     """Returns a function of these parameters that returns all arguments in their order, with defaults filled in. Errors:
     Python's own TypeError, which names the function `name`."""
     texts, kind = [], inspect.Parameter
-    for place, each in enumerate(parameters):
-        if each.kind is kind.KEYWORD_ONLY and (not place or parameters[place - 1].kind is not kind.KEYWORD_ONLY):
+    for index, each in enumerate(parameters):
+        if each.kind is kind.KEYWORD_ONLY and (not index or parameters[index - 1].kind is not kind.KEYWORD_ONLY):
             texts.append("*")
-        texts.append(each.name if each.default is _EMPTY else f"{each.name}=defaults[{place}]")
+        texts.append(each.name if each.default is _EMPTY else f"{each.name}=defaults[{index}]")
         if each.kind is kind.POSITIONAL_ONLY and all(
-            after.kind is not kind.POSITIONAL_ONLY for after in parameters[place + 1 :]
+            after.kind is not kind.POSITIONAL_ONLY for after in parameters[index + 1 :]
         ):
             texts.append("/")
     items = "".join(f"{each.name}, " for each in parameters)

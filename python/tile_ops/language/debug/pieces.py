@@ -26,13 +26,13 @@ class _Noting(Emitter):
 class _PieceTranslator(Translator):
     """Its text is the line of the user's that is running."""
 
-    def __init__(self, builder, cutile, place):
+    def __init__(self, builder, cutile, location):
         super().__init__(builder, cutile)
-        self.emitter = _Noting(builder, self._place, cutile)
-        self._running = place
+        self.emitter = _Noting(builder, self._location, cutile)
+        self._running = location
 
-    def _place(self):
-        return (*self._running, 1) if self.scope is None else super()._place()
+    def _location(self):
+        return (*self._running, 1) if self.scope is None else super()._location()
 
     def frame(self):
         if self.scope is not None:
@@ -63,14 +63,14 @@ class _Made:
 class Piece(TileKernel):
     """body(translator, *arguments, **named) as a kernel; `types`: of the tiles that it gives."""
 
-    def __init__(self, body, skeleton, leaves, place, cutile):
-        self._body, self._skeleton, self._running, self._cutile = body, skeleton, place, cutile
+    def __init__(self, body, skeleton, leaves, location, cutile):
+        self._body, self._skeleton, self._running, self._cutile = body, skeleton, location, cutile
         self._count, self.types, self.effects, self.result = len(leaves), None, False, None
         self._reads = Reads()
         name = getattr(body, "__name__", "piece").strip("<>")
-        self._bind(name, *place, "r" * len(leaves))
+        self._bind(name, *location, "r" * len(leaves))
         self._ir(tuple(leaves), False)
-        self._bind(name, *place, "r" * (len(leaves) + len(self.types)))
+        self._bind(name, *location, "r" * (len(leaves) + len(self.types)))
 
     def run(self, leaves):
         """The tensors of its results."""

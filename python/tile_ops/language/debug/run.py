@@ -16,7 +16,7 @@ _MOST = 2**31 - 1
 
 
 class _Memory:
-    """Tensors on the CPU in the place of those of the launch; what was written to is copied back."""
+    """Tensors on the CPU instead of those of the launch; what was written to is copied back."""
 
     def __init__(self):
         self._copies = []
@@ -82,7 +82,7 @@ def debug(kernel, grid, arguments):
     kernel._check_written(tuple(arguments))
     session, memory, values = Session(kernel, blocks), _Memory(), []
     for position, (value, letter) in enumerate(zip(arguments, kernel.letters)):
-        flattener = Flattener(kernel._places[position])
+        flattener = Flattener(kernel._argument_names[position])
         structure = flattener.structure(value, kernel._annotations[position])
         leaves = [(leaf,) if each == "w" else leaf for each, leaf in zip(flattener.letters, flattener.leaves)]
         values.append(_native(session, memory, structure, iter(leaves)))

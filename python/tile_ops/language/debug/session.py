@@ -60,13 +60,13 @@ class Session:
         """Returns the result of a language function's call. Errors: those that it has in a kernel."""
         flattener = Flattener()
         skeleton = flattener.call(arguments, named)
-        key = body, skeleton, self._place(), self.kernel._dialect
+        key = body, skeleton, self._location(), self.kernel._dialect
         try:
             piece = _pieces.get(key)
         except TypeError:
             raise TileTypeError(f"{getattr(body, '__name__', body)}(): an argument is no value of a kernel") from None
         if piece is None or not piece.current():
-            piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._place(), self.kernel._dialect)
+            piece = _pieces[key] = Piece(body, skeleton, flattener.leaves, self._location(), self.kernel._dialect)
         try:
             made = piece.run(flattener.leaves)
         except RuntimeError as error:
@@ -83,7 +83,7 @@ class Session:
             f"block {self.block} of kernel {self.kernel.__name__}",
         )
 
-    def _place(self):
+    def _location(self):
         """File and line of the user's text that runs."""
         frame = sys._getframe(2)
         while frame is not None and frame.f_code not in self.bodies.codes:
@@ -94,7 +94,7 @@ class Session:
         return frame.f_code.co_filename, frame.f_lineno
 
     def _dressed(self, value, made, call):
-        """The result with tensors, arrays and bound methods in their places."""
+        """The result with tensors, arrays and bound methods put back."""
         if is_made(value, "tile"):
             return DebugTile(made[value.at], value.dtype, value.shape)
         if is_made(value, "array"):
@@ -144,7 +144,7 @@ class Session:
         """The function of a HelperFunction."""
         return self.bodies.of(helper.function if isinstance(helper, HelperFunction) else helper)
 
-    # What Python runs in the place of the text of a kernel.
+    # What Python runs instead of the source of a kernel.
 
     def special(self, name, arguments):
         """static_eval, static_assert, static_iter."""

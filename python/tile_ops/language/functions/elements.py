@@ -167,17 +167,17 @@ def updated(emitter, array, value, exact):
 def _changes(name, dtypes_, exact=False):
     """run(translator, array, indices or an offset, mask, values, order, scope, more attributes): the old values."""
 
-    def run(translator, array, places, mask, values, memory_order, memory_scope, **flat):
+    def run(translator, array, indices, mask, values, memory_order, memory_scope, **flat):
         emitter = translator.emitter
         what = "tile_atomic_cas" if name == "atomic_cas" else "tile_atomic_rmw"
         words = _atomic_words(what, memory_order, memory_scope)
         if array.dtype not in dtypes_:
             raise TileTypeError(f"Unsupported array dtype {array.dtype} for {name}; it takes {', '.join(map(str, dtypes_))}")
         if flat:
-            offset, mask = _offsets(translator, f"{name}_offset", places, mask)
+            offset, mask = _offsets(translator, f"{name}_offset", indices, mask)
             tiles, shape = [offset], offset.shape
         else:
-            tiles, mask, shape = _addressed(translator, name, array, places, mask)
+            tiles, mask, shape = _addressed(translator, name, array, indices, mask)
         values = [emitter.broadcast(updated(emitter, array, each, exact), shape, name) for each in values]
         return emitter.emit(name, array, *values, *tiles, *([] if mask is None else [mask]), **words, **flat)
 

@@ -27,8 +27,8 @@ def _words(translator, name, shape, seed, offset, stream, wide, times=1, plus=0)
                 "pass a number for each element, or a scalar"
             )
     else:
-        places = emitter.reshape(emitter.emit("arange", dtype="u64", size=count), shape)
-        number = emitter.emit("add", emitter.broadcast(number, shape), places)
+        indices = emitter.reshape(emitter.emit("arange", dtype="u64", size=count), shape)
+        number = emitter.emit("add", emitter.broadcast(number, shape), indices)
     if times != 1:
         number = emitter.emit("mul", number, emitter.constant(times, dtypes.uint64, shape))
         number = emitter.emit("add", number, emitter.constant(plus, dtypes.uint64, shape))

@@ -143,12 +143,12 @@ def _arg(translator, name, x, axis, keepdims, propagate_nan):
     if axis is None:
         x = emitter.reshape(x, (_count(shape),))
     along = 0 if axis is None else axes[0]
-    place = emitter.emit(name, x, axis=along)
+    index = emitter.emit(name, x, axis=along)
     if propagate_nan and x.dtype.category == dtypes.FLOAT:
         nans = emitter.emit("isnan", x)
         first = emitter.emit("argmax", emitter.cast(nans, dtypes.int32), axis=along)
-        place = emitter.emit("where", emitter.emit("reduce_any", nans, axes=(along,)), first, place)
-    return _kept(emitter, place, shape, axes, keepdims)
+        index = emitter.emit("where", emitter.emit("reduce_any", nans, axes=(along,)), first, index)
+    return _kept(emitter, index, shape, axes, keepdims)
 
 
 def _count(shape):
@@ -168,7 +168,7 @@ def argmax(
     keepdims: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The first place of the largest element, int32; without an axis in row-major order of all."""
+    """The first index of the largest element, int32; without an axis in row-major order of all."""
     return _arg(translator, "argmax", x, axis, keepdims, propagate_nan)
 
 
@@ -182,7 +182,7 @@ def argmin(
     keepdims: checks.flag = False,
     propagate_nan: checks.flag = False,
 ):
-    """The first place of the smallest element, int32; without an axis in row-major order of all."""
+    """The first index of the smallest element, int32; without an axis in row-major order of all."""
     return _arg(translator, "argmin", x, axis, keepdims, propagate_nan)
 
 

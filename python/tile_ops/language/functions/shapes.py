@@ -45,25 +45,25 @@ def arange(translator, size: checks.integer, /, *, dtype: checks.dtype, start: _
     if dtype in dtypes.OF_BITS:
         raise TileTypeError(f"arange: {dtype} is a non-arithmetic dtype; convert with astype()")
     emitter = translator.emitter
-    places = emitter.emit("arange", dtype=dtypes.require_ir(dtype), size=size)
+    indices = emitter.emit("arange", dtype=dtypes.require_ir(dtype), size=size)
     for primitive, value, neutral in (("mul", step, 1), ("add", start, 0)):
         if not (is_loose(value) and value == neutral):
-            places = emitter.emit(primitive, places, emitter.broadcast(emitter.as_dtype(value, dtype), (size,)))
-    return places
+            indices = emitter.emit(primitive, indices, emitter.broadcast(emitter.as_dtype(value, dtype), (size,)))
+    return indices
 
 
-def _nested(translator, value, dtype, place):
+def _nested(translator, value, dtype, position):
     """A tile of a scalar or a nested tuple of them."""
     emitter = translator.emitter
     if type(value) is not tuple:
         if not (isinstance(value, Tile) or is_constant(value)) or shape_of(value):
-            raise TileTypeError(f"Expected scalar elements at {place}, got {shown(value)}")
+            raise TileTypeError(f"Expected scalar elements at {position}, got {shown(value)}")
         return emitter.as_dtype(value, dtype)
     if not value or (emitter.cutile and not checks.is_power_of_two(len(value))):
-        raise TileTypeError(f"Tuple length {len(value)} at {place} is not a power of 2")
-    tiles = [_nested(translator, item, dtype, f"{place}[{at}]") for at, item in enumerate(value)]
+        raise TileTypeError(f"Tuple length {len(value)} at {position} is not a power of 2")
+    tiles = [_nested(translator, item, dtype, f"{position}[{at}]") for at, item in enumerate(value)]
     if len({tile.shape for tile in tiles}) > 1:
-        raise TileTypeError(f"Tuple has non-uniform inner shapes at {place}")
+        raise TileTypeError(f"Tuple has non-uniform inner shapes at {position}")
     tiles = [emitter.reshape(tile, (1, *tile.shape)) for tile in tiles]
     while len(tiles) > 1:  # halves, so that the chain of joints is short
         pairs = [emitter.emit("cat", *tiles[at : at + 2], axis=0) for at in range(0, len(tiles) - 1, 2)]

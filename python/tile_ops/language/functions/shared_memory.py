@@ -22,11 +22,11 @@ def _element_tiles(translator, index, shape, steps):
     """The index of each element of a tile along each axis, int64."""
     emitter, tiles = translator.emitter, []
     for axis, (each, extent, step) in enumerate(zip(index, shape, steps)):
-        places = emitter.emit("arange", dtype="i64", size=extent)
+        indices = emitter.emit("arange", dtype="i64", size=extent)
         first = emitter.emit("mul", emitter.as_dtype(each, dtypes.int64), emitter.constant(step, dtypes.int64))
-        places = emitter.emit("add", places, emitter.broadcast(first, (extent,)))
-        places = emitter.reshape(places, (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
-        tiles.append(emitter.broadcast(places, shape))
+        indices = emitter.emit("add", indices, emitter.broadcast(first, (extent,)))
+        indices = emitter.reshape(indices, (1,) * axis + (extent,) + (1,) * (len(shape) - axis - 1))
+        tiles.append(emitter.broadcast(indices, shape))
     return tiles
 
 

@@ -125,7 +125,7 @@ def static_assert(translator, node, message=None):
 
 def _condition(translator, node):
     """Returns the condition, translated or, if only Python can compute it at compile time, evaluated by Python."""
-    calls, place, depth = any(isinstance(each, ast.Call) for each in ast.walk(node)), translator.node, translator.depth
+    calls, outer, depth = any(isinstance(each, ast.Call) for each in ast.walk(node)), translator.node, translator.depth
     scope, condition, failed = translator.scope, None, None
     with translator.emitter.inside(translator.emitter.block([])[0]):  # the block is discarded
         try:
@@ -134,7 +134,7 @@ def _condition(translator, node):
             failed = error
         if calls and (failed or isinstance(condition, Tile)):
             inner = translator.node
-            translator.scope, translator.node, translator.depth = scope, place, depth
+            translator.scope, translator.node, translator.depth = scope, outer, depth
             try:
                 known = evaluated(translator, node, "static_assert")
             except TileError:
@@ -166,11 +166,11 @@ def items_of(translator, node):
     if len(items) > _MOST:
         raise TileTypeError(f"Maximum number of iterations ({_MOST}) has been reached while unrolling static_iter()")
     made = []
-    for place, item in enumerate(items):
+    for index, item in enumerate(items):
         try:
             made.append(_item(translator, item))
         except TileError as error:
-            raise TileTypeError(f"Invalid item #{place} of static_iter() iterable: {error.message}") from None
+            raise TileTypeError(f"Invalid item #{index} of static_iter() iterable: {error.message}") from None
     return made
 
 

@@ -76,7 +76,7 @@ def repr_parts(translator, value):
 
 
 def _separated(items):
-    return [part for place, parts in enumerate(items) for part in (*([", "] if place else []), *parts)]
+    return [part for index, parts in enumerate(items) for part in (*([", "] if index else []), *parts)]
 
 
 def _quoted(parts):
@@ -197,8 +197,8 @@ def _only_text(what, value):
 def print_(translator, *args, sep=" ", end="\n"):
     """Writes values to the process's standard output: numbers, tiles as nested lists, text."""
     parts, sep = [], _only_text("sep", sep)
-    for place, value in enumerate(args):
-        parts += [sep] if place else []
+    for index, value in enumerate(args):
+        parts += [sep] if index else []
         parts += parts_of(translator, value)
     _print(translator, [*parts, _only_text("end", end)])
 

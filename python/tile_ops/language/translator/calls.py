@@ -123,9 +123,9 @@ def parameters_of(arguments, defaults, named_defaults):
     """The signature of a def or lambda from its tree and the values of its defaults."""
     kind, made = inspect.Parameter, []
     plain = [*arguments.posonlyargs, *arguments.args]
-    for place, each in enumerate(plain):
-        behind = place - (len(plain) - len(defaults))
-        how = kind.POSITIONAL_ONLY if place < len(arguments.posonlyargs) else kind.POSITIONAL_OR_KEYWORD
+    for index, each in enumerate(plain):
+        behind = index - (len(plain) - len(defaults))
+        how = kind.POSITIONAL_ONLY if index < len(arguments.posonlyargs) else kind.POSITIONAL_OR_KEYWORD
         made.append(kind(each.arg, how, default=defaults[behind] if behind >= 0 else kind.empty))
     if arguments.vararg:
         made.append(kind(arguments.vararg.arg, kind.VAR_POSITIONAL))
@@ -148,7 +148,7 @@ class Calls:
         return self.call(callee, *self.given(node))
 
     def given(self, node):
-        """The arguments of a call, by place and by name."""
+        """The arguments of a call, by position and by name."""
         arguments, named = self.listed(node.args), {}
         for each in node.keywords:
             value = self.value(each.value)
@@ -269,14 +269,14 @@ class Calls:
         return self.within(scope, node, lambda: self.value(node.body) if isinstance(node, ast.Lambda) else self.body(node.body))
 
     def within(self, scope, node, translate):
-        """Returns the result of `translate` in a function's scope; errors get its place."""
+        """Returns the result of `translate` in a function's scope; errors get its location."""
         outer, outer_node = self.scope, self.node
         self.scope, self.node = scope, node
         self.depth += 1
         try:
             value = translate() if self.depth % EACH else on_a_new_stack(translate)
         except TileError as error:
-            self.place_in(error)
+            self.locate(error)
             self.scope, self.node = outer, outer_node
             raise
         finally:
@@ -285,7 +285,7 @@ class Calls:
         self.scope, self.node = outer, outer_node
         return value
 
-    def place_in(self, error):
+    def locate(self, error):
         """Adds the current position in the current function to an error from a call."""
         if isinstance(error, TileError):
             error.frames.insert(0, self.frame())

@@ -25,11 +25,11 @@ class Then(ast.stmt):
 
     _attributes = ("lineno", "col_offset", "end_lineno", "end_col_offset")
 
-    def __init__(self, place=None, run=None):
+    def __init__(self, location=None, run=None):
         super().__init__()
         self.run = run
-        if place is not None:
-            ast.copy_location(self, place)
+        if location is not None:
+            ast.copy_location(self, location)
 
 
 def _require_supported(node):
@@ -103,7 +103,7 @@ class Contexts:
             return self.block([*source.node.body, context.end, *rest])
         except Exception as error:
             if self.scope is scope:
-                self.place_in(error)
+                self.locate(error)
                 self.scope, self.node = outer, node
             raise
         finally:

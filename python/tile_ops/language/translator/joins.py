@@ -215,7 +215,7 @@ class Functions:
                 made.append(kept(function, self._before))
         return Functions(made, self._before) if len(made) <= self.most else None
 
-    def _place(self, function):
+    def _index(self, function):
         """Returns the index of the item that fits a function; None: no item fits."""
         found = (at for at, item in enumerate(self.items) if fits(item, function, self._before))
         return next(found, None)
@@ -223,19 +223,19 @@ class Functions:
     def fits(self, value):
         if not may_be_chosen(value):
             return False
-        places = [self._place(function) for function in _choice(value).items]
-        return None not in places and len(set(places)) == len(places)
+        indices = [self._index(function) for function in _choice(value).items]
+        return None not in indices and len(set(indices)) == len(indices)
 
     def types(self):
         return [(dtypes.int32, ()), *(each for item in self.items for each in types_of(item))]
 
     def tiles(self, emitter, value):
         choice = _choice(value)
-        places = [self._place(function) for function in choice.items]
-        made = [picked(emitter, choice, places, dtypes.int32)]
+        indices = [self._index(function) for function in choice.items]
+        made = [picked(emitter, choice, indices, dtypes.int32)]
         for at, item in enumerate(self.items):
-            if at in places:
-                made += tiles_of(emitter, item, choice.items[places.index(at)])
+            if at in indices:
+                made += tiles_of(emitter, item, choice.items[indices.index(at)])
             else:
                 made += [emitter.constant(0, dtype, shape) for dtype, shape in types_of(item)]
         return made

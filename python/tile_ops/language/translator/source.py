@@ -1,4 +1,4 @@
-"""The text of a Python function as a syntax tree whose nodes know their place in the file."""
+"""The text of a Python function as a syntax tree whose nodes know their location in the file."""
 
 import ast
 import functools

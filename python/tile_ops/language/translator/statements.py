@@ -25,22 +25,22 @@ class Statements(Loops, Contexts):
 
     def block(self, statements):
         """LEFT, Returned, or None where the way goes on behind the statements."""
-        for place, statement in enumerate(statements):
+        for index, statement in enumerate(statements):
             self.node = statement
             if isinstance(statement, ast.If):
-                way, done = self._if(statement, statements[place + 1 :])
+                way, done = self._if(statement, statements[index + 1 :])
                 if done:
                     return way
             elif isinstance(statement, Then):
                 way = statement.run()
             elif self.scope.context and holds([statement], YIELDS):
-                return self._that_yields(statement, statements[place + 1 :])
+                return self._that_yields(statement, statements[index + 1 :])
             elif isinstance(statement, ast.With):
-                return self.with_items(statement, statements[place + 1 :])
+                return self.with_items(statement, statements[index + 1 :])
             elif isinstance(statement, ast.Try):
-                return self.try_(statement, statements[place + 1 :])
+                return self.try_(statement, statements[index + 1 :])
             elif isinstance(statement, ast.While) and holds(statement.body, ast.Return):
-                return self._while_that_returns(statement, statements[place + 1 :])
+                return self._while_that_returns(statement, statements[index + 1 :])
             else:
                 method = getattr(self, "_do_" + type(statement).__name__, None)
                 if method is None:

@@ -47,9 +47,9 @@ class Translator(Statements, Calls, Comparisons):
         self.scope, self.node, self.depth = None, None, 0
         self.classes = {}  # by class statement: the captured values, and the class
         self.trying, self.noted, self.expected = False, [], []  # state of loops.Loops
-        self.emitter = Emitter(builder, self._place, cutile)
+        self.emitter = Emitter(builder, self._location, cutile)
 
-    def _place(self):
+    def _location(self):
         if self.node is None:
             return self.scope.source.file, self.scope.source.node.lineno, 1
         return self.scope.source.file, self.node.lineno, self.scope.source.columns(self.node)[0]

@@ -58,10 +58,10 @@ def spans_of(tensors):
     spans = {}
     for tensor in tensors:
         if tensor.numel():
-            place = tensor.untyped_storage().data_ptr()
+            address = tensor.untyped_storage().data_ptr()
             first, behind = _extent(tensor)
-            old = spans.get(place, (tensor, first, behind))
-            spans[place] = (old[0], min(first, old[1]), max(behind, old[2]))
+            old = spans.get(address, (tensor, first, behind))
+            spans[address] = (old[0], min(first, old[1]), max(behind, old[2]))
     return spans
 
 
@@ -69,7 +69,7 @@ class Copies:
     """arguments: those given, with copies of their tensors, of the same strides, alignment and overlap."""
 
     def __init__(self, arguments):
-        self._memories = {place: _Memory(*span) for place, span in spans_of(leaves(arguments, [])).items()}
+        self._memories = {address: _Memory(*span) for address, span in spans_of(leaves(arguments, [])).items()}
         self.arguments = tuple(map(self._copied, arguments))
         self._changed = set()
 
@@ -87,14 +87,14 @@ class Copies:
 
     def note_changes(self):
         """Looks at what a run has changed: a run from the same state changes nothing else."""
-        for place, memory in self._memories.items():
-            if place not in self._changed and not torch.equal(memory.copy, memory.original):
-                self._changed.add(place)
+        for address, memory in self._memories.items():
+            if address not in self._changed and not torch.equal(memory.copy, memory.original):
+                self._changed.add(address)
 
     def restore(self):
         """Undoes the changes."""
-        for place in self._changed:
-            self._memories[place].copy.copy_(self._memories[place].original)
+        for address in self._changed:
+            self._memories[address].copy.copy_(self._memories[address].original)
 
 
 def _free(device):

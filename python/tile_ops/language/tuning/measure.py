@@ -1,4 +1,4 @@
-"""Times of runs, with events on a GPU and the clock on a CPU: the one place that measures kernels."""
+"""Times of runs, with events on a GPU and the clock on a CPU: all measurements of kernels."""
 
 import dataclasses
 import statistics

@@ -31,7 +31,7 @@ def _leaves(kernel, arguments):
     found = []
     for position, (value, letter, note) in enumerate(zip(arguments, kernel.letters, kernel._annotations)):
         if letter != "c":
-            flattener = Flattener(kernel._places[position])
+            flattener = Flattener(kernel._argument_names[position])
             flattener.structure(value, note)
             found += zip(flattener.letters, flattener.leaves)
     return found
@@ -40,15 +40,15 @@ def _leaves(kernel, arguments):
 def _packed(leaves):
     """Returns leaves in a form for torch.save: each memory once, and the tensors as views of it."""
     spans, packed = spans_of(leaf for _, leaf in leaves if isinstance(leaf, torch.Tensor)), []
-    places = list(spans)
+    addresses = list(spans)
     for letter, leaf in leaves:
         if not isinstance(leaf, torch.Tensor):
             packed.append(("wide" if letter == "w" else "number", leaf))
             continue
         memory, first = None, 0
         if leaf.numel():
-            memory = places.index(leaf.untyped_storage().data_ptr())
-            first = leaf.storage_offset() * leaf.element_size() - spans[places[memory]][1]
+            memory = addresses.index(leaf.untyped_storage().data_ptr())
+            first = leaf.storage_offset() * leaf.element_size() - spans[addresses[memory]][1]
         packed.append(("array", memory, first, str(leaf.device), leaf.dtype, tuple(leaf.shape), leaf.stride()))
     memories = []
     for tensor, first, behind in spans.values():
@@ -60,12 +60,12 @@ def _packed(leaves):
 
 def _unpacked(memories, packed):
     """Returns the arguments of run_ir, in memory of this process with the same alignment."""
-    placed = []
+    allocated = []
     for whole, device, skip in memories:
         room = torch.empty(whole.numel() + ALIGNMENT, dtype=torch.uint8, device=device)
         skip = (skip - room.data_ptr()) % ALIGNMENT
         room[skip : skip + whole.numel()].copy_(whole)
-        placed.append((room, skip))
+        allocated.append((room, skip))
     arguments = []
     for kind, *rest in packed:
         if kind == "array":
@@ -74,7 +74,7 @@ def _unpacked(memories, packed):
             if memory is None:
                 arguments.append(torch.empty_strided(shape, stride, dtype=dtype, device=device))
                 continue
-            room, skip = placed[memory]
+            room, skip = allocated[memory]
             offset = (skip + first) // dtype.itemsize
             arguments.append(tensor.set_(room.untyped_storage(), offset, shape, stride))
         elif kind == "wide":

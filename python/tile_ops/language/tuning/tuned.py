@@ -60,11 +60,11 @@ class _Configuration:
         self.kernel.launch(grid, *self._merged((*arguments, *self._values)), stream=stream)
 
 
-def _picker(places):
-    """A function that gives the items of a tuple at these places, as a tuple."""
-    if list(places) == list(range(len(places))):
+def _picker(indices):
+    """A function that gives the items of a tuple at these indices, as a tuple."""
+    if list(indices) == list(range(len(indices))):
         return tuple
-    return operator.itemgetter(*places)  # two places at least: one alone is in order
+    return operator.itemgetter(*indices)  # two indices at least: one alone is in order
 
 
 class Tuned(Named):
@@ -226,7 +226,7 @@ class Tuned(Named):
             Row(config, *((None, 0, _one_line(each.error)) if each.error else (each.median, len(each.times), None)))
             for config, each in zip(self.configs, candidates)
         )
-        best = min((place for place, row in enumerate(rows) if row.us is not None), key=lambda place: rows[place].us)
+        best = min((index for index, row in enumerate(rows) if row.us is not None), key=lambda index: rows[index].us)
         table = self._tables[self._generation(), device, key] = Table(self.__name__, key, rows, best)
         store(digest(self.kernel._pyfunc, self.kernel._dialect, self.configs, device, key), table)
         self._print(table)
@@ -307,26 +307,26 @@ def _checked(kernel, configs):
     if not configs:
         raise ValueError(f"{name}.tune: there are no configurations; give at least one dictionary of constants")
     constants = [each for each, letter in zip(kernel.parameters, kernel.letters) if letter == "c"]
-    for place, config in enumerate(configs):
+    for index, config in enumerate(configs):
         if not isinstance(config, dict):
-            raise TypeError(f"{name}.tune: configuration #{place} is {config!r}; give a dictionary of constants")
+            raise TypeError(f"{name}.tune: configuration #{index} is {config!r}; give a dictionary of constants")
         for each, value in config.items():
             if each in kernel.parameters and each not in constants:
                 raise ValueError(
-                    f"{name}.tune: configuration #{place} sets {each!r}, which is no Constant parameter; annotate it "
+                    f"{name}.tune: configuration #{index} sets {each!r}, which is no Constant parameter; annotate it "
                     "with Constant"
                 )
             if each not in constants and each not in kernel.hint_names:
                 raise ValueError(
-                    f"{name}.tune: configuration #{place} sets {each!r}; the Constant parameters are "
+                    f"{name}.tune: configuration #{index} sets {each!r}; the Constant parameters are "
                     f"{', '.join(constants) or 'none'}, and the hints {', '.join(kernel.hint_names)}"
                 )
             if each in constants:
-                constant_key(f"{name}.tune: configuration #{place}, {each}", value)
+                constant_key(f"{name}.tune: configuration #{index}, {each}", value)
         sets = [[each for each in constants if each in one] for one in (config, configs[0])]
         if sets[0] != sets[1]:
             raise ValueError(
-                f"{name}.tune: configuration #{place} sets the constants {', '.join(sets[0]) or 'none'}, and #0 "
+                f"{name}.tune: configuration #{index} sets the constants {', '.join(sets[0]) or 'none'}, and #0 "
                 f"{', '.join(sets[1]) or 'none'}; let all set the same, since launches leave them out"
             )
     return [dict(config) for config in configs]

@@ -101,8 +101,8 @@ TILE void copy_async_wait() {
   emulator::wait_for_copies(groups);
 }
 
-using SharedPlace = u64;
-TILE SharedPlace shared_address(const void* at) { return (u64)at; }
+using SharedAddress = u64;
+TILE SharedAddress shared_address(const void* at) { return (u64)at; }
 
 struct Shuffled {
   u32 given, taken;

@@ -5,12 +5,12 @@
 namespace tile {
 
 template <bool transposed>
-TILE void load_matrices(u32 (&to)[4], SharedPlace row, int line, const char* file = __builtin_FILE(),
+TILE void load_matrices(u32 (&to)[4], SharedAddress row, int line, const char* file = __builtin_FILE(),
                         int at = __builtin_LINE()) {
   emulator::load_matrices(to, (const void*)row, transposed, {"the ldmatrix", line, file, at});
 }
-TILE void load_word(u32& to, SharedPlace at, int line) { to = load_shared<u32>((const void*)at, line); }
-TILE void load_word(f64& to, SharedPlace at, int line) { to = load_shared<f64>((const void*)at, line); }
+TILE void load_word(u32& to, SharedAddress at, int line) { to = load_shared<u32>((const void*)at, line); }
+TILE void load_word(f64& to, SharedAddress at, int line) { to = load_shared<f64>((const void*)at, line); }
 template <bool odd>
 TILE u32 every_second_byte(u32 low, u32 high) {
   const auto two = [](u32 x) {

@@ -1,0 +1,22 @@
+// The node of a fused loop, and the machine code that it was compiled to.
+#pragma once
+#include <utility>
+
+#include "cpu/fusion/fused_loop.h"
+#include "cpu/jit/fused_loop_code.h"
+
+namespace tile::cpu {
+
+struct FusedLoopNode final : OpNode {
+  FusedLoopNode(FusedLoop plan, int state) : fused_loop(std::move(plan)), kept(state) {}
+
+  const FusedLoop fused_loop;
+  const int kept;                     // the index of its state in Frame::kept
+  mutable jit::FusedLoopCodes codes;  // for the memory layouts met so far
+
+  Signal run(Frame& frame) const override;
+  size_t run_bytes() const;      // of a FusedLoopRun's own memory
+  size_t scratch_bytes() const;  // the most that one run takes
+};
+
+}  // namespace tile::cpu

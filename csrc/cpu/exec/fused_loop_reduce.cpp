@@ -1,0 +1,132 @@
+// The reductions that end a fused loop.
+#include <cstring>
+
+#include "cpu/exec/fused_loop_run.h"
+
+namespace tile::cpu {
+
+// Rows and columns of a value (or of a product's two) that go into accumulators, each `weight` times.
+struct FusedLoopRun::Piece {
+  Chunked from, factor;
+  int64_t rows, cols;
+  char* to;
+  int64_t weight;
+};
+
+void FusedLoopRun::begin(size_t k) const {
+  const auto& into = space_.reductions[k];
+  fused_loop_.reductions[k].row->identity(into.cursor.data, into.count);
+}
+
+void FusedLoopRun::accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c,
+                              int64_t cols) {
+  const auto& into = space_.reductions[k];
+  const FusedLoopReduction& reduction = fused_loop_.reductions[k];
+  // Along an axis where the value repeats one iteration represents all: it has their weight.
+  int64_t weight = 1;
+  for (int d = 0; d < rows_dim_ && !whole_; ++d) {
+    if (!space_.reduces_along(reduction, d) && outer[d] > 0) return;
+    if (outer[d] == into.last[d]) weight *= into.weight[d];
+  }
+  const bool down = space_.reduces_along(reduction, rows_dim_),
+             across = space_.reduces_along(reduction, cols_dim_);
+  if ((!down && r > 0) || (!across && c > 0)) return;
+  if (!down) rows = 1;
+  if (!across) cols = 1;
+  char* const buffer = base_ + expanded_offset_ + rows_ * cols_ * 8;
+  auto value = static_cast<size_t>(reduction.value);
+  Piece all{at_[value], {}, rows, cols, locate(into.cursor, r, c), weight};
+  const int64_t step = element(value);  // along the columns, of both
+  if (reduction.factor >= 0) {
+    auto factor = static_cast<size_t>(reduction.factor);
+    // At most one of them repeats along the columns.
+    all.from = expand(value, rows, cols, buffer);
+    all.factor = expand(factor, rows, cols, buffer);
+  }
+  // The last row and column may weigh more than the others: up to four pieces.
+  const int64_t heavy_rows = into.weight[rows_dim_] > 1 && r + rows > into.last[rows_dim_] ? 1 : 0;
+  const int64_t heavy_cols = into.weight[cols_dim_] > 1 && c + cols > into.last[cols_dim_] ? 1 : 0;
+  if (heavy_rows + heavy_cols == 0) return add(k, all);
+  for (int lower = 0; lower < 2; ++lower)
+    for (int right = 0; right < 2; ++right) {
+      const int64_t r0 = lower ? rows - heavy_rows : 0, c0 = right ? cols - heavy_cols : 0;
+      Piece piece = all;
+      piece.rows = lower ? heavy_rows : rows - heavy_rows;
+      piece.cols = right ? heavy_cols : cols - heavy_cols;
+      if (piece.rows <= 0 || piece.cols <= 0) continue;
+      piece.from.data += r0 * piece.from.row + c0 * step;
+      if (piece.factor.data) piece.factor.data += r0 * piece.factor.row + c0 * step;
+      piece.to += r0 * into.cursor.stride[rows_dim_] + c0 * into.cursor.stride[cols_dim_];
+      piece.weight *= (lower ? into.weight[rows_dim_] : 1) * (right ? into.weight[cols_dim_] : 1);
+      add(k, piece);
+    }
+}
+
+// A column whose rows lie side by side, as its accumulators do, is a row to them.
+bool FusedLoopRun::transposes(size_t k, const Piece& piece) const {
+  const FusedLoopReduction& reduction = fused_loop_.reductions[k];
+  const auto adjacent = [&](const Chunked& from, int value) {
+    return !from.data || from.row == element(static_cast<size_t>(value));
+  };
+  return piece.cols == 1 && piece.rows > 1 && adjacent(piece.from, reduction.value) &&
+         adjacent(piece.factor, reduction.factor) &&
+         space_.reductions[k].cursor.stride[rows_dim_] == element(static_cast<size_t>(reduction.value));
+}
+
+void FusedLoopRun::add(size_t k, Piece piece) const {
+  const auto& into = space_.reductions[k];
+  const ReduceRow& row = *fused_loop_.reductions[k].row;
+  const bool transposed = transposes(k, piece), columns = into.reduced[cols_dim_] && !transposed,
+             product = piece.factor.data != nullptr;
+  if (transposed) std::swap(piece.rows, piece.cols);
+  const ChunkFunction by_column = product ? row.product_columns : row.columns,
+                      by_row = product ? row.product_rows : row.rows;
+  const int64_t to_row = into.cursor.stride[rows_dim_];
+  Chunk chunk{piece.rows,
+              piece.cols,
+              piece.to,
+              to_row,
+              {piece.from.data, piece.factor.data},
+              {piece.from.row, piece.factor.row}};
+  if (piece.weight == 1) return (columns ? by_column : by_row)(chunk);
+  // Into identities first, weighed there, then combined.
+  char* const buffer = base_ + expanded_offset_;
+  const int64_t lane = lane_bytes(fused_loop_.lanes[static_cast<size_t>(fused_loop_.reductions[k].value)]);
+  chunk.out = buffer;
+  if (columns) {
+    row.identity(buffer, piece.rows);
+    chunk.out_row = lane;
+    by_column(chunk);
+    row.weigh(buffer, piece.rows, piece.weight);
+    row.rows({piece.rows, 1, piece.to, to_row, {buffer}, {lane}});
+    return;
+  }
+  // A row at a time, so that each accumulator is met once.
+  chunk.rows = 1;
+  for (int64_t i = 0; i < piece.rows; ++i) {
+    row.identity(buffer, piece.cols);
+    by_row(chunk);
+    row.weigh(buffer, piece.cols, piece.weight);
+    row.rows({1, piece.cols, piece.to + i * to_row, 0, {buffer}, {0}});
+    chunk.in[0] += piece.from.row;
+    if (product) chunk.in[1] += piece.factor.row;
+  }
+}
+
+void FusedLoopRun::finish(Frame& frame) const {
+  for (size_t k = 0; k < fused_loop_.reductions.size(); ++k) {
+    const FusedLoopReduction& reduction = fused_loop_.reductions[k];
+    const auto& into = space_.reductions[k];
+    if (ChunkFunction round = move_row(reduction.dtype).round)
+      round({1, into.count, into.cursor.data, 0, {into.cursor.data}, {0}});
+    if (reduction.scalar >= 0)
+      std::memcpy(&frame.scalars[static_cast<size_t>(reduction.scalar)], into.cursor.data,
+                  static_cast<size_t>(lane_bytes(lane_of(reduction.dtype))));
+    else
+      frame.tiles[static_cast<size_t>(reduction.tile)] = into.tile;
+  }
+  for (size_t k = 0; k < fused_loop_.outputs.size(); ++k)
+    frame.tiles[static_cast<size_t>(fused_loop_.outputs[k].tile)] = space_.output_tiles[k];
+}
+
+}  // namespace tile::cpu

@@ -1,0 +1,144 @@
+// A fused loop's run in one frame: where its participants are and how it is cut into chunks. It is kept from
+// run to run, since most blocks differ in addresses alone.
+#pragma once
+#include <algorithm>
+
+#include "cpu/exec/fused_loop_node.h"
+#include "cpu/exec/fused_loop_space.h"
+
+namespace tile::cpu {
+
+class FusedLoopRun final : public NodeState {
+ public:
+  // Without `memory` it has its own, which outlives the run.
+  explicit FusedLoopRun(const FusedLoopNode& node, Scratch* memory = nullptr);
+  bool prepare(Frame& frame);  // false: there is nothing to do
+  // Returns true if all is as prepare() found it but for addresses, which it then takes over.
+  bool fits(const Frame& frame) { return vectors_ == jit::enabled() && space_.fits(fused_loop_, frame); }
+  bool lasts() const override { return !space_.copies(); }
+  void operator()(Frame& frame);
+
+ private:
+  using Cursor = FusedLoopSpace::Cursor;
+  // Where a value's chunk is: rows are `row` bytes apart.
+  struct Chunked {
+    char* data = nullptr;
+    int64_t row = 0;
+  };
+  // Where it is while the chunk lies inside every array: in a buffer, or where a cursor stands.
+  struct ValueAddress {
+    const Cursor* moving = nullptr;
+    size_t offset = 0;  // of a buffer
+    int64_t row = 0;
+  };
+  struct Call {
+    ChunkFunction function;
+    int arity, in[most_operands], out;
+  };
+  size_t values() const { return fused_loop_.lanes.size(); }
+  size_t input_count() const { return fused_loop_.inputs.size(); }
+  bool varies(size_t value, int dim) const { return space_.varies(value, dim); }
+  int64_t element(size_t value) const { return lane_bytes(fused_loop_.lanes[value]); }
+
+  // Before the first chunk.
+  void find_addresses();
+  void find_edges();
+  void size_chunks();
+  void allocate_buffers();
+  bool in_place(size_t input) const;
+  // Returns the function that moves an input from memory to lanes.
+  const MoveRow& mover(size_t input) const {
+    const Cursor& from = space_.inputs[input];
+    return move_row(from.lanes ? dtype_of(fused_loop_.lanes[input]) : from.dtype);
+  }
+  // Chunks behind the edge are a column or so wide, and as many rows high as the buffers hold.
+  int64_t edge_line() const { return std::min(space_.extent[cols_dim_] - edge_, cols_); }
+  int64_t edge_rows() const {
+    return edge_line() > 0 ? std::min(rows_ * cols_ / edge_line(), space_.extent[rows_dim_]) : 0;
+  }
+
+  // As machine code, where that is possible.
+  void assemble();
+  bool describe(jit::FusedLoopForm& form) const;
+  // The columns done.
+  int64_t run_code(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  bool lines_apart(size_t k) const;  // a reduction whose rows are first added up on their own
+  size_t line_bytes() const { return static_cast<size_t>(cols_) * 4; }
+  char* line(size_t number) const { return base_ + lines_offset_ + number * line_bytes(); }
+
+  // A tile to fetch: its next one stands `distance` bytes on, rows `row` bytes apart.
+  struct Prefetch {
+    int tile;
+    DType dtype;
+    int64_t distance, row;
+    char* at;  // where its first row and column are, in this run
+  };
+  void find_prefetch(const Frame& frame);
+  std::optional<int64_t> row_bytes(const TileRef& tile) const;
+
+  // All chunks.
+  void chunks(const int64_t* outer, int64_t low, int64_t high, int64_t most_rows);
+  void enter(Cursor& cursor, const int64_t* outer) const;
+  char* locate(const Cursor& cursor, int64_t r, int64_t c) const {
+    return cursor.line + r * cursor.stride[rows_dim_] + c * cursor.stride[cols_dim_];
+  }
+  // How much of a chunk an array has: rows and columns from the chunk's start.
+  struct Part {
+    int64_t top = 0, bottom = 0, left = 0, right = 0;
+    bool whole = false;
+    bool none() const { return top >= bottom || left >= right; }
+    int64_t rows() const { return bottom - top; }
+    int64_t cols() const { return right - left; }
+  };
+  Part part(const Cursor& cursor, int64_t r, int64_t rows, int64_t c, int64_t cols) const;
+  bool inside(int64_t r, int64_t rows, int64_t c, int64_t cols) const;
+  bool weighs(const int64_t* outer, int64_t row, int64_t column) const;
+  void chunk(const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void locate_inside(int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void call(const Call& call, int64_t rows, int64_t cols) const;
+  void put(const Cursor& to, char* first, const char* lanes, int64_t row, int64_t rows, int64_t cols) const;
+  void copy_output(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  Chunked expand(size_t v, int64_t rows, int64_t cols, char* to) const;
+
+  // Chunks that leave some array.
+  void locate_at_edge(int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void read(size_t v, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  void write(size_t k, int64_t r, int64_t rows, int64_t c, int64_t cols);
+
+  // Reductions.
+  void begin(size_t k) const;
+  void accumulate(size_t k, const int64_t* outer, int64_t r, int64_t rows, int64_t c, int64_t cols);
+  struct Piece;
+  bool transposes(size_t k, const Piece& piece) const;
+  void add(size_t k, Piece piece) const;
+  void finish(Frame& frame) const;
+
+  const FusedLoopNode& node_;
+  const FusedLoop& fused_loop_;
+  Scratch own_;
+  Scratch& memory_;
+  FusedLoopSpace space_;
+  int rows_dim_ = 0, cols_dim_ = 0;
+  int64_t rows_ = 1, cols_ = 1;        // of a chunk
+  int64_t line_ = 1;                   // lanes from row to row in a buffer, of the chunk at work
+  int64_t edge_ = 0;                   // columns from here on are padding of some participant, or weigh more
+  ValueAddress* addresses_ = nullptr;  // by value
+  Chunked* at_ = nullptr;              // by value, of the chunk at work
+  int* direct_ = nullptr;              // by value: the store it is computed into, or -1
+  Call* calls_ = nullptr;              // by step
+  int *converted_ = nullptr, *bounded_ = nullptr,
+      *bounded_stores_ = nullptr;  // inputs to convert; participants that may end
+  Prefetch* prefetch_ = nullptr;
+  int prefetch_count_ = 0;
+  int converted_count_ = 0, bounded_count_ = 0, bounded_store_count_ = 0;
+  size_t bytes_ = 0, expanded_offset_ = 0;
+  char* base_ = nullptr;                                         // of the buffers
+  bool whole_ = true;                                            // no reduction repeats an outer dimension
+  jit::FusedLoopFunction code_ = nullptr, streaming_ = nullptr;  // of whole chunks
+  std::optional<jit::Vectors> vectors_;                          // that were to be assembled
+  bool any_columns_ = true;                                      // code_ takes any number of columns
+  int64_t row_edge_ = 0;  // rows from here on are padding of some participant
+  size_t lines_offset_ = 0;
+};
+
+}  // namespace tile::cpu

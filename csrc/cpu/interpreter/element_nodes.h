@@ -1,0 +1,60 @@
+// Op nodes that read elements of an array into a tile and write them from one, at addresses that a type
+// finds.
+#pragma once
+#include "cpu/interpreter/operand.h"
+#include "cpu/interpreter/tables.h"
+
+namespace tile::cpu {
+
+// The operand of the first index: behind the array, and behind the value where the op writes one.
+inline size_t first_index(const Op& op) { return op.results.empty() ? 2 : 1; }
+
+// Addresses(lower, op) of operands array, [value], …; each_run(frame, visit(element of the tile, address,
+// stride in bytes, count)) of those that exist.
+template <class Addresses>
+struct ReadNode final : OpNode {
+  Addresses addresses;
+  WholeResult to;
+  double pad;
+  ReadNode(LoweringContext& lower, const Op& op)
+      : addresses(lower, op), to(WholeResult::of(lower, op.results[0])), pad(op.number("pad")) {}
+  Signal run(Frame& frame) const override {
+    const size_t mark = frame.scratch.mark();
+    const MoveRow& move = move_row(to.dtype);
+    const int64_t element = lane_bytes(lane_of(to.dtype));
+    char* out = to.lanes(frame);
+    move.fill(out, pad, to.count());
+    addresses.each_run(frame, [&](int64_t i, const char* address, int64_t stride, int64_t count) {
+      move.load(address, 0, stride, out + i * element, count * element, 1, count);
+    });
+    if (to.scalar < 0) to.finish(frame);
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+};
+
+template <class Addresses>
+struct WriteNode final : OpNode {
+  Addresses addresses;
+  WholeOperand value;
+  WriteNode(LoweringContext& lower, const Op& op)
+      : addresses(lower, op), value(WholeOperand::of(lower, op.operands[1])) {}
+  Signal run(Frame& frame) const override {
+    const size_t mark = frame.scratch.mark();
+    const MoveRow& move = move_row(value.dtype);
+    const int64_t element = lane_bytes(lane_of(value.dtype));
+    const char* from = value.lanes(frame);
+    addresses.each_run(frame, [&](int64_t i, char* address, int64_t stride, int64_t count) {
+      move.store(address, 0, stride, from + i * element, count * element, 1, count);
+    });
+    frame.scratch.release(mark);
+    return Signal::next;
+  }
+};
+
+template <class SomeNode>
+std::unique_ptr<OpNode> lower_addresses(LoweringContext& lower, const Op& op) {
+  return std::make_unique<SomeNode>(lower, op);
+}
+
+}  // namespace tile::cpu

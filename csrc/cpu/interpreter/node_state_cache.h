@@ -1,0 +1,38 @@
+// Node state that threads keep between launches of a program: a slot for each worker, taken and given back
+// without a lock, since all ask at once.
+#pragma once
+#include <array>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "cpu/interpreter/frame.h"
+
+namespace tile::cpu {
+
+class NodeStateCache {
+ public:
+  using Slots = std::vector<NodeStateSlot>;
+  NodeStateCache() = default;
+  ~NodeStateCache() {
+    for (Shard& shard : shards_) delete shard.slots.load();
+  }
+  // Takes the worker's slots. Null if there are none, or if another launch has them.
+  std::unique_ptr<Slots> take(int64_t worker) {
+    return std::unique_ptr<Slots>(at(worker).exchange(nullptr, std::memory_order_acquire));
+  }
+  void give_back(int64_t worker, std::unique_ptr<Slots> slots) {
+    delete at(worker).exchange(slots.release(), std::memory_order_acq_rel);
+  }
+
+ private:
+  static constexpr size_t most = 64;  // workers beyond share shards: what is kept stays bounded
+  struct alignas(64) Shard {
+    std::atomic<Slots*> slots{nullptr};
+  };
+  std::atomic<Slots*>& at(int64_t worker) { return shards_[static_cast<size_t>(worker) % most].slots; }
+  std::array<Shard, most> shards_;
+};
+
+}  // namespace tile::cpu

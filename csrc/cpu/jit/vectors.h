@@ -1,0 +1,12 @@
+// The sets of vector instructions that fused loops are assembled in.
+#pragma once
+#include <cstdint>
+
+namespace tile::cpu::jit {
+
+enum class Vectors : uint8_t { avx2, avx512 };
+constexpr int bytes_of(Vectors vectors) { return vectors == Vectors::avx512 ? 64 : 32; }
+constexpr int lanes_of(Vectors vectors) { return bytes_of(vectors) / 4; }  // of 32 bits
+constexpr int registers_of(Vectors vectors) { return vectors == Vectors::avx512 ? 32 : 16; }
+
+}  // namespace tile::cpu::jit

@@ -1,9 +1,0 @@
-// Elementwise primitives on scalars: one call on one lane.
-#pragma once
-#include "cpu/lowering_context.h"
-
-namespace tile::cpu {
-
-std::unique_ptr<OpNode> scalar_node(LoweringContext& lower, const Op& op);
-
-}  // namespace tile::cpu

@@ -1,0 +1,58 @@
+// The instruction sets that the folders csrc/cpu/*/isa are compiled for, and the choice of one at start.
+#pragma once
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace tile::cpu {
+
+enum class Isa : uint8_t { baseline, avx2, avx512 };
+inline constexpr int isa_count = 3;
+inline constexpr std::array<std::string_view, isa_count> isa_names{"baseline", "avx2", "avx512"};
+inline std::string_view name(Isa isa) { return isa_names[static_cast<int>(isa)]; }
+
+// This machine can run it.
+bool supported(Isa isa);
+// Beside avx512: products of bf16 (AVX512_BF16).
+bool supports_bf16();
+// Returns true if those products are faster than products of widened numbers: not on chips with AMX, where a
+// Xeon of 16 cores took 1.7 times as long.
+bool prefers_bf16();
+
+// Beside avx512: products of bf16 on AMX's tile registers, which the chip has and the system gives this
+// process.
+bool supports_amx();
+// Returns true if the products of this instruction set go there, by TILE_AMX (off; anything else is an
+// error).
+bool choose_amx(Isa isa, std::string_view tile_amx);
+
+// Returns the instruction set that the variables ask for: TILE_ISA (baseline, avx2, avx512; an unknown or
+// unsupported one is an error), else at most ATEN_CPU_CAPABILITY (default, avx2, avx512), else the best that
+// is supported. Empty text: not set.
+Isa choose_isa(std::string_view tile_isa, std::string_view aten_capability);
+
+// The choice for this process, made at the first call (which throws tile::Error where TILE_ISA is wrong).
+Isa active_isa();
+
+// A file of csrc/cpu/*/isa is compiled once an instruction set, inside a namespace of that name, and exports
+// one table of function pointers. TILE_DECLARE_ISA_TABLE(GemmTable, gemm_table) declares the three, and
+// table(isa) and table() select:
+//   gemm_table(isa), gemm_table()
+#define TILE_DECLARE_ISA_TABLE(Type, table)                                        \
+  namespace baseline {                                                             \
+  extern const Type table;                                                         \
+  }                                                                                \
+  namespace avx2 {                                                                 \
+  extern const Type table;                                                         \
+  }                                                                                \
+  namespace avx512 {                                                               \
+  extern const Type table;                                                         \
+  }                                                                                \
+  inline const Type& table(::tile::cpu::Isa isa) {                                 \
+    const Type* const tables[] = {&baseline::table, &avx2::table, &avx512::table}; \
+    return *tables[static_cast<int>(isa)];                                         \
+  }                                                                                \
+  inline const Type& table() { return table(::tile::cpu::active_isa()); }          \
+  static_assert(true)
+
+}  // namespace tile::cpu

@@ -1,0 +1,77 @@
+// Failed assertions of kernels: where they are written, and when they are told.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "driver/driver_device.h"
+
+namespace tile {
+
+void Driver::synchronize(int index) const {
+  const Scope scope(*this, index);
+  if (const int code = f_->wait_for_context()) fail_call(code, str("waiting for ", describe(index)), index);
+  raise_failures(index);
+}
+
+FailureLocation Driver::watch(int index, const AssertingKernel& kernel) const {
+  const Scope scope(*this, index);
+  Device& of = device(index);
+  std::lock_guard lock(of.mutex);
+  if (of.owned_boards)
+    if (const auto location = of.owned_boards->board.add(kernel)) return *location;
+  // All devices see it, at the address that the host has for it.
+  void* memory = nullptr;
+  {
+    const Loading loading(*this, index);
+    const int code = f_->host_memory(&memory, AssertBuffer::bytes, host_memory_portable | host_memory_mapped);
+    check(code, "memory for failed assertions on ", describe(index));
+  }
+  std::memset(memory, 0, AssertBuffer::bytes);
+  Boards* const older = of.owned_boards.release();
+  of.owned_boards = std::make_unique<Boards>(memory, older);
+  of.boards.store(of.owned_boards.get(), std::memory_order_release);
+  expected_forks_ = -1;
+  static std::once_flag once;
+  if (this == process_driver()) std::call_once(once, [] { std::atexit(report_failures); });
+  return *of.owned_boards->board.add(kernel);
+}
+
+std::vector<std::string> Driver::take_failures(int index) const {
+  std::vector<std::string> texts;
+  Device& of = device(index);
+  Boards* const boards = of.boards.load(std::memory_order_acquire);
+  bool any = false;
+  for (Boards* each = boards; each; each = each->older.get()) any = any || each->board.any();
+  if (!any) return texts;
+  wait(index);  // what else went wrong the next call tells
+  for (Boards* each = boards; each; each = each->older.get())
+    for (std::string& text : each->board.take()) texts.push_back(str(text, ", on ", describe(index)));
+  return texts;
+}
+
+void Driver::raise_failures(int index) const {
+  if (const std::vector<std::string> texts = take_failures(index); !texts.empty())
+    throw FailedAssertions(join(texts, "\n"));
+}
+
+// The memory is the driver's, which may be gone already.
+void Driver::report_failures() {
+  const Driver& driver = *process_driver();
+  if (driver.forks_ != forks()) return;
+  for (int i = 0; i < driver.device_count(); ++i)
+    if (driver.device(i).boards.load() && driver.wait(i) == 0)
+      for (const std::string& text : driver.take_failures(i))
+        std::fprintf(stderr, "tile: %s\n", text.c_str());
+}
+
+// Whatever context the thread has; the driver's code.
+int Driver::wait(int index) const {
+  void* current = nullptr;
+  f_->get_current(&current);
+  f_->set_current(device(index).context);
+  const int code = f_->wait_for_context();
+  f_->set_current(current);
+  return code;
+}
+
+}  // namespace tile

@@ -1,0 +1,21 @@
+// Tensors as arrays of a larger shape, and the tiles of elementwise kernels.
+#pragma once
+#include "expr/elements.h"
+
+namespace tile {
+
+// With strides of 0 where the tensor is broadcast. Error: it does not fit the shape.
+ArrayArgument broadcast_array(const at::Tensor& tensor, at::IntArrayRef shape);
+
+// The tile of this block of a view that each_element_tile gave.
+inline View element_view(const Array& array, ElementTile tile) {
+  return array[{bid(2)}].tiled_view({tile.rows, tile.columns});
+}
+inline Tile load_element_tile(const Array& array, ElementTile tile) {
+  return element_view(array, tile).load({bid(1), bid(0)});
+}
+inline void store_element_tile(const Array& array, ElementTile tile, const Tile& value) {
+  element_view(array, tile).store({bid(1), bid(0)}, value);
+}
+
+}  // namespace tile

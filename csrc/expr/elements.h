@@ -1,0 +1,22 @@
+// Arrays of one shape seen as matrices of tiles: how elementwise operators walk tensors of any rank and
+// strides.
+#pragma once
+#include <functional>
+
+#include "expr/rows.h"
+
+namespace tile {
+
+using ElementArrays = c10::SmallVector<ArrayArgument, 5>;
+
+struct ElementTile {
+  int rows, columns;
+};
+
+// Calls f(views, grid, tile) for arrays of one shape, the first of them a result: once, but for axes that a
+// view cannot hold, and for more elements than an extent may count. The block (x, y, z) has tile (y, x) of
+// slice z of each view.
+void each_element_tile(const ElementArrays& arrays,
+                       const std::function<void(const Rows& views, const Grid& grid, ElementTile tile)>& f);
+
+}  // namespace tile

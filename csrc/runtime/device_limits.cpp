@@ -1,0 +1,34 @@
+// Reads the limits of the device, or of the GPU that an inspection compiles for.
+#include "runtime/device_limits.h"
+
+#include "cpu/gemm/gemm_table.h"
+#include "cuda/program.h"
+#include "driver/driver.h"
+#include "runtime/launch_observer.h"
+
+namespace tile {
+
+namespace {
+
+cuda::Target target_of(const ArrayArgument& array) {
+  const LaunchObserver* observer = LaunchObserver::of_thread();
+  if (const cuda::Target* target = observer ? observer->target() : nullptr) return *target;
+  const DeviceProperties& properties = Driver::get().properties(array.device_index);
+  return {.arch = properties.arch, .shared_bytes = properties.shared_bytes};
+}
+
+}  // namespace
+
+int64_t most_tile_bytes(const ArrayArgument& array) {
+  return array.device == DeviceKind::cuda ? cuda::most_tile_bytes(target_of(array)) : 0;
+}
+int most_shared_bytes(const ArrayArgument& array) {
+  return array.device == DeviceKind::cuda ? target_of(array).shared_bytes : 0;
+}
+
+bool multiplies_as_it_is(const ArrayArgument& array) {
+  if (array.device == DeviceKind::cuda || info(array.dtype).bits > 16) return true;
+  return array.dtype == DType::bf16 && cpu::multiplies_bf16();
+}
+
+}  // namespace tile

@@ -1,0 +1,218 @@
+// tile::embedding: rows of a table at indices, and the gradient of the table: added up in the order of the
+// indices, in one order whatever the machine.
+
+#include <algorithm>
+#include <limits>
+
+#include "../common/arguments.h"
+#include "tile/rows.h"
+
+namespace {
+
+using at::Tensor;
+using std::optional;
+using namespace tile;  // NOLINT: an operator's file is written in the kernel language
+
+// Where an index is no row a GPU gives NaN.
+void embedding_kernel(Array weight, Array indices, Array out, int rows, int columns) {
+  Tile i = bid(0), j = bid(1);
+  Tile at = indices.tiled_view({rows}).load({i});
+  out.tiled_view({rows, columns})
+      .store({i, j},
+             gather_rows(weight, 0, at, {j * columns}, {columns}, std::numeric_limits<double>::quiet_NaN()));
+}
+Kernel embedding_of("embedding", embedding_kernel);
+
+// Block b sorts out the indices of its bin, the rows [b * bin, (b + 1) * bin) of the table: `places` and `at`
+// get the places of these indices in order and the rows they name, from begin[b] to end[b]. It begins behind
+// as many as there are smaller indices, so that no block waits for another.
+void bins_kernel(Array indices, Array places, Array at, Array begin, Array end, Tile bin, Tile padding,
+                 int elements) {
+  hint_threads(1);  // registers: an index is 64 bits wide
+  View tiles = indices.tiled_view({elements});
+  Tile low = bid(0).astype(i64) * bin, high = low + bin;
+  Tile smaller = zeros({elements}, i32);
+  const auto inside = [&](const Tile& k) { return arange(elements) + k * elements < indices.dim(0); };
+  for (Tile k : range(tiles.num_tiles(0)))
+    smaller += where(inside(k) & (tiles.load({k}).astype(i64) < low), full({elements}, 1, i32), 0);
+  Tile first = smaller.sum(), next = first;
+  for (Tile k : range(tiles.num_tiles(0))) {
+    Tile index = tiles.load({k}).astype(i64);
+    Tile own = inside(k) & (index >= low) & (index < high) & (index != padding);
+    when(own.any(), [&] {
+      Tile count = where(own, full({elements}, 1, i32), 0), place = next + count.cumsum(0) - 1;
+      scatter(places, {place}, arange(elements) + k * elements, own);
+      scatter(at, {place}, index.astype(i32), own);
+      next += count.sum();
+    });
+  }
+  begin.tiled_view({1}).store({bid(0)}, first.reshape({1}));
+  end.tiled_view({1}).store({bid(0)}, next.reshape({1}));
+}
+Kernel bins_of("embedding_bins", bins_kernel);
+
+// Block (i, j): `rows` rows of the gradient, some columns, each a tile. It adds the rows of grad_out whose
+// indices are its own, in order; `together` of them load at once.
+void embedding_backward_kernel(Array grad, Array places, Array at, Array begin, Array end, Array out,
+                               Tile bin, int together, int rows, int columns) {
+  DType compute = compute_dtype(out.dtype());
+  Tile i = bid(0), j = bid(1), low = i * rows, b = floordiv(low, bin.astype(i32));
+  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns});
+  std::vector<Tile> sums;
+  for (int r = 0; r < rows; ++r) sums.push_back(zeros({1, columns}, compute));
+  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  Tile stop = number(end, b);
+  for (Tile k : range(number(begin, b), stop, together)) {
+    std::vector<Tile> own;
+    Tile any = full({}, false, boolean);
+    for (int t = 0; t < together; ++t) {
+      Tile one = number(at, k + t) - low;
+      Tile mine = (k + t < stop) & (one >= 0) & (one < rows);
+      own.push_back(where(mine, one, -1));
+      any = any | mine;
+    }
+    when(any, [&] {
+      std::vector<Tile> values;  // of a place past the last nothing is read
+      for (int t = 0; t < together; ++t) {
+        Tile place = where(own[t] >= 0, number(places, k + t), -1);
+        values.push_back(from.load({place, j}).astype(compute));
+      }
+      for (int t = 0; t < together; ++t)
+        for (int r = 0; r < rows; ++r) sums[r] = where(own[t] == r, sums[r] + values[t], sums[r]);
+    });
+  }
+  for (int r = 0; r < rows; ++r) to.store({low + r, j}, sums[r]);
+}
+Kernel embedding_backward_of("embedding_backward", embedding_backward_kernel);
+
+// Of each row that block b's indices name, on a CPU: first[row] is the first of these in `at`, next[k] the
+// one behind the k-th, -1 where there is none. Where no index of the bin names the row, first[row] is -1.
+void chains_kernel(Array at, Array begin, Array end, Array first, Array next, Tile bin, int elements) {
+  Tile b = bid(0), low = b.astype(i64) * bin;
+  View cleared = first.slice(0, low, min(low + bin, first.dim(0).astype(i64))).tiled_view({elements});
+  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i}, full({elements}, -1, i32));
+  Tile from = gather(begin, {b}), to = gather(end, {b});
+  for (Tile k : range(from, to)) {
+    Tile place = to - 1 - (k - from), row = gather(at, {place});
+    scatter(next, {place}, gather(first, {row}));
+    scatter(first, {row}, place);
+  }
+}
+Kernel chains_of("embedding_chains", chains_kernel);
+
+// The same on a CPU: a block clears the rows of its bin and passes over its indices once. Those of a row are
+// added up along its chain and stored once.
+void embedding_backward_chained_kernel(Array grad, Array places, Array at, Array begin, Array end,
+                                       Array first, Array next, Array out, Tile bin, int rows, int columns) {
+  Tile b = bid(0), j = bid(1), low = b.astype(i64) * bin;
+  View from = grad.tiled_view({1, columns}), to = out.tiled_view({1, columns}),
+       cleared = out.slice(0, low, min(low + bin, out.dim(0).astype(i64))).tiled_view({rows, columns});
+  for (Tile i : range(cleared.num_tiles(0))) cleared.store({i, j}, zeros({rows, columns}, out.dtype()));
+  const auto number = [](const Array& array, const Tile& place) { return gather(array, {place}); };
+  for (Tile k : range(number(begin, b), number(end, b))) {
+    Tile row = number(at, k);
+    when(number(first, row) == k, [&] {
+      const auto added = [&](const Tile& link) {
+        return from.load({number(places, link), j}).astype(compute_dtype(out.dtype()));
+      };
+      Tile link = number(next, k);
+      when(
+          link < 0,
+          [&] {
+            to.store({row, j}, added(k));
+          },
+          [&] {
+            Tile sum = added(k);
+            while_loop([&] { return link >= 0; },
+                       [&] {
+                         sum += added(link);
+                         link = number(next, link);
+                       });
+            to.store({row, j}, sum);
+          });
+    });
+  }
+}
+Kernel embedding_backward_chained("embedding_backward", embedding_backward_chained_kernel);
+
+// As one axis.
+Tensor flat(const Tensor& indices) { return indices.reshape({indices.numel()}); }
+Tensor rows_of(const Tensor& grad, int64_t columns) {
+  return grad.reshape({grad.numel() / std::max<int64_t>(columns, 1), columns});
+}
+
+// The result's, after everything that embedding() demands of its arguments holds.
+std::vector<c10::SymInt> checked_sizes(const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
+  require_floating("weight", weight);
+  if (weight.dim() != 2)
+    fail(ErrorKind::value, "weight has shape ", weight.sym_sizes(), "; it must be [rows, columns]");
+  require_index_dtype("indices", indices);
+  if (padding_idx < -1 || padding_idx >= weight.sym_size(0))
+    fail(ErrorKind::value, "padding_idx is ", padding_idx, ", but weight has ", weight.sym_size(0),
+         " rows; give one of them, or -1 for none");
+  std::vector<c10::SymInt> sizes = indices.sym_sizes().vec();
+  sizes.push_back(weight.sym_size(1));
+  return sizes;
+}
+
+const auto embedding =
+    op("tile::embedding(Tensor weight, Tensor indices, int padding_idx=-1) -> Tensor out")
+        .outputs([](const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
+          return at::empty_symint(checked_sizes(weight, indices, padding_idx), weight.options());
+        })
+        .run([](const Tensor& weight, const Tensor& indices, int64_t, Tensor& out) {
+          require_indices("indices", indices, {weight.size(0), "weight has", "rows"});
+          if (out.numel() == 0) return;
+          const int64_t count = indices.numel(), width = weight.size(1);
+          const int elements = weight.is_cpu() ? 16384 : 4096,
+                    columns = width <= 64    ? 64
+                              : width <= 256 ? 256
+                                             : 1024,
+                    rows = elements / columns;
+          embedding_of.launch({ceil_div(count, rows), ceil_div(width, columns)}, weight, flat(indices),
+                              out.view({count, width}), rows, columns);
+        })
+        .vmap([](VmapCall& call) {
+          // More indices; tables of their own are taken one by one.
+          return call.leading({"indices"});
+        })
+        .grad("tile::embedding_backward");
+
+const auto embedding_backward =
+    op("tile::embedding_backward(Tensor grad_out, Tensor weight, Tensor indices, int padding_idx) -> Tensor "
+       "grad_weight")
+        .outputs(
+            [](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx) {
+              require_agrees("grad_out", grad_out, checked_sizes(weight, indices, padding_idx),
+                             weight.scalar_type(), of_result);
+              return result_like(weight);
+            })
+        .run([](const Tensor& grad_out, const Tensor& weight, const Tensor& indices, int64_t padding_idx,
+                Tensor& grad_weight) {
+          const int64_t height = weight.size(0), width = weight.size(1), count = indices.numel();
+          require_indices("indices", indices, {height, "weight has", "rows"});
+          if (grad_weight.numel() == 0) return;
+          const bool cpu = weight.is_cpu();
+          const int columns = width <= 256 ? 256 : cpu ? 4096 : 1024, rows = cpu ? 64 : 8;
+          // Each of whole blocks. On a CPU some a thread: every bin reads all indices.
+          const int most = cpu ? 32 : 1024;
+          const int64_t bin = ceil_div(ceil_div(height, most), 8) * 8, bins = ceil_div(height, bin);
+          const auto ints = [&](int64_t size) {
+            return at::empty({size}, indices.options().dtype(at::kInt));
+          };
+          const Tensor places = ints(count), at = ints(count), begin = ints(bins), end = ints(bins);
+          bins_of.launch({bins}, flat(indices), places, at, begin, end, bin, padding_idx, cpu ? 512 : 2048);
+          const Tensor grads = rows_of(grad_out, width);
+          const Grid on_cpu{bins, ceil_div(width, columns)};
+          if (cpu) {
+            const Tensor first = ints(height), next = ints(count);
+            chains_of.launch({bins}, at, begin, end, first, next, bin, 4096);
+            embedding_backward_chained.launch(on_cpu, grads, places, at, begin, end, first, next, grad_weight,
+                                              bin, rows, columns);
+          } else {
+            embedding_backward_of.launch({ceil_div(height, rows), ceil_div(width, columns)}, grads, places,
+                                         at, begin, end, grad_weight, bin, 4, rows, columns);
+          }
+        });
+
+}  // namespace

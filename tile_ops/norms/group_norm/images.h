@@ -1,0 +1,159 @@
+// Tensors of group_norm as [N, C, pixels], and the tiles that suit them.
+#pragma once
+#include <algorithm>
+#include <bit>
+#include <utility>
+#include <vector>
+
+#include "../../common/partial_sums.h"
+#include "kernels.h"
+
+namespace tile::group_norm {
+
+struct Extents {
+  int channels, pixels;
+};
+// Returns the extents of a tile that registers hold.
+inline Extents gpu_tile(int64_t pixels, int axis) {
+  if (!axis) return {64, 128};
+  if (pixels <= 64) return {256, 64};
+  if (pixels <= 256) return {64, 256};
+  if (pixels <= 1024) return {16, 1024};
+  return pixels <= 4096 ? Extents{1, 4096} : Extents{1, 16384};
+}
+
+// Of kernels that go over an image: 4096 elements, 16 for each of 256 threads.
+inline Extents stream_tile(int64_t pixels, int axis) {
+  if (!axis || pixels <= 64) return {64, 64};
+  if (pixels <= 256) return {16, 256};
+  return pixels <= 1024 ? Extents{4, 1024} : Extents{1, 4096};
+}
+
+// Blocks of 128 threads that a GPU of 132 multiprocessors runs at once.
+constexpr int64_t most_parts = 528;
+
+// Tensors as [N, C, pixels], the result first (unless `writes` is false: then all are only read); contiguous
+// copies where the pixels are no single axis.
+class Images {
+ public:
+  explicit Images(std::vector<at::Tensor> tensors, bool streams = false, bool writes = true)
+      : tensors_(std::move(tensors)), result_(tensors_[0]) {
+    if (!view()) {
+      for (at::Tensor& tensor : tensors_) {
+        const bool result = writes && &tensor == &tensors_[0];
+        tensor = result ? at::empty_like(tensor, at::MemoryFormat::Contiguous) : tensor.contiguous();
+      }
+      view();
+    }
+    const ArrayArgument& whole = views_[0];
+    images = whole.sizes[0], channels = whole.sizes[1], pixels = whole.sizes[2];
+    axis = pixels == 1 || (channels > 1 && whole.strides[1] < whole.strides[2]) ? 0 : 1;
+    on_gpu = whole.device == DeviceKind::cuda;
+    if (on_gpu)
+      tile = streams ? stream_tile(pixels, axis) : gpu_tile(pixels, axis);
+    else if (axis)
+      tile = pixels <= 1024 ? Extents{64, 1024} : Extents{16, 4096};
+    else
+      tile = {512, 128};  // more pixels: sums along them that round more than torch's
+  }
+  // On a CPU, of adjacent channels: of 320, 640 and 1280, which U-Nets have, none lies beyond a tile's last.
+  // No more widths than that, so that kernels stay few.
+  void fit_channels() {
+    if (!on_gpu && axis == 0 && channels % 320 == 0) tile.channels = 320;
+  }
+  bool holds_group(int64_t groups) const {
+    return channels / groups <= tile.channels && pixels <= tile.pixels;
+  }
+  // Returns true if the channels of all are one run of memory.
+  bool dense() const {
+    return std::all_of(views_.begin(), views_.end(),
+                       [&](const ArrayArgument& a) { return a.strides[2] == 1 && a.strides[1] == pixels; });
+  }
+  // Groups that are a tile of a kernel which keeps `kept` tensors of them in registers; 0: these hold none.
+  // Of powers of two, so that the number of kernels is bounded, and without an edge.
+  int64_t groups_a_tile(int64_t groups, int64_t kept) const {
+    if (!on_gpu || !std::has_single_bit(static_cast<uint64_t>(pixels))) return 0;
+    const int64_t elements = channels / groups * pixels;
+    const int64_t bytes = kept * elements * info(views_[0].dtype).bytes, most = most_tile_bytes(views_[0]);
+    if (axis) return dense() && elements % 256 == 0 && (bytes <= most || kept * elements <= 40960);
+    // Rows of at least two sectors of memory, in whole vectors; of one, where blocks would have twice the
+    // threads.
+    const int64_t row = channels / groups * info(views_[0].dtype).bytes;
+    // An odd number of channels leaves lanes idle: distributed over a cluster that takes longer than three
+    // launches.
+    constexpr int64_t block_bytes = 64 * 1024;
+    const bool even = std::has_single_bit(static_cast<uint64_t>(channels / groups));
+    int64_t best = 0;
+    for (int64_t n = 1; n <= groups && n * bytes <= (best ? most / 2 : most) && best * row < 64; n *= 2)
+      if (groups % n == 0 && (even || n * bytes <= block_bytes) && n * row % 16 == 0 &&
+          (n * row >= 32 || n == groups))
+        best = n;
+    return best;
+  }
+  // Returns the argument of hint_threads: half as many for a long group, whose blocks wait for each
+  // other at every sum. Where clusters are small, registers would spill.
+  int thread_hint(int64_t groups) const {
+    constexpr int64_t large_cluster_bytes = int64_t{1} << 20;
+    const bool halves = info(views_[0].dtype).bytes == 2 && channels / groups * pixels > 32768;
+    return axis && halves && most_tile_bytes(views_[0]) >= large_cluster_bytes ? -1 : 0;
+  }
+  // The arrays of such a kernel: [N, G, elements of a group], of channels_last [N, pixels, C].
+  ArrayArgument in_tiles(size_t i, int64_t groups) const {
+    ArrayArgument array = views_[i];
+    if (axis) {
+      array.sizes[1] = groups;
+      array.sizes[2] = channels / groups * pixels;
+      array.strides[1] = array.sizes[2];
+    } else {
+      std::swap(array.sizes[1], array.sizes[2]);
+      std::swap(array.strides[1], array.strides[2]);
+    }
+    return array;
+  }
+  // Blocks that each walk some pixel tiles: enough for every multiprocessor, and no more than makes a block's
+  // channel vectors pay.
+  Parts walks() const { return parts(tiles().x, images * tiles().y, 2112); }
+  // Returns true if a block a group is blocks enough, and the group small enough for one.
+  bool fits_blocks(int64_t groups) const {
+    const int64_t elements = channels / groups * pixels;
+    return axis && (elements <= 32768 ||
+                    (on_gpu ? images * groups >= 264 && elements <= 65536 : images * groups >= 8));
+  }
+  // Returns true if fused_backward_kernel takes less time than the three kernels: a block's fixed cost is
+  // small beside its group, and what it keeps has a place.
+  bool fuses_backward(int64_t groups) const {
+    const bool wide = compute_dtype(views_[0].dtype) == views_[0].dtype;
+    return !on_gpu && fits_blocks(groups) && channels / groups * pixels >= 8192 &&
+           (wide || holds_group(groups));
+  }
+  const ArrayArgument& operator[](size_t i) const { return views_[i]; }
+  // To be called after the last launch.
+  void finish() {
+    if (!tensors_[0].is_same(result_)) result_.copy_(tensors_[0]);
+  }
+
+  int64_t images, channels, pixels;
+  int axis;
+  bool on_gpu;
+  Extents tile;
+  Grid tiles() const { return {ceil_div(pixels, tile.pixels), ceil_div(channels, tile.channels), images}; }
+  // Blocks that each add up some pixel tiles.
+  // No more than the kernel that merges them takes.
+  Parts split(const Merged& merged, int64_t wanted_on_gpu) const {
+    const Parts split = parts(tiles().x, images * tiles().y, on_gpu ? wanted_on_gpu : 64);
+    const int64_t each = std::max(split.tiles, ceil_div(tiles().x, merged.parts));
+    return {ceil_div(tiles().x, each), each};
+  }
+
+ private:
+  bool view() {
+    views_.clear();
+    for (const at::Tensor& tensor : tensors_) views_.push_back(to_array_argument(tensor));
+    return merge_axes(views_, 2);
+  }
+  std::vector<at::Tensor> tensors_;
+  std::vector<ArrayArgument> views_;
+  at::Tensor result_;
+};
+
+}  // namespace tile::group_norm

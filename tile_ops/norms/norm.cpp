@@ -1,0 +1,317 @@
+// Checks of layer_norm and rms_norm, and the kernels of their gradient.
+#include "norm.h"
+
+#include "../common/arguments.h"
+#include "../common/partial_sums.h"
+
+namespace tile {
+namespace {
+
+// With d = x - mean, xhat = d rstd and u = g w: dx = rstd (u - mean(u) - xhat mean(u xhat)), dw = sum(g
+// xhat), db = sum(g). rms_norm has d = x and no middle term.
+struct BackwardTiles {
+  RowView g, x;
+  std::optional<RowView> added, mean;
+  RowView rstd;
+  std::optional<Array> weight;
+  DType compute;
+  int columns, axis;
+
+  BackwardTiles(const Array& grad, const Array& input, const std::optional<Array>& grad_added,
+                const std::optional<Array>& weight, const std::optional<Array>& means, const Array& rstds,
+                const Operand& slice, int rows, int columns, int axis)
+      : g(grad, slice, rows, columns, axis),
+        x(input, slice, rows, columns, axis),
+        rstd(rstds, slice, rows, 1, axis),
+        weight(weight),
+        compute(rstds.dtype()),
+        columns(columns),
+        axis(axis) {
+    if (grad_added) added = RowView(*grad_added, slice, rows, columns, axis);
+    if (means) mean.emplace(*means, slice, rows, 1, axis);
+  }
+  Tile grad(const Tile& row, const Operand& k) const { return g.load(row, k).astype(compute); }
+  Tile centred(const Tile& row, const Operand& k) const {
+    Tile v = x.load(row, k).astype(compute);
+    return mean ? v - mean->load(row, 0) : v;
+  }
+  Tile weighted(const Tile& v, const Operand& k) const {
+    return weight ? v * row_vector(*weight, k, columns, axis, compute) : v;
+  }
+  // Returns the tile that is added to dx, if any.
+  std::optional<Tile> more(const Tile& row, const Operand& k) const {
+    return added ? std::optional(added->load(row, k).astype(compute)) : std::nullopt;
+  }
+  // dx = scale (u + shift + slope d) + more of a row, from its sums of u and of u d: 0 where the row has one
+  // column.
+  struct Line {
+    Tile scale, slope, shift;
+  };
+  Line line(const Tile& row, const Tile& sum, const Tile& sum_d, const Tile& extent) const {
+    Tile scale = rstd.load(row, 0);
+    return {scale, -(scale * (scale * (sum_d / extent))), -(sum / extent)};
+  }
+  Tile result(const Tile& u, const Tile& d, const Line& l, const std::optional<Tile>& more) const {
+    Tile v = fma(l.slope, d, mean ? u + l.shift : u);
+    return more ? fma(l.scale, v, *more) : l.scale * v;
+  }
+};
+
+// A block's row tiles, and the row of the partial sums that is its own. `tiles`: so many in a
+// row; without it blocks take turns, so that all work in one part of memory. The whole row fits the tile.
+// `late`: rows are added up after the loop, until then each in its own registers. An iteration takes
+// `together` tiles, whose sums then wait for each other once.
+void norm_backward_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
+                          std::optional<Array> mean, Array rstd, std::optional<Array> dx,
+                          std::optional<Array> dw, std::optional<Array> db, std::optional<Tile> tiles,
+                          bool late, int together, int rows, int columns, int axis) {
+  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
+  Tile extent = x.dim(2).astype(in.compute);
+  const Shape all = axis ? Shape{rows, columns} : Shape{columns, rows};
+  Tile sum_w = zeros(late ? all : Shape{columns}, in.compute), sum_b = sum_w;
+  const auto down = [&](const Tile& t, bool now) {
+    return !now ? t : rows == 1 ? t.reshape({columns}) : t.sum(1 - axis);
+  };
+  for (Tile turn : tiles ? block_rows(x, *tiles, rows * together)
+                         : range(bid(0), cdiv(x.dim(1), rows * together), num_blocks(0))) {
+    struct Row {
+      Tile index, dy, d, u, sum, sum_d;
+      std::optional<Tile> more;
+    };
+    std::vector<Row> turns;
+    for (int i = 0; i < together; ++i) {
+      Tile row = together > 1 ? turn * together + i : turn, dy = in.grad(row, 0);
+      turns.push_back({row, dy, in.centred(row, 0)});
+    }
+    if (dx)
+      for (Row& row : turns) {
+        row.u = in.weighted(row.dy, 0), row.more = in.more(row.index, 0);
+        row.sum = row.u.sum(axis, true), row.sum_d = (row.u * row.d).sum(axis, true);
+      }
+    for (const Row& row : turns) {
+      if (dx)
+        RowView(*dx, bid(1), rows, columns, axis)
+            .store(row.index, 0,
+                   in.result(row.u, row.d, in.line(row.index, row.sum, row.sum_d, extent), row.more));
+      if (dw) sum_w += down(row.dy * (row.d * in.rstd.load(row.index, 0)), !late);
+      if (db) sum_b += down(row.dy, !late);
+    }
+  }
+  Tile part = bid(1) * num_blocks(0) + bid(0);
+  if (dw) dw->tiled_view({1, columns}).store({part, 0}, down(sum_w, late).expand_dims(0));
+  if (db) db->tiled_view({1, columns}).store({part, 0}, down(sum_b, late).expand_dims(0));
+}
+
+// dx of rows longer than a tile.
+void norm_backward_long_kernel(Array g, Array x, std::optional<Array> added, std::optional<Array> weight,
+                               std::optional<Array> mean, Array rstd, Array dx, int rows, int columns,
+                               int axis) {
+  BackwardTiles in(g, x, added, weight, mean, rstd, bid(1), rows, columns, axis);
+  RowView out(dx, bid(1), rows, columns, axis);
+  Tile row = bid(0), extent = x.dim(2).astype(in.compute);
+  auto weighted = [&](const Tile& k) { return in.weighted(in.grad(row, k), k); };
+  Shape one = axis ? Shape{rows, 1} : Shape{1, rows};
+  Tile sum = zeros(one, in.compute), sum_d = zeros(one, in.compute);
+  for (Tile k : range(out.steps())) {
+    Tile u = weighted(k);
+    sum_d += (u * in.centred(row, k)).sum(axis, true);
+    if (mean) sum += u.sum(axis, true);
+  }
+  BackwardTiles::Line line = in.line(row, sum, sum_d, extent);
+  for (Tile k : range(out.steps()))
+    out.store(row, k, in.result(weighted(k), in.centred(row, k), line, in.more(row, k)));
+}
+
+// The sums over rows of long rows: a block has some columns, and some row tiles of a slice.
+void norm_columns_kernel(Array g, Array x, std::optional<Array> mean, Array rstd, std::optional<Array> dw,
+                         std::optional<Array> db, Tile tiles, int rows, int columns, int axis) {
+  BackwardTiles in(g, x, std::nullopt, std::nullopt, mean, rstd, bid(2), rows, columns, axis);
+  Tile sum_w = zeros({columns}, in.compute), sum_b = zeros({columns}, in.compute);
+  Tile k = bid(0);
+  for (Tile row : block_rows(x, tiles, rows, bid(1))) {
+    Tile dy = in.grad(row, k);
+    const auto down = [&](const Tile& t) { return rows == 1 ? t.reshape({columns}) : t.sum(1 - axis); };
+    if (dw) sum_w += down(dy * (in.centred(row, k) * in.rstd.load(row, 0)));
+    if (db) sum_b += down(dy);
+  }
+  Tile part = bid(2) * num_blocks(1) + bid(1);
+  if (dw) dw->tiled_view({1, columns}).store({part, k}, sum_w.expand_dims(0));
+  if (db) db->tiled_view({1, columns}).store({part, k}, sum_b.expand_dims(0));
+}
+
+Kernel backward_kernel("norm_backward", norm_backward_kernel);
+Kernel backward_long_kernel("norm_backward_long", norm_backward_long_kernel);
+Kernel columns_kernel("norm_backward_columns", norm_columns_kernel);
+
+}  // namespace
+
+void check_floating(const char* name, const at::Tensor& tensor) {
+  const at::ScalarType type = tensor.scalar_type();
+  if (type != at::kFloat && type != at::kDouble && type != at::kHalf && type != at::kBFloat16)
+    fail(ErrorKind::type, "'", name, "' is ", c10::toString(type),
+         "; it must be Half, BFloat16, Float or Double, convert it with .to()");
+}
+
+void check_norm_input(const at::Tensor& input, c10::SymIntArrayRef normalized_shape) {
+  check_floating("input", input);
+  if (normalized_shape.empty())
+    fail(ErrorKind::value,
+         "normalized_shape is empty; give the sizes of the last dimensions, to normalise over them");
+  const auto sizes = input.sym_sizes();
+  if (normalized_shape.size() > sizes.size() ||
+      !sizes.slice(sizes.size() - normalized_shape.size()).equals(normalized_shape))
+    fail(ErrorKind::value, "normalized_shape is ", normalized_shape, ", but 'input' has sizes ", sizes,
+         "; it must be the sizes of the last dimensions");
+}
+
+void check_sizes(const char* name, const at::Tensor& parameter, c10::SymIntArrayRef sizes, const char* what) {
+  if (!parameter.sym_sizes().equals(sizes))
+    fail(ErrorKind::value, "'", name, "' has sizes ", parameter.sym_sizes(), ", but ", what, " ", sizes,
+         "; they must be equal");
+}
+
+void check_parameters(const std::optional<at::Tensor>& weight, const std::optional<at::Tensor>& bias,
+                      const at::Tensor& input, c10::SymIntArrayRef sizes, const char* what) {
+  const auto check = [&](const char* name, const at::Tensor& parameter) {
+    check_floating(name, parameter);
+    check_sizes(name, parameter, sizes, what);
+    const at::ScalarType type = parameter.scalar_type(), own = input.scalar_type();
+    if (type != own && !(type == at::kFloat && own != at::kDouble))
+      fail(ErrorKind::type, "'", name, "' is ", c10::toString(type), " and 'input' ", c10::toString(own),
+           "; '", name, "' must have the dtype of 'input', or be Float where that has 16 bits");
+  };
+  if (weight) check("weight", *weight);
+  if (bias) check("bias", *bias);
+  if (weight && bias && weight->scalar_type() != bias->scalar_type())
+    fail(ErrorKind::type, "'weight' is ", c10::toString(weight->scalar_type()), " and 'bias' ",
+         c10::toString(bias->scalar_type()), "; convert one of them");
+}
+
+at::Tensor parameter_gradient(bool wanted, const std::optional<at::Tensor>& parameter) {
+  return wanted && parameter ? at::empty_like(*parameter, at::MemoryFormat::Contiguous) : at::Tensor();
+}
+
+namespace {
+
+c10::SmallVector<c10::SymInt, 5> statistic_sizes(const at::Tensor& input, size_t axes) {
+  const c10::SymIntArrayRef whole = input.sym_sizes();
+  c10::SmallVector<c10::SymInt, 5> sizes(whole.begin(), whole.end());
+  for (size_t i = 0; i < axes; ++i) sizes[sizes.size() - 1 - i] = 1;
+  return sizes;
+}
+at::ScalarType statistic_dtype(const at::Tensor& input, bool wide) {
+  return wide ? at::kDouble : compute_dtype(input.scalar_type());
+}
+
+}  // namespace
+
+at::Tensor empty_statistics(const at::Tensor& input, size_t axes, bool wide) {
+  return result_like(input, statistic_sizes(input, axes), statistic_dtype(input, wide));
+}
+
+void check_statistics(const char* name, const at::Tensor& saved, const at::Tensor& input, size_t axes,
+                      bool wide) {
+  require_agrees(name, saved, statistic_sizes(input, axes), statistic_dtype(input, wide), as_saved);
+}
+
+void check_norm_gradient(const char* name, const at::Tensor& grad, const at::Tensor& input) {
+  require_agrees(name, grad, input.sym_sizes(), input.scalar_type(), of_result);
+}
+
+std::optional<at::Tensor> flat_parameter(const std::optional<at::Tensor>& parameter) {
+  return !parameter || parameter->dim() == 1 ? parameter : parameter->reshape({-1});
+}
+
+namespace {
+
+// The rows that a GPU's block takes in an iteration: 16 KB of the input, or a row of twice that, in
+// registers next to their sums.
+struct GpuRows {
+  RowTile tile;
+  int together;    // rows
+  bool wide;       // beside a mean its registers are too few for blocks that take turns
+  int64_t blocks;  // as many as run at once, 16 warps on each of 132 multiprocessors
+};
+GpuRows gpu_rows(RowTile tile, int axis, int64_t element_bytes) {
+  const int turn = static_cast<int>(16384 / element_bytes);
+  GpuRows rows{tile, 1, tile.columns > turn, 0};
+  if (axis && tile.whole()) {
+    if (tile.columns > 2 * turn)
+      rows.tile = {1, 8192, RowFit::looped};
+    else if (tile.rows == 1)
+      rows.together = std::clamp(turn / tile.columns, 1, 4);
+  }
+  rows.blocks = std::max<int64_t>(
+      132, int64_t{264} * turn / (int64_t{rows.tile.rows} * rows.together * rows.tile.columns));
+  return rows;
+}
+
+}  // namespace
+
+void norm_backward(const NormBackward& call) {
+  const std::optional<at::Tensor> weight = flat_parameter(call.weight);
+  // Without grad_input its place in the views is taken by the input, which is then only read.
+  TensorPointers tensors{call.grad_input ? &*call.grad_input : &call.input, &call.grad_out, &call.input};
+  TensorPointers statistics{&call.rstd};
+  if (call.grad_input && call.grad_added) tensors.push_back(&*call.grad_added);
+  const size_t first = tensors.size();  // of the statistics
+  if (call.mean) statistics.push_back(&*call.mean);
+  at::Tensor parts_w, parts_b;
+  on_norm_rows(
+      call.axes, tensors, statistics,
+      [&](Rows& views) {
+        RowTile tile = row_tile(views);
+        const int axis = views.transposed() ? 0 : 1;
+        const GpuRows on_gpu = gpu_rows(tile, axis, static_cast<int64_t>(call.input.element_size()));
+        if (views.on_gpu()) tile = on_gpu.tile;
+        const int together = views.on_gpu() ? on_gpu.together : 1;
+        const bool in_turns = views.on_gpu() && !(call.mean && on_gpu.wide);
+        const auto options = call.input.options().dtype(call.rstd.scalar_type());
+        RowTile sums = tile;
+        if (views.on_gpu() && axis) sums.columns = std::min(sums.columns, 4096);
+        if (!tile.whole() && !views.on_gpu())
+          sums = axis ? RowTile{16, 1024, tile.fit} : RowTile{256, 64, tile.fit};
+        const Parts split = parts(ceil_div(views.rows(), sums.rows * together),
+                                  views.slices() * views.count(), views.on_gpu() ? on_gpu.blocks : 64);
+        const int64_t blocks = views.slices() * split.blocks;
+        if (call.grad_weight) parts_w = at::empty({blocks * views.count(), views.columns()}, options);
+        if (call.grad_bias) parts_b = at::empty({blocks * views.count(), views.columns()}, options);
+        views.each([&](int64_t i) {
+          const auto mean = call.mean ? std::optional(views.view(first + 1)) : std::nullopt;
+          const auto added = first > 3 ? std::optional(views.view(3)) : std::nullopt;
+          const auto dx = call.grad_input ? std::optional(views.view(0)) : std::nullopt;
+          const auto own = [&](const at::Tensor& all) {
+            return all.defined() ? std::optional(all.narrow(0, i * blocks, blocks)) : std::nullopt;
+          };
+          std::optional<at::Tensor> dw = own(parts_w), db = own(parts_b);
+          if (tile.whole()) {
+            backward_kernel.launch({split.blocks, views.slices()}, views.view(1), views.view(2), added,
+                                   weight, mean, views.view(first), dx, dw, db,
+                                   in_turns ? std::nullopt : std::optional(static_cast<int>(split.tiles)),
+                                   views.on_gpu() && tile.rows > 1, together, tile.rows, tile.columns, axis);
+            return;
+          }
+          if (dx)
+            backward_long_kernel.launch({ceil_div(views.rows(), tile.rows), views.slices()}, views.view(1),
+                                        views.view(2), added, weight, mean, views.view(first), *dx, tile.rows,
+                                        tile.columns, axis);
+          if (dw || db)
+            columns_kernel.launch({ceil_div(views.columns(), sums.columns), split.blocks, views.slices()},
+                                  views.view(1), views.view(2), mean, views.view(first), dw, db,
+                                  static_cast<int>(split.tiles), sums.rows, sums.columns, axis);
+        });
+      },
+      call.grad_input.has_value());
+  std::vector<PartialSum> sums;
+  const auto add = [&](const at::Tensor& parts, const std::optional<at::Tensor>& result) {
+    // No rows: no parts, and the sums are 0.
+    if (result)
+      sums.push_back(
+          {parts.defined() ? parts : at::empty({0, result->numel()}, call.rstd.options()), *result});
+  };
+  add(parts_w, call.grad_weight);
+  add(parts_b, call.grad_bias);
+  sum_partials(std::move(sums));
+}
+
+}  // namespace tile

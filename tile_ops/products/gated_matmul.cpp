@@ -1,0 +1,140 @@
+// tile::gated_matmul: activation(input @ gate_weight) * (input @ up_weight) from one launch, and its
+// gradient.
+#include "../common/arguments.h"
+#include "../common/chunks.h"
+#include "../elementwise/gated.h"
+#include "gemm.h"
+
+namespace {
+
+using at::Tensor;
+using namespace tile;  // NOLINT: an operator's file is written in the kernel language
+
+using Sizes = std::vector<c10::SymInt>;
+
+// The result's, after everything that gated_matmul() demands of its arguments holds.
+Sizes checked_sizes(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                    const std::string& activation) {
+  require_floating("input", input);
+  require_same_dtype("input", input, "gate_weight", gate_weight);
+  require_same_dtype("input", input, "up_weight", up_weight);
+  if (input.dim() == 0) fail(ErrorKind::value, "input has no dimensions; it must be [..., k]");
+  if (gate_weight.dim() != 2)
+    fail(ErrorKind::value, "gate_weight has shape ", gate_weight.sym_sizes(), "; it must be [k, n]");
+  if (!gate_weight.sym_sizes().equals(up_weight.sym_sizes()))
+    fail(ErrorKind::value, "gate_weight is ", gate_weight.sym_sizes(), " and up_weight ",
+         up_weight.sym_sizes(), "; they must have one shape");
+  const c10::SymInt k = input.sym_size(-1), rows = gate_weight.sym_size(0);
+  if (k != rows)
+    fail(ErrorKind::value, "cannot multiply input ", input.sym_sizes(), " by gate_weight ",
+         gate_weight.sym_sizes(), "; the inner extents ", k, " and ", rows, " differ");
+  parse_activation(activation);
+  Sizes sizes = input.sym_sizes().vec();
+  sizes.back() = gate_weight.sym_size(1);
+  return sizes;
+}
+Tensor result(const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+              const std::string& activation) {
+  return at::empty_symint(checked_sizes(input, gate_weight, up_weight, activation), input.options());
+}
+
+// A vector is a matrix of one row.
+Tensor matrix(const Tensor& tensor) {
+  return tensor.defined() && tensor.dim() == 1 ? tensor.unsqueeze(0) : tensor;
+}
+
+// Computes the gradients of the input, [..., k], and of the weights, from the gradients of both products.
+// Large gradients of products are made in chunks. A product's gradient that no wanted one needs is not
+// written.
+void run_gradients(const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                   const Tensor& up_weight, Activation activation, const Tensor& pre_gate,
+                   const Tensor& pre_up, const Tensor& grad_input, const Tensor& grad_gate_weight,
+                   const Tensor& grad_up_weight) {
+  const at::IntArrayRef whole = pre_gate.sizes();
+  const bool of_gate = grad_input.defined() || grad_gate_weight.defined(),
+             of_up = grad_input.defined() || grad_up_weight.defined();
+  Tensor both;  // [2, ..., n]
+  std::vector<ChunkGradient> gradients;
+  if (grad_input.defined())
+    gradients.push_back({grad_input, -1, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+                           multiply(both, chunk.of(gate_weight, whole, -2).t(), out,
+                                    {.accumulate = accumulate,
+                                     .other = chunk.of(up_weight, whole, -2).t(),
+                                     .second = Second::summand});
+                         }});
+  const auto to_weight = [&](const Tensor& grad_weight, int64_t which) {
+    if (grad_weight.defined())
+      gradients.push_back(
+          {grad_weight, -2, [&, which](const Chunk& chunk, const Tensor& out, bool accumulate) {
+             multiply(chunk.of(input, whole, -1).transpose(-2, -1), both.select(0, which), out,
+                      {.accumulate = accumulate});
+           }});
+  };
+  to_weight(grad_gate_weight, 0);
+  to_weight(grad_up_weight, 1);
+  const int64_t element = 2 * static_cast<int64_t>(input.element_size());
+  const Tensor memory =
+      at::empty({2 * std::min(pre_gate.numel(), chunk_bytes / element)}, pre_gate.options());
+  in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
+    std::vector<int64_t> sizes = chunk.count;
+    sizes.insert(sizes.begin(), 2);
+    both = memory.narrow(0, 0, 2 * chunk.elements()).view(sizes);
+    const auto part = [&](int64_t which, bool wanted) {
+      return wanted ? std::optional(both.select(0, which)) : std::nullopt;
+    };
+    gated_gradients(activation, chunk.of(grad_out, whole), chunk.of(pre_gate, whole), chunk.of(pre_up, whole),
+                    part(0, of_gate), part(1, of_up));
+  });
+}
+
+const auto gated_matmul =
+    op("tile::gated_matmul(Tensor input, Tensor gate_weight, Tensor up_weight, *, str activation=\"silu\") "
+       "-> "
+       "Tensor out")
+        .outputs(result)
+        .saves("Tensor pre_gate, Tensor pre_up")
+        .saved_outputs([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                          const std::string& activation) {
+          const auto pre = [&] { return result(input, gate_weight, up_weight, activation); };
+          return std::tuple(pre(), pre());
+        })
+        .run([](const Tensor& input, const Tensor& gate_weight, const Tensor& up_weight,
+                const std::string& activation, Tensor& out, Tensor& pre_gate, Tensor& pre_up) {
+          multiply(matrix(input), gate_weight, matrix(out),
+                   {.activation = parse_activation(activation),
+                    .pre = matrix(pre_gate),
+                    .other = up_weight,
+                    .second = Second::factor,
+                    .other_pre = matrix(pre_up)});
+        })
+        .grad("tile::gated_matmul_backward")
+        .leading({"input"})
+        .autocast("lower");
+
+const auto gated_matmul_backward =
+    op("tile::gated_matmul_backward(Tensor grad_out, Tensor input, Tensor gate_weight, Tensor up_weight, str "
+       "activation, Tensor pre_gate, Tensor pre_up, bool[3] output_mask) -> (Tensor grad_input, Tensor "
+       "grad_gate_weight, Tensor grad_up_weight)")
+        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                    const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
+                    const Tensor& pre_up, std::array<bool, 3> wanted) {
+          const Sizes sizes = checked_sizes(input, gate_weight, up_weight, activation);
+          for (const auto& [name, given, what] :
+               {std::tuple("grad_out", &grad_out, of_result), std::tuple("pre_gate", &pre_gate, as_saved),
+                std::tuple("pre_up", &pre_up, as_saved)})
+            require_agrees(name, *given, sizes, input.scalar_type(), what);
+          return std::tuple(wanted[0] ? result_like(input) : Tensor(),
+                            wanted[1] ? result_like(gate_weight) : Tensor(),
+                            wanted[2] ? result_like(up_weight) : Tensor());
+        })
+        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& gate_weight,
+                const Tensor& up_weight, const std::string& activation, const Tensor& pre_gate,
+                const Tensor& pre_up, std::array<bool, 3>, Tensor& grad_input, Tensor& grad_gate_weight,
+                Tensor& grad_up_weight) {
+          run_gradients(matrix(grad_out), matrix(input), gate_weight, up_weight, parse_activation(activation),
+                        matrix(pre_gate), matrix(pre_up), matrix(grad_input), grad_gate_weight,
+                        grad_up_weight);
+        })
+        .leading({"grad_out", "input", "pre_gate", "pre_up"}, {"grad_gate_weight", "grad_up_weight"});
+
+}  // namespace

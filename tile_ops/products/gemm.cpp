@@ -1,0 +1,363 @@
+// The product kernel, and how operands of any rank and strides become what it takes.
+#include "gemm.h"
+
+#include <ATen/ops/ones.h>
+
+#include "../common/arguments.h"
+
+namespace tile {
+namespace {
+
+// Operands are [batch, batch, summed, m, k] and [batch, batch, summed, k, n], the rest [batch, batch, m, n];
+// a bias that is the same for all rows has one row. apart: a second product that is a factor has a loop of
+// its own; else both share what is read of x. chain: so many tiles of k are added up apart from the rest, as
+// tensor cores drop low bits at each addition; 0: all in one chain.
+void product_kernel(Array x, Array y, std::optional<Array> other, std::optional<Array> bias,
+                    std::optional<Array> residual, std::optional<Array> pre, std::optional<Array> other_pre,
+                    Array out, Tile alpha, Activation activation, bool scaled, bool accumulate, Second second,
+                    bool apart, int bm, int bn, int bk, int together, int chain) {
+  DType compute = x.dtype() == f64 ? f64 : f32;
+  Tile i = bid(0), j = bid(1), batches = out.dim(1);
+  if (together > 1) {
+    // Blocks that run at once share rows and columns in the cache: `together` rows of them at a time.
+    Tile rows = cdiv(out.dim(2), bm), columns = cdiv(out.dim(3), bn),
+         first = i / (columns * together) * together;
+    Tile here = min(rows - first, together), rest = mod(i, columns * together);
+    j = rest / here;
+    i = first + mod(rest, here);
+  }
+  Tile b0 = floordiv(bid(2), batches), b1 = mod(bid(2), batches);
+  Tile acc = zeros({bm, bn}, compute), factor = acc;
+  const auto left = [&](const Operand& s) { return x[{b0, b1, s}].tiled_view({bm, bk}); };
+  const auto right = [&](const Array& array, const Operand& s) {
+    return array[{b0, b1, s}].tiled_view({bk, bn});
+  };
+  const auto for_tiles = [&](const Tile& tiles, std::initializer_list<Tile*> sums, const auto& add) {
+    if (chain == 0) {
+      for (Tile k : range(tiles)) add(k);
+      return;
+    }
+    for (Tile first : range(0, tiles, chain)) {
+      std::vector<Tile> before;
+      for (Tile* sum : sums) {
+        before.push_back(*sum);
+        *sum = zeros({bm, bn}, compute);
+      }
+      for (Tile k : range(first, min(first + chain, tiles))) add(k);
+      auto part = before.begin();
+      for (Tile* sum : sums) *sum += *part++;
+    }
+  };
+  // One blocked product on a CPU.
+  const auto sum = [&](const View& rows, const View& columns, Tile& to) {
+    for_tiles(rows.num_tiles(1), {&to}, [&](const Tile& k) {
+      to = mma(rows.load({i, k}), columns.load({k, j}), to);
+    });
+  };
+  if (second == Second::none) {
+    for (Tile s : range(x.dim(2))) sum(left(s), right(y, s), acc);
+  } else if (second == Second::summand) {
+    sum(left(0), right(y, 0), acc);
+    sum(left(1), right(*other, 0), acc);
+  } else if (apart) {
+    sum(left(0), right(y, 0), acc);
+    sum(left(0), right(*other, 0), factor);
+  } else {
+    View rows = left(0), one = right(y, 0), two = right(*other, 0);
+    for_tiles(rows.num_tiles(1), {&acc, &factor}, [&](const Tile& k) {
+      Tile shared = rows.load({i, k});
+      acc = mma(shared, one.load({k, j}), acc);
+      factor = mma(shared, two.load({k, j}), factor);
+    });
+  }
+  if (scaled) acc *= alpha.astype(compute);
+  if (bias) acc += (*bias)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  if (pre) (*pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
+  acc = activate(activation, acc);
+  if (second == Second::factor) {
+    if (other_pre) (*other_pre)[{b0, b1}].tiled_view({bm, bn}).store({i, j}, factor);
+    acc *= factor;
+  }
+  if (residual) acc += (*residual)[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  if (accumulate) acc += out[{b0, b1}].tiled_view({bm, bn}).load({i, j}).astype(compute);
+  out[{b0, b1}].tiled_view({bm, bn}).store({i, j}, acc);
+}
+Kernel product("matmul", product_kernel);
+
+using Extents = c10::SmallVector<int64_t, 6>;
+
+// One tensor of a product: strides over the product's axes (0: broadcast) and over its own two.
+struct Matrix {
+  at::Tensor tensor;
+  int64_t offset = 0;  // in elements, from the tensor's first
+  Extents strides;
+  int64_t row = 0, column = 0;
+
+  bool used() const { return tensor.defined(); }
+};
+
+struct Axis {
+  int64_t size;
+  bool summed;
+};
+
+bool too_long(int64_t size, int64_t other) { return size > max_extent / std::max<int64_t>(other, 1); }
+bool joins(int64_t outer, int64_t inner, int64_t inner_size) { return outer == inner * inner_size; }
+
+// Few sizes, so that few kernels are compiled: thin results first, then those too small to make a block for
+// each thread. Fixed numbers: results do not depend on the machine.
+struct TileSize {
+  int m, n, k;
+};
+TileSize gpu_tile_size(int64_t m, int64_t n, int64_t batches, bool two, at::ScalarType type) {
+  // Of 16-bit floats and of f64 tensor cores read a ring of buffers; f32 is added up element by element.
+  const bool small = type == at::kHalf || type == at::kBFloat16;
+  const int k = small ? 64 : type == at::kDouble ? 16 : 32;
+  if (m <= 16) return {16, 128, k};
+  if (n <= 16) return {128, 16, k};
+  // Two sums stand in as many registers as one of twice the columns.
+  if (two) return small ? TileSize{128, 64, k} : TileSize{64, 32, 16};
+  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 128) * batches;
+  return !small || blocks < 132 ? TileSize{64, 64, k} : TileSize{128, 128, k};
+}
+// Tensor cores cut off what a sum in float32 has no room for, always towards zero: in a chain of 65536
+// products up to 2^-12 of it, a quarter of the last place of float16. Products of float32 round to nearest,
+// but as often: shorter chains keep more of their digits.
+constexpr int64_t chain_length = 65536, float32_chain = 4096;
+TileSize tile_size(int64_t m, int64_t n, int64_t batches, bool two, int64_t packed_bytes) {
+  if (m <= 16) return {16, 256, 256};
+  if (n <= 16) return {128, 16, 256};
+  const int64_t blocks = ceil_div(m, 128) * ceil_div(n, 256) * batches;
+  if (blocks < 8) return {64, 64, 256};
+  // Wide blocks pack x less often, high ones y, of which two products have two.
+  if (two) return blocks < 64 ? TileSize{128, 256, 256} : TileSize{256, 256, 256};
+  // Threads share what they pack, so that blocks may be small and many, for threads that are not equally
+  // fast: as long as a packed x stays.
+  constexpr int64_t most_blocks = 1024, most_bytes = 16 << 20;
+  const bool small =
+      m > 128 && ceil_div(m, 64) * ceil_div(n, 128) * batches <= most_blocks && packed_bytes <= most_bytes;
+  return small ? TileSize{64, 128, 256} : TileSize{128, 256, 256};
+}
+
+class Product {
+ public:
+  Product(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue)
+      : m_(x.size(-2)), n_(y.size(-1)), k_(x.size(-1)), epilogue_(epilogue) {
+    const std::array<at::Tensor, count> tensors{
+        x, y, out, epilogue.bias, epilogue.residual, epilogue.pre, epilogue.other, epilogue.other_pre};
+    const int64_t rank = std::max({x.dim(), y.dim(), out.dim()});
+    for (int64_t axis = -rank; axis < -2; ++axis) {
+      const auto size = [axis](const at::Tensor& t) { return t.dim() < -axis ? 1 : t.size(axis); };
+      const int64_t extent = size(x) == 1 ? size(y) : size(x);
+      if (extent != 1) axes_.push_back({extent, size(out) == 1});
+      for (size_t t = 0; t < count && extent != 1; ++t)
+        if (tensors[t].defined())
+          matrices_[t].strides.push_back(size(tensors[t]) == 1 ? 0 : tensors[t].stride(axis));
+    }
+    for (size_t t = 0; t < count; ++t) {
+      if (!tensors[t].defined()) continue;
+      // Rows and columns broadcast too.
+      const auto stride = [&](int64_t axis, int64_t extent) {
+        return tensors[t].dim() < -axis || tensors[t].size(axis) != extent ? 0 : tensors[t].stride(axis);
+      };
+      Matrix& matrix = matrices_[t];
+      matrix.tensor = tensors[t];
+      matrix.row = stride(-2, is_right(t) ? k_ : m_);
+      matrix.column = stride(-1, t == X ? k_ : n_);
+    }
+  }
+
+  void run() {
+    join_axes();
+    fold_axes();
+    if (summed() > 1) {
+      for (const size_t t : {X, Y}) make_dense(matrices_[t]);
+      join_axes();
+    }
+    swap_to_rows();
+    launch(0);
+  }
+
+ private:
+  enum : size_t { X, Y, Out, Bias, Residual, Pre, Other, OtherPre, count };
+  static bool is_right(size_t t) { return t == Y || t == Other; }
+
+  template <class F>
+  bool all_of(F holds) const {
+    for (size_t t = 0; t < count; ++t)
+      if (matrices_[t].used() && !holds(t, matrices_[t])) return false;
+    return true;
+  }
+  size_t summed() const {
+    return static_cast<size_t>(std::count_if(axes_.begin(), axes_.end(), [](Axis a) { return a.summed; }));
+  }
+  void erase(size_t axis) {
+    axes_.erase(axes_.begin() + axis);
+    for (Matrix& matrix : matrices_)
+      if (matrix.used()) matrix.strides.erase(matrix.strides.begin() + axis);
+  }
+
+  // Two axes that every tensor steps through as one become one.
+  void join_axes() {
+    for (size_t inner = axes_.size(); inner-- > 0;)
+      for (size_t outer = inner; outer-- > 0;) {
+        if (axes_[outer].summed != axes_[inner].summed || too_long(axes_[outer].size, axes_[inner].size))
+          continue;
+        if (!all_of([&](size_t, const Matrix& t) {
+              return joins(t.strides[outer], t.strides[inner], axes_[inner].size);
+            }))
+          continue;
+        axes_[inner].size *= axes_[outer].size;
+        erase(outer);
+        --inner;
+      }
+  }
+
+  // Axes that can continue the rows, the columns or the inner extent do: fewer, larger products.
+  void fold_axes() {
+    for (size_t axis = axes_.size(); axis-- > 0;) {
+      const int64_t size = axes_[axis].size;
+      if (too_long(size, std::max({m_, n_, k_}))) continue;
+      const auto step = [axis](const Matrix& t) { return t.strides[axis]; };
+      if (axes_[axis].summed) {
+        if (epilogue_.second == Second::summand) continue;  // x's two halves
+        Matrix &x = matrices_[X], &y = matrices_[Y];
+        if (k_ != 1 && !(joins(step(x), x.column, k_) && joins(step(y), y.row, k_))) continue;
+        if (k_ == 1) x.column = step(x), y.row = step(y);
+        k_ *= size;
+      } else if (step(matrices_[Y]) == 0 && all_of([&](size_t t, const Matrix& it) {
+                   return is_right(t) || m_ == 1 || joins(step(it), it.row, m_);
+                 })) {
+        for (size_t t = 0; t < count; ++t)
+          if (m_ == 1 && !is_right(t) && matrices_[t].used()) matrices_[t].row = step(matrices_[t]);
+        m_ *= size;
+      } else if (step(matrices_[X]) == 0 && all_of([&](size_t t, const Matrix& it) {
+                   return t == X || n_ == 1 || joins(step(it), it.column, n_);
+                 })) {
+        for (size_t t = 0; t < count; ++t)
+          if (n_ == 1 && t != X && matrices_[t].used()) matrices_[t].column = step(matrices_[t]);
+        n_ *= size;
+      } else {
+        continue;
+      }
+      erase(axis);
+    }
+  }
+
+  // A copy in which all summed axes are one, for the rare operands in which they are not.
+  void make_dense(Matrix& t) {
+    Extents sizes, steps;
+    for (const bool summed : {false, true})
+      for (size_t axis = 0; axis < axes_.size(); ++axis)
+        if (axes_[axis].summed == summed) {
+          sizes.push_back(!summed && t.strides[axis] == 0 ? 1 : axes_[axis].size);
+          steps.push_back(t.strides[axis]);
+        }
+    const bool left = &t == &matrices_[X];
+    sizes.append({left ? m_ : k_, left ? k_ : n_});
+    steps.append({t.row, t.column});
+    t.tensor = t.tensor.as_strided(sizes, steps, t.tensor.storage_offset()).contiguous();
+    size_t at = 0;
+    for (const bool summed : {false, true})
+      for (size_t axis = 0; axis < axes_.size(); ++axis)
+        if (axes_[axis].summed == summed) {
+          if (t.strides[axis] != 0 || summed) t.strides[axis] = t.tensor.stride(at);
+          ++at;
+        }
+    t.row = t.tensor.stride(-2);
+    t.column = t.tensor.stride(-1);
+  }
+
+  // A result stored column by column is the transposed product, stored row by row. Of two products that would
+  // be one of two left matrices: their results are written as they lie.
+  void swap_to_rows() {
+    if (epilogue_.second != Second::none || n_ == 1 || matrices_[Out].row != 1 || matrices_[Out].column == 1)
+      return;
+    std::swap(matrices_[X], matrices_[Y]);
+    std::swap(m_, n_);
+    for (Matrix& t : matrices_) std::swap(t.row, t.column);
+  }
+
+  void launch(size_t first) {
+    Extents kept;
+    std::optional<size_t> sum;
+    for (size_t axis = first; axis < axes_.size(); ++axis)
+      if (axes_[axis].summed)
+        sum = axis;
+      else
+        kept.push_back(static_cast<int64_t>(axis));
+    if (kept.size() > 2) {  // one launch for each index of the outermost
+      const size_t axis = static_cast<size_t>(kept[0]);
+      std::swap(axes_[first], axes_[axis]);
+      for (Matrix& t : matrices_)
+        if (t.used()) std::swap(t.strides[first], t.strides[axis]);
+      for (int64_t index = 0; index < axes_[first].size; ++index) {
+        launch(first + 1);
+        for (Matrix& t : matrices_)
+          if (t.used()) t.offset += t.strides[first];
+      }
+      for (Matrix& t : matrices_)
+        if (t.used()) t.offset -= t.strides[first] * axes_[first].size;
+      return;
+    }
+    while (kept.size() < 2) kept.insert(kept.begin(), -1);
+    const auto size = [&](int64_t axis) { return axis < 0 ? 1 : axes_[static_cast<size_t>(axis)].size; };
+    const auto view = [&](size_t which, int64_t rows, int64_t columns) -> std::optional<ArrayArgument> {
+      const Matrix& t = matrices_[which];
+      if (!t.used()) return std::nullopt;
+      Extents sizes, steps;
+      const auto add = [&](int64_t axis) {
+        sizes.push_back(size(axis));
+        steps.push_back(axis < 0 ? 0 : t.strides[static_cast<size_t>(axis)]);
+      };
+      add(kept[0]);
+      add(kept[1]);
+      if (which == X || is_right(which)) add(sum ? static_cast<int64_t>(*sum) : -1);
+      sizes.append({rows, columns});
+      steps.append({t.row, t.column});
+      return strided(t.tensor, sizes, steps, t.offset);
+    };
+    const int64_t batches = size(kept[0]) * size(kept[1]);
+    const bool cpu = matrices_[Out].tensor.is_cpu(), two = epilogue_.second == Second::factor;
+    const int64_t packed_element = std::max<int64_t>(matrices_[X].tensor.element_size(), 4),
+                  summands = epilogue_.second == Second::summand ? 2 : 1;
+    const TileSize tile = cpu ? tile_size(m_, n_, batches, two, summands * m_ * k_ * packed_element)
+                              : gpu_tile_size(m_, n_, batches, two, matrices_[X].tensor.scalar_type());
+    const int64_t rows = ceil_div(m_, tile.m), columns = ceil_div(n_, tile.n);
+    const int64_t length = k_ * (sum ? axes_[*sum].size : 1);
+    const int64_t chained = matrices_[X].tensor.scalar_type() == at::kFloat ? float32_chain : chain_length;
+    const int together = cpu ? 1 : 16, chain = cpu || length <= chain_length ? 0 : chained / tile.k;
+    const Grid grid = together > 1 ? Grid{rows * columns, 1, batches} : Grid{rows, columns, batches};
+    product.launch(grid, *view(X, m_, k_), *view(Y, k_, n_), view(Other, k_, n_), view(Bias, m_, n_),
+                   view(Residual, m_, n_), view(Pre, m_, n_), view(OtherPre, m_, n_), *view(Out, m_, n_),
+                   epilogue_.alpha, epilogue_.activation, epilogue_.alpha != 1, epilogue_.accumulate,
+                   epilogue_.second, two && cpu, tile.m, tile.n, tile.k, together, chain);
+  }
+
+  int64_t m_, n_, k_;
+  Epilogue epilogue_;
+  c10::SmallVector<Axis, 6> axes_;
+  std::array<Matrix, count> matrices_;
+};
+
+}  // namespace
+
+void multiply(const at::Tensor& x, const at::Tensor& y, const at::Tensor& out, const Epilogue& epilogue) {
+  if (out.numel() != 0) Product(x, y, out, epilogue).run();
+}
+
+void sum_to(const at::Tensor& tensor, const at::Tensor& out, bool accumulate) {
+  at::Tensor wide = out;
+  while (wide.dim() < tensor.dim()) wide = wide.unsqueeze(0);
+  const at::Tensor one = at::ones({1, 1}, tensor.options());
+  // Every axis but one is a batch axis here; those summed become the inner extent.
+  const Epilogue epilogue{.accumulate = accumulate};
+  if (tensor.dim() == 0)
+    multiply(tensor.view({1, 1}), one, wide.view({1, 1}), epilogue);
+  else if (wide.size(-1) == tensor.size(-1))
+    multiply(one, tensor.unsqueeze(-2), wide.unsqueeze(-2), epilogue);
+  else
+    multiply(tensor.unsqueeze(-2), one.expand({tensor.size(-1), 1}), wide.unsqueeze(-2), epilogue);
+}
+
+}  // namespace tile

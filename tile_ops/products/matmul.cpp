@@ -1,0 +1,353 @@
+// tile::matmul: activation(alpha * (input @ other) + bias) + residual, its gradient, and the gradient of
+// that.
+#include <ATen/ops/zeros.h>
+
+#include "../common/arguments.h"
+#include "../common/chunks.h"
+#include "gemm.h"
+
+namespace {
+
+using at::Tensor;
+using std::optional;
+using namespace tile;  // NOLINT: an operator's file is written in the kernel language
+using Sizes = std::vector<c10::SymInt>;
+
+Tensor defined(const optional<Tensor>& tensor) { return tensor ? *tensor : Tensor(); }
+
+// The result's extents; errors where the operands do not multiply.
+Sizes product_sizes(const Tensor& input, const Tensor& other) {
+  require_floating("input", input);
+  require_same_dtype("input", input, "other", other);
+  if (input.dim() == 0 || other.dim() == 0)
+    fail(ErrorKind::value, input.dim() == 0 ? "input" : "other",
+         " has no dimensions; both operands need at least one");
+  const auto mismatch = [&](const auto&... parts) {
+    fail(ErrorKind::value, "cannot multiply input ", input.sym_sizes(), " by other ", other.sym_sizes(), "; ",
+         parts...);
+  };
+  const c10::SymInt k = input.sym_size(-1), rows = other.sym_size(other.dim() == 1 ? 0 : -2);
+  if (k != rows) mismatch("the inner extents ", k, " and ", rows, " differ");
+  const int64_t batch_x = std::max<int64_t>(input.dim() - 2, 0),
+                batch_y = std::max<int64_t>(other.dim() - 2, 0);
+  Sizes sizes;
+  for (int64_t axis = std::max(batch_x, batch_y); axis > 0; --axis) {
+    const c10::SymInt x = axis > batch_x ? 1 : input.sym_size(batch_x - axis),
+                      y = axis > batch_y ? 1 : other.sym_size(batch_y - axis);
+    if (x != 1 && y != 1 && x != y) mismatch("the batch extents ", x, " and ", y, " do not broadcast");
+    sizes.push_back(x == 1 ? y : x);
+  }
+  if (input.dim() > 1) sizes.push_back(input.sym_size(-2));
+  if (other.dim() > 1) sizes.push_back(other.sym_size(-1));
+  return sizes;
+}
+
+void require_broadcasts(const char* name, const optional<Tensor>& tensor, const Sizes& sizes) {
+  if (!tensor) return;
+  require_floating(name, *tensor);
+  const int64_t rank = static_cast<int64_t>(sizes.size());
+  bool fits = tensor->dim() <= rank;
+  for (int64_t axis = 1; fits && axis <= tensor->dim(); ++axis)
+    fits = tensor->sym_size(-axis) == 1 || tensor->sym_size(-axis) == sizes[static_cast<size_t>(rank - axis)];
+  if (!fits)
+    fail(ErrorKind::value, name, " ", tensor->sym_sizes(), " does not broadcast to the product ",
+         c10::SymIntArrayRef(sizes), "; its extents must be 1 or equal, counted from the last");
+}
+
+Tensor result(const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
+              const std::string& activation, const optional<Tensor>& residual, double,
+              optional<at::ScalarType> out_dtype) {
+  const Sizes sizes = product_sizes(input, other);
+  parse_activation(activation);
+  require_broadcasts("bias", bias, sizes);
+  require_broadcasts("residual", residual, sizes);
+  if (out_dtype) require_floating("out_dtype", *out_dtype);
+  return at::empty_symint(sizes, input.options().dtype(out_dtype.value_or(input.scalar_type())));
+}
+
+// Vectors as matrices of one row or one column; what has the result's extents, or broadcasts to them, gets
+// these axes too.
+struct Matrices {
+  bool vector_input, vector_other;
+  Matrices(const Tensor& input, const Tensor& other)
+      : vector_input(input.dim() == 1), vector_other(other.dim() == 1) {}
+  Tensor input(const Tensor& tensor) const { return vector_input ? tensor.unsqueeze(0) : tensor; }
+  Tensor other(const Tensor& tensor) const { return vector_other ? tensor.unsqueeze(-1) : tensor; }
+  Tensor out(Tensor tensor) const {
+    if (!tensor.defined()) return tensor;
+    if (vector_other) tensor = tensor.unsqueeze(-1);
+    if (vector_input && tensor.dim() > 0) tensor = tensor.unsqueeze(-2);
+    return tensor;
+  }
+};
+
+Tensor transposed(const Tensor& matrix) { return matrix.transpose(-2, -1); }
+
+void activation_gradient_kernel(Array grad, Array pre, Array out, Activation activation, int rows,
+                                int columns) {
+  const auto cut = [&](Array array) { return array[{bid(2)}].tiled_view({rows, columns}); };
+  DType compute = out.dtype() == f64 ? f64 : f32;
+  Tile x = cut(pre).load({bid(1), bid(0)}).astype(compute),
+       g = cut(grad).load({bid(1), bid(0)}).astype(compute);
+  cut(out).store({bid(1), bid(0)}, activation_gradient(activation, x, g));
+}
+Kernel activation_gradient_of("matmul_activation_gradient", activation_gradient_kernel);
+
+// How an elementwise kernel walks tensors of one shape, as [batch, rows, columns]: as one row where all are
+// dense. On a GPU a tile is what registers hold.
+struct ElementTiles {
+  ElementTiles(std::initializer_list<Tensor> tensors) : cpu(tensors.begin()->is_cpu()) {
+    for (const Tensor& tensor : tensors) flat &= tensor.is_contiguous() && tensor.numel() <= max_extent;
+  }
+  bool cpu, flat = true;
+  int rows() const { return flat ? 1 : 64; }
+  int columns() const { return (cpu ? 16384 : 4096) / rows(); }
+  Tensor cut(Tensor tensor) const {
+    if (flat) return tensor.view({1, 1, -1});
+    while (tensor.dim() < 3) tensor = tensor.unsqueeze(0);
+    return tensor.flatten(0, -3);
+  }
+  Grid grid(const Tensor& cut) const {
+    return {ceil_div(cut.size(2), columns()), ceil_div(cut.size(1), rows()), cut.size(0)};
+  }
+};
+
+// The gradient of what enters the activation, into a dense tensor of the operands' dtype.
+void gradient_before(Activation activation, const Tensor& grad, const optional<Tensor>& pre,
+                     const Tensor& out) {
+  if (activation == Activation::none) {
+    out.copy_(grad);
+    return;
+  }
+  if (out.numel() == 0) return;
+  const ElementTiles tiles{grad, *pre};
+  const Tensor to = tiles.cut(out);
+  activation_gradient_of.launch(tiles.grid(to), tiles.cut(grad), tiles.cut(*pre), to, activation,
+                                tiles.rows(), tiles.columns());
+}
+
+// The result's extents, after what grad_out and the forward's arguments must be.
+Sizes checked_gradient(const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                       const optional<Tensor>& bias, const optional<Tensor>& residual_like) {
+  Sizes sizes = product_sizes(input, other);
+  require_floating("grad_out", grad_out);  // of out_dtype
+  require_agrees("grad_out", grad_out, sizes, grad_out.scalar_type(), of_result);
+  require_broadcasts("bias", bias, sizes);
+  require_broadcasts("residual_like", residual_like, sizes);
+  return sizes;
+}
+
+// Computes the gradients of the operands and of the bias from the gradient before the activation, which is
+// made in chunks if it is large.
+void run_gradients(const Matrices& as, Activation activation, const Tensor& grad_out, const Tensor& input,
+                   const Tensor& other, double alpha, const optional<Tensor>& pre, const Tensor& grad_input,
+                   const Tensor& grad_other, const Tensor& grad_bias) {
+  const Tensor x = as.input(input), y = as.other(other), incoming = as.out(grad_out),
+               before = as.out(defined(pre));
+  const at::IntArrayRef whole = incoming.sizes();
+  Tensor grad = incoming;
+  std::vector<ChunkGradient> gradients;
+  if (grad_input.defined())
+    gradients.push_back(
+        {as.input(grad_input), -1, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+           multiply(grad, transposed(chunk.of(y, whole, -2)), out,
+                    {.alpha = alpha, .accumulate = accumulate});
+         }});
+  if (grad_other.defined())
+    gradients.push_back(
+        {as.other(grad_other), -2, [&](const Chunk& chunk, const Tensor& out, bool accumulate) {
+           multiply(transposed(chunk.of(x, whole, -1)), grad, out,
+                    {.alpha = alpha, .accumulate = accumulate});
+         }});
+  if (grad_bias.defined())
+    gradients.push_back({as.out(grad_bias), 0, [&](const Chunk&, const Tensor& out, bool accumulate) {
+                           sum_to(grad, out, accumulate);
+                         }});
+  if (gradients.empty()) return;
+  if (activation == Activation::none && grad_out.scalar_type() == input.scalar_type()) {
+    for (const ChunkGradient& gradient : gradients) gradient.run(Chunk(whole), gradient.out, false);
+    return;
+  }
+  const auto element = static_cast<int64_t>(input.element_size());
+  const Tensor memory = at::empty({std::min(incoming.numel(), chunk_bytes / element)}, x.options());
+  in_chunks(whole, element, gradients, [&](const Chunk& chunk) {
+    grad = memory.narrow(0, 0, chunk.elements()).view(chunk.count);
+    gradient_before(activation, chunk.of(incoming, whole),
+                    before.defined() ? optional(chunk.of(before, whole)) : std::nullopt, grad);
+  });
+}
+
+using VmapResults = VmapCall::Results;
+
+// vmap: the batch becomes the first batch axis of every tensor; ranks are made equal behind it. `like`: the
+// argument whose rank a result has; empty: the product's.
+VmapResults batched(VmapCall& call, const std::vector<std::string>& tensors,
+                    const std::vector<std::string>& like) {
+  const auto rank = [&](const std::string& name) {
+    const c10::IValue& value = call[name];
+    return value.isTensor() && value.toTensor().defined()
+               ? value.toTensor().dim() - (call.batched(name) ? 1 : 0)
+               : 0;
+  };
+  const int64_t x = rank("input"), y = rank("other"), most = std::max(x, y);
+  if (x < 2 || y < 2) return call.loop();
+  std::vector<int64_t> ranks;
+  for (const std::string& name : like) ranks.push_back(name.empty() ? most : rank(name));
+  for (const std::string& name : tensors) {
+    const int64_t own = rank(name);
+    c10::IValue& value = call[name];
+    if (!value.isTensor() || !value.toTensor().defined()) continue;
+    Tensor tensor = value.toTensor();
+    if (!call.batched(name)) {
+      std::vector<c10::SymInt> sizes = tensor.sym_sizes().vec();
+      sizes.insert(sizes.begin(), call.size());
+      tensor = tensor.unsqueeze(0).expand_symint(sizes);
+    }
+    for (int64_t axis = own; axis < most; ++axis) tensor = tensor.unsqueeze(1);
+    value = tensor;
+  }
+  VmapResults results = call.call();
+  for (size_t i = 0; i < results.size() && i < ranks.size(); ++i)
+    for (int64_t axis = ranks[i]; results[i].defined() && axis < most; ++axis)
+      results[i] = results[i].squeeze(1);
+  return results;
+}
+
+const auto matmul =
+    op("tile::matmul(Tensor input, Tensor other, *, Tensor? bias=None, str activation=\"none\", Tensor? "
+       "residual=None, "
+       "float alpha=1.0, ScalarType? out_dtype=None) -> Tensor out")
+        .outputs(result)
+        // The residual's extents, for its gradient, in a tensor of one element.
+        .saves("Tensor pre, Tensor residual_like")
+        .saved_outputs([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
+                          const std::string& activation, const optional<Tensor>& residual, double alpha,
+                          optional<at::ScalarType> out_dtype) {
+          // No narrower than the operands: a gradient needs what the rounding to out_dtype drops.
+          const at::ScalarType dtype =
+              c10::promoteTypes(input.scalar_type(), out_dtype.value_or(input.scalar_type()));
+          return std::tuple(
+              activation == "none" ? Tensor()
+                                   : result(input, other, bias, activation, residual, alpha, dtype),
+              residual ? at::zeros({}, residual->options()).expand_symint(residual->sym_sizes()) : Tensor());
+        })
+        .run([](const Tensor& input, const Tensor& other, const optional<Tensor>& bias,
+                const std::string& activation, const optional<Tensor>& residual, double alpha,
+                optional<at::ScalarType>, Tensor& out, Tensor& pre, Tensor&) {
+          const Matrices as(input, other);
+          multiply(as.input(input), as.other(other), as.out(out),
+                   {.bias = as.out(defined(bias)),
+                    .residual = as.out(defined(residual)),
+                    .alpha = alpha,
+                    .activation = parse_activation(activation),
+                    .pre = as.out(pre)});
+        })
+        .grad("tile::matmul_backward")
+        .vmap([](VmapCall& call) {
+          return batched(call, {"input", "other", "bias", "residual"}, {"", "", "residual"});
+        })
+        .autocast("lower");
+
+const auto matmul_backward =
+    op("tile::matmul_backward(Tensor grad_out, Tensor input, Tensor other, Tensor? bias, str activation, "
+       "float alpha, "
+       "Tensor? pre, Tensor? residual_like, bool[4] output_mask) "
+       "-> (Tensor grad_input, Tensor grad_other, Tensor grad_bias, Tensor grad_residual)")
+        .outputs([](const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                    const optional<Tensor>& bias, const std::string& activation, double,
+                    const optional<Tensor>& pre, const optional<Tensor>& residual_like,
+                    std::array<bool, 4> wanted) {
+          const Sizes sizes = checked_gradient(grad_out, input, other, bias, residual_like);
+          if (parse_activation(activation) != Activation::none && !pre)
+            fail(ErrorKind::value, "activation is ", activation,
+                 " and 'pre' is not given; pass the product before the activation");
+          if (pre)
+            require_agrees("pre", *pre, sizes, c10::promoteTypes(input.scalar_type(), grad_out.scalar_type()),
+                           as_saved);
+          for (const auto& [name, given, want] :
+               {std::tuple("bias", bias.has_value(), wanted[2]),
+                std::tuple("residual_like", residual_like.has_value(), wanted[3])})
+            if (want && !given)
+              fail(ErrorKind::value, "output_mask asks for the gradient of '", name,
+                   "', which is not given; clear its bit");
+          return std::tuple(
+              wanted[0] ? result_like(input) : Tensor(), wanted[1] ? result_like(other) : Tensor(),
+              wanted[2] ? result_like(*bias) : Tensor(),
+              wanted[3] ? at::empty_symint(residual_like->sym_sizes(), residual_like->options()) : Tensor());
+        })
+        .run([](const Tensor& grad_out, const Tensor& input, const Tensor& other, const optional<Tensor>&,
+                const std::string& activation, double alpha, const optional<Tensor>& pre,
+                const optional<Tensor>&, std::array<bool, 4>, Tensor& grad_input, Tensor& grad_other,
+                Tensor& grad_bias, Tensor& grad_residual) {
+          if (grad_residual.defined()) sum_to(grad_out, grad_residual);
+          run_gradients(Matrices(input, other), parse_activation(activation), grad_out, input, other, alpha,
+                        pre, grad_input, grad_other, grad_bias);
+        })
+        .grad("tile::matmul_double_backward")
+        .vmap([](VmapCall& call) {
+          return batched(call, {"grad_out", "input", "other", "bias", "pre", "residual_like"},
+                         {"input", "other", "bias", "residual_like"});
+        });
+
+const auto matmul_double_backward =
+    op("tile::matmul_double_backward(Tensor? grad_grad_input, Tensor? grad_grad_other, Tensor? "
+       "grad_grad_bias, "
+       "Tensor? grad_grad_residual, Tensor grad_out, Tensor input, Tensor other, Tensor? bias, str "
+       "activation, float alpha, "
+       "Tensor? pre, Tensor? residual_like, bool[6] output_mask) -> (Tensor grad_grad_out, Tensor "
+       "grad_input, "
+       "Tensor grad_other, Tensor grad_bias, Tensor grad_pre, Tensor grad_residual_like)")
+        .outputs([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
+                    const optional<Tensor>& to_bias, const optional<Tensor>& to_residual,
+                    const Tensor& grad_out, const Tensor& input, const Tensor& other,
+                    const optional<Tensor>& bias, const std::string& activation, double,
+                    const optional<Tensor>&, const optional<Tensor>& residual_like,
+                    std::array<bool, 6> wanted) {
+          if (activation != "none")
+            fail(ErrorKind::unsupported, "double backward of tile::matmul with activation ", activation,
+                 " is not implemented; apply the activation outside of matmul");
+          checked_gradient(grad_out, input, other, bias, residual_like);
+          const auto agrees = [](const char* name, const optional<Tensor>& grad, const optional<Tensor>& of) {
+            if (!grad) return;
+            if (!of) fail(ErrorKind::value, name, " is given, but what it is of is not; pass None");
+            require_agrees(name, *grad, of->sym_sizes(), of->scalar_type(), of_gradient);
+          };
+          agrees("grad_grad_input", to_input, input);
+          agrees("grad_grad_other", to_other, other);
+          agrees("grad_grad_bias", to_bias, bias);
+          agrees("grad_grad_residual", to_residual, residual_like);
+          const Tensor none;
+          return std::tuple(wanted[0] ? result_like(grad_out) : none, wanted[1] ? result_like(input) : none,
+                            wanted[2] ? result_like(other) : none, none, none, none);
+        })
+        .run([](const optional<Tensor>& to_input, const optional<Tensor>& to_other,
+                const optional<Tensor>& to_bias, const optional<Tensor>& to_residual, const Tensor& grad_out,
+                const Tensor& input, const Tensor& other, const optional<Tensor>&, const std::string&,
+                double alpha, const optional<Tensor>&, const optional<Tensor>&, std::array<bool, 6>,
+                Tensor& grad_grad_out, Tensor& grad_input, Tensor& grad_other, Tensor&, Tensor&, Tensor&) {
+          const Matrices as(input, other);
+          const auto scaled = [&](const Tensor& x, const Tensor& y, const Tensor& out, const Tensor& bias,
+                                  const Tensor& residual) {
+            multiply(x, y, out, {.bias = bias, .residual = residual, .alpha = alpha});
+          };
+          const auto zero = [](const Tensor& like) {
+            return at::zeros({1}, like.options()).expand(like.sizes());
+          };
+          const Tensor x = as.input(to_input ? *to_input : zero(input)),
+                       y = as.other(to_other ? *to_other : zero(other));
+          const Tensor incoming = as.out(grad_out);
+          const Tensor grad = grad_out.scalar_type() == input.scalar_type()
+                                  ? incoming
+                                  : at::empty(incoming.sizes(), input.options()).copy_(incoming);
+          if (grad_grad_out.defined()) {
+            const Tensor sum = at::empty(
+                grad.sizes(),
+                grad.options().dtype(input.scalar_type() == at::kDouble ? at::kDouble : at::kFloat));
+            scaled(x, as.other(other), sum, as.out(defined(to_bias)), as.out(defined(to_residual)));
+            scaled(as.input(input), y, as.out(grad_grad_out), Tensor(), sum);
+          }
+          if (grad_input.defined()) scaled(grad, transposed(y), as.input(grad_input), Tensor(), Tensor());
+          if (grad_other.defined()) scaled(transposed(x), grad, as.other(grad_other), Tensor(), Tensor());
+        });
+
+}  // namespace
